@@ -1,0 +1,1 @@
+"""Adapters to reinforcement-learning libraries, a file each."""

@@ -1,0 +1,1 @@
+"""The environments, a folder each: spec, kernel, slow reference, renderer, rules."""

@@ -1,0 +1,49 @@
+// CartPole: one lane a world, Euler integration as in Gymnasium's CartPole-v1.
+#include "gv_env.h"
+
+#define X 0
+#define X_DOT 1
+#define THETA 2
+#define THETA_DOT 3
+
+GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
+    const float low = a.reset_bounds[0], width = a.reset_bounds[1] - a.reset_bounds[0];
+    GV_ONCE {
+        const GvDraw draw = gv_draw(a, team, 0, 0);
+        float* state = a.state + 4 * (gv_i64)team.world;
+        for (gv_i32 i = 0; i < 4; ++i) state[i] = low + width * gv_uniform(draw.word[i]);
+    }
+}
+
+GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
+    GV_ONCE {
+        const gv_i32 w = team.world;
+        const gv_i64 row = gv_row(a, w, 0);
+        float* state = a.state + 4 * (gv_i64)w;
+        const float x_dot = state[X_DOT], theta = state[THETA], theta_dot = state[THETA_DOT];
+        const float force = gv_action_index(a, row, 0, 1, 2) == 1 ? a.force_mag : -a.force_mag;
+        float sine, cosine;
+        gv_sincos(theta, &sine, &cosine);
+        // Equations of motion after R. Florian, "Correct equations for the dynamics of the cart-pole system" (2005), without friction.
+        const float push = (force + a.polemass_length * theta_dot * theta_dot * sine) / a.total_mass;
+        const float theta_acc = (a.gravity * sine - cosine * push)
+                                / (a.length * (a.four_thirds - a.masspole * cosine * cosine / a.total_mass));
+        const float x_acc = push - a.polemass_length * theta_acc * cosine / a.total_mass;
+        state[X] += a.tau * x_dot;
+        state[X_DOT] += a.tau * x_acc;
+        state[THETA] += a.tau * theta_dot;
+        state[THETA_DOT] += a.tau * theta_acc;
+        // Written so that NaN ends the episode.
+        const bool inside = gv_abs(state[X]) <= a.x_threshold && gv_abs(state[THETA]) <= a.theta_threshold;
+        a.agent_reward[row] = a.sutton_barto_reward ? (inside ? 0.0f : -1.0f) : 1.0f;
+        a.terminated[w] = !inside;
+        a.truncated[w] = a.max_episode_steps > 0 && a.t[w] >= a.max_episode_steps;
+    }
+}
+
+GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
+    float* row = gv_obs_row(a, obs, team.world, 0);
+    GV_FOR(i, 4) row[i] = a.state[4 * (gv_i64)team.world + i];
+}
+
+GV_FN void env_settle(const GvArgs&, const GvTeam&) {}

@@ -1,0 +1,248 @@
+"""Draws one world of continuous Tag."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpu_vecenv.render import PALETTE, Canvas, Point, mix
+
+HEIGHT = 688
+ARENA = HEIGHT  # the arena's picture is a square
+RIM = 24  # room around the walls, so that an agent at one is seen whole
+PANEL = 272
+LEFT, RIGHT = 8, PANEL - 24  # edges of what the panel shows
+CURVE_TOP, CURVE_BOTTOM = 424, 584
+
+TAGGER, RUNNER, CAUGHT, FRESH = PALETTE.vermilion, PALETTE.sky, PALETTE.faded, PALETTE.yellow
+TRAIL_OPACITIES = (0.15, 0.3, 0.48, 0.7)  # oldest part first
+FLASH_STEPS = 8
+
+
+class Renderer:
+    """Pictures of one world: the arena at the left, a legend with live counts at the right.
+
+    Taggers are arrowheads on a disc that shows the tagging distance to scale, runners are drops with their tip
+    in the direction they face, caught runners are crosses, and a ring opens where a runner was caught a moment
+    ago. y grows upwards. Trails and the curve in the panel are kept from frame to frame and start anew with an
+    episode.
+
+    Args:
+        params: The environment's resolved parameters; read are `num_taggers`, `num_runners`, `grid_length`,
+            `episode_length`, `tagging_distance` and `runner_exits_game_after_tagged`.
+    """
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self._taggers = int(params["num_taggers"])
+        self._runners = int(params["num_runners"])
+        self._limit = int(params["episode_length"])
+        self._exits = bool(params["runner_exits_game_after_tagged"])
+        length = float(params["grid_length"])
+        self._scale = (ARENA - 2 * RIM) / length  # pixels a unit
+        self._reach = float(params["tagging_distance"]) * length * self._scale
+
+        agents = self._taggers + self._runners
+        self._size = min(11.0, max(3.0, 78.0 / math.sqrt(agents)))
+        self._tagger_size = max(6.0, 1.3 * self._size)
+        self._trail_steps = 12 if agents <= 300 else 8
+        self._empty_arena = self._draw_empty_arena()
+        self._empty_panel = self._draw_empty_panel()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what earlier frames showed: trails, flashes and the curve."""
+        self._places: deque[np.ndarray] = deque(maxlen=self._trail_steps + 1)
+        self._curve: list[tuple[int, int]] = []
+        self._tagged_at: dict[int, int] = {}  # agents tagged in the last FLASH_STEPS steps
+        self._alive: np.ndarray | None = None
+        self._time = -1
+        self._episode: int | None = None
+
+    def frame(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Draw a state.
+
+        Args:
+            state: One world's state without a leading axis: `loc_x`, `loc_y`, `direction`, `alive` of shape
+                (A,), taggers first, and the scalar `t`. `episode`, where given, tells episodes apart.
+
+        Returns:
+            The picture, uint8 of shape (688, 960, 3).
+        """
+        alive = np.asarray(state["alive"]).astype(bool)
+        x, y = np.asarray(state["loc_x"]), np.asarray(state["loc_y"])
+        places = np.stack([RIM + x * self._scale, ARENA - RIM - y * self._scale], axis=1)
+        self._remember(int(state["t"]), state.get("episode"), places, alive)
+        arena = self._draw_arena(places, np.asarray(state["direction"], np.float64), alive)
+        panel = self._draw_panel(alive)
+        return np.concatenate([arena.to_array(), panel.to_array()], axis=1)
+
+    # What is kept between frames
+
+    def _remember(self, time: int, episode: Any, places: np.ndarray, alive: np.ndarray) -> None:
+        episode = None if episode is None else int(episode)
+        if time < self._time or episode != self._episode:
+            self.reset()
+        elif time == self._time:  # the same moment drawn again
+            self._places.pop()
+            self._curve.pop()
+        tagged = self._tagged_now(places, alive)
+        recent = {i: t for i, t in self._tagged_at.items() if time - t < FLASH_STEPS}
+        self._tagged_at = recent | dict.fromkeys(tagged, time)
+        self._places.append(places)
+        self._curve.append((time, int(alive[self._taggers :].sum()) if self._exits else len(tagged)))
+        self._alive, self._time, self._episode = alive, time, episode
+
+    def _tagged_now(self, places: np.ndarray, alive: np.ndarray) -> list[int]:
+        """Return the runners tagged since the last frame; without exits, those within a tagger's reach."""
+        if self._alive is None:
+            return []
+        if self._exits:
+            return np.flatnonzero(self._alive & ~alive).tolist()
+        gap = places[self._taggers :, None] - places[None, : self._taggers]
+        nearest = np.hypot(gap[..., 0], gap[..., 1]).min(axis=1)
+        return (np.flatnonzero(nearest < self._reach) + self._taggers).tolist()
+
+    # The arena
+
+    def _draw_empty_arena(self) -> Canvas:
+        canvas = Canvas(ARENA, ARENA, PALETTE.page)
+        near, far = RIM, ARENA - RIM
+        canvas.rectangle(near - 2, near - 2, far + 2, far + 2, PALETTE.border, corner=3)
+        canvas.rectangle(near, near, far, far, PALETTE.surface)
+        for k in range(1, 10):
+            at = near + k * (far - near) / 10
+            canvas.line((at, near, at, far - 1), PALETTE.grid)
+            canvas.line((near, at, far - 1, at), PALETTE.grid)
+        return canvas
+
+    def _draw_arena(self, places: np.ndarray, direction: np.ndarray, alive: np.ndarray) -> Canvas:
+        canvas = self._empty_arena.copy()
+        points = [(x, y) for x, y in places.tolist()]
+        facing = [(u, v) for u, v in np.stack([np.cos(direction), -np.sin(direction)], axis=1).tolist()]
+        first = self._taggers
+        if self._reach > self._size:
+            for point in points[:first]:
+                canvas.disc(point, self._reach, mix(TAGGER, PALETTE.surface, 0.25))
+        self._draw_trails(canvas)
+        for i in np.flatnonzero(~alive).tolist():
+            colour = FRESH if i in self._tagged_at else CAUGHT
+            canvas.cross(points[i], max(3.5, 0.75 * self._size), colour, max(1.0, 0.22 * self._size))
+        for i in (np.flatnonzero(alive[first:]) + first).tolist():
+            draw_runner(canvas, points[i], facing[i], self._size)
+        for i in range(first):
+            draw_tagger(canvas, points[i], facing[i], self._tagger_size)
+        for i, since in self._tagged_at.items():
+            age = (self._time - since) / FLASH_STEPS
+            radius = max(5.0, self._size) * (1.6 + 2.2 * age)
+            canvas.ring(points[i], radius, mix(FRESH, PALETTE.surface, 1.0 - 0.8 * age), 2.5 - 1.5 * age)
+        return canvas
+
+    def _draw_trails(self, canvas: Canvas) -> None:
+        places = np.stack(self._places, axis=1)  # (A, steps, 2)
+        part = self._trail_steps // len(TRAIL_OPACITIES)
+        for k, opacity in enumerate(TRAIL_OPACITIES):
+            # Counted from the newest end: a young trail looks like the young end of a long one.
+            stop = places.shape[1] - part * (len(TRAIL_OPACITIES) - 1 - k)
+            piece = places[:, max(0, stop - part - 1) : max(0, stop)]
+            if piece.shape[1] < 2:
+                continue
+            moved = (piece[:, 1:] != piece[:, :-1]).any(axis=(1, 2))
+            lines = piece.reshape(len(piece), -1).tolist()
+            width = max(1.0, 0.4 * self._size * opacity)
+            tagger, runner = (mix(colour, PALETTE.surface, opacity) for colour in (TAGGER, RUNNER))
+            for i in np.flatnonzero(moved).tolist():
+                canvas.line(lines[i], tagger if i < self._taggers else runner, width)
+
+    # The panel
+
+    def _draw_empty_panel(self) -> Canvas:
+        canvas = Canvas(PANEL, HEIGHT, PALETTE.page)
+        canvas.text((LEFT, 52), "Tag", 34)
+        canvas.text((LEFT, 124), "step", 16, PALETTE.muted)
+        rows = [("taggers", 200), ("runners free" if self._exits else "runners", 244)]
+        rows += [("caught", 288)] if self._exits else []
+        rows += [("just caught" if self._exits else "tagged now", 332 if self._exits else 288)]
+        for label, y in rows:
+            canvas.text((LEFT + 44, y), label, 18, anchor="lm")
+        up, glyph = (0.7071, -0.7071), LEFT + 14
+        draw_tagger(canvas, (glyph, 200), up, 11.0)
+        draw_runner(canvas, (glyph, 244), up, 11.0)
+        if self._exits:
+            canvas.cross((glyph, 288), 8.0, CAUGHT, 2.5)
+        canvas.ring((glyph, rows[-1][1]), 11.0, FRESH, 2.5)
+
+        curve = "runners free" if self._exits else "runners tagged"
+        canvas.text((LEFT, CURVE_TOP - 14), curve, 14, PALETTE.muted)
+        canvas.rectangle(LEFT, CURVE_TOP, RIGHT, CURVE_BOTTOM, PALETTE.surface)
+        canvas.text((LEFT, CURVE_BOTTOM + 18), "0", 14, PALETTE.muted)
+        canvas.text((RIGHT, CURVE_BOTTOM + 18), f"step {self._limit}", 14, PALETTE.muted, "rs")
+        canvas.text((RIGHT, CURVE_TOP - 14), f"of {self._runners}", 14, PALETTE.muted, "rs")
+        return canvas
+
+    def _draw_panel(self, alive: np.ndarray) -> Canvas:
+        canvas = self._empty_panel.copy()
+        free = int(alive[self._taggers :].sum())
+        canvas.text((RIGHT, 124), f"{self._time} / {self._limit}", 26, anchor="rs")
+        canvas.rectangle(LEFT, 138, RIGHT, 144, PALETTE.grid, corner=3)
+        done = min(1.0, self._time / self._limit)
+        canvas.rectangle(LEFT, 138, LEFT + done * (RIGHT - LEFT), 144, PALETTE.ink, corner=3)
+        fresh = sum(t == self._time for t in self._tagged_at.values())
+        if self._exits:
+            counts = [self._taggers, free, self._runners - free, len(self._tagged_at)]
+        else:
+            counts = [self._taggers, self._runners, fresh]
+        for row, count in enumerate(counts):
+            canvas.text((RIGHT, 200 + 44 * row), f"{count:,}", 24, anchor="rm")
+        self._draw_curve(canvas)
+        if self._exits and free == 0:
+            canvas.text((LEFT, 648), "all runners caught", 20, FRESH)
+        elif self._time >= self._limit:
+            verdict = f"time is up, {free:,} got away" if self._exits else "time is up"
+            canvas.text((LEFT, 648), verdict, 20, FRESH)
+        return canvas
+
+    def _draw_curve(self, canvas: Canvas) -> None:
+        stride = 1 + len(self._curve) // (RIGHT - LEFT)
+        shown = self._curve[::stride]
+        if shown[-1] != self._curve[-1]:
+            shown = [*shown, self._curve[-1]]
+        across, down = (RIGHT - LEFT) / self._limit, (CURVE_BOTTOM - CURVE_TOP - 4) / self._runners
+        line = [(LEFT + min(t, self._limit) * across, CURVE_BOTTOM - n * down) for t, n in shown]
+        area = [(line[0][0], float(CURVE_BOTTOM)), *line, (line[-1][0], float(CURVE_BOTTOM))]
+        canvas.polygon(area, mix(RUNNER, PALETTE.surface, 0.25))
+        if len(line) > 1:
+            canvas.line(line, RUNNER, 2.0)
+        canvas.disc(line[-1], 4.0, RUNNER)
+
+
+def draw_tagger(canvas: Canvas, centre: Point, facing: Point, size: float) -> None:
+    """Draw an arrowhead that points along the unit vector `facing` (y downwards)."""
+    x, y = centre
+    for scale, colour in ((1.16 * size + 0.4, PALETTE.ink), (size, TAGGER)):
+        u, v = facing[0] * scale, facing[1] * scale
+        back_x, back_y = x - 0.85 * u, y - 0.85 * v
+        corners = (
+            (x + 1.15 * u, y + 1.15 * v),
+            (back_x - 0.85 * v, back_y + 0.85 * u),
+            (x - 0.4 * u, y - 0.4 * v),
+            (back_x + 0.85 * v, back_y - 0.85 * u),
+        )
+        canvas.polygon(corners, colour)
+
+
+def draw_runner(canvas: Canvas, centre: Point, facing: Point, size: float) -> None:
+    """Draw a drop with its tip along the unit vector `facing` (y downwards)."""
+    (x, y), (u, v) = centre, facing
+    for radius, colour in ((0.7 * size + 1.0, PALETTE.page), (0.7 * size, RUNNER)):
+        tip, side, ahead = 2.0 * radius, 0.866 * radius, 0.5 * radius  # the sides touch the circle
+        corners = (
+            (x + tip * u, y + tip * v),
+            (x + ahead * u - side * v, y + ahead * v + side * u),
+            (x + ahead * u + side * v, y + ahead * v - side * u),
+        )
+        canvas.polygon(corners, colour)
+        canvas.disc(centre, radius, colour)

@@ -1,0 +1,166 @@
+"""What continuous Tag is: parameters, state, spaces, rewards."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
+
+from gpu_vecenv.errors import ParameterError, ShapeError
+from gpu_vecenv.spec import Constant, EnvSpec, Field, Param, Params, Role, Table
+
+ROUNDING = 1.00001
+"""Bounds of scaled features are widened by this, as a quotient may be rounded up."""
+
+FEATURES = 7
+"""Blocks of an observation: x, y, speed, acceleration, direction, type, alive of the others; then one time value."""
+
+
+def action_table(low: float, high: float, levels: int) -> np.ndarray:
+    """Changes that the indices 0..levels of one action head stand for: 0, then ``levels`` values from low to high."""
+    return np.concatenate([[0.0], np.linspace(low, high, levels)]).astype(np.float32)
+
+
+def observed(params: Params) -> int:
+    """Slots of an observation block."""
+    if params["use_full_observation"]:
+        return int(params["num_taggers"] + params["num_runners"] - 1)
+    return int(params["num_other_agents_observed"])
+
+
+def observation_space(params: Params) -> Box:
+    """float32 (7 w + 1,), feature-major: seven blocks of w slots, then t / episode_length."""
+    skill = max(params["skill_level_runner"], params["skill_level_tagger"])
+    low, high = [], []
+    for lowest, highest in ((-1, 1), (-1, 1), (-skill, skill), (-np.inf, np.inf), (-1, 1), (0, 1), (0, 1)):
+        low += [lowest * ROUNDING] * observed(params)
+        high += [highest * ROUNDING] * observed(params)
+    return Box(np.array([*low, 0], np.float32), np.array([*high, ROUNDING], np.float32), dtype=np.float32)
+
+
+def action_space(params: Params) -> Space:
+    """(acceleration index, turn index); one index for both; or (change of acceleration, turn) in their own units."""
+    accelerations, turns = params["num_acceleration_levels"] + 1, params["num_turn_levels"] + 1
+    if params["continuous_actions"]:
+        low = np.array([params["min_acceleration"], params["min_turn"]], np.float32)
+        high = np.array([params["max_acceleration"], params["max_turn"]], np.float32)
+        return Box(low, high, dtype=np.float32)
+    if params["flatten_actions"]:
+        return Discrete(accelerations * turns)
+    return MultiDiscrete([accelerations, turns])
+
+
+def check(params: Params) -> None:
+    """Parameters that contradict each other."""
+    agents = params["num_taggers"] + params["num_runners"]
+    if not params["use_full_observation"] and params["num_other_agents_observed"] > agents:
+        raise ParameterError(
+            f"WarpTag-v0: num_other_agents_observed must be at most the number of agents, {agents}, "
+            f"got {params['num_other_agents_observed']}."
+        )
+    for low, high in (("min_acceleration", "max_acceleration"), ("min_turn", "max_turn")):
+        if params[low] > params[high]:
+            raise ParameterError(f"WarpTag-v0: {low} must not be above {high}, got {params[low]} and {params[high]}.")
+    if params["continuous_actions"] and params["flatten_actions"]:
+        raise ParameterError("WarpTag-v0: flatten_actions joins two discrete heads; continuous_actions has none.")
+    x, y = params["starting_location_x"], params["starting_location_y"]
+    if (x is None) != (y is None):
+        raise ParameterError("WarpTag-v0: give both starting_location_x and starting_location_y, or neither.")
+    for name in ("starting_location_x", "starting_location_y", "starting_directions"):
+        start(params, name)
+
+
+def start(params: Params, name: str) -> np.ndarray:
+    """An explicit start as float32 (agents,), taggers first; empty when not given."""
+    if params[name] is None:
+        return np.zeros(0, np.float32)
+    values = np.asarray(params[name], np.float32)
+    agents = params["num_taggers"] + params["num_runners"]
+    if values.shape != (agents,):
+        raise ShapeError(f"WarpTag-v0: {name} must have shape ({agents},), one value an agent, got {values.shape}.")
+    top = params["grid_length"] if "location" in name else np.inf
+    if not (np.isfinite(values).all() and (np.abs(values) <= top).all() and (np.isinf(top) or (values >= 0).all())):
+        raise ParameterError(f"WarpTag-v0: {name} must be finite, and a location within [0, grid_length].")
+    return values
+
+
+SPEC = EnvSpec(
+    name="WarpTag-v0",
+    kernel=Path(__file__).with_name("tag.cu"),
+    roles=(Role("tagger", "num_taggers"), Role("runner", "num_runners")),
+    params=(
+        Param("num_taggers", 5, "int32", "taggers in a world", low=1),
+        Param("num_runners", 100, "int32", "runners in a world", low=1),
+        Param("grid_length", 20.0, "float32", "side of the square [0, L] x [0, L]", "length", low=0, above=True),
+        Param("episode_length", 500, "int32", "time limit", "steps", low=1),
+        Param("starting_location_x", None, None, "explicit starts, one an agent, taggers first", "length"),
+        Param("starting_location_y", None, None, "explicit starts, one an agent, taggers first", "length"),
+        Param("starting_directions", None, None, "explicit headings, one an agent, taggers first", "rad"),
+        Param("fixed_start", False, "bool", "every world and episode starts alike, from a draw that depends on the seed alone"),
+        Param("max_speed", 1.0, "float32", "top speed before skill", "length/step", low=0, above=True),
+        Param("skill_level_runner", 1.0, "float32", "multiplies a runner's top speed", low=0, above=True),
+        Param("skill_level_tagger", 1.0, "float32", "multiplies a tagger's top speed", low=0, above=True),
+        Param("max_acceleration", 0.1, "float32", "largest change of acceleration", "length/step^3"),
+        Param("min_acceleration", -0.1, "float32", "smallest change of acceleration", "length/step^3"),
+        Param("max_turn", 2.356, "float32", "largest turn", "rad/step"),
+        Param("min_turn", -2.356, "float32", "smallest turn", "rad/step"),
+        Param("num_acceleration_levels", 20, "int32", "acceleration choices beside the no-op", low=0, high=4096),
+        Param("num_turn_levels", 20, "int32", "turn choices beside the no-op", low=0, high=4096),
+        Param("edge_hit_penalty", 0.0, "float32", "paid in each step that would leave the square", low=-math.inf, high=0),
+        Param("use_full_observation", False, "bool", "observe every other agent"),
+        Param("num_other_agents_observed", 10, "int32", "nearest agents observed otherwise", low=1),
+        Param("tagging_distance", 0.02, "float64", "reach of a tagger", "fraction of the side", low=0, high=1),
+        Param("tag_reward_for_tagger", 10.0, "float32", "paid to the nearest tagger for each runner it tags", low=0),
+        Param("step_penalty_for_tagger", 0.0, "float32", "paid to each tagger in each step", high=0),
+        Param("tag_penalty_for_runner", -10.0, "float32", "paid to a tagged runner", high=0),
+        Param("step_reward_for_runner", 0.0, "float32", "paid to each runner in the game in each step", low=0),
+        Param("end_of_game_reward_for_runner", 1.0, "float32", "paid to runners that reach the time limit", low=0),
+        Param("runner_exits_game_after_tagged", True, "bool", "a tagged runner leaves the game"),
+        Param("flatten_actions", False, "bool", "one Discrete: acceleration index x (turn levels + 1) + turn index"),
+        Param("continuous_actions", False, "bool", "a Box: change of acceleration and turn"),
+    ),
+    state=(
+        Field("loc_x", "float32", ("num_agents",), "position", "length"),
+        Field("loc_y", "float32", ("num_agents",), "position", "length"),
+        Field("speed", "float32", ("num_agents",), "speed", "length/step"),
+        Field("direction", "float32", ("num_agents",), "heading in [0, 2 pi]", "rad"),
+        Field("acceleration", "float32", ("num_agents",), "accumulated acceleration", "length/step^2"),
+        Field("alive", "int32", ("num_agents",), "1 while in the game"),
+        Field("tagged_by", "int32", ("num_agents",), "tagger that tagged this runner in the last step, else -1"),
+    ),
+    observation=observation_space,
+    action=action_space,
+    sizes=("num_taggers", "num_other_agents_observed"),
+    constants=(
+        Constant("margin", lambda p: p["tagging_distance"] * p["grid_length"], "reach of a tagger", "length"),
+        Constant("tagger_top_speed", lambda p: p["max_speed"] * p["skill_level_tagger"], "top speed", "length/step"),
+        Constant("runner_top_speed", lambda p: p["max_speed"] * p["skill_level_runner"], "top speed", "length/step"),
+        Constant("two_pi", lambda p: 2 * math.pi, "full turn", "rad"),
+        Constant("quarter_turn", lambda p: math.pi / 2, "quarter of a turn", "rad"),
+        Constant("per_diagonal", lambda p: 1 / (p["grid_length"] * math.sqrt(2)), "scale of positions", "1/length"),
+        Constant("per_max_speed", lambda p: 1 / (p["max_speed"] + 1e-10), "scale of speeds and accelerations"),
+        Constant("per_turn", lambda p: 1 / (2 * math.pi), "scale of headings", "1/rad"),
+        Constant("per_episode_length", lambda p: 1 / p["episode_length"], "scale of time", "1/step"),
+        Constant("explicit_location", lambda p: p["starting_location_x"] is not None, "1 if starts are given"),
+        Constant("explicit_direction", lambda p: p["starting_directions"] is not None, "1 if headings are given"),
+    ),
+    tables=(
+        Table("acceleration_table",
+              lambda p: action_table(p["min_acceleration"], p["max_acceleration"], p["num_acceleration_levels"]),
+              "action index to change of acceleration", "length/step^3"),
+        Table("turn_table", lambda p: action_table(p["min_turn"], p["max_turn"], p["num_turn_levels"]),
+              "action index to turn", "rad"),
+        Table("start_x", lambda p: start(p, "starting_location_x"), "explicit starts", "length"),
+        Table("start_y", lambda p: start(p, "starting_location_y"), "explicit starts", "length"),
+        Table("start_direction", lambda p: start(p, "starting_directions"), "explicit headings", "rad"),
+    ),
+    alive="alive",
+    check=check,
+    rewards={
+        "`edge_hit_penalty`": "to an agent in the game whose move would leave the square, each time",
+        "`step_penalty_for_tagger`, `step_reward_for_runner`": "to every agent in the game, each step",
+        "`tag_reward_for_tagger`": "to the nearest tagger, for each runner it tags in the step",
+        "`tag_penalty_for_runner`": "to a runner that is tagged",
+        "`end_of_game_reward_for_runner`": "at the time limit, to every runner still in the game after this step's tags",
+    },
+)

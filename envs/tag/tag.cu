@@ -1,0 +1,243 @@
+// Continuous Tag: one team a world, one agent a lane (several when a world has more agents than the team has lanes).
+// Taggers come first: agents 0 .. num_taggers - 1. Memory that crosses a barrier is the world state itself.
+// Rules: README.md beside this file. Nothing is quadratic in memory; neighbours are found by scanning all agents.
+#include "gv_env.h"
+
+#define MAX_INSERT 32  // up to this many neighbours are kept sorted in registers; more are found one scan each
+#define FAR 3.0e38f
+
+// Index of an agent of this world in the (worlds, agents) state arrays.
+GV_FN gv_i64 at(const GvArgs& a, gv_i32 world, gv_i32 agent) { return (gv_i64)world * gv_num_agents(a) + agent; }
+
+// ---- reset ----------------------------------------------------------------------------------------------------
+
+GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 w = team.world;
+    GV_FOR(i, gv_num_agents(a)) {
+        const gv_i64 me = at(a, w, i);
+        // A fixed start is the draw of world 0, episode 0 in every world and episode.
+        const GvDraw draw = a.fixed_start ? gv_philox(a.seed[w], 0, 0, 0, (gv_u32)i) : gv_draw(a, team, 0, (gv_u32)i);
+        a.loc_x[me] = a.explicit_location ? a.start_x[i] : a.grid_length * gv_uniform(draw.word[0]);
+        a.loc_y[me] = a.explicit_location ? a.start_y[i] : a.grid_length * gv_uniform(draw.word[1]);
+        a.direction[me] = a.explicit_direction ? a.start_direction[i] : a.quarter_turn * (float)(draw.word[2] >> 30);
+        a.speed[me] = 0.0f;
+        a.acceleration[me] = 0.0f;
+        a.alive[me] = 1;
+        a.tagged_by[me] = -1;
+    }
+}
+
+// ---- step -----------------------------------------------------------------------------------------------------
+
+struct Change {
+    float acceleration, turn;
+};
+
+GV_FN Change chosen_change(const GvArgs& a, gv_i64 row) {
+    Change change;
+    if (a.continuous_actions) {
+        change.acceleration = gv_action_value(a, row, 0, 2, a.min_acceleration, a.max_acceleration, 0.0f);
+        change.turn = gv_action_value(a, row, 1, 2, a.min_turn, a.max_turn, 0.0f);
+        return change;
+    }
+    const gv_i32 accelerations = a.num_acceleration_levels + 1, turns = a.num_turn_levels + 1;
+    gv_i32 acceleration, turn;
+    if (a.flatten_actions) {
+        const gv_i32 flat = gv_action_index(a, row, 0, 1, accelerations * turns);
+        acceleration = flat / turns;
+        turn = flat - acceleration * turns;
+    } else {
+        acceleration = gv_action_index(a, row, 0, 2, accelerations);
+        turn = gv_action_index(a, row, 1, 2, turns);
+    }
+    change.acceleration = a.acceleration_table[acceleration];
+    change.turn = a.turn_table[turn];
+    return change;
+}
+
+GV_FN void move(const GvArgs& a, gv_i32 w, gv_i32 i) {
+    const gv_i64 me = at(a, w, i), row = gv_row(a, w, i);
+    const Change change = chosen_change(a, row);
+    const bool tagger = i < gv_num_taggers(a);
+    const float alive = a.alive[me] ? 1.0f : 0.0f;
+    const float top_speed = tagger ? a.tagger_top_speed : a.runner_top_speed;
+    float acceleration = a.acceleration[me] + change.acceleration;
+    const float direction = gv_mod(a.direction[me] + change.turn, a.two_pi) * alive;
+    const float speed = gv_min(top_speed, gv_max(0.0f, a.speed[me] + acceleration)) * alive;
+    if (speed <= 0.0f || speed >= top_speed) acceleration = 0.0f;
+    float sine, cosine;
+    gv_sincos(direction, &sine, &cosine);
+    const float x = a.loc_x[me] + speed * cosine, y = a.loc_y[me] + speed * sine;
+    const bool crossed = x < 0.0f || x > a.grid_length || y < 0.0f || y > a.grid_length;
+    a.loc_x[me] = gv_clamp(x, 0.0f, a.grid_length);
+    a.loc_y[me] = gv_clamp(y, 0.0f, a.grid_length);
+    a.direction[me] = direction;
+    a.speed[me] = speed;
+    a.acceleration[me] = acceleration;
+    const float step_reward = tagger ? a.step_penalty_for_tagger : a.step_reward_for_runner;
+    a.agent_reward[row] = a.alive[me] ? (crossed ? a.edge_hit_penalty : 0.0f) + step_reward : 0.0f;
+}
+
+// The tagger that catches runner i in this step, or -1: the nearest one (the lowest index of equals), if within the margin.
+GV_FN gv_i32 catcher_of(const GvArgs& a, gv_i32 w, gv_i32 i) {
+    const float x = a.loc_x[at(a, w, i)], y = a.loc_y[at(a, w, i)];
+    float nearest = a.margin;
+    gv_i32 catcher = -1;
+    for (gv_i32 j = 0; j < gv_num_taggers(a); ++j) {
+        const float dx = a.loc_x[at(a, w, j)] - x, dy = a.loc_y[at(a, w, j)] - y;
+        const float distance = gv_sqrt(dx * dx + dy * dy);
+        if (distance < nearest) {
+            nearest = distance;
+            catcher = j;
+        }
+    }
+    return catcher;
+}
+
+GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 w = team.world, taggers = gv_num_taggers(a), agents = gv_num_agents(a), runners = agents - taggers;
+    GV_FOR(i, agents) move(a, w, i);
+    gv_barrier(team);
+    GV_FOR(i, agents) {
+        const gv_i64 me = at(a, w, i);
+        a.tagged_by[me] = i >= taggers && a.alive[me] ? catcher_of(a, w, i) : -1;
+    }
+    // Every lane gets the same count, so all agree on the end of the episode.
+    const float left = gv_sum(team, runners, [&](gv_i32 runner) {
+        const gv_i64 him = at(a, w, taggers + runner);
+        const bool leaves = a.runner_exits_game_after_tagged && a.tagged_by[him] >= 0;
+        return a.alive[him] && !leaves ? 1.0f : 0.0f;
+    });
+    const bool last_step = a.t[w] >= a.episode_length;
+    GV_FOR(i, agents) {
+        const gv_i64 me = at(a, w, i), row = gv_row(a, w, i);
+        float reward = a.agent_reward[row];
+        if (i < taggers) {  // gathered, not scattered: simultaneous tags all pay
+            for (gv_i32 j = taggers; j < agents; ++j)
+                if (a.tagged_by[at(a, w, j)] == i) reward += a.tag_reward_for_tagger;
+        } else if (a.alive[me]) {
+            const bool tagged = a.tagged_by[me] >= 0;
+            if (tagged) reward += a.tag_penalty_for_runner;
+            if (last_step && !(tagged && a.runner_exits_game_after_tagged)) reward += a.end_of_game_reward_for_runner;
+        }
+        a.agent_reward[row] = reward;
+    }
+    GV_ONCE {
+        a.terminated[w] = left == 0.0f;
+        a.truncated[w] = last_step;
+    }
+}
+
+GV_FN void env_settle(const GvArgs& a, const GvTeam& team) {
+    GV_FOR(i, gv_num_agents(a)) {
+        const gv_i64 me = at(a, team.world, i);
+        if (a.runner_exits_game_after_tagged && a.tagged_by[me] >= 0) a.alive[me] = 0;
+    }
+}
+
+// ---- observation ----------------------------------------------------------------------------------------------
+
+// Blocks 0 to 6 of slot `slot` for observer i and observed j; `width` slots a block.
+GV_FN void observe_other(const GvArgs& a, gv_i32 w, gv_i32 i, gv_i32 j, gv_i32 slot, gv_i32 width, float* row) {
+    const gv_i64 me = at(a, w, i), other = at(a, w, j);
+    row[slot] = (a.loc_x[other] - a.loc_x[me]) * a.per_diagonal;
+    row[slot + width] = (a.loc_y[other] - a.loc_y[me]) * a.per_diagonal;
+    row[slot + 2 * width] = (a.speed[other] - a.speed[me]) * a.per_max_speed;
+    row[slot + 3 * width] = (a.acceleration[other] - a.acceleration[me]) * a.per_max_speed;
+    row[slot + 4 * width] = (a.direction[other] - a.direction[me]) * a.per_turn;
+    row[slot + 5 * width] = j < gv_num_taggers(a) ? 1.0f : 0.0f;
+    row[slot + 6 * width] = a.alive[other] ? 1.0f : 0.0f;
+}
+
+GV_FN void observe_all(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
+    const gv_i32 width = gv_num_agents(a) - 1;
+    const bool alive = a.alive[at(a, w, i)] != 0;
+    for (gv_i32 slot = 0; slot < width; ++slot) {
+        const gv_i32 j = slot < i ? slot : slot + 1;
+        observe_other(a, w, i, j, slot, width, row);
+        if (!alive)
+            for (gv_i32 block = 0; block < 5; ++block) row[slot + block * width] = 0.0f;
+    }
+    row[7 * width] = alive ? (float)a.t[w] * a.per_episode_length : 0.0f;
+}
+
+// Squared float32 distance of j from (x, y); agents that left are out of sight.
+GV_FN float squared_distance(const GvArgs& a, gv_i64 other, float x, float y) {
+    const float dx = a.loc_x[other] - x, dy = a.loc_y[other] - y;
+    return a.alive[other] ? dx * dx + dy * dy : FAR;
+}
+
+// The k nearest in one scan, kept sorted by (distance, index): later equals stay behind, as j ascends.
+GV_FN gv_i32 nearest_by_insertion(const GvArgs& a, gv_i32 w, gv_i32 i, gv_i32 k, gv_i32* found) {
+    const float x = a.loc_x[at(a, w, i)], y = a.loc_y[at(a, w, i)];
+    float distance[MAX_INSERT];
+    for (gv_i32 slot = 0; slot < k; ++slot) distance[slot] = FAR;
+    gv_i32 count = 0;
+    for (gv_i32 j = 0; j < gv_num_agents(a); ++j) {
+        if (j == i) continue;
+        float here = squared_distance(a, at(a, w, j), x, y);
+        if (!(here < distance[k - 1])) continue;
+        if (count < k) ++count;
+        gv_i32 index = j;
+        bool placed = false;
+        for (gv_i32 slot = 0; slot < k; ++slot) {
+            placed = placed || here < distance[slot];
+            if (placed) {  // the rest of the list moves one on
+                const float moved = distance[slot];
+                const gv_i32 moved_index = found[slot];
+                distance[slot] = here;
+                found[slot] = index;
+                here = moved;
+                index = moved_index;
+            }
+        }
+    }
+    return count;
+}
+
+// The agent that follows (distance, index) in the order of (distance, index); -1 when there is none.
+GV_FN gv_i32 next_nearest(const GvArgs& a, gv_i32 w, gv_i32 i, float* distance, gv_i32 index) {
+    const float x = a.loc_x[at(a, w, i)], y = a.loc_y[at(a, w, i)];
+    float best = FAR;
+    gv_i32 found = -1;
+    for (gv_i32 j = 0; j < gv_num_agents(a); ++j) {
+        const float here = squared_distance(a, at(a, w, j), x, y);
+        const bool later = here > *distance || (here == *distance && j > index);
+        if (j != i && later && here < best) {
+            best = here;
+            found = j;
+        }
+    }
+    *distance = best;
+    return found;
+}
+
+GV_FN void observe_nearest(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
+    const gv_i32 k = gv_num_other_agents_observed(a);
+    const bool alive = a.alive[at(a, w, i)] != 0;
+    gv_i32 count = 0;
+    if (alive && k <= MAX_INSERT) {
+        gv_i32 found[MAX_INSERT];
+        for (gv_i32 slot = 0; slot < k; ++slot) found[slot] = -1;
+        count = k > 0 ? nearest_by_insertion(a, w, i, k, found) : 0;
+        for (gv_i32 slot = 0; slot < count; ++slot) observe_other(a, w, i, found[slot], slot, k, row);
+    } else if (alive) {
+        float distance = -1.0f;
+        for (gv_i32 j = next_nearest(a, w, i, &distance, -1); j >= 0 && count < k; ++count) {
+            observe_other(a, w, i, j, count, k, row);
+            j = next_nearest(a, w, i, &distance, j);
+        }
+    }
+    for (gv_i32 slot = count; slot < k; ++slot)
+        for (gv_i32 block = 0; block < 7; ++block) row[slot + block * k] = 0.0f;
+    row[7 * k] = alive ? (float)a.t[w] * a.per_episode_length : 0.0f;
+}
+
+GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
+    const gv_i32 w = team.world;
+    GV_FOR(i, gv_num_agents(a)) {
+        float* row = gv_obs_row(a, obs, w, i);
+        if (a.use_full_observation) observe_all(a, w, i, row);
+        else observe_nearest(a, w, i, row);
+    }
+}

@@ -1,0 +1,112 @@
+"""Checks on actions before anything is launched, and their conversion to what kernels read."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
+
+from gpu_vecenv.backend.memory import Array, Memory
+from gpu_vecenv.errors import ActionError, ArrayTypeError, DeviceError, ShapeError
+
+
+class ActionReader:
+    """Turns the caller's actions into an array on the env's device.
+
+    Args:
+        space: action space of one agent.
+        lead: leading axes of an action array, ``(N,)``, ``(R,)`` or ``(N, A)``.
+        device: the env's device.
+        memory: where state lives, for uploads of host arrays.
+    """
+
+    def __init__(self, space: Space, lead: tuple[int, ...], device: str, memory: Memory) -> None:
+        self.shape = lead + (space.shape or ())
+        self._continuous = isinstance(space, Box)
+        self._dtypes = ("float32", "float64") if self._continuous else ("int32", "int64")
+        self._choices = _choices(space)
+        self._device = device
+        self._memory = memory
+        self._warned = False
+
+    def read(self, actions: Any) -> tuple[Array, int]:
+        """The actions as a C-contiguous array on the env's device, and the bytes of one element.
+
+        Raises:
+            ShapeError, ArrayTypeError, DeviceError: what was expected and what came.
+            ActionError: on the CPU, an index out of range or NaN.
+        """
+        module = type(actions).__module__.partition(".")[0]
+        if module not in ("torch", "cupy"):
+            actions = np.asarray(actions)
+        dtype = str(actions.dtype).removeprefix("torch.")
+        if tuple(actions.shape) != self.shape:
+            raise ShapeError(f"actions must have shape {self.shape}, got {tuple(actions.shape)}.")
+        if dtype not in self._dtypes:
+            raise ArrayTypeError(f"actions must be {' or '.join(self._dtypes)}, got {dtype}.")
+        self._check_device(actions, module)
+        if self._device == "cpu":
+            return self._read_host(actions.detach().numpy() if module == "torch" else actions)
+        return self._read_cuda(actions, module)
+
+    def _check_device(self, actions: Array, module: str) -> None:
+        where = "cpu"
+        if module == "torch":
+            where = str(actions.device)
+        elif module == "cupy":
+            where = f"cuda:{actions.device.id}"
+        if where not in ("cpu", self._device):
+            raise DeviceError(f"actions must be on {self._device}, got an array on {where}.")
+
+    def _read_host(self, actions: np.ndarray) -> tuple[np.ndarray, int]:
+        if self._continuous:
+            if np.isnan(actions).any():
+                raise ActionError(f"actions must not be NaN; {int(np.isnan(actions).sum())} are.")
+            actions = actions.astype(np.float32, copy=False)
+        else:
+            bad = (actions < 0) | (actions >= self._choices)
+            if bad.any():
+                raise ActionError(
+                    f"actions must lie in 0..{_spell(self._choices)}, got {actions[bad][0]} at {tuple(np.argwhere(bad)[0])}."
+                )
+        return np.ascontiguousarray(actions), actions.itemsize
+
+    def _read_cuda(self, actions: Array, module: str) -> tuple[Array, int]:
+        if module == "torch" and actions.is_cuda:
+            actions = actions.detach().contiguous()
+            return (actions.float(), 4) if self._continuous else (actions, actions.element_size())
+        if module == "cupy":
+            import cupy
+
+            actions = cupy.ascontiguousarray(actions, dtype="float32" if self._continuous else None)
+            return actions, actions.itemsize
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"Host actions are uploaded to {self._device} in every step; arrays on the device avoid the copy.",
+                stacklevel=4,
+            )
+        host = actions.numpy() if module == "torch" else actions
+        device = self._memory.from_numpy(np.ascontiguousarray(host, dtype="float32" if self._continuous else None))
+        return device, 4 if self._continuous else host.itemsize
+
+    def address(self, actions: Array) -> int:
+        """Address of the first element of what :meth:`read` returned."""
+        if isinstance(actions, np.ndarray):
+            return int(actions.ctypes.data)
+        return int(actions.data.ptr if type(actions).__module__.startswith("cupy") else actions.data_ptr())
+
+
+def _choices(space: Space) -> np.ndarray:
+    """Number of choices of each head, broadcastable against an action array."""
+    if isinstance(space, Discrete):
+        return np.asarray(space.n)
+    if isinstance(space, MultiDiscrete):
+        return np.asarray(space.nvec)
+    return np.asarray(0)
+
+
+def _spell(choices: np.ndarray) -> str:
+    return str(choices - 1) if choices.ndim == 0 else " and 0..".join(str(n - 1) for n in choices)

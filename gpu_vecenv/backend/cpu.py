@@ -1,0 +1,72 @@
+"""CPU back end: the same kernels, one lane a world, worlds split over a persistent thread pool."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from gpu_vecenv.backend.compiler import shared_object
+from gpu_vecenv.backend.memory import Memory, NumpyMemory
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.layout import Layout
+
+MIN_AGENTS_PER_THREAD = 2048
+"""Handing work to a thread costs some ten microseconds; below this many agents it takes longer than it saves."""
+
+
+def num_threads() -> int:
+    """Threads for kernels: ``GPU_VECENV_NUM_THREADS``, else the cores this process may use."""
+    given = os.environ.get("GPU_VECENV_NUM_THREADS")
+    if given is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not given.isdigit() or int(given) < 1:
+        raise ParameterError(f"GPU_VECENV_NUM_THREADS must be a positive integer, got {given!r}.")
+    return int(given)
+
+
+class CpuBackend:
+    """Kernels of one env, compiled for this processor.
+
+    ``extra`` are further compiler flags: ``-DGV_LANES=4 -fsanitize=thread`` makes the build that looks for races.
+    """
+
+    device = "cpu"
+
+    def __init__(self, layout: Layout, extra: tuple[str, ...] = ()) -> None:
+        library = ctypes.CDLL(str(shared_object(layout.spec, extra)))
+        self.memory: Memory = NumpyMemory()
+        self._kernels = {}
+        for name in ("gv_step", "gv_reset", "gv_observe"):
+            kernel = getattr(library, name)
+            kernel.argtypes = (ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
+            kernel.restype = None
+            self._kernels[name] = kernel
+        self._agents = layout.num_agents
+        self._threads = 1 if extra else num_threads()
+        self._pool = ThreadPoolExecutor(self._threads - 1, "gpu_vecenv") if self._threads > 1 else None
+
+    def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
+        """Run a kernel over all worlds; returns when it is done. ``args`` is the argument struct (0-d structured array)."""
+        kernel, address = self._kernels[name], args.ctypes.data
+        parts = max(1, min(self._threads, num_worlds, num_worlds * self._agents // MIN_AGENTS_PER_THREAD))
+        if self._pool is None or parts == 1:
+            kernel(address, 0, num_worlds)
+            return
+        cuts = [num_worlds * part // parts for part in range(parts + 1)]
+        others = [self._pool.submit(kernel, address, cuts[part], cuts[part + 1]) for part in range(1, parts)]
+        kernel(address, 0, cuts[1])
+        for other in others:
+            other.result()
+
+    def capturing(self) -> bool:
+        """There are no graphs on the CPU."""
+        return False
+
+    def close(self) -> None:
+        """Stop the threads."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+            self._pool = None

@@ -1,0 +1,110 @@
+"""CUDA back end: kernels compiled by NVRTC through CuPy, launched on the caller's current stream."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+import numpy as np
+
+from gpu_vecenv.backend.memory import CupyMemory, Memory, TorchMemory
+from gpu_vecenv.backend.source import kernel_source
+from gpu_vecenv.errors import CompileError, DeviceError, MissingExtraError, ParameterError
+from gpu_vecenv.layout import Layout
+
+OPTIONS = ("--std=c++17", "--fmad=false")
+"""No contraction, as on the CPU. Division and square root are correctly rounded by default."""
+
+
+def block_shape(num_agents: int) -> tuple[int, int]:
+    """(lanes a team, teams a block): small worlds share a block, larger ones take one, the largest stride over it.
+
+    ``GPU_VECENV_BLOCK_SIZE`` sets the threads of a block; results do not depend on it.
+    """
+    given = os.environ.get("GPU_VECENV_BLOCK_SIZE")
+    if given is not None and given not in ("32", "64", "128", "256", "512", "1024"):
+        raise ParameterError(f"GPU_VECENV_BLOCK_SIZE must be a power of two from 32 to 1024, got {given!r}.")
+    if num_agents <= 32:
+        lanes = 1 << (num_agents - 1).bit_length()
+        return lanes, int(given or 128) // lanes
+    return int(given) if given else min(256, -(-num_agents // 32) * 32), 1
+
+
+def compile_options(layout: Layout) -> tuple[str, ...]:
+    """NVRTC options: sizes that shape loops are constants; the number of worlds never is."""
+    lanes, teams = block_shape(layout.num_agents)
+    sizes = tuple(f"-DGV_{name}={value}" for name, value in layout.sizes.items())
+    return (*OPTIONS, f"-DGV_LANES={lanes}", f"-DGV_TEAMS={teams}", *sizes)
+
+
+def import_cupy() -> Any:
+    """CuPy, or an error that names the extra to install.
+
+    Raises:
+        MissingExtraError: CuPy is not installed.
+        DeviceError: CuPy would use per-thread default streams, which torch does not know.
+    """
+    try:
+        import cupy
+    except ImportError as error:
+        raise MissingExtraError(
+            'A CUDA device needs CuPy: pip install "gpu-vecenv[cuda13]" (or [cuda12] for a CUDA 12 driver).'
+        ) from error
+    if os.environ.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") not in ("", "0"):
+        raise DeviceError(
+            "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM is set, and torch does not order its work with per-thread default "
+            "streams; unset it."
+        )
+    return cupy
+
+
+class CudaBackend:
+    """Kernels of one env on one GPU."""
+
+    def __init__(self, layout: Layout, device: str, kind: str) -> None:
+        cupy = import_cupy()
+        import torch
+        from cupy_backends.cuda.api import driver
+
+        self.device = device
+        self._index = int(device.partition(":")[2])
+        self._on_cupy_stream = kind == "cupy"
+        self.memory: Memory = CupyMemory(device) if self._on_cupy_stream else TorchMemory(device)
+        self._torch = torch
+        self._cupy = cupy
+        self._launch = driver.launchKernel
+        self._lanes, self._teams = block_shape(layout.num_agents)
+        torch.zeros((), device=device)  # makes torch's context, which CuPy shares
+        with cupy.cuda.Device(self._index):
+            self._module = cupy.RawModule(code=kernel_source(layout.spec), options=compile_options(layout))
+            try:
+                self._kernels = {n: self._module.get_function(n).kernel.ptr for n in ("gv_step", "gv_reset", "gv_observe")}
+            except cupy.cuda.compiler.CompileException as error:
+                raise CompileError(f"{layout.spec.name}: NVRTC failed:\n{error}") from error
+
+    def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
+        """Queue a kernel over all worlds on the caller's current stream. The struct is copied when this returns."""
+        if self._torch.cuda.current_device() != self._index:
+            with self._torch.cuda.device(self._index):
+                self.launch(name, args, num_worlds)
+            return
+        pointers = (ctypes.c_void_p * 1)(args.ctypes.data)
+        blocks = -(-num_worlds // self._teams)
+        threads = self._lanes * self._teams
+        self._launch(self._kernels[name], blocks, 1, 1, threads, 1, 1, 0, self._stream(), ctypes.addressof(pointers), 0)
+
+    def _stream(self) -> int:
+        """Handle of the caller's current stream: torch's, or CuPy's when the env hands out CuPy arrays."""
+        if self._on_cupy_stream:
+            return int(self._cupy.cuda.get_current_stream().ptr)
+        return int(self._torch.cuda.current_stream(self._index).cuda_stream)
+
+    def capturing(self) -> bool:
+        """Whether the caller's current stream records a CUDA graph."""
+        if self._on_cupy_stream:
+            return bool(self._cupy.cuda.get_current_stream().is_capturing())
+        return bool(self._torch.cuda.is_current_stream_capturing())
+
+    def close(self) -> None:
+        """Nothing to stop; memory goes with the arrays."""

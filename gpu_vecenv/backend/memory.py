@@ -1,0 +1,158 @@
+"""Array kinds: who allocates, and where an array's first byte is. torch and CuPy are imported when one is made."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from gpu_vecenv.errors import DeviceError
+
+Array = Any
+"""A numpy.ndarray, torch.Tensor or cupy.ndarray."""
+
+
+class Memory(Protocol):
+    """What back ends and envs ask of an array library. Arrays are C-contiguous."""
+
+    kind: str
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
+        """Uninitialised array."""
+
+    def from_numpy(self, values: np.ndarray) -> Array:
+        """Copy of a host array."""
+
+    def to_numpy(self, array: Array) -> np.ndarray:
+        """Host copy; waits for the device."""
+
+    def copy(self, array: Array) -> Array:
+        """Copy on the same device."""
+
+    def assign(self, target: Array, values: Array) -> None:
+        """Overwrite ``target`` with values of the same shape."""
+
+    def address(self, array: Array) -> int:
+        """Address of the first byte."""
+
+
+class NumpyMemory:
+    """Host memory as NumPy arrays."""
+
+    kind = "numpy"
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        """Uninitialised array."""
+        return np.empty(shape, dtype)
+
+    def from_numpy(self, values: np.ndarray) -> np.ndarray:
+        """Copy of a host array."""
+        return np.array(values)
+
+    def to_numpy(self, array: np.ndarray) -> np.ndarray:
+        """Copy."""
+        return np.array(array)
+
+    def copy(self, array: np.ndarray) -> np.ndarray:
+        """Copy."""
+        return np.array(array)
+
+    def assign(self, target: np.ndarray, values: np.ndarray) -> None:
+        """Overwrite ``target``."""
+        target[...] = values
+
+    def address(self, array: np.ndarray) -> int:
+        """Address of the first byte."""
+        return int(array.ctypes.data)
+
+
+class TorchMemory:
+    """Memory of one device as torch tensors; on CUDA it comes from torch's caching allocator."""
+
+    kind = "torch"
+
+    def __init__(self, device: str) -> None:
+        import torch
+
+        self._torch = torch
+        self._device = torch.device(device)
+        self._dtypes = {name: getattr(torch, name) for name in ("float32", "int32", "uint8", "uint64", "bool")}
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
+        """Uninitialised tensor. Made outside inference mode, so that it can be written in place anywhere later."""
+        with self._torch.inference_mode(False):
+            return self._torch.empty(shape, dtype=self._dtypes[dtype], device=self._device)
+
+    def from_numpy(self, values: np.ndarray) -> Array:
+        """Tensor with a copy of host values."""
+        with self._torch.inference_mode(False):
+            return self._torch.from_numpy(np.array(values)).to(self._device)
+
+    def to_numpy(self, array: Array) -> np.ndarray:
+        """Host copy."""
+        return np.array(array.detach().cpu().numpy())
+
+    def copy(self, array: Array) -> Array:
+        """Copy on the same device."""
+        return array.clone()
+
+    def assign(self, target: Array, values: Array) -> None:
+        """Overwrite ``target``."""
+        target.copy_(values)
+
+    def address(self, array: Array) -> int:
+        """Address of the first byte."""
+        return int(array.data_ptr())
+
+
+class CupyMemory:
+    """Memory of one GPU as CuPy arrays, from CuPy's pool."""
+
+    kind = "cupy"
+
+    def __init__(self, device: str) -> None:
+        import cupy
+
+        self._cupy = cupy
+        self._index = int(device.partition(":")[2] or 0)
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
+        """Uninitialised array."""
+        with self._cupy.cuda.Device(self._index):
+            return self._cupy.empty(shape, dtype)
+
+    def from_numpy(self, values: np.ndarray) -> Array:
+        """Array with a copy of host values."""
+        with self._cupy.cuda.Device(self._index):
+            return self._cupy.asarray(values)
+
+    def to_numpy(self, array: Array) -> np.ndarray:
+        """Host copy."""
+        return array.get()
+
+    def copy(self, array: Array) -> Array:
+        """Copy on the same device."""
+        return array.copy()
+
+    def assign(self, target: Array, values: Array) -> None:
+        """Overwrite ``target``."""
+        target[...] = values
+
+    def address(self, array: Array) -> int:
+        """Address of the first byte."""
+        return int(array.data.ptr)
+
+
+def output_memory(kind: str, device: str) -> Memory:
+    """Memory of the arrays handed to the user.
+
+    Raises:
+        DeviceError: CuPy arrays asked for on the CPU.
+    """
+    if kind == "numpy" and device == "cpu":
+        return NumpyMemory()
+    if kind == "cupy":
+        if device == "cpu":
+            raise DeviceError('array="cupy" needs a CUDA device, and this env runs on the CPU; use "torch" or "numpy".')
+        return CupyMemory(device)
+    return TorchMemory(device)

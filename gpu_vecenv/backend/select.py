@@ -1,0 +1,64 @@
+"""Choice of the device: what the user asked for, against what this machine can do."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import warnings
+
+from gpu_vecenv.backend.base import Backend
+from gpu_vecenv.backend.cpu import CpuBackend
+from gpu_vecenv.errors import DeviceError, ParameterError
+from gpu_vecenv.layout import Layout
+
+
+def cuda_devices() -> int:
+    """GPUs that torch sees; 0 without a driver or with a CPU build of torch."""
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def choose_device(device: str) -> str:
+    """``"cpu"`` or ``"cuda:N"`` for ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+
+    ``"auto"`` takes the current GPU if there is one that works, and warns when only CuPy is missing for that.
+
+    Raises:
+        ParameterError: not a device name.
+        DeviceError: the GPU asked for is not there.
+    """
+    if device == "cpu":
+        return "cpu"
+    if not isinstance(device, str) or not re.fullmatch(r"auto|cuda(:\d+)?", device):
+        raise ParameterError(f'device must be "auto", "cpu", "cuda" or "cuda:N", got {device!r}.')
+    count = cuda_devices()
+    if device == "auto":
+        if count == 0:
+            return "cpu"
+        if importlib.util.find_spec("cupy") is None:
+            warnings.warn(
+                'A GPU is present but CuPy is not, so this env runs on the CPU: pip install "gpu-vecenv[cuda13]".',
+                stacklevel=2,
+            )
+            return "cpu"
+    index = int(device.partition(":")[2]) if ":" in device else None
+    if count == 0 or (index is not None and index >= count):
+        seen = f"torch sees {count} GPUs" if count else "torch sees no usable GPU"
+        raise DeviceError(
+            f'device={device!r} was asked for, but {seen}. Run "gpu-vecenv doctor" for the cause, or use device="cpu".'
+        )
+    if index is None:
+        import torch
+
+        index = torch.cuda.current_device()
+    return f"cuda:{index}"
+
+
+def make_backend(layout: Layout, device: str, kind: str) -> Backend:
+    """Back end for a device chosen by :func:`choose_device`; ``kind`` is the array kind."""
+    if device == "cpu":
+        return CpuBackend(layout)
+    from gpu_vecenv.backend.cuda import CudaBackend
+
+    return CudaBackend(layout, device, kind)

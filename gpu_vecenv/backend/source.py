@@ -1,0 +1,54 @@
+"""The full text of a kernel: the env's ``.cu`` with the headers it includes written in place."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from gpu_vecenv.codegen import args_header
+from gpu_vecenv.errors import CompileError
+from gpu_vecenv.spec import EnvSpec
+
+KERNELS = Path(__file__).parent.parent / "kernels"
+_INCLUDE = re.compile(r'#include "([^"]+)"')
+
+
+def kernel_source(spec: EnvSpec) -> str:
+    """One text for every compiler. ``#line`` keeps messages and debuggers at the files people edit."""
+    written: set[str] = set()
+
+    def expand(text: str, path: Path) -> str:
+        out = [f'#line 1 "{path}"']
+        for number, line in enumerate(text.splitlines(), start=1):
+            found = _INCLUDE.match(line)
+            if line.strip() == "#pragma once":
+                out.append("")
+            elif found is None:
+                out.append(line)
+            elif found[1] not in written:
+                written.add(found[1])
+                header = _header(spec, found[1], path)
+                out += [expand(*header), f'#line {number + 1} "{path}"']
+            else:
+                out.append("")
+        return "\n".join(out)
+
+    return expand(spec.kernel.read_text(), spec.kernel) + "\n"
+
+
+def _header(spec: EnvSpec, name: str, includer: Path) -> tuple[str, Path]:
+    if name == "gv_args.h":
+        return args_header(spec), Path(f"{spec.name}/gv_args.h")
+    for folder in (spec.kernel.parent, KERNELS):
+        if (folder / name).is_file():
+            return (folder / name).read_text(), folder / name
+    raise CompileError(
+        f'{includer} includes "{name}", which is neither beside the kernel ({spec.kernel.parent}) nor in {KERNELS}.'
+    )
+
+
+def content_hash(source: str, *build: str) -> str:
+    """Name of a compiled kernel: what it was made from, whatever folder the source lay in."""
+    text = re.sub(r'^#line (\d+) ".*[/\\]', r'#line \1 "', source, flags=re.MULTILINE)
+    return hashlib.sha256("\0".join([text, *build]).encode()).hexdigest()[:16]

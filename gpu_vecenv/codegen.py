@@ -1,0 +1,75 @@
+"""Text made from a spec: the header a kernel includes, and the tables of an env's docs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpu_vecenv.layout import WORLD_STATE, struct_members
+from gpu_vecenv.spec import EnvSpec
+
+
+def args_header(spec: EnvSpec) -> str:
+    """C text of ``gv_args.h``: the argument struct, its layout assertions and the accessors kernels use.
+
+    A size is a macro on CUDA (``-DGV_num_agents=105``) and a member of the struct otherwise.
+    """
+    members = struct_members(spec)
+    dtype = np.dtype([(m.name, m.dtype) for m in members], align=True)
+    lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "gv_device.h"', "", "struct GvArgs {"]
+    lines += [f"    {m.ctype} {m.name};  // {m.doc}" for m in members]
+    lines += ["};", ""]
+    fields = dtype.fields or {}
+    lines += [f'static_assert(__builtin_offsetof(GvArgs, {m.name}) == {fields[m.name][1]}, "{m.name}");' for m in members]
+    lines += [f'static_assert(sizeof(GvArgs) == {dtype.itemsize}, "size of GvArgs");', ""]
+    for size in ("num_agents", "num_features", *spec.sizes):
+        lines += [
+            f"#ifdef GV_{size}",
+            f"GV_FN gv_i32 gv_{size}(const GvArgs&) {{ return GV_{size}; }}",
+            "#else",
+            f"GV_FN gv_i32 gv_{size}(const GvArgs& a) {{ return a.{size}; }}",
+            "#endif",
+        ]
+    return "\n".join([*lines, "", _row_function(spec), "", _alive_function(spec), ""])
+
+
+def _row_function(spec: EnvSpec) -> str:
+    """Row of an agent in public arrays; agents are numbered role by role."""
+    body = []
+    for role in spec.roles[:-1]:
+        count = f"gv_{role.count}(a)" if isinstance(role.count, str) else str(role.count)
+        body += [
+            f"    if (agent < {count}) return a.{role.name}_row + world * a.{role.name}_stride + agent;",
+            f"    agent -= {count};",
+        ]
+    last = spec.roles[-1].name
+    body.append(f"    return a.{last}_row + world * a.{last}_stride + agent;")
+    return "\n".join(["GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {", *body, "}"])
+
+
+def _alive_function(spec: EnvSpec) -> str:
+    if spec.alive is None:
+        return "GV_FN gv_u8 gv_alive(const GvArgs&, gv_i64, gv_i32) { return 1; }"
+    return (
+        "GV_FN gv_u8 gv_alive(const GvArgs& a, gv_i64 world, gv_i32 agent) {\n"
+        f"    return a.{spec.alive}[world * gv_num_agents(a) + agent] != 0;\n}}"
+    )
+
+
+def docs_tables(spec: EnvSpec) -> str:
+    """Markdown tables of parameters, state and rewards, as an env's README shows them."""
+    lines = ["### Parameters", "", "| name | default | unit | meaning |", "|---|---|---|---|"]
+    lines += [f"| `{p.name}` | {_short(p.default)} | {p.unit} | {p.doc} |" for p in spec.params]
+    if spec.reset_options:
+        lines += ["", "### Reset options", "", "| name | default | meaning |", "|---|---|---|"]
+        lines += [f"| `{o.name}` | {o.default:g} | {o.doc} |" for o in spec.reset_options]
+    lines += ["", "### State", "", "| field | dtype | shape | unit | meaning |", "|---|---|---|---|---|"]
+    for f in spec.state + WORLD_STATE:
+        shape = ", ".join(["num_worlds", *map(str, f.shape)])
+        lines.append(f"| `{f.name}` | {f.dtype} | ({shape}) | {f.unit} | {f.doc} |")
+    lines += ["", "### Rewards", "", "| term | paid |", "|---|---|"]
+    lines += [f"| `{name}` | {doc} |" for name, doc in spec.rewards.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _short(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

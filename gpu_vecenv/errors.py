@@ -1,0 +1,45 @@
+"""Typed errors. Each subclasses the built-in that fits, so that ``except ValueError`` keeps working."""
+
+
+class GpuVecenvError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class ParameterError(GpuVecenvError, ValueError):
+    """A parameter, option or state value is outside what the env accepts."""
+
+
+class UnknownParameterError(GpuVecenvError, TypeError):
+    """A keyword that the env does not have."""
+
+
+class ShapeError(GpuVecenvError, ValueError):
+    """An array has the wrong shape."""
+
+
+class ActionError(GpuVecenvError, ValueError):
+    """An action index out of range, or NaN."""
+
+
+class ArrayTypeError(GpuVecenvError, TypeError):
+    """An array has the wrong dtype or kind."""
+
+
+class DeviceError(GpuVecenvError, RuntimeError):
+    """A device, or what it needs, is missing, or an array lives on another device."""
+
+
+class CompileError(GpuVecenvError, RuntimeError):
+    """A kernel did not compile; the message holds the compiler's own words."""
+
+
+class ClosedError(GpuVecenvError, RuntimeError):
+    """The env was used after ``close()``."""
+
+
+class SequenceError(GpuVecenvError, RuntimeError):
+    """Calls in an order that cannot work: a step before the first reset, a step past a bound slab."""
+
+
+class MissingExtraError(GpuVecenvError, ImportError):
+    """An optional library is needed; the message names the extra that brings it."""

@@ -1,0 +1,79 @@
+// The only file that knows which compiler it is under. One kernel text, three targets:
+//   GPU    (NVRTC)     a block is GV_TEAMS teams of GV_LANES threads; a team steps one world
+//   lanes  (GV_LANES on the host)  a team is GV_LANES OS threads: race checks under TSan, block-size checks
+//   serial (host release)          a team is one lane, so a barrier is nothing
+// Kernels are phases of complete GV_FOR loops separated by gv_barrier(). What a lane knows does not live
+// across a barrier, except through memory indexed by agent and values that are the same for the whole world.
+#pragma once
+
+typedef unsigned char gv_u8;
+typedef int gv_i32;
+typedef unsigned int gv_u32;
+typedef long long gv_i64;
+typedef unsigned long long gv_u64;
+
+struct GvTeam {
+    gv_i32 world;  // the world this team steps
+    gv_i32 lane;   // this lane's number, 0 .. lanes - 1
+    gv_i32 lanes;  // lanes in the team
+    float* slots;  // [32] scratch of the team, for gv_sum
+};
+
+#define GV_FOR(i, n) for (gv_i32 i = team.lane; i < (n); i += team.lanes)
+#define GV_ONCE if (team.lane == 0)
+
+#if defined(__CUDACC_RTC__) || defined(__CUDACC__)
+#define GV_FN static __device__ __forceinline__
+GV_FN void gv_barrier(const GvTeam&) {
+    if (GV_LANES > 32) __syncthreads();
+    // Teams that share a warp may part ways, so each waits for its own lanes only.
+    else if (GV_LANES > 1) __syncwarp((GV_LANES & 31 ? (1u << (GV_LANES & 31)) - 1u : ~0u) << (threadIdx.x & 31u & ~(GV_LANES - 1u)));
+}
+GV_FN void gv_count(gv_i32* counter) { atomicAdd(counter, 1); }
+#define GV_KERNEL(name, body)                                                                    \
+    extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS) name(const GvArgs a) {      \
+        __shared__ float slots[GV_TEAMS][32];                                                    \
+        const gv_i32 mine = (gv_i32)threadIdx.x / GV_LANES;                                      \
+        const GvTeam team = {(gv_i32)blockIdx.x * GV_TEAMS + mine, (gv_i32)threadIdx.x % GV_LANES, \
+                             GV_LANES, slots[mine]};                                             \
+        if (team.world < a.num_worlds) body(a, team);                                            \
+    }
+
+#elif defined(GV_LANES)
+#include <pthread.h>
+#include <thread>
+#include <vector>
+#define GV_FN static inline
+static pthread_barrier_t gv_lanes_barrier;
+GV_FN void gv_barrier(const GvTeam&) { pthread_barrier_wait(&gv_lanes_barrier); }
+GV_FN void gv_count(gv_i32* counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+#define GV_KERNEL(name, body)                                                              \
+    extern "C" void name(const GvArgs* a, gv_i32 lo, gv_i32 hi) {                          \
+        static float slots[32];                                                            \
+        pthread_barrier_init(&gv_lanes_barrier, nullptr, GV_LANES);                        \
+        std::vector<std::thread> lanes;                                                    \
+        for (gv_i32 lane = 0; lane < GV_LANES; ++lane) lanes.emplace_back([=] {            \
+            for (gv_i32 w = lo; w < hi; ++w) {                                             \
+                const GvTeam team = {w, lane, GV_LANES, slots};                            \
+                body(*a, team);                                                            \
+                gv_barrier(team);                                                          \
+            }                                                                              \
+        });                                                                                \
+        for (auto& lane : lanes) lane.join();                                              \
+        pthread_barrier_destroy(&gv_lanes_barrier);                                        \
+    }
+
+#else
+#define GV_FN static inline
+GV_FN void gv_barrier(const GvTeam&) {}
+GV_FN void gv_count(gv_i32* counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+#define GV_KERNEL(name, body)                                                              \
+    extern "C" __attribute__((visibility("default")))                                      \
+    void name(const GvArgs* a, gv_i32 lo, gv_i32 hi) {                                     \
+        float slots[32];                                                                   \
+        for (gv_i32 w = lo; w < hi; ++w) {                                                 \
+            const GvTeam team = {w, 0, 1, slots};                                          \
+            body(*a, team);                                                                \
+        }                                                                                  \
+    }
+#endif

@@ -1,0 +1,174 @@
+// Stepping protocol shared by every env: autoreset, finished worlds, both views, flags, masks, invalid actions.
+// An env's .cu includes this file and defines the four hooks below; nothing else is asked of it.
+#pragma once
+#include "gv_device.h"
+#include "gv_math.h"
+#include "gv_rng.h"
+#include "gv_args.h"  // generated from the env's spec: GvArgs, gv_row, gv_alive, one function per size
+
+#define GV_NEXT_STEP 0
+#define GV_SAME_STEP 1
+#define GV_DISABLED 2
+
+// ---- hooks, each called by every lane of the team -------------------------------------------------------------
+
+// Draw the start of the episode a.episode[world].
+GV_FN void env_reset(const GvArgs& a, const GvTeam& team);
+// Advance one step; a.t[world] counts this step already. Write agent_reward rows and, once, a.terminated/a.truncated.
+GV_FN void env_step(const GvArgs& a, const GvTeam& team);
+// Write the observation rows of this world into obs.
+GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs);
+// Apply what becomes visible only after the observation of this step (an agent leaving the game); often empty.
+GV_FN void env_settle(const GvArgs& a, const GvTeam& team);
+
+// ---- for hooks ------------------------------------------------------------------------------------------------
+
+// Four random words for this world's episode and step. Streams (0, 1, ...) keep the uses of one env apart.
+GV_FN GvDraw gv_draw(const GvArgs& a, const GvTeam& team, gv_u32 stream, gv_u32 agent) {
+    const gv_i32 w = team.world;
+    return gv_philox(a.seed[w], (gv_u32)a.world_id[w], (gv_u32)a.episode[w], (gv_u32)a.t[w], stream << 16 | agent);
+}
+
+// Observation row of an agent.
+GV_FN float* gv_obs_row(const GvArgs& a, float* obs, gv_i32 world, gv_i32 agent) {
+    return obs + gv_row(a, world, agent) * gv_num_features(a);
+}
+
+// Index chosen by head `head` of `heads`; an index outside [0, n) acts as 0 and is counted.
+GV_FN gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 heads, gv_i32 n) {
+    const gv_i64 at = row * heads + head;
+    const gv_i64 index = a.action_bytes == 8 ? ((const gv_i64*)a.action)[at] : (gv_i64)((const gv_i32*)a.action)[at];
+    if (index >= 0 && index < n) return (gv_i32)index;
+    gv_count(a.invalid_actions);
+    return 0;
+}
+
+// Continuous action clipped to [lo, hi]; NaN acts as `neutral` and is counted.
+GV_FN float gv_action_value(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 heads, float lo, float hi, float neutral) {
+    const float value = ((const float*)a.action)[row * heads + head];
+    if (value == value) return gv_clamp(value, lo, hi);
+    gv_count(a.invalid_actions);
+    return neutral;
+}
+
+// Sum of value(0) .. value(n - 1) through 32 slots: the same order of additions for every team size.
+template <class Value>
+GV_FN float gv_sum(const GvTeam& team, gv_i32 n, Value value) {
+    gv_barrier(team);  // the slots may still be read from an earlier sum
+    GV_FOR(slot, 32) {
+        float part = 0.0f;
+        for (gv_i32 i = slot; i < n; i += 32) part += value(i);
+        team.slots[slot] = part;
+    }
+    gv_barrier(team);
+    float sum = 0.0f;
+    for (gv_i32 slot = 0; slot < 32; ++slot) sum += team.slots[slot];
+    return sum;
+}
+
+// ---- the protocol ---------------------------------------------------------------------------------------------
+
+GV_FN void gv_restart(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 w = team.world;
+    gv_barrier(team);  // nobody may still be reading what is overwritten here
+    GV_ONCE {
+        a.episode[w] += 1;
+        a.t[w] = 0;
+        a.terminated[w] = 0;
+        a.truncated[w] = 0;
+    }
+    gv_barrier(team);
+    env_reset(a, team);
+    gv_barrier(team);
+}
+
+GV_FN void gv_copy_obs(const GvArgs& a, const GvTeam& team) {
+    if (a.previous_obs == a.obs) return;
+    const gv_i32 features = gv_num_features(a);
+    for (gv_i32 agent = 0; agent < gv_num_agents(a); ++agent) {
+        const float* from = a.previous_obs + gv_row(a, team.world, agent) * features;
+        float* to = gv_obs_row(a, a.obs, team.world, agent);
+        GV_FOR(f, features) to[f] = from[f];
+    }
+}
+
+// Flags, masks and, in the worlds view, the mean reward. `finishing` is true in the step that ends the episode.
+GV_FN void gv_emit(const GvArgs& a, const GvTeam& team, bool terminated, bool truncated, bool finishing) {
+    const gv_i32 w = team.world, agents = gv_num_agents(a);
+    if (a.agents_view) {
+        GV_FOR(agent, agents) {
+            const gv_i64 row = gv_row(a, w, agent);
+            a.out_terminated[row] = terminated;
+            a.out_truncated[row] = truncated;
+            a.out_finished[row] = finishing;
+        }
+    } else {
+        GV_ONCE {
+            a.out_terminated[w] = terminated;
+            a.out_truncated[w] = truncated;
+            a.out_finished[w] = finishing;
+        }
+    }
+    if (agents > 1) {
+        GV_FOR(agent, agents) a.agent_alive[gv_row(a, w, agent)] = gv_alive(a, w, agent);
+        if (!a.agents_view) {
+            const float total = gv_sum(team, agents, [&](gv_i32 agent) { return a.agent_reward[gv_row(a, w, agent)]; });
+            GV_ONCE a.reward[w] = total / (float)agents;
+        }
+    }
+}
+
+GV_FN void gv_step_finished(const GvArgs& a, const GvTeam& team, bool terminated, bool truncated) {
+    GV_FOR(agent, gv_num_agents(a)) a.agent_reward[gv_row(a, team.world, agent)] = 0.0f;
+    if (a.autoreset == GV_NEXT_STEP) {
+        gv_restart(a, team);
+        env_observe(a, team, a.obs);
+        gv_emit(a, team, false, false, false);
+    } else {  // disabled: the world stands still until it is reset
+        gv_copy_obs(a, team);
+        gv_emit(a, team, terminated, truncated, false);
+    }
+}
+
+GV_FN void gv_step_running(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 w = team.world;
+    GV_ONCE a.t[w] += 1;
+    gv_barrier(team);
+    env_step(a, team);
+    gv_barrier(team);
+    const bool terminated = a.terminated[w] != 0, truncated = a.truncated[w] != 0;
+    const bool restart = (terminated || truncated) && a.autoreset == GV_SAME_STEP;
+    env_observe(a, team, restart ? a.final_obs : a.obs);
+    gv_barrier(team);
+    env_settle(a, team);
+    gv_barrier(team);
+    gv_emit(a, team, terminated, truncated, terminated || truncated);
+    if (restart) {
+        gv_restart(a, team);
+        env_observe(a, team, a.obs);
+    }
+}
+
+GV_FN void gv_step_world(const GvArgs& a, const GvTeam& team) {
+    const bool terminated = a.terminated[team.world] != 0, truncated = a.truncated[team.world] != 0;
+    gv_barrier(team);  // every lane has read the marks before one of them changes
+    if (terminated || truncated) gv_step_finished(a, team, terminated, truncated);
+    else gv_step_running(a, team);
+}
+
+// Start a new episode in the worlds of reset_mask (null: all); the others keep their last observation.
+GV_FN void gv_reset_world(const GvArgs& a, const GvTeam& team) {
+    if (a.reset_mask == nullptr || a.reset_mask[team.world]) {
+        gv_restart(a, team);
+        env_observe(a, team, a.obs);
+    } else {
+        gv_copy_obs(a, team);
+    }
+}
+
+// Observe the state as it stands.
+GV_FN void gv_observe_world(const GvArgs& a, const GvTeam& team) { env_observe(a, team, a.obs); }
+
+GV_KERNEL(gv_step, gv_step_world)
+GV_KERNEL(gv_reset, gv_reset_world)
+GV_KERNEL(gv_observe, gv_observe_world)

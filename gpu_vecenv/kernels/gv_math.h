@@ -1,0 +1,54 @@
+// Arithmetic that gives the same bits on every target: IEEE + - * / and sqrt only, no library calls.
+#pragma once
+#include "gv_device.h"
+
+GV_FN float gv_min(float x, float y) { return y < x ? y : x; }
+GV_FN float gv_max(float x, float y) { return x < y ? y : x; }
+GV_FN float gv_clamp(float x, float lo, float hi) { return gv_min(gv_max(x, lo), hi); }
+GV_FN float gv_abs(float x) { return x < 0.0f ? -x : x; }
+
+// Correctly rounded square root, x >= 0.
+GV_FN float gv_sqrt(float x) {
+#if defined(__CUDA_ARCH__)
+    return __fsqrt_rn(x);
+#else
+    return __builtin_sqrtf(x);
+#endif
+}
+
+// Nearest integer below x. A float of 2^23 and more is an integer already (and would not fit an int32 soon after).
+GV_FN float gv_floor(float x) {
+    if (!(gv_abs(x) < 8388608.0f)) return x;
+    const float whole = (float)(gv_i32)x;
+    return whole > x ? whole - 1.0f : whole;
+}
+
+// Floor modulo, y > 0: the result lies in [0, y]. y itself appears when a tiny negative x is folded.
+// Exact for |x| < 2 y, as NumPy's float32 remainder; beyond, off by a rounding of x.
+GV_FN float gv_mod(float x, float y) {
+    if (x >= 0.0f && x < y) return x;
+    float rest = x - gv_floor(x / y) * y;
+    if (rest < 0.0f) rest += y;  // x / y was rounded up to the next integer
+    return rest;
+}
+
+// Sine and cosine of x radians. Cody-Waite reduction by pi/4 in three parts, then the single-precision minimax
+// polynomials of S. Moshier's Cephes library (sinf.c). Absolute error below 1.2e-7 for |x| <= 8192; larger arguments
+// lose accuracy in proportion, as the reduction does.
+GV_FN void gv_sincos(float x, float* sine, float* cosine) {
+    const float magnitude = gv_abs(x);
+    gv_i32 octant = magnitude < 1.0e9f ? (gv_i32)(magnitude * 1.27323954473516f) : 0;  // 4 / pi
+    octant += octant & 1;
+    const float turns = (float)octant;
+    const float z = ((magnitude - turns * 0.78515625f) - turns * 2.4187564849853515625e-4f) - turns * 3.77489497744594108e-8f;
+    const float zz = z * z;
+    const float s = ((-1.9515295891e-4f * zz + 8.3321608736e-3f) * zz - 1.6666654611e-1f) * zz * z + z;
+    const float c = ((2.443315711809948e-5f * zz - 1.388731625493765e-3f) * zz + 4.166664568298827e-2f) * zz * zz - 0.5f * zz + 1.0f;
+    const gv_i32 quadrant = (octant >> 1) & 3;
+    float sine_here = (quadrant & 1) ? c : s;
+    float cosine_here = (quadrant & 1) ? s : c;
+    if (quadrant == 2 || quadrant == 3) sine_here = -sine_here;
+    if (quadrant == 1 || quadrant == 2) cosine_here = -cosine_here;
+    *sine = x < 0.0f ? -sine_here : sine_here;
+    *cosine = cosine_here;
+}

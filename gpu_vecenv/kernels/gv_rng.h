@@ -1,0 +1,27 @@
+// Counter random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+// A draw is a pure function of (seed, world_id, episode, t, stream, agent): there is no state to store or to race on,
+// and slot numbers never enter, so a world's path does not depend on which worlds run beside it.
+#pragma once
+#include "gv_device.h"
+
+struct GvDraw {
+    gv_u32 word[4];
+};
+
+GV_FN GvDraw gv_philox(gv_u64 key, gv_u32 c0, gv_u32 c1, gv_u32 c2, gv_u32 c3) {
+    gv_u32 k0 = (gv_u32)key, k1 = (gv_u32)(key >> 32);
+    for (gv_i32 round = 0; round < 10; ++round) {
+        const gv_u64 p0 = (gv_u64)0xD2511F53u * c0, p1 = (gv_u64)0xCD9E8D57u * c2;
+        c0 = (gv_u32)(p1 >> 32) ^ c1 ^ k0;
+        c1 = (gv_u32)p1;
+        c2 = (gv_u32)(p0 >> 32) ^ c3 ^ k1;
+        c3 = (gv_u32)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    const GvDraw draw = {{c0, c1, c2, c3}};
+    return draw;
+}
+
+// Uniform in [0, 1): the 24 high bits, so that every value is an exact float32.
+GV_FN float gv_uniform(gv_u32 word) { return (float)(word >> 8) * 5.9604644775390625e-8f; }

@@ -1,0 +1,149 @@
+"""From spec to memory: the fields of the kernel's argument struct and the arrays behind its addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec import EnvSpec, Field, Params
+
+WORLD_STATE = (
+    Field("t", "int32", (), "steps taken in this episode", "steps"),
+    Field("seed", "uint64", (), "key of the world's random numbers"),
+    Field("world_id", "int32", (), "number of the world among all that share its seed"),
+    Field("episode", "int32", (), "episodes started since the seed was set, less one"),
+    Field("terminated", "uint8", (), "the episode ended by its rules and awaits a reset"),
+    Field("truncated", "uint8", (), "the episode ran into its time limit and awaits a reset"),
+)
+"""State every env has: where a world stands in its stream of random numbers, and whether it is finished."""
+
+OUTPUTS = {
+    "obs": "float32",
+    "previous_obs": "float32",
+    "final_obs": "float32",
+    "reward": "float32",
+    "agent_reward": "float32",
+    "agent_alive": "uint8",
+    "out_terminated": "uint8",
+    "out_truncated": "uint8",
+    "out_finished": "uint8",
+}
+"""Output addresses of the struct and the dtype behind each."""
+
+MAX_AGENTS = 4096
+C_TYPES = {"float32": "float", "int32": "gv_i32", "bool": "gv_i32", "uint8": "gv_u8", "uint64": "gv_u64"}
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member of the argument struct."""
+
+    name: str
+    ctype: str
+    dtype: str
+    doc: str
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Struct members, sizes and role rows of one env with resolved parameters."""
+
+    spec: EnvSpec
+    params: Params
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.num_agents <= MAX_AGENTS:
+            raise ParameterError(
+                f"{self.spec.name}: a world holds 1 to {MAX_AGENTS} agents, got {self.num_agents}."
+            )
+
+    @cached_property
+    def role_counts(self) -> dict[str, int]:
+        """Agents of each role in a world."""
+        return self.spec.role_counts(self.params)
+
+    @cached_property
+    def num_agents(self) -> int:
+        """Agents in a world."""
+        return sum(self.role_counts.values())
+
+    @cached_property
+    def num_features(self) -> int:
+        """Length of an agent's observation."""
+        shape = self.spec.observation(self.params).shape
+        return int(np.prod(shape if shape is not None else ()))
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """What shapes loops: compile-time on CUDA, read from the struct by the prebuilt CPU object."""
+        own = {name: self.params[name] for name in self.spec.sizes}
+        return {"num_agents": self.num_agents, "num_features": self.num_features, **own}
+
+    @cached_property
+    def state(self) -> tuple[Field, ...]:
+        """All state fields, the physical ones first."""
+        return self.spec.state + WORLD_STATE
+
+    def state_shape(self, field: Field, num_worlds: int) -> tuple[int, ...]:
+        """Shape of a state array."""
+        return (num_worlds, *(self.sizes[n] if isinstance(n, str) else n for n in field.shape))
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """Struct members, the 8-byte ones first, so that no padding is needed between them."""
+        return struct_members(self.spec)
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        """The struct as NumPy sees it; the generated header asserts the same offsets in C."""
+        return np.dtype([(member.name, member.dtype) for member in self.members], align=True)
+
+    @cached_property
+    def scalars(self) -> dict[str, float]:
+        """Values of the members that are fixed when the env is made, apart from addresses and row strides."""
+        params = {p.name: self.params[p.name] for p in self.spec.kernel_params}
+        constants = {c.name: float(np.float32(c.value(self.params))) for c in self.spec.constants}
+        return {**self.sizes, **params, **constants}
+
+    def role_rows(self, num_worlds: int, agents_view: bool) -> list[tuple[int, int]]:
+        """(first row, rows from one world to the next) of each role in public arrays."""
+        rows, before = [], 0
+        for count in self.role_counts.values():
+            rows.append((num_worlds * before, count) if agents_view else (before, self.num_agents))
+            before += count
+        return rows
+
+
+def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
+    """Members of the argument struct, which depend on the spec alone, not on parameter values."""
+    pointers = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.shape)}] {f.doc}; {f.unit}")
+                for f in spec.state + WORLD_STATE]
+    pointers += [(t.name, "float32", f"{t.doc}; {t.unit}") for t in spec.tables]
+    pointers += [(name, dtype, "output rows") for name, dtype in OUTPUTS.items()]
+    pointers += [
+        ("reset_mask", "uint8", "[worlds] worlds to reset, null for all"),
+        ("reset_bounds", "float32", "reset options in the order of the spec"),
+        ("invalid_actions", "int32", "actions out of range so far"),
+    ]
+    members = [Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in pointers]
+    members.append(Member("action", "const void*", "uint64", "int32, int64 or float32 rows"))
+    for role in spec.roles:
+        members.append(Member(f"{role.name}_row", "gv_i64", "int64", "first row of the role"))
+        members.append(Member(f"{role.name}_stride", "gv_i64", "int64", "rows from one world to the next"))
+    members += [
+        Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),
+        Member("num_agents", "gv_i32", "int32", "agents in a world"),
+        Member("num_features", "gv_i32", "int32", "length of an observation"),
+        Member("autoreset", "gv_i32", "int32", "GV_NEXT_STEP, GV_SAME_STEP or GV_DISABLED"),
+        Member("agents_view", "gv_i32", "int32", "flags go to every agent's row, not to the world's"),
+        Member("action_bytes", "gv_i32", "int32", "size of one action element"),
+    ]
+    for param in spec.kernel_params:
+        ctype = C_TYPES[str(param.dtype)]
+        dtype = "float32" if ctype == "float" else "int32"
+        members.append(Member(param.name, ctype, dtype, f"{param.doc}; {param.unit}"))
+    members += [Member(c.name, "float", "float32", f"{c.doc}; {c.unit}") for c in spec.constants]
+    return tuple(members)

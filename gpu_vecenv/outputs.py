@@ -1,0 +1,183 @@
+"""Arrays a step writes: fresh ones, persistent ones, or slots of slabs the caller bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_vecenv.backend.memory import Array, Memory
+from gpu_vecenv.errors import ArrayTypeError, DeviceError, SequenceError, ShapeError, UnknownParameterError
+from gpu_vecenv.layout import OUTPUTS
+from gpu_vecenv.views import View
+
+BOOL = ("agent_alive", "terminated", "truncated", "finished")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where one step writes: the arrays by public name, and their addresses in the order of ``OUTPUTS``."""
+
+    arrays: Mapping[str, Array]
+    words: np.ndarray
+
+
+class Outputs:
+    """Gives each reset and step the arrays to write.
+
+    Args:
+        view: shapes.
+        memory: allocator of public arrays.
+        same_step: whether final observations are written.
+        copy: True for fresh arrays in every call, False for one persistent set.
+    """
+
+    def __init__(self, view: View, memory: Memory, same_step: bool, copy: bool) -> None:
+        self._memory = memory
+        self._copy = copy
+        obs = view.lead + view.layout.spec.observation(view.layout.params).shape
+        self.shapes: dict[str, tuple[int, ...]] = {"obs": obs}
+        self.shapes.update({name: (view.num_envs,) for name in ("reward", "terminated", "truncated", "finished")})
+        if same_step:
+            self.shapes["final_obs"] = obs
+        if view.layout.num_agents > 1:
+            self.shapes["agent_alive"] = view.lead
+            if not view.flat:
+                self.shapes["agent_reward"] = view.lead
+        self._persistent: Slot | None = None
+        self._last_obs: Array | None = None
+        self._slabs: dict[str, Array] = {}
+        self._slots: list[Slot] = []
+        self._at = 0
+
+    @property
+    def fresh(self) -> bool:
+        """Whether every call allocates."""
+        return self._copy and not self._slabs
+
+    def for_reset(self, partial: bool) -> Slot:
+        """Where a reset writes. A partial one goes where the last observation is, or into a fresh copy of it."""
+        if self._slabs:
+            self._at = self._at if partial else 0
+            slab = self._slabs["obs"]
+            return self._slot({**self._own(), "obs": slab[self._at]}, slab[self._at])
+        return self._unbound()
+
+    def for_step(self) -> Slot:
+        """Where the next step writes.
+
+        Raises:
+            SequenceError: the bound slabs are full.
+        """
+        if not self._slabs:
+            return self._unbound()
+        if self._at >= len(self._slots):
+            raise SequenceError(
+                f"the bound slabs hold {len(self._slots)} steps and are full; call rewind() before the next step."
+            )
+        slot = self._slots[self._at]
+        self._at += 1
+        return slot
+
+    def _unbound(self) -> Slot:
+        if not self._copy:
+            if self._persistent is None:
+                arrays = self._allocate()
+                self._persistent = self._slot(arrays, arrays["obs"])
+            return self._persistent
+        arrays = self._allocate()
+        slot = self._slot(arrays, arrays["obs"] if self._last_obs is None else self._last_obs)
+        self._last_obs = arrays["obs"]
+        return slot
+
+    def _allocate(self) -> dict[str, Array]:
+        empty = self._memory.empty
+        return {name: empty(shape, "bool" if name in BOOL else "float32") for name, shape in self.shapes.items()}
+
+    def _own(self) -> Mapping[str, Array]:
+        """Persistent arrays, for outputs that were not bound."""
+        if self._persistent is None:
+            arrays = self._allocate()
+            self._persistent = self._slot(arrays, arrays["obs"])
+        return self._persistent.arrays
+
+    def _slot(self, arrays: Mapping[str, Array], previous_obs: Array) -> Slot:
+        reward = arrays["reward"]
+        by_word = {
+            "obs": arrays["obs"],
+            "previous_obs": previous_obs,
+            "final_obs": arrays.get("final_obs"),
+            "reward": reward,
+            "agent_reward": arrays.get("agent_reward", reward),
+            "agent_alive": arrays.get("agent_alive"),
+            "out_terminated": arrays["terminated"],
+            "out_truncated": arrays["truncated"],
+            "out_finished": arrays["finished"],
+        }
+        words = [0 if by_word[name] is None else self._memory.address(by_word[name]) for name in OUTPUTS]
+        return Slot(arrays, np.array(words, np.uint64))
+
+    # ---- bound slabs ------------------------------------------------------------------------------------------
+
+    def bind(self, slabs: Mapping[str, Array], device: str) -> None:
+        """Write into the caller's slabs from now on: ``obs`` ``(T + 1, ...)``, everything else ``(T, ...)``.
+
+        Raises:
+            UnknownParameterError: a slab that is no output of this env, or no ``obs``.
+            ShapeError, ArrayTypeError, DeviceError: what was expected and what came.
+        """
+        unknown = [name for name in slabs if name not in self.shapes]
+        if unknown or "obs" not in slabs:
+            raise UnknownParameterError(
+                f"bind() needs obs and may take {', '.join(n for n in self.shapes if n != 'obs')}; got {', '.join(slabs) or 'nothing'}."
+            )
+        steps = int(slabs["obs"].shape[0]) - 1
+        for name, slab in slabs.items():
+            self._check_slab(name, slab, steps, device)
+        self._slabs = dict(slabs)
+        own = self._own()
+        self._slots = [
+            self._slot(
+                {name: own[name] if name not in slabs else slabs[name][t + (name == "obs")] for name in self.shapes},
+                slabs["obs"][t],
+            )
+            for t in range(steps)
+        ]
+        self._at = 0
+
+    def _check_slab(self, name: str, slab: Array, steps: int, device: str) -> None:
+        module = type(slab).__module__.partition(".")[0]
+        if module != self._memory.kind:
+            raise ArrayTypeError(f"bound {name} must be a {self._memory.kind} array, got {type(slab).__name__}.")
+        where = f"cuda:{slab.device.id}" if module == "cupy" else str(slab.device)
+        if module != "numpy" and where != device:
+            raise DeviceError(f"bound {name} must be on {device}, got {where}.")
+        shape = (steps + (name == "obs"), *self.shapes[name])
+        if steps < 1 or tuple(slab.shape) != shape:
+            expected = ("T + 1" if name == "obs" else "T", *self.shapes[name])
+            raise ShapeError(f"bound {name} must have shape ({', '.join(map(str, expected))}), got {tuple(slab.shape)}.")
+        dtype = "bool" if name in BOOL else "float32"
+        if str(slab.dtype).removeprefix("torch.") != dtype:
+            raise ArrayTypeError(f"bound {name} must be {dtype}, got {slab.dtype}.")
+        contiguous = slab.is_contiguous() if module == "torch" else slab.flags.c_contiguous
+        if not contiguous:
+            raise ShapeError(f"bound {name} must be C-contiguous.")
+
+    def rewind(self) -> None:
+        """Copy the last observation written to slot 0 and go on from there."""
+        if not self._slabs:
+            raise SequenceError("rewind() belongs to bound slabs; call bind() first.")
+        if self._at:
+            self._memory.assign(self._slabs["obs"][0], self._slabs["obs"][self._at])
+        self._at = 0
+
+    def unbind(self) -> None:
+        """Back to the env's own arrays."""
+        if self._slabs:
+            last = self._slabs["obs"][self._at]
+            if self._copy:
+                self._last_obs = last
+            elif self._persistent is not None:
+                self._memory.assign(self._persistent.arrays["obs"], last)
+        self._slabs, self._slots, self._at = {}, [], 0

@@ -1,0 +1,52 @@
+"""One world of a single-agent env as a plain Gymnasium env, on the CPU with NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from gpu_vecenv.spec import EnvSpec
+from gpu_vecenv.vector_env import GpuVectorEnv
+
+
+class SingleEnv(gymnasium.Env[np.ndarray, Any]):
+    """``gymnasium.make`` entry point of single-agent envs: the same kernel, one world, no autoreset.
+
+    Args:
+        env_spec: what the env is.
+        render_mode: None or ``"rgb_array"``.
+        params: parameters of the env by their spec names.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
+
+    def __init__(self, env_spec: EnvSpec, render_mode: str | None = None, **params: Any) -> None:
+        self.vector = GpuVectorEnv(
+            env_spec, device="cpu", array="numpy", autoreset_mode=AutoresetMode.DISABLED, render_mode=render_mode, **params
+        )
+        self.render_mode = render_mode
+        self.observation_space = self.vector.single_observation_space
+        self.action_space = self.vector.single_action_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start a new episode; options are the env's reset options."""
+        super().reset(seed=seed)
+        obs, _ = self.vector.reset(seed=seed, options=options)
+        return obs[0], {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Advance by one step; the action is an element of the action space."""
+        obs, reward, terminated, truncated, _ = self.vector.step(np.asarray(action)[None])
+        return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}
+
+    def render(self) -> np.ndarray | None:
+        """uint8 (H, W, 3), or None without ``render_mode``."""
+        frames = self.vector.render()
+        return None if frames is None else frames[0]
+
+    def close(self) -> None:
+        """Close the world."""
+        self.vector.close()

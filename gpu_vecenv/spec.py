@@ -1,0 +1,165 @@
+"""The declarative description of an env: the one truth from which struct, spaces, views and docs are made."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Space
+
+from gpu_vecenv.errors import ParameterError, UnknownParameterError
+
+Params = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Param:
+    """A keyword of the env.
+
+    ``dtype`` is ``"float32"``, ``"int32"`` or ``"bool"`` for a scalar that the kernel reads, ``"float64"`` for one that
+    only constants are computed from, and ``None`` for a value that is no scalar (explicit starts, say). ``low`` and ``high`` are inclusive unless ``above`` is set, in which
+    case ``low`` itself is refused.
+    """
+
+    name: str
+    default: Any
+    dtype: str | None
+    doc: str
+    unit: str = "-"
+    low: float = -math.inf
+    high: float = math.inf
+    above: bool = False
+
+
+@dataclass(frozen=True)
+class Field:
+    """A state array with the leading axis worlds. ``shape`` holds ints and names of sizes (``"num_agents"``)."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    doc: str
+    unit: str = "-"
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A float32 that the kernel reads, computed in double from the parameters and rounded once."""
+
+    name: str
+    value: Callable[[Params], float]
+    doc: str
+    unit: str = "-"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A read-only float32 array that the kernel indexes, the same for all worlds."""
+
+    name: str
+    values: Callable[[Params], np.ndarray]
+    doc: str
+    unit: str = "-"
+
+
+@dataclass(frozen=True)
+class ResetOption:
+    """A float that ``reset(options={name: ...})`` sets until the next reset; it reaches the kernel in ``reset_bounds``."""
+
+    name: str
+    default: float
+    doc: str
+
+
+@dataclass(frozen=True)
+class Role:
+    """Agents that are alike. ``count`` is the name of the parameter that holds their number, or a number."""
+
+    name: str
+    count: str | int
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """Everything there is to know about an env apart from its kernel text."""
+
+    name: str
+    kernel: Path
+    roles: tuple[Role, ...]
+    params: tuple[Param, ...]
+    state: tuple[Field, ...]
+    observation: Callable[[Params], Box]
+    action: Callable[[Params], Space]
+    sizes: tuple[str, ...] = ()
+    """Parameters that shape loops: compile-time constants on CUDA."""
+    constants: tuple[Constant, ...] = ()
+    tables: tuple[Table, ...] = ()
+    reset_options: tuple[ResetOption, ...] = ()
+    alive: str | None = None
+    """State field that tells who is still in the game; None where nobody leaves."""
+    check: Callable[[Params], None] = lambda params: None
+    """Raises ParameterError where parameters contradict each other."""
+    rewards: Mapping[str, str] = field(default_factory=dict)
+    """Reward terms, for the docs: name to what pays it."""
+
+    def resolve(self, given: Mapping[str, Any]) -> Params:
+        """Defaults overridden by ``given``, checked and converted.
+
+        Raises:
+            UnknownParameterError: a name the env does not have.
+            ParameterError: a value outside its range or of the wrong type.
+        """
+        known = {param.name: param for param in self.params}
+        for name in given:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise UnknownParameterError(
+                    f"{self.name} has no parameter {name!r}.{hint} It has: {', '.join(known)}."
+                )
+        params = {name: _convert(self.name, param, given.get(name, param.default)) for name, param in known.items()}
+        resolved = MappingProxyType(params)
+        self.check(resolved)
+        return resolved
+
+    @property
+    def kernel_params(self) -> tuple[Param, ...]:
+        """The parameters that are members of the kernel's argument struct."""
+        return tuple(param for param in self.params if param.dtype in ("float32", "int32", "bool"))
+
+    def role_counts(self, params: Params) -> dict[str, int]:
+        """Agents of each role in a world, in the order of the roles."""
+        return {role.name: params[role.count] if isinstance(role.count, str) else role.count for role in self.roles}
+
+
+def _convert(env: str, param: Param, value: Any) -> Any:
+    """The value as the kernel will see it; floats are rounded to float32 here, once."""
+    if param.dtype is None:
+        return value
+    where = f"{env}: {param.name}"
+    if param.dtype == "bool":
+        if not isinstance(value, bool | np.bool_):
+            raise ParameterError(f"{where} must be True or False, got {value!r}.")
+        return bool(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise ParameterError(f"{where} must be a number, got {value!r}.")
+    if param.dtype == "int32":
+        if int(value) != value or abs(value) > 2**31 - 1:
+            raise ParameterError(f"{where} must be a 32-bit integer, got {value!r}.")
+        converted: float = int(value)
+    else:
+        converted = float(np.dtype(param.dtype).type(value))
+    if not math.isfinite(converted):
+        raise ParameterError(f"{where} must be finite, got {value!r}.")
+    if converted < param.low or converted > param.high or (param.above and converted == param.low):
+        lower = f"above {param.low:g}" if param.above else f"at least {param.low:g}"
+        bounds = [lower] if param.low > -math.inf else []
+        bounds += [f"at most {param.high:g}"] if param.high < math.inf else []
+        raise ParameterError(f"{where} must be {' and '.join(bounds)}, got {value!r}.")
+    return converted

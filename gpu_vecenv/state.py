@@ -1,0 +1,69 @@
+"""World state: one array a field, readable and writable as a whole or in part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpu_vecenv.backend.memory import Array, Memory
+from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
+from gpu_vecenv.layout import Layout
+
+FINISHED_MARKS = ("terminated", "truncated")
+
+
+class State:
+    """The state arrays of all worlds, on the env's device."""
+
+    def __init__(self, layout: Layout, num_worlds: int, memory: Memory) -> None:
+        self._memory = memory
+        self.fields: dict[str, Array] = {}
+        for field in layout.state:
+            zeros = np.zeros(layout.state_shape(field, num_worlds), field.dtype)
+            self.fields[field.name] = memory.from_numpy(zeros)
+        self._dtypes = {field.name: field.dtype for field in layout.state}
+
+    def addresses(self) -> dict[str, int]:
+        """Address of each field, for the kernel's argument struct."""
+        return {name: self._memory.address(array) for name, array in self.fields.items()}
+
+    def get(self, out: Memory) -> dict[str, Array]:
+        """Copies of all fields in the array kind of ``out``, physical fields first."""
+        if out.kind == self._memory.kind:
+            return {name: self._memory.copy(array) for name, array in self.fields.items()}
+        return {name: out.from_numpy(self._memory.to_numpy(array)) for name, array in self.fields.items()}
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Overwrite the fields given and clear the finished marks that are not among them.
+
+        Raises:
+            ParameterError: a name that is no field.
+            ShapeError, ArrayTypeError: what was expected and what came. Nothing is written then.
+        """
+        checked = {name: self._checked(name, value) for name, value in values.items()}
+        for name, value in checked.items():
+            self._memory.assign(self.fields[name], value)
+        for name in FINISHED_MARKS:
+            if name not in checked:
+                self.fields[name][...] = 0
+
+    def _checked(self, name: str, value: Any) -> Array:
+        if name not in self.fields:
+            raise ParameterError(f"the state has no field {name!r}; it has {', '.join(self.fields)}.")
+        target = self.fields[name]
+        if type(value) is not type(target):
+            host = value.get() if hasattr(value, "get") else value.cpu().numpy() if hasattr(value, "cpu") else value
+            value = self._memory.from_numpy(self._as_dtype(name, np.asarray(host)))
+        if tuple(value.shape) != tuple(target.shape):
+            raise ShapeError(f"state field {name} must have shape {tuple(target.shape)}, got {tuple(value.shape)}.")
+        if value.dtype != target.dtype:
+            raise ArrayTypeError(f"state field {name} must be {self._dtypes[name]}, got {value.dtype}.")
+        return value
+
+    def _as_dtype(self, name: str, value: np.ndarray) -> np.ndarray:
+        """Host values in the field's dtype, where that loses nothing but float precision."""
+        if value.dtype != self._dtypes[name] and not np.can_cast(value.dtype, self._dtypes[name], "same_kind"):
+            raise ArrayTypeError(f"state field {name} must be {self._dtypes[name]}, got {value.dtype}.")
+        return value.astype(self._dtypes[name])
