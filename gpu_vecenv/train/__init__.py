@@ -1,0 +1,28 @@
+"""The bundled multi-agent PPO trainer.
+
+Reading order: ``config``, ``trainer``, ``rollout``, ``gae``, ``ppo``, ``policy``.
+"""
+
+from gpu_vecenv.train.checkpoint import load_checkpoint
+from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig
+from gpu_vecenv.train.errors import CheckpointError, ConfigError, PolicyMapError, RunExistsError
+from gpu_vecenv.train.evaluate import Evaluation, evaluate, frames, play
+from gpu_vecenv.train.plot import plot_curves
+from gpu_vecenv.train.trainer import Trainer
+
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "Evaluation",
+    "NetworkConfig",
+    "PPOConfig",
+    "PolicyMapError",
+    "RunExistsError",
+    "TrainConfig",
+    "Trainer",
+    "evaluate",
+    "frames",
+    "load_checkpoint",
+    "play",
+    "plot_curves",
+]

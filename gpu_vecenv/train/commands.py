@@ -1,0 +1,150 @@
+"""The trainer's commands; ``gpu_vecenv.cli`` turns each function into a subcommand with tyro."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import tyro
+
+from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig, from_options
+from gpu_vecenv.train.errors import ConfigError
+
+Settings = tuple[str, ...]
+"""Command line words of the form KEY=VALUE."""
+
+
+def parse_settings(words: Iterable[str], option: str) -> dict[str, Any]:
+    """Turn KEY=VALUE words into a dict; values are Python literals, anything else is text.
+
+    Args:
+        words: such as ``num_taggers=5`` or ``hidden_sizes=(64,64)``.
+        option: the option they came from, for the error's text.
+
+    Raises:
+        ConfigError: a word has no ``=``.
+    """
+    settings = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not key or not equals:
+            raise ConfigError(f"{option}: expected KEY=VALUE, got {word!r}")
+        try:
+            settings[key] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            settings[key] = text
+    return settings
+
+
+def train(
+    env_id: tyro.conf.Positional[str],
+    num_envs: int | None = None,
+    total_steps: int | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    out: str | None = None,
+    resume: bool = False,
+    env: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
+    policy: Annotated[Settings, tyro.conf.arg(metavar="ROLE=NAME ...")] = (),
+    frozen: Settings = (),
+    load: Annotated[Settings, tyro.conf.arg(metavar="NAME=FILE ...")] = (),
+    ppo: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
+    network: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
+    checkpoint_interval: int = 50,
+) -> None:
+    """Train policies with PPO; leaves checkpoint, metrics, curves and a video in the run's folder.
+
+    Args:
+        env_id: registered env id, such as WarpTag-v0.
+        num_envs: number of worlds; the env's preset by default.
+        total_steps: world steps in all, summed over worlds; the env's preset by default.
+        seed: seed of worlds, weights and sampling.
+        device: auto, cpu or cuda:0.
+        out: the run's folder; runs/ENV_ID by default.
+        resume: go on with the run in the folder; only total_steps and device may be given beside it.
+        env: env parameters by name, such as num_taggers=5 num_runners=20.
+        policy: policy of each role, such as tagger=tagger runner=random; by default each role has its own.
+        frozen: policies that act but are not updated.
+        load: policies that start from a checkpoint.
+        ppo: hyperparameters, fields of gpu_vecenv.train.PPOConfig, such as learning_rate=3e-4.
+        network: network shape, fields of gpu_vecenv.train.NetworkConfig, such as hidden_sizes=(64,64).
+        checkpoint_interval: iterations between two checkpoints.
+    """
+    from gpu_vecenv.train.presets import resolve
+    from gpu_vecenv.train.trainer import Trainer
+
+    folder = out if out is not None else f"runs/{env_id}"
+    if resume:
+        changes = {"out": folder, "device": device}
+        if total_steps is not None:
+            changes["total_steps"] = total_steps
+        trainer = Trainer.resume(folder, **changes)
+    else:
+        config = resolve(
+            TrainConfig(
+                env_id,
+                num_envs,
+                total_steps,
+                seed,
+                device,
+                folder,
+                checkpoint_interval,
+                env_kwargs=parse_settings(env, "--env"),
+                policy_map={k: str(v) for k, v in parse_settings(policy, "--policy").items()} or None,
+                frozen=frozen,
+                load_policies={k: str(v) for k, v in parse_settings(load, "--load").items()},
+            )
+        )
+        ppo_options = {**vars(config.ppo), **parse_settings(ppo, "--ppo")}
+        network_options = {**vars(config.network), **parse_settings(network, "--network")}
+        config = dataclasses.replace(
+            config,
+            ppo=from_options(PPOConfig, ppo_options),
+            network=from_options(NetworkConfig, network_options),
+        )
+        trainer = Trainer(config)
+    trainer.train()
+    trainer.close()
+    plot(folder)
+
+
+def evaluate(
+    run: tyro.conf.Positional[str],
+    episodes: int = 64,
+    seed: int = 1,
+    device: str = "auto",
+    deterministic: bool = False,
+    policy: Annotated[Settings, tyro.conf.arg(metavar="ROLE=NAME ...")] = (),
+) -> None:
+    """Play episodes with the policies of a run and print the means.
+
+    Args:
+        run: the run's folder, or a checkpoint file.
+        episodes: number of worlds, each played for one episode.
+        seed: seed of worlds and sampling.
+        device: auto, cpu or cuda:0.
+        deterministic: take likeliest actions instead of draws.
+        policy: roles that act otherwise than in training, such as runner=random.
+    """
+    from gpu_vecenv.train.evaluate import evaluate as measure
+
+    policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
+    result = measure(run, episodes, policy_map, deterministic, seed=seed, device=device)
+    print(f"{result.episodes} episodes of {result.mean_length:.1f} steps")
+    for role, mean_return in result.mean_return.items():
+        survival, exits = result.mean_survival[role], result.mean_exits[role]
+        print(f"{role}: return {mean_return:.3f}, alive for {survival:.1f} steps, {exits:.2f} left early")
+
+
+def plot(run: tyro.conf.Positional[str], out: str | None = None) -> None:
+    """Draw the curves of a run.
+
+    Args:
+        run: the run's folder.
+        out: picture to write; curves.png in the run's folder by default.
+    """
+    from gpu_vecenv.train.plot import plot_curves
+
+    print(f"curves: {plot_curves(run, out)}")

@@ -1,0 +1,175 @@
+"""Options of a training run: frozen dataclasses that survive a trip through JSON unchanged."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from gpu_vecenv.train.errors import ConfigError
+
+
+def _require(ok: bool, name: str, expected: str, got: object) -> None:
+    if not ok:
+        raise ConfigError(f"{name}: expected {expected}, got {got!r}")
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """Hyperparameters of proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347).
+
+    With ``num_epochs=1`` and ``num_minibatches=1`` the ratio is 1 and the update is A2C.
+    """
+
+    num_steps: int = 32
+    """Rollout length T: world steps between two updates."""
+    num_epochs: int = 4
+    """Passes over a rollout."""
+    num_minibatches: int = 4
+    """Optimiser steps a pass."""
+    learning_rate: float = 3e-4
+    """Adam's step size at the start."""
+    learning_rate_schedule: Literal["constant", "linear"] = "linear"
+    """``linear`` falls to zero at ``total_steps``."""
+    gamma: float = 0.99
+    """Discount per world step."""
+    gae_lambda: float = 0.95
+    """Decay of generalised advantage estimation."""
+    clip_coef: float = 0.2
+    """The ratio is clipped to ``[1 - clip_coef, 1 + clip_coef]``."""
+    clip_value: bool = True
+    """Keep a new value within ``clip_coef`` of the old one, as the ratio is kept."""
+    value_coef: float = 0.5
+    """Weight of the value loss."""
+    entropy_coef: float = 0.01
+    """Weight of the entropy bonus at the start."""
+    entropy_coef_final: float | None = None
+    """Weight of the entropy bonus at ``total_steps``, reached linearly; None keeps it constant."""
+    max_grad_norm: float = 0.5
+    """Gradients of one policy are scaled down to this norm."""
+    target_kl: float | None = None
+    """End the passes over a rollout once the mean KL of a pass exceeds this; costs one host sync a pass."""
+    normalize_advantages: bool = True
+    """Shift and scale a rollout's advantages to mean 0 and deviation 1, a policy at a time."""
+    normalize_observations: bool = True
+    """Feed policies observations shifted and scaled by running statistics."""
+    normalize_rewards: bool = True
+    """Divide rewards by the running deviation of the discounted return, a policy at a time."""
+    bootstrap_at_time_limit: bool | None = None
+    """Add the value of the final observation when a world is cut by its time limit.
+
+    None decides by the number of agents in a world. With one agent (classic control) the limit is not part
+    of the task: True. With several (Tag) the time is observed and the limit ends a finite game: False.
+    """
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        for name in ("num_steps", "num_epochs", "num_minibatches"):
+            value = getattr(self, name)
+            _require(isinstance(value, int) and value >= 1, name, "an integer >= 1", value)
+        for name in ("gamma", "gae_lambda"):
+            value = getattr(self, name)
+            _require(0.0 <= value <= 1.0, name, "a number in [0, 1]", value)
+        for name in ("learning_rate", "clip_coef", "max_grad_norm"):
+            value = getattr(self, name)
+            _require(value > 0.0, name, "a number > 0", value)
+        schedule = self.learning_rate_schedule
+        _require(
+            schedule in ("constant", "linear"), "learning_rate_schedule", "'constant' or 'linear'", schedule
+        )
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Shape of a feed-forward actor-critic; actor and critic do not share layers."""
+
+    hidden_sizes: tuple[int, ...] = (64, 64)
+    """Width of each hidden layer."""
+    activation: Literal["tanh", "relu", "elu"] = "tanh"
+    """Nonlinearity between layers."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
+        good = all(isinstance(size, int) and size >= 1 for size in self.hidden_sizes)
+        _require(good, "hidden_sizes", "integers >= 1", self.hidden_sizes)
+        good = self.activation in ("tanh", "relu", "elu")
+        _require(good, "activation", "'tanh', 'relu' or 'elu'", self.activation)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run. Fields left None are filled from the env's preset, see ``presets.py``."""
+
+    env_id: str
+    """Registered Gymnasium id, such as ``WarpTag-v0``."""
+    num_envs: int | None = None
+    """Number of worlds stepped side by side."""
+    total_steps: int | None = None
+    """World steps in all, summed over worlds; rounded up to whole rollouts."""
+    seed: int = 0
+    """Seed of worlds, weights and sampling."""
+    device: str = "auto"
+    """``auto``, ``cpu`` or ``cuda:0``."""
+    out: str | None = None
+    """Folder for checkpoint, metrics and TensorBoard files; None writes nothing."""
+    checkpoint_interval: int = 50
+    """Iterations between two checkpoints; one is always written at the end."""
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    """Env parameters by their spec names; they win over the preset's."""
+    policy_map: dict[str, str] | None = None
+    """Role name to policy name; ``random`` is the uniformly acting policy. None: one policy a role."""
+    frozen: tuple[str, ...] = ()
+    """Policies that act but are not updated."""
+    load_policies: dict[str, str] = field(default_factory=dict)
+    """Policy name to a checkpoint file that holds a policy of that name, whose weights it starts from."""
+    ppo: PPOConfig | None = None
+    """Hyperparameters of the update."""
+    network: NetworkConfig | None = None
+    """Shape of the networks."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        object.__setattr__(self, "frozen", tuple(self.frozen))
+        for name in ("num_envs", "total_steps"):
+            value = getattr(self, name)
+            good = value is None or (isinstance(value, int) and value >= 1)
+            _require(good, name, "an integer >= 1", value)
+        _require(
+            self.checkpoint_interval >= 1, "checkpoint_interval", "an integer >= 1", self.checkpoint_interval
+        )
+
+    def to_json(self) -> str:
+        """Return the options as one JSON object."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> TrainConfig:
+        """Rebuild the options from :meth:`to_json`.
+
+        Raises:
+            ConfigError: an option is unknown or out of range.
+        """
+        options = json.loads(text)
+        if options.get("ppo") is not None:
+            options["ppo"] = from_options(PPOConfig, options["ppo"])
+        if options.get("network") is not None:
+            options["network"] = from_options(NetworkConfig, options["network"])
+        return from_options(cls, options)
+
+
+_Config = TypeVar("_Config", PPOConfig, NetworkConfig, TrainConfig)
+
+
+def from_options(cls: type[_Config], options: Mapping[str, Any]) -> _Config:
+    """Build a config, naming the known fields when an option is not one of them.
+
+    Raises:
+        ConfigError: an option is unknown or out of range.
+    """
+    known = [f.name for f in dataclasses.fields(cls)]
+    for name in options:
+        _require(name in known, f"{cls.__name__} option", f"one of {', '.join(known)}", name)
+    return cls(**options)

@@ -1,0 +1,128 @@
+"""Action distributions, batched over rows: sampling, log-probability, entropy, optional action masks.
+
+They are written without data-dependent branches, so nothing waits for the device, and they draw from an
+explicit generator, so that a checkpoint can hold the whole random state.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Distribution(Protocol):
+    """What a policy needs from an action distribution over rows (B,)."""
+
+    def sample(self, generator: torch.Generator) -> Tensor:
+        """Draw one action a row."""
+
+    def mode(self) -> Tensor:
+        """Return the likeliest action of each row."""
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """Return log-probability (densities for continuous actions), float32 (B,)."""
+
+    def entropy(self) -> Tensor:
+        """Return the entropy in nats, float32 (B,)."""
+
+
+class Categorical:
+    """One choice out of n."""
+
+    def __init__(self, logits: Tensor, mask: Tensor | None = None):
+        """Normalise the logits.
+
+        Args:
+            logits: float32 (B, n), unnormalised log-probabilities.
+            mask: bool (B, n), True where a choice is allowed; every row allows at least one. None allows all.
+        """
+        if mask is not None:
+            # The lowest finite number instead of -inf keeps probability times log-probability at 0, not NaN.
+            logits = torch.where(mask, logits, torch.finfo(logits.dtype).min)
+        self.log_probs = torch.log_softmax(logits, dim=-1)
+
+    def sample(self, generator: torch.Generator) -> Tensor:
+        """Draw int64 (B,) by the exponential race: argmax of p / Exp(1) falls on i with probability p_i."""
+        race = torch.empty_like(self.log_probs).exponential_(generator=generator)
+        return torch.argmax(self.log_probs - race.log(), dim=-1)
+
+    def mode(self) -> Tensor:
+        """Return the likeliest choice, int64 (B,)."""
+        return torch.argmax(self.log_probs, dim=-1)
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """Return log-probabilities, float32 (B,), of integer actions (B,)."""
+        return self.log_probs.gather(-1, action.long().unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy in nats, float32 (B,)."""
+        return -(self.log_probs.exp() * self.log_probs).sum(-1)
+
+
+class MultiCategorical:
+    """Independent choices, one a head."""
+
+    def __init__(self, logits: Tensor, sizes: list[int], mask: Tensor | None = None):
+        """Split the heads.
+
+        Args:
+            logits: float32 (B, n_1 + ... + n_k), the heads side by side.
+            sizes: n_1 ... n_k.
+            mask: bool, same shape as ``logits``, True where a choice is allowed. None allows all.
+        """
+        masks = [None] * len(sizes) if mask is None else mask.split(sizes, dim=-1)
+        self.heads = [
+            Categorical(head, m) for head, m in zip(logits.split(sizes, dim=-1), masks, strict=True)
+        ]
+
+    def sample(self, generator: torch.Generator) -> Tensor:
+        """Draw int64 (B, k)."""
+        return torch.stack([head.sample(generator) for head in self.heads], dim=-1)
+
+    def mode(self) -> Tensor:
+        """Return the likeliest choices, int64 (B, k)."""
+        return torch.stack([head.mode() for head in self.heads], dim=-1)
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """Return log-probabilities, float32 (B,), of integer actions (B, k)."""
+        logs = [head.log_prob(a) for head, a in zip(self.heads, action.unbind(-1), strict=True)]
+        return torch.stack(logs).sum(0)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy in nats, float32 (B,)."""
+        return torch.stack([head.entropy() for head in self.heads]).sum(0)
+
+
+class DiagonalGaussian:
+    """Independent normal distributions; bounds are left to the env, which clips."""
+
+    def __init__(self, mean: Tensor, log_std: Tensor):
+        """Hold the parameters.
+
+        Args:
+            mean: float32 (B, k).
+            log_std: float32 (k,), natural logarithm of the deviations, the same for every row.
+        """
+        self.mean = mean
+        self.log_std = log_std.expand_as(mean)
+
+    def sample(self, generator: torch.Generator) -> Tensor:
+        """Draw float32 (B, k)."""
+        noise = torch.empty_like(self.mean).normal_(generator=generator)
+        return self.mean + self.log_std.exp() * noise
+
+    def mode(self) -> Tensor:
+        """Return the mean, float32 (B, k)."""
+        return self.mean
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """Return log-densities, float32 (B,), of actions float32 (B, k)."""
+        z = (action - self.mean) * torch.exp(-self.log_std)
+        return (-0.5 * z * z - self.log_std - 0.5 * math.log(2.0 * math.pi)).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """Return the differential entropy in nats, float32 (B,)."""
+        return (self.log_std + 0.5 * math.log(2.0 * math.pi * math.e)).sum(-1)

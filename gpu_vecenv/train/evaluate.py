@@ -1,0 +1,203 @@
+"""Plays episodes with trained or random policies, to measure them or to watch them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from gpu_vecenv.train.build import load_policy, make_env, make_policies
+from gpu_vecenv.train.checkpoint import load_checkpoint
+from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.policy import Policy
+from gpu_vecenv.train.policy_map import RANDOM, assign_rows
+from gpu_vecenv.train.presets import resolve
+
+if TYPE_CHECKING:
+    from gpu_vecenv.vector_env import GpuVectorEnv
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Means over one episode of each world."""
+
+    episodes: int
+    """Number of worlds, each played for one episode."""
+    mean_return: dict[str, float]
+    """Role to undiscounted return of an agent."""
+    mean_survival: dict[str, float]
+    """Role to steps an agent was alive."""
+    mean_exits: dict[str, float]
+    """Role to agents that left the game before its end, per episode; for Tag's runners these are the tags."""
+    mean_length: float
+    """Steps of an episode."""
+
+
+class Players:
+    """An env in the agents view with a policy for every row."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        checkpoint: str | Path | None,
+        policy_map: Mapping[str, str] | None,
+        num_worlds: int,
+        autoreset_mode: str,
+        render_mode: str | None = None,
+    ):
+        """Build env and policies.
+
+        Args:
+            config: resolved options.
+            checkpoint: file that holds every policy but ``random``; None leaves fresh weights.
+            policy_map: role to policy name, for roles that act otherwise than in ``config``.
+            num_worlds: worlds to play.
+            autoreset_mode: what a world does when it ends.
+            render_mode: None or ``rgb_array``.
+
+        Raises:
+            CheckpointError, PolicyMapError: the file or the roles do not fit.
+        """
+        self.env = make_env(config, num_worlds, autoreset_mode, render_mode)
+        trained = config.policy_map or {role: role for role in self.env.role_rows}
+        self.assignment = assign_rows(self.env.role_rows, {**trained, **(policy_map or {})})
+        self.policies: dict[str, Policy] = make_policies(self.env, config, self.assignment)
+        self.generator = torch.Generator(self.env.device).manual_seed(config.seed)
+        if checkpoint is not None:
+            for name in self.policies:
+                if name != RANDOM:
+                    load_policy(self.policies, name, checkpoint)
+
+    @torch.no_grad()
+    def act(self, obs: torch.Tensor, deterministic: bool) -> torch.Tensor:
+        """Return actions for all rows, (R,) or (R, k), from obs float32 (R, F)."""
+        actions = [
+            (rows.start, self.policies[name].act(obs[rows], self.generator, deterministic)[0])
+            for name, slices in self.assignment.items()
+            for rows in slices
+        ]
+        return torch.cat([action for _, action in sorted(actions, key=lambda item: item[0])])
+
+
+def _setup(
+    target: str | Path | TrainConfig, changes: Mapping[str, Any]
+) -> tuple[TrainConfig, str | Path | None]:
+    """Return resolved options and the checkpoint, if ``target`` names one."""
+    if isinstance(target, TrainConfig):
+        config, checkpoint = target, None
+    else:
+        config, checkpoint = TrainConfig.from_json(load_checkpoint(target)["config"]), target
+    return resolve(dataclasses.replace(config, **changes)), checkpoint
+
+
+def evaluate(
+    target: str | Path | TrainConfig,
+    episodes: int = 64,
+    policy_map: Mapping[str, str] | None = None,
+    deterministic: bool = False,
+    **changes: Any,
+) -> Evaluation:
+    """Play one episode in each of some worlds.
+
+    Args:
+        target: a checkpoint file or a run's folder; or a config, whose policies then have fresh weights
+            (useful with ``random``).
+        episodes: number of worlds.
+        policy_map: role to policy name, for roles that act otherwise than in training: ``random``, or another
+            policy of the checkpoint.
+        deterministic: take likeliest actions instead of draws.
+        **changes: config fields to change, such as ``seed`` or ``device``.
+
+    Raises:
+        CheckpointError, ConfigError, PolicyMapError: see their texts.
+    """
+    config, checkpoint = _setup(target, changes)
+    players = Players(config, checkpoint, policy_map, episodes, "same_step")
+    env = players.env
+    obs, _ = env.reset(seed=config.seed)
+    # Only the first episode of a world counts: otherwise short episodes would be overrepresented.
+    running = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
+    alive = running.clone()
+    total = torch.zeros(env.num_envs, dtype=torch.float64, device=env.device)
+    survival, length = torch.zeros_like(total), torch.zeros_like(total)
+    while bool(running.any()):
+        obs, reward, terminated, truncated, info = env.step(players.act(obs, deterministic))
+        total += torch.where(running, reward, 0.0)
+        survival += running & alive
+        length += running
+        after = info.get("agent_alive", torch.ones_like(alive))
+        alive = torch.where(running, after.bool(), alive)
+        running &= ~(terminated | truncated)
+    roles = env.role_rows
+    result = Evaluation(
+        episodes=episodes,
+        mean_return={role: total[rows].mean().item() for role, rows in roles.items()},
+        mean_survival={role: survival[rows].mean().item() for role, rows in roles.items()},
+        mean_exits={role: (~alive[rows]).sum().item() / episodes for role, rows in roles.items()},
+        mean_length=length.mean().item(),
+    )
+    env.close()
+    return result
+
+
+def play(
+    target: str | Path | TrainConfig,
+    episodes: int = 1,
+    policy_map: Mapping[str, str] | None = None,
+    deterministic: bool = False,
+    **changes: Any,
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yield one world's states, the start and the end of every episode included, for a renderer.
+
+    Args:
+        target: see :func:`evaluate`.
+        episodes: episodes to play one after the other.
+        policy_map: see :func:`evaluate`.
+        deterministic: take likeliest actions instead of draws.
+        **changes: config fields to change.
+
+    Yields:
+        ``get_state()`` of the world, as NumPy arrays without the leading axis.
+    """
+    for env in _walk(target, episodes, policy_map, deterministic, None, changes):
+        yield {name: x[0].cpu().numpy() for name, x in env.get_state().items()}
+
+
+def frames(
+    target: str | Path | TrainConfig,
+    episodes: int = 1,
+    policy_map: Mapping[str, str] | None = None,
+    deterministic: bool = False,
+    **changes: Any,
+) -> Iterator[np.ndarray]:
+    """Yield pictures of what :func:`play` yields states of, uint8 (H, W, 3); same arguments."""
+    for env in _walk(target, episodes, policy_map, deterministic, "rgb_array", changes):
+        yield env.render()[0]
+
+
+def _walk(
+    target: str | Path | TrainConfig,
+    episodes: int,
+    policy_map: Mapping[str, str] | None,
+    deterministic: bool,
+    render_mode: str | None,
+    changes: Mapping[str, Any],
+) -> Iterator[GpuVectorEnv]:
+    """Yield an env of one world after every reset and step; no autoreset, so that the last state is seen."""
+    config, checkpoint = _setup(target, changes)
+    players = Players(config, checkpoint, policy_map, 1, "disabled", render_mode)
+    env = players.env
+    for episode in range(episodes):
+        obs, _ = env.reset(seed=config.seed + episode)
+        yield env
+        ended = False
+        while not ended:
+            obs, _, terminated, truncated, _ = env.step(players.act(obs, deterministic))
+            ended = bool((terminated | truncated).any())
+            yield env
+    env.close()

@@ -1,0 +1,67 @@
+"""Draws the curves of a run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gpu_vecenv.train.logger import METRICS_FILE, read_metrics
+
+_PANELS = (
+    ("return/", "mean episode return of an agent"),
+    ("policy_loss/", "policy loss"),
+    ("value_loss/", "value loss"),
+    ("entropy/", "entropy (nats)"),
+    ("kl/", "KL divergence (nats)"),
+    ("steps_per_second", "world steps / s"),
+)
+"""Name or prefix of metrics, and the label of the panel that shows them."""
+
+
+def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
+    """Draw ``metrics.jsonl`` as one picture.
+
+    Args:
+        run: a run's folder.
+        path: file to write; None means ``curves.png`` in the folder.
+
+    Returns:
+        The file written.
+
+    Raises:
+        FileNotFoundError: the folder holds no metrics.
+        ValueError: the metrics hold no iteration yet.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    run = Path(run)
+    path = run / "curves.png" if path is None else Path(path)
+    lines = read_metrics(run)
+    if not lines:
+        raise ValueError(f"{run / METRICS_FILE}: expected at least one iteration, got none")
+    figure = Figure(figsize=(12.0, 6.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, (prefix, label) in zip(figure.subplots(2, 3).flat, _PANELS, strict=True):
+        names = [name for name in lines[-1] if name.startswith(prefix)]
+        for name in names:
+            points = [(line["steps"], line[name]) for line in lines if line.get(name) is not None]
+            steps, values = zip(*points, strict=True) if points else ((), ())
+            _draw(axes, steps, values, name.removeprefix(prefix))
+        axes.set_xlabel("world steps")
+        axes.set_ylabel(label)
+        axes.grid(alpha=0.3)
+        if len(names) > 1:
+            axes.legend(frameon=False)
+    partial = path.with_name(f"{path.stem}.{os.getpid()}.partial.png")
+    figure.savefig(partial, dpi=120)
+    os.replace(partial, path)
+    return path
+
+
+def _draw(axes, steps: tuple[float, ...], values: tuple[float, ...], label: str) -> None:
+    """Draw the raw curve faintly and its running mean over a twentieth of the run on top."""
+    (line,) = axes.plot(steps, values, linewidth=0.8, alpha=0.35)
+    width = max(1, len(values) // 20)
+    means = [sum(values[max(0, i + 1 - width) : i + 1]) / min(i + 1, width) for i in range(len(values))]
+    axes.plot(steps, means, linewidth=1.8, color=line.get_color(), label=label)

@@ -1,0 +1,228 @@
+"""Policies: what acts for a set of rows, and what PPO asks of it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import gymnasium
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from gpu_vecenv.train.config import NetworkConfig
+from gpu_vecenv.train.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.normalize import RunningNorm
+
+_ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU}
+
+
+class Policy(nn.Module, ABC):
+    """The whole contract between policies, collector and update.
+
+    A policy is a module, so its parameters and running statistics travel in ``state_dict``. Collection only
+    calls :meth:`act`. The update only calls :meth:`value` and :meth:`evaluate`, both on rows in any order;
+    a recurrent policy would subclass this and need an update that keeps a row's steps together.
+    """
+
+    @abstractmethod
+    def act(
+        self, obs: Tensor, generator: torch.Generator, deterministic: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Choose an action for every row.
+
+        Args:
+            obs: float32 (B, F), as the env gives it.
+            generator: source of randomness, on the device of ``obs``.
+            deterministic: take the likeliest action instead of a draw.
+
+        Returns:
+            action: (B,) or (B, k), integers or float32.
+            log_prob: float32 (B,), of that action.
+        """
+
+    @abstractmethod
+    def value(self, obs: Tensor) -> Tensor:
+        """Return the expected discounted return, in the units the policy is trained in.
+
+        Args:
+            obs: float32 (..., F).
+
+        Returns:
+            float32 (...).
+        """
+
+    @abstractmethod
+    def evaluate(self, obs: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Judge actions taken earlier, with gradients.
+
+        Args:
+            obs: float32 (B, F).
+            action: (B,) or (B, k).
+
+        Returns:
+            log_prob, entropy (nats) and value, each float32 (B,).
+        """
+
+    def observe(self, obs: Tensor, valid: Tensor) -> None:
+        """Take a rollout's observations into running statistics, if the policy keeps any.
+
+        Called between iterations only, so that acting and updating see the same inputs.
+
+        Args:
+            obs: float32 (T, n, F).
+            valid: bool (T, n), False for rows to leave out.
+        """
+
+
+def _layer(size_in: int, size_out: int, gain: float, generator: torch.Generator) -> nn.Linear:
+    layer = nn.Linear(size_in, size_out)
+    nn.init.orthogonal_(layer.weight, gain, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def mlp(
+    size_in: int, network: NetworkConfig, size_out: int, gain: float, generator: torch.Generator
+) -> nn.Sequential:
+    """Build a feed-forward network with orthogonal weights and zero biases.
+
+    Args:
+        size_in: input features.
+        network: hidden layers.
+        size_out: outputs.
+        gain: scale of the last layer's weights; hidden layers get sqrt(2).
+        generator: source of the weights, on the CPU so that they do not depend on the device.
+    """
+    layers: list[nn.Module] = []
+    for size in network.hidden_sizes:
+        layers += [_layer(size_in, size, math.sqrt(2.0), generator), _ACTIVATIONS[network.activation]()]
+        size_in = size
+    return nn.Sequential(*layers, _layer(size_in, size_out, gain, generator))
+
+
+class ActorCritic(Policy):
+    """Feed-forward actor and critic for Discrete, MultiDiscrete and Box actions."""
+
+    def __init__(
+        self,
+        num_features: int,
+        action_space: gymnasium.Space,
+        network: NetworkConfig,
+        generator: torch.Generator,
+        normalize_observations: bool = True,
+    ):
+        """Build both networks.
+
+        Args:
+            num_features: F.
+            action_space: one agent's space.
+            network: hidden layers, the same for actor and critic.
+            generator: source of the initial weights, a CPU generator.
+            normalize_observations: shift and scale inputs by running statistics.
+
+        Raises:
+            ConfigError: the action space is of another kind.
+        """
+        super().__init__()
+        self.sizes, num_outputs = _head(action_space)
+        # A near-zero last layer starts from a near-uniform policy whatever the observation.
+        self.actor = mlp(num_features, network, num_outputs, 0.01, generator)
+        self.critic = mlp(num_features, network, 1, 1.0, generator)
+        if self.sizes is None:
+            self.log_std = nn.Parameter(torch.zeros(num_outputs))
+        self.discrete = isinstance(action_space, spaces.Discrete)
+        self.obs_norm = RunningNorm((num_features,)) if normalize_observations else None
+
+    def distribution(self, obs: Tensor, mask: Tensor | None = None) -> Distribution:
+        """Return the action distribution.
+
+        Args:
+            obs: float32 (B, F), as the env gives it.
+            mask: bool (B, number of choices), True where allowed; None allows all. Not for Box actions.
+        """
+        outputs = self.actor(self._normalized(obs))
+        if self.sizes is None:
+            return DiagonalGaussian(outputs, self.log_std)
+        return Categorical(outputs, mask) if self.discrete else MultiCategorical(outputs, self.sizes, mask)
+
+    def act(
+        self, obs: Tensor, generator: torch.Generator, deterministic: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """See :meth:`Policy.act`."""
+        distribution = self.distribution(obs)
+        action = distribution.mode() if deterministic else distribution.sample(generator)
+        return action, distribution.log_prob(action)
+
+    def value(self, obs: Tensor) -> Tensor:
+        """See :meth:`Policy.value`."""
+        return self.critic(self._normalized(obs)).squeeze(-1)
+
+    def evaluate(self, obs: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """See :meth:`Policy.evaluate`."""
+        distribution = self.distribution(obs)
+        return distribution.log_prob(action), distribution.entropy(), self.value(obs)
+
+    def observe(self, obs: Tensor, valid: Tensor) -> None:
+        """See :meth:`Policy.observe`."""
+        if self.obs_norm is not None:
+            self.obs_norm.update(obs, valid)
+
+    def _normalized(self, obs: Tensor) -> Tensor:
+        return obs if self.obs_norm is None else self.obs_norm(obs)
+
+
+class RandomPolicy(Policy):
+    """Acts uniformly at random: an opponent and a baseline, never trained."""
+
+    def __init__(self, action_space: gymnasium.Space):
+        """Remember the space.
+
+        Args:
+            action_space: one agent's space; a Box must be bounded.
+
+        Raises:
+            ConfigError: the action space is of another kind, or an unbounded Box.
+        """
+        super().__init__()
+        self.sizes, self.num_outputs = _head(action_space)
+        self.discrete = isinstance(action_space, spaces.Discrete)
+        if isinstance(action_space, spaces.Box):
+            if not action_space.is_bounded():
+                raise ConfigError(f"random policy: expected a bounded action space, got {action_space}")
+            self.register_buffer("low", torch.as_tensor(action_space.low).flatten())
+            self.register_buffer("high", torch.as_tensor(action_space.high).flatten())
+
+    def act(
+        self, obs: Tensor, generator: torch.Generator, deterministic: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Draw an action; ``deterministic`` changes nothing, and the log-probabilities are 0 (unused)."""
+        log_prob = obs.new_zeros(obs.shape[0])
+        if self.sizes is None:
+            u = torch.rand(obs.shape[0], self.num_outputs, generator=generator, device=obs.device)
+            return self.low + (self.high - self.low) * u, log_prob
+        zeros = obs.new_zeros(obs.shape[0], self.num_outputs)
+        draw = MultiCategorical(zeros, self.sizes).sample(generator)
+        return draw.squeeze(-1) if self.discrete else draw, log_prob
+
+    def value(self, obs: Tensor) -> Tensor:
+        """Return zeros: the policy is never trained."""
+        return obs.new_zeros(obs.shape[:-1])
+
+    def evaluate(self, obs: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return zeros: the policy is never trained."""
+        zeros = obs.new_zeros(obs.shape[:-1])
+        return zeros, zeros, zeros
+
+
+def _head(space: gymnasium.Space) -> tuple[list[int] | None, int]:
+    """Return the choices per head (None for continuous actions) and the number of network outputs."""
+    if isinstance(space, spaces.Discrete):
+        return [int(space.n)], int(space.n)
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        sizes = [int(n) for n in space.nvec]
+        return sizes, sum(sizes)
+    if isinstance(space, spaces.Box) and len(space.shape) == 1:
+        return None, int(space.shape[0])
+    raise ConfigError(f"action space: expected Discrete, flat MultiDiscrete or flat Box, got {space}")

@@ -1,0 +1,221 @@
+"""The PPO update of one policy over the rows it acts for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gpu_vecenv.train import schedules
+from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.gae import TransitionMasks, gae, next_values
+from gpu_vecenv.train.normalize import RewardNorm
+from gpu_vecenv.train.policy import Policy
+from gpu_vecenv.train.rollout import Rollout
+
+MAX_CHUNK_ROWS = 1 << 18
+"""Rows a critic sees in one call outside minibatches; bounds scratch memory."""
+
+
+class Minibatch(NamedTuple):
+    """Transitions in any order; B rows, some of which may not count."""
+
+    obs: Tensor
+    """float32 (B, F)."""
+    action: Tensor
+    """(B,) or (B, k)."""
+    log_prob: Tensor
+    """float32 (B,), when the action was taken."""
+    value: Tensor
+    """float32 (B,), before the update."""
+    advantage: Tensor
+    """float32 (B,)."""
+    target: Tensor
+    """float32 (B,), what the value should be."""
+    valid: Tensor
+    """bool (B,), False for rows that must not count."""
+
+
+def masked_mean(x: Tensor, valid: Tensor) -> Tensor:
+    """Return the mean of ``x`` over entries where ``valid``; 0 if there are none."""
+    return torch.where(valid, x, 0.0).sum() / valid.sum().clamp(min=1)
+
+
+def ppo_loss(
+    policy: Policy, batch: Minibatch, config: PPOConfig, entropy_coef: float
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the loss to minimise and its parts.
+
+    Source: Schulman et al. 2017, equation 7, plus the value loss and entropy bonus of equation 9.
+
+    Returns:
+        Loss, float32 (), and detached 0-d tensors: ``policy_loss``, ``value_loss``, ``entropy`` (nats),
+        ``kl`` (Schulman's k3 estimate), ``clip_fraction`` (share of ratios outside the clip range).
+    """
+    log_prob, entropy, value = policy.evaluate(batch.obs, batch.action)
+    log_ratio = log_prob - batch.log_prob
+    ratio = log_ratio.exp()
+    clipped = ratio.clamp(1.0 - config.clip_coef, 1.0 + config.clip_coef)
+    surrogate = torch.minimum(ratio * batch.advantage, clipped * batch.advantage)
+    policy_loss = -masked_mean(surrogate, batch.valid)
+
+    error = (value - batch.target).square()
+    if config.clip_value:
+        near = batch.value + (value - batch.value).clamp(-config.clip_coef, config.clip_coef)
+        error = torch.maximum(error, (near - batch.target).square())
+    value_loss = 0.5 * masked_mean(error, batch.valid)
+    mean_entropy = masked_mean(entropy, batch.valid)
+
+    loss = policy_loss + config.value_coef * value_loss - entropy_coef * mean_entropy
+    with torch.no_grad():
+        outside = ((ratio - 1.0).abs() > config.clip_coef).float()
+        parts = {
+            "policy_loss": policy_loss.detach(),
+            "value_loss": value_loss.detach(),
+            "entropy": mean_entropy.detach(),
+            "kl": masked_mean(ratio - 1.0 - log_ratio, batch.valid),
+            "clip_fraction": masked_mean(outside, batch.valid),
+        }
+    return loss, parts
+
+
+class PPO:
+    """One policy's learner: optimiser, reward scale, and the update over its rows of a rollout."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        slices: list[slice],
+        rollout: Rollout,
+        config: PPOConfig,
+        generator: torch.Generator,
+    ):
+        """Set up the optimiser.
+
+        Args:
+            policy: the policy to train.
+            slices: its rows, in row order.
+            rollout: the storage it learns from.
+            config: hyperparameters; ``rollout.final_obs`` must be there if time limits are bootstrapped.
+            generator: source of minibatch order, on the rollout's device.
+        """
+        self.policy = policy
+        self.slices = slices
+        self.rollout = rollout
+        self.config = config
+        self.generator = generator
+        device = rollout.obs.device
+        rows = torch.cat([torch.arange(s.start, s.stop, device=device) for s in slices])
+        steps = torch.arange(rollout.num_steps, device=device)
+        # Where this policy's transitions lie in the flattened (T * R) slabs; minibatches gather from there.
+        self.index = (steps.unsqueeze(1) * rollout.num_rows + rows).flatten()
+        self.reward_norm = (
+            RewardNorm(len(rows), config.gamma).to(device) if config.normalize_rewards else None
+        )
+        self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, eps=1e-5)
+
+    def update(self, masks: TransitionMasks, progress: float) -> dict[str, Tensor]:
+        """Improve the policy on the collected rollout.
+
+        Args:
+            masks: of the whole rollout, (T, R).
+            progress: fraction of the run that is done, for schedules.
+
+        Returns:
+            0-d device tensors by name, means over minibatches; reading them is the caller's one host sync.
+        """
+        rate = schedules.learning_rate(self.config, progress)
+        entropy_coef = schedules.entropy_coef(self.config, progress)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        masks = TransitionMasks(*(self._columns(mask) for mask in masks))
+        advantage, target, value = self._estimate(masks)
+        spread = masked_variance(target, masks.valid)
+        unexplained = masked_variance(target - value, masks.valid)
+        if self.config.normalize_advantages:
+            advantage = advantage - masked_mean(advantage, masks.valid)
+            advantage = advantage / (masked_variance(advantage, masks.valid).sqrt() + 1e-8)
+
+        sums: dict[str, Tensor] = {}
+        num_updates = 0
+        for _ in range(self.config.num_epochs):
+            kl_before = sums.get("kl")
+            for batch in self._minibatches(advantage, target, value, masks.valid):
+                parts = self._step(batch, entropy_coef)
+                num_updates += 1
+                sums = {name: sums[name] + part if sums else part for name, part in parts.items()}
+            if self.config.target_kl is not None:
+                kl = sums["kl"] if kl_before is None else sums["kl"] - kl_before
+                if float(kl) / self.config.num_minibatches > self.config.target_kl:
+                    break
+        self.policy.observe(self._columns(self.rollout.obs[:-1]), masks.valid)
+        metrics = {name: total / num_updates for name, total in sums.items()}
+        metrics["explained_variance"] = 1.0 - unexplained / (spread + 1e-8)
+        return metrics
+
+    def state_dict(self) -> dict[str, object]:
+        """Return optimiser and reward scale; the policy is saved by its owner."""
+        scale = None if self.reward_norm is None else self.reward_norm.state_dict()
+        return {"optimizer": self.optimizer.state_dict(), "reward_norm": scale}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from :meth:`state_dict`."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.reward_norm is not None:
+            self.reward_norm.load_state_dict(state["reward_norm"])
+
+    def _columns(self, slab: Tensor) -> Tensor:
+        """Return this policy's rows of a (T, R, ...) slab: a view for one slice."""
+        if len(self.slices) == 1:
+            return slab[:, self.slices[0]]
+        return torch.cat([slab[:, rows] for rows in self.slices], dim=1)
+
+    @torch.no_grad()
+    def _estimate(self, masks: TransitionMasks) -> tuple[Tensor, Tensor, Tensor]:
+        """Return advantage, value target and value, each float32 (T, n)."""
+        rollout, config = self.rollout, self.config
+        reward = self._columns(rollout.reward)
+        if self.reward_norm is not None:
+            reward = self.reward_norm(reward, masks.valid, masks.cut)
+        value = in_chunks(self.policy.value, self._columns(rollout.obs))
+        final_value = None
+        if config.bootstrap_at_time_limit and rollout.final_obs is not None:
+            final_value = in_chunks(self.policy.value, self._columns(rollout.final_obs))
+        following = next_values(value, final_value, masks)
+        advantage = gae(reward, value[:-1], following, masks.cut, config.gamma, config.gae_lambda)
+        return advantage, advantage + value[:-1], value[:-1]
+
+    def _minibatches(
+        self, advantage: Tensor, target: Tensor, value: Tensor, valid: Tensor
+    ) -> Iterator[Minibatch]:
+        """Deal this policy's transitions out in random order."""
+        slabs = self.rollout
+        obs, action = slabs.obs.flatten(0, 1), slabs.action.flatten(0, 1)
+        log_prob = slabs.log_prob.flatten()
+        order = torch.randperm(len(self.index), generator=self.generator, device=self.index.device)
+        local = [x.reshape(-1) for x in (value, advantage, target, valid)]
+        for pick in order.tensor_split(self.config.num_minibatches):
+            where = self.index[pick]
+            yield Minibatch(obs[where], action[where], log_prob[where], *(x[pick] for x in local))
+
+    def _step(self, batch: Minibatch, entropy_coef: float) -> dict[str, Tensor]:
+        """Take one optimiser step."""
+        loss, parts = ppo_loss(self.policy, batch, self.config, entropy_coef)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        parts["grad_norm"] = nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm)
+        self.optimizer.step()
+        return parts
+
+
+def masked_variance(x: Tensor, valid: Tensor) -> Tensor:
+    """Return the variance of ``x`` over entries where ``valid``; 0 if there are none."""
+    return masked_mean((x - masked_mean(x, valid)).square(), valid)
+
+
+def in_chunks(function: Callable[[Tensor], Tensor], slab: Tensor) -> Tensor:
+    """Apply a row-wise function to (T, n, F), as many steps of T at a time as bounded scratch allows."""
+    steps = max(1, MAX_CHUNK_ROWS // slab.shape[1])
+    return torch.cat([function(chunk) for chunk in slab.split(steps)])

@@ -1,0 +1,48 @@
+"""Settings known to work for the shipped envs, used for every option a run leaves open."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What a run takes where its :class:`TrainConfig` says None."""
+
+    num_envs: int = 64
+    """Number of worlds."""
+    total_steps: int = 500_000
+    """World steps in all."""
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    """Hyperparameters of the update."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    """Shape of the networks."""
+
+
+PRESETS: dict[str, Preset] = {
+    "WarpCartPole-v1": Preset(
+        num_envs=64,
+        total_steps=400_000,
+        ppo=PPOConfig(num_steps=32, num_minibatches=4, learning_rate=1e-3, entropy_coef=0.0),
+    ),
+    "WarpTag-v0": Preset(
+        num_envs=16,
+        total_steps=100_000,
+        ppo=PPOConfig(num_steps=32, num_epochs=2, num_minibatches=8, learning_rate=1e-3, entropy_coef=0.01),
+    ),
+}
+"""Presets by env id (without namespace); every other env gets ``Preset()``."""
+
+SMALL_TAG: dict[str, Any] = {}
+"""Env parameters of a small Tag game that is learnt within minutes on a CPU."""
+
+
+def resolve(config: TrainConfig) -> TrainConfig:
+    """Return ``config`` with every open field filled from the env's preset."""
+    preset = PRESETS.get(config.env_id.split("/")[-1].split(":")[-1], Preset())
+    names = [f.name for f in dataclasses.fields(Preset)]
+    return dataclasses.replace(config, **{n: getattr(preset, n) for n in names if getattr(config, n) is None})

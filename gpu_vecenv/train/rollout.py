@@ -1,0 +1,164 @@
+"""Rollout storage, which the env writes into directly, and the loop that fills it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from gpu_vecenv.train.gae import TransitionMasks, transition_masks
+from gpu_vecenv.train.policy import Policy
+
+if TYPE_CHECKING:
+    from gpu_vecenv.vector_env import GpuVectorEnv
+
+
+@dataclass
+class Rollout:
+    """T steps of R rows, time-major. The env writes obs, reward, flags and final_obs; the rest is ours."""
+
+    obs: Tensor
+    """float32 (T + 1, R, F); slot t is what step t began with."""
+    action: Tensor
+    """int32 or float32 (T, R) or (T, R, k)."""
+    log_prob: Tensor
+    """float32 (T, R), of the actions when they were taken."""
+    reward: Tensor
+    """float32 (T, R)."""
+    terminated: Tensor
+    """bool (T, R), the row's world reached a terminal state."""
+    truncated: Tensor
+    """bool (T, R), the row's world hit its time limit."""
+    agent_alive: Tensor
+    """bool (T, R), alive after the step, before any reset."""
+    final_obs: Tensor | None
+    """float32 (T, R, F), valid where the world ended; None where time limits are not bootstrapped."""
+    alive_start: Tensor
+    """bool (R,), alive before step 0."""
+
+    @classmethod
+    def allocate(cls, env: GpuVectorEnv, num_steps: int, with_final_obs: bool) -> Rollout:
+        """Allocate slabs on the env's device.
+
+        Args:
+            env: vector env in the agents view.
+            num_steps: T.
+            with_final_obs: also keep final observations.
+        """
+        rows, (features,) = env.num_envs, env.single_observation_space.shape
+        space, device = env.single_action_space, torch.device(env.device)
+        action_type = torch.float32 if isinstance(space, spaces.Box) else torch.int32
+
+        def slab(steps: int, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(steps, rows, *shape, dtype=dtype, device=device)
+
+        return cls(
+            obs=slab(num_steps + 1, features),
+            action=slab(num_steps, *space.shape, dtype=action_type),
+            log_prob=slab(num_steps),
+            reward=slab(num_steps),
+            terminated=slab(num_steps, dtype=torch.bool),
+            truncated=slab(num_steps, dtype=torch.bool),
+            agent_alive=torch.ones(num_steps, rows, dtype=torch.bool, device=device),
+            final_obs=slab(num_steps, features) if with_final_obs else None,
+            alive_start=torch.ones(rows, dtype=torch.bool, device=device),
+        )
+
+    @property
+    def num_steps(self) -> int:
+        """T."""
+        return self.reward.shape[0]
+
+    @property
+    def num_rows(self) -> int:
+        """R."""
+        return self.reward.shape[1]
+
+    def bind(self, env: GpuVectorEnv) -> None:
+        """Make the env write its outputs into this storage."""
+        slabs = {name: getattr(self, name) for name in ("obs", "reward", "terminated", "truncated")}
+        if self.final_obs is not None:
+            slabs["final_obs"] = self.final_obs
+        if env.num_agents > 1:
+            # With one agent a world nobody leaves early: the slab stays all True.
+            slabs["agent_alive"] = self.agent_alive
+        env.bind(**slabs)
+
+    def masks(self) -> tuple[TransitionMasks, Tensor]:
+        """Return the transition masks (T, R) and who is alive (R,) after the last step."""
+        return transition_masks(self.alive_start, self.agent_alive, self.terminated, self.truncated)
+
+
+class Collector:
+    """Lets policies act on the env and keeps the env's place between rollouts."""
+
+    def __init__(
+        self,
+        env: GpuVectorEnv,
+        rollout: Rollout,
+        policies: Mapping[str, Policy],
+        assignment: Mapping[str, list[slice]],
+        generator: torch.Generator,
+    ):
+        """Connect the parts; call :meth:`reset` or :meth:`load_state_dict` before the first rollout.
+
+        Args:
+            env: vector env in the agents view.
+            rollout: storage to fill.
+            policies: policies by name.
+            assignment: policy name to the rows it acts for.
+            generator: source of action sampling, on the env's device.
+        """
+        self.env = env
+        self.rollout = rollout
+        self.policies = policies
+        self.assignment = assignment
+        self.generator = generator
+        rollout.bind(env)
+
+    def reset(self, seed: int) -> None:
+        """Start new episodes everywhere."""
+        self.env.reset(seed=seed)
+        self.rollout.alive_start.fill_(True)
+
+    @torch.no_grad()
+    def collect(self) -> None:
+        """Fill the storage with T steps. Nothing waits for the device."""
+        rollout = self.rollout
+        for t in range(rollout.num_steps):
+            for name, slices in self.assignment.items():
+                for rows in slices:
+                    action, log_prob = self.policies[name].act(rollout.obs[t, rows], self.generator)
+                    rollout.action[t, rows] = action.to(rollout.action.dtype)
+                    rollout.log_prob[t, rows] = log_prob
+            self.env.step(rollout.action[t])
+
+    def advance(self, alive: Tensor) -> None:
+        """Make the end of this rollout the start of the next; its observations are lost.
+
+        Args:
+            alive: bool (R,), alive after the last step, from :meth:`Rollout.masks`.
+        """
+        self.rollout.alive_start.copy_(alive)
+        self.env.rewind()
+
+    def state_dict(self) -> dict[str, object]:
+        """Return all that is needed to go on from between two rollouts."""
+        return {
+            "env": dict(self.env.get_state()),
+            "obs": self.rollout.obs[0].clone(),
+            "alive": self.rollout.alive_start.clone(),
+            "generator": self.generator.get_state(),
+        }
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from :meth:`state_dict`."""
+        self.env.reset(seed=0)  # The env wants a reset before anything else; set_state then overwrites it.
+        self.env.set_state(state["env"])
+        self.rollout.obs[0].copy_(state["obs"])
+        self.rollout.alive_start.copy_(state["alive"])
+        self.generator.set_state(state["generator"].cpu())

@@ -1,0 +1,30 @@
+"""Shared pieces of the trainer's tests."""
+
+from __future__ import annotations
+
+import pytest
+import tag_stand_in  # noqa: F401  (registers TagStandIn-v0)
+import torch
+
+from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Tiny tensors: threads only cost."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def config() -> TrainConfig:
+    """A run of six iterations on the stand-in env that writes nothing."""
+    return TrainConfig(
+        "TagStandIn-v0",
+        num_envs=4,
+        total_steps=4 * 10 * 6,
+        ppo=PPOConfig(num_steps=10, num_epochs=2, num_minibatches=3),
+        network=NetworkConfig(hidden_sizes=(16,)),
+    )

@@ -1,0 +1,116 @@
+"""A plain-torch vector env with two roles, deaths and both kinds of world end.
+
+It keeps the vector env's contract (agents view, bind, rewind, state round trip, same-step reset) in a hundred
+lines, so that the trainer's tests do not depend on kernels. It is a game of no interest: every agent's action
+moves its x, which pays; runners leave when their x passes 1.
+"""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+
+NUM_FEATURES = 4
+LIMIT = 7
+
+
+class TagStandIn(gymnasium.vector.VectorEnv):
+    """Two catchers and three runners a world; MultiDiscrete([3, 2]) actions."""
+
+    metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
+
+    def __init__(self, num_envs=1, num_worlds=2, autoreset_mode="same_step", **unused):
+        self.num_worlds, self.num_agents, self.device = num_worlds, 5, "cpu"
+        self.num_envs = num_worlds * self.num_agents
+        self.role_counts = {"catcher": 2, "runner": 3}
+        self.role_rows = {
+            "catcher": slice(0, 2 * num_worlds),
+            "runner": slice(2 * num_worlds, 5 * num_worlds),
+        }
+        self.single_observation_space = spaces.Box(-np.inf, np.inf, (NUM_FEATURES,), np.float32)
+        self.single_action_space = spaces.MultiDiscrete([3, 2])
+        self.autoreset_mode = autoreset_mode
+        self.rollout, self.slot = None, 0
+
+    def bind(self, **slabs):
+        self.rollout, self.slot = slabs, 0
+
+    def rewind(self):
+        self.rollout["obs"][0].copy_(self.rollout["obs"][self.slot])
+        self.slot = 0
+
+    def rows(self, x):
+        """(W, A, ...) -> (R, ...), role-major."""
+        return torch.cat([x[:, :2].flatten(0, 1), x[:, 2:].flatten(0, 1)])
+
+    def worlds(self, x):
+        """(R, ...) -> (W, A, ...)."""
+        catchers, runners = x.split([2 * self.num_worlds, 3 * self.num_worlds])
+        shape = x.shape[1:]
+        parts = (catchers.reshape(self.num_worlds, 2, *shape), runners.reshape(self.num_worlds, 3, *shape))
+        return torch.cat(parts, dim=1)
+
+    def reset(self, seed=None, options=None):
+        w = self.num_worlds
+        self.x = torch.zeros(w, 5)
+        self.alive = torch.ones(w, 5, dtype=torch.bool)
+        self.t, self.episode = torch.zeros(w), torch.arange(w).float() + float(seed or 0)
+        self.slot = 0
+        self._start(torch.ones(w, dtype=torch.bool))
+        obs = self.rows(self._obs())
+        if self.rollout is not None:
+            self.rollout["obs"][0].copy_(obs)
+        return obs, {}
+
+    def _start(self, worlds):
+        agents = torch.arange(5.0)
+        fresh = torch.sin(self.episode.unsqueeze(1) * 1.7 + agents * 2.3)
+        self.x[worlds], self.alive[worlds], self.t[worlds] = fresh[worlds], True, 0.0
+
+    def _obs(self):
+        t = self.t.unsqueeze(1).expand_as(self.x)
+        mean = self.x.mean(1, keepdim=True).expand_as(self.x)
+        return torch.stack([self.x, mean, torch.sin(t), t / LIMIT], dim=-1) * self.alive.unsqueeze(-1)
+
+    def step(self, actions):
+        move = self.worlds(actions.float())
+        before = self.alive.clone()
+        self.t += 1
+        self.x += (0.2 * (move[..., 0] - 0.8) + 0.1 * move[..., 1] * torch.sin(self.t).unsqueeze(1)) * before
+        self.alive[:, 2:] &= self.x[:, 2:] < 1.0
+        died = (before & ~self.alive).float()
+        reward = self.x * 0.1 * before - died
+        terminated, truncated = ~self.alive[:, 2:].any(1), self.t >= LIMIT
+        final, alive = self._obs(), self.alive.clone()
+        ended = terminated | truncated
+        if self.autoreset_mode == "same_step":
+            self.episode[ended] += self.num_worlds
+            self._start(ended)
+        expand = lambda flag: flag.unsqueeze(1).expand(-1, 5)  # noqa: E731
+        out = {
+            "obs": self._obs(),
+            "reward": reward,
+            "terminated": expand(terminated),
+            "truncated": expand(truncated),
+            "final_obs": torch.where(ended[:, None, None], final, torch.nan),
+            "agent_alive": alive,
+        }
+        out = {name: self.rows(x) for name, x in out.items()}
+        if self.rollout is not None:
+            for name, slab in self.rollout.items():
+                slab[self.slot + (name == "obs")].copy_(out[name])
+            self.slot += 1
+        info = {"final_obs": out["final_obs"], "agent_alive": out["agent_alive"]}
+        return out["obs"], out["reward"], out["terminated"], out["truncated"], info
+
+    def get_state(self):
+        return {name: getattr(self, name).clone() for name in ("x", "alive", "t", "episode")}
+
+    def set_state(self, state):
+        for name, value in state.items():
+            getattr(self, name).copy_(value)
+
+
+gymnasium.register("TagStandIn-v0", vector_entry_point=TagStandIn)

@@ -1,0 +1,56 @@
+"""Options survive JSON and refuse nonsense."""
+
+import pytest
+
+from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, TrainConfig
+from gpu_vecenv.train.commands import parse_settings
+from gpu_vecenv.train.config import from_options
+from gpu_vecenv.train.presets import PRESETS, resolve
+
+
+def test_json_round_trip():
+    config = TrainConfig(
+        "WarpTag-v0", num_envs=3, total_steps=10, env_kwargs={"num_taggers": 2, "grid_length": 4.5},
+        policy_map={"tagger": "a", "runner": "random"}, frozen=("a",), load_policies={"a": "x.pt"},
+        ppo=PPOConfig(target_kl=0.1), network=NetworkConfig((5, 6), "relu"),
+    )  # fmt: skip
+    assert TrainConfig.from_json(config.to_json()) == config
+    assert TrainConfig.from_json(TrainConfig("A-v0").to_json()) == TrainConfig("A-v0")
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: PPOConfig(num_minibatches=0), "num_minibatches: expected an integer >= 1, got 0"),
+        (lambda: PPOConfig(gamma=1.5), r"gamma: expected a number in \[0, 1\], got 1.5"),
+        (lambda: PPOConfig(clip_coef=0.0), "clip_coef: expected a number > 0, got 0.0"),
+        (lambda: PPOConfig(learning_rate_schedule="cosine"), "'constant' or 'linear', got 'cosine'"),
+        (lambda: NetworkConfig((0,)), r"hidden_sizes: expected integers >= 1, got \(0,\)"),
+        (lambda: NetworkConfig((4,), "gelu"), "activation: expected 'tanh', 'relu' or 'elu', got 'gelu'"),
+        (lambda: TrainConfig("A", num_envs=0), "num_envs: expected an integer >= 1, got 0"),
+        (
+            lambda: from_options(PPOConfig, {"gama": 1}),
+            "PPOConfig option: expected one of num_steps, .* got 'gama'",
+        ),
+    ],
+)
+def test_bad_options_say_what_was_expected(make, text):
+    with pytest.raises(ConfigError, match=text):
+        make()
+
+
+def test_open_fields_come_from_the_preset_and_given_ones_stay():
+    preset = PRESETS["WarpTag-v0"]
+    assert resolve(TrainConfig("WarpTag-v0", num_envs=7)) == TrainConfig(
+        "WarpTag-v0", 7, preset.total_steps, ppo=preset.ppo, network=preset.network
+    )
+    assert resolve(TrainConfig("gpu_vecenv:WarpTag-v0")).ppo == preset.ppo
+    assert resolve(TrainConfig("Unknown-v3")).ppo == PPOConfig()
+
+
+def test_settings_words():
+    words = ["a=5", "b=1e-3", "c=True", "d=(64,64)", "e=tanh", "f=x=y"]
+    want = {"a": 5, "b": 1e-3, "c": True, "d": (64, 64), "e": "tanh", "f": "x=y"}
+    assert parse_settings(words, "--env") == want
+    with pytest.raises(ConfigError, match="--env: expected KEY=VALUE, got 'a'"):
+        parse_settings(["a"], "--env")

@@ -1,0 +1,74 @@
+"""Policies: heads, determinism, who shares what."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from gpu_vecenv.train import ConfigError, NetworkConfig
+from gpu_vecenv.train.policy import ActorCritic, RandomPolicy
+
+SPACES = [
+    spaces.Discrete(4),
+    spaces.MultiDiscrete([3, 5]),
+    spaces.Box(np.array([-2.0, 0.0], np.float32), np.array([-1.0, 4.0], np.float32)),
+]
+
+
+def make(space, seed=0):
+    return ActorCritic(6, space, NetworkConfig((8, 8)), torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_evaluating_an_action_agrees_with_taking_it(space):
+    policy, obs = make(space), torch.randn(32, 6)
+    action, log_prob = policy.act(obs, torch.Generator().manual_seed(1))
+    again, entropy, value = policy.evaluate(obs, action)
+    assert action.shape == (32, *space.shape)
+    torch.testing.assert_close(again, log_prob)
+    torch.testing.assert_close(value, policy.value(obs))
+    assert entropy.shape == (32,)
+    same, _ = policy.act(obs, torch.Generator().manual_seed(1))
+    assert torch.equal(action, same)
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_random_policy_covers_the_space_evenly(space):
+    action, _ = RandomPolicy(space).act(torch.zeros(40_000, 6), torch.Generator().manual_seed(0))
+    action = action.numpy().reshape(40_000, -1).astype(np.float64)
+    low, high = (
+        (space.low, space.high) if isinstance(space, spaces.Box) else (0, np.asarray(space_sizes(space)) - 1)
+    )
+    assert (action >= low).all()
+    assert (action <= high).all()
+    assert np.allclose(action.mean(0), (low + np.asarray(high)) / 2, atol=0.05)
+
+
+def space_sizes(space):
+    return space.nvec if isinstance(space, spaces.MultiDiscrete) else [space.n]
+
+
+def test_hidden_layers_start_orthogonal_and_the_policy_uniform():
+    policy = make(spaces.Discrete(4))
+    weight = policy.actor[2].weight
+    torch.testing.assert_close(weight @ weight.T, 2.0 * torch.eye(8), atol=1e-5, rtol=1e-5)
+    assert policy.distribution(torch.randn(100, 6)).log_probs.exp().sub(0.25).abs().max() < 0.02
+    assert all((layer.bias == 0).all() for layer in policy.critic if isinstance(layer, torch.nn.Linear))
+
+
+def test_same_seed_same_weights():
+    a, b, c = (make(spaces.Discrete(4), seed).actor[0].weight for seed in (3, 3, 4))
+    assert torch.equal(a, b)
+    assert not torch.equal(a, c)
+
+
+@pytest.mark.parametrize("space", [spaces.MultiBinary(3), spaces.Box(-1, 1, (2, 2))], ids=str)
+def test_other_spaces_are_refused(space):
+    with pytest.raises(ConfigError, match="expected Discrete, flat MultiDiscrete or flat Box, got"):
+        make(space)
+
+
+def test_random_policy_needs_bounds():
+    with pytest.raises(ConfigError, match="bounded"):
+        RandomPolicy(gymnasium.spaces.Box(-np.inf, np.inf, (2,)))

@@ -1,0 +1,262 @@
+"""The update: ratio and clip act, dead rows count for nothing, A2C is the degenerate case."""
+
+import copy
+import dataclasses
+
+import pytest
+import torch
+from gymnasium import spaces
+
+from gpu_vecenv.train import NetworkConfig, PPOConfig, schedules
+from gpu_vecenv.train.gae import TransitionMasks
+from gpu_vecenv.train.policy import ActorCritic
+from gpu_vecenv.train.ppo import PPO, Minibatch, in_chunks, masked_mean, masked_variance, ppo_loss
+from gpu_vecenv.train.rollout import Rollout
+
+T, R, F = 8, 10, 5
+ROWS = [slice(2, 5), slice(7, 9)]
+OWN = [2, 3, 4, 7, 8]
+
+
+def make_policy(normalize=True):
+    space = spaces.MultiDiscrete([3, 2])
+    return ActorCritic(F, space, NetworkConfig((16,)), torch.Generator().manual_seed(0), normalize)
+
+
+def make_rollout(policy, seed=0):
+    """A rollout of random numbers whose actions the policy really took, and its masks."""
+    g = torch.Generator().manual_seed(seed)
+    rollout = Rollout(
+        obs=torch.randn(T + 1, R, F, generator=g),
+        action=torch.zeros(T, R, 2, dtype=torch.int32),
+        log_prob=torch.zeros(T, R),
+        reward=torch.randn(T, R, generator=g),
+        terminated=torch.zeros(T, R, dtype=torch.bool),
+        truncated=torch.rand(T, R, generator=g) < 0.1,
+        agent_alive=torch.rand(T, R, generator=g) < 0.8,
+        final_obs=torch.randn(T, R, F, generator=g),
+        alive_start=torch.rand(R, generator=g) < 0.8,
+    )
+    # Once dead, dead until the world ends; a row that starts dead stays so as well.
+    alive = rollout.alive_start.clone()
+    for t in range(T):
+        rollout.agent_alive[t] &= alive
+        alive = rollout.agent_alive[t] | rollout.truncated[t]
+    with torch.no_grad():
+        for t in range(T):
+            action, rollout.log_prob[t] = policy.act(rollout.obs[t], g)
+            rollout.action[t] = action.int()
+    return rollout
+
+
+def learn(policy, rollout, config, progress=0.0):
+    learner = PPO(policy, ROWS, rollout, config, torch.Generator().manual_seed(5))
+    return learner, learner.update(rollout.masks()[0], progress)
+
+
+def test_ratio_leaves_one_after_the_first_minibatch_and_the_clip_binds():
+    config = PPOConfig(num_epochs=6, num_minibatches=1, learning_rate=0.02, clip_coef=0.1)
+    policy = make_policy()
+    rollout = make_rollout(policy)
+    learner = PPO(policy, ROWS, rollout, config, torch.Generator())
+    history, step = [], learner._step
+    learner._step = lambda batch, coef: history.append(step(batch, coef)) or history[-1]
+    learner.update(rollout.masks()[0], 0.0)
+    assert history[0]["kl"].item() == pytest.approx(0.0, abs=1e-6)
+    assert history[0]["clip_fraction"].item() == 0.0
+    assert history[1]["kl"].item() > 1e-4
+    assert max(parts["clip_fraction"].item() for parts in history) > 0.1
+
+
+def loss_gradient(ratio, advantage, clip_coef=0.2):
+    """Gradient of the policy loss with respect to the log-probability of a single action."""
+    policy = make_policy()
+    obs, action = torch.randn(1, F), torch.tensor([[1, 0]])
+    log_prob = policy.evaluate(obs, action)[0].detach()
+    one = torch.ones(1)
+    batch = Minibatch(
+        obs, action, log_prob - torch.log(torch.tensor([ratio])), one, one * advantage, one, one.bool()
+    )
+    config = PPOConfig(value_coef=0.0, clip_coef=clip_coef)
+    loss, _ = ppo_loss(policy, batch, config, entropy_coef=0.0)
+    (gradient,) = torch.autograd.grad(loss, policy.actor[-1].bias)
+    return gradient.abs().sum().item()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "pushes"),
+    [
+        (1.3, 1.0, False),
+        (1.1, 1.0, True),
+        (0.7, 1.0, True),
+        (0.7, -1.0, False),
+        (0.9, -1.0, True),
+        (1.3, -1.0, True),
+    ],
+)
+def test_clip_stops_only_pushes_that_lead_further_away(ratio, advantage, pushes):
+    assert (loss_gradient(ratio, advantage) > 0) == pushes
+
+
+def test_value_clip_takes_the_larger_error():
+    policy = make_policy()
+    obs = torch.randn(4, F)
+    value = policy.value(obs).detach()
+    zeros, valid = torch.zeros(4), torch.ones(4, dtype=torch.bool)
+    action = torch.zeros(4, 2)
+    # The old value lies 1 below the new, the target further below still: unclipped error 2, clipped 1.2.
+    batch = Minibatch(obs, action, zeros, value - 1.0, zeros, value - 2.0, valid)
+    _, parts = ppo_loss(policy, batch, PPOConfig(), 0.0)
+    assert parts["value_loss"].item() == pytest.approx(0.5 * 4.0, rel=1e-4)
+    # The target now 2 above the old value: unclipped error 1, clipped 1.8.
+    batch = Minibatch(obs, action, zeros, value - 1.0, zeros, value + 1.0, valid)
+    _, parts = ppo_loss(policy, batch, PPOConfig(), 0.0)
+    assert parts["value_loss"].item() == pytest.approx(0.5 * 1.8**2, rel=1e-4)
+    _, parts = ppo_loss(policy, batch, PPOConfig(clip_value=False), 0.0)
+    assert parts["value_loss"].item() == pytest.approx(0.5, rel=1e-4)
+
+
+def test_dead_rows_and_other_policies_rows_change_nothing():
+    results = []
+    for disturb in (False, True):
+        policy = make_policy()
+        rollout = make_rollout(policy)
+        foreign = torch.ones(R, dtype=torch.bool)
+        foreign[OWN] = False
+        ignored = ~rollout.masks()[0].valid | foreign
+        assert ignored[:, OWN].any()
+        if disturb:
+            rollout.reward[ignored] = 1e3
+            rollout.log_prob[ignored] = -7.0
+            rollout.action[ignored] = 0
+            rollout.obs[:-1][ignored] = 50.0
+        learner, metrics = learn(policy, rollout, PPOConfig(num_epochs=2, num_minibatches=2))
+        results.append((policy.state_dict(), learner.reward_norm.state_dict(), metrics))
+    for before, after in zip(*results, strict=True):
+        for name in before:
+            assert torch.equal(before[name], after[name]), name
+
+
+def test_a_living_row_does_change_something():
+    """Guards the test above: the same disturbance of rows that count must show."""
+    policy = make_policy()
+    rollout = make_rollout(policy)
+    twin = copy.deepcopy(policy)
+    other = copy.deepcopy(rollout)
+    row = next(row for row in OWN if rollout.alive_start[row])
+    other.reward[0, row] += 1.0
+    learn(policy, rollout, PPOConfig())
+    learn(twin, other, PPOConfig())
+    assert not torch.equal(policy.actor[0].weight, twin.actor[0].weight)
+
+
+def test_one_epoch_one_minibatch_is_a2c():
+    """The step must follow the gradient of the plain actor-critic loss, written out here from scratch."""
+    config = PPOConfig(
+        num_epochs=1, num_minibatches=1, normalize_advantages=False, normalize_rewards=False,
+        normalize_observations=False, clip_value=False, max_grad_norm=1e9, entropy_coef=0.03,
+        bootstrap_at_time_limit=True, gae_lambda=1.0,
+    )  # fmt: skip
+    policy = make_policy(normalize=False)
+    rollout = make_rollout(policy)
+    twin = copy.deepcopy(policy)
+
+    log_probs, entropies, errors = [], [], []
+    with torch.no_grad():
+        value, final_value = twin.value(rollout.obs), twin.value(rollout.final_obs)
+    for row in OWN:
+        living = bool(rollout.alive_start[row])
+        for t in range(T):
+            if living:
+                # Return up to the end of the agent's episode or of the rollout.
+                target, weight = 0.0, 1.0
+                for k in range(t, T):
+                    target += weight * rollout.reward[k, row]
+                    weight *= config.gamma
+                    if not rollout.agent_alive[k, row]:
+                        break
+                    if rollout.truncated[k, row]:
+                        target += weight * final_value[k, row]
+                        break
+                    if k == T - 1:
+                        target += weight * value[T, row]
+                logits = twin.actor(rollout.obs[t, row]).split([3, 2])
+                heads = [torch.distributions.Categorical(logits=x) for x in logits]
+                taken = rollout.action[t, row]
+                log_prob = sum(head.log_prob(a) for head, a in zip(heads, taken, strict=True))
+                log_probs.append(log_prob * (target - value[t, row]))
+                entropies.append(sum(head.entropy() for head in heads))
+                errors.append((twin.critic(rollout.obs[t, row]) - target) ** 2)
+            living = bool(rollout.agent_alive[t, row]) and living or bool(rollout.truncated[t, row])
+    mean = lambda xs: torch.stack(xs).mean()  # noqa: E731
+    loss = -mean(log_probs) + config.value_coef * 0.5 * mean(errors) - config.entropy_coef * mean(entropies)
+    wanted = torch.autograd.grad(loss, list(twin.parameters()))
+
+    learner = PPO(policy, ROWS, rollout, config, torch.Generator())
+    learner.optimizer = torch.optim.SGD(policy.parameters(), lr=1.0)
+    before = [p.detach().clone() for p in policy.parameters()]
+    config_constant = dataclasses.replace(config, learning_rate=1.0, learning_rate_schedule="constant")
+    learner.config = config_constant
+    learner.update(rollout.masks()[0], 0.0)
+    for old, new, gradient in zip(before, policy.parameters(), wanted, strict=True):
+        torch.testing.assert_close(old - new, gradient, rtol=1e-3, atol=1e-5)
+
+
+def test_gradient_norm_is_limited():
+    policy = make_policy()
+    rollout = make_rollout(policy)
+    config = PPOConfig(num_epochs=1, num_minibatches=1, max_grad_norm=1e-3, value_coef=100.0)
+    _, metrics = learn(policy, rollout, config)
+    assert metrics["grad_norm"] > 1.0
+    total = sum(p.grad.square().sum() for p in policy.parameters()).sqrt()
+    assert total.item() == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_kl_limit_ends_the_epochs():
+    full, stopped = [], []
+    for target_kl, count in ((None, full), (1e-6, stopped)):
+        policy = make_policy()
+        learner = PPO(
+            policy,
+            ROWS,
+            make_rollout(policy),
+            PPOConfig(num_epochs=5, num_minibatches=2, learning_rate=0.01, target_kl=target_kl),
+            torch.Generator(),
+        )
+        step = learner._step
+        learner._step = lambda batch, coef, step=step, count=count: count.append(1) or step(batch, coef)
+        learner.update(learner.rollout.masks()[0], 0.0)
+    assert len(full) == 10
+    assert len(stopped) == 2
+
+
+def test_statistics_of_nothing_are_zero():
+    nothing = torch.zeros(5, dtype=torch.bool)
+    assert masked_mean(torch.full((5,), torch.nan), nothing) == 0
+    assert masked_variance(torch.ones(5), nothing) == 0
+
+
+def test_no_living_row_leaves_the_policy_as_it_was():
+    policy = make_policy()
+    rollout = make_rollout(policy)
+    before = copy.deepcopy(policy.state_dict())
+    masks = rollout.masks()[0]
+    learner = PPO(policy, ROWS, rollout, PPOConfig(), torch.Generator())
+    learner.update(TransitionMasks(torch.zeros_like(masks.valid), masks.cut, masks.timed_out), 0.0)
+    for name, x in policy.state_dict().items():
+        assert torch.equal(x, before[name]), name
+
+
+def test_chunks_are_joined_in_order(monkeypatch):
+    monkeypatch.setattr("gpu_vecenv.train.ppo.MAX_CHUNK_ROWS", 25)
+    slab = torch.randn(7, 10, 3)
+    assert torch.equal(in_chunks(lambda x: x.sum(-1), slab), slab.sum(-1))
+
+
+def test_schedules():
+    config = PPOConfig(learning_rate=0.4, entropy_coef=0.2, entropy_coef_final=0.1)
+    assert [schedules.learning_rate(config, p) for p in (0.0, 0.25, 1.0)] == pytest.approx([0.4, 0.3, 0.0])
+    assert [schedules.entropy_coef(config, p) for p in (0.0, 0.5, 2.0)] == pytest.approx([0.2, 0.15, 0.1])
+    constant = PPOConfig(learning_rate=0.4, learning_rate_schedule="constant", entropy_coef=0.2)
+    assert schedules.learning_rate(constant, 0.9) == 0.4
+    assert schedules.entropy_coef(constant, 0.9) == pytest.approx(0.2)

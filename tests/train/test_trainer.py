@@ -1,0 +1,184 @@
+"""The loop: what it logs, whom it trains, how it stops."""
+
+import dataclasses
+import os
+import signal
+
+import pytest
+import torch
+
+from gpu_vecenv.train import CheckpointError, ConfigError, PPOConfig, Trainer, evaluate, play, plot_curves
+from gpu_vecenv.train.episodes import EpisodeStats
+from gpu_vecenv.train.interrupt import StopRequest
+from gpu_vecenv.train.logger import METRICS_FILE, Logger, read_metrics
+
+
+def weights(trainer, name):
+    return [x.clone() for x in trainer.policies[name].parameters()]
+
+
+def same(a, b):
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def test_only_trainable_policies_change(config):
+    config = dataclasses.replace(config, frozen=("catcher",))
+    trainer = Trainer(config, quiet=True)
+    catcher, runner = weights(trainer, "catcher"), weights(trainer, "runner")
+    metrics = trainer.train(iterations=2)
+    assert same(catcher, weights(trainer, "catcher"))
+    assert not same(runner, weights(trainer, "runner"))
+    assert trainer.policies["catcher"].obs_norm.count == 0
+    assert "return/catcher" in metrics
+    assert "policy_loss/catcher" not in metrics
+
+
+def test_random_opponent(config):
+    config = dataclasses.replace(config, policy_map={"catcher": "random", "runner": "runner"})
+    trainer = Trainer(config, quiet=True)
+    trainer.train(iterations=1)
+    assert list(trainer.learners) == ["runner"]
+
+
+def test_env_writes_into_the_storage(config):
+    trainer = Trainer(config, quiet=True)
+    trainer.collector.collect()
+    assert trainer.env.rollout["obs"] is trainer.rollout.obs
+    obs = trainer.rollout.obs[-1].clone()
+    trainer.collector.advance(trainer.rollout.masks()[1])
+    assert torch.equal(trainer.rollout.obs[0], obs)
+
+
+def test_several_agents_mean_no_bootstrap_unless_asked(config):
+    trainer = Trainer(config, quiet=True)
+    assert trainer.config.ppo.bootstrap_at_time_limit is False
+    assert trainer.rollout.final_obs is None
+    asked = dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, bootstrap_at_time_limit=True))
+    trainer = Trainer(asked, quiet=True)
+    metrics = trainer.train(iterations=2)  # the stand-in's unused final observations are NaN
+    assert all(x == x for name, x in metrics.items() if not name.startswith(("return", "episode")))
+
+
+def test_episode_statistics(config):
+    """Against a plain loop over rows and steps, across two rollouts."""
+    trainer = Trainer(config, quiet=True)
+    stats = EpisodeStats(trainer.assignment, trainer.rollout.num_rows)
+    running, lengths = [0.0] * trainer.rollout.num_rows, [0] * trainer.rollout.num_rows
+    for _ in range(2):
+        trainer.collector.collect()
+        got = stats.update(trainer.rollout)
+        finished, all_lengths = {"catcher": [], "runner": []}, []
+        for t in range(10):
+            for row in range(trainer.rollout.num_rows):
+                running[row] += trainer.rollout.reward[t, row].item()
+                lengths[row] += 1
+                if trainer.rollout.terminated[t, row] or trainer.rollout.truncated[t, row]:
+                    role = "catcher" if row < trainer.assignment["catcher"][0].stop else "runner"
+                    finished[role].append(running[row])
+                    all_lengths.append(lengths[row])
+                    running[row], lengths[row] = 0.0, 0
+        for role, returns in finished.items():
+            assert got[f"return/{role}"].item() == pytest.approx(sum(returns) / len(returns), abs=1e-5)
+        assert got["episode_length"].item() == pytest.approx(sum(all_lengths) / len(all_lengths))
+        trainer.collector.advance(trainer.rollout.masks()[1])
+
+
+def test_a_run_leaves_its_files_and_can_be_measured_and_watched(config, tmp_path, capsys):
+    config = dataclasses.replace(config, out=str(tmp_path))
+    Trainer(config).train()
+    lines = read_metrics(tmp_path)
+    assert [line["iteration"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    assert lines[-1]["steps"] == config.total_steps
+    assert "return/catcher" in capsys.readouterr().out
+    assert any((tmp_path / "tensorboard").iterdir())
+    assert plot_curves(tmp_path).read_bytes().startswith(b"\x89PNG")
+
+    result = evaluate(tmp_path, episodes=5, policy_map={"catcher": "random"})
+    assert result.mean_return.keys() == {"catcher", "runner"}
+    assert result.mean_survival["catcher"] == pytest.approx(result.mean_length)
+    assert result.mean_survival["runner"] <= result.mean_length <= 7
+    assert 0 <= result.mean_exits["runner"] <= 3
+
+    states = list(play(tmp_path, episodes=2, seed=3))
+    times = [float(state["t"]) for state in states]
+    assert times.count(0.0) == 2
+    assert states[0]["x"].shape == (5,)
+    assert all(b in (a + 1, 0.0) for a, b in zip(times, times[1:], strict=False))
+
+
+def test_resumed_metrics_hold_every_iteration_once(config, tmp_path):
+    config = dataclasses.replace(config, out=str(tmp_path / "run"), checkpoint_interval=2)
+    trainer = Trainer(config, quiet=True)
+    trainer.train(iterations=2)
+    old = (tmp_path / "run" / "checkpoint" / "latest.pt").read_bytes()
+    trainer.train(iterations=2)
+    # As if the power had gone after iteration 4: the last checkpoint is older than the last line.
+    (tmp_path / "run" / "checkpoint" / "latest.pt").write_bytes(old)
+    with open(tmp_path / "run" / METRICS_FILE, "a") as file:
+        file.write('{"iteration": 5, "st')
+    Trainer.resume(tmp_path / "run", quiet=True).train()
+    assert [line["iteration"] for line in read_metrics(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_finish_the_iteration_save_and_return(config, tmp_path, capsys, number):
+    config = dataclasses.replace(config, out=str(tmp_path))
+    trainer = Trainer(config)
+    collect = trainer.collector.collect
+
+    def collect_then_signal():
+        collect()
+        if trainer.iteration == 1:
+            os.kill(os.getpid(), number)
+
+    trainer.collector.collect = collect_then_signal
+    trainer.train()
+    assert trainer.iteration == 2
+    assert f"{signal.Signals(number).name}: iteration 2, saved {tmp_path}" in capsys.readouterr().out
+    assert Trainer.resume(tmp_path, quiet=True).iteration == 2
+
+
+def test_a_second_signal_acts_as_usual():
+    before = signal.getsignal(signal.SIGINT)
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.received == "SIGINT"
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_loading_a_policy_from_another_run(config, tmp_path):
+    first = Trainer(config, quiet=True)
+    first.train(iterations=1)
+    path = str(first.save(tmp_path / "first.pt"))
+    second = Trainer(dataclasses.replace(config, seed=9, load_policies={"catcher": path}), quiet=True)
+    assert same(weights(first, "catcher"), weights(second, "catcher"))
+    assert not same(weights(first, "runner"), weights(second, "runner"))
+    assert torch.equal(first.policies["catcher"].obs_norm.mean, second.policies["catcher"].obs_norm.mean)
+    with pytest.raises(ConfigError, match=r"load_policies: expected policies out of .* got 'nobody'"):
+        Trainer(dataclasses.replace(config, load_policies={"nobody": path}), quiet=True)
+    renamed = {"catcher": "hunter", "runner": "runner"}
+    with pytest.raises(CheckpointError, match="expected a policy named 'hunter'"):
+        Trainer(dataclasses.replace(config, policy_map=renamed, load_policies={"hunter": path}), quiet=True)
+
+
+def test_saving_needs_a_place(config):
+    with pytest.raises(ConfigError, match="save: expected a path, or a run with `out`, got neither"):
+        Trainer(config, quiet=True).save()
+
+
+def test_null_for_no_value(tmp_path):
+    metrics = {"iteration": 1, "steps": 10, "steps_per_second": 2.0, "return/a": float("nan")}
+    with Logger(tmp_path, 20, quiet=True) as logger:
+        logger.log(metrics)
+    assert read_metrics(tmp_path) == [{**metrics, "return/a": None}]
+
+
+def test_training_raises_the_return(config):
+    """The stand-in pays catchers for pushing x up; a handful of updates must show."""
+    ppo = PPOConfig(num_steps=14, num_epochs=4, num_minibatches=2, learning_rate=3e-3, entropy_coef=0.0)
+    config = dataclasses.replace(config, num_envs=16, total_steps=16 * 14 * 30, ppo=ppo)
+    trainer = Trainer(config, quiet=True)
+    before = trainer.train(iterations=1)["return/catcher"]
+    assert trainer.train()["return/catcher"] > before + 0.1
