@@ -17,8 +17,8 @@ from gpu_vecenv.render import import_pillow
 def write_video(frames: Iterable[np.ndarray], path: str | Path, fps: int = 30) -> Path:
     """Write a video; `path` either holds the whole video afterwards or is left as it was.
 
-    Frames are consumed one at a time, so a generator of any length needs the memory of one frame. In an mp4 an
-    odd width or height grows by one repeated line, because the codec needs even ones.
+    Frames are consumed one at a time, so a generator of any length needs the memory of one frame. In an mp4
+    an odd width or height grows by one repeated line, because the codec needs even ones.
 
     Args:
         frames: Pictures, uint8 of one shape (H, W, 3).
@@ -79,7 +79,7 @@ def _write_mp4(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
         fps=fps,
         codec="libx264",
         quality=None,
-        macro_block_size=2,
+        macro_block_size=1,  # sizes are even already
         # Flat colours and thin lines: low crf costs little. faststart lets a browser play while it loads.
         output_params=["-crf", "18", "-preset", "veryfast", "-movflags", "+faststart"],
         ffmpeg_log_level="error",

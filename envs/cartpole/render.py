@@ -43,8 +43,8 @@ class Renderer:
         """Draw a state.
 
         Args:
-            state: One world's state without a leading axis: `state` of shape (4,), that is position, velocity,
-                angle in radians (positive to the right) and angular velocity, and the scalar `t`.
+            state: One world's state without a leading axis: `state` of shape (4,), that is position,
+                velocity, angle in radians (positive to the right) and angular velocity, and the scalar `t`.
 
         Returns:
             The picture, uint8 of shape (480, 720, 3).

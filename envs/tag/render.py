@@ -26,10 +26,10 @@ FLASH_STEPS = 8
 class Renderer:
     """Pictures of one world: the arena at the left, a legend with live counts at the right.
 
-    Taggers are arrowheads on a disc that shows the tagging distance to scale, runners are drops with their tip
-    in the direction they face, caught runners are crosses, and a ring opens where a runner was caught a moment
-    ago. y grows upwards. Trails and the curve in the panel are kept from frame to frame and start anew with an
-    episode.
+    Taggers are arrowheads on a disc that shows the tagging distance to scale, runners are drops with their
+    tip in the direction they face, caught runners are crosses, and a ring opens where a runner was caught a
+    moment ago. y grows upwards. Trails and the curve in the panel are kept from frame to frame and start anew
+    with an episode.
 
     Args:
         params: The environment's resolved parameters; read are `num_taggers`, `num_runners`, `grid_length`,
@@ -56,7 +56,7 @@ class Renderer:
     def reset(self) -> None:
         """Forget what earlier frames showed: trails, flashes and the curve."""
         self._places: deque[np.ndarray] = deque(maxlen=self._trail_steps + 1)
-        self._curve: list[tuple[int, int]] = []
+        self._curve: dict[int, int] = {}  # step to height
         self._tagged_at: dict[int, int] = {}  # agents tagged in the last FLASH_STEPS steps
         self._alive: np.ndarray | None = None
         self._time = -1
@@ -88,12 +88,11 @@ class Renderer:
             self.reset()
         elif time == self._time:  # the same moment drawn again
             self._places.pop()
-            self._curve.pop()
         tagged = self._tagged_now(places, alive)
         recent = {i: t for i, t in self._tagged_at.items() if time - t < FLASH_STEPS}
         self._tagged_at = recent | dict.fromkeys(tagged, time)
         self._places.append(places)
-        self._curve.append((time, int(alive[self._taggers :].sum()) if self._exits else len(tagged)))
+        self._curve[time] = int(alive[self._taggers :].sum()) if self._exits else len(tagged)
         self._alive, self._time, self._episode = alive, time, episode
 
     def _tagged_now(self, places: np.ndarray, alive: np.ndarray) -> list[int]:
@@ -207,9 +206,8 @@ class Renderer:
 
     def _draw_curve(self, canvas: Canvas) -> None:
         stride = 1 + len(self._curve) // (RIGHT - LEFT)
-        shown = self._curve[::stride]
-        if shown[-1] != self._curve[-1]:
-            shown = [*shown, self._curve[-1]]
+        points = list(self._curve.items())
+        shown = [*points[:-1:stride], points[-1]]
         across, down = (RIGHT - LEFT) / self._limit, (CURVE_BOTTOM - CURVE_TOP - 4) / self._runners
         line = [(LEFT + min(t, self._limit) * across, CURVE_BOTTOM - n * down) for t, n in shown]
         area = [(line[0][0], float(CURVE_BOTTOM)), *line, (line[-1][0], float(CURVE_BOTTOM))]

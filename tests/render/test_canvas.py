@@ -1,0 +1,123 @@
+"""The drawing surface, measured on the pixels it makes."""
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gpu_vecenv.errors import MissingExtraError, ParameterError
+from gpu_vecenv.render import PALETTE, Canvas, find_renderer, mix
+
+
+def test_empty_canvas_is_background():
+    picture = Canvas(30, 20, PALETTE.surface).to_array()
+    assert picture.shape == (20, 30, 3)
+    assert picture.dtype == np.uint8
+    assert (picture == PALETTE.surface).all()
+
+
+@pytest.mark.parametrize("radius", [3.0, 7.5, 20.0])
+def test_disc_has_its_area_and_centre(radius):
+    canvas = Canvas(64, 64, (0, 0, 0))
+    canvas.disc((30.0, 34.0), radius, (255, 255, 255))
+    weight = canvas.to_array()[..., 0] / 255
+    rows, columns = np.mgrid[:64, :64] + 0.5  # pixel k spans k to k + 1
+    assert weight.sum() == pytest.approx(math.pi * radius**2, rel=0.06)
+    assert (weight * columns).sum() / weight.sum() == pytest.approx(30.0, abs=0.1)
+    assert (weight * rows).sum() / weight.sum() == pytest.approx(34.0, abs=0.1)
+
+
+def test_ring_is_open():
+    canvas = Canvas(40, 40, (0, 0, 0))
+    canvas.ring((20, 20), 15, (255, 255, 255), 2)
+    picture = canvas.to_array()
+    assert picture[20, 20].tolist() == [0, 0, 0]
+    assert picture[20, 6].tolist() == [255, 255, 255]
+    assert picture[20, 2].tolist() == [0, 0, 0]
+
+
+def test_rectangle_ends_where_it_is_told():
+    canvas = Canvas(20, 20, (0, 0, 0))
+    canvas.rectangle(4, 6, 10, 16, (255, 0, 0))
+    expected = np.zeros((20, 20, 3), np.uint8)
+    expected[6:16, 4:10] = (255, 0, 0)
+    np.testing.assert_array_equal(canvas.to_array(), expected)
+
+
+def test_empty_rectangle_draws_nothing():
+    canvas = Canvas(20, 20, (0, 0, 0))
+    canvas.rectangle(4, 6, 4, 16, (255, 0, 0))
+    assert not canvas.to_array().any()
+
+
+def test_slanted_edges_are_smooth():
+    canvas = Canvas(40, 40, (0, 0, 0))
+    canvas.polygon([(2, 2), (38, 10), (10, 38)], (255, 255, 255))
+    shades = np.unique(canvas.to_array())
+    assert len(shades) > 2
+
+
+def test_flat_points_equal_pairs():
+    pairs, flat = Canvas(20, 20), Canvas(20, 20)
+    pairs.line([(1, 2), (15, 9), (3, 18)], PALETTE.sky, 2)
+    flat.line([1, 2, 15, 9, 3, 18], PALETTE.sky, 2)
+    np.testing.assert_array_equal(pairs.to_array(), flat.to_array())
+
+
+def test_copy_is_independent():
+    canvas = Canvas(20, 20)
+    twin = canvas.copy()
+    twin.cross((10, 10), 6, PALETTE.ink, 2)
+    assert (canvas.to_array() == PALETTE.page).all()
+    assert (twin.to_array() != PALETTE.page).any()
+
+
+def test_text_anchored_right_ends_there():
+    canvas = Canvas(80, 40)
+    canvas.text((60, 30), "120", 20, PALETTE.ink, "rs")
+    columns = np.nonzero((canvas.to_array() != PALETTE.page).any(axis=(0, 2)))[0]
+    assert 55 <= columns.max() <= 60
+    assert columns.min() > 10
+
+
+def test_mix_goes_from_background_to_colour():
+    assert mix((10, 20, 30), (200, 100, 0), 0.0) == (200, 100, 0)
+    assert mix((10, 20, 30), (200, 100, 0), 1.0) == (10, 20, 30)
+    assert mix((0, 0, 0), (200, 100, 0), 0.5) == (100, 50, 0)
+
+
+def test_accents_differ_in_brightness_for_every_eye():
+    """Rec. 709 luma stands in for what is left where hue is not seen."""
+    accents = (PALETTE.vermilion, PALETTE.sky, PALETTE.yellow, PALETTE.surface)
+    luma = sorted(np.array(accents) @ (0.2126, 0.7152, 0.0722))
+    assert np.diff(luma).min() > 30
+
+
+def test_missing_pillow_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(MissingExtraError, match=r'Pillow: pip install "gpu-vecenv\[train\]"'):
+        Canvas(10, 10)
+
+
+def test_importing_the_module_does_not_import_pillow():
+    code = "import sys, gpu_vecenv.render, gpu_vecenv.video; print('PIL' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_renderer_of_a_folder(tmp_path):
+    (tmp_path / "render.py").write_text("class Renderer:\n    mark = 7\n")
+    assert find_renderer(tmp_path).mark == 7
+
+
+def test_folder_without_renderer(tmp_path):
+    with pytest.raises(ParameterError, match="there is no such file"):
+        find_renderer(tmp_path)
+
+
+def test_render_file_without_the_class(tmp_path):
+    (tmp_path / "render.py").write_text("Renderer = 3\n")
+    with pytest.raises(ParameterError, match="class Renderer"):
+        find_renderer(tmp_path)
