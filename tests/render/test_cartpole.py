@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from gpu_vecenv.envs.cartpole.render import HINGE, SCALE, WIDTH, Renderer
 
+from gpu_vecenv.envs.cartpole.render import HINGE, SCALE, WIDTH, Renderer
 from gpu_vecenv.render import PALETTE
 
 

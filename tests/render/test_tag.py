@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+
 from gpu_vecenv.envs.tag import render
 from gpu_vecenv.envs.tag.render import ARENA, CAUGHT, FLASH_STEPS, FRESH, RIM, RUNNER, TAGGER, Renderer
-
 from gpu_vecenv.render import PALETTE, mix
 
 LENGTH = 10.0

@@ -1,0 +1,77 @@
+"""The command `watch` on a small run, and `render()` of the envs themselves."""
+
+import gymnasium
+import imageio.v3 as imageio
+import numpy as np
+import pytest
+
+import gpu_vecenv  # noqa: F401  (registers the env ids)
+from gpu_vecenv.envs.cartpole.render import Renderer as CartPoleRenderer
+from gpu_vecenv.envs.tag.render import Renderer as TagRenderer
+from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.errors import CheckpointError
+from gpu_vecenv.train.presets import resolve
+from gpu_vecenv.train.trainer import Trainer
+from gpu_vecenv.watch import watch
+
+TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 12, "tagging_distance": 0.0, "use_full_observation": True}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Return the folder of a short training run in which nobody can be tagged: every episode is full."""
+    folder = tmp_path_factory.mktemp("run")
+    config = TrainConfig("WarpTag-v0", 2, 256, seed=0, device="cpu", out=str(folder), env_kwargs=TAG)
+    trainer = Trainer(resolve(config))
+    trainer.train()
+    trainer.close()
+    return folder
+
+
+def test_video_holds_start_and_end_of_each_episode(run, capsys):
+    watch(str(run), episodes=2, device="cpu")
+    assert imageio.imread(run / "video.mp4", index=None).shape == (2 * 13, 688, 960, 3)
+    assert str(run / "video.mp4") in capsys.readouterr().out
+
+
+def test_random_policies_into_a_short_gif(run, tmp_path):
+    words = ("tagger=random", "runner=random")
+    watch(str(run), tmp_path / "film.gif", max_frames=5, device="cpu", policy=words)
+    assert len(imageio.imread(tmp_path / "film.gif", index=None)) == 5
+
+
+def test_same_seed_same_video(run, tmp_path):
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        watch(str(run), tmp_path / f"{name}.gif", max_frames=4, seed=seed, device="cpu")
+    a, b, c = ((tmp_path / f"{name}.gif").read_bytes() for name in "abc")
+    assert a == b
+    assert a != c
+
+
+def test_checkpoint_file_gets_its_video_beside_it(run):
+    watch(str(run / "checkpoint" / "latest.pt"), max_frames=2, device="cpu")
+    assert (run / "checkpoint" / "latest.mp4").is_file()
+
+
+def test_no_checkpoint(tmp_path):
+    with pytest.raises(CheckpointError):
+        watch(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "renderer", "params"),
+    [("WarpTag-v0", TagRenderer, TAG), ("WarpCartPole-v1", CartPoleRenderer, {})],
+)
+def test_env_draws_each_world(name, renderer, params):
+    env = gymnasium.make_vec(name, 2, device="cpu", array="numpy", render_mode="rgb_array", **params)
+    env.reset(seed=1)
+    env.action_space.seed(2)
+    own = [renderer(env.unwrapped.params) for _ in range(2)]
+    for _ in range(4):
+        env.step(env.action_space.sample())
+        state = env.unwrapped.get_state()
+        expected = [own[w].frame({k: v[w] for k, v in state.items()}) for w in range(2)]
+        np.testing.assert_array_equal(env.render(), expected)
+    assert (expected[0] != expected[1]).any()
+    env.close()
