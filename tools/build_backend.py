@@ -1,0 +1,87 @@
+"""Build back end of this repository: setuptools, with the bundled CPU kernels compiled first.
+
+A wheel holds shared objects but no Python extension, so its tag is ``py3-none-<platform>``: one wheel serves every
+Python version. An editable install gets the same objects, in the checkout's ``gpu_vecenv/_prebuilt``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from setuptools import build_meta
+from setuptools.build_meta import (  # noqa: F401  (hooks that need nothing of ours)
+    build_sdist,
+    get_requires_for_build_sdist,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+Settings = dict[str, Any] | None
+
+
+def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
+    """What setuptools asks for, and a compiler where the machine has none."""
+    return build_meta.get_requires_for_build_wheel(config_settings) + _compiler_requirement()
+
+
+def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
+    """What setuptools asks for, and a compiler where the machine has none."""
+    return build_meta.get_requires_for_build_editable(config_settings) + _compiler_requirement()
+
+
+def build_wheel(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Compile the kernels, then build the wheel for this platform and every Python."""
+    prebuild()
+    return build_meta.build_wheel(wheel_directory, _for_platform(config_settings), metadata_directory)
+
+
+def build_editable(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Compile the kernels into the checkout, then link it."""
+    prebuild()
+    return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+
+
+def prebuild() -> None:
+    """Compile every bundled kernel for every instruction set into ``gpu_vecenv/_prebuilt``; drop stale ones."""
+    from gpu_vecenv.backend.compiler import LEVELS, PREBUILT, compile_object, object_name
+
+    wanted = {object_name(spec, level): (spec, level) for spec in _bundled_specs() for level in LEVELS}
+    for stale in PREBUILT.glob("*"):
+        if stale.name not in wanted:
+            stale.unlink() if stale.is_file() else shutil.rmtree(stale)
+    for name, (spec, level) in wanted.items():
+        if not (PREBUILT / name).is_file():
+            compile_object(spec, level, PREBUILT / name)
+
+
+def _bundled_specs() -> list[Any]:
+    """The ``SPEC`` of every env folder."""
+    from importlib import import_module
+
+    folders = sorted(path.parent.name for path in (ROOT / "envs").glob("*/spec.py"))
+    return [import_module(f"gpu_vecenv.envs.{name}.spec").SPEC for name in folders]
+
+
+def _compiler_requirement() -> list[str]:
+    from gpu_vecenv.backend.compiler import find_compiler
+
+    return [] if find_compiler() else ["ziglang"]
+
+
+def _for_platform(config_settings: Settings) -> dict[str, Any]:
+    settings = dict(config_settings or {})
+    given = settings.get("--build-option", [])
+    options = [given] if isinstance(given, str) else list(given)
+    settings["--build-option"] = [*options, f"--plat-name={sysconfig.get_platform()}"]
+    return settings
