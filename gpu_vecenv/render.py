@@ -60,7 +60,7 @@ def import_pillow() -> ModuleType:
         import PIL.ImageDraw
         import PIL.ImageFont
     except ImportError as error:
-        raise MissingExtraError('drawing needs Pillow: pip install "gpu-vecenv[train]"') from error
+        raise MissingExtraError('drawing needs Pillow: pip install "gpu-vecenv[render]"') from error
     return PIL
 
 

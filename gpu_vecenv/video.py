@@ -70,7 +70,7 @@ def _write_mp4(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
     try:
         import imageio_ffmpeg
     except ImportError as error:
-        message = 'writing an mp4 needs imageio-ffmpeg: pip install "gpu-vecenv[train]"'
+        message = 'writing an mp4 needs imageio-ffmpeg: pip install "gpu-vecenv[render]"'
         raise MissingExtraError(message) from error
     first = _even(next(frames))
     writer = imageio_ffmpeg.write_frames(

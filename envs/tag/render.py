@@ -21,12 +21,13 @@ CURVE_TOP, CURVE_BOTTOM = 424, 584
 TAGGER, RUNNER, CAUGHT, FRESH = PALETTE.vermilion, PALETTE.sky, PALETTE.faded, PALETTE.yellow
 TRAIL_OPACITIES = (0.15, 0.3, 0.48, 0.7)  # oldest part first
 FLASH_STEPS = 8
+MAX_DISC = 80  # a larger reach is outlined: filled, it would hide the arena
 
 
 class Renderer:
     """Pictures of one world: the arena at the left, a legend with live counts at the right.
 
-    Taggers are arrowheads on a disc that shows the tagging distance to scale, runners are drops with their
+    Taggers are arrowheads on a disc as large as the tagging distance, runners are drops with their
     tip in the direction they face, caught runners are crosses, and a ring opens where a runner was caught a
     moment ago. y grows upwards. Trails and the curve in the panel are kept from frame to frame and start anew
     with an episode.
@@ -124,8 +125,9 @@ class Renderer:
         facing = [(u, v) for u, v in np.stack([np.cos(direction), -np.sin(direction)], axis=1).tolist()]
         first = self._taggers
         if self._reach > self._size:
+            draw = canvas.disc if self._reach < MAX_DISC else canvas.ring
             for point in points[:first]:
-                canvas.disc(point, self._reach, mix(TAGGER, PALETTE.surface, 0.25))
+                draw(point, self._reach, mix(TAGGER, PALETTE.surface, 0.25))
         self._draw_trails(canvas)
         for i in np.flatnonzero(~alive).tolist():
             colour = FRESH if i in self._tagged_at else CAUGHT
@@ -178,8 +180,8 @@ class Renderer:
         canvas.text((LEFT, CURVE_TOP - 14), curve, 14, PALETTE.muted)
         canvas.rectangle(LEFT, CURVE_TOP, RIGHT, CURVE_BOTTOM, PALETTE.surface)
         canvas.text((LEFT, CURVE_BOTTOM + 18), "0", 14, PALETTE.muted)
-        canvas.text((RIGHT, CURVE_BOTTOM + 18), f"step {self._limit}", 14, PALETTE.muted, "rs")
-        canvas.text((RIGHT, CURVE_TOP - 14), f"of {self._runners}", 14, PALETTE.muted, "rs")
+        canvas.text((RIGHT, CURVE_BOTTOM + 18), f"step {self._limit:,}", 14, PALETTE.muted, "rs")
+        canvas.text((RIGHT, CURVE_TOP - 14), f"of {self._runners:,}", 14, PALETTE.muted, "rs")
         return canvas
 
     def _draw_panel(self, alive: np.ndarray) -> Canvas:

@@ -97,7 +97,7 @@ def test_accents_differ_in_brightness_for_every_eye():
 
 def test_missing_pillow_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(MissingExtraError, match=r'Pillow: pip install "gpu-vecenv\[train\]"'):
+    with pytest.raises(MissingExtraError, match=r'Pillow: pip install "gpu-vecenv\[render\]"'):
         Canvas(10, 10)
 
 

@@ -95,10 +95,16 @@ def test_caught_runner_loses_its_colour():
     np.testing.assert_allclose(find(picture, CAUGHT).mean(axis=0), to_pixels(8, 5), atol=2)
 
 
-def test_tagging_distance_is_to_scale():
-    picture = Renderer(make_params(tagging_distance=0.1)).frame(make_state([(5.0, 5.0), (1.0, 1.0)]))
+@pytest.mark.parametrize("distance", [0.1, 0.3])
+def test_tagging_distance_is_to_scale(distance):
+    picture = Renderer(make_params(tagging_distance=distance)).frame(make_state([(5.0, 5.0), (1.0, 1.0)]))
     pixels = find(picture, mix(TAGGER, PALETTE.surface, 0.25))
-    np.testing.assert_allclose(np.ptp(pixels, axis=0), 2 * 0.1 * (ARENA - 2 * RIM), atol=3)
+    np.testing.assert_allclose(np.ptp(pixels, axis=0), 2 * distance * (ARENA - 2 * RIM), atol=3)
+
+
+def test_large_reach_leaves_the_arena_in_sight():
+    picture = Renderer(make_params(tagging_distance=1.0)).frame(make_state([(5.0, 5.0), (1.0, 1.0)]))
+    assert len(find(picture, PALETTE.surface)) > 0.9 * (ARENA - 2 * RIM) ** 2
 
 
 def test_agent_in_a_corner_is_seen_whole():

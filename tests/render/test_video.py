@@ -101,6 +101,6 @@ def test_frame_rate_must_be_positive(tmp_path):
 @pytest.mark.parametrize(("ending", "module"), [(".mp4", "imageio_ffmpeg"), (".gif", "PIL")])
 def test_missing_package_names_the_extra(tmp_path, monkeypatch, ending, module):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=r'pip install "gpu-vecenv\[train\]"'):
+    with pytest.raises(MissingExtraError, match=r'pip install "gpu-vecenv\[render\]"'):
         write_video(make_frames(), tmp_path / f"film{ending}")
     assert list(tmp_path.iterdir()) == []
