@@ -1,0 +1,7 @@
+"""``python -m gpu_vecenv`` is ``gpu-vecenv``."""
+
+import sys
+
+from gpu_vecenv.cli import main
+
+sys.exit(main())
