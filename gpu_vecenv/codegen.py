@@ -67,7 +67,7 @@ def docs_tables(spec: EnvSpec) -> str:
         shape = ", ".join(["num_worlds", *map(str, f.shape)])
         lines.append(f"| `{f.name}` | {f.dtype} | ({shape}) | {f.unit} | {f.doc} |")
     lines += ["", "### Rewards", "", "| term | paid |", "|---|---|"]
-    lines += [f"| `{name}` | {doc} |" for name, doc in spec.rewards.items()]
+    lines += [f"| {name} | {doc} |" for name, doc in spec.rewards.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,50 @@
+"""Rewrites the generated tables of every env's README.md from its spec; with ``--check``, only says which are stale."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+START, END = "<!-- generated -->", "<!-- end generated -->"
+
+
+def current_text(readme: Path) -> str:
+    """What an env's README should read: its own text with tables of today between the markers.
+
+    Raises:
+        ValueError: the file lacks the markers.
+    """
+    from gpu_vecenv.codegen import docs_tables
+
+    text = readme.read_text()
+    if text.count(START) != 1 or text.count(END) != 1:
+        raise ValueError(f"{readme} must hold {START} and {END} once each.")
+    before, rest = text.split(START)
+    spec = import_module(f"gpu_vecenv.envs.{readme.parent.name}.spec").SPEC
+    return f"{before}{START}\n{docs_tables(spec)}{END}{rest.split(END)[1]}"
+
+
+def readmes() -> list[Path]:
+    """README.md of every env folder."""
+    return sorted(path.with_name("README.md") for path in (ROOT / "envs").glob("*/spec.py"))
+
+
+def main(arguments: list[str]) -> int:
+    """Update the files, or list the stale ones; returns the exit status."""
+    if arguments not in ([], ["--check"]):
+        print("usage: update_docs.py [--check]", file=sys.stderr)
+        return 2
+    stale = [readme for readme in readmes() if readme.read_text() != current_text(readme)]
+    for readme in stale:
+        print(f"stale: {readme.relative_to(ROOT)}")
+        if not arguments:
+            readme.write_text(current_text(readme))
+    return 1 if arguments and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
