@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         return _run(words[0], words[1:])
-    except (GpuVecenvError, gymnasium.error.Error) as error:
+    except (GpuVecenvError, gymnasium.error.Error, FileNotFoundError, PermissionError) as error:
         print(f"gpu-vecenv {words[0]}: {error}", file=sys.stderr)
         return 2
 

@@ -1,0 +1,64 @@
+"""Every fenced block of the documents runs; only the two quick-start commands are left to .ci/run."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpu_vecenv.vector_env import GpuVectorEnv
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from readme import blocks, quick_start  # noqa: E402
+
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")),
+             *sorted((ROOT / "envs").rglob("*.md"))]
+BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
+WALK = [b for b in BLOCKS if b.path.name == "CONTRIBUTING.md" and b.heading == "Writing an environment"]
+PYTHON = [b for b in BLOCKS if b.language == "python" and b not in WALK]
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=lambda b: f"{b.path.name}:{b.line}")
+def test_python_block_runs(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile("\n" * (block.line - 1) + block.text, block.path, "exec"), {"__name__": "__main__"})
+
+
+def test_no_block_is_left_out():
+    quick = [b for b in BLOCKS if b.path.name == "README.md" and b.heading == "Quick start"]
+    assert [b for b in BLOCKS if b not in PYTHON and b not in WALK and b not in quick] == []
+
+
+def test_blocks_keep_the_promised_lengths():
+    made, mapped = (b for b in PYTHON if b.path.name == "README.md")
+    assert len(made.text.splitlines()) <= 10
+    assert len(mapped.text.splitlines()) <= 15
+
+
+def test_quick_start_is_two_commands_for_a_fresh_clone():
+    train, check = quick_start()
+    for command in (train, check):
+        assert command.startswith("python3 -m venv .venv && . .venv/bin/activate && pip install -c constraints.txt -e ")
+    assert "gpu-vecenv train WarpTag-v0" in train
+    assert check.endswith("&& pytest")
+
+
+def test_the_example_environment_works(tmp_path):
+    spec_block, kernel_block = WALK
+    assert (spec_block.language, kernel_block.language) == ("python", "cuda")
+    (tmp_path / "spec.py").write_text(spec_block.text)
+    (tmp_path / "walk.cu").write_text(kernel_block.text)
+    location = importlib.util.spec_from_file_location("walk_spec", tmp_path / "spec.py")
+    module = importlib.util.module_from_spec(location)
+    location.loader.exec_module(module)
+    env = GpuVectorEnv(module.SPEC, num_envs=3, device="cpu", array="numpy", stride=0.25)
+    start, _ = env.reset(seed=0)
+    assert (0 <= start).all() and (start < 1).all()
+    obs, reward, terminated, _, info = env.step(np.array([1, 0, 1]))
+    moved = start[:, 0] + np.array([0.25, -0.25, 0.25], np.float32)
+    np.testing.assert_array_equal(reward, -np.abs(moved))
+    np.testing.assert_array_equal(terminated, np.abs(moved) > 1)
+    np.testing.assert_array_equal(np.where(terminated, info["final_obs"][:, 0], obs[:, 0]), moved)
+    env.close()

@@ -1,0 +1,148 @@
+"""The doctor: every state it must tell apart, with stand-ins for drivers and libraries this machine may lack."""
+
+import importlib.metadata
+import types
+
+import pytest
+
+import gpu_vecenv.doctor as doctor
+from gpu_vecenv.backend import compiler
+from gpu_vecenv.driver import Driver, DriverError
+
+CUDA13 = Driver((13, 0), ("Some GPU",))
+CUDA12 = Driver((12, 4), ("Some GPU",))
+
+
+class FakeRuntimeError(RuntimeError):
+    """Stands for cupy.cuda.runtime.CUDARuntimeError."""
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Return a function that makes these CuPy wheels, and no others, look installed."""
+
+    def install(**wheels: str) -> None:
+        for name, version in wheels.items():
+            info = tmp_path / f"{name}-{version}.dist-info"
+            info.mkdir()
+            (info / "METADATA").write_text(f"Name: {name.replace('_', '-')}\nVersion: {version}\n")
+        found = [importlib.metadata.Distribution.at(path) for path in tmp_path.glob("*.dist-info")]
+        monkeypatch.setattr(importlib.metadata, "distributions", lambda: found)
+
+    return install
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """Return a CuPy whose driver and NVRTC can be broken."""
+
+    def answer(error: Exception | None, value: object) -> object:
+        if error:
+            raise error
+        return value
+
+    state = types.SimpleNamespace(driver=None, nvrtc=None)
+    runtime = types.SimpleNamespace(CUDARuntimeError=FakeRuntimeError, getDeviceCount=lambda: answer(state.driver, 1))
+    nvrtc = types.ModuleType("cupy.cuda.nvrtc")
+    nvrtc.getVersion = lambda: answer(state.nvrtc, (13, 0))
+    module = types.ModuleType("cupy")
+    module.cuda = types.SimpleNamespace(runtime=runtime)
+    for name, value in (("cupy", module), ("cupy.cuda", types.ModuleType("cupy.cuda")), ("cupy.cuda.nvrtc", nvrtc)):
+        monkeypatch.setitem(__import__("sys").modules, name, value)
+    return state
+
+
+def test_cupy_is_not_missed_without_a_gpu(installed):
+    installed()
+    (check,) = doctor.check_cupy(None)
+    assert check.ok is None and not check.remedy
+
+
+@pytest.mark.parametrize(("driver", "extra"), [(CUDA13, "cuda13"), (CUDA12, "cuda12")])
+def test_cupy_missing(installed, driver, extra):
+    installed()
+    (check,) = doctor.check_cupy(driver)
+    assert check.ok is False and check.detail == "not installed"
+    assert check.remedy == f'pip install "gpu-vecenv[{extra}]"'
+
+
+def test_both_cupy_wheels(installed):
+    installed(cupy_cuda12x="14.2.0", cupy_cuda13x="14.2.0")
+    (check,) = doctor.check_cupy(CUDA13)
+    assert check.ok is False
+    assert check.remedy == 'pip uninstall -y cupy-cuda12x cupy-cuda13x && pip install "gpu-vecenv[cuda13]"'
+
+
+def test_cupy_without_a_driver_it_can_use(installed, cupy):
+    installed(cupy_cuda13x="14.2.0")
+    cupy.driver = FakeRuntimeError("cudaErrorInsufficientDriver")
+    (check,) = doctor.check_cupy(CUDA12)
+    assert check.ok is False and "cudaErrorInsufficientDriver" in check.detail
+    assert '"gpu-vecenv[cuda12]"' in check.remedy and "driver" in check.remedy
+
+
+def test_nvrtc_missing(installed, cupy):
+    installed(cupy_cuda13x="14.2.0")
+    cupy.nvrtc = RuntimeError("libnvrtc.so.13 was not found\nsearched everywhere")
+    good, check = doctor.check_cupy(CUDA13)
+    assert good.ok is True
+    assert check.ok is False and check.detail == "CuPy cannot load it: libnvrtc.so.13 was not found"
+    assert check.remedy == 'pip install "cupy-cuda13x[ctk]"'
+
+
+def test_cupy_and_nvrtc_work(installed, cupy):
+    installed(cupy_cuda13x="14.2.0")
+    assert [check.ok for check in doctor.check_cupy(CUDA13)] == [True, True]
+
+
+def test_card_without_driver(monkeypatch):
+    def missing() -> Driver:
+        raise DriverError("the driver's library libcuda.so.1 was not found")
+
+    monkeypatch.setattr(doctor, "find_driver", missing)
+    monkeypatch.setattr(doctor, "nvidia_card", lambda: True)
+    driver, check = doctor.check_gpu()
+    assert driver is None and check.ok is False and "install the NVIDIA driver" in check.remedy
+    monkeypatch.setattr(doctor, "nvidia_card", lambda: False)
+    assert doctor.check_gpu()[1].ok is None
+
+
+@pytest.mark.parametrize(
+    ("built", "usable", "driver", "ok", "remedy"),
+    [
+        (None, False, None, True, ""),
+        (None, False, CUDA13, False, "pip install --force-reinstall torch"),
+        ("13.0", True, CUDA13, True, ""),
+        ("13.0", False, CUDA12, False, "update the NVIDIA driver"),
+        ("12.8", False, CUDA13, False, "shows the cause"),
+    ],
+)
+def test_torch_and_driver(monkeypatch, built, usable, driver, ok, remedy):
+    import torch
+
+    monkeypatch.setattr(torch.version, "cuda", built)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: usable)
+    check = doctor.check_torch(driver)
+    assert check.ok is ok and remedy in check.remedy
+
+
+def test_runs_on_this_machine(capsys):
+    assert doctor.main() == 0
+    out = capsys.readouterr().out
+    assert "ok  an env on cpu" in out and "\nEnvs run on: cpu" in out
+
+
+def test_nothing_works_without_kernel_and_compiler(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(compiler, "PREBUILT", tmp_path / "none")
+    monkeypatch.setenv("GPU_VECENV_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("CXX", "/nonexistent/c++")
+    monkeypatch.setattr(doctor, "check_gpu", lambda: (None, doctor.Check("GPU", None, "none")))
+    assert doctor.main() == 1
+    out = capsys.readouterr().out
+    assert "NO  C++ compiler" in out and "NO  an env on cpu" in out and "Envs run on: nothing." in out
+
+
+def test_help(capsys):
+    assert doctor.main(["--help"]) == 0
+    assert doctor.main(["loudly"]) == 2
+    assert "usage: gpu-vecenv doctor" in capsys.readouterr().out

@@ -1,0 +1,79 @@
+"""Rules about files and imports that keep the project readable."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("gpu_vecenv", "envs", "adapters", "tools", "tests", "examples", "benchmarks")
+SOURCES = sorted(p for folder in FOLDERS for p in (ROOT / folder).rglob("*") if p.suffix in (".py", ".cu", ".h"))
+
+COMMANDS = {"cli", "__main__", "doctor", "watch"}
+"""Modules of gpu_vecenv that are commands: above everything, imported by nothing but each other."""
+
+MAY_IMPORT = {
+    "core": {"core"},
+    "envs": {"core", "envs"},
+    "adapters": {"core", "envs", "adapters"},
+    "train": {"core", "envs", "train"},
+    "commands": {"core", "envs", "adapters", "train", "commands"},
+}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts if parts[0] == "gpu_vecenv" else ("gpu_vecenv", *parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def layer(module: str) -> str:
+    first = (module.split(".") + [""])[1]
+    if first in COMMANDS:
+        return "commands"
+    return first if first in ("envs", "adapters", "train") else "core"
+
+
+def imported(path: Path) -> set[str]:
+    """Names of our own modules that a file imports anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively; write the full name"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in found if name.split(".")[0] == "gpu_vecenv"}
+
+
+def test_the_layer_of_a_module():
+    assert layer("gpu_vecenv") == layer("gpu_vecenv.backend.cpu") == "core"
+    assert layer("gpu_vecenv.envs.tag.spec") == "envs"
+    assert layer("gpu_vecenv.watch.watch") == "commands"
+
+
+@pytest.mark.parametrize("folder", ["gpu_vecenv", "envs", "adapters"])
+def test_lower_layers_do_not_import_higher_ones(folder):
+    wrong = [
+        f"{path.relative_to(ROOT)} ({layer(module_name(path))}) imports {name} ({layer(name)})"
+        for path in (ROOT / folder).rglob("*.py")
+        for name in imported(path)
+        if layer(name) not in MAY_IMPORT[layer(module_name(path))]
+    ]
+    assert wrong == []
+
+
+def test_no_source_file_is_longer_than_400_lines():
+    assert [str(p.relative_to(ROOT)) for p in SOURCES if len(p.read_text().splitlines()) > 400] == []
+
+
+def test_every_folder_with_modules_is_installed():
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    packages = [p.parent for folder in ("gpu_vecenv", "envs", "adapters") for p in (ROOT / folder).rglob("__init__.py")]
+    assert sorted(listed) == sorted(module_name(p / "__init__.py") for p in packages)
+
+
+def test_every_module_lies_in_a_package():
+    folders = {p.parent for f in ("gpu_vecenv", "envs", "adapters") for p in (ROOT / f).rglob("*.py")}
+    assert [f for f in folders if not (f / "__init__.py").is_file()] == []

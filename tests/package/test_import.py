@@ -1,0 +1,27 @@
+"""What ``import gpu_vecenv`` costs and brings along."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CODE = """
+import sys, time
+sys.path.insert(0, {root!r})
+start = time.process_time()
+import gpu_vecenv
+print(time.process_time() - start, *sorted({{name.partition(".")[0] for name in sys.modules}}))
+"""
+
+
+def test_import_is_light():
+    reports = []
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", CODE.format(root=str(ROOT))], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        reports.append(done.stdout.split())
+    # Processor seconds, the least of three, so that what else runs on the machine does not count.
+    assert min(float(seconds) for seconds, *_ in reports) < 0.5
+    modules = set(reports[0][1:])
+    assert "gymnasium" in modules
+    assert modules.isdisjoint({"torch", "cupy", "tyro", "matplotlib", "PIL"})

@@ -1,0 +1,126 @@
+"""The three ways to have the package: wheel (through an sdist), editable install, bare checkout on the path."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "constraints.txt")
+KEPT += ("tools", "gpu_vecenv", "envs", "adapters")
+
+USE = """
+import gpu_vecenv, gpu_vecenv.adapters, gymnasium
+from gpu_vecenv.backend import compiler
+from gpu_vecenv.envs.tag.spec import SPEC
+env = gymnasium.make_vec("WarpTag-v0", num_envs=2, device="cpu", array="numpy", num_runners=8)
+obs, _ = env.reset(seed=0)
+env.step(env.action_space.sample())
+print(gpu_vecenv.__file__, SPEC.kernel, compiler.shared_object(SPEC), *obs.shape, sep="\\n")
+"""
+
+
+def python(code: str, cwd: Path, setup: str = "", **environment: str) -> list[str]:
+    """Lines that an interpreter prints which knows our dependencies and nothing installed of ours."""
+    start = f"import sys, site; sys.path.append({sysconfig.get_path('purelib')!r}); {setup}\n"
+    command = [sys.executable, "-I", "-S", "-c", start + code]
+    done = subprocess.run(command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def no_compiler(tmp_path: Path) -> dict[str, str]:
+    """Environment in which only a kernel built with the package can be used."""
+    return {"CXX": "/nonexistent/c++", "GPU_VECENV_CACHE_DIR": str(tmp_path / "cache")}
+
+
+def build(hook: str, tree: Path, out: Path) -> Path:
+    """Call a hook of the build back end in ``tree`` as pip would, without isolation."""
+    out.mkdir()
+    code = f"import build_backend; print(build_backend.{hook}({str(out)!r}))"
+    return out / python(code, tree, f"sys.path.insert(0, {str(tree / 'tools')!r})")[-1]
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory) -> Path:
+    """Return a copy of the repository, without what was built in it."""
+    tree = tmp_path_factory.mktemp("checkout")
+    ignore = shutil.ignore_patterns("__pycache__", "_prebuilt", "*.egg-info")
+    for name in KEPT:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, tree / name, ignore=ignore)
+        else:
+            shutil.copy(ROOT / name, tree / name)
+    return tree
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout, tmp_path_factory) -> Path:
+    """Return the wheel built from the sdist built from the checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    with tarfile.open(build("build_sdist", checkout, folder / "sdist")) as archive:
+        archive.extractall(folder / "tree", filter="data")
+    (tree,) = (folder / "tree").iterdir()
+    return build("build_wheel", tree, folder / "dist")
+
+
+def test_wheel_serves_every_python_and_installs_one_name(wheel):
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    assert wheel.name == f"gpu_vecenv-0.1.0-py3-none-{platform}.whl"
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names} == {"gpu_vecenv", "gpu_vecenv-0.1.0.dist-info"}
+    for needed in ("py.typed", "kernels/gv_device.h", "envs/tag/tag.cu", "envs/tag/README.md", "train/trainer.py"):
+        assert f"gpu_vecenv/{needed}" in names
+    kernels = [name for name in names if name.startswith("gpu_vecenv/_prebuilt/")]
+    assert len(kernels) == 2 * len([name for name in names if name.endswith("/spec.py") and "/envs/" in name])
+
+
+def test_wheel_runs_without_a_compiler(wheel, tmp_path):
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    setup = f"sys.path.insert(0, {str(tmp_path / 'site')!r})"
+    ours, spec, kernel, *shape = python(USE, tmp_path, setup, **no_compiler(tmp_path))
+    package = tmp_path / "site" / "gpu_vecenv"
+    assert (Path(ours).parent, Path(spec).parent) == (package, package / "envs" / "tag")
+    assert Path(kernel).parent == package / "_prebuilt"
+    assert shape == ["2", "13", "71"]
+
+
+def test_editable_install_runs_from_the_checkout_without_a_compiler(checkout, tmp_path):
+    stale = checkout / "gpu_vecenv" / "_prebuilt" / "tag-x86-64-0123456789abcdef.so"
+    stale.parent.mkdir(exist_ok=True)
+    stale.touch()
+    zipfile.ZipFile(build("build_editable", checkout, tmp_path / "dist")).extractall(tmp_path / "site")
+    setup = f"site.addsitedir({str(tmp_path / 'site')!r})"
+    ours, spec, kernel, *_ = python(USE, tmp_path, setup, **no_compiler(tmp_path))
+    assert Path(ours).parent == checkout / "gpu_vecenv"
+    assert Path(spec).parent == checkout / "envs" / "tag"
+    assert Path(kernel).parent == checkout / "gpu_vecenv" / "_prebuilt"
+    assert not stale.exists()
+
+
+def test_bare_checkout_on_the_path(checkout, tmp_path):
+    setup = f"sys.path.insert(0, {str(checkout)!r})"
+    ours, spec, _, *shape = python(USE, tmp_path, setup, GPU_VECENV_CACHE_DIR=str(tmp_path))
+    assert Path(ours).parent == checkout / "gpu_vecenv"
+    assert Path(spec).parent == checkout / "envs" / "tag"
+    assert shape == ["2", "13", "71"]
+
+
+def test_build_asks_for_ziglang_only_without_a_compiler(checkout, tmp_path):
+    code = "import build_backend as b; print(b.get_requires_for_build_wheel(), b.get_requires_for_build_editable())"
+    setup = f"sys.path.insert(0, {str(checkout / 'tools')!r})"
+    assert python(code, checkout, setup)[-1] == "[] []"
+    without = setup + "; sys.modules['ziglang'] = None"
+    assert python(code, checkout, without, PATH=str(tmp_path), CXX="")[-1] == "['ziglang'] ['ziglang']"
+
+
+def test_build_imports_no_torch(checkout):
+    modules = "'torch' in sys.modules, 'gpu_vecenv.envs.tag.spec' in sys.modules"
+    code = f"import build_backend; build_backend._bundled_specs(); print({modules})"
+    assert python(code, checkout, f"sys.path.insert(0, {str(checkout / 'tools')!r})") == ["False True"]
