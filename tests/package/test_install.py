@@ -96,7 +96,8 @@ def test_editable_install_runs_from_the_checkout_without_a_compiler(checkout, tm
     stale.parent.mkdir(exist_ok=True)
     stale.touch()
     zipfile.ZipFile(build("build_editable", checkout, tmp_path / "dist")).extractall(tmp_path / "site")
-    setup = f"site.addsitedir({str(tmp_path / 'site')!r})"
+    folder = str(tmp_path / "site")  # first on the path, before the finder of an editable install of ours
+    setup = f"sys.path.insert(0, {folder!r}); site.addsitedir({folder!r})"
     ours, spec, kernel, *_ = python(USE, tmp_path, setup, **no_compiler(tmp_path))
     assert Path(ours).parent == checkout / "gpu_vecenv"
     assert Path(spec).parent == checkout / "envs" / "tag"
