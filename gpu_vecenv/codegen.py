@@ -18,8 +18,8 @@ def args_header(spec: EnvSpec) -> str:
     lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "gv_device.h"', "", "struct GvArgs {"]
     lines += [f"    {m.ctype} {m.name};  // {m.doc}" for m in members]
     lines += ["};", ""]
-    fields = dtype.fields or {}
-    lines += [f'static_assert(__builtin_offsetof(GvArgs, {m.name}) == {fields[m.name][1]}, "{m.name}");' for m in members]
+    offsets = {name: field[1] for name, field in (dtype.fields or {}).items()}
+    lines += [f'static_assert(__builtin_offsetof(GvArgs, {n}) == {offset}, "{n}");' for n, offset in offsets.items()]
     lines += [f'static_assert(sizeof(GvArgs) == {dtype.itemsize}, "size of GvArgs");', ""]
     for size in ("num_agents", "num_features", *spec.sizes):
         lines += [

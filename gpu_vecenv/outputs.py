@@ -130,7 +130,8 @@ class Outputs:
         unknown = [name for name in slabs if name not in self.shapes]
         if unknown or "obs" not in slabs:
             raise UnknownParameterError(
-                f"bind() needs obs and may take {', '.join(n for n in self.shapes if n != 'obs')}; got {', '.join(slabs) or 'nothing'}."
+                f"bind() needs obs and may take {', '.join(n for n in self.shapes if n != 'obs')}; "
+                f"got {', '.join(slabs) or 'nothing'}."
             )
         steps = int(slabs["obs"].shape[0]) - 1
         for name, slab in slabs.items():

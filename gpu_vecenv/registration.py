@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium
 
-IDS: dict[str, dict[str, object]] = {
+IDS: dict[str, dict[str, Any]] = {
     "WarpTag-v0": {"vector_entry_point": "gpu_vecenv.envs.tag:make_vec"},
     "WarpCartPole-v1": {
         "entry_point": "gpu_vecenv.envs.cartpole:make",

@@ -23,8 +23,8 @@ class Param:
     """A keyword of the env.
 
     ``dtype`` is ``"float32"``, ``"int32"`` or ``"bool"`` for a scalar that the kernel reads, ``"float64"`` for one that
-    only constants are computed from, and ``None`` for a value that is no scalar (explicit starts, say). ``low`` and ``high`` are inclusive unless ``above`` is set, in which
-    case ``low`` itself is refused.
+    only constants are computed from, and ``None`` for a value that is no scalar (explicit starts, say). ``low`` and
+    ``high`` are inclusive unless ``above`` is set, in which case ``low`` itself is refused.
     """
 
     name: str
@@ -149,8 +149,10 @@ def _convert(env: str, param: Param, value: Any) -> Any:
         return bool(value)
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise ParameterError(f"{where} must be a number, got {value!r}.")
+    if not math.isfinite(float(value)):
+        raise ParameterError(f"{where} must be finite, got {value!r}.")
     if param.dtype == "int32":
-        if int(value) != value or abs(value) > 2**31 - 1:
+        if int(value) != value or abs(int(value)) > 2**31 - 1:
             raise ParameterError(f"{where} must be a 32-bit integer, got {value!r}.")
         converted: float = int(value)
     else:

@@ -173,7 +173,7 @@ class GpuVectorEnv(VectorEnv):
         self._started = True
         return self._public(slot.arrays["obs"]), {}
 
-    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:  # type: ignore[override]
+    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """Advance every world by one step, in one launch.
 
         Args:

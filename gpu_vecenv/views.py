@@ -74,7 +74,7 @@ class View:
         return rows
 
     def world_mask(self, mask: np.ndarray) -> np.ndarray:
-        """bool (num_envs,) to bool (num_worlds,).
+        """Mask over envs, bool (num_envs,), as one over worlds, bool (num_worlds,).
 
         Raises:
             ParameterError: in the agents view, rows of one world differ.

@@ -128,7 +128,7 @@ class CupyMemory:
 
     def to_numpy(self, array: Array) -> np.ndarray:
         """Host copy."""
-        return array.get()
+        return np.asarray(array.get())
 
     def copy(self, array: Array) -> Array:
         """Copy on the same device."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import gymnasium
 import torch
 
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.train.checkpoint import load_checkpoint
-from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.policy import ActorCritic, Policy, RandomPolicy
 from gpu_vecenv.train.policy_map import RANDOM
@@ -47,14 +47,15 @@ def make_env(
         render_mode=render_mode,
         **config.env_kwargs,
     )
-    return env.unwrapped
+    return cast("GpuVectorEnv", env.unwrapped)
 
 
-def make_policies(env: GpuVectorEnv, config: TrainConfig, names: Iterable[str]) -> dict[str, Policy]:
+def make_policies(env: GpuVectorEnv, config: ResolvedConfig, names: Iterable[str]) -> dict[str, Policy]:
     """Build a fresh policy for every name, on the env's device; ``random`` is the random one."""
     generator = torch.Generator().manual_seed(config.seed)
-    (features,) = env.single_observation_space.shape
-    space, policies = env.single_action_space, {}
+    (features,) = env.single_observation_space.shape or ()
+    space = env.single_action_space
+    policies: dict[str, Policy] = {}
     for name in names:
         if name == RANDOM:
             policies[name] = RandomPolicy(space)

@@ -77,7 +77,7 @@ def train(
 
     folder = out if out is not None else f"runs/{env_id}"
     if resume:
-        changes = {"out": folder, "device": device}
+        changes: dict[str, Any] = {"out": folder, "device": device}
         if total_steps is not None:
             changes["total_steps"] = total_steps
         trainer = Trainer.resume(folder, **changes)

@@ -160,6 +160,16 @@ class TrainConfig:
         return from_options(cls, options)
 
 
+@dataclass(frozen=True)
+class ResolvedConfig(TrainConfig):
+    """A run with nothing left open, as :func:`gpu_vecenv.train.presets.resolve` returns it."""
+
+    num_envs: int = 1
+    total_steps: int = 1
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+
+
 _Config = TypeVar("_Config", PPOConfig, NetworkConfig, TrainConfig)
 
 

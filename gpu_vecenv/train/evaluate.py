@@ -13,7 +13,7 @@ import torch
 
 from gpu_vecenv.train.build import load_policy, make_env, make_policies
 from gpu_vecenv.train.checkpoint import load_checkpoint
-from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.policy import Policy
 from gpu_vecenv.train.policy_map import RANDOM, assign_rows
 from gpu_vecenv.train.presets import resolve
@@ -43,7 +43,7 @@ class Players:
 
     def __init__(
         self,
-        config: TrainConfig,
+        config: ResolvedConfig,
         checkpoint: str | Path | None,
         policy_map: Mapping[str, str] | None,
         num_worlds: int,
@@ -86,13 +86,12 @@ class Players:
 
 def _setup(
     target: str | Path | TrainConfig, changes: Mapping[str, Any]
-) -> tuple[TrainConfig, str | Path | None]:
+) -> tuple[ResolvedConfig, str | Path | None]:
     """Return resolved options and the checkpoint, if ``target`` names one."""
     if isinstance(target, TrainConfig):
-        config, checkpoint = target, None
-    else:
-        config, checkpoint = TrainConfig.from_json(load_checkpoint(target)["config"]), target
-    return resolve(dataclasses.replace(config, **changes)), checkpoint
+        return resolve(dataclasses.replace(target, **changes)), None
+    config = TrainConfig.from_json(load_checkpoint(target)["config"])
+    return resolve(dataclasses.replace(config, **changes)), target
 
 
 def evaluate(
@@ -177,7 +176,7 @@ def frames(
 ) -> Iterator[np.ndarray]:
     """Yield pictures of what :func:`play` yields states of, uint8 (H, W, 3); same arguments."""
     for env in _walk(target, episodes, policy_map, deterministic, "rgb_array", changes):
-        yield env.render()[0]
+        yield from (env.render() or ())[:1]
 
 
 def _walk(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType, TracebackType
+from typing import Any
 
 
 class StopRequest:
     """While active, the first SIGINT or SIGTERM only sets :attr:`received`; a second one acts as usual."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         """Start without a request."""
         self.received: str | None = None
-        self._previous: dict[int, object] = {}
+        self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> StopRequest:
         """Take over the signals; Python allows that in the main thread only, elsewhere nothing changes."""

@@ -9,6 +9,10 @@ import math
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 METRICS_FILE = "metrics.jsonl"
 PLAIN_INTERVAL_S = 5.0
@@ -79,7 +83,7 @@ class _Console:
 
     def __init__(self, total_steps: int):
         self.total_steps = total_steps
-        self.progress = None
+        self.progress: Progress | None = None
         self.last_line = -math.inf
         self.returns: dict[str, float] = {}
 

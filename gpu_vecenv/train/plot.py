@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from gpu_vecenv.train.logger import METRICS_FILE, read_metrics
 
@@ -59,7 +60,7 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     return path
 
 
-def _draw(axes, steps: tuple[float, ...], values: tuple[float, ...], label: str) -> None:
+def _draw(axes: Any, steps: tuple[float, ...], values: tuple[float, ...], label: str) -> None:
     """Draw the raw curve faintly and its running mean over a twentieth of the run on top."""
     (line,) = axes.plot(steps, values, linewidth=0.8, alpha=0.35)
     width = max(1, len(values) // 20)

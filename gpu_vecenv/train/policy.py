@@ -157,7 +157,8 @@ class ActorCritic(Policy):
 
     def value(self, obs: Tensor) -> Tensor:
         """See :meth:`Policy.value`."""
-        return self.critic(self._normalized(obs)).squeeze(-1)
+        value: Tensor = self.critic(self._normalized(obs))
+        return value.squeeze(-1)
 
     def evaluate(self, obs: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See :meth:`Policy.evaluate`."""
@@ -175,6 +176,9 @@ class ActorCritic(Policy):
 
 class RandomPolicy(Policy):
     """Acts uniformly at random: an opponent and a baseline, never trained."""
+
+    low: Tensor
+    high: Tensor
 
     def __init__(self, action_space: gymnasium.Space):
         """Remember the space.

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig
+from gpu_vecenv.train.config import NetworkConfig, PPOConfig, ResolvedConfig, TrainConfig
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,9 @@ SMALL_TAG: dict[str, Any] = {}
 """Env parameters of a small Tag game that is learnt within minutes on a CPU."""
 
 
-def resolve(config: TrainConfig) -> TrainConfig:
+def resolve(config: TrainConfig) -> ResolvedConfig:
     """Return ``config`` with every open field filled from the env's preset."""
     preset = PRESETS.get(config.env_id.split("/")[-1].split(":")[-1], Preset())
     names = [f.name for f in dataclasses.fields(Preset)]
-    return dataclasses.replace(config, **{n: getattr(preset, n) for n in names if getattr(config, n) is None})
+    filled = {n: getattr(preset, n) for n in names if getattr(config, n) is None}
+    return ResolvedConfig(**{**vars(config), **filled})

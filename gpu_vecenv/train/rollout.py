@@ -49,7 +49,7 @@ class Rollout:
             num_steps: T.
             with_final_obs: also keep final observations.
         """
-        rows, (features,) = env.num_envs, env.single_observation_space.shape
+        rows, (features,) = env.num_envs, env.single_observation_space.shape or ()
         space, device = env.single_action_space, torch.device(env.device)
         action_type = torch.float32 if isinstance(space, spaces.Box) else torch.int32
 
@@ -58,7 +58,7 @@ class Rollout:
 
         return cls(
             obs=slab(num_steps + 1, features),
-            action=slab(num_steps, *space.shape, dtype=action_type),
+            action=slab(num_steps, *(space.shape or ()), dtype=action_type),
             log_prob=slab(num_steps),
             reward=slab(num_steps),
             terminated=slab(num_steps, dtype=torch.bool),

@@ -69,21 +69,23 @@ class Trainer:
         return trainer
 
     def _build(self, config: TrainConfig, quiet: bool) -> None:
-        self.config = config = resolve(config)
+        resolved = resolve(config)
         self.quiet = quiet
-        self.env = make_env(config)
-        if config.ppo.bootstrap_at_time_limit is None:
-            ppo = dataclasses.replace(config.ppo, bootstrap_at_time_limit=self.env.num_agents == 1)
-            self.config = config = dataclasses.replace(config, ppo=ppo)
+        self.env = make_env(resolved)
+        bootstrap = resolved.ppo.bootstrap_at_time_limit
+        if bootstrap is None:
+            bootstrap = self.env.num_agents == 1
+        ppo = dataclasses.replace(resolved.ppo, bootstrap_at_time_limit=bootstrap)
+        self.config = resolved = dataclasses.replace(resolved, ppo=ppo)
         self.device = torch.device(self.env.device)
-        self.generator = torch.Generator(self.device).manual_seed(config.seed)
-        self.assignment = assign_rows(self.env.role_rows, config.policy_map)
-        self.policies = make_policies(self.env, config, self.assignment)
-        self.rollout = Rollout.allocate(self.env, config.ppo.num_steps, config.ppo.bootstrap_at_time_limit)
+        self.generator = torch.Generator(self.device).manual_seed(resolved.seed)
+        self.assignment = assign_rows(self.env.role_rows, resolved.policy_map)
+        self.policies = make_policies(self.env, resolved, self.assignment)
+        self.rollout = Rollout.allocate(self.env, ppo.num_steps, bootstrap)
         self.collector = Collector(self.env, self.rollout, self.policies, self.assignment, self.generator)
         self.learners = {
-            name: PPO(self.policies[name], self.assignment[name], self.rollout, config.ppo, self.generator)
-            for name in trainable_policies(self.assignment, config.frozen)
+            name: PPO(self.policies[name], self.assignment[name], self.rollout, ppo, self.generator)
+            for name in trainable_policies(self.assignment, resolved.frozen)
         }
         self.episodes = EpisodeStats(self.assignment, self.rollout.num_rows).to(self.device)
         self.iteration = 0

@@ -4,7 +4,7 @@ import pytest
 
 from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, TrainConfig
 from gpu_vecenv.train.commands import parse_settings
-from gpu_vecenv.train.config import from_options
+from gpu_vecenv.train.config import ResolvedConfig, from_options
 from gpu_vecenv.train.presets import PRESETS, resolve
 
 
@@ -41,7 +41,7 @@ def test_bad_options_say_what_was_expected(make, text):
 
 def test_open_fields_come_from_the_preset_and_given_ones_stay():
     preset = PRESETS["WarpTag-v0"]
-    assert resolve(TrainConfig("WarpTag-v0", num_envs=7)) == TrainConfig(
+    assert resolve(TrainConfig("WarpTag-v0", num_envs=7)) == ResolvedConfig(
         "WarpTag-v0", 7, preset.total_steps, ppo=preset.ppo, network=preset.network
     )
     assert resolve(TrainConfig("gpu_vecenv:WarpTag-v0")).ppo == preset.ppo
