@@ -108,6 +108,10 @@ def train(
     trainer.train()
     trainer.close()
     plot(folder)
+    if trainer.iteration == trainer.num_iterations:  # an interrupted run ends without delay
+        from gpu_vecenv.watch import watch
+
+        watch(folder, device=device)
 
 
 def evaluate(

@@ -72,6 +72,7 @@ def test_train_then_eval_plot_watch(tmp_path, capsys):
     assert (out / "checkpoint" / "latest.pt").is_file()
     assert (out / "metrics.jsonl").read_text()
     assert (out / "curves.png").is_file()
+    assert (out / "video.mp4").is_file()
     assert main(["eval", str(out), "--episodes", "2", "--policy", "runner=random"]) == 0
     assert "tagger: return" in capsys.readouterr().out
     assert main(["plot", str(out), "--out", str(tmp_path / "again.png")]) == 0

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("gpu_vecenv", "envs", "adapters", "tools", "tests", "examples", "benchmarks")
 SOURCES = sorted(p for folder in FOLDERS for p in (ROOT / folder).rglob("*") if p.suffix in (".py", ".cu", ".h"))
 
-COMMANDS = {"cli", "__main__", "doctor", "watch"}
+COMMANDS = {"cli", "__main__", "doctor", "watch", "train.commands"}
 """Modules of gpu_vecenv that are commands: above everything, imported by nothing but each other."""
 
 MAY_IMPORT = {
@@ -29,9 +29,10 @@ def module_name(path: Path) -> str:
 
 
 def layer(module: str) -> str:
-    first = (module.split(".") + [""])[1]
-    if first in COMMANDS:
+    inside = module.removeprefix("gpu_vecenv").removeprefix(".")
+    if any(f"{inside}.".startswith(f"{command}.") for command in COMMANDS):
         return "commands"
+    first = inside.split(".")[0]
     return first if first in ("envs", "adapters", "train") else "core"
 
 
@@ -50,7 +51,8 @@ def imported(path: Path) -> set[str]:
 def test_the_layer_of_a_module():
     assert layer("gpu_vecenv") == layer("gpu_vecenv.backend.cpu") == "core"
     assert layer("gpu_vecenv.envs.tag.spec") == "envs"
-    assert layer("gpu_vecenv.watch.watch") == "commands"
+    assert layer("gpu_vecenv.watch.watch") == layer("gpu_vecenv.train.commands") == "commands"
+    assert layer("gpu_vecenv.train.trainer") == "train"
 
 
 @pytest.mark.parametrize("folder", ["gpu_vecenv", "envs", "adapters"])
