@@ -42,7 +42,7 @@ def find_compiler() -> list[str] | None:
         import ziglang  # noqa: F401
     except ImportError:
         return None
-    return [sys.executable, "-m", "ziglang", "c++"]
+    return [sys.executable, "-m", "ziglang", "cc"]  # its c++ would first build a C++ library, for minutes
 
 
 @functools.cache
@@ -55,27 +55,30 @@ def cpu_level() -> str:
     return LEVELS[0] if {"avx2", "bmi1", "bmi2", "fma", "f16c", "movbe"} <= flags else LEVELS[-1]
 
 
-def object_name(spec: EnvSpec, level: str, extra: tuple[str, ...] = ()) -> str:
+def object_name(spec: EnvSpec, level: str) -> str:
     """File name of a compiled kernel, which changes with everything it is made from."""
-    digest = content_hash(kernel_source(spec), level, *FLAGS, *extra)
+    digest = content_hash(kernel_source(spec), level, *FLAGS)
     return f"{spec.kernel.stem}-{level}-{digest}.so"
 
 
-def shared_object(spec: EnvSpec, extra: tuple[str, ...] = ()) -> Path:
+def shared_object(spec: EnvSpec) -> Path:
     """Path of the compiled kernel: prebuilt with the package, or compiled at first use and kept in the cache.
 
     Raises:
         CompileError: no compiler, or the kernel does not compile; the message holds the compiler's output.
     """
-    name = object_name(spec, cpu_level(), extra)
+    name = object_name(spec, cpu_level())
     for folder in (PREBUILT, cache_dir()):
         if (folder / name).is_file():
             return folder / name
-    return compile_object(spec, cpu_level(), cache_dir() / name, extra)
+    return compile_object(spec, cpu_level(), cache_dir() / name)
 
 
 def compile_object(spec: EnvSpec, level: str, target: Path, extra: tuple[str, ...] = ()) -> Path:
-    """Compile a kernel for one instruction set. The target appears whole or not at all."""
+    """Compile a kernel for one instruction set. The target appears whole or not at all.
+
+    ``extra`` are further compiler flags: ``-DGV_LANES=4 -fsanitize=thread`` makes the build that looks for races.
+    """
     compiler = find_compiler()
     if compiler is None:
         raise CompileError(
@@ -84,7 +87,8 @@ def compile_object(spec: EnvSpec, level: str, target: Path, extra: tuple[str, ..
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     # zig spells the psABI levels with underscores
-    march = level.replace("-", "_") if "ziglang" in compiler else level
+    zig = "ziglang" in compiler or Path(compiler[0]).name == "zig"
+    march = level.replace("-", "_") if zig else level
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         source = Path(folder) / spec.kernel.name
         source.write_text(kernel_source(spec))

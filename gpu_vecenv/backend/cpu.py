@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
@@ -30,13 +31,17 @@ def num_threads() -> int:
 class CpuBackend:
     """Kernels of one env, compiled for this processor.
 
-    ``extra`` are further compiler flags: ``-DGV_LANES=4 -fsanitize=thread`` makes the build that looks for races.
+    Args:
+        layout: the env.
+        built: shared object to load; by default the prebuilt or cached one.
+        threads: threads to split worlds over; by default :func:`num_threads`. A build with ``-DGV_LANES`` makes threads
+            of its own and takes 1.
     """
 
     device = "cpu"
 
-    def __init__(self, layout: Layout, extra: tuple[str, ...] = ()) -> None:
-        library = ctypes.CDLL(str(shared_object(layout.spec, extra)))
+    def __init__(self, layout: Layout, built: Path | None = None, threads: int | None = None) -> None:
+        library = ctypes.CDLL(str(built or shared_object(layout.spec)))
         self.memory: Memory = NumpyMemory()
         self._kernels = {}
         for name in ("gv_step", "gv_reset", "gv_observe"):
@@ -45,7 +50,7 @@ class CpuBackend:
             kernel.restype = None
             self._kernels[name] = kernel
         self._agents = layout.num_agents
-        self._threads = 1 if extra else num_threads()
+        self._threads = threads or num_threads()
         self._pool = ThreadPoolExecutor(self._threads - 1, "gpu_vecenv") if self._threads > 1 else None
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:

@@ -48,7 +48,8 @@ static pthread_barrier_t gv_lanes_barrier;
 GV_FN void gv_barrier(const GvTeam&) { pthread_barrier_wait(&gv_lanes_barrier); }
 GV_FN void gv_count(gv_i32* counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
 #define GV_KERNEL(name, body)                                                              \
-    extern "C" void name(const GvArgs* a, gv_i32 lo, gv_i32 hi) {                          \
+    extern "C" __attribute__((visibility("default")))                                      \
+    void name(const GvArgs* a, gv_i32 lo, gv_i32 hi) {                                     \
         static float slots[32];                                                            \
         pthread_barrier_init(&gv_lanes_barrier, nullptr, GV_LANES);                        \
         std::vector<std::thread> lanes;                                                    \

@@ -1,0 +1,113 @@
+"""The same bits from every build of a kernel: compilers, instruction sets, thread counts, team sizes, GPU block sizes."""
+
+import functools
+import hashlib
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+from gpu_vecenv.backend import cpu
+from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level
+from gpu_vecenv.backend.cpu import CpuBackend
+from tests.parity.trajectory import CASES, trajectory_hash
+
+CLANG = f"{sys.executable} -m ziglang cc"
+
+
+@functools.cache
+def reference(case):
+    """Hash of the plain CPU build."""
+    return trajectory_hash(case, backend=functools.partial(CpuBackend, threads=1))
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory):
+    """Backend maker for a build with another compiler, instruction set or flags; each kernel is compiled once."""
+    folder = tmp_path_factory.mktemp("builds")
+
+    def make(level=None, extra=(), compiler=None):
+        def backend(layout):
+            build = repr((layout.spec.name, level, extra, compiler))
+            path = folder / f"{hashlib.sha256(build.encode()).hexdigest()}.so"
+            if not path.exists():
+                with pytest.MonkeyPatch.context() as patch:
+                    if compiler:
+                        patch.setenv("CXX", compiler)
+                    compile_object(layout.spec, level or cpu_level(), path, extra)
+            return CpuBackend(layout, path, threads=1)
+
+        return backend
+
+    return make
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_plain_instruction_set(case, build):
+    assert trajectory_hash(case, backend=build(level=LEVELS[-1])) == reference(case)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_clang(case, build):
+    assert trajectory_hash(case, backend=build(compiler=CLANG)) == reference(case)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_unoptimised(case, build):
+    assert trajectory_hash(case, backend=build(extra=("-O0",))) == reference(case)
+
+
+@pytest.mark.parametrize("lanes", [1, 7, 32])
+@pytest.mark.parametrize("case", CASES)
+def test_lanes(case, lanes, build):
+    """A team of OS threads, as many as a GPU block might have."""
+    backend = build(extra=(f"-DGV_LANES={lanes}", "-pthread"))
+    assert trajectory_hash(case, steps=100, backend=backend) == trajectory_hash(case, steps=100)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_threads(case, monkeypatch):
+    monkeypatch.setattr(cpu, "MIN_AGENTS_PER_THREAD", 1)
+    assert trajectory_hash(case, backend=functools.partial(CpuBackend, threads=2)) == reference(case)
+
+
+@pytest.mark.skipif(cpu_level() != "x86-64-v3", reason="this processor has no fused multiply-add")
+def test_contraction_would_be_seen(build):
+    """The hash notices what it is there to notice: fused multiply-adds change it."""
+    fused = build(level="x86-64-v3", extra=("-ffp-contract=fast",))
+    assert trajectory_hash("tag, small worlds", backend=fused) != reference("tag, small worlds")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("block", [32, 64, 128, 256])
+@pytest.mark.parametrize("case", CASES)
+def test_gpu(case, block, monkeypatch):
+    monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", str(block))
+    assert trajectory_hash(case, device="cuda:0") == reference(case)
+
+
+def worlds(case_name, params, num_envs, first_world, device, steps=120):
+    env = gymnasium.make_vec(case_name, array="numpy", device=device, first_world=first_world,
+                             **{**params, "num_envs": num_envs})  # fmt: skip
+    env.reset(seed=5)
+    seen = []
+    for t in range(steps):
+        ids = np.arange(first_world, first_world + num_envs)
+        lead = env.unwrapped.single_action_space.shape
+        # every world's actions depend on its number alone
+        action = np.stack([np.random.default_rng((t, i)).integers(0, 2, lead, dtype=np.int32) for i in ids])
+        obs, reward, *_ = env.step(action)
+        seen.append((obs, reward))
+    return seen
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("case", ["cartpole", "tag, small worlds"])
+def test_a_world_does_not_know_its_neighbours(case, device):
+    name, params = CASES[case]
+    many = worlds(name, params, 12, 0, device)
+    few = worlds(name, params, 5, 4, device)
+    for (obs, reward), (obs_few, reward_few) in zip(many, few, strict=True):
+        np.testing.assert_array_equal(obs[4:9], obs_few)
+        np.testing.assert_array_equal(reward[4:9], reward_few)

@@ -1,0 +1,61 @@
+"""One fixed rollout of an env, reduced to a hash of every bit it put out."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+import gpu_vecenv  # noqa: F401
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "cartpole": ("WarpCartPole-v1", {"num_envs": 64, "max_episode_steps": 60}),
+    "tag, small worlds": (
+        "WarpTag-v0",
+        {"num_envs": 24, "num_taggers": 2, "num_runners": 4, "num_other_agents_observed": 3, "episode_length": 70,
+         "tagging_distance": 0.1, "edge_hit_penalty": -0.1},
+    ),
+    "tag, full observation, no exits": (
+        "WarpTag-v0",
+        {"num_envs": 8, "num_taggers": 3, "num_runners": 6, "use_full_observation": True, "tagging_distance": 0.1,
+         "runner_exits_game_after_tagged": False, "episode_length": 90},
+    ),
+    "tag, defaults": ("WarpTag-v0", {"num_envs": 3, "episode_length": 150}),
+    "tag, many neighbours": (
+        "WarpTag-v0", {"num_envs": 2, "num_taggers": 10, "num_runners": 50, "num_other_agents_observed": 40,
+                       "episode_length": 120},
+    ),
+}  # fmt: skip
+"""Envs small enough to run for a thousand steps in every build, together covering each path of the kernels."""
+
+
+def trajectory_hash(case: str, steps: int = 1000, backend: Any = None, **options: Any) -> str:
+    """SHA-256 of all outputs of ``steps`` steps, resets included, and of the state at the end."""
+    name, params = CASES[case]
+    env = gymnasium.make_vec(name, **{"device": "cpu", **params, "array": "numpy", **options})
+    inner = env.unwrapped
+    if backend is not None:
+        inner._backend = backend(inner.layout)
+    digest = hashlib.sha256()
+    obs, _ = env.reset(seed=7)
+    digest.update(obs.tobytes())
+    space = inner.single_action_space
+    choices = np.broadcast_to(space.nvec if hasattr(space, "nvec") else space.n, space.shape or ())
+    generator = np.random.default_rng(11)
+    ended = 0
+    for _ in range(steps):
+        action = generator.integers(0, choices, (inner.num_worlds, *choices.shape), dtype=np.int32)
+        obs, reward, terminated, truncated, info = env.step(action)
+        ended += int((terminated | truncated).sum())
+        finished = info.pop("_final_obs")
+        final = info.pop("final_obs")[finished]
+        for array in (obs, reward, terminated, truncated, finished, final, *(info[key] for key in sorted(info))):
+            digest.update(np.ascontiguousarray(array).tobytes())
+    for value in inner.get_state().values():
+        digest.update(value.tobytes())
+    env.close()
+    if steps >= 1000 and ended < inner.num_worlds:
+        raise RuntimeError(f"{case}: only {ended} episodes ended, so resets were hardly tried")
+    return digest.hexdigest()
