@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 
 from gpu_vecenv.layout import WORLD_STATE, struct_members
@@ -72,4 +74,6 @@ def docs_tables(spec: EnvSpec) -> str:
 
 
 def _short(value: object) -> str:
+    if callable(value):
+        return inspect.getdoc(value) or value.__name__
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -123,7 +123,10 @@ class EnvSpec:
                 raise UnknownParameterError(
                     f"{self.name} has no parameter {name!r}.{hint} It has: {', '.join(known)}."
                 )
-        params = {name: _convert(self.name, param, given.get(name, param.default)) for name, param in known.items()}
+        params: dict[str, Any] = {}
+        for name, param in known.items():
+            default = param.default(params) if callable(param.default) else param.default
+            params[name] = _convert(self.name, param, given.get(name, default))
         resolved = MappingProxyType(params)
         self.check(resolved)
         return resolved

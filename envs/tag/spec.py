@@ -21,6 +21,11 @@ def action_table(low: float, high: float, levels: int) -> np.ndarray:
     return np.concatenate([[0.0], np.linspace(low, high, levels)]).astype(np.float32)
 
 
+def ten_or_all(params: Params) -> int:
+    """10, or all others where fewer."""
+    return min(10, int(params["num_taggers"] + params["num_runners"] - 1))
+
+
 def observed(params: Params) -> int:
     """Slots of an observation block."""
     if params["use_full_observation"]:
@@ -108,7 +113,7 @@ SPEC = EnvSpec(
         Param("num_turn_levels", 20, "int32", "turn choices beside the no-op", low=0, high=4096),
         Param("edge_hit_penalty", 0.0, "float32", "paid in each step that would leave the square", low=-math.inf, high=0),
         Param("use_full_observation", False, "bool", "observe every other agent"),
-        Param("num_other_agents_observed", 10, "int32", "nearest agents observed otherwise", low=1),
+        Param("num_other_agents_observed", ten_or_all, "int32", "nearest agents observed otherwise", low=1),
         Param("tagging_distance", 0.02, "float64", "reach of a tagger", "fraction of the side", low=0, high=1),
         Param("tag_reward_for_tagger", 10.0, "float32", "paid to the nearest tagger for each runner it tags", low=0),
         Param("step_penalty_for_tagger", 0.0, "float32", "paid to each tagger in each step", high=0),

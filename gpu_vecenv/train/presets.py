@@ -31,14 +31,30 @@ PRESETS: dict[str, Preset] = {
     ),
     "WarpTag-v0": Preset(
         num_envs=16,
-        total_steps=100_000,
-        ppo=PPOConfig(num_steps=32, num_epochs=2, num_minibatches=8, learning_rate=1e-3, entropy_coef=0.01),
+        total_steps=80_000,
+        ppo=PPOConfig(
+            num_steps=50, num_minibatches=8, learning_rate=5e-3, gamma=0.97, entropy_coef=0.0, num_epochs=4
+        ),
     ),
 }
 """Presets by env id (without namespace); every other env gets ``Preset()``."""
 
-SMALL_TAG: dict[str, Any] = {}
-"""Env parameters of a small Tag game that is learnt within minutes on a CPU."""
+SMALL_TAG: dict[str, Any] = {
+    "num_taggers": 3,
+    "num_runners": 10,
+    "grid_length": 10.0,
+    "episode_length": 100,
+    "max_speed": 0.5,
+    "tagging_distance": 0.03,
+    "num_acceleration_levels": 2,
+    "num_turn_levels": 2,
+    "num_other_agents_observed": 12,
+}
+"""Env parameters of a small Tag game that both sides learn within minutes on a CPU, with 64 worlds.
+
+A step is shorter than the reach of a tagger is wide, so keeping a course sweeps ground that a random walk does
+not, and three choices a head are soon told apart.
+"""
 
 
 def resolve(config: TrainConfig) -> ResolvedConfig:

@@ -1,0 +1,35 @@
+"""NVRTC without a GPU: the text the CUDA back end compiles, with its own options, to PTX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cuda.bindings import nvrtc
+
+from gpu_vecenv.backend.cuda import compile_options
+from gpu_vecenv.backend.source import kernel_source
+from gpu_vecenv.layout import Layout
+from gpu_vecenv.spec import EnvSpec
+
+
+def compile_ptx(spec: EnvSpec, arch: int, **params: Any) -> str:
+    """PTX of an env's kernels for ``sm_<arch>``; RuntimeError with the compiler's log where they do not compile."""
+    source = kernel_source(spec).encode()
+    options = [option.encode() for option in (*compile_options(Layout(spec, spec.resolve(params))), f"--gpu-architecture=compute_{arch}")]
+    status, program = nvrtc.nvrtcCreateProgram(source, b"kernel.cu", 0, [], [])
+    _check(status)
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        _, size = nvrtc.nvrtcGetProgramLogSize(program)
+        log = b" " * size
+        nvrtc.nvrtcGetProgramLog(program, log)
+        raise RuntimeError(log.decode())
+    _, size = nvrtc.nvrtcGetPTXSize(program)
+    ptx = b" " * size
+    nvrtc.nvrtcGetPTX(program, ptx)
+    return ptx.decode()
+
+
+def _check(status: Any) -> None:
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise RuntimeError(str(status))

@@ -1,0 +1,58 @@
+"""Every kernel compiles for every GPU we know, to arithmetic that a CPU repeats bit for bit."""
+
+import importlib
+import re
+
+import pytest
+
+from gpu_vecenv.registration import IDS
+from tests.kernels.nvrtc import compile_ptx
+
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+SHAPES = {
+    "WarpTag-v0": [
+        {},
+        {"num_taggers": 1, "num_runners": 1},
+        {"num_taggers": 50, "num_runners": 950},
+        {"num_taggers": 96, "num_runners": 4000, "use_full_observation": True},
+        {"num_other_agents_observed": 64},
+    ],
+    "WarpCartPole-v1": [{}],
+}
+
+
+def spec_of(name):
+    module = IDS[name]["vector_entry_point"].partition(":")[0]
+    return importlib.import_module(f"{module}.spec").SPEC
+
+
+CASES = [(name, params) for name, shapes in SHAPES.items() for params in shapes]
+
+
+def test_every_id_is_compiled_here():
+    assert set(SHAPES) == set(IDS)
+
+
+def impurities(ptx):
+    """Instructions whose result may differ from the CPU's, or that cost double precision."""
+    return re.findall(r"\b(?:fma\.rn|mad\.rn|[a-z0-9.]+\.approx\S*|[a-z0-9.]+\.ftz\S*|[a-z0-9.]+\.f64)\b", ptx)
+
+
+@pytest.mark.parametrize(("name", "params"), CASES)
+def test_arithmetic_is_plain(name, params):
+    ptx = compile_ptx(spec_of(name), 90, **params)
+    assert impurities(ptx) == []
+    shared = sum(int(size) * 4 for size in re.findall(r"\.shared .*?\[(\d+)\]", ptx))
+    assert shared <= 48 * 1024
+
+
+@pytest.mark.parametrize("text", ["fma.rn.f32 a, b, c, d;", "sqrt.approx.f32 a, b;", "mul.ftz.f32 a, b, c;", "add.f64 a, b, c;"])
+def test_impurities_are_seen(text):
+    assert impurities(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize(("name", "params"), CASES)
+def test_compiles_for(name, params, arch):
+    assert f".target sm_{arch}" in compile_ptx(spec_of(name), arch, **params)
