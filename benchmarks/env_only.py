@@ -50,6 +50,7 @@ def bytes_moved(env: Any, actions: torch.Tensor) -> int:
 def graph_of_steps(env: Any, actions: torch.Tensor) -> Callable[[], None]:
     """A CUDA graph of many steps, as one call."""
     side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())  # the actions are made there
     with torch.cuda.stream(side):
         env.step(actions)
         side.synchronize()

@@ -21,7 +21,10 @@ def args_header(spec: EnvSpec) -> str:
     lines += [f"    {m.ctype} {m.name};  // {m.doc}" for m in members]
     lines += ["};", ""]
     offsets = {name: field[1] for name, field in (dtype.fields or {}).items()}
+    # NVRTC 13.0 has no offsetof. The members are packed without padding, so the size alone tells the same there.
+    lines.append("#ifndef __CUDACC_RTC__")
     lines += [f'static_assert(__builtin_offsetof(GvArgs, {n}) == {offset}, "{n}");' for n, offset in offsets.items()]
+    lines.append("#endif")
     lines += [f'static_assert(sizeof(GvArgs) == {dtype.itemsize}, "size of GvArgs");', ""]
     for size in ("num_agents", "num_features", *spec.sizes):
         lines += [

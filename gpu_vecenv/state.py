@@ -33,7 +33,11 @@ class State:
         """Copies of all fields in the array kind of ``out``, physical fields first."""
         if out.kind == self._memory.kind:
             return {name: self._memory.copy(array) for name, array in self.fields.items()}
-        return {name: out.from_numpy(self._memory.to_numpy(array)) for name, array in self.fields.items()}
+        return {name: out.from_numpy(array) for name, array in self.on_host().items()}
+
+    def on_host(self) -> dict[str, np.ndarray]:
+        """Host copies of all fields; waits for the device."""
+        return {name: self._memory.to_numpy(array) for name, array in self.fields.items()}
 
     def set(self, values: Mapping[str, Any]) -> None:
         """Overwrite the fields given and clear the finished marks that are not among them.

@@ -263,7 +263,7 @@ class GpuVectorEnv(VectorEnv):
     def get_state(self) -> dict[str, Array]:
         """Copies of every state field, leading axis worlds in both views, physical fields first."""
         self._require_started("get_state()")
-        return self._state.get(self._out)
+        return self._state.on_host() if self._to_host else self._state.get(self._out)
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Overwrite the fields given; finished worlds may be stepped again. :meth:`observe` shows what agents see now.
@@ -291,8 +291,7 @@ class GpuVectorEnv(VectorEnv):
             return None
         if self._renderers is None:
             self._renderers = WorldRenderers(self.env_spec, self.params, self.num_worlds)
-        state = {name: self._backend.memory.to_numpy(array) for name, array in self._state.fields.items()}
-        frames = self._renderers.frames(state)
+        frames = self._renderers.frames(self._state.on_host())
         if not self._view.by_agent:
             return tuple(frames)
         return tuple(frames[w] for count in self.role_counts.values() for w in range(self.num_worlds) for _ in range(count))

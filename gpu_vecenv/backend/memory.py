@@ -80,8 +80,10 @@ class TorchMemory:
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
         """Uninitialised tensor. Made outside inference mode, so that it can be written in place anywhere later."""
-        with self._torch.inference_mode(False):
-            return self._torch.empty(shape, dtype=self._dtypes[dtype], device=self._device)
+        if self._torch.is_inference_mode_enabled():
+            with self._torch.inference_mode(False):
+                return self.empty(shape, dtype)
+        return self._torch.empty(shape, dtype=self._dtypes[dtype], device=self._device)
 
     def from_numpy(self, values: np.ndarray) -> Array:
         """Tensor with a copy of host values."""
