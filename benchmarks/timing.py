@@ -81,8 +81,8 @@ def machine(device: str) -> dict[str, Any]:
 def write_results(path: Path, name: str, device: str, rows: list[dict[str, Any]]) -> None:
     """One JSON file: how it was made, on what, and the rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    command = f"python {' '.join(sys.argv)}"
-    path.write_text(json.dumps({"benchmark": name, "command": command, "machine": machine(device), "rows": rows}, indent=1) + "\n")
+    made = {"benchmark": name, "command": f"python {' '.join(sys.argv)}", "machine": machine(device), "rows": rows}
+    path.write_text(json.dumps(made, indent=1) + "\n")
 
 
 def _cpu_name() -> str:

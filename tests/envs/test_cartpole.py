@@ -80,7 +80,7 @@ def test_a_step_from_a_million_states(device):
 def test_time_limit_and_starts(device):
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=500, device=device, array="numpy", max_episode_steps=7)
     obs, _ = env.reset(seed=1)
-    assert np.abs(obs).max() <= 0.05 and np.abs(obs).std() > 0.02
+    assert np.abs(obs).max() <= 0.05 and obs.std() > 0.025
     for t in range(1, 8):
         _, _, _, truncated, _ = env.step(np.zeros(500, np.int32))
         assert truncated.all() == (t == 7)

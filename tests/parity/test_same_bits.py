@@ -53,6 +53,7 @@ def test_clang(case, build):
     assert trajectory_hash(case, backend=build(compiler=CLANG)) == reference(case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_unoptimised(case, build):
     assert trajectory_hash(case, backend=build(extra=("-O0",))) == reference(case)

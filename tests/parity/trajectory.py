@@ -24,7 +24,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "tag, defaults": ("WarpTag-v0", {"num_envs": 3, "episode_length": 150}),
     "tag, many neighbours": (
-        "WarpTag-v0", {"num_envs": 2, "num_taggers": 10, "num_runners": 50, "num_other_agents_observed": 40,
+        "WarpTag-v0", {"num_envs": 2, "num_taggers": 4, "num_runners": 32, "num_other_agents_observed": 34,
                        "episode_length": 120},
     ),
 }  # fmt: skip
