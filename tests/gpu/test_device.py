@@ -1,0 +1,253 @@
+"""What holds on a GPU only: graphs, streams, no hidden synchronisation, actions judged on the device."""
+
+import os
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+import gpu_vecenv  # noqa: F401
+from gpu_vecenv.errors import ActionError, DeviceError, SequenceError, ShapeError
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.gpu
+SMALL = {"num_taggers": 2, "num_runners": 4, "episode_length": 12, "tagging_distance": 0.1}
+
+
+def make(name="WarpTag-v0", **options):
+    params = SMALL if name == "WarpTag-v0" else {"max_episode_steps": 12}
+    env = gymnasium.make_vec(name, num_envs=64, device="cuda:0", **{**params, **options}).unwrapped
+    env.reset(seed=3)
+    return env
+
+
+def random_actions(env, steps):
+    space = env.single_action_space
+    high = int(space.nvec.flat[0] if hasattr(space, "nvec") else space.n)
+    generator = torch.Generator("cuda").manual_seed(1)
+    shape = (steps, env.num_envs, *(space.shape or ()))
+    return torch.randint(high, shape, dtype=torch.int32, device="cuda", generator=generator)
+
+
+def eager(name, actions, **options):
+    env = make(name, **options)
+    return [tuple(x.clone() for x in env.step(action)[:4]) for action in actions]
+
+
+@pytest.mark.parametrize("name", ["WarpTag-v0", "WarpCartPole-v1"])
+def test_a_captured_rollout_replays_the_eager_one(name):
+    steps = 20
+    env = make(name)
+    actions = random_actions(env, 2 * steps)
+    expected = eager(name, actions)
+    obs = torch.zeros(steps + 1, *env.observation_space.shape, device="cuda")
+    reward = torch.zeros(steps, env.num_envs, device="cuda")
+    given = torch.zeros_like(actions[:steps])
+    state = env.get_state()
+    env.bind(obs=obs, reward=reward)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=side):
+            for t in range(steps):
+                env.step(given[t])
+            env.rewind()
+    torch.cuda.current_stream().wait_stream(side)
+    env.set_state(state)
+    for half in (0, 1):
+        given.copy_(actions[half * steps : (half + 1) * steps])
+        graph.replay()
+        for t in range(steps):
+            here = expected[half * steps + t]
+            assert torch.equal(obs[t + 1], here[0]), (half, t)
+            assert torch.equal(reward[t], here[1]), (half, t)
+
+
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("name", ["WarpTag-v0", "WarpCartPole-v1"])
+def test_a_step_never_waits_for_the_device(name, copy):
+    env = make(name, copy=copy)
+    actions = random_actions(env, 30)
+    env.step(actions[0])
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for action in actions[1:]:
+            env.step(action)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_sync_debug_mode_would_notice():
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with pytest.raises(RuntimeError, match="synchroniz"):
+            torch.zeros(1, device="cuda").item()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_nothing_is_allocated_in_place():
+    env = make(copy=False)
+    actions = random_actions(env, 20)
+    env.step(actions[0])
+    before = torch.cuda.memory_stats()["allocation.all.allocated"]
+    for action in actions[1:]:
+        env.step(action)
+    assert torch.cuda.memory_stats()["allocation.all.allocated"] == before
+
+
+def test_steps_follow_the_callers_stream():
+    env = make(copy=False)
+    actions = random_actions(env, 1)[0]
+    expected = eager("WarpTag-v0", [actions] * 5)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(50_000_000)  # work that a launch on any other stream would overtake
+        late = actions.clone()
+        for _ in range(5):
+            obs, *_ = env.step(late)
+        seen = obs.clone()
+    side.synchronize()
+    assert torch.equal(seen, expected[-1][0])
+
+
+def test_fresh_arrays_cannot_be_captured():
+    env = make(copy=True)
+    actions = random_actions(env, 1)[0]
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side), pytest.raises(SequenceError, match="copy=True allocates in every step"):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=side):
+            env.step(actions)
+
+
+def test_arrays_handed_out_are_never_written_again():
+    env = make(copy=True)
+    kept = [env.step(action) for action in random_actions(env, 6)]
+    sums = [[x.double().sum().item() for x in out[:4]] for out in kept]
+    for action in random_actions(env, 3):
+        env.step(action)
+    assert sums == [[x.double().sum().item() for x in out[:4]] for out in kept]
+
+
+def test_a_bad_action_acts_as_the_first_one_and_is_reported():
+    bad, good = make(), make()
+    actions = random_actions(bad, 1)[0]
+    zero = actions.clone()
+    zero[5, 2] = 0
+    actions[5, 2] = torch.tensor([21, -1], device="cuda")
+    assert torch.equal(bad.step(actions)[0], good.step(zero)[0])
+    with pytest.raises(ActionError, match="^2 actions were out of range or NaN"):
+        bad.check()
+    bad.check()  # reported once
+    bad.step(actions)
+    with pytest.raises(ActionError, match="2 actions"):
+        bad.close()
+    assert bad.closed
+
+
+def test_debug_reports_at_once():
+    env = make(debug=True)
+    actions = random_actions(env, 1)[0]
+    env.step(actions)
+    actions[0, 0, 0] = 99
+    with pytest.raises(ActionError, match="1 actions"):
+        env.step(actions)
+
+
+def test_nan_is_reported_and_acts_as_no_change():
+    env, still = make(continuous_actions=True), make(continuous_actions=True)
+    shape = (64, 6, 2)
+    nan = torch.full(shape, float("nan"), device="cuda")
+    assert torch.equal(env.step(nan)[0], still.step(torch.zeros(shape, device="cuda"))[0])
+    with pytest.raises(ActionError, match=f"^{64 * 6 * 2} actions"):
+        env.check()
+
+
+def test_host_actions_are_uploaded_with_one_warning():
+    env = make()
+    actions = random_actions(env, 1)[0]
+    expected = eager("WarpTag-v0", [actions, actions])
+    with pytest.warns(UserWarning, match="Host actions are uploaded to cuda:0"):
+        env.step(actions.cpu().numpy())
+    obs, *_ = env.step(actions.cpu())
+    assert torch.equal(obs, expected[1][0])
+
+
+def test_arrays_of_the_wrong_place_or_shape():
+    env = make()
+    with pytest.raises(ShapeError, match=r"\(64, 6, 2\), got \(63, 6, 2\)"):
+        env.step(random_actions(env, 1)[0][:63])
+    with pytest.raises(DeviceError, match="device='cuda:9' was asked for, but torch sees"):
+        make(device="cuda:9")
+    cpu = gymnasium.make_vec("WarpTag-v0", num_envs=64, device="cpu", **SMALL)
+    cpu.reset(seed=0)
+    with pytest.raises(DeviceError, match="must be on cpu, got an array on cuda:0"):
+        cpu.step(random_actions(env, 1)[0])
+
+
+@pytest.mark.parametrize("array", ["numpy", "torch", "cupy"])
+def test_every_array_kind_holds_the_same(array):
+    reference = gymnasium.make_vec("WarpTag-v0", num_envs=8, device="cpu", array="numpy", **SMALL)
+    env = gymnasium.make_vec("WarpTag-v0", num_envs=8, device="cuda:0", array=array, **SMALL)
+    expected, _ = reference.reset(seed=9)
+    obs, _ = env.reset(seed=9)
+    actions = np.random.default_rng(0).integers(0, 21, (30, 8, 6, 2), dtype=np.int32)
+    for action in actions:
+        on_device = action if array == "numpy" else torch.as_tensor(action, device="cuda")
+        if array == "cupy":
+            import cupy
+
+            on_device = cupy.asarray(action)
+        obs, reward, _, _, info = env.step(on_device)
+        expected, expected_reward, _, _, expected_info = reference.step(action)
+        assert type(obs).__module__.partition(".")[0] == array
+        np.testing.assert_array_equal(host(obs), expected)
+        np.testing.assert_array_equal(host(reward), expected_reward)
+        np.testing.assert_array_equal(host(info["agent_alive"]), expected_info["agent_alive"])
+    for name, value in reference.unwrapped.get_state().items():
+        np.testing.assert_array_equal(host(env.unwrapped.get_state()[name]), value)
+
+
+def host(array):
+    if isinstance(array, np.ndarray):
+        return array
+    return array.get() if hasattr(array, "get") else array.cpu().numpy()
+
+
+def test_per_thread_default_streams_are_refused():
+    code = (
+        "import gymnasium, gpu_vecenv\n"
+        "try: gymnasium.make_vec('WarpCartPole-v1', device='cuda:0')\n"
+        "except gpu_vecenv.errors.DeviceError as error: print(error)"
+    )
+    environment = {**os.environ, "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM is set" in done.stdout
+
+
+def test_state_continues_identically():
+    env, fork = make(), make()
+    actions = random_actions(env, 30)
+    for action in actions[:15]:
+        env.step(action)
+    fork.set_state(env.get_state())
+    for action in actions[15:]:
+        for left, right in zip(env.step(action)[:4], fork.step(action)[:4], strict=True):
+            assert torch.equal(left, right)
+
+
+def test_as_many_agents_as_a_world_holds():
+    params = {"num_taggers": 96, "num_runners": 4000, "num_other_agents_observed": 5}
+    outputs = []
+    for device in ("cpu", "cuda:0"):
+        env = gymnasium.make_vec("WarpTag-v0", num_envs=2, device=device, array="numpy", **params)
+        env.reset(seed=1)
+        actions = np.random.default_rng(0).integers(0, 21, (3, 2, 4096, 2), dtype=np.int32)
+        outputs.append([env.step(action)[0] for action in actions])
+    for left, right in zip(*outputs, strict=True):
+        np.testing.assert_array_equal(left, right)
