@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 from gpu_vecenv.train.logger import METRICS_FILE, read_metrics
 
 _PANELS = (
-    ("return/", "mean episode return of an agent"),
     ("policy_loss/", "policy loss"),
     ("value_loss/", "value loss"),
     ("entropy/", "entropy (nats)"),
@@ -17,6 +17,8 @@ _PANELS = (
     ("steps_per_second", "world steps / s"),
 )
 """Name or prefix of metrics, and the label of the panel that shows them."""
+
+_COLUMNS = 3
 
 
 def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
@@ -35,25 +37,40 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
 
     run = Path(run)
     path = run / "curves.png" if path is None else Path(path)
     lines = read_metrics(run)
     if not lines:
         raise ValueError(f"{run / METRICS_FILE}: expected at least one iteration, got none")
-    figure = Figure(figsize=(12.0, 6.5), layout="constrained")
+    # Returns of different policies seldom have one scale, so each gets a panel of its own.
+    returns = [(name, f"mean return of {name[7:]}") for name in lines[-1] if name.startswith("return/")]
+    panels = [*returns, *_PANELS]
+    rows = math.ceil(len(panels) / _COLUMNS)
+    figure = Figure(figsize=(4.0 * _COLUMNS, 3.2 * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, (prefix, label) in zip(figure.subplots(2, 3).flat, _PANELS, strict=True):
+    grid = list(figure.subplots(rows, _COLUMNS, squeeze=False).flat)
+    for axes, (prefix, label) in zip(grid, panels, strict=False):
         names = [name for name in lines[-1] if name.startswith(prefix)]
         for name in names:
             points = [(line["steps"], line[name]) for line in lines if line.get(name) is not None]
-            steps, values = zip(*points, strict=True) if points else ((), ())
-            _draw(axes, steps, values, name.removeprefix(prefix))
+            if points:
+                steps, values = zip(*points, strict=True)
+                _draw(axes, steps, values, name.removeprefix(prefix))
+            else:
+                axes.text(0.5, 0.5, "no episode has ended yet", ha="center", transform=axes.transAxes)
+        axes.set_xlim(0, lines[-1]["steps"])
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.set_xlabel("world steps")
         axes.set_ylabel(label)
         axes.grid(alpha=0.3)
         if len(names) > 1:
             axes.legend(frameon=False)
+        if prefix == "steps_per_second":
+            axes.set_ylim(bottom=0)
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
     partial = path.with_name(f"{path.stem}.{os.getpid()}.partial.png")
     figure.savefig(partial, dpi=120)
     os.replace(partial, path)
