@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gpu_vecenv import __version__
 from gpu_vecenv.backend import compiler
@@ -199,12 +200,14 @@ def try_device(device: str) -> Check:
     name = f"an env on {device}"
     start = time.perf_counter()
     try:
+        import torch
+
         from gpu_vecenv.envs.cartpole import make_vec
 
         env = make_vec(num_envs=64, device=device)
         env.reset(seed=0)
         for action in (0, 1):
-            _, reward, *_ = env.step(env.action_space.sample() * 0 + action)
+            _, reward, *_ = env.step(torch.full((64,), action, device=device))
         total = float(reward.sum())
         env.close()
     except (GpuVecenvError, ImportError, OSError, RuntimeError) as error:
@@ -226,13 +229,13 @@ def _cuda_extra(driver: Driver | None) -> str:
     return "cuda12" if majors and min(majors) < 13 else "cuda13"
 
 
-def _check_nvrtc(cupy: object, wheel: str) -> Check:
+def _check_nvrtc(cupy: Any, wheel: str) -> Check:
     try:
-        major, minor = importlib.import_module("cupy.cuda.nvrtc").getVersion()
+        cupy.RawModule(code='extern "C" __global__ void nothing() {}').compile()
     except Exception as error:  # CuPy raises different types by version and by how much of the library is there
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return Check("NVRTC", False, f"CuPy cannot load it: {reason}", f'pip install "{wheel}[ctk]"')
-    return Check("NVRTC", True, f"{major}.{minor}")
+        return Check("NVRTC", False, f"CuPy cannot compile with it: {reason}", f'pip install "{wheel}[ctk]"')
+    return Check("NVRTC", True, "compiles a kernel")
 
 
 def _is_prebuilt(spec: EnvSpec) -> bool:

@@ -227,6 +227,7 @@ class GpuVectorEnv(VectorEnv):
         try:
             self.check()
         finally:
+            self.closed = True  # also when check() raises
             self._backend.close()
 
     # ---- memory -----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ SMALL = {"num_taggers": 2, "num_runners": 4, "episode_length": 12, "tagging_dist
 
 def make(name="WarpTag-v0", **options):
     params = SMALL if name == "WarpTag-v0" else {"max_episode_steps": 12}
-    env = gymnasium.make_vec(name, num_envs=64, device="cuda:0", **{**params, **options}).unwrapped
+    env = gymnasium.make_vec(name, num_envs=64, **{"device": "cuda:0", **params, **options}).unwrapped
     env.reset(seed=3)
     return env
 

@@ -43,12 +43,10 @@ def cupy(monkeypatch):
 
     state = types.SimpleNamespace(driver=None, nvrtc=None)
     runtime = types.SimpleNamespace(CUDARuntimeError=FakeRuntimeError, getDeviceCount=lambda: answer(state.driver, 1))
-    nvrtc = types.ModuleType("cupy.cuda.nvrtc")
-    nvrtc.getVersion = lambda: answer(state.nvrtc, (13, 0))
     module = types.ModuleType("cupy")
     module.cuda = types.SimpleNamespace(runtime=runtime)
-    for name, value in (("cupy", module), ("cupy.cuda", types.ModuleType("cupy.cuda")), ("cupy.cuda.nvrtc", nvrtc)):
-        monkeypatch.setitem(__import__("sys").modules, name, value)
+    module.RawModule = lambda code: types.SimpleNamespace(compile=lambda: answer(state.nvrtc, None))
+    monkeypatch.setitem(__import__("sys").modules, "cupy", module)
     return state
 
 
@@ -86,7 +84,7 @@ def test_nvrtc_missing(installed, cupy):
     cupy.nvrtc = RuntimeError("libnvrtc.so.13 was not found\nsearched everywhere")
     good, check = doctor.check_cupy(CUDA13)
     assert good.ok is True
-    assert check.ok is False and check.detail == "CuPy cannot load it: libnvrtc.so.13 was not found"
+    assert check.ok is False and check.detail == "CuPy cannot compile with it: libnvrtc.so.13 was not found"
     assert check.remedy == 'pip install "cupy-cuda13x[ctk]"'
 
 
