@@ -1,0 +1,72 @@
+"""CartPole in slow, readable NumPy: the rules of README.md in this folder, one world at a time.
+
+It is what the kernel is tested against, and is written from the rules, not from the kernel. Arithmetic is float64; the
+state is rounded to float32 after each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+GRAVITY = 9.8  # m/s^2
+CART = 1.0  # kg
+POLE = 0.1  # kg
+HALF_LENGTH = 0.5  # of the pole, m
+FORCE = 10.0  # N
+STEP = 0.02  # s
+FARTHEST = 2.4  # m
+STEEPEST = np.radians(12)
+
+
+class CartPoleReference:
+    """One cart with one pole.
+
+    Args:
+        params: resolved parameters of WarpCartPole-v1, by name.
+
+    Attributes:
+        state: float32 (4,): position in m, velocity in m/s, angle in rad, angular velocity in rad/s.
+        t: steps taken in this episode.
+    """
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self._params = params
+        self.reset(np.zeros(4))
+
+    def reset(self, state: np.ndarray) -> np.ndarray:
+        """Start an episode in the given state (4,); returns the observation, float32 (4,)."""
+        self.state = np.array(state, np.float32)
+        self.t = 0
+        return self.state.copy()
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool]:
+        """Push left (0) or right (1) for one step.
+
+        The equations of motion are those of R. Florian, "Correct equations for the dynamics of the cart-pole system"
+        (2005), without friction, integrated by Euler's method with the velocities at the start of the step.
+
+        Returns:
+            obs: float32 (4,), the state.
+            reward: 1; with ``sutton_barto_reward`` 0, or -1 if the episode ends by falling or running off.
+            terminated: the cart is too far off or the pole too steep, or either is not a number.
+            truncated: the time limit is reached.
+        """
+        x, x_dot, angle, angle_dot = self.state.astype(np.float64)
+        force = FORCE if action == 1 else -FORCE
+        mass = CART + POLE
+        sine, cosine = np.sin(angle), np.cos(angle)
+        push = (force + POLE * HALF_LENGTH * angle_dot**2 * sine) / mass
+        angle_acc = (GRAVITY * sine - cosine * push) / (HALF_LENGTH * (4 / 3 - POLE * cosine**2 / mass))
+        x_acc = push - POLE * HALF_LENGTH * angle_acc * cosine / mass
+        change = STEP * np.array([x_dot, x_acc, angle_dot, angle_acc])
+        self.state = (np.array([x, x_dot, angle, angle_dot]) + change).astype(np.float32)
+        self.t += 1
+
+        terminated = not (abs(self.state[0]) <= FARTHEST and abs(self.state[2]) <= STEEPEST)
+        limit = self._params["max_episode_steps"]
+        truncated = bool(limit > 0 and self.t >= limit)
+        reward = (-1.0 if terminated else 0.0) if self._params["sutton_barto_reward"] else 1.0
+        return self.state.copy(), reward, terminated, truncated
