@@ -1,0 +1,55 @@
+"""On a GPU: iterations never wait for the device, and going on from a checkpoint is exact there, too."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from gpu_vecenv.train import Trainer, evaluate, load_checkpoint
+from gpu_vecenv.train.presets import SMALL_TAG
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(params=[False, True], ids=["no bootstrap", "bootstrap"])
+def config(request):
+    ppo = dataclasses.replace(SMALL_TAG.ppo, num_steps=30, bootstrap_at_time_limit=request.param)
+    return dataclasses.replace(SMALL_TAG, device="cuda:0", total_steps=64 * 30 * 6, ppo=ppo)
+
+
+def test_no_host_sync_in_an_iteration(config):
+    trainer = Trainer(config, quiet=True)
+    trainer.train(iterations=1)  # libraries load and memory pools fill
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(4):  # past the end of an episode
+            trainer._iterate()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_interrupted_equals_uninterrupted(config, tmp_path):
+    whole = Trainer(config, quiet=True)
+    whole.train()
+    first = Trainer(config, quiet=True)
+    first.train(iterations=4)
+    second = Trainer.resume(first.save(tmp_path / "half.pt"), quiet=True)
+    second.train()
+    a, b = (load_checkpoint(t.save(tmp_path / f"{i}.pt")) for i, t in enumerate((whole, second)))
+    for part in ("policies", "episodes"):
+        for name, x in flatten(a[part]).items():
+            assert torch.equal(x, flatten(b[part])[name]), name
+    for name, x in a["collector"]["env"].items():
+        assert torch.equal(x, b["collector"]["env"][name]), name
+
+
+def flatten(x):
+    nested = {k: flatten(v) if isinstance(v, dict) else {"": v} for k, v in x.items()}
+    return {f"{k}/{n}": v for k, inner in nested.items() for n, v in inner.items()}
+
+
+def test_a_checkpoint_from_the_gpu_plays_on_the_cpu(config, tmp_path):
+    trainer = Trainer(config, quiet=True)
+    trainer.train(iterations=1)
+    result = evaluate(trainer.save(tmp_path / "run.pt"), episodes=4, device="cpu")
+    assert result.mean_length <= 100.0
