@@ -1,0 +1,41 @@
+// The device functions of gv_math.h and gv_rng.h over arrays, for calling from Python.
+#include "gv_math.h"
+#include "gv_rng.h"
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT void sincos_of(gv_i64 n, const float* x, float* sine, float* cosine) {
+    for (gv_i64 i = 0; i < n; ++i) gv_sincos(x[i], &sine[i], &cosine[i]);
+}
+EXPORT void floor_of(gv_i64 n, const float* x, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_floor(x[i]);
+}
+EXPORT void sqrt_of(gv_i64 n, const float* x, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_sqrt(x[i]);
+}
+EXPORT void abs_of(gv_i64 n, const float* x, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_abs(x[i]);
+}
+EXPORT void mod_of(gv_i64 n, const float* x, const float* y, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_mod(x[i], y[i]);
+}
+EXPORT void min_of(gv_i64 n, const float* x, const float* y, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_min(x[i], y[i]);
+}
+EXPORT void max_of(gv_i64 n, const float* x, const float* y, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_max(x[i], y[i]);
+}
+EXPORT void clamp_of(gv_i64 n, const float* x, const float* lo, const float* hi, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_clamp(x[i], lo[i], hi[i]);
+}
+// Rows of key[0], key[1], counter[0 .. 3] to rows of four words.
+EXPORT void philox_of(gv_i64 n, const gv_u32* in, gv_u32* out) {
+    for (gv_i64 i = 0; i < n; ++i) {
+        const gv_u32* row = in + 6 * i;
+        const GvDraw draw = gv_philox((gv_u64)row[1] << 32 | row[0], row[2], row[3], row[4], row[5]);
+        for (gv_i32 word = 0; word < 4; ++word) out[4 * i + word] = draw.word[word];
+    }
+}
+EXPORT void uniform_of(gv_i64 n, const gv_u32* word, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_uniform(word[i]);
+}

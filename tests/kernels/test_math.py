@@ -1,0 +1,147 @@
+"""Arithmetic of kernels against NumPy: error bounds in float64, bits in float32, and the values nobody plans for."""
+
+import numpy as np
+import pytest
+
+SINCOS_BOUND = 8e-8
+"""Of the absolute error of gv_sincos for |x| <= 8192, as gv_math.h states it."""
+
+SPECIAL = np.array([0.0, -0.0, 1e-45, -1e-45, 1e-38, -1e-38, 0.5, -0.5, 1.0, -1.0, 8388607.5, -8388607.5, 8388608.0, -8388608.0,
+                    2.0**31, -(2.0**31), 3e9, -3e9, 3.4e38, -3.4e38, np.inf, -np.inf, np.nan], np.float32)  # fmt: skip
+
+
+def bits(array):
+    return np.asarray(array, np.float32).view(np.int32)
+
+
+def neighbours(values, reach=3):
+    """float32 values with the numbers next to them on either side."""
+    start = np.asarray(values, np.float32).view(np.int32)
+    return (start[:, None] + np.arange(-reach, reach + 1, dtype=np.int32)).ravel().view(np.float32)
+
+
+def floats(count, seed):
+    """Random float32 numbers of every size and sign, none of them NaN."""
+    pattern = np.random.default_rng(seed).integers(-(2**31), 2**31, count).astype(np.int32).view(np.float32)
+    return pattern[~np.isnan(pattern)]
+
+
+def sincos_error(call, x):
+    sine, cosine = call("sincos", x, outputs=2)
+    exact = np.asarray(x, np.float64)
+    return max(np.abs(sine - np.sin(exact)).max(), np.abs(cosine - np.cos(exact)).max())
+
+
+def test_sincos_stays_within_its_bound(call):
+    """Half a million arguments over the whole range, over one turn, and around each multiple of pi / 4, where it branches."""
+    generator = np.random.default_rng(0)
+    eighths = np.arange(1, 10430) * (np.pi / 4)
+    for x in (
+        generator.uniform(-8192, 8192, 300_000).astype(np.float32),
+        generator.uniform(-2 * np.pi, 2 * np.pi, 300_000).astype(np.float32),
+        neighbours(eighths),
+        -neighbours(eighths),
+        (2.0 ** generator.uniform(-126, 13, 100_000)).astype(np.float32),
+        np.array([0.0, 8192.0, -8192.0], np.float32),
+    ):
+        assert sincos_error(call, x) < SINCOS_BOUND
+
+
+@pytest.mark.slow
+def test_sincos_stays_within_its_bound_at_every_float(call):
+    """Each float32 from 2^-13 to 8192; below, the series' first terms are all there is, and signs mirror exactly."""
+    first, last = bits([2.0**-13, 8192.0])
+    worst = 0.0
+    for start in range(first, last + 1, 1 << 21):
+        x = np.arange(start, min(start + (1 << 21), last + 1), dtype=np.int32).view(np.float32)
+        worst = max(worst, sincos_error(call, x))
+    assert 0.9 * SINCOS_BOUND < worst < SINCOS_BOUND, "the bound is broken, or looser than need be"
+
+
+def test_sincos_is_odd_and_even_to_the_bit(call):
+    x = np.random.default_rng(1).uniform(0, 8192, 50_000).astype(np.float32)
+    (sine, cosine), (sine_of_minus, cosine_of_minus) = call("sincos", x, outputs=2), call("sincos", -x, outputs=2)
+    np.testing.assert_array_equal(bits(sine_of_minus), bits(-sine))
+    np.testing.assert_array_equal(bits(cosine_of_minus), bits(cosine))
+
+
+def test_sincos_of_huge_and_infinite_arguments_returns(call):
+    """No accuracy is promised there, only an answer; NaN stays NaN."""
+    sine, cosine = call("sincos", SPECIAL, outputs=2)
+    assert np.isnan(sine[-3:]).all() and np.isnan(cosine[-3:]).all()
+
+
+def test_floor(call):
+    x = np.concatenate([floats(200_000, 2), neighbours(np.arange(1, 5000)), -neighbours(np.arange(1, 5000)), SPECIAL])
+    np.testing.assert_array_equal(call("floor", x), np.floor(x))
+
+
+def test_square_root_is_correctly_rounded(call):
+    x = np.concatenate([np.abs(floats(200_000, 3)), np.arange(5000) ** 2, np.abs(SPECIAL)]).astype(np.float32)
+    np.testing.assert_array_equal(bits(call("sqrt", x)), bits(np.sqrt(x.astype(np.float64))))
+
+
+def test_absolute_value(call):
+    x = np.concatenate([floats(10_000, 4), SPECIAL])
+    np.testing.assert_array_equal(call("abs", x), np.abs(x))
+
+
+def test_modulo_is_numpys_below_twice_the_divisor(call):
+    generator = np.random.default_rng(5)
+    y = np.concatenate([np.full(200_000, 2 * np.pi), generator.uniform(0.1, 100, 200_000)]).astype(np.float32)
+    x = (y * generator.uniform(-2, 2, len(y))).astype(np.float32)
+    inside = np.abs(x) < 2 * y
+    x, y = x[inside], y[inside]
+    np.testing.assert_array_equal(bits(call("mod", x, y)), bits(np.mod(x, y)))
+
+
+@pytest.mark.parametrize("divisor", [2 * np.pi, 1.0, 0.1, 3.0])
+def test_modulo_at_the_edges(call, divisor):
+    """Multiples and their neighbours, and negative numbers so small that folding gives the divisor itself."""
+    y = np.float32(divisor)
+    near = neighbours([-y, y])
+    tiny = -np.concatenate([neighbours([1e-7, 1e-20]), [1e-38, 1e-45]]).astype(np.float32)
+    x = np.concatenate([near, tiny, np.nextafter(2 * y, 0, dtype=np.float32)[None], [0.0]]).astype(np.float32)
+    result = call("mod", x, np.full_like(x, y))
+    np.testing.assert_array_equal(bits(result), bits(np.mod(x, y)))
+    assert (result >= 0).all() and (result <= y).all()
+    assert (call("mod", tiny[-4:], np.full(4, y)) == y).all()
+
+
+def test_modulo_of_large_numbers_is_off_by_a_rounding_of_them(call):
+    generator = np.random.default_rng(6)
+    y = generator.uniform(0.1, 100, 200_000).astype(np.float32)
+    x = (y * generator.uniform(-1e4, 1e4, len(y))).astype(np.float32)
+    error = np.abs(call("mod", x, y) - np.mod(x.astype(np.float64), y.astype(np.float64)))
+    around = np.minimum(error, np.abs(error - y))  # just below the divisor and just above 0 are neighbours
+    assert (around <= np.maximum(np.spacing(np.abs(x)), np.spacing(y))).all()
+
+
+def test_modulo_of_what_is_no_number_is_none(call):
+    x = np.array([np.nan, np.inf, -np.inf], np.float32)
+    assert np.isnan(call("mod", x, np.ones(3))).all()
+
+
+def test_least_and_greatest(call):
+    x, y = floats(50_000, 7)[:40_000], floats(50_000, 8)[:40_000]
+    np.testing.assert_array_equal(call("min", x, y), np.minimum(x, y))
+    np.testing.assert_array_equal(call("max", x, y), np.maximum(x, y))
+
+
+def test_clamp(call):
+    generator = np.random.default_rng(9)
+    lo, hi = np.sort(generator.normal(0, 1, (2, 40_000)), axis=0).astype(np.float32)
+    x = generator.normal(0, 2, 40_000).astype(np.float32)
+    np.testing.assert_array_equal(call("clamp", x, lo, hi), np.clip(x, lo, hi))
+    infinite = np.array([np.inf, -np.inf], np.float32)
+    np.testing.assert_array_equal(call("clamp", infinite, [-1, -1], [2, 2]), [2, -1])
+
+
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_the_first_operand_decides_about_nan(call, name):
+    assert np.isnan(call(name, [np.nan], [1.0]))[0]
+    assert call(name, [1.0], [np.nan])[0] == 1.0
+
+
+def test_clamp_keeps_nan(call):
+    assert np.isnan(call("clamp", [np.nan], [0.0], [1.0]))[0]

@@ -1,0 +1,59 @@
+"""Random numbers: the generator against published answers, and who draws what."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+import gpu_vecenv  # noqa: F401
+from tests.devices import DEVICES
+
+# Random123's kat_vectors, philox4x32 with 10 rounds: counter, key, answer.
+KNOWN = [
+    ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+    ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+    ((0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0),
+     (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
+]  # fmt: skip
+
+
+def philox(key, counter):
+    """Philox4x32-10 after Salmon et al. (2011), in Python's integers."""
+    k0, k1 = key & 0xFFFFFFFF, key >> 32
+    c0, c1, c2, c3 = counter
+    for _ in range(10):
+        first, second = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1, c2, c3 = (second >> 32) ^ c1 ^ k0, second & 0xFFFFFFFF, (first >> 32) ^ c3 ^ k1, first & 0xFFFFFFFF
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return c0, c1, c2, c3
+
+
+@pytest.mark.parametrize(("counter", "key", "answer"), KNOWN)
+def test_known_answers(call, counter, key, answer):
+    words = call("philox", np.array([[*key, *counter]]), dtype=np.uint32, width=4)
+    assert tuple(int(word) for word in words[0]) == answer
+    assert philox(key[1] << 32 | key[0], counter) == answer
+
+
+def test_uniform_is_the_high_bits_exactly(call):
+    words = np.concatenate([[0, 255, 256, 2**31, 2**32 - 1], np.random.default_rng(0).integers(0, 2**32, 100_000)])
+    values = call("uniform", words, dtype=np.uint32)
+    np.testing.assert_array_equal(values.astype(np.float64), (words >> 8) / 2**24)
+    assert values[0] == 0.0 and values[4] == 1 - 2**-24
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_start_is_drawn_from_seed_world_and_episode(device):
+    """World w of episode e draws agent i's start from counter (world_id, e, t, stream and agent), under the seed as key."""
+    seed, side = 2**40 + 17, 8.0
+    env = gymnasium.make_vec(
+        "WarpTag-v0", num_envs=3, num_taggers=2, num_runners=3, grid_length=side, device=device, array="numpy", first_world=5
+    )
+    for episode in range(3):
+        env.reset(seed=seed if episode == 0 else None)
+        state = env.unwrapped.get_state()
+        for w in range(3):
+            for i in range(5):
+                words = philox(seed, (5 + w, episode, 0, i))
+                assert state["loc_x"][w, i] == side * (words[0] >> 8) / 2**24
+                assert state["loc_y"][w, i] == side * (words[1] >> 8) / 2**24
+                assert state["direction"][w, i] == np.float32((words[2] >> 30) * np.float32(np.pi / 2))
