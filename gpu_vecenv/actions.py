@@ -69,7 +69,7 @@ class ActionReader:
             bad = (actions < 0) | (actions >= self._choices)
             if bad.any():
                 raise ActionError(
-                    f"actions must lie in 0..{_spell(self._choices)}, got {actions[bad][0]} at {tuple(np.argwhere(bad)[0])}."
+                    f"actions must lie in 0..{_spell(self._choices)}, got {actions[bad][0]} at {np.argwhere(bad)[0].tolist()}."
                 )
         return np.ascontiguousarray(actions), actions.itemsize
 

@@ -56,6 +56,15 @@ class Outputs:
         """Whether every call allocates."""
         return self._copy and not self._slabs
 
+    def new_last_obs(self) -> Array:
+        """Where the observation of a state that was set goes: in place of the last one; one handed out stays as it is."""
+        if self._slabs:
+            return self._slabs["obs"][self._at]
+        if self._copy:
+            self._last_obs = self._memory.empty(self.shapes["obs"], "float32")
+            return self._last_obs
+        return self._own()["obs"]
+
     def for_reset(self, partial: bool) -> Slot:
         """Where a reset writes. A partial one goes where the last observation is, or into a fresh copy of it."""
         if self._slabs:
@@ -127,25 +136,30 @@ class Outputs:
             UnknownParameterError: a slab that is no output of this env, or no ``obs``.
             ShapeError, ArrayTypeError, DeviceError: what was expected and what came.
         """
+        self._check_slabs(slabs, device)
+        last = self._current_obs()
+        if last is not None:
+            self._memory.assign(slabs["obs"][0], last)
+        self._slabs = dict(slabs)
+        own, obs = self._own(), slabs["obs"]
+        self._slots = [
+            self._slot(
+                {name: own[name] if name not in slabs else slabs[name][t + (name == "obs")] for name in self.shapes}, obs[t]
+            )
+            for t in range(len(obs) - 1)
+        ]
+        self._at = 0
+
+    def _check_slabs(self, slabs: Mapping[str, Array], device: str) -> None:
         unknown = [name for name in slabs if name not in self.shapes]
         if unknown or "obs" not in slabs:
             raise UnknownParameterError(
                 f"bind() needs obs and may take {', '.join(n for n in self.shapes if n != 'obs')}; "
                 f"got {', '.join(slabs) or 'nothing'}."
             )
-        steps = int(slabs["obs"].shape[0]) - 1
+        shape: tuple[int, ...] = tuple(getattr(slabs["obs"], "shape", ()))
         for name, slab in slabs.items():
-            self._check_slab(name, slab, steps, device)
-        self._slabs = dict(slabs)
-        own = self._own()
-        self._slots = [
-            self._slot(
-                {name: own[name] if name not in slabs else slabs[name][t + (name == "obs")] for name in self.shapes},
-                slabs["obs"][t],
-            )
-            for t in range(steps)
-        ]
-        self._at = 0
+            self._check_slab(name, slab, shape[0] - 1 if shape else 0, device)
 
     def _check_slab(self, name: str, slab: Array, steps: int, device: str) -> None:
         module = type(slab).__module__.partition(".")[0]
@@ -174,11 +188,19 @@ class Outputs:
         self._at = 0
 
     def unbind(self) -> None:
-        """Back to the env's own arrays."""
+        """Back to the env's own arrays; the slabs are the caller's alone again."""
         if self._slabs:
             last = self._slabs["obs"][self._at]
             if self._copy:
-                self._last_obs = last
-            elif self._persistent is not None:
-                self._memory.assign(self._persistent.arrays["obs"], last)
+                self._last_obs = self._memory.copy(last)
+            else:
+                self._memory.assign(self._own()["obs"], last)
         self._slabs, self._slots, self._at = {}, [], 0
+
+    def _current_obs(self) -> Array | None:
+        """The last observation written; None when there is none."""
+        if self._slabs:
+            return self._slabs["obs"][self._at]
+        if self._copy:
+            return self._last_obs
+        return None if self._persistent is None else self._persistent.arrays["obs"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -10,34 +10,57 @@ from gpu_vecenv.errors import ParameterError, ShapeError
 
 MAX_SEED = 2**64 - 1
 
+Seed = int | list[int | None] | None
 
-def world_identity(
-    seed: int | Sequence[int | None] | None, num_worlds: int, first_world: int, np_random: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Seeds and numbers of all worlds.
 
-    An int gives every world that seed and the number ``first_world + slot``, so that a world's path does not depend on
-    how many run beside it or on which GPU. A list gives each world a seed of its own and the number 0. None draws one
-    seed from the host generator.
-
-    Returns:
-        seed: uint64 (num_worlds,).
-        world_id: int32 (num_worlds,).
+def check_seed(seed: object, num_worlds: int) -> Seed:
+    """What ``reset`` was given as a seed: an int, a list with an entry a world, or None. Draws nothing.
 
     Raises:
         ShapeError: a list of the wrong length.
         ParameterError: not an integer in [0, 2^64).
     """
     if seed is None:
-        seed = int(np_random.integers(2**63))
-    if isinstance(seed, int | np.integer):
-        seeds = np.full(num_worlds, _checked(seed), np.uint64)
-        return seeds, np.arange(first_world, first_world + num_worlds, dtype=np.int32)
+        return None
+    if isinstance(seed, str | bytes) or not isinstance(seed, Iterable):
+        return _checked(seed)
     given = list(seed)
     if len(given) != num_worlds:
         raise ShapeError(f"a list of seeds holds one seed a world: expected {num_worlds}, got {len(given)}.")
-    drawn = [int(np_random.integers(2**63)) if one is None else _checked(one) for one in given]
-    return np.array(drawn, np.uint64), np.zeros(num_worlds, np.int32)
+    return [None if one is None else _checked(one) for one in given]
+
+
+def world_identity(
+    seed: Seed, num_worlds: int, first_world: int, np_random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Seeds and numbers of all worlds.
+
+    An int gives every world that seed and the number ``first_world + slot``, so that a world's path does not depend on
+    how many run beside it or on which GPU. A list gives each world a seed of its own and the number 0. None draws one
+    seed from the host generator; in a list, one for that world.
+
+    Returns:
+        seed: uint64 (num_worlds,).
+        world_id: int32 (num_worlds,).
+    """
+    if isinstance(seed, list):
+        drawn = [int(np_random.integers(2**63)) if one is None else one for one in seed]
+        return np.array(drawn, np.uint64), np.zeros(num_worlds, np.int32)
+    if seed is None:
+        seed = int(np_random.integers(2**63))
+    return np.full(num_worlds, seed, np.uint64), np.arange(first_world, first_world + num_worlds, dtype=np.int32)
+
+
+def check_first_world(first_world: object, num_worlds: int) -> int:
+    """The number of the first world.
+
+    Raises:
+        ParameterError: not an integer from 0, or so large that a world's number would not fit 32 bits.
+    """
+    last = 2**31 - num_worlds
+    if isinstance(first_world, bool) or not isinstance(first_world, int | np.integer) or not 0 <= first_world <= last:
+        raise ParameterError(f"first_world must be an integer from 0 to {last}, got {first_world!r}.")
+    return int(first_world)
 
 
 def _checked(seed: object) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.backend.memory import Array, Memory
+from gpu_vecenv.backend.memory import Array, Memory, host_array
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.layout import Layout
 
@@ -56,18 +56,14 @@ class State:
     def _checked(self, name: str, value: Any) -> Array:
         if name not in self.fields:
             raise ParameterError(f"the state has no field {name!r}; it has {', '.join(self.fields)}.")
-        target = self.fields[name]
-        if type(value) is not type(target):
-            host = value.get() if hasattr(value, "get") else value.cpu().numpy() if hasattr(value, "cpu") else value
-            value = self._memory.from_numpy(self._as_dtype(name, np.asarray(host)))
+        target, dtype = self.fields[name], self._dtypes[name]
+        if not hasattr(value, "dtype"):
+            try:
+                value = np.array(value, dtype)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise ArrayTypeError(f"state field {name} must be {dtype}, got {type(value).__name__}: {error}.") from error
         if tuple(value.shape) != tuple(target.shape):
             raise ShapeError(f"state field {name} must have shape {tuple(target.shape)}, got {tuple(value.shape)}.")
-        if value.dtype != target.dtype:
-            raise ArrayTypeError(f"state field {name} must be {self._dtypes[name]}, got {value.dtype}.")
-        return value
-
-    def _as_dtype(self, name: str, value: np.ndarray) -> np.ndarray:
-        """Host values in the field's dtype, where that loses nothing but float precision."""
-        if value.dtype != self._dtypes[name] and not np.can_cast(value.dtype, self._dtypes[name], "same_kind"):
-            raise ArrayTypeError(f"state field {name} must be {self._dtypes[name]}, got {value.dtype}.")
-        return value.astype(self._dtypes[name])
+        if str(value.dtype).removeprefix("torch.") != dtype:
+            raise ArrayTypeError(f"state field {name} must be {dtype}, got {value.dtype}.")
+        return value if type(value) is type(target) else self._memory.from_numpy(np.asarray(host_array(value)))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
-from gpu_vecenv.backend.memory import Array
+from gpu_vecenv.backend.memory import Array, host_array
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.vector_env import GpuVectorEnv
 
@@ -29,7 +29,7 @@ class EpisodeStatistics(VectorWrapper):
             raise ParameterError(f"EpisodeStatistics wraps an env of this package, got {type(inner).__name__}.")
         self._kind = inner.array
         self._device = inner.device
-        self._next_step = inner.autoreset_mode is AutoresetMode.NEXT_STEP
+        self._mode = inner.autoreset_mode
         self._returns: Array = None
         self._lengths: Array = None
         self._ended: Array = None
@@ -59,8 +59,8 @@ class EpisodeStatistics(VectorWrapper):
         info["episode"] = {"r": returns, "l": lengths}
         info["_episode"] = over
         self._returns, self._lengths = returns * ~over, lengths * ~over
-        if self.env.unwrapped.autoreset_mode is not AutoresetMode.SAME_STEP:
-            self._ended = over if self._next_step else self._ended | over
+        if self._mode is not AutoresetMode.SAME_STEP:
+            self._ended = over if self._mode is AutoresetMode.NEXT_STEP else self._ended | over
         return obs, reward, terminated, truncated, info
 
     def _zeros(self, dtype: str) -> Array:
@@ -75,12 +75,13 @@ class EpisodeStatistics(VectorWrapper):
         return torch.zeros(self.num_envs, dtype=getattr(torch, dtype), device=self._device)
 
     def _as_own(self, mask: Any) -> Array:
+        host = host_array(mask)
         if self._kind == "torch":
             import torch
 
-            return torch.as_tensor(mask, device=self._device)
+            return torch.tensor(host, device=self._device)
         if self._kind == "cupy":
             import cupy
 
-            return cupy.asarray(mask)
-        return np.asarray(mask)
+            return cupy.asarray(host)
+        return host

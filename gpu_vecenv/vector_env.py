@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,16 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.actions import ActionReader
+from gpu_vecenv.arguments import Arguments
 from gpu_vecenv.autoreset import KERNEL_MODE, parse_autoreset_mode
 from gpu_vecenv.backend.memory import Array, Memory, output_memory
 from gpu_vecenv.backend.select import choose_device, make_backend
-from gpu_vecenv.errors import ActionError, ArrayTypeError, ClosedError, ParameterError, SequenceError, ShapeError
-from gpu_vecenv.layout import OUTPUTS, Layout
-from gpu_vecenv.outputs import Outputs, Slot
+from gpu_vecenv.errors import ActionError, ArrayTypeError, ClosedError, ParameterError, SequenceError
+from gpu_vecenv.layout import Layout
+from gpu_vecenv.outputs import Outputs
 from gpu_vecenv.rendering import WorldRenderers
-from gpu_vecenv.seeding import world_identity
+from gpu_vecenv.resets import read_bounds, read_mask
+from gpu_vecenv.seeding import Seed, check_first_world, check_seed, world_identity
 from gpu_vecenv.spec import EnvSpec, Params
 from gpu_vecenv.state import State
 from gpu_vecenv.views import View, count_worlds
@@ -69,20 +70,27 @@ class GpuVectorEnv(VectorEnv):
         render_mode: str | None = None,
         **params: Any,
     ) -> None:
+        self.closed = True  # until everything is there
         _require_one_of("view", view, VIEWS)
         _require_one_of("array", array, ARRAYS)
         _require_one_of("render_mode", render_mode, (None, "rgb_array"))
+        _require_one_of("copy", copy, (True, False))
+        _require_one_of("debug", debug, (True, False))
         if params.get("max_episode_steps", 0) is None:
             params["max_episode_steps"] = 0
         self.env_spec = env_spec
         self.layout = Layout(env_spec, env_spec.resolve(params))
         self.num_worlds = count_worlds(num_envs, num_worlds, self.layout, view == "agents")
-        self.view, self.array, self.debug, self.first_world = view, array, debug, first_world
+        self.first_world = check_first_world(first_world, self.num_worlds)
+        self.view, self.array, self.debug = view, array, debug
         self.autoreset_mode = parse_autoreset_mode(autoreset_mode)
         self.render_mode = render_mode
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 30, "autoreset_mode": self.autoreset_mode}
         self._view = View(self.layout, self.num_worlds, view == "agents")
         self.num_envs = self._view.num_envs
+        self.single_observation_space = self._view.single_observation_space
+        self.single_action_space = self._view.single_action_space
+        self._batched: dict[str, Space] = {}
         self.device = choose_device(device)
         self._out: Memory = output_memory(array, self.device)
         self._to_host = array == "numpy" and self.device != "cpu"
@@ -90,9 +98,12 @@ class GpuVectorEnv(VectorEnv):
         self._state = State(self.layout, self.num_worlds, self._backend.memory)
         self._outputs = Outputs(self._view, self._out, self._same_step, copy and not self._to_host)
         self._actions = ActionReader(self._view.agent_action_space, self._view.lead, self.device, self._backend.memory)
-        self._started = False
+        self._args = Arguments(
+            self._view, self._backend.memory, self._state.addresses(), KERNEL_MODE[self.autoreset_mode]
+        )
         self._renderers: WorldRenderers | None = None
-        self._make_args()
+        self._started = False
+        self.closed = False
 
     # ---- what it is -------------------------------------------------------------------------------------------
 
@@ -117,24 +128,26 @@ class GpuVectorEnv(VectorEnv):
         return self._view.role_rows
 
     @property
-    def single_observation_space(self) -> Space:  # type: ignore[override]
-        """Observation space of one env of this view."""
-        return self._view.single_observation_space
+    def observation_space(self) -> Space:
+        """Batched observation space, built when first asked for: a million rows of bounds take seconds."""
+        if "observation" not in self._batched:
+            self._batched["observation"] = batch_space(self.single_observation_space, self.num_envs)
+        return self._batched["observation"]
+
+    @observation_space.setter
+    def observation_space(self, space: Space) -> None:
+        self._batched["observation"] = space
 
     @property
-    def single_action_space(self) -> Space:  # type: ignore[override]
-        """Action space of one env of this view."""
-        return self._view.single_action_space
-
-    @cached_property
-    def observation_space(self) -> Space:  # type: ignore[override]
-        """Batched observation space, built when first asked for: a million rows of bounds take seconds."""
-        return batch_space(self.single_observation_space, self.num_envs)
-
-    @cached_property
-    def action_space(self) -> Space:  # type: ignore[override]
+    def action_space(self) -> Space:
         """Batched action space, built when first asked for."""
-        return batch_space(self.single_action_space, self.num_envs)
+        if "action" not in self._batched:
+            self._batched["action"] = batch_space(self.single_action_space, self.num_envs)
+        return self._batched["action"]
+
+    @action_space.setter
+    def action_space(self, space: Space) -> None:
+        self._batched["action"] = space
 
     # ---- reset and step ---------------------------------------------------------------------------------------
 
@@ -152,24 +165,23 @@ class GpuVectorEnv(VectorEnv):
             info: empty.
 
         Raises:
-            ParameterError, ShapeError, ArrayTypeError: an option or seed that does not fit.
+            ParameterError, ShapeError, ArrayTypeError: an option or seed that does not fit; nothing was reset.
+            SequenceError: a ``reset_mask`` in the first reset.
         """
         self._require_open()
         options = dict(options or {})
-        mask = self._reset_mask(options.pop("reset_mask", None))
-        bounds = self._reset_bounds(options)
-        super().reset(seed=int(seed) if isinstance(seed, int | np.integer) else None)
+        mask = read_mask(options.pop("reset_mask", None), self._view)
+        bounds = read_bounds(options, self.env_spec)
+        seeds = check_seed(seed, self.num_worlds)
         if mask is not None and not self._started:
             raise SequenceError("the first reset must be of all worlds; call reset() without reset_mask.")
-        if seed is not None or not self._started:
-            self._seed_worlds(seed, mask)
-        memory = self._backend.memory
-        memory.assign(self._bounds, memory.from_numpy(bounds))
-        if mask is not None:
-            memory.assign(self._mask, memory.from_numpy(mask.astype(np.uint8)))
+        super().reset(seed=seeds if isinstance(seeds, int) else None)
+        if seeds is not None or not self._started:
+            self._seed_worlds(seeds, mask)
         slot = self._outputs.for_reset(partial=mask is not None)
-        self._set(slot, reset_mask=0 if mask is None else memory.address(self._mask))
-        self._backend.launch("gv_reset", self._args, self.num_worlds)
+        self._args.set_reset(mask, bounds)
+        self._args.set_slot(slot)
+        self._launch("gv_reset")
         self._started = True
         return self._public(slot.arrays["obs"]), {}
 
@@ -196,8 +208,9 @@ class GpuVectorEnv(VectorEnv):
             raise SequenceError("copy=True allocates in every step, which a CUDA graph cannot; use bind() or copy=False.")
         action, action_bytes = self._actions.read(actions)
         slot = self._outputs.for_step()
-        self._set(slot, action=self._actions.address(action), action_bytes=action_bytes)
-        self._backend.launch("gv_step", self._args, self.num_worlds)
+        self._args.set(action=self._actions.address(action), action_bytes=action_bytes)
+        self._args.set_slot(slot)
+        self._launch("gv_step")
         if self.debug:
             self.check()
         arrays, public = slot.arrays, self._public
@@ -217,9 +230,9 @@ class GpuVectorEnv(VectorEnv):
             ActionError: how many actions were out of range or NaN; each acted as index 0.
         """
         self._require_open()
-        count = int(self._backend.memory.to_numpy(self._invalid)[0])
+        count = int(self._backend.memory.to_numpy(self._args.invalid)[0])
         if count:
-            self._invalid[...] = 0
+            self._args.invalid[...] = 0
             raise ActionError(f"{count} actions were out of range or NaN since the last check; each acted as index 0.")
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -238,8 +251,8 @@ class GpuVectorEnv(VectorEnv):
         ``obs`` is ``(T + 1, *obs)`` and the others, any of ``reward, terminated, truncated, finished, final_obs,
         agent_alive, agent_reward``, are ``(T, ...)``; float32 or bool, C-contiguous, on the env's device. A reset
         writes ``obs[0]``; step t (from 0) writes ``obs[t + 1]`` and ``[t]`` of the others. After T steps call
-        :meth:`rewind`. Outputs not given go to persistent arrays. An env that has started needs its current
-        observation in ``obs[0]``, which bind copies there.
+        :meth:`rewind`. Outputs not given go to persistent arrays. If the env has started, its last observation is copied
+        to ``obs[0]``.
 
         Raises:
             ShapeError, ArrayTypeError, DeviceError, UnknownParameterError: what was expected and what came.
@@ -248,8 +261,6 @@ class GpuVectorEnv(VectorEnv):
         if self._to_host:
             raise ArrayTypeError('bind() needs arrays on the device; array="numpy" hands out host copies.')
         self._outputs.bind(slabs, self.device)
-        if self._started:
-            self._backend.memory.assign(slabs["obs"][0], self.observe())
 
     def rewind(self) -> None:
         """Make the last observation written slot 0 of the bound slabs, and start over there."""
@@ -267,20 +278,25 @@ class GpuVectorEnv(VectorEnv):
         return self._state.on_host() if self._to_host else self._state.get(self._out)
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Overwrite the fields given; finished worlds may be stepped again. :meth:`observe` shows what agents see now.
+        """Overwrite the fields given. Finished worlds may be stepped again, unless ``terminated``, ``truncated`` are given.
+
+        What agents see now becomes the last observation: bound and persistent ones are overwritten with it.
+
+        Args:
+            state: fields by name: arrays of any kind in the field's dtype, or nested lists.
 
         Raises:
             ParameterError, ShapeError, ArrayTypeError: a field that does not fit; nothing was written.
         """
         self._require_started("set_state()")
         self._state.set(state)
+        self._observe(self._outputs.new_last_obs())
 
     def observe(self) -> Array:
         """Observations of the present state, in a fresh array. Changes nothing."""
         self._require_started("observe()")
         obs = self._out.empty(self._outputs.shapes["obs"], "float32")
-        self._args["obs"] = self._out.address(obs)
-        self._backend.launch("gv_observe", self._args, self.num_worlds)
+        self._observe(obs)
         return self._public(obs)
 
     # ---- seeing -----------------------------------------------------------------------------------------------
@@ -307,33 +323,12 @@ class GpuVectorEnv(VectorEnv):
     def _same_step(self) -> bool:
         return self.autoreset_mode is AutoresetMode.SAME_STEP
 
-    def _make_args(self) -> None:
-        memory, layout = self._backend.memory, self.layout
-        self._invalid = memory.from_numpy(np.zeros(1, np.int32))
-        self._mask = memory.from_numpy(np.zeros(self.num_worlds, np.uint8))
-        self._bounds = memory.from_numpy(np.zeros(max(1, len(self.env_spec.reset_options)), np.float32))
-        self._tables = {t.name: memory.from_numpy(t.values(self.params)) for t in self.env_spec.tables}
-        values: dict[str, float] = {**layout.scalars, **self._state.addresses()}
-        values.update({name: memory.address(table) for name, table in self._tables.items()})
-        values.update(
-            invalid_actions=memory.address(self._invalid),
-            reset_bounds=memory.address(self._bounds),
-            num_worlds=self.num_worlds,
-            autoreset=KERNEL_MODE[self.autoreset_mode],
-            agents_view=self._view.by_agent and self.num_agents > 1,
-        )
-        for role, (row, stride) in zip(self.role_counts, layout.role_rows(self.num_worlds, self._view.by_agent), strict=True):
-            values[f"{role}_row"], values[f"{role}_stride"] = row, stride
-        self._args = np.zeros((), layout.dtype)
-        for name, value in values.items():
-            self._args[name] = value
-        first = layout.dtype.fields["obs"][1] // 8  # type: ignore[index]
-        self._output_words = self._args.view((np.uint64, layout.dtype.itemsize // 8))[first : first + len(OUTPUTS)]
+    def _launch(self, kernel: str) -> None:
+        self._backend.launch(kernel, self._args.struct, self.num_worlds)
 
-    def _set(self, slot: Slot, **values: int) -> None:
-        self._output_words[:] = slot.words
-        for name, value in values.items():
-            self._args[name] = value
+    def _observe(self, obs: Array) -> None:
+        self._args.set(obs=self._out.address(obs))
+        self._launch("gv_observe")
 
     def _public(self, array: Array) -> Array:
         return self._out.to_numpy(array) if self._to_host else array
@@ -347,34 +342,7 @@ class GpuVectorEnv(VectorEnv):
         if not self._started:
             raise SequenceError(f"call reset() before {call}.")
 
-    def _reset_mask(self, mask: Any) -> np.ndarray | None:
-        """The mask over worlds, on the host."""
-        if mask is None:
-            return None
-        host = mask.get() if type(mask).__module__.startswith("cupy") else mask.cpu().numpy() if hasattr(mask, "cpu") else mask
-        if not isinstance(host, np.ndarray) or host.dtype != np.bool_:
-            raise ArrayTypeError(f"reset_mask must be a bool array, got {getattr(mask, 'dtype', type(mask).__name__)}.")
-        if host.shape != (self.num_envs,):
-            raise ShapeError(f"reset_mask must have shape ({self.num_envs},), got {host.shape}.")
-        if not host.any():
-            raise ParameterError("reset_mask must have at least one True.")
-        return self._view.world_mask(host)
-
-    def _reset_bounds(self, options: dict[str, Any]) -> np.ndarray:
-        known = {option.name: option.default for option in self.env_spec.reset_options}
-        for name, value in options.items():
-            if name not in known:
-                raise ParameterError(
-                    f"{self.env_spec.name} has no reset option {name!r}; it has {', '.join(['reset_mask', *known])}."
-                )
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
-                raise ParameterError(f"reset option {name} must be a finite number, got {value!r}.")
-            known[name] = float(value)
-        if known.get("low", 0.0) > known.get("high", known.get("low", 0.0)):
-            raise ParameterError(f"reset option low must not be above high, got {known['low']} and {known['high']}.")
-        return np.array(list(known.values()) or [0.0], np.float32)
-
-    def _seed_worlds(self, seed: int | Sequence[int | None] | None, mask: np.ndarray | None) -> None:
+    def _seed_worlds(self, seed: Seed, mask: np.ndarray | None) -> None:
         seeds, ids = world_identity(seed, self.num_worlds, self.first_world, self.np_random)
         fields, memory = self._state.fields, self._backend.memory
         values = {"seed": seeds, "world_id": ids, "episode": np.full(self.num_worlds, -1, np.int32)}

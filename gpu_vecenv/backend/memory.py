@@ -95,8 +95,9 @@ class TorchMemory:
         return np.array(array.detach().cpu().numpy())
 
     def copy(self, array: Array) -> Array:
-        """Copy on the same device."""
-        return array.clone()
+        """Copy on the same device, writable anywhere like one from :meth:`empty`."""
+        with self._torch.inference_mode(False):
+            return array.clone()
 
     def assign(self, target: Array, values: Array) -> None:
         """Overwrite ``target``."""
@@ -143,6 +144,14 @@ class CupyMemory:
     def address(self, array: Array) -> int:
         """Address of the first byte."""
         return int(array.data.ptr)
+
+
+def host_array(value: Any) -> Any:
+    """An array of any kind as a NumPy array; what is no torch or CuPy array comes back as it is."""
+    module = type(value).__module__.partition(".")[0]
+    if module == "torch":
+        return value.detach().cpu().numpy()
+    return value.get() if module == "cupy" else value
 
 
 def output_memory(kind: str, device: str) -> Memory:

@@ -1,0 +1,71 @@
+"""The argument struct of an env's kernels, filled once; a launch changes only what differs from the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gpu_vecenv.backend.memory import Memory
+from gpu_vecenv.layout import OUTPUTS, Layout
+from gpu_vecenv.outputs import Slot
+from gpu_vecenv.views import View
+
+
+class Arguments:
+    """The struct, and the arrays behind its addresses that are neither state nor outputs.
+
+    Args:
+        view: the env's size and view.
+        memory: where the kernels' arrays live.
+        state: address of each state field.
+        autoreset: the mode as kernels know it.
+    """
+
+    def __init__(self, view: View, memory: Memory, state: Mapping[str, int], autoreset: int) -> None:
+        layout, spec = view.layout, view.layout.spec
+        self._memory = memory
+        self.invalid = memory.from_numpy(np.zeros(1, np.int32))
+        self._mask = memory.from_numpy(np.zeros(view.num_worlds, np.uint8))
+        self._bounds = memory.from_numpy(np.zeros(max(1, len(spec.reset_options)), np.float32))
+        self._tables = {t.name: memory.from_numpy(t.values(layout.params)) for t in spec.tables}
+        self.struct = np.zeros((), layout.dtype)
+        self.set(
+            **layout.scalars,
+            **state,
+            **{name: memory.address(table) for name, table in self._tables.items()},
+            **_role_rows(layout, view),
+            invalid_actions=memory.address(self.invalid),
+            reset_bounds=memory.address(self._bounds),
+            num_worlds=view.num_worlds,
+            autoreset=autoreset,
+            agents_view=view.by_agent and layout.num_agents > 1,
+        )
+        # All addresses come first, of eight bytes each, so a slot's addresses are written as one run of words.
+        first = [member.name for member in layout.members].index(next(iter(OUTPUTS)))
+        words = self.struct.view((np.uint64, layout.dtype.itemsize // 8))
+        self._output_words = words[first : first + len(OUTPUTS)]
+
+    def set(self, **values: float) -> None:
+        """Overwrite members."""
+        for name, value in values.items():
+            self.struct[name] = value
+
+    def set_slot(self, slot: Slot) -> None:
+        """Overwrite the output addresses."""
+        self._output_words[:] = slot.words
+
+    def set_reset(self, mask: np.ndarray | None, bounds: np.ndarray) -> None:
+        """What the next reset is of: worlds of the mask, bool (num_worlds,), None for all; and the reset options."""
+        memory = self._memory
+        memory.assign(self._bounds, memory.from_numpy(bounds))
+        if mask is not None:
+            memory.assign(self._mask, memory.from_numpy(mask.astype(np.uint8)))
+        self.set(reset_mask=0 if mask is None else memory.address(self._mask))
+
+
+def _role_rows(layout: Layout, view: View) -> dict[str, int]:
+    values = {}
+    for role, (row, stride) in zip(layout.role_counts, layout.role_rows(view.num_worlds, view.by_agent), strict=True):
+        values[f"{role}_row"], values[f"{role}_stride"] = row, stride
+    return values

@@ -1,0 +1,51 @@
+"""What may be given to ``reset`` in its options, checked before anything changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpu_vecenv.backend.memory import host_array
+from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
+from gpu_vecenv.spec import EnvSpec
+from gpu_vecenv.views import View
+
+
+def read_mask(mask: Any, view: View) -> np.ndarray | None:
+    """``reset_mask`` over envs as a mask over worlds on the host, bool (num_worlds,); None for None.
+
+    Raises:
+        ArrayTypeError: no array of bool.
+        ShapeError: not (num_envs,).
+        ParameterError: nothing to reset, or rows of one world differ.
+    """
+    if mask is None:
+        return None
+    host = host_array(mask)
+    if not isinstance(host, np.ndarray) or host.dtype != np.bool_:
+        raise ArrayTypeError(f"reset_mask must be a bool array, got {getattr(mask, 'dtype', type(mask).__name__)}.")
+    if host.shape != (view.num_envs,):
+        raise ShapeError(f"reset_mask must have shape ({view.num_envs},), got {host.shape}.")
+    if not host.any():
+        raise ParameterError("reset_mask must have at least one True.")
+    return view.world_mask(host)
+
+
+def read_bounds(options: Mapping[str, Any], spec: EnvSpec) -> np.ndarray:
+    """The env's own reset options in the order of the spec, float32; at least one element, as a kernel gets its address.
+
+    Raises:
+        ParameterError: an option the env does not have, no finite number, or a lower bound above the upper one.
+    """
+    known = {option.name: option.default for option in spec.reset_options}
+    for name, value in options.items():
+        if name not in known:
+            raise ParameterError(f"{spec.name} has no reset option {name!r}; it has {', '.join(['reset_mask', *known])}.")
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
+            raise ParameterError(f"reset option {name} must be a finite number, got {value!r}.")
+        known[name] = float(value)
+    if known.get("low", 0.0) > known.get("high", known.get("low", 0.0)):
+        raise ParameterError(f"reset option low must not be above high, got {known['low']} and {known['high']}.")
+    return np.array(list(known.values()) or [0.0], np.float32)
