@@ -24,7 +24,7 @@ GV_FN float gv_floor(float x) {
 }
 
 // Floor modulo, y > 0: the result lies in [0, y]. y itself appears when a tiny negative x is folded.
-// Exact for |x| < 2 y, as NumPy's float32 remainder; beyond, off by a rounding of x.
+// Exact for |x| < 2 y, as NumPy's float32 remainder; beyond, off by a rounding of x, by which it may pass y.
 GV_FN float gv_mod(float x, float y) {
     if (x >= 0.0f && x < y) return x;
     float rest = x - gv_floor(x / y) * y;

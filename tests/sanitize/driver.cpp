@@ -1,0 +1,51 @@
+// Replays recorded launches. It is compiled behind a kernel's text, so that kernel, threads and memory all belong to one
+// program that a sanitizer watches from its first instruction. Every array has a heap block of exactly its size.
+// The recording is what tests/sanitize/replay.py writes.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+static FILE* recording;
+
+static void read_bytes(void* to, size_t size) {
+    if (size != 0 && fread(to, 1, size, recording) != size) {
+        fprintf(stderr, "the recording ends too early\n");
+        exit(2);
+    }
+}
+
+static gv_i64 read_number() {
+    gv_i64 number;
+    read_bytes(&number, sizeof number);
+    return number;
+}
+
+int main(int, char** arguments) {
+    recording = fopen(arguments[1], "rb");
+    if (recording == nullptr) return 2;
+    std::vector<gv_i64> pointers(read_number());
+    for (gv_i64& offset : pointers) offset = read_number();
+    std::vector<char*> arrays(read_number());
+    for (char*& array : arrays) {
+        const size_t size = read_number();
+        array = (char*)malloc(size);
+        read_bytes(array, size);
+    }
+    for (gv_i64 launches = read_number(); launches > 0; --launches) {
+        const gv_i64 kernel = read_number();
+        GvArgs args;
+        read_bytes(&args, sizeof args);
+        for (gv_i64 offset : pointers) {  // the number of an array from 1 on, or 0 for null
+            gv_i64 number;
+            memcpy(&number, (char*)&args + offset, sizeof number);
+            char* address = number == 0 ? nullptr : arrays[number - 1];
+            memcpy((char*)&args + offset, &address, sizeof address);
+        }
+        (kernel == 0 ? gv_reset : kernel == 1 ? gv_step : gv_observe)(&args, 0, args.num_worlds);
+    }
+    for (char* array : arrays) free(array);
+    fclose(recording);
+    printf("replayed\n");
+    return 0;
+}

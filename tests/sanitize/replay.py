@@ -1,0 +1,137 @@
+"""Launches of an env as a file, and the program that repeats them under a sanitizer."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+import gpu_vecenv  # noqa: F401
+from gpu_vecenv.backend.compiler import FLAGS, find_compiler
+from gpu_vecenv.backend.memory import NumpyMemory
+from gpu_vecenv.backend.source import kernel_source
+from gpu_vecenv.spec import EnvSpec
+
+KERNELS = ("gv_reset", "gv_step", "gv_observe")
+DRIVER = Path(__file__).with_name("driver.cpp")
+
+
+class Recorder:
+    """A back end that runs nothing: it keeps each launch's arguments, and what memory held when a kernel first saw it."""
+
+    device = "cpu"
+
+    def __init__(self, env: Any) -> None:
+        self.memory = NumpyMemory()
+        self._members = [member.name for member in env.layout.members if member.ctype.endswith("*")]
+        self._sizes = self._array_sizes(env)
+        self._arrays: list[bytes] = []
+        self._numbers: dict[int, int] = {}
+        self._launches: list[bytes] = []
+        self._dtype = env.layout.dtype
+        self._generator = np.random.default_rng(0)
+
+    def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
+        """Note a launch, with numbers of arrays (from 1, 0 for null) in place of their addresses."""
+        args = args.copy()
+        for member in self._members:
+            address = int(args[member])
+            if address != 0:
+                args[member] = self._number(member, address)
+        self._launches.append(_number(KERNELS.index(name)) + args.tobytes())
+
+    def save(self, path: Path) -> None:
+        """Write what driver.cpp reads."""
+        offsets = [(self._dtype.fields or {})[member][1] for member in self._members]
+        with path.open("wb") as file:
+            file.write(_number(len(offsets)) + b"".join(map(_number, offsets)) + _number(len(self._arrays)))
+            for array in self._arrays:
+                file.write(_number(len(array)) + array)
+            file.write(_number(len(self._launches)) + b"".join(self._launches))
+
+    def capturing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+    def _number(self, member: str, address: int) -> int:
+        if member in ("action", "reset_mask"):  # new in each launch, and written by no kernel
+            return self._keep(member, address)
+        if address not in self._numbers:
+            self._numbers[address] = self._keep(member, address)
+        return self._numbers[address]
+
+    def _keep(self, member: str, address: int) -> int:
+        content = ctypes.string_at(address, self._sizes[member])
+        if member == "action":
+            indices = np.frombuffer(content, np.int32).copy()
+            # Out of range, which the CPU back end would refuse before a launch.
+            indices[self._generator.random(len(indices)) < 0.05] = self._generator.choice([-1, 1 << 20])
+            content = indices.tobytes()
+        self._arrays.append(content)
+        return len(self._arrays)
+
+    @staticmethod
+    def _array_sizes(env: Any) -> dict[str, int]:
+        """Bytes behind each pointer of the argument struct."""
+        layout, shapes = env.layout, env._outputs.shapes
+        fields = {f.name: np.zeros(layout.state_shape(f, env.num_worlds), f.dtype).nbytes for f in layout.state}
+        tables = {table.name: table.values(env.params).nbytes for table in env.env_spec.tables}
+        floats = {name: 4 * int(np.prod(shapes[name])) for name in ("obs", "final_obs", "reward") if name in shapes}
+        flags = {f"out_{name}": env.num_envs for name in ("terminated", "truncated", "finished")}
+        return {
+            **fields, **tables, **floats, **flags,
+            "previous_obs": floats["obs"],
+            "agent_reward": 4 * int(np.prod(shapes.get("agent_reward", shapes["reward"]))),
+            "agent_alive": int(np.prod(shapes.get("agent_alive", ()))),
+            "reset_mask": env.num_worlds,
+            "reset_bounds": 4 * max(1, len(env.env_spec.reset_options)),
+            "invalid_actions": 4,
+            "action": 4 * int(np.prod(env.action_space.shape)),
+        }  # fmt: skip
+
+
+def _number(value: int) -> bytes:
+    return int(value).to_bytes(8, "little", signed=True)
+
+
+def record(path: Path, env_id: str, steps: int, **options: Any) -> EnvSpec:
+    """Save a reset, ``steps`` steps with random actions, a reset of half the worlds and a look; returns the env's spec."""
+    env: Any = gymnasium.make_vec(env_id, device="cpu", array="numpy", **options).unwrapped
+    env._backend = recorder = Recorder(env)
+    # Everything handed out is held, so that no address is used twice.
+    held: list[Any] = [env.reset(seed=3)]
+    env.action_space.seed(1)
+    held += [env.step(env.action_space.sample().astype(np.int32)) for _ in range(steps)]
+    half = np.arange(env.num_worlds) < max(1, env.num_worlds // 2)
+    if env.view == "agents":
+        half = np.concatenate([np.repeat(half, count) for count in env.role_counts.values()])
+    held += [env.reset(options={"reset_mask": half}), env.observe()]
+    recorder.save(path)
+    return env.env_spec
+
+
+def build(spec: EnvSpec, folder: Path, flags: tuple[str, ...], planted: dict[str, str] | None = None) -> Path:
+    """The replaying program of one kernel. ``planted`` faults replace pieces of its text, each found exactly once."""
+    text = kernel_source(spec)
+    for piece, fault in (planted or {}).items():
+        assert text.count(piece) == 1, f"{piece!r} is in the kernel {text.count(piece)} times"
+        text = text.replace(piece, fault)
+    source, program = folder / "replay.cpp", folder / "replay"
+    source.write_text(f'{text}\n#line 1 "{DRIVER}"\n{DRIVER.read_text()}')
+    compiler = find_compiler()
+    assert compiler is not None, "these tests need a C++ compiler"
+    own = [flag for flag in FLAGS if flag != "-shared"]
+    command = [*compiler, *own, "-O1", "-g", "-fno-omit-frame-pointer", "-pthread", *flags, str(source), "-o", str(program)]
+    subprocess.run(command, check=True)
+    return program
+
+
+def replay(program: Path, recording: Path) -> subprocess.CompletedProcess[str]:
+    """Run it; a sanitizer's findings are in ``stderr`` and make the exit status other than 0."""
+    return subprocess.run([str(program), str(recording)], capture_output=True, text=True, timeout=240, check=False)

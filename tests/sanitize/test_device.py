@@ -1,0 +1,37 @@
+"""compute-sanitizer on the GPU build: no access beyond an array, no race in shared memory, no barrier that some lanes miss."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOL = shutil.which("compute-sanitizer", path=f"{os.environ.get('PATH', '')}:/usr/local/cuda/bin")
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.slow,
+    pytest.mark.skipif(TOOL is None, reason="compute-sanitizer is neither on the path nor in /usr/local/cuda/bin"),
+]
+
+SMALL = ("tagging_distance=0.2", "episode_length=4")
+CASES = {
+    "one lane a world": ("WarpCartPole-v1", "12", "num_envs=70", "max_episode_steps=5"),
+    "worlds packed in a warp": ("WarpTag-v0", "6", "num_envs=37", "num_taggers=2", "num_runners=4", *SMALL),
+    "a block a world": ("WarpTag-v0", "6", "num_envs=3", *SMALL),
+    "more agents than lanes": ("WarpTag-v0", "3", "num_envs=2", "num_taggers=20", "num_runners=280", "episode_length=2"),
+}
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
+@pytest.mark.parametrize("case", CASES)
+def test_no_errors(case, tool):
+    command = [str(TOOL), "--tool", tool, "--error-exitcode", "9", "--kernel-regex", "kns=gv_",
+               sys.executable, str(Path(__file__).with_name("short_run.py")), *CASES[case]]  # fmt: skip
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=280, check=False, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode == 0 and "ran" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]

@@ -1,0 +1,91 @@
+"""Sanitizers on the CPU builds: no races between lanes, no byte beyond an array, nothing undefined. And planted faults are seen."""
+
+import pytest
+
+from tests.sanitize.replay import build, record, replay
+
+pytestmark = pytest.mark.slow
+
+THREADS = ("-DGV_LANES=4", "-fsanitize=thread")
+BOUNDS = ("-fsanitize=address,undefined,float-cast-overflow,float-divide-by-zero", "-fno-sanitize-recover=all")
+SMALL = {"num_taggers": 2, "num_runners": 5, "tagging_distance": 0.2, "episode_length": 6}
+
+CASES = {
+    "cartpole": ("WarpCartPole-v1", 30, {"num_envs": 3, "max_episode_steps": 12}),
+    "cartpole, next step": ("WarpCartPole-v1", 30, {"num_envs": 3, "autoreset_mode": "next_step"}),
+    "small": ("WarpTag-v0", 20, {"num_envs": 3, **SMALL}),
+    "agents view": ("WarpTag-v0", 20, {"num_worlds": 3, "view": "agents", **SMALL}),
+    "next step": ("WarpTag-v0", 20, {"num_envs": 3, "autoreset_mode": "next_step", **SMALL}),
+    "disabled": ("WarpTag-v0", 20, {"num_envs": 3, "autoreset_mode": "disabled", **SMALL}),
+    "all seen, no exits": (
+        "WarpTag-v0", 20, {"num_envs": 3, "use_full_observation": True, "runner_exits_game_after_tagged": False, **SMALL}
+    ),
+    "one pair": ("WarpTag-v0", 20, {"num_envs": 3, **SMALL, "num_taggers": 1, "num_runners": 1, "flatten_actions": True}),
+    "defaults": ("WarpTag-v0", 8, {"num_envs": 2, "tagging_distance": 0.1, "episode_length": 5}),
+    "many neighbours": ("WarpTag-v0", 8, {"num_envs": 1, "num_runners": 60, "num_other_agents_observed": 40}),
+    "4,096 agents": ("WarpTag-v0", 1, {"num_envs": 1, "num_taggers": 96, "num_runners": 4000, "episode_length": 1}),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """Replaying programs, each compiled once."""
+    built = {}
+
+    def make(spec, flags):
+        if (spec.name, flags) not in built:
+            built[spec.name, flags] = build(spec, tmp_path_factory.mktemp("program"), flags)
+        return built[spec.name, flags]
+
+    return make
+
+
+@pytest.mark.parametrize("flags", [THREADS, BOUNDS], ids=["threads", "bounds"])
+@pytest.mark.parametrize("case", CASES)
+def test_clean(case, flags, program, tmp_path):
+    env_id, steps, options = CASES[case]
+    spec = record(tmp_path / "recording", env_id, steps, **options)
+    done = replay(program(spec, flags), tmp_path / "recording")
+    assert done.returncode == 0 and done.stdout == "replayed\n", done.stderr[:4000]
+
+
+MOVE = "GV_FOR(i, agents) move(a, w, i);\n"
+RACES = {
+    "no barrier after moving": {MOVE + "    gv_barrier(team);": MOVE},
+    "no barrier inside a sum": {"team.slots[slot] = part;\n    }\n    gv_barrier(team);": "team.slots[slot] = part;\n    }"},
+    "everybody counts the step": {"GV_ONCE a.t[w] += 1;": "a.t[w] += 1;"},
+    "a shared counter without an atomic": {
+        "return (gv_i32)index;\n    gv_count(a.invalid_actions);":
+        "return (gv_i32)index;\n    *a.invalid_actions = *a.invalid_actions + 1;",
+    },
+    "rewards scattered by runners": {
+        "a.tagged_by[me] = i >= taggers && a.alive[me] ? catcher_of(a, w, i) : -1;":
+        "a.tagged_by[me] = i >= taggers && a.alive[me] ? catcher_of(a, w, i) : -1;"
+        "if (a.tagged_by[me] >= 0) a.agent_reward[gv_row(a, w, a.tagged_by[me])] += a.tag_reward_for_tagger;",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", RACES)
+def test_a_planted_race_is_reported(fault, tmp_path):
+    spec = record(tmp_path / "recording", "WarpTag-v0", 20, num_envs=2, num_taggers=2, num_runners=30, tagging_distance=0.3)
+    done = replay(build(spec, tmp_path, THREADS, RACES[fault]), tmp_path / "recording")
+    assert done.returncode != 0 and "WARNING: ThreadSanitizer: data race" in done.stderr
+
+
+FAULTS = {
+    "an entry beyond the observation": ({"row[7 * k] =": "row[7 * k + 1] ="}, "heap-buffer-overflow"),
+    "an action head beyond the table": ({"if (index >= 0 && index < n)": "if (index >= 0)"}, "heap-buffer-overflow|SEGV"),
+    "a float too large for an integer": (
+        {"(float)(draw.word[2] >> 30)": "(float)(gv_i32)((float)draw.word[2] * 1e9f)"}, "outside the range of representable"
+    ),
+    "a signed overflow": ({"a.episode[w] += 1;": "a.episode[w] += 2147483647;"}, "signed integer overflow"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_reported(fault, tmp_path):
+    planted, words = FAULTS[fault]
+    spec = record(tmp_path / "recording", "WarpTag-v0", 20, num_envs=2, **SMALL)
+    done = replay(build(spec, tmp_path, BOUNDS, planted), tmp_path / "recording")
+    assert done.returncode != 0 and any(word in done.stderr for word in words.split("|"))
