@@ -24,7 +24,6 @@ def make_env(
     config: TrainConfig,
     num_worlds: int | None = None,
     autoreset_mode: str = "same_step",
-    render_mode: str | None = None,
 ) -> GpuVectorEnv:
     """Make the env of a run in the agents view.
 
@@ -32,7 +31,6 @@ def make_env(
         config: a resolved config.
         num_worlds: worlds; None takes the config's.
         autoreset_mode: what a world does when it ends.
-        render_mode: None or ``rgb_array``.
 
     Returns:
         The unwrapped env.
@@ -44,7 +42,6 @@ def make_env(
         device=config.device,
         array="torch",
         autoreset_mode=autoreset_mode,
-        render_mode=render_mode,
         **config.env_kwargs,
     )
     return cast("GpuVectorEnv", env.unwrapped)

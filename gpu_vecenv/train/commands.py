@@ -53,6 +53,7 @@ def train(
     ppo: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
     network: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
     checkpoint_interval: int = 50,
+    threads: int = 1,
 ) -> None:
     """Train policies with PPO; leaves checkpoint, metrics, curves and a video in the run's folder.
 
@@ -71,10 +72,15 @@ def train(
         ppo: hyperparameters, fields of gpu_vecenv.train.PPOConfig, such as learning_rate=3e-4.
         network: network shape, fields of gpu_vecenv.train.NetworkConfig, such as hidden_sizes=(64,64).
         checkpoint_interval: iterations between two checkpoints.
+        threads: CPU threads of PyTorch. One keeps a run's bits the same whatever the machine, and small
+            networks on a busy one run fastest with it.
     """
+    import torch
+
     from gpu_vecenv.train.presets import resolve
     from gpu_vecenv.train.trainer import Trainer
 
+    torch.set_num_threads(threads)
     folder = out if out is not None else f"runs/{env_id}"
     if resume:
         changes: dict[str, Any] = {"out": folder, "device": device}

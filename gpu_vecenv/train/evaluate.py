@@ -48,7 +48,6 @@ class Players:
         policy_map: Mapping[str, str] | None,
         num_worlds: int,
         autoreset_mode: str,
-        render_mode: str | None = None,
     ):
         """Build env and policies.
 
@@ -58,12 +57,11 @@ class Players:
             policy_map: role to policy name, for roles that act otherwise than in ``config``.
             num_worlds: worlds to play.
             autoreset_mode: what a world does when it ends.
-            render_mode: None or ``rgb_array``.
 
         Raises:
             CheckpointError, PolicyMapError: the file or the roles do not fit.
         """
-        self.env = make_env(config, num_worlds, autoreset_mode, render_mode)
+        self.env = make_env(config, num_worlds, autoreset_mode)
         trained = config.policy_map or {role: role for role in self.env.role_rows}
         self.assignment = assign_rows(self.env.role_rows, {**trained, **(policy_map or {})})
         self.policies: dict[str, Policy] = make_policies(self.env, config, self.assignment)
@@ -163,40 +161,20 @@ def play(
     Yields:
         ``get_state()`` of the world, as NumPy arrays without the leading axis.
     """
-    for env in _walk(target, episodes, policy_map, deterministic, None, changes):
-        yield {name: x[0].cpu().numpy() for name, x in env.get_state().items()}
-
-
-def frames(
-    target: str | Path | TrainConfig,
-    episodes: int = 1,
-    policy_map: Mapping[str, str] | None = None,
-    deterministic: bool = False,
-    **changes: Any,
-) -> Iterator[np.ndarray]:
-    """Yield pictures of what :func:`play` yields states of, uint8 (H, W, 3); same arguments."""
-    for env in _walk(target, episodes, policy_map, deterministic, "rgb_array", changes):
-        yield from (env.render() or ())[:1]
-
-
-def _walk(
-    target: str | Path | TrainConfig,
-    episodes: int,
-    policy_map: Mapping[str, str] | None,
-    deterministic: bool,
-    render_mode: str | None,
-    changes: Mapping[str, Any],
-) -> Iterator[GpuVectorEnv]:
-    """Yield an env of one world after every reset and step; no autoreset, so that the last state is seen."""
     config, checkpoint = _setup(target, changes)
-    players = Players(config, checkpoint, policy_map, 1, "disabled", render_mode)
+    # Without autoreset the last state of an episode can be seen.
+    players = Players(config, checkpoint, policy_map, 1, "disabled")
     env = players.env
     for episode in range(episodes):
         obs, _ = env.reset(seed=config.seed + episode)
-        yield env
+        yield _world_state(env)
         ended = False
         while not ended:
             obs, _, terminated, truncated, _ = env.step(players.act(obs, deterministic))
             ended = bool((terminated | truncated).any())
-            yield env
+            yield _world_state(env)
     env.close()
+
+
+def _world_state(env: GpuVectorEnv) -> dict[str, np.ndarray]:
+    return {name: x[0].cpu().numpy() for name, x in env.get_state().items()}
