@@ -1,4 +1,4 @@
-"""Sanitizers on the CPU builds: no races between lanes, no byte beyond an array, nothing undefined. And planted faults are seen."""
+"""Sanitizers on the CPU builds: no races between lanes, no byte beyond an array, nothing undefined. Planted faults are seen."""
 
 import pytest
 

@@ -1,0 +1,99 @@
+"""The kernels keep the rules for kernels, and each rule is found broken where it is."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVS = sorted((ROOT / "envs").rglob("*.cu"))
+
+_spec = importlib.util.spec_from_file_location("lint_kernels", ROOT / "tools" / "lint_kernels.py")
+lint_kernels = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(lint_kernels)
+
+FRAME = """#include "gv_env.h"
+// threadIdx, sinf(x) and 0.5 in a comment are nothing /* nor is this
+GV_FN float half(float x) { return 0.5f * gv_abs(x); }
+GV_FN float total(const GvTeam& team, const float* x) {
+    return gv_sum(team, 3, [&](gv_i32 i) { return x[i]; });
+}
+GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
+    GV_FOR(i, a.n) a.x[i] = 1e-3f;
+    %s
+    gv_barrier(team);
+    GV_ONCE { a.y[0] = half(2.0f) + 1.f + 3; }
+}
+"""
+
+OFFENCES = {
+    "int i = threadIdx.x;": "threadIdx",
+    "if (blockIdx.x == 0) a.x[0] = 1.0f;": "blockIdx",
+    "if (team.lane == 0) a.x[0] = 1.0f;": "team.lane",
+    "__syncthreads();": "__syncthreads",
+    "__shared__ float slots[3];": "__shared__",
+    "x = __shfl_sync(~0u, x, 0);": "__shfl_sync",
+    "x = sinf(x);": "sinf(",
+    "x = cosf (x);": "cosf (",
+    "x = expf(x);": "expf(",
+    "x = powf(x, 2.0f);": "powf(",
+    "x = fmaf(x, x, x);": "fmaf(",
+    "x = sqrt(x);": "sqrt(",
+    "x = fminf(x, 0.0f);": "fminf(",
+    "x = 0.5 * x;": "0.5",
+    "x = .5 * x;": ".5",
+    "x = 2. * x;": "2.",
+    "x = 1e-3 * x;": "1e-3",
+    "double y = x;": "double",
+    "atomicAdd(&a.x[0], 1.0f);": "atomicAdd",
+    "#include <math.h>": "#include",
+    '#include "gv_math.h"': "#include",
+    "if (a.n == 0) return;": "return",
+    "GV_ONCE gv_barrier(team);": "GV_ONCE",
+    "GV_FOR(i, a.n) { total(team, a.x); }": "GV_FOR",
+}
+
+
+@pytest.mark.parametrize("path", ENVS, ids=lambda path: path.name)
+def test_a_kernel_keeps_the_rules(path):
+    assert lint_kernels.lint(path.read_text()) == []
+
+
+def test_there_are_kernels():
+    assert {path.name for path in ENVS} >= {"tag.cu", "cartpole.cu"}
+
+
+def test_what_is_allowed_is_not_reported():
+    assert lint_kernels.lint(FRAME % "") == []
+    assert lint_kernels.lint(FRAME.replace("/* nor is this", "") % "x = gv_sqrt(2.0f); a.min(1); /* sinf(x)\n 0.5 */") == []
+
+
+@pytest.mark.parametrize("line", OFFENCES)
+def test_an_offence_is_reported_once_and_at_its_line(line):
+    found = lint_kernels.lint(FRAME % line)
+    assert [number for number, _ in found] == [9], found
+    assert OFFENCES[line] in found[0][1]
+
+
+def test_a_return_before_a_barrier_in_a_called_function_is_reported():
+    text = (FRAME % "total(team, a.x);").replace("    gv_barrier(team);\n", "")
+    assert lint_kernels.lint(text) == []
+    early = text.replace("    GV_FOR(i, a.n) a.x[i] = 1e-3f;", "    if (a.n == 0) return;")
+    assert [number for number, _ in lint_kernels.lint(early)] == [8]
+
+
+def test_a_return_behind_the_last_barrier_is_allowed():
+    assert lint_kernels.lint((FRAME % "").replace("    GV_ONCE {", "    if (a.n == 0) return;\n    GV_ONCE {")) == []
+
+
+def test_the_command_tells_by_its_exit_status(tmp_path, capsys):
+    bad = tmp_path / "bad.cu"
+    bad.write_text(FRAME % "x = sinf(x);")
+    assert lint_kernels.main([str(bad)]) == 1
+    assert f"{bad}:9: `sinf(`" in capsys.readouterr().out
+    assert lint_kernels.main([]) == 0
+
+
+def test_the_header_that_knows_compilers_stays_small():
+    """Everything about targets is in it; if it must grow, kernels have begun to need more than they should."""
+    assert len((ROOT / "gpu_vecenv/kernels/gv_device.h").read_text().splitlines()) <= 90

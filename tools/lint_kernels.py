@@ -1,0 +1,117 @@
+"""What the text of an env's kernel may not say: ``python tools/lint_kernels.py [FILE.cu ...]``, by default all of ``envs/``.
+
+The rules are those of CONTRIBUTING.md, "Rules for kernels". They are looked for in the text, comments apart, so a kernel
+can get around them; whoever does so will have meant it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+LIBRARY = (
+    "a?(?:sin|cos|tan)h?|atan2|sincos(?:pi)?|(?:sin|cos)pi|exp(?:2|10|m1)?|log(?:2|10|1p)?|pow|r?sqrt|r?cbrt|fma|fabs|abs|"
+    "fmod|remainder|modf|f?min|f?max|hypot|erfc?|[tl]gamma|floor|ceil|trunc|rint|nearbyint|l?round|ldexp|frexp"
+)
+BANNED = {
+    r"\b(?:threadIdx|blockIdx|blockDim|gridDim|warpSize)\b": "reads the launch; use GV_FOR and GV_ONCE",
+    r"\bteam\s*\.\s*lanes?\b": "reads the lane; use GV_FOR and GV_ONCE",
+    r"\b__\w+": "names a compiler's own thing; use gv_barrier, gv_sum and gv_math.h",
+    rf"(?<![\w.>])(?:{LIBRARY})[fl]?\s*\(": "calls a mathematical library; use gv_math.h",
+    r"\batomic\w*": "uses an atomic; gather instead, or sum with gv_sum",
+    r"\bdouble\b": "computes in double precision",
+    r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d+)?(?![\w.])": "is a double literal; append f",
+    r'#\s*include(?!\s*"gv_env\.h")': "includes more than gv_env.h",
+}
+BARRIERS = ("gv_barrier", "gv_sum")
+
+
+def lint(text: str) -> list[tuple[int, str]]:
+    """Offences in a kernel's text, as (line number, what is wrong), in order."""
+    text = _blank(r"//[^\n]*|/\*.*?\*/", text)
+    found = [
+        (match.start(), f"`{match[0].strip()}` {reason}") for ban, reason in BANNED.items() for match in re.finditer(ban, text)
+    ]
+    plain = _without_lambdas(text)
+    waits = re.compile(rf"\b(?:{'|'.join(_functions_that_wait(plain))})\s*\(")
+    found += _returns_before_barriers(plain, waits) + _barriers_of_some_lanes(plain, waits)
+    return sorted((text.count("\n", 0, position) + 1, message) for position, message in found)
+
+
+def _returns_before_barriers(text: str, waits: re.Pattern[str]) -> list[tuple[int, str]]:
+    found = []
+    for name, start, end in _functions(text):
+        barriers = [match.start() for match in waits.finditer(text, start, end)]
+        found += [
+            (match.start(), f"`return` in {name} skips a barrier that other lanes wait at")
+            for match in re.finditer(r"\breturn\b[^;]*;", text[:end])
+            if barriers and start <= match.start() and match.end() <= barriers[-1]
+        ]
+    return found
+
+
+def _barriers_of_some_lanes(text: str, waits: re.Pattern[str]) -> list[tuple[int, str]]:
+    """Barriers under GV_FOR and GV_ONCE, which lanes go through a different number of times."""
+    found = []
+    for match in re.finditer(r"\bGV_FOR\s*\([^;{]*?,[^;{]*?\)\s*(?=[{\w])|\bGV_ONCE\b\s*", text):
+        end = _block_end(text, match.end()) if text[match.end()] == "{" else text.find(";", match.end())
+        found += [
+            (barrier.start(), f"a barrier under {match[0].split('(')[0].strip()} is not met by all lanes alike")
+            for barrier in waits.finditer(text, match.end(), end)
+        ]
+    return found
+
+
+def _functions_that_wait(text: str) -> set[str]:
+    """Names of functions with a barrier in them, or in what they call."""
+    names = set(BARRIERS)
+    while True:
+        calls = re.compile(rf"\b(?:{'|'.join(names)})\s*\(")
+        more = {name for name, start, end in _functions(text) if calls.search(text, start, end)} - names
+        if not more:
+            return names
+        names |= more
+
+
+def _functions(text: str) -> list[tuple[str, int, int]]:
+    """Name, start and end of the body of each function of the file."""
+    heads = re.finditer(r"\bGV_FN\b[^;{}]*?(\w+)\s*\([^;{}]*\)\s*(?=\{)", text)
+    return [(head[1], head.end(), _block_end(text, head.end())) for head in heads]
+
+
+def _block_end(text: str, start: int) -> int:
+    """Position behind the brace that closes the one at ``start``."""
+    depth = 0
+    for position in range(start, len(text)):
+        depth += (text[position] == "{") - (text[position] == "}")
+        if depth == 0:
+            return position + 1
+    return len(text)
+
+
+def _without_lambdas(text: str) -> str:
+    """The text with bodies of lambdas blank: their ``return`` leaves nothing but the lambda."""
+    for head in re.finditer(r"\[[&=\w, ]*\]\s*\([^(){}]*\)\s*(?=\{)", text):
+        end = _block_end(text, head.end())
+        text = text[: head.end()] + _blank(".+", text[head.end() : end]) + text[end:]
+    return text
+
+
+def _blank(pattern: str, text: str) -> str:
+    """The text with matches made blank, every line in its place."""
+    return re.sub(pattern, lambda match: re.sub(r"[^\n]", " ", match[0]), text, flags=re.DOTALL)
+
+
+def main(arguments: list[str]) -> int:
+    """Print the offences in the files given; returns the exit status."""
+    files = [Path(name) for name in arguments] or sorted((ROOT / "envs").rglob("*.cu"))
+    offences = [f"{file}:{line}: {message}" for file in files for line, message in lint(file.read_text())]
+    print("\n".join(offences), end="\n" if offences else "")
+    return 1 if offences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
