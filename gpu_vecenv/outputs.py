@@ -17,9 +17,13 @@ BOOL = ("agent_alive", "terminated", "truncated", "finished")
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one step writes: the arrays by public name, and their addresses in the order of ``OUTPUTS``."""
+    """Where one step writes: the arrays by public name, and their addresses in the order of ``OUTPUTS``.
+
+    ``previous_obs`` is read by the kernel; it is held here, as the caller may have dropped it already.
+    """
 
     arrays: Mapping[str, Array]
+    previous_obs: Array
     words: np.ndarray
 
 
@@ -125,7 +129,7 @@ class Outputs:
             "out_finished": arrays["finished"],
         }
         words = [0 if by_word[name] is None else self._memory.address(by_word[name]) for name in OUTPUTS]
-        return Slot(arrays, np.array(words, np.uint64))
+        return Slot(arrays, previous_obs, np.array(words, np.uint64))
 
     # ---- bound slabs ------------------------------------------------------------------------------------------
 

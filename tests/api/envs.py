@@ -1,0 +1,70 @@
+"""Envs that the tests of the public contract run on: small, and with episodes that end after a few steps."""
+
+import gymnasium
+import numpy as np
+
+import gpu_vecenv  # noqa: F401
+
+SMALL_TAG = {"num_taggers": 2, "num_runners": 4, "episode_length": 7, "tagging_distance": 0.15}
+"""Worlds of six agents in which some games end by tags and some by the clock."""
+
+ENVS = {
+    "tag": ("WarpTag-v0", SMALL_TAG),
+    "tag, defaults": ("WarpTag-v0", {"episode_length": 6}),
+    "cartpole": ("WarpCartPole-v1", {"max_episode_steps": 12}),
+}
+VIEWS = ("worlds", "agents")
+MODES = ("same_step", "next_step", "disabled")
+
+
+def make(name, num_worlds=3, **options):
+    """An env on the CPU with NumPy arrays unless told otherwise."""
+    env_id, params = ENVS[name]
+    return gymnasium.make_vec(env_id, num_worlds=num_worlds, **{"device": "cpu", "array": "numpy", **params, **options})
+
+
+def random_actions(env, steps, seed=0):
+    """Actions of ``steps`` steps, int64 (steps, *action_space.shape), spread over all choices."""
+    inner = env.unwrapped
+    inner.action_space.seed(seed)
+    return np.stack([inner.action_space.sample() for _ in range(steps)])
+
+
+def host(array):
+    """NumPy array of a NumPy array or a CPU tensor."""
+    return array if isinstance(array, np.ndarray) else array.numpy()
+
+
+def host_info(info):
+    """An info with NumPy arrays in which rows of final_obs that say nothing are 0."""
+    info = {name: host(value) for name, value in info.items()}
+    if "final_obs" in info:
+        info["final_obs"] = np.where(expand(info["_final_obs"], info["final_obs"]), info["final_obs"], 0)
+    return info
+
+
+def expand(mask, like):
+    """A mask over envs with as many axes as ``like``."""
+    return mask.reshape(mask.shape + (1,) * (like.ndim - mask.ndim))
+
+
+def as_rows(array, role_counts):
+    """(W, A, ...) as the rows of the agents view: by role, then world, then agent."""
+    rows, first = [], 0
+    for count in role_counts.values():
+        part = array[:, first : first + count]
+        rows.append(part.reshape(-1, *array.shape[2:]))
+        first += count
+    return np.concatenate(rows)
+
+
+def assert_same(left, right, where=""):
+    """Two dicts or sequences of arrays hold the same bits."""
+    if isinstance(left, dict):
+        assert left.keys() == right.keys(), where
+        left, right = list(left.items()), list(right.items())
+        for (name, a), (_, b) in zip(left, right, strict=True):
+            np.testing.assert_array_equal(host(a), host(b), err_msg=f"{where} {name}")
+        return
+    for i, (a, b) in enumerate(zip(left, right, strict=True)):
+        np.testing.assert_array_equal(host(a), host(b), err_msg=f"{where} {i}")
