@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gpu_vecenv.backend.memory import Memory
+from gpu_vecenv.errors import ShapeError
 from gpu_vecenv.layout import OUTPUTS, Layout
 from gpu_vecenv.outputs import Slot
 from gpu_vecenv.views import View
@@ -29,6 +30,10 @@ class Arguments:
         self._mask = memory.from_numpy(np.zeros(view.num_worlds, np.uint8))
         self._bounds = memory.from_numpy(np.zeros(max(1, len(spec.reset_options)), np.float32))
         self._tables = {t.name: memory.from_numpy(t.values(layout.params)) for t in spec.tables}
+        for name, values in layout.per_world.items():
+            if values.shape != (view.num_worlds,):
+                raise ShapeError(f"{spec.name}: {name} must hold one number a world, ({view.num_worlds},), got {values.shape}.")
+            self._tables[f"{name}_by_world"] = memory.from_numpy(values)
         self.struct = np.zeros((), layout.dtype)
         self.set(
             **layout.scalars,

@@ -34,6 +34,11 @@ def args_header(spec: EnvSpec) -> str:
             f"GV_FN gv_i32 gv_{size}(const GvArgs& a) {{ return a.{size}; }}",
             "#endif",
         ]
+    for param in spec.params:
+        if param.per_world:
+            name = param.name
+            body = f"return a.{name}_by_world ? a.{name}_by_world[world] : a.{name};"
+            lines.append(f"GV_FN float gv_{name}(const GvArgs& a, gv_i32 world) {{ {body} }}")
     return "\n".join([*lines, "", _row_function(spec), "", _alive_function(spec), ""])
 
 

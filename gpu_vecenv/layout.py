@@ -104,9 +104,15 @@ class Layout:
     @cached_property
     def scalars(self) -> dict[str, float]:
         """Values of the members that are fixed when the env is made, apart from addresses and row strides."""
-        params = {p.name: self.params[p.name] for p in self.spec.kernel_params}
+        params = {p.name: self.params[p.name] for p in self.spec.kernel_params if p.name not in self.per_world}
         constants = {c.name: float(np.float32(c.value(self.params))) for c in self.spec.constants}
         return {**self.sizes, **params, **constants}
+
+    @cached_property
+    def per_world(self) -> dict[str, np.ndarray]:
+        """Parameters given as one float32 a world, by name."""
+        names = [param.name for param in self.spec.params if param.per_world]
+        return {name: self.params[name] for name in names if isinstance(self.params[name], np.ndarray)}
 
     def role_rows(self, num_worlds: int, agents_view: bool) -> list[tuple[int, int]]:
         """(first row, rows from one world to the next) of each role in public arrays."""
@@ -122,6 +128,7 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
     pointers = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.shape)}] {f.doc}; {f.unit}")
                 for f in spec.state + WORLD_STATE]
     pointers += [(t.name, "float32", f"{t.doc}; {t.unit}") for t in spec.tables]
+    pointers += [(f"{p.name}_by_world", "float32", f"[worlds] {p.doc}, or null; {p.unit}") for p in spec.params if p.per_world]
     pointers += [(name, dtype, "output rows") for name, dtype in OUTPUTS.items()]
     pointers += [
         ("reset_mask", "uint8", "[worlds] worlds to reset, null for all"),

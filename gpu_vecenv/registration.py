@@ -6,16 +6,27 @@ from typing import Any
 
 import gymnasium
 
+
+def _single(folder: str, limit: int, threshold: float | None) -> dict[str, Any]:
+    """Arguments of a single-agent env, which is a plain env too; its time limit is Gymnasium's."""
+    return {
+        "entry_point": f"gpu_vecenv.envs.{folder}:make",
+        "vector_entry_point": f"gpu_vecenv.envs.{folder}:make_vec",
+        "max_episode_steps": limit,
+        "reward_threshold": threshold,
+    }
+
+
 IDS: dict[str, dict[str, Any]] = {
     "WarpTag-v0": {"vector_entry_point": "gpu_vecenv.envs.tag:make_vec"},
-    "WarpCartPole-v1": {
-        "entry_point": "gpu_vecenv.envs.cartpole:make",
-        "vector_entry_point": "gpu_vecenv.envs.cartpole:make_vec",
-        "max_episode_steps": 500,
-        "reward_threshold": 475.0,
-    },
+    "WarpGridTag-v0": {"vector_entry_point": "gpu_vecenv.envs.grid_tag:make_vec"},
+    "WarpCartPole-v1": _single("cartpole", 500, 475.0),
+    "WarpAcrobot-v1": _single("acrobot", 500, -100.0),
+    "WarpMountainCar-v0": _single("mountain_car", 200, -110.0),
+    "WarpMountainCarContinuous-v0": _single("mountain_car_continuous", 999, 90.0),
+    "WarpPendulum-v1": _single("pendulum", 200, None),
 }
-"""Every id with what it is registered with. Tag has several agents, so it is a vector env only."""
+"""Every id with what it is registered with. The games of Tag have several agents, so they are vector envs only."""
 
 
 def register_envs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
 from collections.abc import Callable, Mapping
@@ -35,6 +36,11 @@ class Param:
     low: float = -math.inf
     high: float = math.inf
     above: bool = False
+    per_world: bool = False
+
+
+TIME_LIMIT = Param("max_episode_steps", 0, "int32", "time limit; 0 for none", "steps", low=0)
+"""The time limit of classic control, as Gymnasium spells it."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +156,8 @@ def _convert(env: str, param: Param, value: Any) -> Any:
         if not isinstance(value, bool | np.bool_):
             raise ParameterError(f"{where} must be True or False, got {value!r}.")
         return bool(value)
+    if param.per_world and not isinstance(value, int | float | np.number):
+        return _convert_array(where, param, value)
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise ParameterError(f"{where} must be a number, got {value!r}.")
     if not math.isfinite(float(value)):
@@ -167,4 +175,19 @@ def _convert(env: str, param: Param, value: Any) -> Any:
         bounds = [lower] if param.low > -math.inf else []
         bounds += [f"at most {param.high:g}"] if param.high < math.inf else []
         raise ParameterError(f"{where} must be {' and '.join(bounds)}, got {value!r}.")
+    return converted
+
+
+def _convert_array(where: str, param: Param, value: Any) -> np.ndarray:
+    """One float32 a world."""
+    values = np.asarray(value.get() if hasattr(value, "get") else value.cpu() if hasattr(value, "cpu") else value)
+    if values.ndim != 1 or values.dtype.kind not in "fiu":
+        raise ParameterError(f"{where} must be a number, or numbers of shape (num_worlds,), got {values.dtype} {values.shape}.")
+    converted = values.astype(np.float32)
+    inside = np.isfinite(converted) & (converted >= param.low) & (converted <= param.high)
+    if param.above:
+        inside &= converted != param.low
+    if not inside.all():
+        world = int(np.argmin(inside))
+        _convert(where.partition(":")[0], dataclasses.replace(param, per_world=False), float(values[world]))
     return converted

@@ -21,18 +21,20 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         const gv_i64 row = gv_row(a, w, 0);
         float* state = a.state + 4 * (gv_i64)w;
         const float x_dot = state[X_DOT], theta = state[THETA], theta_dot = state[THETA_DOT];
-        const float force = gv_action_index(a, row, 0, 1, 2) == 1 ? a.force_mag : -a.force_mag;
+        const float masspole = gv_masspole(a, w), length = gv_length(a, w), tau = gv_tau(a, w);
+        const float total_mass = gv_masscart(a, w) + masspole, polemass_length = masspole * length;
+        const float force = gv_action_index(a, row, 0, 1, 2) == 1 ? gv_force_mag(a, w) : -gv_force_mag(a, w);
         float sine, cosine;
         gv_sincos(theta, &sine, &cosine);
         // Equations of motion after R. Florian, "Correct equations for the dynamics of the cart-pole system" (2005), without friction.
-        const float push = (force + a.polemass_length * theta_dot * theta_dot * sine) / a.total_mass;
-        const float theta_acc = (a.gravity * sine - cosine * push)
-                                / (a.length * (a.four_thirds - a.masspole * cosine * cosine / a.total_mass));
-        const float x_acc = push - a.polemass_length * theta_acc * cosine / a.total_mass;
-        state[X] += a.tau * x_dot;
-        state[X_DOT] += a.tau * x_acc;
-        state[THETA] += a.tau * theta_dot;
-        state[THETA_DOT] += a.tau * theta_acc;
+        const float push = (force + polemass_length * theta_dot * theta_dot * sine) / total_mass;
+        const float theta_acc = (gv_gravity(a, w) * sine - cosine * push)
+                                / (length * (a.four_thirds - masspole * cosine * cosine / total_mass));
+        const float x_acc = push - polemass_length * theta_acc * cosine / total_mass;
+        state[X] += tau * x_dot;
+        state[X_DOT] += tau * x_acc;
+        state[THETA] += tau * theta_dot;
+        state[THETA_DOT] += tau * theta_acc;
         // Written so that NaN ends the episode.
         const bool inside = gv_abs(state[X]) <= a.x_threshold && gv_abs(state[THETA]) <= a.theta_threshold;
         a.agent_reward[row] = a.sutton_barto_reward ? (inside ? 0.0f : -1.0f) : 1.0f;

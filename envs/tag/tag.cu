@@ -36,8 +36,8 @@ struct Change {
 GV_FN Change chosen_change(const GvArgs& a, gv_i64 row) {
     Change change;
     if (a.continuous_actions) {
-        change.acceleration = gv_action_value(a, row, 0, 2, a.min_acceleration, a.max_acceleration, 0.0f);
-        change.turn = gv_action_value(a, row, 1, 2, a.min_turn, a.max_turn, 0.0f);
+        change.acceleration = gv_clamp(gv_action_value(a, row, 0, 2), a.min_acceleration, a.max_acceleration);
+        change.turn = gv_clamp(gv_action_value(a, row, 1, 2), a.min_turn, a.max_turn);
         return change;
     }
     const gv_i32 accelerations = a.num_acceleration_levels + 1, turns = a.num_turn_levels + 1;

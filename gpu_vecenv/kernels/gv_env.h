@@ -43,12 +43,12 @@ GV_FN gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 he
     return 0;
 }
 
-// Continuous action clipped to [lo, hi]; NaN acts as `neutral` and is counted.
-GV_FN float gv_action_value(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 heads, float lo, float hi, float neutral) {
+// Continuous action as given, for the env to clip; NaN acts as 0 and is counted.
+GV_FN float gv_action_value(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 heads) {
     const float value = ((const float*)a.action)[row * heads + head];
-    if (value == value) return gv_clamp(value, lo, hi);
+    if (value == value) return value;
     gv_count(a.invalid_actions);
-    return neutral;
+    return 0.0f;
 }
 
 // Sum of value(0) .. value(n - 1) through 32 slots: the same order of additions for every team size.

@@ -1,0 +1,83 @@
+"""What gridworld Tag is: parameters, state, spaces, rewards."""
+
+from pathlib import Path
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from gpu_vecenv.errors import ParameterError, ShapeError
+from gpu_vecenv.spec import Constant, EnvSpec, Field, Param, Params, Role, Table
+
+ROUNDING = 1.00001
+"""Upper bounds are widened by this, as a scaled value may be rounded up."""
+
+
+def observation_space(params: Params) -> Box:
+    """float32 (4 N + 1,): x, y, type and one-hot observer of all N agents, then time; or (6,) with partial observation."""
+    agents = params["num_taggers"] + 1
+    length = 4 * agents + 1 if params["use_full_observation"] else 6
+    return Box(0.0, ROUNDING, (length,), np.float32)
+
+
+def check(params: Params) -> None:
+    """Parameters that contradict each other."""
+    if (params["starting_location_x"] is None) != (params["starting_location_y"] is None):
+        raise ParameterError("WarpGridTag-v0: give both starting_location_x and starting_location_y, or neither.")
+    for name in ("starting_location_x", "starting_location_y"):
+        start(params, name)
+
+
+def start(params: Params, name: str) -> np.ndarray:
+    """Explicit cells as float32 (agents,), taggers first; empty when not given."""
+    if params[name] is None:
+        return np.zeros(0, np.float32)
+    values = np.asarray(params[name], np.float32)
+    agents = params["num_taggers"] + 1
+    if values.shape != (agents,):
+        raise ShapeError(f"WarpGridTag-v0: {name} must have shape ({agents},), one cell an agent, got {values.shape}.")
+    if not ((values == np.floor(values)) & (values >= 0) & (values <= params["grid_length"])).all():
+        raise ParameterError(f"WarpGridTag-v0: {name} must be whole numbers from 0 to {params['grid_length']}.")
+    return values
+
+
+SPEC = EnvSpec(
+    name="WarpGridTag-v0",
+    kernel=Path(__file__).with_name("grid_tag.cu"),
+    roles=(Role("tagger", "num_taggers"), Role("runner", 1)),
+    params=(
+        Param("num_taggers", 4, "int32", "taggers in a world", low=1),
+        Param("grid_length", 100, "int32", "largest coordinate: (L + 1)^2 cells", "cells", low=1, high=4096),
+        Param("episode_length", 100, "int32", "time limit", "steps", low=1),
+        Param("starting_location_x", None, None, "explicit cells, one an agent, the runner last", "cells"),
+        Param("starting_location_y", None, None, "explicit cells, one an agent, the runner last", "cells"),
+        Param("fixed_start", False, "bool", "taggers start in the middle, the runner in the corner at 0, 0"),
+        Param("wall_hit_penalty", 0.1, "float32", "taken from an agent that steps against a wall"),
+        Param("tag_reward_for_tagger", 10.0, "float32", "paid to every tagger when the runner is tagged"),
+        Param("tag_penalty_for_runner", 5.0, "float32", "taken from the runner when it is tagged"),
+        Param("step_cost_for_tagger", 0.01, "float32", "taken from every tagger and given to the runner otherwise"),
+        Param("use_full_observation", True, "bool", "observe all agents; else the agent itself and one opponent"),
+    ),
+    state=(
+        Field("loc_x", "int32", ("num_agents",), "cell", "cells"),
+        Field("loc_y", "int32", ("num_agents",), "cell", "cells"),
+    ),
+    observation=observation_space,
+    action=lambda params: Discrete(5),
+    sizes=("num_taggers",),
+    constants=(
+        Constant("per_length", lambda p: 1 / p["grid_length"], "scale of positions", "1/cell"),
+        Constant("per_episode_length", lambda p: 1 / p["episode_length"], "scale of time", "1/step"),
+        Constant("explicit_location", lambda p: p["starting_location_x"] is not None, "1 if cells are given"),
+    ),
+    tables=(
+        Table("start_x", lambda p: start(p, "starting_location_x"), "explicit cells", "cells"),
+        Table("start_y", lambda p: start(p, "starting_location_y"), "explicit cells", "cells"),
+    ),
+    check=check,
+    rewards={
+        "`tag_reward_for_tagger`": "to every tagger in the step that tags the runner",
+        "`tag_penalty_for_runner`": "taken from the runner in that step",
+        "`step_cost_for_tagger`": "in every other step taken from each tagger and given to the runner",
+        "`wall_hit_penalty`": "taken from an agent whose step was stopped by a wall",
+    },
+)

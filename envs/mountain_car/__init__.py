@@ -1,0 +1,13 @@
+"""MountainCar by the rules of Gymnasium's MountainCar-v0. Details: README.md in this folder."""
+
+from functools import partial
+
+from gpu_vecenv.envs.mountain_car.spec import SPEC
+from gpu_vecenv.single_env import SingleEnv
+from gpu_vecenv.vector_env import GpuVectorEnv
+
+make_vec = partial(GpuVectorEnv, SPEC)
+"""Entry point of ``gymnasium.make_vec("WarpMountainCar-v0")``."""
+
+make = partial(SingleEnv, SPEC)
+"""Entry point of ``gymnasium.make("WarpMountainCar-v0")``."""
