@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from gpu_vecenv.render import PALETTE, Canvas, Point, mix
+from gpu_vecenv.trails import Trails
 
 HEIGHT = 688
 ARENA = HEIGHT  # the arena's picture is a square
@@ -19,7 +19,6 @@ LEFT, RIGHT = 8, PANEL - 24  # edges of what the panel shows
 CURVE_TOP, CURVE_BOTTOM = 424, 584
 
 TAGGER, RUNNER, CAUGHT, FRESH = PALETTE.vermilion, PALETTE.sky, PALETTE.faded, PALETTE.yellow
-TRAIL_OPACITIES = (0.15, 0.3, 0.48, 0.7)  # oldest part first
 FLASH_STEPS = 8
 MAX_DISC = 80  # a larger reach is outlined: filled, it would hide the arena
 
@@ -49,14 +48,15 @@ class Renderer:
         agents = self._taggers + self._runners
         self._size = min(11.0, max(3.0, 78.0 / math.sqrt(agents)))
         self._tagger_size = max(6.0, 1.3 * self._size)
-        self._trail_steps = 12 if agents <= 300 else 8
+        self._trails = Trails(12 if agents <= 300 else 8)
+        self._colours = [TAGGER] * self._taggers + [RUNNER] * self._runners
         self._empty_arena = self._draw_empty_arena()
         self._empty_panel = self._draw_empty_panel()
         self.reset()
 
     def reset(self) -> None:
         """Forget what earlier frames showed: trails, flashes and the curve."""
-        self._places: deque[np.ndarray] = deque(maxlen=self._trail_steps + 1)
+        self._trails.clear()
         self._curve: dict[int, int] = {}  # step to height
         self._tagged_at: dict[int, int] = {}  # agents tagged in the last FLASH_STEPS steps
         self._alive: np.ndarray | None = None
@@ -87,12 +87,10 @@ class Renderer:
         episode = None if episode is None else int(episode)
         if time < self._time or episode != self._episode:
             self.reset()
-        elif time == self._time:  # the same moment drawn again
-            self._places.pop()
+        self._trails.push(places, again=time == self._time)
         tagged = self._tagged_now(places, alive)
         recent = {i: t for i, t in self._tagged_at.items() if time - t < FLASH_STEPS}
         self._tagged_at = recent | dict.fromkeys(tagged, time)
-        self._places.append(places)
         self._curve[time] = int(alive[self._taggers :].sum()) if self._exits else len(tagged)
         self._alive, self._time, self._episode = alive, time, episode
 
@@ -128,7 +126,7 @@ class Renderer:
             draw = canvas.disc if self._reach < MAX_DISC else canvas.ring
             for point in points[:first]:
                 draw(point, self._reach, mix(TAGGER, PALETTE.surface, 0.25))
-        self._draw_trails(canvas)
+        self._trails.draw(canvas, self._colours, self._size)
         for i in np.flatnonzero(~alive).tolist():
             colour = FRESH if i in self._tagged_at else CAUGHT
             canvas.cross(points[i], max(3.5, 0.75 * self._size), colour, max(1.0, 0.22 * self._size))
@@ -141,22 +139,6 @@ class Renderer:
             radius = max(5.0, self._size) * (1.6 + 2.2 * age)
             canvas.ring(points[i], radius, mix(FRESH, PALETTE.surface, 1.0 - 0.8 * age), 2.5 - 1.5 * age)
         return canvas
-
-    def _draw_trails(self, canvas: Canvas) -> None:
-        places = np.stack(self._places, axis=1)  # (A, steps, 2)
-        part = self._trail_steps // len(TRAIL_OPACITIES)
-        for k, opacity in enumerate(TRAIL_OPACITIES):
-            # Counted from the newest end: a young trail looks like the young end of a long one.
-            stop = places.shape[1] - part * (len(TRAIL_OPACITIES) - 1 - k)
-            piece = places[:, max(0, stop - part - 1) : max(0, stop)]
-            if piece.shape[1] < 2:
-                continue
-            moved = (piece[:, 1:] != piece[:, :-1]).any(axis=(1, 2))
-            lines = piece.reshape(len(piece), -1).tolist()
-            width = max(1.0, 0.4 * self._size * opacity)
-            tagger, runner = (mix(colour, PALETTE.surface, opacity) for colour in (TAGGER, RUNNER))
-            for i in np.flatnonzero(moved).tolist():
-                canvas.line(lines[i], tagger if i < self._taggers else runner, width)
 
     # The panel
 

@@ -1,0 +1,82 @@
+"""Draws one world of Acrobot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpu_vecenv.envs.acrobot.spec import MAX_VEL_1, MAX_VEL_2
+from gpu_vecenv.render import PALETTE, Canvas, mix
+from gpu_vecenv.stage import Reading, Stage, draw_bar, draw_dashes, draw_turn
+
+WIDTH, HEIGHT = 600, 640
+SCALE = 112.0  # pixels a metre
+PIVOT = (WIDTH / 2, 340.0)
+LINE = PIVOT[1] - SCALE  # the end of the second link must rise above this
+
+FIRST, SECOND, GOAL, REACHED = PALETTE.sky, PALETTE.vermilion, PALETTE.green, PALETTE.yellow
+
+
+class Renderer:
+    """Pictures of one world: two links that hang from a pivot, the line to reach, and the step.
+
+    Arrows around the joints show the angular velocities, half a turn for the largest. Both links are drawn
+    one metre long, as the rule that ends an episode counts them. An end above the line turns yellow.
+
+    Args:
+        params: The environment's resolved parameters; read is `max_episode_steps`, 0 for no limit.
+    """
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self._stage = Stage("Acrobot", int(params["max_episode_steps"]), WIDTH, HEIGHT)
+        self._empty = self._draw_empty()
+
+    def reset(self) -> None:
+        """Nothing is kept between frames."""
+
+    def frame(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Draw a state.
+
+        Args:
+            state: One world's state without a leading axis: `state` of shape (4,), that is the angle of the
+                first link from hanging, the angle of the second to the first, both in radians and positive
+                counter-clockwise, and their velocities; and the scalar `t`.
+
+        Returns:
+            The picture, uint8 of shape (640, 600, 3).
+        """
+        first, second, *speeds = (float(v) for v in state["state"])
+        headings = (first - math.pi / 2, first + second - math.pi / 2)
+        joints = [PIVOT]
+        for heading in headings:
+            x, y = joints[-1]
+            joints.append((x + SCALE * math.cos(heading), y - SCALE * math.sin(heading)))
+        height = -math.cos(first) - math.cos(first + second)
+
+        canvas = self._empty.copy()
+        for joint, end, colour in zip(joints[:2], joints[1:], (FIRST, SECOND), strict=True):
+            draw_bar(canvas, joint, end, 10.0, PALETTE.page)
+            draw_bar(canvas, joint, end, 8.0, colour)
+        limits = (MAX_VEL_1, MAX_VEL_2)
+        for joint, heading, speed, limit in zip(joints[:2], headings, speeds, limits, strict=True):
+            canvas.disc(joint, 5.0, PALETTE.ink)
+            draw_turn(canvas, joint, 30.0, heading, math.pi * speed / limit, PALETTE.ink)
+        canvas.disc(joints[2], 12.0, PALETTE.page)
+        canvas.disc(joints[2], 10.0, REACHED if height > 1 else PALETTE.ink)
+        readings = (
+            Reading("height", f"{height:+.2f} m", height > 1),
+            Reading("bend", f"{math.degrees(second):+z.0f}\N{DEGREE SIGN}"),
+        )
+        self._stage.write(canvas, int(state["t"]), readings)
+        return canvas.to_array()
+
+    def _draw_empty(self) -> Canvas:
+        canvas = self._stage.empty()
+        canvas.rectangle(0, self._stage.top, WIDTH, LINE, mix(GOAL, PALETTE.surface, 0.12))
+        draw_dashes(canvas, (4.0, LINE), (WIDTH, LINE), GOAL)
+        canvas.ring(PIVOT, 2 * SCALE, PALETTE.grid, 1.5)
+        canvas.line((PIVOT[0] - 60, PIVOT[1], PIVOT[0] + 60, PIVOT[1]), PALETTE.border, 4.0)
+        return canvas

@@ -1,0 +1,168 @@
+"""Draws one world of gridworld Tag."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpu_vecenv.render import PALETTE, Canvas, Point
+from gpu_vecenv.trails import Trails
+
+HEIGHT = 688
+ARENA = HEIGHT  # the arena's picture is a square
+RIM = 24
+PANEL = 272
+LEFT, RIGHT = 8, PANEL - 24  # edges of what the panel shows
+CURVE_TOP, CURVE_BOTTOM = 424, 584
+
+TAGGER, RUNNER, TAGGED = PALETTE.vermilion, PALETTE.sky, PALETTE.yellow
+SMALLEST_CELL = 10.0  # smaller cells are outlined in blocks of ten by ten, or of a hundred by a hundred
+
+
+class Renderer:
+    """Pictures of one world: the board at the left, a legend with the distance left at the right.
+
+    Taggers are squares, with their number where several share a cell; the runner is a disc. A ring marks the
+    tag. x grows to the right and y upwards. On large boards agents are drawn larger than a cell. Trails
+    and the curve in the panel are kept from frame to frame and start anew with an episode.
+
+    Args:
+        params: The environment's resolved parameters; read are `num_taggers`, `grid_length` and
+            `episode_length`.
+    """
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self._taggers = int(params["num_taggers"])
+        self._limit = int(params["episode_length"])
+        self._length = int(params["grid_length"])
+        self._cell = (ARENA - 2 * RIM) / (self._length + 1)
+        self._size = min(0.36 * self._cell, 26.0) if self._cell > 20 else max(5.0, 0.45 * self._cell)
+        self._trails = Trails(12)
+        self._colours = [TAGGER] * self._taggers + [RUNNER]
+        self._empty_arena = self._draw_empty_arena()
+        self._empty_panel = self._draw_empty_panel()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what earlier frames showed: trails and the curve."""
+        self._trails.clear()
+        self._curve: dict[int, int] = {}  # step to distance
+        self._time = -1
+        self._episode: int | None = None
+
+    def frame(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Draw a state.
+
+        Args:
+            state: One world's state without a leading axis: `loc_x` and `loc_y` of shape (A,), taggers first,
+                the runner last, and the scalar `t`. `episode`, where given, tells episodes apart.
+
+        Returns:
+            The picture, uint8 of shape (688, 960, 3).
+        """
+        x, y = np.asarray(state["loc_x"], np.int64), np.asarray(state["loc_y"], np.int64)
+        time, episode = int(state["t"]), state.get("episode")
+        episode = None if episode is None else int(episode)
+        if time < self._time or episode != self._episode:
+            self.reset()
+        places = np.stack([RIM + (x + 0.5) * self._cell, ARENA - RIM - (y + 0.5) * self._cell], axis=1)
+        self._trails.push(places, again=time == self._time)
+        # Agents move along one axis a step, so this is how many steps the nearest tagger is away.
+        distance = int((np.abs(x[:-1] - x[-1]) + np.abs(y[:-1] - y[-1])).min())
+        self._curve[time] = distance
+        self._time, self._episode = time, episode
+        tagged = distance == 0 and time > 0
+        arena = self._draw_arena([(a, b) for a, b in places.tolist()], tagged)
+        panel = self._draw_panel(distance, tagged)
+        return np.concatenate([arena.to_array(), panel.to_array()], axis=1)
+
+    # The board
+
+    def _draw_empty_arena(self) -> Canvas:
+        canvas = Canvas(ARENA, ARENA, PALETTE.page)
+        near, far = RIM, ARENA - RIM
+        canvas.rectangle(near - 2, near - 2, far + 2, far + 2, PALETTE.border, corner=3)
+        canvas.rectangle(near, near, far, far, PALETTE.surface)
+        stride = next(n for n in (1, 10, 100) if n * self._cell >= SMALLEST_CELL)
+        for k in range(stride, self._length + 1, stride):
+            across, up = near + k * self._cell, far - k * self._cell
+            canvas.line((across, near, across, far - 1), PALETTE.grid)
+            canvas.line((near, up, far - 1, up), PALETTE.grid)
+        return canvas
+
+    def _draw_arena(self, points: list[Point], tagged: bool) -> Canvas:
+        canvas = self._empty_arena.copy()
+        self._trails.draw(canvas, self._colours, self._size)
+        runner = points.pop()
+        for point, count in Counter(points).items():
+            draw_tagger(canvas, point, self._size)
+            if count > 1 and self._size >= 9:
+                canvas.text(point, str(count), round(1.1 * self._size), anchor="mm")
+        # On a tagger's cell the runner is drawn smaller, so that both are seen.
+        draw_runner(canvas, runner, 0.6 * self._size if tagged else self._size)
+        if tagged:
+            canvas.ring(runner, 1.6 * self._size + 8, TAGGED, 4.0)
+        return canvas
+
+    # The panel
+
+    def _draw_empty_panel(self) -> Canvas:
+        canvas = Canvas(PANEL, HEIGHT, PALETTE.page)
+        canvas.text((LEFT, 52), "Grid Tag", 34)
+        canvas.text((LEFT, 124), "step", 16, PALETTE.muted)
+        for label, y in (("taggers", 200), ("runner", 244), ("tag", 288)):
+            canvas.text((LEFT + 44, y), label, 18, anchor="lm")
+        glyph = LEFT + 14
+        draw_tagger(canvas, (glyph, 200), 10.0)
+        draw_runner(canvas, (glyph, 244), 10.0)
+        canvas.ring((glyph, 288), 11.0, TAGGED, 2.5)
+        canvas.text((RIGHT, 200), f"{self._taggers:,}", 24, anchor="rm")
+        canvas.text((RIGHT, 244), "1", 24, anchor="rm")
+        canvas.text((LEFT, 340), f"{self._length + 1} x {self._length + 1} cells", 16, PALETTE.muted)
+
+        canvas.text((LEFT, CURVE_TOP - 14), "steps to nearest tagger", 14, PALETTE.muted)
+        canvas.rectangle(LEFT, CURVE_TOP, RIGHT, CURVE_BOTTOM, PALETTE.surface)
+        canvas.text((LEFT, CURVE_BOTTOM + 18), "0", 14, PALETTE.muted)
+        canvas.text((RIGHT, CURVE_BOTTOM + 18), f"step {self._limit:,}", 14, PALETTE.muted, "rs")
+        return canvas
+
+    def _draw_panel(self, distance: int, tagged: bool) -> Canvas:
+        canvas = self._empty_panel.copy()
+        canvas.text((RIGHT, 124), f"{self._time} / {self._limit}", 26, anchor="rs")
+        canvas.rectangle(LEFT, 138, RIGHT, 144, PALETTE.grid, corner=3)
+        done = min(1.0, self._time / self._limit)
+        canvas.rectangle(LEFT, 138, LEFT + done * (RIGHT - LEFT), 144, PALETTE.ink, corner=3)
+        canvas.text((RIGHT, CURVE_TOP - 14), f"{distance:,}", 20, anchor="rs")
+        self._draw_curve(canvas)
+        if tagged:
+            canvas.text((LEFT, 648), "runner tagged", 20, TAGGED)
+        elif self._time >= self._limit:
+            canvas.text((LEFT, 648), "time is up, it got away", 20, TAGGED)
+        return canvas
+
+    def _draw_curve(self, canvas: Canvas) -> None:
+        stride = 1 + len(self._curve) // (RIGHT - LEFT)
+        points = list(self._curve.items())
+        shown = [*points[:-1:stride], points[-1]]
+        highest = max(1, *self._curve.values())
+        across, down = (RIGHT - LEFT) / self._limit, (CURVE_BOTTOM - CURVE_TOP - 4) / highest
+        line = [(LEFT + min(t, self._limit) * across, CURVE_BOTTOM - n * down) for t, n in shown]
+        if len(line) > 1:
+            canvas.line(line, TAGGER, 2.0)
+        canvas.disc(line[-1], 4.0, TAGGER)
+
+
+def draw_tagger(canvas: Canvas, centre: Point, size: float) -> None:
+    """Draw a square that reaches `size` pixels to each side."""
+    x, y = centre
+    for reach, colour in ((size + 1.0, PALETTE.page), (size, TAGGER)):
+        canvas.rectangle(x - reach, y - reach, x + reach, y + reach, colour, corner=0.3 * reach)
+
+
+def draw_runner(canvas: Canvas, centre: Point, size: float) -> None:
+    """Draw a disc of radius `size`."""
+    canvas.disc(centre, size + 1.5, PALETTE.page)
+    canvas.disc(centre, size, RUNNER)

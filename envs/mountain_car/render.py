@@ -1,0 +1,104 @@
+"""Draws one world of MountainCar."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpu_vecenv.envs.mountain_car.spec import GOAL_POSITION, MAX_POSITION, MAX_SPEED, MIN_POSITION
+from gpu_vecenv.render import PALETTE, Canvas, Point, mix
+from gpu_vecenv.stage import Reading, Stage, draw_arrow
+
+WIDTH, HEIGHT = 720, 560
+MARGIN = 48.0  # of the road beyond its ends
+SCALE = (WIDTH - 2 * MARGIN) / (MAX_POSITION - MIN_POSITION)  # pixels a unit, across and up
+FLOOR = 519.0  # where height 0 would be, below the stage
+WHEEL, BODY = 10.0, 54.0
+
+CAR, GOAL, ARRIVED = PALETTE.sky, PALETTE.green, PALETTE.yellow
+
+
+class Renderer:
+    """Pictures of one world: the car in its valley, the flag, an arrow for the velocity, and the step.
+
+    The arrow is as long as the car at the largest velocity. A car that has arrived turns yellow.
+
+    Args:
+        params: The environment's resolved parameters; read are `goal_velocity`, and `max_episode_steps`, 0
+            for no limit.
+    """
+
+    title = "MountainCar"
+    goal = GOAL_POSITION
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self._goal_velocity = float(params["goal_velocity"])
+        self._stage = Stage(self.title, int(params["max_episode_steps"]), WIDTH, HEIGHT)
+        self._empty = self._draw_empty()
+
+    def reset(self) -> None:
+        """Nothing is kept between frames."""
+
+    def frame(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Draw a state.
+
+        Args:
+            state: One world's state without a leading axis: `state` of shape (2,), that is position and
+                velocity, and the scalar `t`.
+
+        Returns:
+            The picture, uint8 of shape (560, 720, 3).
+        """
+        position, velocity = (float(v) for v in state["state"])
+        # The state is float32: so must be what it is compared with.
+        arrived = position >= float(np.float32(self.goal)) and velocity >= self._goal_velocity
+        canvas = self._empty.copy()
+        self._draw_car(canvas, position, velocity, arrived)
+        readings = (Reading("position", f"{position:+.3f}", arrived), Reading("velocity", f"{velocity:+.4f}"))
+        self._stage.write(canvas, int(state["t"]), readings)
+        return canvas.to_array()
+
+    def _draw_empty(self) -> Canvas:
+        canvas = self._stage.empty()
+        edge = MARGIN / SCALE
+        places = np.linspace(MIN_POSITION - edge, MAX_POSITION + edge, 181).tolist()
+        road = [on_hill(x) for x in places]
+        bottom = float(self._stage.bottom)
+        canvas.polygon([*road, (float(WIDTH), bottom), (0.0, bottom)], PALETTE.grid)
+        canvas.line(road, PALETTE.border, 3.0)
+        canvas.line([on_hill(x) for x in places if x >= self.goal], GOAL, 4.0)
+        wall, ground = on_hill(MIN_POSITION)
+        canvas.rectangle(0, self._stage.top, wall - 0.6 * BODY, ground + 40, mix(PALETTE.border, PALETTE.page, 0.5))
+        x, y = on_hill(self.goal)
+        canvas.line((x, y, x, y - 68), PALETTE.ink, 3.0)
+        canvas.polygon([(x + 1, y - 69), (x + 34, y - 58), (x + 1, y - 47)], GOAL)
+        return canvas
+
+    def _draw_car(self, canvas: Canvas, position: float, velocity: float, arrived: bool) -> None:
+        x, y = on_hill(position)
+        slope = math.atan(3 * 0.45 * math.cos(3 * position))
+        u, v = math.cos(slope), -math.sin(slope)  # along the road, in pixels
+
+        def at(along: float, up: float) -> Point:
+            return x + along * u + up * v, y + along * v - up * u
+
+        half = BODY / 2
+        for grow, colour in ((2.0, PALETTE.page), (0.0, ARRIVED if arrived else CAR)):
+            hull = [(-half, 9.0), (half, 9.0), (half, 24.0), (17.0, 24.0)]
+            hull += [(10.0, 37.0), (-13.0, 37.0), (-19.0, 24.0), (-half, 24.0)]
+            canvas.polygon([at(a + math.copysign(grow, a), b + math.copysign(grow, b - 16)) for a, b in hull], colour)
+        for along in (-15.0, 15.0):
+            canvas.disc(at(along, WHEEL), WHEEL, PALETTE.page)
+            canvas.disc(at(along, WHEEL), WHEEL - 2.5, PALETTE.muted)
+        length = BODY * velocity / MAX_SPEED
+        if abs(length) >= 1:
+            draw_arrow(canvas, [at(0.0, 50.0), at(length, 50.0)], PALETTE.vermilion)
+
+
+def on_hill(position: float) -> Point:
+    """Return where the road is, in pixels: its height is 0.45 sin(3 x) + 0.55, as Gymnasium draws it."""
+    height = 0.45 * math.sin(3 * position) + 0.55
+    return MARGIN + (position - MIN_POSITION) * SCALE, FLOOR - height * SCALE

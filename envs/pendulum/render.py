@@ -1,0 +1,80 @@
+"""Draws one world of Pendulum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpu_vecenv.envs.pendulum.spec import MAX_SPEED
+from gpu_vecenv.render import PALETTE, Canvas, mix
+from gpu_vecenv.stage import Reading, Stage, draw_bar, draw_dashes, draw_turn
+
+WIDTH, HEIGHT = 560, 600
+PIVOT = (WIDTH / 2, 316.0)
+SCALE = 150.0  # pixels a metre
+SHORTEST, LONGEST = 60.0, 190.0  # a rod beyond these is drawn this long
+
+ROD, TURN = PALETTE.vermilion, PALETTE.sky
+
+
+class Renderer:
+    """Pictures of one world: the rod, an arrow for its angular velocity, and the step.
+
+    The dashes point to where the rod should stand. The arrow sweeps the angle that the rod would turn by in
+    a quarter of a second.
+
+    Args:
+        params: The environment's resolved parameters; read are `l`, the rod's length in metres, and
+            `max_episode_steps`, 0 for no limit.
+    """
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self._stage = Stage("Pendulum", int(params["max_episode_steps"]), WIDTH, HEIGHT)
+        self._reach = min(LONGEST, max(SHORTEST, float(params["l"]) * SCALE))
+        self._empty = self._draw_empty()
+
+    def reset(self) -> None:
+        """Nothing is kept between frames."""
+
+    def frame(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Draw a state.
+
+        Args:
+            state: One world's state without a leading axis: `state` of shape (2,), that is the angle from
+                upright in radians, positive counter-clockwise and not wrapped, and its velocity; and the
+                scalar `t`.
+
+        Returns:
+            The picture, uint8 of shape (600, 560, 3).
+        """
+        angle, speed = (float(v) for v in state["state"])
+        heading = angle + math.pi / 2
+        tip = (PIVOT[0] + self._reach * math.cos(heading), PIVOT[1] - self._reach * math.sin(heading))
+        canvas = self._empty.copy()
+        draw_bar(canvas, PIVOT, tip, 14.0, PALETTE.page)
+        draw_bar(canvas, PIVOT, tip, 12.0, ROD)
+        draw_turn(canvas, PIVOT, 0.6 * self._reach, heading, 0.25 * speed, TURN)
+        canvas.disc(PIVOT, 6.0, PALETTE.ink)
+        from_top = math.degrees(math.remainder(angle, 2 * math.pi))
+        readings = (
+            Reading("angle", f"{from_top:+z.0f}\N{DEGREE SIGN}"),
+            Reading("speed", f"{speed:+.1f} rad/s", abs(speed) >= MAX_SPEED),
+        )
+        self._stage.write(canvas, int(state["t"]), readings)
+        return canvas.to_array()
+
+    def _draw_empty(self) -> Canvas:
+        canvas = self._stage.empty()
+        x, y = PIVOT
+        canvas.ring(PIVOT, self._reach, PALETTE.grid, 1.5)
+        for hour in range(12):
+            u, v = math.cos(hour * math.pi / 6), math.sin(hour * math.pi / 6)
+            inner, outer = self._reach - 5, self._reach + 5
+            canvas.line((x + inner * u, y + inner * v, x + outer * u, y + outer * v), PALETTE.border, 2.0)
+        draw_dashes(canvas, (x, y), (x, y - self._reach), PALETTE.green)
+        canvas.disc((x, y - self._reach), 16.0, mix(PALETTE.green, PALETTE.surface, 0.3))
+        canvas.ring((x, y - self._reach), 16.0, PALETTE.green, 2.0)
+        return canvas
