@@ -9,9 +9,9 @@ from gpu_vecenv.envs.cartpole.render import HINGE, SCALE, WIDTH, Renderer
 from gpu_vecenv.render import PALETTE
 
 
-def draw(position=0.0, angle=0.0, t=0, limit=500):
+def draw(position=0.0, angle=0.0, t=0, limit=500, length=0.5):
     state = {"state": np.array([position, 0.0, angle, 0.0], np.float32), "t": np.int32(t)}
-    return Renderer({"max_episode_steps": limit}).frame(state)
+    return Renderer({"max_episode_steps": limit, "length": length}).frame(state)
 
 
 def find(picture, colour):
@@ -45,6 +45,12 @@ def test_pole_leans_by_its_angle(angle):
     top = pixels[pixels[:, 1] < pixels[:, 1].min() + 6].mean(axis=0)
     hinge = np.array([WIDTH / 2 + 0.5 * SCALE, HINGE])
     assert math.atan2(top[0] - hinge[0], hinge[1] - top[1]) == pytest.approx(angle, abs=0.03)
+
+
+def test_pole_is_to_scale():
+    tops = [find_pole(draw(length=length))[:, 1].min() for length in (0.25, 0.5, 9.0)]
+    assert tops[0] - tops[1] == pytest.approx(0.5 * SCALE, abs=1)
+    assert 90 < tops[2] < tops[1]
 
 
 def test_beyond_the_limits_is_yellow():

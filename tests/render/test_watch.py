@@ -8,11 +8,12 @@ import pytest
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.envs.cartpole.render import Renderer as CartPoleRenderer
 from gpu_vecenv.envs.tag.render import Renderer as TagRenderer
+from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import CheckpointError
 from gpu_vecenv.train.presets import resolve
 from gpu_vecenv.train.trainer import Trainer
-from gpu_vecenv.watch import watch
+from gpu_vecenv.watch import side_by_side, watch
 
 TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 12, "tagging_distance": 0.0, "use_full_observation": True}
 
@@ -46,6 +47,34 @@ def test_same_seed_same_video(run, tmp_path):
     a, b, c = ((tmp_path / f"{name}.gif").read_bytes() for name in "abc")
     assert a == b
     assert a != c
+
+
+def test_worlds_side_by_side(run, tmp_path):
+    for worlds in (1, 4):
+        watch(str(run), tmp_path / f"{worlds}.gif", max_frames=3, worlds=worlds, seed=3, device="cpu")
+    one, four = (imageio.imread(tmp_path / f"{worlds}.gif", index=None)[..., :3].astype(int) for worlds in (1, 4))
+    assert four.shape[0] == 3
+    height, width = ((side - 4) // 2 for side in four.shape[1:3])
+    rows, columns = (np.arange(n) * side // n for n, side in ((height, 688), (width, 960)))
+    shrunk = one[:, rows][:, :, columns]
+    # The first world is the one that is watched alone; the others differ.
+    apart = [
+        np.abs(shrunk - four[:, top : top + height, left : left + width]).mean()
+        for top in (0, height + 4)
+        for left in (0, width + 4)
+    ]
+    assert apart[0] < 0.8 * min(apart[1:])
+
+
+def test_a_world_that_ended_waits():
+    games = [iter([{"t": np.int32(t)} for t in range(length)]) for length in (2, 4, 1)]
+    times = [state["t"].tolist() for state in side_by_side(games)]
+    assert times == [[0, 0, 0], [1, 1, 0], [1, 2, 0], [1, 3, 0]]
+
+
+def test_at_least_one_world(run):
+    with pytest.raises(ParameterError, match="--worlds must be at least 1, got 0"):
+        watch(str(run), worlds=0)
 
 
 def test_checkpoint_file_gets_its_video_beside_it(run):

@@ -1,0 +1,127 @@
+"""Pictures of gridworld Tag, measured in the colours of their pixels."""
+
+import numpy as np
+import pytest
+
+from gpu_vecenv.envs.grid_tag.render import ARENA, RIM, RUNNER, TAGGED, TAGGER, Renderer
+from gpu_vecenv.render import PALETTE
+
+
+def make(taggers=1, length=9, limit=100):
+    return Renderer({"num_taggers": taggers, "grid_length": length, "episode_length": limit})
+
+
+def make_state(cells, t=0, episode=0):
+    """Return a state of agents on `cells`, the runner last."""
+    x, y = np.array(cells, np.int32).T
+    return {"loc_x": x, "loc_y": y, "t": np.int32(t), "episode": np.int32(episode)}
+
+
+def find(picture, colour, part=slice(0, ARENA)):
+    """Return the (x, y) pixels of the arena that have exactly `colour`, shape (n, 2)."""
+    rows, columns = np.nonzero((picture[:, part] == colour).all(axis=2))
+    return np.stack([columns, rows], axis=1)
+
+
+def to_pixels(x, y, length=9):
+    """Return the middle of a cell; written out here a second time on purpose."""
+    cell = (688 - 2 * RIM) / (length + 1)
+    return np.array([RIM + (x + 0.5) * cell, 688 - RIM - (y + 0.5) * cell])
+
+
+@pytest.mark.parametrize(("taggers", "length"), [(1, 1), (4, 3), (10, 100), (30, 4096)])
+def test_form_of_a_frame(taggers, length):
+    draws = np.random.default_rng(0)
+    picture = make(taggers, length).frame(make_state(draws.integers(0, length + 1, (taggers + 1, 2))))
+    assert picture.shape == (688, 960, 3)
+    assert picture.dtype == np.uint8
+    assert len(find(picture, RUNNER)) > 30
+
+
+@pytest.mark.parametrize("length", [9, 100])
+@pytest.mark.parametrize("cells", [[(2, 3), (7, 9)], [(0, 0), (9, 4)]])
+def test_agents_are_where_the_state_says(cells, length):
+    picture = make(length=length).frame(make_state(cells))
+    np.testing.assert_allclose(find(picture, TAGGER).mean(axis=0) + 0.5, to_pixels(*cells[0], length), atol=1)
+    np.testing.assert_allclose(find(picture, RUNNER).mean(axis=0) + 0.5, to_pixels(*cells[1], length), atol=1)
+
+
+def test_agents_stay_inside_their_cells():
+    picture = make().frame(make_state([(2, 3), (7, 9)]))
+    for colour in (TAGGER, RUNNER):
+        assert np.ptp(find(picture, colour), axis=0).max() < (ARENA - 2 * RIM) / 10
+
+
+def test_square_and_disc():
+    picture = make().frame(make_state([(2, 3), (7, 9)]))
+    filled = []
+    for colour in (TAGGER, RUNNER):
+        pixels = find(picture, colour)
+        filled.append(len(pixels) / np.prod(np.ptp(pixels, axis=0) + 1))
+    assert filled[0] > 0.9
+    assert filled[1] == pytest.approx(np.pi / 4, abs=0.05)
+
+
+def test_taggers_that_share_a_cell_are_counted():
+    alone, pair = (make(2).frame(make_state([(2, 3), cell, (7, 9)])) for cell in ((5, 5), (2, 3)))
+    assert len(find(alone, PALETTE.ink)) == 0
+    np.testing.assert_allclose(find(pair, PALETTE.ink).mean(axis=0), to_pixels(2, 3), atol=5)
+
+
+def test_ring_marks_the_tag():
+    renderer = make()
+    assert len(find(renderer.frame(make_state([(2, 3), (4, 3)], t=5)), TAGGED)) == 0
+    picture = renderer.frame(make_state([(4, 3), (4, 3)], t=6))
+    np.testing.assert_allclose(find(picture, TAGGED).mean(axis=0) + 0.5, to_pixels(4, 3), atol=1)
+    assert len(find(picture, TAGGER)) > 0 and len(find(picture, RUNNER)) > 0
+    assert len(find(picture, TAGGED, slice(ARENA, None))) > 300  # the verdict, beside the legend's ring
+
+
+def test_explicit_starts_on_one_cell_are_no_tag():
+    assert len(find(make().frame(make_state([(4, 3), (4, 3)], t=0)), TAGGED)) == 0
+
+
+def test_the_time_limit_is_announced():
+    panel = slice(ARENA, None)
+    before, after = (make().frame(make_state([(2, 3), (7, 9)], t=t))[600:] for t in (99, 100))
+    assert len(find(before, TAGGED, panel)) == 0
+    assert len(find(after, TAGGED, panel)) > 100
+
+
+def walk(renderer, steps, episode=0):
+    for t in range(steps):
+        picture = renderer.frame(make_state([(t, 2), (t, 8)], t=t, episode=episode))
+    return picture
+
+
+def test_trails_follow_the_agents():
+    picture = walk(make(length=19), 10).astype(int)
+    left, row = to_pixels(9, 8, 19).astype(int)
+    behind, ahead = picture[row, left - 60 : left - 20], picture[row, left + 20 : left + 60]
+    assert (behind[:, 2] - behind[:, 0] > 60).all()
+    assert not (ahead[:, 2] - ahead[:, 0] > 60).any()
+
+
+@pytest.mark.parametrize(("t", "episode"), [(0, 0), (0, 1), (9, 1), (50, 1)])
+def test_a_new_episode_starts_clean(t, episode):
+    old = make()
+    walk(old, 10)
+    state = make_state([(3, 3), (6, 6)], t=t, episode=episode)
+    np.testing.assert_array_equal(old.frame(state), make().frame(state))
+
+
+def test_drawing_a_moment_again_changes_nothing():
+    once, often = make(), make()
+    for t in range(8):
+        state = make_state([(t, 2), (t, 8)], t=t)
+        expected = once.frame(state)
+        for _ in range(3):
+            np.testing.assert_array_equal(often.frame(state), expected)
+
+
+def test_drawing_leaves_the_state_alone():
+    state = make_state([(2, 3), (7, 9)], t=3)
+    before = {name: np.array(value) for name, value in state.items()}
+    make().frame(state)
+    for name, value in before.items():
+        np.testing.assert_array_equal(state[name], value)

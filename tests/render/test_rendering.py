@@ -1,0 +1,109 @@
+"""Many worlds: a renderer of its own for each, and their frames in one picture."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+import gpu_vecenv  # noqa: F401  (registers the env ids)
+from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
+from gpu_vecenv.registration import IDS
+from gpu_vecenv.render import PALETTE
+from gpu_vecenv.rendering import GAP, TILED_HEIGHT, TILED_WIDTH, tile
+
+
+def make_frames(count, height=40, width=60):
+    """Return frames of one grey each, frame k of brightness 100 + k."""
+    return [np.full((height, width, 3), 100 + k, np.uint8) for k in range(count)]
+
+
+def test_one_frame_stays_as_it_is():
+    frame = np.random.default_rng(0).integers(0, 256, (688, 960, 3)).astype(np.uint8)
+    np.testing.assert_array_equal(tile([frame]), frame)
+
+
+def test_frames_are_read_like_a_page():
+    picture = tile(make_frames(5), columns=3)
+    assert picture.shape == (2 * 40 + GAP, 3 * 60 + 2 * GAP, 3)
+    for k in range(5):
+        top, left = k // 3 * (40 + GAP), k % 3 * (60 + GAP)
+        assert (picture[top : top + 40, left : left + 60] == 100 + k).all()
+    assert (picture[40 + GAP :, 2 * (60 + GAP) :] == PALETTE.grid).all()  # nobody is in the last place
+    covered = sum((picture == 100 + k).all(axis=2).sum() for k in range(5))
+    assert covered == 5 * 40 * 60
+
+
+def test_more_columns_than_frames():
+    assert tile(make_frames(2), columns=7).shape == (40, 2 * 60 + GAP, 3)
+
+
+@pytest.mark.parametrize("count", [2, 9, 50, 1000])
+@pytest.mark.parametrize("size", [(688, 960), (481, 721), (1300, 300)])
+def test_pictures_are_bounded_and_even(count, size):
+    frames = [np.full((*size, 3), 200, np.uint8)] * count
+    height, width, _ = tile(frames).shape
+    assert height <= TILED_HEIGHT and width <= TILED_WIDTH
+    assert height % 2 == width % 2 == 0
+
+
+@pytest.mark.parametrize("count", [1, 4, 7, 30])
+def test_no_other_number_of_columns_shows_more(count):
+    """Frames cover at least as much of the picture as with any number of columns that is asked for."""
+    frames = [np.full((480, 720, 3), 200, np.uint8)] * count
+
+    def shown(columns):
+        return (tile(frames, columns) == 200).all(axis=2).sum()
+
+    assert shown(None) == max(shown(columns) for columns in range(1, count + 1))
+
+
+def test_shrinking_averages():
+    stripes = np.zeros((2000, 1000, 3), np.uint8)
+    stripes[:, ::2] = 200
+    picture = tile([stripes])
+    assert picture.shape == (1080, 540, 3)
+    assert picture.mean() == pytest.approx(100, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("frames", "columns", "error", "message"),
+    [
+        ([], None, ParameterError, "no frames"),
+        (make_frames(2), 0, ParameterError, "columns must be at least 1, got 0"),
+        ([np.zeros((4, 4, 3))], None, ArrayTypeError, "uint8, got float64"),
+        ([np.zeros((4, 4), np.uint8)], None, ShapeError, r"got \(4, 4\)"),
+        (make_frames(1) + make_frames(1, 42), None, ShapeError, r"\(40, 60, 3\) and \(42, 60, 3\)"),
+        (make_frames(1) * 3000, 3000, ParameterError, "no pixel"),
+    ],
+)
+def test_unfit_frames(frames, columns, error, message):
+    with pytest.raises(error, match=message):
+        tile(frames, columns)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_every_env_draws_its_worlds(name):
+    env = gymnasium.make_vec(name, 3, device="cpu", array="numpy", render_mode="rgb_array")
+    env.reset(seed=1)
+    first = env.render()
+    env.action_space.seed(2)
+    for _ in range(2):
+        env.step(env.action_space.sample())
+    frames = env.render()
+    env.close()
+    assert len(frames) == 3
+    for frame, before in zip(frames, first, strict=True):
+        assert frame.dtype == np.uint8 and frame.ndim == 3 and frame.shape[-1] == 3
+        assert frame.shape[0] % 2 == frame.shape[1] % 2 == 0
+        assert (frame != before).any()
+    assert (frames[0] != frames[1]).any()
+
+
+def test_each_world_is_drawn_with_its_own_parameters():
+    env = gymnasium.make_vec(
+        "WarpPendulum-v1", 2, device="cpu", array="numpy", render_mode="rgb_array", l=[0.5, 1.0], m=[1.0, 2.0]
+    )
+    env.reset(seed=0)
+    env.unwrapped.set_state({"state": np.zeros((2, 2), np.float32)})
+    heights = [np.ptp(np.nonzero((frame == PALETTE.vermilion).all(axis=2))[0]) for frame in env.render()]
+    env.close()
+    assert heights[1] - heights[0] == pytest.approx(75, abs=2)
