@@ -64,8 +64,7 @@ class Renderer:
             The picture, uint8 of shape (688, 960, 3).
         """
         x, y = np.asarray(state["loc_x"], np.int64), np.asarray(state["loc_y"], np.int64)
-        time, episode = int(state["t"]), state.get("episode")
-        episode = None if episode is None else int(episode)
+        time, episode = int(state["t"]), int(state["episode"]) if "episode" in state else None
         if time < self._time or episode != self._episode:
             self.reset()
         places = np.stack([RIM + (x + 0.5) * self._cell, ARENA - RIM - (y + 0.5) * self._cell], axis=1)
