@@ -46,7 +46,8 @@ def test_no_errors(case, tool):
 
 
 @pytest.mark.parametrize(
-    ("tool", "fault", "words"), [("memcheck", "overrun", "Invalid __global__ write"), ("racecheck", "race", "Error: Race reported")]
+    ("tool", "fault", "words"),
+    [("memcheck", "overrun", "Invalid __global__ write"), ("racecheck", "race", "Error: Race reported")],
 )
 def test_a_planted_fault_is_reported(tool, fault, words):
     done = run(tool, *CASES["a block a world"], f"fault={fault}")
