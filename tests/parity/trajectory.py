@@ -20,7 +20,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "tag, full observation, no exits": (
         "WarpTag-v0",
         {"num_envs": 8, "num_taggers": 3, "num_runners": 6, "use_full_observation": True, "tagging_distance": 0.1,
-         "runner_exits_game_after_tagged": False, "episode_length": 90},
+         "runner_exits_game_after_tagged": False, "episode_length": 90, "extended_observation": True},
     ),
     "tag, defaults": ("WarpTag-v0", {"num_envs": 3, "episode_length": 150}),
     "tag, many neighbours": (
