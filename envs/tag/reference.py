@@ -164,7 +164,8 @@ class TagReference:
         x = self.loc_x + self.speed * np.cos(self.direction)
         y = self.loc_y + self.speed * np.sin(self.direction)
         self.loc_x, self.loc_y = single(np.clip(x, 0.0, self.side)), single(np.clip(y, 0.0, self.side))
-        return (x < 0) | (x > self.side) | (y < 0) | (y > self.side)
+        crossed: np.ndarray = (x < 0) | (x > self.side) | (y < 0) | (y > self.side)
+        return crossed
 
     def _rewards_of_moving(self, crossed: np.ndarray) -> np.ndarray:
         own = np.where(self.is_tagger, self._real("step_penalty_for_tagger"), self._real("step_reward_for_runner"))
