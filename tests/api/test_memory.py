@@ -137,6 +137,18 @@ def test_bind_and_unbind_on_the_way(copy):
     env.unwrapped.unbind()
 
 
+def test_unbound_slabs_are_not_read_again():
+    env = make("tag", array="torch")
+    bound = slabs(env, 4, [])
+    env.unwrapped.bind(**bound)
+    env.reset(seed=1)
+    last = env.step(random_actions(env, 1)[0])[0].clone()
+    env.unwrapped.unbind()
+    bound["obs"].fill_(3)
+    obs, _ = env.reset(options={"reset_mask": np.array([True, False, False])})
+    assert torch.equal(obs[1:], last[1:])
+
+
 def test_a_reset_starts_slabs_over():
     env, twin = make("tag", array="torch"), make("tag", array="torch")
     bound = slabs(env, 4, ["reward"])

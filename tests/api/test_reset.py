@@ -134,14 +134,14 @@ def test_a_mask_in_the_agents_view_is_one_a_world():
     env.reset(seed=0)
     rows = env.unwrapped.role_rows
     mask = np.zeros(18, bool)
-    mask[rows["tagger"]] = [False, False, True, True, False, False]
-    mask[rows["runner"]] = np.repeat([False, True, False], 4)
+    mask[rows["tagger"]] = [False, False, False, False, True, True]
+    mask[rows["runner"]] = np.repeat([False, False, True], 4)
     env.reset(options={"reset_mask": mask})
-    assert env.get_state()["episode"].tolist() == [0, 1, 0]
+    assert env.get_state()["episode"].tolist() == [0, 0, 1]
     mask[rows["runner"].start] = True
     with pytest.raises(ParameterError, match="same for all agents of a world.*world 0 is mixed"):
         env.reset(options={"reset_mask": mask})
-    assert env.get_state()["episode"].tolist() == [0, 1, 0]
+    assert env.get_state()["episode"].tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize("mask, error, text", [
