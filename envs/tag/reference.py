@@ -123,9 +123,13 @@ class TagReference:
         return np.stack([*position, *motion, self.is_tagger], axis=1)
 
     def nearest(self, i: int) -> np.ndarray:
-        """Indices of the others in the game, the nearest to agent i first, the lower index of equal distances first."""
+        """Indices of the others in the game, the nearest to agent i first, the lower index of equal distances first.
+
+        Squares of float32 distances are compared: roots would round two different squares to one distance.
+        """
         others = np.flatnonzero(self.alive & (np.arange(self.num_agents) != i))
-        return others[np.argsort(self.distances(i, others), kind="stable")]
+        dx, dy = single(self.loc_x[others] - self.loc_x[i]), single(self.loc_y[others] - self.loc_y[i])
+        return others[np.argsort(single(single(dx * dx) + single(dy * dy)), kind="stable")]
 
     def distances(self, i: int, others: np.ndarray) -> np.ndarray:
         """Distances (n,) from agent i to others (n,), rounded to float32."""

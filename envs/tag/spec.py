@@ -86,7 +86,10 @@ def start(params: Params, name: str) -> np.ndarray:
     """An explicit start as float32 (agents,), taggers first; empty when not given."""
     if params[name] is None:
         return np.zeros(0, np.float32)
-    values = np.asarray(params[name], np.float32)
+    try:
+        values = np.asarray(params[name], np.float32)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"WarpTag-v0: {name} must be numbers, one an agent, got {params[name]!r}.") from error
     agents = params["num_taggers"] + params["num_runners"]
     if values.shape != (agents,):
         raise ShapeError(f"WarpTag-v0: {name} must have shape ({agents},), one value an agent, got {values.shape}.")
