@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterator
@@ -13,9 +14,8 @@ import tyro
 
 from gpu_vecenv.render import find_renderer
 from gpu_vecenv.train.build import make_env
-from gpu_vecenv.train.checkpoint import load_checkpoint
+from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.commands import Settings, parse_settings
-from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.evaluate import play
 from gpu_vecenv.video import write_video
 
@@ -60,8 +60,7 @@ def draw(run: str | Path, states: Iterator[dict[str, np.ndarray]], device: str) 
         states: states without a leading axis, as :func:`gpu_vecenv.train.evaluate.play` yields them.
         device: where the states come from; nothing is computed there.
     """
-    config = TrainConfig.from_json(load_checkpoint(run)["config"])
-    env = make_env(dataclasses.replace(config, device=device), num_worlds=1)  # for its resolved parameters
-    renderer = find_renderer(env.env_spec.kernel.parent)(env.params)
-    env.close()
+    config = dataclasses.replace(saved_config(run, load_checkpoint(run)), device=device)
+    with contextlib.closing(make_env(config, num_worlds=1)) as env:  # for its resolved parameters
+        renderer = find_renderer(env.env_spec.kernel.parent)(env.params)
     yield from map(renderer.frame, states)
