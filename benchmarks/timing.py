@@ -81,7 +81,7 @@ def machine(device: str) -> dict[str, Any]:
 def write_results(path: Path, name: str, device: str, rows: list[dict[str, Any]]) -> None:
     """One JSON file: how it was made, on what, and the rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = {"benchmark": name, "command": f"python {' '.join(sys.argv)}", "machine": machine(device), "rows": rows}
+    made = {"benchmark": name, "command": f"python {sys.argv[0]} --device {device}", "machine": machine(device), "rows": rows}
     path.write_text(json.dumps(made, indent=1) + "\n")
 
 

@@ -40,7 +40,10 @@ class ActionReader:
         """
         module = type(actions).__module__.partition(".")[0]
         if module not in ("torch", "cupy"):
-            actions = np.asarray(actions)
+            try:
+                actions = np.asarray(actions)
+            except ValueError as error:
+                raise ShapeError(f"actions must have shape {self.shape}, got a list that is no array.") from error
         dtype = str(actions.dtype).removeprefix("torch.")
         if tuple(actions.shape) != self.shape:
             raise ShapeError(f"actions must have shape {self.shape}, got {tuple(actions.shape)}.")
@@ -64,7 +67,7 @@ class ActionReader:
         if self._continuous:
             if np.isnan(actions).any():
                 raise ActionError(f"actions must not be NaN; {int(np.isnan(actions).sum())} are.")
-            actions = actions.astype(np.float32, copy=False)
+            actions = _as_float32(actions)
         else:
             bad = (actions < 0) | (actions >= self._choices)
             if bad.any():
@@ -89,7 +92,7 @@ class ActionReader:
                 stacklevel=4,
             )
         host = actions.numpy() if module == "torch" else actions
-        device = self._memory.from_numpy(np.ascontiguousarray(host, dtype="float32" if self._continuous else None))
+        device = self._memory.from_numpy(np.ascontiguousarray(_as_float32(host) if self._continuous else host))
         return device, 4 if self._continuous else host.itemsize
 
     def address(self, actions: Array) -> int:
@@ -97,6 +100,11 @@ class ActionReader:
         if isinstance(actions, np.ndarray):
             return int(actions.ctypes.data)
         return int(actions.data.ptr if type(actions).__module__.startswith("cupy") else actions.data_ptr())
+
+
+def _as_float32(actions: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is clipped
+        return actions.astype(np.float32, copy=False)
 
 
 def _choices(space: Space) -> np.ndarray:

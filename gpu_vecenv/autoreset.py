@@ -20,6 +20,6 @@ def parse_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     """
     if isinstance(mode, AutoresetMode):
         return mode
-    if mode not in _SPELLINGS:
+    if not isinstance(mode, str) or mode not in _SPELLINGS:
         raise ParameterError(f"autoreset_mode must be one of {', '.join(_SPELLINGS)}, got {mode!r}.")
     return _SPELLINGS[mode]

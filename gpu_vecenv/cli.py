@@ -36,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: command line words; those of this process by default.
 
     Returns:
-        Exit status: 0 done, 1 the doctor found no device that works, 2 the input was wrong or an extra is missing.
+        Exit status: 0 done, 1 the doctor found no device that works, 2 the input was wrong or an extra is missing,
+        130 interrupted by Ctrl-C.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help"):
@@ -47,9 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         return _run(words[0], words[1:])
-    except (GpuVecenvError, gymnasium.error.Error, FileNotFoundError, PermissionError) as error:
+    except (GpuVecenvError, gymnasium.error.Error, OSError) as error:
         print(f"gpu-vecenv {words[0]}: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"gpu-vecenv {words[0]}: interrupted", file=sys.stderr)
+        return 130  # what a shell reports for SIGINT
 
 
 def _run(command: str, words: list[str]) -> int:

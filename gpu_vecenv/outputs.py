@@ -8,7 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_vecenv.backend.memory import Array, Memory
-from gpu_vecenv.errors import ArrayTypeError, DeviceError, SequenceError, ShapeError, UnknownParameterError
+from gpu_vecenv.errors import (
+    ArrayTypeError,
+    DeviceError,
+    ParameterError,
+    SequenceError,
+    ShapeError,
+    UnknownParameterError,
+)
 from gpu_vecenv.layout import OUTPUTS
 from gpu_vecenv.views import View
 
@@ -182,6 +189,8 @@ class Outputs:
         contiguous = slab.is_contiguous() if module == "torch" else slab.flags.c_contiguous
         if not contiguous:
             raise ShapeError(f"bound {name} must be C-contiguous.")
+        if module == "numpy" and not slab.flags.writeable:
+            raise ParameterError(f"bound {name} is read-only.")
 
     def rewind(self) -> None:
         """Copy the last observation written to slot 0 and go on from there."""

@@ -1,4 +1,4 @@
-"""What may be given to ``reset`` in its options, checked before anything changes."""
+"""What may be given to ``reset`` and ``copy_worlds``, checked before anything changes."""
 
 from __future__ import annotations
 
@@ -49,3 +49,28 @@ def read_bounds(options: Mapping[str, Any], spec: EnvSpec) -> np.ndarray:
     if known.get("low", 0.0) > known.get("high", known.get("low", 0.0)):
         raise ParameterError(f"reset option low must not be above high, got {known['low']} and {known['high']}.")
     return np.array(list(known.values()) or [0.0], np.float32)
+
+
+def read_worlds(source: Any, target: Any, num_worlds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of worlds to copy from and to, int64 (n,) each.
+
+    Raises:
+        ArrayTypeError: no integers.
+        ShapeError: not one axis, or of different lengths.
+        ParameterError: a number that no world has, or a target named twice.
+    """
+    both = []
+    for name, given in (("source", source), ("target", target)):
+        worlds = np.asarray(host_array(given))
+        if worlds.dtype.kind not in "iu":
+            raise ArrayTypeError(f"{name} must be integers, got {worlds.dtype}.")
+        if worlds.ndim != 1:
+            raise ShapeError(f"{name} must have shape (n,), got {worlds.shape}.")
+        if ((worlds < 0) | (worlds >= num_worlds)).any():
+            raise ParameterError(f"{name} must lie in 0..{num_worlds - 1}, got {worlds.tolist()}.")
+        both.append(worlds.astype(np.int64))
+    if len(both[0]) != len(both[1]):
+        raise ShapeError(f"source and target must be of one length, got {len(both[0])} and {len(both[1])}.")
+    if len(np.unique(both[1])) != len(both[1]):
+        raise ParameterError(f"target must name each world once, got {both[1].tolist()}.")
+    return both[0], both[1]

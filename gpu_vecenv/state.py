@@ -53,6 +53,11 @@ class State:
             if name not in checked:
                 self.fields[name][...] = 0
 
+    def copy_worlds(self, source: np.ndarray, target: np.ndarray) -> None:
+        """Overwrite the worlds ``target`` with the worlds ``source``, every field; both int64 (n,)."""
+        for array in self.fields.values():
+            self._memory.copy_rows(array, source, target)
+
     def _checked(self, name: str, value: Any) -> Array:
         if name not in self.fields:
             raise ParameterError(f"the state has no field {name!r}; it has {', '.join(self.fields)}.")

@@ -19,7 +19,7 @@ from gpu_vecenv.errors import ActionError, ArrayTypeError, ClosedError, Paramete
 from gpu_vecenv.layout import Layout
 from gpu_vecenv.outputs import Outputs
 from gpu_vecenv.rendering import WorldRenderers
-from gpu_vecenv.resets import read_bounds, read_mask
+from gpu_vecenv.resets import read_bounds, read_mask, read_worlds
 from gpu_vecenv.seeding import Seed, check_first_world, check_seed, world_identity
 from gpu_vecenv.spec import EnvSpec, Params
 from gpu_vecenv.state import State
@@ -292,6 +292,27 @@ class GpuVectorEnv(VectorEnv):
         self._state.set(state)
         self._observe(self._outputs.new_last_obs())
 
+    def copy_worlds(self, source: Any, target: Any, diverge: bool = False) -> None:
+        """Make the worlds ``target`` copies of the worlds ``source``; what agents see there becomes the last observation.
+
+        Args:
+            source: numbers of worlds (n,), of which some may be the same.
+            target: numbers of as many worlds, all different; read before any is written.
+            diverge: False keeps the random numbers of the originals, so that a copy given the same actions goes on as its
+                original does; True gives the copies random numbers of their own.
+
+        Raises:
+            ParameterError, ShapeError, ArrayTypeError: numbers that do not fit; nothing was written.
+        """
+        self._require_started("copy_worlds()")
+        worlds = read_worlds(source, target, self.num_worlds)
+        self._state.copy_worlds(*worlds)
+        if diverge:
+            mask = np.zeros(self.num_worlds, bool)
+            mask[worlds[1]] = True
+            self._set_identity(*world_identity(None, self.num_worlds, 0, self.np_random), mask)
+        self._observe(self._outputs.new_last_obs())
+
     def observe(self) -> Array:
         """Observations of the present state, in a fresh array. Changes nothing."""
         self._require_started("observe()")
@@ -344,9 +365,11 @@ class GpuVectorEnv(VectorEnv):
 
     def _seed_worlds(self, seed: Seed, mask: np.ndarray | None) -> None:
         seeds, ids = world_identity(seed, self.num_worlds, self.first_world, self.np_random)
+        self._set_identity(seeds, ids, mask, episode=np.full(self.num_worlds, -1, np.int32))
+
+    def _set_identity(self, seed: np.ndarray, world_id: np.ndarray, mask: np.ndarray | None, **more: np.ndarray) -> None:
         fields, memory = self._state.fields, self._backend.memory
-        values = {"seed": seeds, "world_id": ids, "episode": np.full(self.num_worlds, -1, np.int32)}
-        for name, value in values.items():
+        for name, value in {"seed": seed, "world_id": world_id, **more}.items():
             if mask is not None:
                 value = np.where(mask, value, memory.to_numpy(fields[name]))
             memory.assign(fields[name], memory.from_numpy(value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
@@ -14,9 +15,8 @@ import tyro
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.rendering import WorldRenderers, tile
 from gpu_vecenv.train.build import make_env
-from gpu_vecenv.train.checkpoint import load_checkpoint
+from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.commands import Settings, parse_settings
-from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.evaluate import play
 from gpu_vecenv.video import write_video
 
@@ -85,9 +85,8 @@ def draw(run: str | Path, states: Iterator[State], worlds: int, device: str) -> 
         worlds: length of that axis.
         device: where the states come from; nothing is computed there.
     """
-    config = TrainConfig.from_json(load_checkpoint(run)["config"])
-    env = make_env(dataclasses.replace(config, device=device), num_worlds=1)  # for its resolved parameters
-    renderers = WorldRenderers(env.env_spec, env.params, worlds)
-    env.close()
+    config = dataclasses.replace(saved_config(run, load_checkpoint(run)), device=device)
+    with contextlib.closing(make_env(config, num_worlds=1)) as env:  # for its resolved parameters
+        renderers = WorldRenderers(env.env_spec, env.params, worlds)
     for state in states:
         yield tile(renderers.frames(state))

@@ -14,9 +14,9 @@ import numpy as np
 TWO_PI = float(np.float32(2 * np.pi))
 
 
-def single(value: Any) -> Any:
-    """Values rounded to float32, as float64 numbers."""
-    return np.asarray(np.float32(value), np.float64)[()]
+def single(values: Any) -> np.ndarray:
+    """Values rounded to float32, as a float64 array."""
+    return np.asarray(values, np.float32).astype(np.float64)
 
 
 class TagReference:
@@ -41,7 +41,7 @@ class TagReference:
         self.num_agents = self.num_taggers + int(params["num_runners"])
         self.is_tagger = np.arange(self.num_agents) < self.num_taggers
         self.side = self._real("grid_length")
-        self.margin = single(params["tagging_distance"] * self.side)
+        self.margin = float(single(params["tagging_distance"] * self.side))
         skill = np.where(self.is_tagger, self._real("skill_level_tagger"), self._real("skill_level_runner"))
         self.top_speed = single(self._real("max_speed") * skill)
         self.accelerations = self._table("acceleration")
@@ -87,7 +87,10 @@ class TagReference:
         return obs, reward, terminated, truncated
 
     def observe(self) -> np.ndarray:
-        """Observations of the present state, float32 (N, 7 w + 1), feature-major: seven blocks of w slots, then the time."""
+        """Observations of the present state, float32 (N, 7 w + 1), feature-major: seven blocks of w slots, then the time.
+
+        With ``extended_observation`` six numbers about the agent itself follow.
+        """
         full = self._params["use_full_observation"]
         width = self.num_agents - 1 if full else int(self._params["num_other_agents_observed"])
         obs = np.zeros((self.num_agents, 7 * width + 1))
@@ -108,12 +111,25 @@ class TagReference:
             blocks[5, :count] = self.is_tagger[others]
             blocks[6, :count] = self.alive[others]
             obs[i, -1] = self.t / self._params["episode_length"]
+        if self._params["extended_observation"]:
+            obs = np.concatenate([obs, self._own_state() * self.alive[:, None]], axis=1)
         return obs.astype(np.float32)
 
+    def _own_state(self) -> np.ndarray:
+        """Each agent's own position, speed, acceleration, heading and type, scaled, (N, 6)."""
+        speed_scale = self._real("max_speed") + 1e-10
+        position = [self.loc_x / self.side, self.loc_y / self.side]
+        motion = [self.speed / speed_scale, self.acceleration / speed_scale, self.direction / (2 * np.pi)]
+        return np.stack([*position, *motion, self.is_tagger], axis=1)
+
     def nearest(self, i: int) -> np.ndarray:
-        """Indices of the others in the game, the nearest to agent i first, the lower index of equal distances first."""
+        """Indices of the others in the game, the nearest to agent i first, the lower index of equal distances first.
+
+        Squares of float32 distances are compared: roots would round two different squares to one distance.
+        """
         others = np.flatnonzero(self.alive & (np.arange(self.num_agents) != i))
-        return others[np.argsort(self.distances(i, others), kind="stable")]
+        dx, dy = single(self.loc_x[others] - self.loc_x[i]), single(self.loc_y[others] - self.loc_y[i])
+        return others[np.argsort(single(single(dx * dx) + single(dy * dy)), kind="stable")]
 
     def distances(self, i: int, others: np.ndarray) -> np.ndarray:
         """Distances (n,) from agent i to others (n,), rounded to float32."""
@@ -152,7 +168,8 @@ class TagReference:
         x = self.loc_x + self.speed * np.cos(self.direction)
         y = self.loc_y + self.speed * np.sin(self.direction)
         self.loc_x, self.loc_y = single(np.clip(x, 0.0, self.side)), single(np.clip(y, 0.0, self.side))
-        return (x < 0) | (x > self.side) | (y < 0) | (y > self.side)
+        crossed: np.ndarray = (x < 0) | (x > self.side) | (y < 0) | (y > self.side)
+        return crossed
 
     def _rewards_of_moving(self, crossed: np.ndarray) -> np.ndarray:
         own = np.where(self.is_tagger, self._real("step_penalty_for_tagger"), self._real("step_reward_for_runner"))
@@ -162,7 +179,7 @@ class TagReference:
         """Pay for tags and take tagged runners out of the game. All are judged on the same positions."""
         self.tagged_by[:] = -1
         taggers = np.flatnonzero(self.is_tagger)
-        for runner in np.flatnonzero(self.alive & ~self.is_tagger):
+        for runner in np.flatnonzero(self.alive & ~self.is_tagger).tolist():
             distances = self.distances(runner, taggers)
             catcher = int(np.argmin(distances))  # the lowest index of equals
             if distances[catcher] < self.margin:

@@ -34,13 +34,20 @@ def observed(params: Params) -> int:
 
 
 def observation_space(params: Params) -> Box:
-    """float32 (7 w + 1,), feature-major: seven blocks of w slots, then t / episode_length."""
+    """float32 (7 w + 1,), feature-major: seven blocks of w slots, then t / episode_length.
+
+    With ``extended_observation`` six more: the observer's own x, y, speed, acceleration, direction and type.
+    """
     skill = max(params["skill_level_runner"], params["skill_level_tagger"])
     low, high = [], []
     for lowest, highest in ((-1, 1), (-1, 1), (-skill, skill), (-np.inf, np.inf), (-1, 1), (0, 1), (0, 1)):
         low += [lowest * ROUNDING] * observed(params)
         high += [highest * ROUNDING] * observed(params)
-    return Box(np.array([*low, 0], np.float32), np.array([*high, ROUNDING], np.float32), dtype=np.float32)
+    low, high = [*low, 0.0], [*high, ROUNDING]
+    if params["extended_observation"]:
+        low += [0.0, 0.0, 0.0, -np.inf, 0.0, 0.0]
+        high += [ROUNDING, ROUNDING, skill * ROUNDING, np.inf, ROUNDING, ROUNDING]
+    return Box(np.array(low, np.float32), np.array(high, np.float32), dtype=np.float32)
 
 
 def action_space(params: Params) -> Space:
@@ -79,7 +86,10 @@ def start(params: Params, name: str) -> np.ndarray:
     """An explicit start as float32 (agents,), taggers first; empty when not given."""
     if params[name] is None:
         return np.zeros(0, np.float32)
-    values = np.asarray(params[name], np.float32)
+    try:
+        values = np.asarray(params[name], np.float32)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"WarpTag-v0: {name} must be numbers, one an agent, got {params[name]!r}.") from error
     agents = params["num_taggers"] + params["num_runners"]
     if values.shape != (agents,):
         raise ShapeError(f"WarpTag-v0: {name} must have shape ({agents},), one value an agent, got {values.shape}.")
@@ -114,6 +124,7 @@ SPEC = EnvSpec(
         Param("edge_hit_penalty", 0.0, "float32", "paid in each step that would leave the square", low=-math.inf, high=0),
         Param("use_full_observation", False, "bool", "observe every other agent"),
         Param("num_other_agents_observed", ten_or_all, "int32", "nearest agents observed otherwise", low=1),
+        Param("extended_observation", False, "bool", "append the observer's own position, speed, acceleration, heading, type"),
         Param("tagging_distance", 0.02, "float64", "reach of a tagger", "fraction of the side", low=0, high=1),
         Param("tag_reward_for_tagger", 10.0, "float32", "paid to the nearest tagger for each runner it tags", low=0),
         Param("step_penalty_for_tagger", 0.0, "float32", "paid to each tagger in each step", high=0),
@@ -142,6 +153,7 @@ SPEC = EnvSpec(
         Constant("runner_top_speed", lambda p: p["max_speed"] * p["skill_level_runner"], "top speed", "length/step"),
         Constant("two_pi", lambda p: 2 * math.pi, "full turn", "rad"),
         Constant("quarter_turn", lambda p: math.pi / 2, "quarter of a turn", "rad"),
+        Constant("per_length", lambda p: 1 / p["grid_length"], "scale of the observer's own position", "1/length"),
         Constant("per_diagonal", lambda p: 1 / (p["grid_length"] * math.sqrt(2)), "scale of positions", "1/length"),
         Constant("per_max_speed", lambda p: 1 / (p["max_speed"] + 1e-10), "scale of speeds and accelerations"),
         Constant("per_turn", lambda p: 1 / (2 * math.pi), "scale of headings", "1/rad"),

@@ -5,6 +5,7 @@
 
 #define MAX_INSERT 32  // up to this many neighbours are kept sorted in registers; more are found one scan each
 #define FAR 3.0e38f
+#define OWN_FEATURES 6
 
 // Index of an agent of this world in the (worlds, agents) state arrays.
 GV_FN gv_i64 at(const GvArgs& a, gv_i32 world, gv_i32 agent) { return (gv_i64)world * gv_num_agents(a) + agent; }
@@ -233,11 +234,24 @@ GV_FN void observe_nearest(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
     row[7 * k] = alive ? (float)a.t[w] * a.per_episode_length : 0.0f;
 }
 
+// The observer's own state, which differences to others leave out; 0 once it has left.
+GV_FN void observe_self(const GvArgs& a, gv_i32 w, gv_i32 i, float* own) {
+    const gv_i64 me = at(a, w, i);
+    const float alive = a.alive[me] ? 1.0f : 0.0f;
+    own[0] = alive * (a.loc_x[me] * a.per_length);
+    own[1] = alive * (a.loc_y[me] * a.per_length);
+    own[2] = alive * (a.speed[me] * a.per_max_speed);
+    own[3] = alive * (a.acceleration[me] * a.per_max_speed);
+    own[4] = alive * (a.direction[me] * a.per_turn);
+    own[5] = i < gv_num_taggers(a) ? alive : 0.0f;
+}
+
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world;
     GV_FOR(i, gv_num_agents(a)) {
         float* row = gv_obs_row(a, obs, w, i);
         if (a.use_full_observation) observe_all(a, w, i, row);
         else observe_nearest(a, w, i, row);
+        if (a.extended_observation) observe_self(a, w, i, row + gv_num_features(a) - OWN_FEATURES);
     }
 }

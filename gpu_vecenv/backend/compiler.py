@@ -85,7 +85,14 @@ def compile_object(spec: EnvSpec, level: str, target: Path, extra: tuple[str, ..
             f"{spec.name} has no prebuilt CPU kernel for this source, and no C++ compiler was found. "
             "Install g++ or clang++ (or `pip install ziglang`), or name one in the environment variable CXX."
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(target.parent, os.W_OK):
+            raise PermissionError(f"{target.parent} is not writable")
+    except OSError as error:
+        raise CompileError(
+            f"{spec.name}: compiled kernels cannot be kept: {error}. Name a folder in GPU_VECENV_CACHE_DIR."
+        ) from error
     # zig spells the psABI levels with underscores
     zig = "ziglang" in compiler or Path(compiler[0]).name == "zig"
     march = level.replace("-", "_") if zig else level

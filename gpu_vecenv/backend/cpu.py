@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_vecenv.backend.compiler import shared_object
+from gpu_vecenv.backend.compiler import cache_dir, compile_object, cpu_level, shared_object
 from gpu_vecenv.backend.memory import Memory, NumpyMemory
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.errors import CompileError, ParameterError
 from gpu_vecenv.layout import Layout
+from gpu_vecenv.spec import EnvSpec
 
 MIN_AGENTS_PER_THREAD = 2048
 """Handing work to a thread costs some ten microseconds; below this many agents it takes longer than it saves."""
@@ -28,6 +29,16 @@ def num_threads() -> int:
     return int(given)
 
 
+def _load(built: Path, spec: EnvSpec) -> ctypes.CDLL:
+    """The library; a damaged one in the cache is compiled again, once."""
+    try:
+        return ctypes.CDLL(str(built))
+    except OSError as error:
+        if built.parent != cache_dir():
+            raise CompileError(f"{spec.name}: {built} cannot be loaded: {error}. Install the package again.") from error
+        return ctypes.CDLL(str(compile_object(spec, cpu_level(), built)))
+
+
 class CpuBackend:
     """Kernels of one env, compiled for this processor.
 
@@ -41,7 +52,7 @@ class CpuBackend:
     device = "cpu"
 
     def __init__(self, layout: Layout, built: Path | None = None, threads: int | None = None) -> None:
-        library = ctypes.CDLL(str(built or shared_object(layout.spec)))
+        library = _load(built or shared_object(layout.spec), layout.spec)
         self.memory: Memory = NumpyMemory()
         self._kernels = {}
         for name in ("gv_step", "gv_reset", "gv_observe"):

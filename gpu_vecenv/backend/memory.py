@@ -32,6 +32,9 @@ class Memory(Protocol):
     def assign(self, target: Array, values: Array) -> None:
         """Overwrite ``target`` with values of the same shape."""
 
+    def copy_rows(self, array: Array, source: np.ndarray, target: np.ndarray) -> None:
+        """Overwrite the rows ``target`` with the rows ``source`` as they were before; both int64 (n,)."""
+
     def address(self, array: Array) -> int:
         """Address of the first byte."""
 
@@ -60,6 +63,10 @@ class NumpyMemory:
     def assign(self, target: np.ndarray, values: np.ndarray) -> None:
         """Overwrite ``target``."""
         target[...] = values
+
+    def copy_rows(self, array: np.ndarray, source: np.ndarray, target: np.ndarray) -> None:
+        """Overwrite rows with others."""
+        array[target] = array[source]
 
     def address(self, array: np.ndarray) -> int:
         """Address of the first byte."""
@@ -103,6 +110,11 @@ class TorchMemory:
         """Overwrite ``target``."""
         target.copy_(values)
 
+    def copy_rows(self, array: Array, source: np.ndarray, target: np.ndarray) -> None:
+        """Overwrite rows with others."""
+        rows = array.view(self._torch.int64) if array.dtype == self._torch.uint64 else array  # torch indexes no uint64
+        rows[self.from_numpy(target)] = rows[self.from_numpy(source)]
+
     def address(self, array: Array) -> int:
         """Address of the first byte."""
         return int(array.data_ptr())
@@ -140,6 +152,10 @@ class CupyMemory:
     def assign(self, target: Array, values: Array) -> None:
         """Overwrite ``target``."""
         target[...] = values
+
+    def copy_rows(self, array: Array, source: np.ndarray, target: np.ndarray) -> None:
+        """Overwrite rows with others."""
+        array[self.from_numpy(target)] = array[self.from_numpy(source)]
 
     def address(self, array: Array) -> int:
         """Address of the first byte."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -10,6 +11,8 @@ import gymnasium
 import torch
 
 import gpu_vecenv  # noqa: F401  (registers the env ids)
+from gpu_vecenv.errors import GpuVecenvError
+from gpu_vecenv.registration import IDS
 from gpu_vecenv.train.checkpoint import load_checkpoint
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
@@ -34,17 +37,42 @@ def make_env(
 
     Returns:
         The unwrapped env.
+
+    Raises:
+        ConfigError: an unknown id, an env that is not of this package's kind, or a parameter the trainer sets.
     """
-    env = gymnasium.make_vec(
-        config.env_id,
-        num_worlds=config.num_envs if num_worlds is None else num_worlds,
-        view="agents",
-        device=config.device,
-        array="torch",
-        autoreset_mode=autoreset_mode,
-        **config.env_kwargs,
-    )
+    options = {
+        "num_worlds": config.num_envs if num_worlds is None else num_worlds,
+        "view": "agents",
+        "device": config.device,
+        "array": "torch",
+        "autoreset_mode": autoreset_mode,
+    }
+    taken = [name for name in config.env_kwargs if name in options]
+    if taken:
+        raise ConfigError(f"env_kwargs: expected parameters of the env, got {taken}, which the trainer sets")
+    try:
+        env = gymnasium.make_vec(config.env_id, **options, **config.env_kwargs)
+    except GpuVecenvError:
+        raise
+    except (gymnasium.error.Error, ModuleNotFoundError, TypeError) as error:
+        if config.env_id.split(":")[-1] in IDS:
+            raise
+        # Gymnasium's own envs do not know our options, hence the TypeError.
+        raise ConfigError(
+            f"env_id: expected one of {', '.join(IDS)}, or an env built like them, got {config.env_id!r}"
+        ) from error
     return cast("GpuVectorEnv", env.unwrapped)
+
+
+@contextlib.contextmanager
+def close_on_error(env: GpuVectorEnv) -> Iterator[None]:
+    """Close ``env`` if the block raises; whoever runs the block owns it otherwise."""
+    try:
+        yield
+    except BaseException:
+        env.close()
+        raise
 
 
 def make_policies(env: GpuVectorEnv, config: ResolvedConfig, names: Iterable[str]) -> dict[str, Policy]:
@@ -76,5 +104,5 @@ def load_policy(policies: dict[str, Policy], name: str, path: str | Path) -> Non
         raise CheckpointError(f"{path}: expected a policy named {name!r}, got policies {list(saved)}")
     try:
         policies[name].load_state_dict(saved[name])
-    except RuntimeError as error:
+    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
         raise CheckpointError(f"{path}: policy {name!r} has another shape than expected: {error}") from error

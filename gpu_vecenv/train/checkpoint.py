@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import CheckpointError
 
 FORMAT = "gpu_vecenv.train"
@@ -17,7 +18,8 @@ VERSION = 1
 FILE_NAME = "latest.pt"
 """Name of the checkpoint inside a run's ``checkpoint`` folder."""
 
-_KEYS = ("config", "iteration", "policies", "learners", "collector", "episodes")
+_TYPES = {"config": str, "iteration": int, "policies": dict, "learners": dict, "collector": dict, "episodes": dict}
+"""What a checkpoint holds."""
 
 
 def checkpoint_path(path: str | Path) -> Path:
@@ -69,19 +71,42 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> dic
         # torch.load does not compare checksums; the archive holds one for each record.
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
-        if damaged is not None:
-            raise CheckpointError(f"{path}: damaged, the checksum of {damaged} does not match")
-        state = torch.load(path, map_location=device, weights_only=True)
+        state = None if damaged else torch.load(path, map_location=device, weights_only=True)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: expected a checkpoint file, got none") from None
-    except (zipfile.BadZipFile, pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+    except pickle.UnpicklingError:
+        raise CheckpointError(
+            f"{path}: expected tensors, numbers, text, lists and dicts only, got objects that could run code; not loaded"
+        ) from None
+    except (zipfile.BadZipFile, RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise CheckpointError(f"{path}: expected a checkpoint, got an unreadable file ({reason})") from error
+    if damaged:
+        raise CheckpointError(f"{path}: damaged, the checksum of {damaged} does not match")
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise CheckpointError(f"{path}: expected a {FORMAT} checkpoint, got a file of something else")
     if state.get("version") != VERSION:
         raise CheckpointError(f"{path}: expected format version {VERSION}, got {state.get('version')!r}")
-    missing = [key for key in _KEYS if key not in state]
+    missing = [key for key in _TYPES if key not in state]
     if missing:
-        raise CheckpointError(f"{path}: expected keys {list(_KEYS)}, got a file without {missing}")
+        raise CheckpointError(f"{path}: expected keys {list(_TYPES)}, got a file without {missing}")
+    for key, kind in _TYPES.items():
+        if not isinstance(state[key], kind):
+            raise CheckpointError(f"{path}: expected {key} of type {kind.__name__}, got {type(state[key]).__name__}")
     return state
+
+
+def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
+    """Return the options of the run that wrote a checkpoint.
+
+    Args:
+        path: the file, or the folder of a run, for the error's text.
+        state: what :func:`load_checkpoint` read there.
+
+    Raises:
+        CheckpointError: the options are damaged.
+    """
+    try:
+        return TrainConfig.from_json(state["config"])
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{checkpoint_path(path)}: expected a run's options, got {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 from collections.abc import Iterable
 from typing import Annotated, Any
@@ -42,8 +43,8 @@ def train(
     env_id: tyro.conf.Positional[str],
     num_envs: int | None = None,
     total_steps: int | None = None,
-    seed: int = 0,
-    device: str = "auto",
+    seed: int | None = None,
+    device: str | None = None,
     out: str | None = None,
     resume: bool = False,
     env: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
@@ -52,7 +53,7 @@ def train(
     load: Annotated[Settings, tyro.conf.arg(metavar="NAME=FILE ...")] = (),
     ppo: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
     network: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
-    checkpoint_interval: int = 50,
+    checkpoint_interval: int | None = None,
     threads: int = 1,
 ) -> None:
     """Train policies with PPO; leaves checkpoint, metrics, curves and a video in the run's folder.
@@ -61,42 +62,59 @@ def train(
         env_id: registered env id, such as WarpTag-v0.
         num_envs: number of worlds; the env's preset by default.
         total_steps: world steps in all, summed over worlds; the env's preset by default.
-        seed: seed of worlds, weights and sampling.
-        device: auto, cpu or cuda:0.
+        seed: seed of worlds, weights and sampling; 0 by default.
+        device: auto, cpu or cuda:0; auto by default, and with --resume the device the run had.
         out: the run's folder; runs/ENV_ID by default.
-        resume: go on with the run in the folder; only total_steps and device may be given beside it.
+        resume: go on with the run in the folder; only --out, --total-steps, --device and
+            --threads may be given beside it.
         env: env parameters by name, such as num_taggers=5 num_runners=20.
         policy: policy of each role, such as tagger=tagger runner=random; by default each role has its own.
         frozen: policies that act but are not updated.
         load: policies that start from a checkpoint.
         ppo: hyperparameters, fields of gpu_vecenv.train.PPOConfig, such as learning_rate=3e-4.
         network: network shape, fields of gpu_vecenv.train.NetworkConfig, such as hidden_sizes=(64,64).
-        checkpoint_interval: iterations between two checkpoints.
+        checkpoint_interval: iterations between two checkpoints, 50 by default; slow runs save every minute, too.
         threads: CPU threads of PyTorch. One keeps a run's bits the same whatever the machine, and small
             networks on a busy one run fastest with it.
     """
     import torch
 
+    from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
+    from gpu_vecenv.train.logger import read_metrics
     from gpu_vecenv.train.presets import resolve
     from gpu_vecenv.train.trainer import Trainer
 
+    if threads < 1:
+        raise ConfigError(f"--threads: expected an integer >= 1, got {threads}")
     torch.set_num_threads(threads)
     folder = out if out is not None else f"runs/{env_id}"
+    options: dict[str, Any] = {
+        "num_envs": num_envs,
+        "total_steps": total_steps,
+        "seed": seed,
+        "device": device,
+        "checkpoint_interval": checkpoint_interval,
+    }
+    options = {name: value for name, value in options.items() if value is not None}
     if resume:
-        changes: dict[str, Any] = {"out": folder, "device": device}
-        if total_steps is not None:
-            changes["total_steps"] = total_steps
-        trainer = Trainer.resume(folder, **changes)
+        words = {"env": env, "policy": policy, "frozen": frozen, "load": load, "ppo": ppo, "network": network}
+        given = [*options, *(name for name, value in words.items() if value)]
+        fixed = [f"--{name.replace('_', '-')}" for name in given if name not in ("total_steps", "device")]
+        if fixed:
+            raise ConfigError(
+                "--resume: expected only --out, --total-steps, --device and --threads beside it, "
+                f"got {', '.join(fixed)}"
+            )
+        started_with = saved_config(folder, load_checkpoint(folder)).env_id
+        if started_with != env_id:
+            raise ConfigError(f"--resume: expected {started_with}, the env of the run in {folder}, got {env_id}")
+        trainer = Trainer.resume(folder, out=folder, **options)
     else:
         config = resolve(
             TrainConfig(
                 env_id,
-                num_envs,
-                total_steps,
-                seed,
-                device,
-                folder,
-                checkpoint_interval,
+                out=folder,
+                **options,
                 env_kwargs=parse_settings(env, "--env"),
                 policy_map={k: str(v) for k, v in parse_settings(policy, "--policy").items()} or None,
                 frozen=frozen,
@@ -111,13 +129,14 @@ def train(
             network=from_options(NetworkConfig, network_options),
         )
         trainer = Trainer(config)
-    trainer.train()
-    trainer.close()
-    plot(folder)
+    with contextlib.closing(trainer):
+        trainer.train()
+    if read_metrics(folder):  # none if interrupted in the first iteration
+        plot(folder)
     if trainer.iteration == trainer.num_iterations:  # an interrupted run ends without delay
         from gpu_vecenv.watch import watch
 
-        watch(folder, device=device)
+        watch(folder, device=trainer.config.device)
 
 
 def evaluate(

@@ -16,6 +16,10 @@ def _require(ok: bool, name: str, expected: str, got: object) -> None:
         raise ConfigError(f"{name}: expected {expected}, got {got!r}")
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 @dataclass(frozen=True)
 class PPOConfig:
     """Hyperparameters of proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347).
@@ -71,10 +75,22 @@ class PPOConfig:
             _require(isinstance(value, int) and value >= 1, name, "an integer >= 1", value)
         for name in ("gamma", "gae_lambda"):
             value = getattr(self, name)
-            _require(0.0 <= value <= 1.0, name, "a number in [0, 1]", value)
+            _require(_is_number(value) and 0.0 <= value <= 1.0, name, "a number in [0, 1]", value)
         for name in ("learning_rate", "clip_coef", "max_grad_norm"):
             value = getattr(self, name)
-            _require(value > 0.0, name, "a number > 0", value)
+            _require(_is_number(value) and value > 0.0, name, "a number > 0", value)
+        for name in ("value_coef", "entropy_coef"):
+            value = getattr(self, name)
+            _require(_is_number(value), name, "a number", value)
+        for name in ("entropy_coef_final", "target_kl"):
+            value = getattr(self, name)
+            _require(value is None or _is_number(value), name, "a number or None", value)
+        for name in ("clip_value", "normalize_advantages", "normalize_observations", "normalize_rewards"):
+            value = getattr(self, name)
+            _require(isinstance(value, bool), name, "True or False", value)
+        bootstrap = self.bootstrap_at_time_limit
+        good = bootstrap is None or isinstance(bootstrap, bool)
+        _require(good, "bootstrap_at_time_limit", "True, False or None", bootstrap)
         schedule = self.learning_rate_schedule
         _require(
             schedule in ("constant", "linear"), "learning_rate_schedule", "'constant' or 'linear'", schedule
@@ -92,9 +108,10 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         """Check ranges."""
-        object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
-        good = all(isinstance(size, int) and size >= 1 for size in self.hidden_sizes)
-        _require(good, "hidden_sizes", "integers >= 1", self.hidden_sizes)
+        sizes = self.hidden_sizes
+        good = isinstance(sizes, tuple | list) and all(isinstance(size, int) and size >= 1 for size in sizes)
+        _require(good, "hidden_sizes", "a tuple of integers >= 1, such as (64, 64)", sizes)
+        object.__setattr__(self, "hidden_sizes", tuple(sizes))
         good = self.activation in ("tanh", "relu", "elu")
         _require(good, "activation", "'tanh', 'relu' or 'elu'", self.activation)
 

@@ -15,5 +15,9 @@ class CheckpointError(GpuVecenvError, ValueError):
     """A checkpoint file is missing, damaged, foreign or of another format version."""
 
 
+class MetricsError(GpuVecenvError, ValueError):
+    """A run's metrics are missing, empty or damaged."""
+
+
 class RunExistsError(GpuVecenvError, ValueError):
     """A new run was pointed at a folder that already holds one."""

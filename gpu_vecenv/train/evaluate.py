@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 
 from gpu_vecenv.train.build import load_policy, make_env, make_policies
-from gpu_vecenv.train.checkpoint import load_checkpoint
+from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.policy import Policy
 from gpu_vecenv.train.policy_map import RANDOM, assign_rows
@@ -39,33 +40,30 @@ class Evaluation:
 
 
 class Players:
-    """An env in the agents view with a policy for every row."""
+    """A policy for every row of an env in the agents view."""
 
     def __init__(
         self,
+        env: GpuVectorEnv,
         config: ResolvedConfig,
         checkpoint: str | Path | None,
         policy_map: Mapping[str, str] | None,
-        num_worlds: int,
-        autoreset_mode: str,
     ):
-        """Build env and policies.
+        """Build the policies.
 
         Args:
+            env: vector env in the agents view.
             config: resolved options.
             checkpoint: file that holds every policy but ``random``; None leaves fresh weights.
             policy_map: role to policy name, for roles that act otherwise than in ``config``.
-            num_worlds: worlds to play.
-            autoreset_mode: what a world does when it ends.
 
         Raises:
             CheckpointError, PolicyMapError: the file or the roles do not fit.
         """
-        self.env = make_env(config, num_worlds, autoreset_mode)
-        trained = config.policy_map or {role: role for role in self.env.role_rows}
-        self.assignment = assign_rows(self.env.role_rows, {**trained, **(policy_map or {})})
-        self.policies: dict[str, Policy] = make_policies(self.env, config, self.assignment)
-        self.generator = torch.Generator(self.env.device).manual_seed(config.seed)
+        trained = config.policy_map or {role: role for role in env.role_rows}
+        self.assignment = assign_rows(env.role_rows, {**trained, **(policy_map or {})})
+        self.policies: dict[str, Policy] = make_policies(env, config, self.assignment)
+        self.generator = torch.Generator(env.device).manual_seed(config.seed)
         if checkpoint is not None:
             for name in self.policies:
                 if name != RANDOM:
@@ -88,8 +86,9 @@ def _setup(
     """Return resolved options and the checkpoint, if ``target`` names one."""
     if isinstance(target, TrainConfig):
         return resolve(dataclasses.replace(target, **changes)), None
-    config = TrainConfig.from_json(load_checkpoint(target)["config"])
-    return resolve(dataclasses.replace(config, **changes)), target
+    config = saved_config(target, load_checkpoint(target))
+    # A run of one device may be measured on any.
+    return resolve(dataclasses.replace(config, **{"device": "auto", **changes})), target
 
 
 def evaluate(
@@ -108,15 +107,21 @@ def evaluate(
         policy_map: role to policy name, for roles that act otherwise than in training: ``random``, or another
             policy of the checkpoint.
         deterministic: take likeliest actions instead of draws.
-        **changes: config fields to change, such as ``seed`` or ``device``.
+        **changes: config fields to change, such as ``seed`` or ``device``; the device of a checkpoint's run does
+            not matter, ``auto`` is the default.
 
     Raises:
         CheckpointError, ConfigError, PolicyMapError: see their texts.
     """
     config, checkpoint = _setup(target, changes)
-    players = Players(config, checkpoint, policy_map, episodes, "same_step")
-    env = players.env
-    obs, _ = env.reset(seed=config.seed)
+    with contextlib.closing(make_env(config, episodes)) as env:
+        return _measure(env, Players(env, config, checkpoint, policy_map), config.seed, deterministic)
+
+
+def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool) -> Evaluation:
+    """Play the first episode of every world."""
+    episodes = env.num_worlds
+    obs, _ = env.reset(seed=seed)
     # Only the first episode of a world counts: otherwise short episodes would be overrepresented.
     running = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
     alive = running.clone()
@@ -131,15 +136,13 @@ def evaluate(
         alive = torch.where(running, after.bool(), alive)
         running &= ~(terminated | truncated)
     roles = env.role_rows
-    result = Evaluation(
+    return Evaluation(
         episodes=episodes,
         mean_return={role: total[rows].mean().item() for role, rows in roles.items()},
         mean_survival={role: survival[rows].mean().item() for role, rows in roles.items()},
         mean_exits={role: (~alive[rows]).sum().item() / episodes for role, rows in roles.items()},
         mean_length=length.mean().item(),
     )
-    env.close()
-    return result
 
 
 def play(
@@ -163,17 +166,16 @@ def play(
     """
     config, checkpoint = _setup(target, changes)
     # Without autoreset the last state of an episode can be seen.
-    players = Players(config, checkpoint, policy_map, 1, "disabled")
-    env = players.env
-    for episode in range(episodes):
-        obs, _ = env.reset(seed=config.seed + episode)
-        yield _world_state(env)
-        ended = False
-        while not ended:
-            obs, _, terminated, truncated, _ = env.step(players.act(obs, deterministic))
-            ended = bool((terminated | truncated).any())
+    with contextlib.closing(make_env(config, 1, "disabled")) as env:
+        players = Players(env, config, checkpoint, policy_map)
+        for episode in range(episodes):
+            obs, _ = env.reset(seed=config.seed + episode)
             yield _world_state(env)
-    env.close()
+            ended = False
+            while not ended:
+                obs, _, terminated, truncated, _ = env.step(players.act(obs, deterministic))
+                ended = bool((terminated | truncated).any())
+                yield _world_state(env)
 
 
 def _world_state(env: GpuVectorEnv) -> dict[str, np.ndarray]:

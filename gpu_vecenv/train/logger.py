@@ -6,10 +6,13 @@ import contextlib
 import importlib.util
 import json
 import math
+import os
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
+
+from gpu_vecenv.train.errors import MetricsError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -143,11 +146,24 @@ def _keep_before(path: Path, first_iteration: int) -> None:
         with contextlib.suppress(json.JSONDecodeError):
             if json.loads(line)["iteration"] <= first_iteration:
                 kept.append(line + "\n")
-    path.write_text("".join(kept), encoding="utf-8")
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial.write_text("".join(kept), encoding="utf-8")
+    os.replace(partial, path)
 
 
 def read_metrics(path: str | Path) -> list[dict[str, float | None]]:
-    """Return the lines of a ``metrics.jsonl``, given the file or its folder."""
+    """Return the lines of a ``metrics.jsonl``, given the file or its folder.
+
+    A last line without an end was cut short by a crash, and is left out.
+
+    Raises:
+        MetricsError: no such file, or not lines of JSON.
+    """
     path = Path(path)
     path = path / METRICS_FILE if path.is_dir() else path
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+    except FileNotFoundError:
+        raise MetricsError(f"{path}: expected the metrics of a run, got no such file") from None
+    except ValueError as error:
+        raise MetricsError(f"{path}: expected lines of JSON, got {error}") from error

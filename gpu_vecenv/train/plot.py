@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from gpu_vecenv.train.errors import MetricsError
 from gpu_vecenv.train.logger import METRICS_FILE, read_metrics
 
 _PANELS = (
@@ -32,8 +33,7 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
         The file written.
 
     Raises:
-        FileNotFoundError: the folder holds no metrics.
-        ValueError: the metrics hold no iteration yet.
+        MetricsError: the folder holds no metrics, or not one iteration yet.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -43,7 +43,7 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     path = run / "curves.png" if path is None else Path(path)
     lines = read_metrics(run)
     if not lines:
-        raise ValueError(f"{run / METRICS_FILE}: expected at least one iteration, got none")
+        raise MetricsError(f"{run / METRICS_FILE}: expected at least one iteration, got none")
     # Returns of different policies seldom have one scale, so each gets a panel of its own.
     returns = [(name, f"mean return of {name[7:]}") for name in lines[-1] if name.startswith("return/")]
     panels = [*returns, *_PANELS]

@@ -153,12 +153,14 @@ class Collector:
             "obs": self.rollout.obs[0].clone(),
             "alive": self.rollout.alive_start.clone(),
             "generator": self.generator.get_state(),
+            "generator_device": self.generator.device.type,
         }
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Go on from :meth:`state_dict`; on another kind of device the generator stays as it is."""
         self.env.reset(seed=0)  # The env wants a reset before anything else; set_state then overwrites it.
         self.env.set_state(state["env"])
         self.rollout.obs[0].copy_(state["obs"])
         self.rollout.alive_start.copy_(state["alive"])
-        self.generator.set_state(state["generator"].cpu())
+        if state["generator_device"] == self.generator.device.type:  # else its state has another form
+            self.generator.set_state(state["generator"].cpu())

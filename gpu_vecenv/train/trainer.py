@@ -8,11 +8,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from gpu_vecenv.train.build import load_policy, make_env, make_policies
-from gpu_vecenv.train.checkpoint import FILE_NAME, load_checkpoint, save_checkpoint
-from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.errors import DeviceError
+from gpu_vecenv.train.build import close_on_error, load_policy, make_env, make_policies
+from gpu_vecenv.train.checkpoint import FILE_NAME, checkpoint_path, load_checkpoint, save_checkpoint, saved_config
+from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.episodes import EpisodeStats
 from gpu_vecenv.train.errors import CheckpointError, ConfigError, RunExistsError
 from gpu_vecenv.train.interrupt import StopRequest
@@ -21,6 +23,9 @@ from gpu_vecenv.train.policy_map import assign_rows, trainable_policies
 from gpu_vecenv.train.ppo import PPO
 from gpu_vecenv.train.presets import resolve
 from gpu_vecenv.train.rollout import Collector, Rollout
+
+CHECKPOINT_S = 60.0
+"""Seconds after which a checkpoint is due whatever the interval in iterations."""
 
 
 class Trainer:
@@ -42,16 +47,24 @@ class Trainer:
             ConfigError, PolicyMapError: options do not fit the env.
             RunExistsError: ``config.out`` already holds a run; go on with :meth:`resume`, or choose another.
         """
-        if config.out is not None and (Path(config.out) / METRICS_FILE).exists():
-            raise RunExistsError(f"{config.out}: expected a new folder, got one with a run in it")
+        if config.out is not None:
+            out = Path(config.out)
+            if any((out / name).exists() for name in (METRICS_FILE, f"checkpoint/{FILE_NAME}")):
+                raise RunExistsError(
+                    f"{out}: expected a new folder, got one with a run in it: go on with --resume (Trainer.resume), "
+                    "or choose another --out"
+                )
         self._build(config, quiet)
-        self.collector.reset(self.config.seed)
-        for name, path in self.config.load_policies.items():
-            load_policy(self.policies, name, path)
+        with close_on_error(self.env):
+            self.collector.reset(self.config.seed)
+            for name, path in self.config.load_policies.items():
+                load_policy(self.policies, name, path)
 
     @classmethod
     def resume(cls, path: str | Path, quiet: bool = False, **changes: Any) -> Trainer:
         """Go on from a checkpoint as if nothing had happened.
+
+        On another kind of device than before, actions are drawn from a new generator seeded by seed and iteration.
 
         Args:
             path: a checkpoint file or the folder of a run.
@@ -60,23 +73,37 @@ class Trainer:
 
         Raises:
             CheckpointError: the file is not a sound checkpoint.
+            DeviceError: the run's device is missing here.
         """
         state = load_checkpoint(path)
-        config = dataclasses.replace(TrainConfig.from_json(state["config"]), **changes)
+        config = dataclasses.replace(saved_config(path, state), **changes)
         trainer = cls.__new__(cls)
-        trainer._build(config, quiet)
-        trainer._load(state)
+        try:
+            trainer._build(config, quiet)
+        except DeviceError as error:
+            if "device" in changes:
+                raise
+            raise DeviceError(
+                f"{path}: this run was on {config.device}, which is missing here ({error}) "
+                "Go on elsewhere with --device cpu (device='cpu')."
+            ) from error
+        with close_on_error(trainer.env):
+            trainer._load(state, checkpoint_path(path))
         return trainer
 
     def _build(self, config: TrainConfig, quiet: bool) -> None:
         resolved = resolve(config)
         self.quiet = quiet
         self.env = make_env(resolved)
+        with close_on_error(self.env):
+            self._build_around_env(resolved)
+
+    def _build_around_env(self, resolved: ResolvedConfig) -> None:
         bootstrap = resolved.ppo.bootstrap_at_time_limit
         if bootstrap is None:
             bootstrap = self.env.num_agents == 1
         ppo = dataclasses.replace(resolved.ppo, bootstrap_at_time_limit=bootstrap)
-        self.config = resolved = dataclasses.replace(resolved, ppo=ppo)
+        self.config = resolved = dataclasses.replace(resolved, ppo=ppo, device=self.env.device)
         self.device = torch.device(self.env.device)
         self.generator = torch.Generator(self.device).manual_seed(resolved.seed)
         self.assignment = assign_rows(self.env.role_rows, resolved.policy_map)
@@ -114,6 +141,11 @@ class Trainer:
         out = None if self.config.out is None else Path(self.config.out)
         total_steps = self.num_iterations * self.steps_per_iteration
         metrics: dict[str, float] = {}
+        if not self.quiet:
+            print(self._describe(), flush=True)
+        if out is not None and self.iteration == 0:
+            self.save()  # From now on the run can be resumed, whenever it is killed.
+        saved_at = time.monotonic()
         with StopRequest() as stop, Logger(out, total_steps, self.iteration, self.quiet) as logger:
             while self.iteration < stop_at and stop.received is None:
                 started = time.perf_counter()
@@ -128,13 +160,25 @@ class Trainer:
                     **dict(zip(device_metrics, values, strict=True)),
                 }
                 logger.log(metrics)
-                if out is not None and self.iteration % self.config.checkpoint_interval == 0:
+                due = self.iteration % self.config.checkpoint_interval == 0
+                if out is not None and (due or time.monotonic() - saved_at >= CHECKPOINT_S):
                     self.save()
+                    saved_at = time.monotonic()
         if out is not None:
             path = self.save()
             if not self.quiet:
                 print(f"{stop.received or 'done'}: iteration {self.iteration}, saved {path}", flush=True)
         return metrics
+
+    def _describe(self) -> str:
+        """Return one line that says what is about to run, and where."""
+        device = str(self.device)
+        if self.device.type == "cuda":
+            device += f" ({torch.cuda.get_device_name(self.device)})"
+        return (
+            f"{self.config.env_id}: {self.config.num_envs} worlds x {self.env.num_agents} agents on {device}, "
+            f"torch threads: {torch.get_num_threads()}, out: {self.config.out}"
+        )
 
     def _iterate(self) -> dict[str, torch.Tensor]:
         """Collect and learn once; returns 0-d device tensors by name."""
@@ -176,7 +220,7 @@ class Trainer:
         save_checkpoint(path, state)
         return Path(path)
 
-    def _load(self, state: dict[str, Any]) -> None:
+    def _load(self, state: dict[str, Any], path: Path) -> None:
         try:
             for name, policy in self.policies.items():
                 policy.load_state_dict(state["policies"][name])
@@ -184,11 +228,17 @@ class Trainer:
                 learner.load_state_dict(state["learners"][name])
             self.episodes.load_state_dict(state["episodes"])
             self.collector.load_state_dict(state["collector"])
-        except (KeyError, RuntimeError) as error:
+            before = state["collector"]["generator_device"]
+        except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
             raise CheckpointError(
-                f"expected the state of this run's env and policies, got {error}"
+                f"{path}: expected the state of this run's env and policies, got {type(error).__name__}: {error}"
             ) from error
         self.iteration = state["iteration"]
+        if before != self.device.type:
+            mixed = np.random.SeedSequence([self.config.seed, self.iteration]).generate_state(1)
+            self.generator.manual_seed(int(mixed[0]))
+            if not self.quiet:
+                print(f"{path}: from {before} to {self.device.type}, so the continuation is not bit-identical", flush=True)
 
     def close(self) -> None:
         """Close the env."""

@@ -19,7 +19,7 @@ NEAR = 2e-5
 def random_params(generator: np.random.Generator) -> dict[str, Any]:
     """Parameters from everywhere in the spec, with tags and wall contacts frequent."""
     taggers, runners = int(generator.integers(1, 6)), int(generator.integers(1, 12))
-    flip = generator.random(5) < 0.5
+    flip = generator.random(6) < 0.5
     side = generator.choice([1.0, 10.0, 33.3])
     return {
         "num_taggers": taggers,
@@ -44,6 +44,7 @@ def random_params(generator: np.random.Generator) -> dict[str, Any]:
         "tag_penalty_for_runner": -generator.uniform(0, 10),
         "step_reward_for_runner": generator.uniform(0, 1),
         "end_of_game_reward_for_runner": generator.uniform(0, 5),
+        "extended_observation": bool(flip[4]),
         "runner_exits_game_after_tagged": bool(flip[1]),
         "flatten_actions": bool(flip[2] and not flip[3]),
         "continuous_actions": bool(flip[3]),

@@ -17,7 +17,8 @@ SHAPES = {
         {"num_taggers": 96, "num_runners": 4000, "use_full_observation": True},
         {"num_other_agents_observed": 64},
     ],
-    "WarpCartPole-v1": [{}],
+    "WarpGridTag-v0": [{}, {"num_taggers": 1, "use_full_observation": False}, {"num_taggers": 4095}],
+    **{name: [{}] for name in IDS if name not in ("WarpTag-v0", "WarpGridTag-v0")},
 }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_vecenv.cli import COMMANDS, TRAIN_EXTRA, main
+from gpu_vecenv.train import Trainer
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["--env", "num_taggers=2", "num_runners=8", "episode_length=20", "--num-envs", "2", "--total-steps", "80"]
@@ -37,7 +38,14 @@ def test_missing_extra_is_named(command):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["train", "WarpTag-v1", "--device", "cpu"], "WarpTag"),
+        (["train", "WarpTag-v1", "--device", "cpu"], "expected one of WarpTag-v0, WarpCartPole-v1"),
+        (["train", "CartPole-v1", "--device", "cpu"], "expected one of WarpTag-v0, WarpCartPole-v1"),
+        (["train", "WarpTag-v0", "--ppo", "learning_rate=abc"], "learning_rate: expected a number > 0, got 'abc'"),
+        (["train", "WarpTag-v0", "--ppo", "gamma=abc"], "gamma: expected a number in [0, 1], got 'abc'"),
+        (["train", "WarpTag-v0", "--network", "hidden_sizes=64"], "expected a tuple of integers >= 1"),
+        (["train", "WarpTag-v0", "--threads", "0"], "--threads: expected an integer >= 1, got 0"),
+        (["train", "WarpCartPole-v1", "--device", "cpu", "--out", "file"], "file"),
+        (["plot", "empty"], "expected at least one iteration, got none"),
         (["train", "WarpTag-v0", "--env", "num_taggerz=3", "--device", "cpu"], "Did you mean 'num_taggers'?"),
         (["train", "WarpTag-v0", "--env", "num_taggers=0", "--device", "cpu"], "at least 1, got 0"),
         (["train", "WarpTag-v0", "--device", "cuda:99"], "cuda:99"),
@@ -49,10 +57,35 @@ def test_missing_extra_is_named(command):
 )
 def test_bad_input_is_one_line_and_status_2(words, said, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "metrics.jsonl").touch()
     assert main(words) == 2
     error = capsys.readouterr().err
     assert error.startswith("gpu-vecenv") and said in error.splitlines()[0]
     assert "Traceback" not in error
+
+
+def test_ctrl_c_is_one_line_and_status_130(capsys, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpu_vecenv.cli._run", interrupt)
+    assert main(["train", "WarpTag-v0"]) == 130
+    assert capsys.readouterr().err == "gpu-vecenv train: interrupted\n"
+
+
+def test_an_interrupt_before_the_first_iteration_ends_quietly(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Trainer, "num_iterations", 0)  # nothing is collected, as after an early signal
+    monkeypatch.setattr("gpu_vecenv.watch.watch", lambda *_, **__: None)
+    assert main(["train", "WarpCartPole-v1", "--device", "cpu", "--out", str(tmp_path / "run")]) == 0
+    assert not (tmp_path / "run" / "curves.png").exists()
+
+
+def test_the_source_archive_takes_every_folder():
+    lines = (ROOT / "MANIFEST.in").read_text().splitlines()
+    taken = {line.split()[1] for line in lines if line.startswith("recursive-include")}
+    assert {"adapters", "benchmarks", "docs", "envs", "examples", "tests", "tools"} <= taken
 
 
 def test_no_command_shows_usage(capsys):

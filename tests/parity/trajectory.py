@@ -12,6 +12,15 @@ import gpu_vecenv  # noqa: F401
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "cartpole": ("WarpCartPole-v1", {"num_envs": 64, "max_episode_steps": 60}),
+    "acrobot": ("WarpAcrobot-v1", {"num_envs": 64, "max_episode_steps": 60}),
+    "mountain car": ("WarpMountainCar-v0", {"num_envs": 64, "max_episode_steps": 60, "gravity": np.linspace(0.001, 0.003, 64)}),
+    "mountain car, continuous": ("WarpMountainCarContinuous-v0", {"num_envs": 64, "max_episode_steps": 60}),
+    "pendulum": ("WarpPendulum-v1", {"num_envs": 64, "max_episode_steps": 60}),
+    "grid tag": ("WarpGridTag-v0", {"num_envs": 24, "grid_length": 6, "episode_length": 40}),
+    "grid tag, partial observation": (
+        "WarpGridTag-v0",
+        {"num_envs": 4, "num_taggers": 50, "grid_length": 60, "episode_length": 90, "use_full_observation": False},
+    ),
     "tag, small worlds": (
         "WarpTag-v0",
         {"num_envs": 24, "num_taggers": 2, "num_runners": 4, "num_other_agents_observed": 3, "episode_length": 70,
@@ -20,7 +29,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "tag, full observation, no exits": (
         "WarpTag-v0",
         {"num_envs": 8, "num_taggers": 3, "num_runners": 6, "use_full_observation": True, "tagging_distance": 0.1,
-         "runner_exits_game_after_tagged": False, "episode_length": 90},
+         "runner_exits_game_after_tagged": False, "episode_length": 90, "extended_observation": True},
     ),
     "tag, defaults": ("WarpTag-v0", {"num_envs": 3, "episode_length": 150}),
     "tag, many neighbours": (
@@ -42,11 +51,16 @@ def trajectory_hash(case: str, steps: int = 1000, backend: Any = None, **options
     obs, _ = env.reset(seed=7)
     digest.update(obs.tobytes())
     space = inner.single_action_space
-    choices = np.broadcast_to(space.nvec if hasattr(space, "nvec") else space.n, space.shape or ())
+    continuous = isinstance(space, gymnasium.spaces.Box)
+    choices = 0 if continuous else np.broadcast_to(space.nvec if hasattr(space, "nvec") else space.n, space.shape or ())
     generator = np.random.default_rng(11)
     ended = 0
     for _ in range(steps):
-        action = generator.integers(0, choices, (inner.num_worlds, *choices.shape), dtype=np.int32)
+        shape = (inner.num_worlds, *(space.shape or ()))
+        if continuous:  # some beyond the bounds
+            action = generator.normal(0, 2, shape).astype(np.float32)
+        else:
+            action = generator.integers(0, choices, shape, dtype=np.int32)
         obs, reward, terminated, truncated, info = env.step(action)
         ended += int((terminated | truncated).sum())
         finished = info.pop("_final_obs")

@@ -1,4 +1,7 @@
-"""A few steps on a GPU, for running under compute-sanitizer: ``python short_run.py ID STEPS NAME=VALUE ...``."""
+"""A few steps on a GPU, for running under compute-sanitizer: ``python short_run.py ID STEPS NAME=VALUE ...``.
+
+``fault=overrun`` or ``fault=race`` plants one, to see whether the tool finds it.
+"""
 
 import ast
 import sys
@@ -7,11 +10,34 @@ import gymnasium
 import torch
 
 import gpu_vecenv  # noqa: F401
+from gpu_vecenv.backend import cuda
+
+FAULTS = {
+    "overrun": ("row[7 * k] =", "row[7 * k + (1 << 28)] ="),
+    "race": ("team.slots[slot] = part;\n    }\n    gv_barrier(team);", "team.slots[slot] = part;\n    }"),
+}
+"""Pieces of Tag's kernel text and what a planted fault puts in their place."""
+
+
+def plant(fault: str) -> None:
+    """Let the CUDA back end compile a faulty text."""
+    piece, wrong = FAULTS[fault]
+    right = cuda.kernel_source
+
+    def faulty(spec: object) -> str:
+        text = right(spec)
+        assert text.count(piece) == 1
+        return text.replace(piece, wrong)
+
+    cuda.kernel_source = faulty
 
 
 def main(env_id: str, steps: str, *options: str) -> None:
     """Reset, step with random actions, end episodes, reset a part, look."""
-    given = {name: ast.literal_eval(value) for name, _, value in (option.partition("=") for option in options)}
+    given = dict(option.split("=") for option in options)
+    if "fault" in given:
+        plant(given.pop("fault"))
+    given = {name: ast.literal_eval(value) for name, value in given.items()}
     env = gymnasium.make_vec(env_id, device="cuda:0", array="torch", **given)
     env.reset(seed=0)
     env.action_space.seed(0)

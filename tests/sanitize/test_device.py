@@ -26,15 +26,29 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
-@pytest.mark.parametrize("case", CASES)
-def test_no_errors(case, tool):
+
+def run(tool, *arguments):
     # Only our kernels; torch and CuPy probe the driver with calls that may fail, which is no error of theirs.
     options = ["--kernel-name", "kernel_substring=gv_", *(["--report-api-errors", "no"] if tool == "memcheck" else [])]
     command = [str(TOOL), "--tool", tool, "--error-exitcode", "9", *options,
-               sys.executable, str(Path(__file__).with_name("short_run.py")), *CASES[case]]  # fmt: skip
+               sys.executable, str(Path(__file__).with_name("short_run.py")), *arguments]  # fmt: skip
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
+    return subprocess.run(
         command, capture_output=True, text=True, timeout=280, check=False, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths}
     )
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
+@pytest.mark.parametrize("case", CASES)
+def test_no_errors(case, tool):
+    done = run(tool, *CASES[case])
     assert done.returncode == 0 and "ran" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+@pytest.mark.parametrize(
+    ("tool", "fault", "words"),
+    [("memcheck", "overrun", "Invalid __global__ write"), ("racecheck", "race", "Error: Race reported")],
+)
+def test_a_planted_fault_is_reported(tool, fault, words):
+    done = run(tool, *CASES["a block a world"], f"fault={fault}")
+    assert done.returncode != 0 and words in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]

@@ -9,6 +9,7 @@ import zipfile
 
 import pytest
 import torch
+from tag_stand_in import TagStandIn
 
 from gpu_vecenv.train import CheckpointError, RunExistsError, Trainer, load_checkpoint
 from gpu_vecenv.train.checkpoint import FORMAT, save_checkpoint
@@ -124,11 +125,17 @@ class Bomb:
         return os.mkdir, ("bomb_went_off",)
 
 
-@pytest.mark.parametrize("write", [torch.save, lambda x, path: path.write_bytes(pickle.dumps(x))])
-def test_code_in_a_file_is_not_run(tmp_path, monkeypatch, write):
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (torch.save, "expected tensors, .* only, got objects that could run code; not loaded$"),
+        (lambda x, path: path.write_bytes(pickle.dumps(x)), "unreadable file"),
+    ],
+)
+def test_code_in_a_file_is_not_run(tmp_path, monkeypatch, write, said):
     monkeypatch.chdir(tmp_path)
     write({"format": FORMAT, "version": 1, "config": Bomb()}, tmp_path / "bomb.pt")
-    with pytest.raises(CheckpointError, match="unreadable file"):
+    with pytest.raises(CheckpointError, match=f"bomb.pt: .*{said}"):
         load_checkpoint(tmp_path / "bomb.pt")
     assert not (tmp_path / "bomb_went_off").exists()
 
@@ -146,16 +153,63 @@ def test_a_failed_save_keeps_the_last_good_one(saved, monkeypatch):
     assert os.listdir(saved.parent) == [saved.name]
 
 
-def test_checkpoint_of_another_env(saved, config):
-    other = load_checkpoint(saved)
-    other["policies"]["catcher"]["actor.0.weight"] = torch.zeros(3, 3)
-    save_checkpoint(saved, {k: v for k, v in other.items() if k not in ("format", "version")})
-    with pytest.raises(CheckpointError, match="expected the state of this run's env and policies"):
+def put(state, keys, value):
+    """Set ``state[keys[0]][keys[1]]...`` to ``value``."""
+    for key in keys[:-1]:
+        state = state[key]
+    state[keys[-1]] = value
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "said"),
+    [
+        ("policies catcher actor.0.weight", torch.zeros(3, 3), "expected the state of this run's env and policies"),
+        ("policies catcher", 3, "expected the state of this run's env and policies"),
+        ("learners runner optimizer param_groups", [], "expected the state of this run's env and policies"),
+        ("learners runner optimizer", None, "expected the state of this run's env and policies"),
+        ("collector obs", None, "expected the state of this run's env and policies"),
+        ("collector generator", torch.zeros(3, dtype=torch.uint8), "expected the state of this run's env"),
+        ("episodes", {}, "expected the state of this run's env and policies"),
+        ("config", "{", "expected a run's options"),
+        ("config", "[]", "expected a run's options"),
+        ("config", '{"env_id": "A", "gama": 1}', "expected a run's options, got TrainConfig option"),
+        ("config", "{}", "expected a run's options"),
+        ("config", 7, "expected config of type str, got int"),
+        ("iteration", "7", "expected iteration of type int, got str"),
+        ("policies", [], "expected policies of type dict, got list"),
+    ],
+)
+def test_damaged_contents_are_named(saved, keys, value, said, monkeypatch):
+    closed = []
+    monkeypatch.setattr(TagStandIn, "close", lambda env: closed.append(env))
+    state = load_checkpoint(saved)
+    put(state, keys.split(), value)
+    save_checkpoint(saved, state)
+    with pytest.raises(CheckpointError, match=re.escape(f"{saved}: {said}")):
         Trainer.resume(saved, quiet=True)
+    assert len(closed) == ("state of" in said)
+
+
+def test_going_on_on_another_kind_of_device(saved, capsys):
+    """As if the run had been on a GPU, whose generators have a state of another size."""
+    state = load_checkpoint(saved)
+    state["collector"].update(generator_device="cuda", generator=torch.zeros(16, dtype=torch.uint8))
+    save_checkpoint(saved, state)
+    draws = []
+    for iteration in (1, 1, 2):
+        save_checkpoint(saved, {**state, "iteration": iteration})
+        trainer = Trainer.resume(saved)
+        said = f"{saved}: from cuda to cpu, so the continuation is not bit-identical\n"
+        assert capsys.readouterr().out == said
+        draws.append(torch.rand(5, generator=trainer.generator))
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+    assert not torch.equal(draws[0], torch.rand(5, generator=torch.Generator().manual_seed(0)))
+    trainer.train(iterations=1)
 
 
 def test_a_new_run_does_not_overwrite_another(config, tmp_path):
     config = dataclasses.replace(config, out=str(tmp_path / "run"))
     Trainer(config, quiet=True).train(iterations=1)
-    with pytest.raises(RunExistsError, match=re.escape(f"{config.out}: expected a new folder")):
+    with pytest.raises(RunExistsError, match=f"{re.escape(config.out)}: .*go on with --resume .*choose another --out"):
         Trainer(config, quiet=True)

@@ -1,9 +1,14 @@
 """The commands as a user types them."""
 
+import dataclasses
+import re
+
 import pytest
 import tyro
 
-from gpu_vecenv.train import Trainer, commands
+from gpu_vecenv.errors import DeviceError
+from gpu_vecenv.train import ConfigError, TrainConfig, Trainer, commands, load_checkpoint
+from gpu_vecenv.train.checkpoint import save_checkpoint
 from gpu_vecenv.train.logger import read_metrics
 
 
@@ -13,10 +18,11 @@ def run(command, line):
 
 def test_train_resume_evaluate_plot(tmp_path, capsys):
     out = tmp_path / "run"
-    train = f"WarpCartPole-v1 --num-envs 4 --device cpu --out {out}"
+    train = f"WarpCartPole-v1 --out {out}"
     run(
         commands.train,
-        f"{train} --total-steps 64 --env max_episode_steps=20 --ppo num_steps=8 --network hidden_sizes=(4,)",
+        f"{train} --num-envs 4 --device cpu --total-steps 64 --env max_episode_steps=20 "
+        "--ppo num_steps=8 --network hidden_sizes=(4,)",
     )
     assert {"checkpoint", "metrics.jsonl", "curves.png", "tensorboard"} <= {
         path.name for path in out.iterdir()
@@ -50,3 +56,65 @@ def test_roles_and_opponents(tmp_path):
 def test_an_unknown_option_names_the_known_ones():
     with pytest.raises(ValueError, match="PPOConfig option: expected one of num_steps, .* got 'gama'"):
         run(commands.train, "WarpTag-v0 --ppo gama=1")
+
+
+@pytest.fixture
+def cartpole(tmp_path):
+    """The folder of a run of WarpCartPole-v1 that has not begun its first iteration."""
+    config = TrainConfig("WarpCartPole-v1", 4, 128, device="cpu", out=str(tmp_path / "run"))
+    Trainer(config, quiet=True).train(iterations=0)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "--num-envs 4", "--seed 0", "--checkpoint-interval 9", "--env max_episode_steps=9", "--policy agent=a",
+        "--frozen a", "--load a=b", "--ppo gamma=0.5", "--network activation=relu",
+    ],
+)  # fmt: skip
+def test_resume_refuses_what_cannot_change(cartpole, given):
+    with pytest.raises(ConfigError, match=f"--resume: expected only --out, .* got {given.split()[0]}$"):
+        run(commands.train, f"WarpCartPole-v1 --out {cartpole} --resume {given}")
+
+
+def test_resume_refuses_another_env(cartpole):
+    with pytest.raises(ConfigError, match="--resume: expected WarpCartPole-v1, .* got WarpTag-v0"):
+        run(commands.train, f"WarpTag-v0 --out {cartpole} --resume")
+
+
+def change_config(folder, **changes):
+    """Rewrite options in the folder's checkpoint."""
+    path = folder / "checkpoint" / "latest.pt"
+    state = load_checkpoint(path)
+    config = dataclasses.replace(TrainConfig.from_json(state["config"]), **changes)
+    save_checkpoint(path, {**state, "config": config.to_json()})
+
+
+def test_resume_takes_the_recorded_device(cartpole):
+    change_config(cartpole, device="cuda:99")
+    wanted = re.escape(f"{cartpole}: this run was on cuda:99, which is missing here") + ".*--device cpu"
+    with pytest.raises(DeviceError, match=wanted):
+        run(commands.train, f"WarpCartPole-v1 --out {cartpole} --resume")
+    run(commands.train, f"WarpCartPole-v1 --out {cartpole} --resume --device cpu --total-steps 128")
+    assert TrainConfig.from_json(load_checkpoint(cartpole)["config"]).device == "cpu"
+
+
+def test_a_new_run_records_the_device_it_got(tmp_path):
+    trainer = Trainer(TrainConfig("WarpCartPole-v1", 4, 128, device="auto"), quiet=True)
+    assert trainer.config.device == trainer.env.device
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("CartPole-v1", "env_id: expected one of WarpTag-v0, WarpCartPole-v1, .* got 'CartPole-v1'"),
+        ("Acrobot-v1", "env_id: expected one of WarpTag-v0, WarpCartPole-v1, .* got 'Acrobot-v1'"),
+        ("nowhere:Env-v0", "env_id: expected one of WarpTag-v0, WarpCartPole-v1, .* got 'nowhere:Env-v0'"),
+        ("WarpTag-v0 --env view=worlds", r"expected parameters of the env, got \['view'\], which the trainer sets"),
+        ("WarpTag-v0 --threads 0", "--threads: expected an integer >= 1, got 0"),
+    ],
+)
+def test_bad_words_are_named(options, text, tmp_path):
+    with pytest.raises(ConfigError, match=text):
+        run(commands.train, f"{options} --out {tmp_path}/run")

@@ -25,7 +25,17 @@ def test_json_round_trip():
         (lambda: PPOConfig(gamma=1.5), r"gamma: expected a number in \[0, 1\], got 1.5"),
         (lambda: PPOConfig(clip_coef=0.0), "clip_coef: expected a number > 0, got 0.0"),
         (lambda: PPOConfig(learning_rate_schedule="cosine"), "'constant' or 'linear', got 'cosine'"),
-        (lambda: NetworkConfig((0,)), r"hidden_sizes: expected integers >= 1, got \(0,\)"),
+        (lambda: NetworkConfig((0,)), r"hidden_sizes: expected a tuple of integers >= 1, .* got \(0,\)"),
+        (lambda: NetworkConfig(64), r"hidden_sizes: expected a tuple of integers >= 1, .* got 64"),
+        (lambda: PPOConfig(gamma="abc"), r"gamma: expected a number in \[0, 1\], got 'abc'"),
+        (lambda: PPOConfig(learning_rate="abc"), "learning_rate: expected a number > 0, got 'abc'"),
+        (lambda: PPOConfig(value_coef=None), "value_coef: expected a number, got None"),
+        (lambda: PPOConfig(target_kl="abc"), "target_kl: expected a number or None, got 'abc'"),
+        (lambda: PPOConfig(clip_value="yes"), "clip_value: expected True or False, got 'yes'"),
+        (
+            lambda: PPOConfig(bootstrap_at_time_limit=1),
+            "bootstrap_at_time_limit: expected True, False or None, got 1",
+        ),
         (lambda: NetworkConfig((4,), "gelu"), "activation: expected 'tanh', 'relu' or 'elu', got 'gelu'"),
         (lambda: TrainConfig("A", num_envs=0), "num_envs: expected an integer >= 1, got 0"),
         (

@@ -43,6 +43,17 @@ def test_interrupted_equals_uninterrupted(config, tmp_path):
         assert torch.equal(x, b["collector"]["env"][name]), name
 
 
+@pytest.mark.parametrize(("before", "after"), [("cuda:0", "cpu"), ("cpu", "cuda:0")])
+def test_a_run_goes_on_on_another_kind_of_device(config, tmp_path, capsys, before, after):
+    first = Trainer(dataclasses.replace(config, device=before), quiet=True)
+    first.train(iterations=1)
+    second = Trainer.resume(first.save(tmp_path / "run.pt"), device=after)
+    kinds = [device.partition(":")[0] for device in (before, after)]
+    assert f"from {kinds[0]} to {kinds[1]}, so the continuation is not bit-identical" in capsys.readouterr().out
+    second.train(iterations=1)
+    assert second.iteration == 2
+
+
 def flatten(x):
     nested = {k: flatten(v) if isinstance(v, dict) else {"": v} for k, v in x.items()}
     return {f"{k}/{n}": v for k, inner in nested.items() for n, v in inner.items()}

@@ -6,8 +6,19 @@ import signal
 
 import pytest
 import torch
+from tag_stand_in import TagStandIn
 
-from gpu_vecenv.train import CheckpointError, ConfigError, PPOConfig, Trainer, evaluate, play, plot_curves
+from gpu_vecenv.train import (
+    CheckpointError,
+    ConfigError,
+    MetricsError,
+    PolicyMapError,
+    PPOConfig,
+    Trainer,
+    evaluate,
+    play,
+    plot_curves,
+)
 from gpu_vecenv.train.episodes import EpisodeStats
 from gpu_vecenv.train.interrupt import StopRequest
 from gpu_vecenv.train.logger import METRICS_FILE, Logger, read_metrics
@@ -161,6 +172,92 @@ def test_loading_a_policy_from_another_run(config, tmp_path):
     renamed = {"catcher": "hunter", "runner": "runner"}
     with pytest.raises(CheckpointError, match="expected a policy named 'hunter'"):
         Trainer(dataclasses.replace(config, policy_map=renamed, load_policies={"hunter": path}), quiet=True)
+
+
+def test_a_run_can_be_resumed_from_its_start(config, tmp_path):
+    """As if it had been killed in its first iteration."""
+    trainer = Trainer(dataclasses.replace(config, out=str(tmp_path)), quiet=True)
+
+    def die():
+        raise RuntimeError("killed")
+
+    trainer.collector.collect = die
+    with pytest.raises(RuntimeError, match="killed"):
+        trainer.train()
+    resumed = Trainer.resume(tmp_path, quiet=True)
+    assert resumed.iteration == 0
+    resumed.train()
+    whole = Trainer(config, quiet=True)
+    whole.train()
+    assert same(weights(whole, "runner"), weights(resumed, "runner"))
+
+
+@pytest.mark.parametrize(("seconds", "saves"), [(0.0, [0, 1, 2, 3, 3]), (1e9, [0, 3])])
+def test_slow_runs_save_by_time(config, tmp_path, monkeypatch, seconds, saves):
+    monkeypatch.setattr("gpu_vecenv.train.trainer.CHECKPOINT_S", seconds)
+    trainer = Trainer(dataclasses.replace(config, out=str(tmp_path)), quiet=True)
+    saved, save = [], trainer.save
+    trainer.save = lambda: saved.append(trainer.iteration) or save()
+    trainer.train(iterations=3)
+    assert saved == saves
+
+
+def test_the_first_line_says_what_runs_where(config, tmp_path, capsys):
+    config = dataclasses.replace(config, out=str(tmp_path))
+    Trainer(config).train(iterations=1)
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == f"TagStandIn-v0: 4 worlds x 5 agents on cpu, torch threads: 1, out: {tmp_path}"
+
+
+def test_an_error_closes_the_env(config, tmp_path, monkeypatch):
+    closed = []
+    monkeypatch.setattr(TagStandIn, "close", lambda env: closed.append(env))
+    wrong = {"catcher": "a/b"}
+    calls = [
+        lambda: Trainer(dataclasses.replace(config, policy_map=wrong), quiet=True),
+        lambda: Trainer(dataclasses.replace(config, load_policies={"catcher": str(tmp_path / "none.pt")})),
+        lambda: evaluate(config, policy_map=wrong),
+        lambda: next(play(config, policy_map=wrong)),
+    ]
+    for count, call in enumerate(calls, start=1):
+        with pytest.raises((PolicyMapError, CheckpointError)):
+            call()
+        assert len(closed) == count
+    states = play(config)
+    next(states)
+    states.close()
+    assert len(closed) == len(calls) + 1
+
+
+def test_metrics_that_cannot_be_drawn(tmp_path):
+    with pytest.raises(MetricsError, match=f"{METRICS_FILE}: expected the metrics of a run, got no such file"):
+        plot_curves(tmp_path)
+    file = tmp_path / METRICS_FILE
+    file.write_text('{"iteration": 1, "st')
+    with pytest.raises(MetricsError, match=f"{file}: expected at least one iteration, got none"):
+        plot_curves(tmp_path)
+    file.write_text('{"iteration": 1, "st\n{}\n')
+    with pytest.raises(MetricsError, match=f"{file}: expected lines of JSON, got"):
+        plot_curves(tmp_path)
+
+
+def test_a_torn_last_line_is_left_out(tmp_path):
+    (tmp_path / METRICS_FILE).write_text('{"iteration": 1}\n{"iteration": 2}\n{"iterat')
+    assert read_metrics(tmp_path) == [{"iteration": 1}, {"iteration": 2}]
+
+
+def test_dropping_lines_cannot_lose_the_others(tmp_path, monkeypatch):
+    """As if the disk refused while the metrics of a resumed run are cut."""
+    file = tmp_path / METRICS_FILE
+    file.write_text('{"iteration": 1}\n{"iteration": 2}\n')
+
+    def refuse(source, target):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="no space left"), Logger(tmp_path, 20, first_iteration=1, quiet=True):
+        pass
+    assert [line["iteration"] for line in read_metrics(tmp_path)] == [1, 2]
 
 
 def test_saving_needs_a_place(config):

@@ -1,0 +1,82 @@
+"""Forks of worlds on the device."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+import gpu_vecenv  # noqa: F401
+from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
+from tests.devices import DEVICES
+
+TAG = {"num_taggers": 2, "num_runners": 4, "episode_length": 20, "tagging_distance": 0.1}
+
+
+def started(device, name="WarpTag-v0", params=TAG, steps=15):
+    env = gymnasium.make_vec(name, num_envs=8, device=device, array="numpy", **params)
+    env.reset(seed=2)
+    run(env, steps)
+    return env
+
+
+def run(env, steps, same=False):
+    """Obs and rewards of random steps; with ``same`` all worlds take the same actions."""
+    generator, space = np.random.default_rng(1), env.unwrapped.single_action_space
+    high = space.nvec if hasattr(space, "nvec") else space.n
+    seen = []
+    for _ in range(steps):
+        shape = space.shape or ()
+        action = generator.integers(0, np.broadcast_to(high, shape), (1 if same else 8, *shape), dtype=np.int32)
+        seen.append(env.step(np.repeat(action, 8 if same else 1, axis=0))[:2])
+    return seen
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("name", "params"), [("WarpTag-v0", TAG), ("WarpCartPole-v1", {"max_episode_steps": 9})])
+def test_a_fork_goes_on_as_its_original(device, name, params):
+    env = started(device, name, params)
+    before = env.unwrapped.get_state()
+    env.unwrapped.copy_worlds([3, 3, 0], np.array([5, 6, 1]))
+    after = env.unwrapped.get_state()
+    for field, values in before.items():
+        np.testing.assert_array_equal(after[field], values[[0, 0, 2, 3, 4, 3, 3, 7]], err_msg=field)
+    for obs, reward in run(env, 50, same=True):  # over resets
+        for copy, original in ((5, 3), (6, 3), (1, 0)):
+            np.testing.assert_array_equal(obs[copy], obs[original])
+            np.testing.assert_array_equal(reward[copy], reward[original])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_diverging_forks_part_at_the_next_draw(device):
+    env = started(device)
+    env.unwrapped.copy_worlds([3, 3], [5, 6], diverge=True)
+    seen = np.stack([obs for obs, _ in run(env, 50, same=True)])
+    np.testing.assert_array_equal(seen[0, 5], seen[0, 3])
+    for one, other in ((5, 3), (6, 3), (5, 6)):
+        assert not np.array_equal(seen[-1, one], seen[-1, other])
+
+
+def test_worlds_may_trade_places():
+    env = started("cpu")
+    before = env.unwrapped.get_state()["loc_x"]
+    env.unwrapped.copy_worlds([0, 1], [1, 0])
+    np.testing.assert_array_equal(env.unwrapped.get_state()["loc_x"][:2], before[[1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "error", "text"),
+    [
+        ([0, 1], [2], ShapeError, "must be of one length, got 2 and 1"),
+        ([0, 1], [2, 2], ParameterError, r"target must name each world once, got \[2, 2\]"),
+        ([0], [8], ParameterError, r"target must lie in 0..7, got \[8\]"),
+        ([-1], [1], ParameterError, r"source must lie in 0..7, got \[-1\]"),
+        ([0.5], [1], ArrayTypeError, "source must be integers, got float64"),
+        (0, 1, ShapeError, r"source must have shape \(n,\), got \(\)"),
+    ],
+)
+def test_worlds_that_do_not_fit(source, target, error, text):
+    env = started("cpu")
+    before = env.unwrapped.get_state()
+    with pytest.raises(error, match=text):
+        env.unwrapped.copy_worlds(source, target)
+    for field, values in env.unwrapped.get_state().items():
+        np.testing.assert_array_equal(values, before[field])

@@ -1,0 +1,163 @@
+"""Bad input, each error told by its text; after it the env goes on as if nothing had happened."""
+
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+import gpu_vecenv
+from gpu_vecenv import errors
+from gpu_vecenv.backend import compiler, select
+from tests.api.envs import assert_same, host_info, make, random_actions
+
+
+@pytest.mark.parametrize("name, options, error, text", [
+    ("WarpTag-v7", {}, gymnasium.error.VersionNotFound, "WarpTag"),
+    ("WarpTug-v0", {}, gymnasium.error.NameNotFound, "Did you mean: `WarpTag`"),
+    ("WarpTag-v0", {"num_taggerz": 2}, errors.UnknownParameterError,
+     "WarpTag-v0 has no parameter 'num_taggerz'. Did you mean 'num_taggers'"),
+    ("WarpCartPole-v1", {"gravty": 2}, errors.UnknownParameterError, "WarpCartPole-v1 has no parameter 'gravty'"),
+    ("WarpTag-v0", {"max_episode_steps": 10}, errors.UnknownParameterError, "no parameter 'max_episode_steps'"),
+    ("WarpTag-v0", {"seed": 10}, errors.UnknownParameterError, "no parameter 'seed'"),
+    ("WarpTag-v0", {"view": "rows"}, errors.ParameterError, "view must be one of 'worlds', 'agents', got 'rows'"),
+    ("WarpTag-v0", {"array": "list"}, errors.ParameterError, "array must be one of 'torch', 'cupy', 'numpy', got 'list'"),
+    ("WarpTag-v0", {"autoreset_mode": "later"}, errors.ParameterError, "autoreset_mode must be one of .*same_step.*got 'later'"),
+    ("WarpTag-v0", {"device": "gpu"}, errors.ParameterError, 'device must be "auto", "cpu", "cuda" or "cuda:N", got \'gpu\''),
+    ("WarpTag-v0", {"render_mode": "human"}, errors.ParameterError, "render_mode must be one of None, 'rgb_array', got 'human'"),
+    ("WarpTag-v0", {"copy": "no"}, errors.ParameterError, "copy must be one of True, False, got 'no'"),
+    ("WarpTag-v0", {"first_world": -1}, errors.ParameterError, "first_world must be an integer from 0 to 2147483647, got -1"),
+    ("WarpTag-v0", {"first_world": 2**31, "num_envs": 1}, errors.ParameterError, "first_world must be an integer from 0"),
+    ("WarpTag-v0", {"num_envs": 0}, errors.ParameterError, "num_envs must be a positive integer, got 0"),
+    ("WarpTag-v0", {"array": "cupy"}, errors.DeviceError, 'array="cupy" needs a CUDA device, and this env runs on the CPU'),
+    ("WarpCartPole-v1", {"max_episode_steps": -1}, errors.ParameterError, "max_episode_steps must be at least 0, got -1"),
+    ("WarpCartPole-v1", {"sutton_barto_reward": "x"}, errors.ParameterError, "sutton_barto_reward must be True or False"),
+])  # fmt: skip
+@pytest.mark.filterwarnings("error")
+def test_envs_that_cannot_be_made(name, options, error, text):
+    with pytest.raises(error, match=text):
+        gymnasium.make_vec(name, **{"device": "cpu", **options})
+
+
+def test_our_errors_are_the_built_in_ones_too():
+    kinds = (ValueError, TypeError, RuntimeError, ImportError)
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and kind is not errors.GpuVecenvError:
+            assert issubclass(kind, errors.GpuVecenvError) and issubclass(kind, kinds), kind
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+def test_no_gpu(device, monkeypatch):
+    monkeypatch.setattr(select, "cuda_devices", lambda: 0)
+    with pytest.raises(errors.DeviceError, match=rf"device='{device}' was asked for, but torch sees no usable GPU.*doctor"):
+        make("tag", device=device)
+    assert make("tag", device="auto").unwrapped.device == "cpu"
+
+
+def test_no_compiler(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("GPU_VECENV_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compiler, "PREBUILT", tmp_path)
+    monkeypatch.setitem(sys.modules, "ziglang", None)
+    with pytest.raises(errors.CompileError, match="no C.. compiler was found. Install g.. or clang.. "):
+        make("tag")
+    monkeypatch.setenv("CXX", "no-such-compiler -O1")
+    with pytest.raises(errors.CompileError, match="could not run 'no-such-compiler'"):
+        make("tag")
+    assert not list(tmp_path.glob("*.so"))
+
+
+def out_of_range(action):
+    action = action.copy()
+    action[1, 4, 1] = 21
+    return action
+
+
+@pytest.mark.parametrize("bad, error, text", [
+    (lambda a: a[:2], errors.ShapeError, r"actions must have shape \(3, 6, 2\), got \(2, 6, 2\)"),
+    (lambda a: a[..., 0], errors.ShapeError, r"actions must have shape \(3, 6, 2\), got \(3, 6\)"),
+    (lambda a: a.astype(np.float32), errors.ArrayTypeError, "actions must be int32 or int64, got float32"),
+    (lambda a: a.astype(np.uint8), errors.ArrayTypeError, "actions must be int32 or int64, got uint8"),
+    (lambda a: torch.as_tensor(a, device="meta"), errors.DeviceError, "actions must be on cpu, got an array on meta"),
+    (out_of_range, errors.ActionError, r"actions must lie in 0..20 and 0..20, got 21 at \[1, 4, 1\]"),
+    (lambda a: -1 - a, errors.ActionError, "actions must lie in 0..20 and 0..20, got -"),
+    (lambda a: None, errors.ShapeError, r"actions must have shape \(3, 6, 2\), got \(\)"),
+    (lambda a: [[1, 2], [3]], errors.ShapeError, r"actions must have shape \(3, 6, 2\), got a list that is no array"),
+])  # fmt: skip
+def test_actions_that_do_not_fit(bad, error, text):
+    env, twin = make("tag"), make("tag")
+    env.reset(seed=0)
+    twin.reset(seed=0)
+    for action in random_actions(env, 6):
+        before = env.get_state()
+        with pytest.raises(error, match=text):
+            env.step(bad(action))
+        assert_same(env.get_state(), before)
+        *out, info = env.step(action)
+        *expected, expected_info = twin.step(action)
+        assert_same(out, expected)
+        assert_same(host_info(info), host_info(expected_info))
+
+
+def test_the_agents_view_takes_rows():
+    env = make("tag", view="agents")
+    env.reset(seed=0)
+    with pytest.raises(errors.ShapeError, match=r"actions must have shape \(18, 2\), got \(3, 6, 2\)"):
+        env.step(np.zeros((3, 6, 2), int))
+
+
+def test_discrete_actions_out_of_range():
+    env = make("cartpole")
+    env.reset(seed=0)
+    with pytest.raises(errors.ActionError, match=r"actions must lie in 0..1, got 2 at \[2\]"):
+        env.step(np.array([0, 1, 2]))
+    assert not env.get_state()["t"].any()
+    env.unwrapped.check()
+
+
+def test_before_the_first_reset():
+    env = make("cartpole", render_mode="rgb_array")
+    for call in ("step", "get_state", "set_state", "observe", "render"):
+        with pytest.raises(errors.SequenceError, match=rf"call reset\(\) before {call}\(\)"):
+            method = getattr(env.unwrapped, call)
+            method({}) if call in ("step", "set_state") else method()
+
+
+def test_after_close():
+    env = make("cartpole", render_mode="rgb_array")
+    obs, _ = env.reset(seed=0)
+    env.close()
+    env.close()
+    assert env.unwrapped.closed
+    for call in ("reset", "step", "get_state", "set_state", "observe", "render", "check", "bind"):
+        with pytest.raises(errors.ClosedError, match="WarpCartPole-v1 was closed; make a new env"):
+            method = getattr(env.unwrapped, call)
+            method({}) if call in ("step", "set_state") else method()
+    assert np.isfinite(obs).all()  # what was handed out stays
+
+
+def test_an_env_that_could_not_be_made_counts_as_closed():
+    from gpu_vecenv.envs.tag.spec import SPEC
+    from gpu_vecenv.vector_env import GpuVectorEnv
+
+    env = GpuVectorEnv.__new__(GpuVectorEnv)
+    with pytest.raises(errors.ParameterError):
+        env.__init__(SPEC, view="rows")
+    assert env.closed
+    env.close()
+
+
+def test_the_single_env():
+    env = gymnasium.make("WarpCartPole-v1").unwrapped
+    with pytest.raises(errors.SequenceError, match="call reset"):
+        env.step(0)
+    env.reset(seed=0)
+    with pytest.raises(errors.ActionError, match="0..1, got 3"):
+        env.step(3)
+    with pytest.raises(errors.UnknownParameterError, match="no parameter 'num_wheels'"):
+        gymnasium.make("WarpCartPole-v1", num_wheels=4)
+    with pytest.raises(gymnasium.error.Error, match="entry_point is not specified"):
+        gymnasium.make("WarpTag-v0")
+    assert gpu_vecenv.__version__

@@ -1,0 +1,86 @@
+"""Episode statistics on the device against Gymnasium's wrapper."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.stats import EpisodeStatistics
+from tests.api.envs import MODES, VIEWS, host, make, random_actions
+
+
+@pytest.mark.parametrize("array", ["numpy", "torch"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", ["tag", "cartpole"])
+def test_against_gymnasiums_wrapper(name, view, mode, array):
+    ours = EpisodeStatistics(make(name, view=view, autoreset_mode=mode, array=array, tagging_distance=0.3)
+                             if name == "tag" else make(name, autoreset_mode=mode, array=array))  # fmt: skip
+    theirs = RecordEpisodeStatistics(make(name, view=view, autoreset_mode=mode, tagging_distance=0.3)
+                                     if name == "tag" else make(name, autoreset_mode=mode))  # fmt: skip
+    ours.reset(seed=1)
+    theirs.reset(seed=1)
+    episodes = 0
+    over = np.zeros(ours.num_envs, bool)
+    for step, action in enumerate(random_actions(ours, 60)):
+        if mode == "disabled" and over.any():
+            ours.reset(options={"reset_mask": torch.as_tensor(over) if array == "torch" else over})
+            theirs.reset(options={"reset_mask": over})
+        elif step == 25:  # in the middle of episodes
+            mask = np.zeros(ours.num_envs, bool)
+            world_rows(ours, mask, world=1)
+            ours.reset(options={"reset_mask": mask})
+            theirs.reset(options={"reset_mask": mask})
+        *_, terminated, truncated, info = ours.step(action)
+        expected = theirs.step(action)[-1]
+        over = host(info["_episode"])
+        np.testing.assert_array_equal(over, expected.get("_episode", np.zeros(ours.num_envs, bool)))
+        if mode != "disabled":
+            np.testing.assert_array_equal(over, host(terminated) | host(truncated))
+        if over.any():
+            episodes += 1
+            np.testing.assert_allclose(host(info["episode"]["r"])[over], expected["episode"]["r"][over], atol=1e-4)
+            np.testing.assert_array_equal(host(info["episode"]["l"])[over], expected["episode"]["l"][over])
+            assert (info["episode"]["r"].dtype, info["episode"]["l"].dtype) in (
+                (np.float32, np.int32), (torch.float32, torch.int32))  # fmt: skip
+    assert episodes > 5
+
+
+def world_rows(env, mask, world):
+    """Mark the envs of one world."""
+    inner = env.unwrapped
+    if inner.view == "worlds" or inner.num_agents == 1:
+        mask[world] = True
+        return
+    for role, rows in inner.role_rows.items():
+        count = inner.role_counts[role]
+        mask[rows.start + world * count : rows.start + (world + 1) * count] = True
+
+
+def test_a_world_that_stands_still_counts_once():
+    env = EpisodeStatistics(make("cartpole", autoreset_mode="disabled", max_episode_steps=2))
+    env.reset(seed=0)
+    seen = []
+    for _ in range(5):
+        info = env.step(np.zeros(3, int))[-1]
+        seen.append(info["_episode"].all())
+    assert seen == [False, True, False, False, False]
+
+
+def test_what_was_handed_out_stays():
+    env = EpisodeStatistics(make("cartpole", copy=False))
+    env.reset(seed=0)
+    info = env.step(np.zeros(3, int))[-1]
+    kept = info["episode"]["r"], info["episode"]["l"], info["_episode"]
+    copies = [value.copy() for value in kept]
+    for _ in range(12):
+        env.step(np.zeros(3, int))
+    for value, copy in zip(kept, copies, strict=True):
+        np.testing.assert_array_equal(value, copy)
+
+
+def test_other_envs_are_refused():
+    with pytest.raises(ParameterError, match="wraps an env of this package, got CartPoleVectorEnv"):
+        EpisodeStatistics(gymnasium.make_vec("CartPole-v1"))
