@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
 import torch
@@ -41,7 +41,7 @@ def make_env(
     Raises:
         ConfigError: an unknown id, an env that is not of this package's kind, or a parameter the trainer sets.
     """
-    options = {
+    options: dict[str, Any] = {
         "num_worlds": config.num_envs if num_worlds is None else num_worlds,
         "view": "agents",
         "device": config.device,
