@@ -24,7 +24,7 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
     }
 }
 
-// Equations of motion of the two-link pendulum, R. Sutton and A. Barto, "Reinforcement Learning" (2018), example 11.3;
+// Equations of motion of the two-link pendulum, R. Sutton and A. Barto, "Reinforcement Learning" (1998), section 11.3;
 // without the term in the square of the first velocity they are those of the 1996 paper.
 GV_FN Joints rates(const GvArgs& a, const Links& p, const Joints& joints, float torque) {
     const float speed1 = joints.value[SPEED1], speed2 = joints.value[SPEED2];

@@ -38,8 +38,8 @@ def test_missing_extra_is_named(command):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["train", "WarpTag-v1", "--device", "cpu"], "expected one of WarpTag-v0, WarpCartPole-v1"),
-        (["train", "CartPole-v1", "--device", "cpu"], "expected one of WarpTag-v0, WarpCartPole-v1"),
+        (["train", "WarpTag-v1", "--device", "cpu"], "expected one of WarpTag-v0, WarpGridTag-v0, WarpCartPole-v1"),
+        (["train", "CartPole-v1", "--device", "cpu"], "expected one of WarpTag-v0, WarpGridTag-v0, WarpCartPole-v1"),
         (["train", "WarpTag-v0", "--ppo", "learning_rate=abc"], "learning_rate: expected a number > 0, got 'abc'"),
         (["train", "WarpTag-v0", "--ppo", "gamma=abc"], "gamma: expected a number in [0, 1], got 'abc'"),
         (["train", "WarpTag-v0", "--network", "hidden_sizes=64"], "expected a tuple of integers >= 1"),

@@ -59,7 +59,7 @@ def test_unoptimised(case, build):
     assert trajectory_hash(case, backend=build(extra=("-O0",))) == reference(case)
 
 
-@pytest.mark.parametrize("lanes", [1, 7, 32])
+@pytest.mark.parametrize("lanes", [7, *(pytest.param(lanes, marks=pytest.mark.slow) for lanes in (1, 32))])
 @pytest.mark.parametrize("case", CASES)
 def test_lanes(case, lanes, build):
     """A team of OS threads, as many as a GPU block might have."""
