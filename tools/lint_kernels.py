@@ -1,7 +1,7 @@
-"""What the text of an env's kernel may not say: ``python tools/lint_kernels.py [FILE.cu ...]``, by default all of ``envs/``.
+"""What the text of an env's kernel may not say: ``python tools/lint_kernels.py [FILE ...]``, by default all of ``envs/``.
 
-The rules are those of CONTRIBUTING.md, "Rules for kernels". They are looked for in the text, comments apart, so a kernel
-can get around them; whoever does so will have meant it.
+The rules are those of CONTRIBUTING.md, "Rules for kernels". They are looked for in the text of one file, comments apart, so
+a kernel can get around them; whoever does so will have meant it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,14 @@ BANNED = {
     r"\batomic\w*": "uses an atomic; gather instead, or sum with gv_sum",
     r"\bdouble\b": "computes in double precision",
     r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d+)?(?![\w.])": "is a double literal; append f",
-    r'#\s*include(?!\s*"gv_env\.h")': "includes more than gv_env.h",
+    r'#\s*include(?!\s*"(?:gv_env|(?!gv_)\w+|\.\./\w+/\w+)\.h")': "includes more than gv_env.h and headers of envs",
 }
 BARRIERS = ("gv_barrier", "gv_sum")
+
+
+def sources() -> list[Path]:
+    """The kernels of all envs and the headers that kernels share."""
+    return sorted(path for path in (ROOT / "envs").rglob("*") if path.suffix in (".cu", ".h"))
 
 
 def lint(text: str) -> list[tuple[int, str]]:
@@ -107,7 +112,7 @@ def _blank(pattern: str, text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Print the offences in the files given; returns the exit status."""
-    files = [Path(name) for name in arguments] or sorted((ROOT / "envs").rglob("*.cu"))
+    files = [Path(name) for name in arguments] or sources()
     offences = [f"{file}:{line}: {message}" for file in files for line, message in lint(file.read_text())]
     print("\n".join(offences), end="\n" if offences else "")
     return 1 if offences else 0

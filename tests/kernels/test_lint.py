@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVS = sorted((ROOT / "envs").rglob("*.cu"))
 
 _spec = importlib.util.spec_from_file_location("lint_kernels", ROOT / "tools" / "lint_kernels.py")
 lint_kernels = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(lint_kernels)
+SOURCES = lint_kernels.sources()
 
 FRAME = """#include "gv_env.h"
 // threadIdx, sinf(x) and 0.5 in a comment are nothing /* nor is this
@@ -48,23 +48,26 @@ OFFENCES = {
     "atomicAdd(&a.x[0], 1.0f);": "atomicAdd",
     "#include <math.h>": "#include",
     '#include "gv_math.h"': "#include",
+    '#include "../../gpu_vecenv/kernels/gv_math.h"': "#include",
     "if (a.n == 0) return;": "return",
     "GV_ONCE gv_barrier(team);": "GV_ONCE",
     "GV_FOR(i, a.n) { total(team, a.x); }": "GV_FOR",
 }
 
 
-@pytest.mark.parametrize("path", ENVS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
 def test_a_kernel_keeps_the_rules(path):
     assert lint_kernels.lint(path.read_text()) == []
 
 
-def test_there_are_kernels():
-    assert {path.name for path in ENVS} >= {"tag.cu", "cartpole.cu"}
+def test_there_are_kernels_and_a_header():
+    assert {path.name for path in SOURCES} >= {"tag.cu", "cartpole.cu", "valley.h"}
 
 
 def test_what_is_allowed_is_not_reported():
     assert lint_kernels.lint(FRAME % "") == []
+    for header in ('"valley.h"', '"../mountain_car/valley.h"'):
+        assert lint_kernels.lint((FRAME % "").replace('"gv_env.h"', header)) == []
     assert lint_kernels.lint(FRAME.replace("/* nor is this", "") % "x = gv_sqrt(2.0f); a.min(1); /* sinf(x)\n 0.5 */") == []
 
 
