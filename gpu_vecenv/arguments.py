@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from gpu_vecenv.backend.memory import Memory
+from gpu_vecenv.backend.memory import Array, Memory
 from gpu_vecenv.errors import ShapeError
 from gpu_vecenv.layout import OUTPUTS, Layout
 from gpu_vecenv.outputs import Slot
@@ -19,15 +19,17 @@ class Arguments:
     Args:
         view: the env's size and view.
         memory: where the kernels' arrays live.
-        state: address of each state field.
+        addresses: of each state field and of the reset pool.
         autoreset: the mode as kernels know it.
     """
 
-    def __init__(self, view: View, memory: Memory, state: Mapping[str, int], autoreset: int) -> None:
+    def __init__(self, view: View, memory: Memory, addresses: Mapping[str, int], autoreset: int) -> None:
         layout, spec = view.layout, view.layout.spec
         self._memory = memory
         self.invalid = memory.from_numpy(np.zeros(1, np.int32))
         self._mask = memory.from_numpy(np.zeros(view.num_worlds, np.uint8))
+        self._copy_source = memory.from_numpy(np.full(view.num_worlds, -1, np.int32))
+        self._copy_fields = memory.from_numpy(np.zeros(len(layout.state), np.uint64))
         self._bounds = memory.from_numpy(np.zeros(max(1, len(spec.reset_options)), np.float32))
         self._tables = {t.name: memory.from_numpy(t.values(layout.params)) for t in spec.tables}
         for name, values in layout.per_world.items():
@@ -37,11 +39,13 @@ class Arguments:
         self.struct = np.zeros((), layout.dtype)
         self.set(
             **layout.scalars,
-            **state,
+            **addresses,
             **{name: memory.address(table) for name, table in self._tables.items()},
             **_role_rows(layout, view),
             invalid_actions=memory.address(self.invalid),
             reset_bounds=memory.address(self._bounds),
+            copy_source=memory.address(self._copy_source),
+            copy_fields=memory.address(self._copy_fields),
             num_worlds=view.num_worlds,
             autoreset=autoreset,
             agents_view=view.by_agent and layout.num_agents > 1,
@@ -59,6 +63,20 @@ class Arguments:
     def set_slot(self, slot: Slot) -> None:
         """Overwrite the output addresses."""
         self._output_words[:] = slot.words
+
+    def set_copy(self, sources: np.ndarray, fields: Iterable[Array], fork: tuple[int, int]) -> None:
+        """What the next copy is of.
+
+        Args:
+            sources: int32 (num_worlds,), the world to copy into each, -1 for none.
+            fields: the state arrays to copy from, in their order.
+            fork: seed of copies that go their own way and number of world 0 then; (0, -1) for none.
+        """
+        memory = self._memory
+        addresses = [memory.address(array) for array in fields]
+        memory.assign(self._copy_source, memory.from_numpy(sources))
+        memory.assign(self._copy_fields, memory.from_numpy(np.array(addresses, np.uint64)))
+        self.set(fork_seed=fork[0], fork_world=fork[1])
 
     def set_reset(self, mask: np.ndarray | None, bounds: np.ndarray) -> None:
         """What the next reset is of: worlds of the mask, bool (num_worlds,), None for all; and the reset options."""

@@ -17,7 +17,8 @@ def args_header(spec: EnvSpec) -> str:
     """
     members = struct_members(spec)
     dtype = np.dtype([(m.name, m.dtype) for m in members], align=True)
-    lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "gv_device.h"', "", "struct GvArgs {"]
+    lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "gv_device.h"',
+             '#include "gv_rows.h"', "", "struct GvArgs {"]
     lines += [f"    {m.ctype} {m.name};  // {m.doc}" for m in members]
     lines += ["};", ""]
     offsets = {name: field[1] for name, field in (dtype.fields or {}).items()}
@@ -39,7 +40,7 @@ def args_header(spec: EnvSpec) -> str:
             name = param.name
             body = f"return a.{name}_by_world ? a.{name}_by_world[world] : a.{name};"
             lines.append(f"GV_FN float gv_{name}(const GvArgs& a, gv_i32 world) {{ {body} }}")
-    return "\n".join([*lines, "", _row_function(spec), "", _alive_function(spec), ""])
+    return "\n".join([*lines, "", _row_function(spec), "", _alive_function(spec), "", _take_function(spec), ""])
 
 
 def _row_function(spec: EnvSpec) -> str:
@@ -63,6 +64,15 @@ def _alive_function(spec: EnvSpec) -> str:
         "GV_FN gv_u8 gv_alive(const GvArgs& a, gv_i64 world, gv_i32 agent) {\n"
         f"    return a.{spec.alive}[world * gv_num_agents(a) + agent] != 0;\n}}"
     )
+
+
+def _take_function(spec: EnvSpec) -> str:
+    """Overwrite a world by a row of other arrays; fields without an address stay as they are."""
+    lines = ["GV_FN void gv_take(const GvArgs& a, const GvTeam& team, const gv_u64* fields, gv_i64 from) {"]
+    for number, field in enumerate(spec.state + WORLD_STATE):
+        size = " * ".join(f"gv_{n}(a)" if isinstance(n, str) else str(n) for n in field.shape) or "1"
+        lines.append(f"    gv_take_row(team, a.{field.name}, fields[{number}], from, {size});")
+    return "\n".join([*lines, "}"])
 
 
 def docs_tables(spec: EnvSpec) -> str:

@@ -17,8 +17,9 @@ WORLD_STATE = (
     Field("episode", "int32", (), "episodes started since the seed was set, less one"),
     Field("terminated", "uint8", (), "the episode ended by its rules and awaits a reset"),
     Field("truncated", "uint8", (), "the episode ran into its time limit and awaits a reset"),
+    Field("pool_entry", "int32", (), "entry of the reset pool that the episode started from, -1 for none"),
 )
-"""State every env has: where a world stands in its stream of random numbers, and whether it is finished."""
+"""State every env has: where a world stands in its stream of random numbers, whether it is finished, how it began."""
 
 OUTPUTS = {
     "obs": "float32",
@@ -32,6 +33,9 @@ OUTPUTS = {
     "out_finished": "uint8",
 }
 """Output addresses of the struct and the dtype behind each."""
+
+KERNELS = ("gv_step", "gv_reset", "gv_observe", "gv_copy")
+"""What every env's kernel text offers."""
 
 MAX_AGENTS = 4096
 C_TYPES = {"float32": "float", "int32": "gv_i32", "bool": "gv_i32", "uint8": "gv_u8", "uint64": "gv_u64"}
@@ -134,6 +138,10 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         ("reset_mask", "uint8", "[worlds] worlds to reset, null for all"),
         ("reset_bounds", "float32", "reset options in the order of the spec"),
         ("invalid_actions", "int32", "actions out of range so far"),
+        ("pool_size", "int32", "[1] entries of the reset pool, 0 for none"),
+        ("pool_fields", "uint64", "addresses of the pool's arrays in the order of the state; 0 where the env draws"),
+        ("copy_fields", "uint64", "addresses of the arrays that worlds are copied from, in the order of the state"),
+        ("copy_source", "int32", "[worlds] world to copy into this one, -1 for none"),
     ]
     members = [Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in pointers]
     members.append(Member("action", "const void*", "uint64", "int32, int64 or float32 rows"))
@@ -141,6 +149,8 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         members.append(Member(f"{role.name}_row", "gv_i64", "int64", "first row of the role"))
         members.append(Member(f"{role.name}_stride", "gv_i64", "int64", "rows from one world to the next"))
     members += [
+        Member("fork_seed", "gv_u64", "uint64", "key of copies that go their own way"),
+        Member("fork_world", "gv_i32", "int32", "number of world 0 then; -1 for copies that go on as their originals"),
         Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),
         Member("num_agents", "gv_i32", "int32", "agents in a world"),
         Member("num_features", "gv_i32", "int32", "length of an observation"),

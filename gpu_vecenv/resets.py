@@ -51,8 +51,12 @@ def read_bounds(options: Mapping[str, Any], spec: EnvSpec) -> np.ndarray:
     return np.array(list(known.values()) or [0.0], np.float32)
 
 
-def read_worlds(source: Any, target: Any, num_worlds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of worlds to copy from and to, int64 (n,) each.
+def read_worlds(source: Any, target: Any, num_worlds: int) -> tuple[np.ndarray, bool]:
+    """Worlds to copy from and to.
+
+    Returns:
+        sources: int32 (num_worlds,), the world to copy into each, -1 for none.
+        overlap: whether a world that is overwritten is copied too.
 
     Raises:
         ArrayTypeError: no integers.
@@ -68,9 +72,11 @@ def read_worlds(source: Any, target: Any, num_worlds: int) -> tuple[np.ndarray, 
             raise ShapeError(f"{name} must have shape (n,), got {worlds.shape}.")
         if ((worlds < 0) | (worlds >= num_worlds)).any():
             raise ParameterError(f"{name} must lie in 0..{num_worlds - 1}, got {worlds.tolist()}.")
-        both.append(worlds.astype(np.int64))
+        both.append(worlds.astype(np.int32))
     if len(both[0]) != len(both[1]):
         raise ShapeError(f"source and target must be of one length, got {len(both[0])} and {len(both[1])}.")
     if len(np.unique(both[1])) != len(both[1]):
         raise ParameterError(f"target must name each world once, got {both[1].tolist()}.")
-    return both[0], both[1]
+    sources = np.full(num_worlds, -1, np.int32)
+    sources[both[1]] = both[0]
+    return sources, bool((sources[both[0]] >= 0).any())

@@ -44,11 +44,16 @@ def world_identity(
         world_id: int32 (num_worlds,).
     """
     if isinstance(seed, list):
-        drawn = [int(np_random.integers(2**63)) if one is None else one for one in seed]
+        drawn = [draw_seed(np_random) if one is None else one for one in seed]
         return np.array(drawn, np.uint64), np.zeros(num_worlds, np.int32)
     if seed is None:
-        seed = int(np_random.integers(2**63))
+        seed = draw_seed(np_random)
     return np.full(num_worlds, seed, np.uint64), np.arange(first_world, first_world + num_worlds, dtype=np.int32)
+
+
+def draw_seed(np_random: np.random.Generator) -> int:
+    """A seed for worlds that were given none."""
+    return int(np_random.integers(2**63))
 
 
 def check_first_world(first_world: object, num_worlds: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.backend.memory import Array, Memory, host_array
+from gpu_vecenv.backend.memory import Array, Memory
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.layout import Layout
 
@@ -29,15 +29,19 @@ class State:
         """Address of each field, for the kernel's argument struct."""
         return {name: self._memory.address(array) for name, array in self.fields.items()}
 
-    def get(self, out: Memory) -> dict[str, Array]:
-        """Copies of all fields in the array kind of ``out``, physical fields first."""
-        if out.kind == self._memory.kind:
-            return {name: self._memory.copy(array) for name, array in self.fields.items()}
-        return {name: out.from_numpy(array) for name, array in self.on_host().items()}
+    def get(self, out: Memory, *names: str) -> dict[str, Array]:
+        """Copies of the fields named, of all by default, in the array kind of ``out``, physical fields first.
 
-    def on_host(self) -> dict[str, np.ndarray]:
-        """Host copies of all fields; waits for the device."""
-        return {name: self._memory.to_numpy(array) for name, array in self.fields.items()}
+        Raises:
+            ParameterError: a name that is no field.
+        """
+        if out.kind == self._memory.kind:
+            return {name: self._memory.copy(self._field(name)) for name in names or self.fields}
+        return {name: out.from_numpy(array) for name, array in self.on_host(*names).items()}
+
+    def on_host(self, *names: str) -> dict[str, np.ndarray]:
+        """Host copies of the fields named, of all by default; waits for the device."""
+        return {name: self._memory.to_numpy(self._field(name)) for name in names or self.fields}
 
     def set(self, values: Mapping[str, Any]) -> None:
         """Overwrite the fields given and clear the finished marks that are not among them.
@@ -53,22 +57,40 @@ class State:
             if name not in checked:
                 self.fields[name][...] = 0
 
-    def copy_worlds(self, source: np.ndarray, target: np.ndarray) -> None:
-        """Overwrite the worlds ``target`` with the worlds ``source``, every field; both int64 (n,)."""
-        for array in self.fields.values():
-            self._memory.copy_rows(array, source, target)
+    def start_streams(self, seed: np.ndarray, world_id: np.ndarray, mask: np.ndarray | None) -> None:
+        """Give worlds, all or those of the mask, new streams of random numbers: uint64, int32 and bool (num_worlds,)."""
+        for name, value in (("seed", seed), ("world_id", world_id), ("episode", np.full(len(seed), -1, np.int32))):
+            if mask is not None:
+                value = np.where(mask, value, self._memory.to_numpy(self.fields[name]))
+            self._memory.assign(self.fields[name], self._memory.from_numpy(value))
 
-    def _checked(self, name: str, value: Any) -> Array:
+    def copies(self) -> list[Array]:
+        """Copies of all fields in their order, in the device's own kind."""
+        return [self._memory.copy(array) for array in self.fields.values()]
+
+    def _field(self, name: str) -> Array:
         if name not in self.fields:
             raise ParameterError(f"the state has no field {name!r}; it has {', '.join(self.fields)}.")
-        target, dtype = self.fields[name], self._dtypes[name]
-        if not hasattr(value, "dtype"):
-            try:
-                value = np.array(value, dtype)
-            except (TypeError, ValueError, OverflowError) as error:
-                raise ArrayTypeError(f"state field {name} must be {dtype}, got {type(value).__name__}: {error}.") from error
-        if tuple(value.shape) != tuple(target.shape):
-            raise ShapeError(f"state field {name} must have shape {tuple(target.shape)}, got {tuple(value.shape)}.")
-        if str(value.dtype).removeprefix("torch.") != dtype:
-            raise ArrayTypeError(f"state field {name} must be {dtype}, got {value.dtype}.")
-        return value if type(value) is type(target) else self._memory.from_numpy(np.asarray(host_array(value)))
+        return self.fields[name]
+
+    def _checked(self, name: str, value: Any) -> Array:
+        shape = tuple(self._field(name).shape)
+        return checked_field(f"state field {name}", value, shape, self._dtypes[name], self._memory)
+
+
+def checked_field(where: str, value: Any, shape: tuple[int, ...], dtype: str, memory: Memory) -> Array:
+    """A field's values, of any array kind or nested lists, as a C-contiguous array of ``memory``; the one given if it is that.
+
+    Raises:
+        ShapeError, ArrayTypeError: what was expected and what came.
+    """
+    if not hasattr(value, "dtype"):
+        try:
+            value = np.array(value, dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArrayTypeError(f"{where} must be {dtype}, got {type(value).__name__}: {error}.") from error
+    if tuple(value.shape) != shape:
+        raise ShapeError(f"{where} must have shape {shape}, got {tuple(value.shape)}.")
+    if str(value.dtype).removeprefix("torch.") != dtype:
+        raise ArrayTypeError(f"{where} must be {dtype}, got {value.dtype}.")
+    return memory.adopt(value)

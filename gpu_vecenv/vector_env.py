@@ -18,9 +18,10 @@ from gpu_vecenv.backend.select import choose_device, make_backend
 from gpu_vecenv.errors import ActionError, ArrayTypeError, ClosedError, ParameterError, SequenceError
 from gpu_vecenv.layout import Layout
 from gpu_vecenv.outputs import Outputs
+from gpu_vecenv.pool import ResetPool
 from gpu_vecenv.rendering import WorldRenderers
 from gpu_vecenv.resets import read_bounds, read_mask, read_worlds
-from gpu_vecenv.seeding import Seed, check_first_world, check_seed, world_identity
+from gpu_vecenv.seeding import check_first_world, check_seed, draw_seed, world_identity
 from gpu_vecenv.spec import EnvSpec, Params
 from gpu_vecenv.state import State
 from gpu_vecenv.views import View, count_worlds
@@ -98,9 +99,9 @@ class GpuVectorEnv(VectorEnv):
         self._state = State(self.layout, self.num_worlds, self._backend.memory)
         self._outputs = Outputs(self._view, self._out, self._same_step, copy and not self._to_host)
         self._actions = ActionReader(self._view.agent_action_space, self._view.lead, self.device, self._backend.memory)
-        self._args = Arguments(
-            self._view, self._backend.memory, self._state.addresses(), KERNEL_MODE[self.autoreset_mode]
-        )
+        self._pool = ResetPool(self.layout, self._backend.memory)
+        addresses = self._state.addresses() | self._pool.addresses()
+        self._args = Arguments(self._view, self._backend.memory, addresses, KERNEL_MODE[self.autoreset_mode])
         self._renderers: WorldRenderers | None = None
         self._started = False
         self.closed = False
@@ -177,7 +178,8 @@ class GpuVectorEnv(VectorEnv):
             raise SequenceError("the first reset must be of all worlds; call reset() without reset_mask.")
         super().reset(seed=seeds if isinstance(seeds, int) else None)
         if seeds is not None or not self._started:
-            self._seed_worlds(seeds, mask)
+            identity = world_identity(seeds, self.num_worlds, self.first_world, self.np_random)
+            self._state.start_streams(*identity, mask)
         slot = self._outputs.for_reset(partial=mask is not None)
         self._args.set_reset(mask, bounds)
         self._args.set_slot(slot)
@@ -272,10 +274,10 @@ class GpuVectorEnv(VectorEnv):
 
     # ---- state ------------------------------------------------------------------------------------------------
 
-    def get_state(self) -> dict[str, Array]:
-        """Copies of every state field, leading axis worlds in both views, physical fields first."""
+    def get_state(self, *names: str) -> dict[str, Array]:
+        """Copies of the state fields named, of all by default, leading axis worlds in both views, physical fields first."""
         self._require_started("get_state()")
-        return self._state.on_host() if self._to_host else self._state.get(self._out)
+        return self._state.on_host(*names) if self._to_host else self._state.get(self._out, *names)
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Overwrite the fields given. Finished worlds may be stepped again, unless ``terminated``, ``truncated`` are given.
@@ -305,13 +307,36 @@ class GpuVectorEnv(VectorEnv):
             ParameterError, ShapeError, ArrayTypeError: numbers that do not fit; nothing was written.
         """
         self._require_started("copy_worlds()")
-        worlds = read_worlds(source, target, self.num_worlds)
-        self._state.copy_worlds(*worlds)
-        if diverge:
-            mask = np.zeros(self.num_worlds, bool)
-            mask[worlds[1]] = True
-            self._set_identity(*world_identity(None, self.num_worlds, 0, self.np_random), mask)
-        self._observe(self._outputs.new_last_obs())
+        sources, overlap = read_worlds(source, target, self.num_worlds)
+        fields = self._state.copies() if overlap else list(self._state.fields.values())
+        fork = (draw_seed(self.np_random), self.first_world) if diverge else (0, -1)
+        self._args.set_copy(sources, fields, fork)
+        self._observe(self._outputs.new_last_obs(), "gv_copy")
+
+    def set_reset_pool(self, states: Mapping[str, Any] | None) -> None:
+        """Let each reset from now on draw its start from a pool, by the world's random numbers; None for the env's own starts.
+
+        The state field ``pool_entry``, int32 ``(num_worlds,)``, tells which entry a world's present episode started from.
+
+        Args:
+            states: physical state fields by name, leading axis the entries: given ones, those of
+                :meth:`draw_start_states`, or recorded ones (``gpu_vecenv.pool.join_states``). The env draws fields that
+                are not there. Streams of random numbers and marks, which recorded states hold too, are not read.
+
+        Raises:
+            ParameterError, ShapeError, ArrayTypeError: states that do not fit; the pool stays as it is.
+        """
+        self._require_open()
+        self._pool.set(states)
+
+    def draw_start_states(self, size: int, seed: int) -> dict[str, Array]:
+        """The states in which ``size`` worlds of this env start under a seed, for :meth:`set_reset_pool`."""
+        names = [field.name for field in self.env_spec.state]
+        env = GpuVectorEnv(self.env_spec, num_worlds=size, device=self.device, array=self.array, **self.params)
+        env.reset(seed=seed)
+        states = env.get_state(*names)
+        env.close()
+        return states
 
     def observe(self) -> Array:
         """Observations of the present state, in a fresh array. Changes nothing."""
@@ -347,9 +372,9 @@ class GpuVectorEnv(VectorEnv):
     def _launch(self, kernel: str) -> None:
         self._backend.launch(kernel, self._args.struct, self.num_worlds)
 
-    def _observe(self, obs: Array) -> None:
+    def _observe(self, obs: Array, kernel: str = "gv_observe") -> None:
         self._args.set(obs=self._out.address(obs))
-        self._launch("gv_observe")
+        self._launch(kernel)
 
     def _public(self, array: Array) -> Array:
         return self._out.to_numpy(array) if self._to_host else array
@@ -362,17 +387,6 @@ class GpuVectorEnv(VectorEnv):
         self._require_open()
         if not self._started:
             raise SequenceError(f"call reset() before {call}.")
-
-    def _seed_worlds(self, seed: Seed, mask: np.ndarray | None) -> None:
-        seeds, ids = world_identity(seed, self.num_worlds, self.first_world, self.np_random)
-        self._set_identity(seeds, ids, mask, episode=np.full(self.num_worlds, -1, np.int32))
-
-    def _set_identity(self, seed: np.ndarray, world_id: np.ndarray, mask: np.ndarray | None, **more: np.ndarray) -> None:
-        fields, memory = self._state.fields, self._backend.memory
-        for name, value in {"seed": seed, "world_id": world_id, **more}.items():
-            if mask is not None:
-                value = np.where(mask, value, memory.to_numpy(fields[name]))
-            memory.assign(fields[name], memory.from_numpy(value))
 
 
 def _require_one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:

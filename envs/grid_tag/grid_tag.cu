@@ -4,9 +4,6 @@
 
 GV_FN gv_i64 at(const GvArgs& a, gv_i32 world, gv_i32 agent) { return (gv_i64)world * gv_num_agents(a) + agent; }
 
-// A whole number in [0, n): the high word of the product, whose bias is below n / 2^32.
-GV_FN gv_i32 below(gv_u32 word, gv_i32 n) { return (gv_i32)(((gv_u64)word * (gv_u64)n) >> 32); }
-
 GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
     const gv_i32 w = team.world, runner = gv_num_taggers(a), cells = a.grid_length + 1;
     GV_FOR(i, runner + 1) {
@@ -18,8 +15,8 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
         } else if (!a.fixed_start) {
             // The runner is drawn first, by every lane alike; a tagger takes any other cell.
             const GvDraw his = gv_draw(a, team, 0, (gv_u32)runner);
-            const gv_i32 taken = below(his.word[0], cells * cells);
-            const gv_i32 other = below(gv_draw(a, team, 0, (gv_u32)i).word[0], cells * cells - 1);
+            const gv_i32 taken = gv_below(his.word[0], cells * cells);
+            const gv_i32 other = gv_below(gv_draw(a, team, 0, (gv_u32)i).word[0], cells * cells - 1);
             const gv_i32 cell = i == runner ? taken : other + (other >= taken);
             x = cell % cells;
             y = cell / cells;

@@ -17,7 +17,7 @@ class Backend(Protocol):
     """Where state lives."""
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
-        """Run ``gv_step``, ``gv_reset`` or ``gv_observe`` over all worlds with the argument struct ``args``."""
+        """Run one of ``layout.KERNELS`` over all worlds with the argument struct ``args``."""
 
     def capturing(self) -> bool:
         """Whether launches are being recorded into a CUDA graph."""

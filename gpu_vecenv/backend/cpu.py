@@ -12,7 +12,7 @@ import numpy as np
 from gpu_vecenv.backend.compiler import cache_dir, compile_object, cpu_level, shared_object
 from gpu_vecenv.backend.memory import Memory, NumpyMemory
 from gpu_vecenv.errors import CompileError, ParameterError
-from gpu_vecenv.layout import Layout
+from gpu_vecenv.layout import KERNELS, Layout
 from gpu_vecenv.spec import EnvSpec
 
 MIN_AGENTS_PER_THREAD = 2048
@@ -55,7 +55,7 @@ class CpuBackend:
         library = _load(built or shared_object(layout.spec), layout.spec)
         self.memory: Memory = NumpyMemory()
         self._kernels = {}
-        for name in ("gv_step", "gv_reset", "gv_observe"):
+        for name in KERNELS:
             kernel = getattr(library, name)
             kernel.argtypes = (ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
             kernel.restype = None

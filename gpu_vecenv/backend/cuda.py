@@ -11,7 +11,7 @@ import numpy as np
 from gpu_vecenv.backend.memory import CupyMemory, Memory, TorchMemory
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.errors import CompileError, DeviceError, MissingExtraError, ParameterError
-from gpu_vecenv.layout import Layout
+from gpu_vecenv.layout import KERNELS, Layout
 
 OPTIONS = ("--std=c++17", "--fmad=false")
 """No contraction, as on the CPU. Division and square root are correctly rounded by default."""
@@ -79,7 +79,7 @@ class CudaBackend:
         with cupy.cuda.Device(self._index):
             self._module = cupy.RawModule(code=kernel_source(layout.spec), options=compile_options(layout))
             try:
-                self._kernels = {n: self._module.get_function(n).kernel.ptr for n in ("gv_step", "gv_reset", "gv_observe")}
+                self._kernels = {n: self._module.get_function(n).kernel.ptr for n in KERNELS}
             except cupy.cuda.compiler.CompileException as error:
                 raise CompileError(f"{layout.spec.name}: NVRTC failed:\n{error}") from error
 

@@ -32,8 +32,8 @@ class Memory(Protocol):
     def assign(self, target: Array, values: Array) -> None:
         """Overwrite ``target`` with values of the same shape."""
 
-    def copy_rows(self, array: Array, source: np.ndarray, target: np.ndarray) -> None:
-        """Overwrite the rows ``target`` with the rows ``source`` as they were before; both int64 (n,)."""
+    def adopt(self, array: Array) -> Array:
+        """An array of any kind as a C-contiguous one of this memory: itself if it is that, else a copy."""
 
     def address(self, array: Array) -> int:
         """Address of the first byte."""
@@ -64,9 +64,9 @@ class NumpyMemory:
         """Overwrite ``target``."""
         target[...] = values
 
-    def copy_rows(self, array: np.ndarray, source: np.ndarray, target: np.ndarray) -> None:
-        """Overwrite rows with others."""
-        array[target] = array[source]
+    def adopt(self, array: Array) -> np.ndarray:
+        """The array on the host."""
+        return np.ascontiguousarray(host_array(array))
 
     def address(self, array: np.ndarray) -> int:
         """Address of the first byte."""
@@ -110,10 +110,11 @@ class TorchMemory:
         """Overwrite ``target``."""
         target.copy_(values)
 
-    def copy_rows(self, array: Array, source: np.ndarray, target: np.ndarray) -> None:
-        """Overwrite rows with others."""
-        rows = array.view(self._torch.int64) if array.dtype == self._torch.uint64 else array  # torch indexes no uint64
-        rows[self.from_numpy(target)] = rows[self.from_numpy(source)]
+    def adopt(self, array: Array) -> Array:
+        """The array as a tensor on the device."""
+        if isinstance(array, self._torch.Tensor):
+            return array.detach().to(self._device).contiguous()
+        return self.from_numpy(np.asarray(host_array(array)))
 
     def address(self, array: Array) -> int:
         """Address of the first byte."""
@@ -153,13 +154,18 @@ class CupyMemory:
         """Overwrite ``target``."""
         target[...] = values
 
-    def copy_rows(self, array: Array, source: np.ndarray, target: np.ndarray) -> None:
-        """Overwrite rows with others."""
-        array[self.from_numpy(target)] = array[self.from_numpy(source)]
+    def adopt(self, array: Array) -> Array:
+        """The array on the device."""
+        with self._cupy.cuda.Device(self._index):
+            return self._cupy.ascontiguousarray(self._cupy.asarray(array if _is_cupy(array) else host_array(array)))
 
     def address(self, array: Array) -> int:
         """Address of the first byte."""
         return int(array.data.ptr)
+
+
+def _is_cupy(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "cupy"
 
 
 def host_array(value: Any) -> Any:
@@ -167,7 +173,7 @@ def host_array(value: Any) -> Any:
     module = type(value).__module__.partition(".")[0]
     if module == "torch":
         return value.detach().cpu().numpy()
-    return value.get() if module == "cupy" else value
+    return value.get() if _is_cupy(value) else value
 
 
 def output_memory(kind: str, device: str) -> Memory:

@@ -68,6 +68,16 @@ GV_FN float gv_sum(const GvTeam& team, gv_i32 n, Value value) {
 
 // ---- the protocol ---------------------------------------------------------------------------------------------
 
+#define GV_POOL_STREAM 0xFFFFu  // of random numbers; envs count theirs from 0
+
+// Where there is a reset pool, the fields of one of its entries replace what env_reset drew.
+GV_FN void gv_start_from_pool(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 size = a.pool_size[0];
+    const gv_i32 entry = size > 0 ? gv_below(gv_draw(a, team, GV_POOL_STREAM, 0).word[0], size) : -1;
+    if (entry >= 0) gv_take(a, team, a.pool_fields, entry);
+    GV_ONCE a.pool_entry[team.world] = entry;
+}
+
 GV_FN void gv_restart(const GvArgs& a, const GvTeam& team) {
     const gv_i32 w = team.world;
     gv_barrier(team);  // nobody may still be reading what is overwritten here
@@ -79,6 +89,8 @@ GV_FN void gv_restart(const GvArgs& a, const GvTeam& team) {
     }
     gv_barrier(team);
     env_reset(a, team);
+    gv_barrier(team);
+    gv_start_from_pool(a, team);
     gv_barrier(team);
 }
 
@@ -169,6 +181,22 @@ GV_FN void gv_reset_world(const GvArgs& a, const GvTeam& team) {
 // Observe the state as it stands.
 GV_FN void gv_observe_world(const GvArgs& a, const GvTeam& team) { env_observe(a, team, a.obs); }
 
+// Copy a world over this one where copy_source says so, then observe. No world is both copied and overwritten.
+GV_FN void gv_copy_world(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 w = team.world, source = a.copy_source[w];
+    if (source >= 0) gv_take(a, team, a.copy_fields, source);
+    gv_barrier(team);
+    if (source >= 0 && a.fork_world >= 0) {
+        GV_ONCE {
+            a.seed[w] = a.fork_seed;
+            a.world_id[w] = a.fork_world + w;
+        }
+    }
+    gv_barrier(team);
+    env_observe(a, team, a.obs);
+}
+
 GV_KERNEL(gv_step, gv_step_world)
 GV_KERNEL(gv_reset, gv_reset_world)
 GV_KERNEL(gv_observe, gv_observe_world)
+GV_KERNEL(gv_copy, gv_copy_world)

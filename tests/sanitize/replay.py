@@ -16,7 +16,7 @@ from gpu_vecenv.backend.memory import NumpyMemory
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.spec import EnvSpec
 
-KERNELS = ("gv_reset", "gv_step", "gv_observe")
+KERNELS = ("gv_reset", "gv_step", "gv_observe", "gv_copy")
 DRIVER = Path(__file__).with_name("driver.cpp")
 
 
@@ -92,6 +92,10 @@ class Recorder:
             "reset_mask": env.num_worlds,
             "reset_bounds": 4 * max(1, len(env.env_spec.reset_options)),
             "invalid_actions": 4,
+            "pool_size": 4,
+            "pool_fields": 8 * len(layout.state),
+            "copy_fields": 8 * len(layout.state),
+            "copy_source": 4 * env.num_worlds,
             "action": 4 * int(np.prod(env.action_space.shape)),
         }  # fmt: skip
 
