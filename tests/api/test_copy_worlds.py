@@ -45,6 +45,31 @@ def test_a_fork_goes_on_as_its_original(device, name, params):
             np.testing.assert_array_equal(reward[copy], reward[original])
 
 
+def counted(env, monkeypatch):
+    """Names of the kernels launched from now on."""
+    names, launch = [], env.unwrapped._backend.launch
+    monkeypatch.setattr(env.unwrapped._backend, "launch", lambda name, *rest: (names.append(name), launch(name, *rest)))
+    return names
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("diverge", [False, True])
+def test_copying_is_one_launch(device, diverge, monkeypatch):
+    env = started(device)
+    names = counted(env, monkeypatch)
+    env.unwrapped.copy_worlds([3, 3, 0], [5, 6, 1], diverge=diverge)
+    assert names == ["gv_copy"]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_chains_copy_what_was_there_before(device):
+    env = started(device)
+    before = env.unwrapped.get_state()
+    env.unwrapped.copy_worlds([0, 1, 2, 3, 3], [1, 2, 3, 4, 0])
+    for field, values in env.unwrapped.get_state().items():
+        np.testing.assert_array_equal(values, before[field][[3, 0, 1, 2, 3, 5, 6, 7]], err_msg=field)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_diverging_forks_part_at_the_next_draw(device):
     env = started(device)

@@ -28,7 +28,7 @@ def test_help_lists_every_command_without_the_train_extra():
         assert f"\n  {command}" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["train", "eval", "plot", "watch"])
+@pytest.mark.parametrize("command", ["train", "eval", "plot", "watch", "memory"])
 def test_missing_extra_is_named(command):
     done = run(command, "WarpTag-v0", setup="sys.modules.update(tyro=None, rich=None)")
     assert done.returncode == 2
@@ -52,6 +52,7 @@ def test_missing_extra_is_named(command):
         (["eval", "nowhere"], "nowhere"),
         (["plot", "nowhere"], "nowhere"),
         (["watch", "nowhere"], "nowhere"),
+        (["memory", "WarpTag-v0", "--device", "cpu", "--view", "rows"], "--view must be worlds or agents, got rows"),
         (["sing"], "no command 'sing'"),
     ],
 )

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("gpu_vecenv", "envs", "adapters", "tools", "tests", "examples", "benchmarks")
 SOURCES = sorted(p for folder in FOLDERS for p in (ROOT / folder).rglob("*") if p.suffix in (".py", ".cu", ".h"))
 
-COMMANDS = {"cli", "__main__", "doctor", "watch", "train.commands"}
+COMMANDS = {"cli", "__main__", "doctor", "footprint", "watch", "train.commands"}
 """Modules of gpu_vecenv that are commands: above everything, imported by nothing but each other."""
 
 MAY_IMPORT = {
