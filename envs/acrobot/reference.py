@@ -78,7 +78,7 @@ class AcrobotReference:
         """Rates of change (4,) of angles and velocities (4,): the equations of motion of the two-link pendulum.
 
         They are those of R. Sutton and A. Barto, "Reinforcement Learning: An Introduction" (1998), section 11.3, solved
-        for the accelerations as the linear system they are; without ``book_dynamics``, the drag of the first link's turning on
+        for the accelerations as the linear system they are; without ``book_dynamics``, the pull of the first link's turning on
         the second is left out, as in R. Sutton's paper of 1996.
         """
         p = self._params
