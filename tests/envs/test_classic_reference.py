@@ -71,6 +71,19 @@ def test_a_step_where_each_world_has_physics_of_its_own(name, device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("where", range(4))
+def test_not_a_number_ends_an_episode_of_cartpole(where, device):
+    case, states = CASES["cartpole"], np.zeros((1, 4), np.float32)
+    states[0, where] = np.nan
+    (obs, _, terminated, _, _), _ = kernel_step(case, states, np.zeros(1, np.int32), np.ones(1, np.int32), device, {})
+    reference = case.reference(case.spec.resolve({}))
+    reference.reset(states[0])
+    expected, _, over, _ = reference.step(1)
+    np.testing.assert_array_equal(np.isnan(obs[0]), np.isnan(expected))
+    assert terminated[0] == over
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ["mountain car, continuous", "pendulum"])
 def test_an_action_far_beyond_its_bounds(name, device):
     case = CASES[name]
