@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -60,7 +61,9 @@ def chosen(tests: Path) -> list[str]:
 
 
 def run(folder: Path, files: list[str], swap: bool) -> dict[str, dict[str, Any]]:
-    """Outcomes by test, of those tests that made one of the envs.
+    """Outcomes by test, of those tests that made one of the envs; each file in a process of its own.
+
+    Files share envs that are made when the first of them is imported, and some of their tests close them.
 
     Raises:
         ValueError: pytest ended before its tests did.
@@ -73,11 +76,12 @@ def run(folder: Path, files: list[str], swap: bool) -> dict[str, dict[str, Any]]
     }  # fmt: skip
     options = ["-p", "upstream_plugin", "-p", "no:cacheprovider", "-q", "--no-header", "--tb=no", "-W", "ignore"]
     # Without -P, the folder would come first on the path of child processes too.
-    command = [sys.executable, "-P", "-m", "pytest", *options, *files]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1):
-        raise ValueError(f"pytest ended with status {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
-    print(done.stdout.strip().splitlines()[-1], flush=True)
+    for file in files:
+        command = [sys.executable, "-P", "-m", "pytest", *options, file]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode not in (0, 1):
+            raise ValueError(f"pytest ended with status {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        print(file, done.stdout.strip().splitlines()[-1], flush=True)
     lines = [json.loads(line) for line in results.read_text().splitlines()]
     return {line["test"]: line for line in lines}
 
@@ -96,7 +100,8 @@ def judged(line: dict[str, Any], own: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _short(reason: str) -> str:
-    return reason.splitlines()[0][:160].replace("|", "\\|") if reason else "no reason given"
+    line = reason.splitlines()[0][:160] if reason else "no reason given"
+    return re.sub(" at 0x[0-9a-f]+", "", line).replace("|", "\\|")
 
 
 def tables(data: dict[str, Any]) -> str:
