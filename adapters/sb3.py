@@ -28,7 +28,7 @@ Policy = Callable[[Tensor], Tensor]
 
 
 class DeviceStep(NamedTuple):
-    """What one step brought, each a tensor on the env's device; valid until the next step."""
+    """What one step brought, each a tensor on the env's device; yours unless the env was made with ``copy=False``."""
 
     obs: Tensor
     """float32 (num_envs, F), the first of the new episode where one ended."""
@@ -75,8 +75,7 @@ class Sb3VecEnv(VecEnv):
         **options: Any,
     ) -> None:
         if isinstance(env, str):
-            # copy=False, as whatever leaves this class is a copy already.
-            env = gymnasium.make_vec(env, num_envs=num_envs, view="agents", array="torch", copy=False, **options)
+            env = gymnasium.make_vec(env, num_envs=num_envs, view="agents", array="torch", **options)
         elif options or num_envs != 1:
             raise ParameterError("num_envs and make_vec's keywords belong to an id, and an env that is made was given.")
         self._inner = _checked(env)
@@ -160,7 +159,7 @@ class Sb3VecEnv(VecEnv):
 
     @property
     def last_obs(self) -> Tensor:
-        """The present observation, float32 (num_envs, F) on the env's device; valid until the next step."""
+        """The present observation, float32 (num_envs, F) on the env's device."""
         return self._started_obs()[self._rows]
 
     @property
@@ -184,7 +183,7 @@ class Sb3VecEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """The env's attribute, once for each row asked for."""
-        return [getattr(self.env, attr_name)] * self._count(indices)
+        return [getattr(self._inner, attr_name)] * self._count(indices)
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Set an attribute of the env, for all rows.
@@ -202,7 +201,7 @@ class Sb3VecEnv(VecEnv):
             ParameterError: ``indices`` that leave rows out.
         """
         self._require_all(indices, "env_method()")
-        return [getattr(self.env, method_name)(*method_args, **method_kwargs)] * self.num_envs
+        return [getattr(self._inner, method_name)(*method_args, **method_kwargs)] * self.num_envs
 
     def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: VecEnvIndices = None) -> list[bool]:
         """True for ``Monitor``, whose ``info["episode"]`` this class writes, and False for every other wrapper."""
@@ -300,5 +299,5 @@ class _RandomPolicy:
 
 
 def _host(tensor: Tensor) -> np.ndarray:
-    """A fresh host copy: SB3 writes into rewards and keeps observations."""
+    """A fresh host copy, on the CPU too: SB3 writes into rewards and keeps observations."""
     return tensor.to("cpu", copy=True).numpy()

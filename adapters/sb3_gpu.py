@@ -167,10 +167,10 @@ class GpuPPO(PPO):
             self.policy.reset_noise(env.num_envs)
         callback.on_rollout_start()
         for n_steps in range(n_rollout_steps):
-            if self.use_sde and self.sde_sample_freq > 0 and n_steps % self.sde_sample_freq == 0:
-                self.policy.reset_noise(env.num_envs)
             obs_tensor = env.last_obs
             with torch.no_grad(), _unchecked_distributions():
+                if self.use_sde and self.sde_sample_freq > 0 and n_steps % self.sde_sample_freq == 0:
+                    self.policy.reset_noise(env.num_envs)
                 actions, values, log_probs = self.policy(obs_tensor)
             rollout_buffer.add_decision(obs_tensor, actions, values, log_probs)  # now, as the step may overwrite obs_tensor
             step = env.step_on_device(to_bounds(actions))
