@@ -19,6 +19,7 @@ TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 9, "tagging_distanc
 ENVS = {
     "cartpole": ("WarpCartPole-v1", {"max_episode_steps": 14}),
     "pendulum": ("WarpPendulum-v1", {"max_episode_steps": 6}),
+    "mountain car": ("WarpMountainCarContinuous-v0", {"max_episode_steps": 7}),
     "tag": ("WarpTag-v0", TAG),
     "grid tag": ("WarpGridTag-v0", {"episode_length": 8, "grid_length": 6}),
 }
@@ -77,7 +78,7 @@ def test_rows_are_those_of_the_env(name, device):
             np.testing.assert_array_equal(env.agent_alive, expected["agent_alive"])
         else:
             assert env.agent_alive is None
-    assert timeouts and (falls or name == "pendulum")  # both kinds of ends were met
+    assert timeouts and (falls or name in ("pendulum", "mountain car"))  # both kinds of ends were met
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -121,7 +122,7 @@ def test_infos_are_not_shared_between_rows_or_steps():
 
 def test_ppo_stores_the_observation_each_action_was_chosen_for():
     env, plain = make("cartpole"), raw("cartpole")
-    model = PPO("MlpPolicy", env, n_steps=20, seed=5, device="cpu")
+    model = PPO("MlpPolicy", env, n_steps=20, batch_size=80, seed=5, device="cpu")
     _, callback = model._setup_learn(80)
     model.collect_rollouts(env, callback, model.rollout_buffer, 20)
     obs, _ = plain.reset(seed=5)
@@ -138,7 +139,8 @@ def test_seeds_and_options_serve_the_next_reset_once():
     assert np.abs(first).max() <= 0.01 < np.abs(second).max()
     assert not np.array_equal(first, second)
     env.seed(7)
-    assert not np.array_equal(env.reset(), first)  # the options are gone
+    wide, next_wide = env.reset(), env.reset()  # now without options
+    assert np.abs(wide).max() > 0.01 and not np.array_equal(wide, next_wide)
     env.seed(7)
     env.set_options({"low": -0.01, "high": 0.01})
     np.testing.assert_array_equal(env.reset(), first)
@@ -175,30 +177,32 @@ def test_a_seed_fixes_the_run(options):
 
 @works("train one role, while the others act by a function on the device or at random")
 @pytest.mark.parametrize("device", DEVICES)
-def test_one_role_while_another_acts_by_a_policy(device):
+@pytest.mark.parametrize("role, other", [("tagger", "runner"), ("runner", "tagger")])
+def test_one_role_while_another_acts_by_a_policy(role, other, device):
     seen = []
 
-    def runners(obs):
+    def policy(obs):
         seen.append(obs.cpu().numpy())
         return (obs[:, :2].abs() * 1000).long() % 21
 
-    plain, env = raw("tag"), make("tag", device, role="tagger", others={"runner": runners})
-    taggers, others = plain.role_rows["tagger"], plain.role_rows["runner"]
-    assert env.num_envs == 2 * 4 and env.action_space == plain.single_action_space
+    plain, env = raw("tag"), make("tag", device, role=role, others={other: policy})
+    mine, others = plain.role_rows[role], plain.role_rows[other]
+    assert env.num_envs == mine.stop - mine.start and env.action_space == plain.single_action_space
     env.seed(2)
     obs, _ = plain.reset(seed=2)
-    np.testing.assert_array_equal(env.reset(), obs[taggers])
+    np.testing.assert_array_equal(env.reset(), obs[mine])
     for actions in random_actions(plain, 30):
-        actions[others] = runners(torch.tensor(obs[others])).numpy()
-        new_obs, rewards, dones, infos = env.step(actions[taggers])
+        actions[others] = policy(torch.tensor(obs[others])).numpy()
+        new_obs, rewards, dones, infos = env.step(actions[mine])
         np.testing.assert_array_equal(seen[-1], obs[others])
         obs, reward, terminated, truncated, info = plain.step(actions)
-        np.testing.assert_array_equal(new_obs, obs[taggers])
-        np.testing.assert_array_equal(rewards, reward[taggers])
-        np.testing.assert_array_equal(dones, (terminated | truncated)[taggers])
-        np.testing.assert_array_equal(env.agent_alive, info["agent_alive"][taggers])
+        np.testing.assert_array_equal(new_obs, obs[mine])
+        np.testing.assert_array_equal(rewards, reward[mine])
+        np.testing.assert_array_equal(dones, (terminated | truncated)[mine])
+        np.testing.assert_array_equal(env.agent_alive, info["agent_alive"][mine])
         for row in np.flatnonzero(dones):
-            np.testing.assert_array_equal(infos[row]["terminal_observation"], info["final_obs"][taggers][row])
+            np.testing.assert_array_equal(infos[row]["terminal_observation"], info["final_obs"][mine][row])
+            assert infos[row]["agent_alive"] is bool(info["agent_alive"][mine][row])
 
 
 @pytest.mark.parametrize("params, actions", [

@@ -63,7 +63,7 @@ def test_dqn_on_two_heads():
 
 @limit("a vector env handed over as it is: SB3 takes a VecEnv; Sb3VecEnv makes one of it")
 def test_a_raw_vector_env():
-    with pytest.raises(AssertionError, match="not a Gymnasium environment"):
+    with pytest.raises(ValueError, match="not a Gymnasium environment"):
         PPO("MlpPolicy", gymnasium.make_vec("WarpCartPole-v1", num_envs=2, device="cpu"), device="cpu")
 
 

@@ -20,7 +20,7 @@ from gpu_vecenv.vector_env import GpuVectorEnv
 from tests.adapters.test_sb3 import limit, make, works
 from tests.devices import DEVICES
 
-SMALL = {"n_steps": 24, "batch_size": 48, "n_epochs": 1, "seed": 3}
+SMALL = {"n_steps": 24, "batch_size": 48, "n_epochs": 1, "seed": 3, "stats_window_size": 5}
 
 
 def rollout(model):
@@ -76,8 +76,8 @@ def by_log_prob(samples):
 
 
 @pytest.mark.parametrize("name, options", [
-    ("cartpole", {}), ("pendulum", {}), ("pendulum", {"use_sde": True, "sde_sample_freq": 5}),
-    ("pendulum", {"use_sde": True, "policy_kwargs": {"squash_output": True}}), ("tag", {}), ("tag", {"role": "tagger"}),
+    ("cartpole", {}), ("mountain car", {}), ("pendulum", {"use_sde": True, "sde_sample_freq": 5}),
+    ("pendulum", {"use_sde": True, "policy_kwargs": {"squash_output": True}}), ("tag", {}), ("tag", {"role": "runner"}),
 ])  # fmt: skip
 def test_a_rollout_is_that_of_ppo(name, options):
     options = dict(options)
