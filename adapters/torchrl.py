@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -17,7 +18,6 @@ try:
     from tensordict import TensorDict, TensorDictBase
     from torchrl.data import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec, Unbounded
     from torchrl.envs import EnvBase
-    from torchrl.envs.utils import check_marl_grouping
 except ImportError as error:
     raise MissingExtraError('this adapter needs TorchRL: pip install "gpu-vecenv[torchrl]"') from error
 
@@ -47,7 +47,7 @@ class TorchRLEnv(EnvBase):
         agent_names: all agents' names.
 
     Raises:
-        ParameterError: an id of an env of another package.
+        ParameterError: the id makes an env of another kind.
         MissingExtraError: on import, when TorchRL is not installed.
     """
 
@@ -63,11 +63,10 @@ class TorchRLEnv(EnvBase):
         super().__init__(device=env.device, batch_size=[env.num_worlds])
         self.vector_env = env
         self.is_closed = False
-        self._agents = _slices(env)
-        self.group_map = {role: [f"{role}_{i}" for i in range(rows.stop - rows.start)] for role, rows in self._agents.items()}
+        counts = env.role_counts if env.num_agents > 1 else {}
+        self.group_map = {role: [f"{role}_{i}" for i in range(count)] for role, count in counts.items()}
         self.agent_names = [name for names in self.group_map.values() for name in names]
-        if self.group_map:
-            check_marl_grouping(self.group_map, self.agent_names)
+        self._leads = {role: torch.Size((env.num_worlds, count)) for role, count in counts.items()}
         self._action = _action_spec(env.env_spec.action(env.params), categorical_actions, self.device)
         self._make_specs()
         self._seed: int | None = None
@@ -90,7 +89,7 @@ class TorchRLEnv(EnvBase):
         return self
 
     def render(self) -> np.ndarray:
-        """A picture a world, uint8 (W, H, W, 3), for ``PixelRenderTransform``.
+        """A picture a world, uint8 (num_worlds, height, width, 3), for ``PixelRenderTransform``.
 
         Raises:
             ParameterError: the env was made without ``render_mode="rgb_array"``.
@@ -140,39 +139,29 @@ class TorchRLEnv(EnvBase):
         space = env.env_spec.observation(env.params)
         low, high = (torch.as_tensor(bound, device=device) for bound in (space.low, space.high))
 
-        def specs(lead: torch.Size) -> dict[str, dict[str, TensorSpec]]:
+        def observation(lead: torch.Size) -> dict[str, TensorSpec]:
             # Bounds are views: Bounded.expand() would hold two copies of them, each as large as an observation.
-            observation = {"observation": Bounded(low.expand(*lead, *low.shape), high.expand(*lead, *high.shape), device=device)}
-            if self.group_map:
-                observation["mask"] = Categorical(2, shape=lead, dtype=torch.bool, device=device)
-            return {
-                "observation": observation,
-                "action": {"action": self._action.expand(*lead, *self._action.shape)},
-                "reward": {"reward": Unbounded((*lead, 1), device=device)},
-            }
+            bounds = (bound.expand(*lead, *bound.shape) for bound in (low, high))
+            specs = {"observation": Bounded(*bounds, device=device)}
+            if self._leads:
+                specs["mask"] = Categorical(2, shape=lead, dtype=torch.bool, device=device)
+            return specs
 
-        def composite(kind: str) -> Composite:
-            if not self.group_map:
-                return Composite(specs(worlds)[kind], shape=worlds, device=device)
-            groups = {}
-            for role, names in self.group_map.items():
-                lead = torch.Size((*worlds, len(names)))
-                groups[role] = Composite(specs(lead)[kind], shape=lead, device=device)
-            return Composite(groups, shape=worlds, device=device)
+        def composite(specs: Callable[[torch.Size], dict[str, TensorSpec]]) -> Composite:
+            groups = {role: Composite(specs(lead), shape=lead, device=device) for role, lead in self._leads.items()}
+            return Composite(groups or specs(worlds), shape=worlds, device=device)
 
-        self.observation_spec = composite("observation")
-        self.action_spec = composite("action")
-        self.reward_spec = composite("reward")
-        done = {
-            name: Categorical(2, shape=(*worlds, 1), dtype=torch.bool, device=device)
-            for name in ("done", "terminated", "truncated")
-        }
-        self.done_spec = Composite(done, shape=worlds, device=device)
+        self.observation_spec = composite(observation)
+        self.action_spec = composite(lambda lead: {"action": self._action.expand(*lead, *self._action.shape)})
+        self.reward_spec = composite(lambda lead: {"reward": Unbounded((*lead, 1), device=device)})
+        flag = Categorical(2, shape=(*worlds, 1), dtype=torch.bool, device=device)
+        flags = {name: flag.clone() for name in ("done", "terminated", "truncated")}
+        self.done_spec = Composite(flags, shape=worlds, device=device)
 
     def _joint_action(self, tensordict: TensorDictBase) -> Tensor:
         """Actions of all agents, [W, A(, k)] or, with one agent, [W(, k)]."""
-        if self.group_map:
-            action = torch.cat([tensordict.get((role, "action")) for role in self.group_map], dim=1)
+        if self._leads:
+            action = torch.cat([tensordict.get((role, "action")) for role in self._leads], dim=1)
         else:
             action = tensordict.get("action")
         # safe=False, as the check would make the host wait.
@@ -183,25 +172,16 @@ class TorchRLEnv(EnvBase):
         content: dict[str, Any] = {name: flag.unsqueeze(-1) for name, flag in self._ended.items()}
         content["done"] = content["terminated"] | content["truncated"]
         outcome = {"observation": obs} if reward is None else {"observation": obs, "reward": reward.unsqueeze(-1)}
-        if self.group_map:
-            outcome["mask"] = self._alive
-            for role, rows in self._agents.items():
-                group = {name: value[:, rows] for name, value in outcome.items()}
-                lead = torch.Size((*self.batch_size, len(self.group_map[role])))
-                content[role] = TensorDict(group, batch_size=lead, device=self.device)
-        else:
+        if not self._leads:
             content.update(outcome)
+        else:
+            outcome["mask"] = self._alive
+            counts = list(self.vector_env.role_counts.values())
+            parts = {name: value.split(counts, dim=1) for name, value in outcome.items()}
+            for i, (role, lead) in enumerate(self._leads.items()):
+                group = {name: part[i] for name, part in parts.items()}
+                content[role] = TensorDict(group, batch_size=lead, device=self.device)
         return TensorDict(content, batch_size=self.batch_size, device=self.device)
-
-
-def _slices(env: GpuVectorEnv) -> dict[str, slice]:
-    """Role to its agents among those of a world; nothing with one agent."""
-    slices: dict[str, slice] = {}
-    first = 0
-    for role, count in env.role_counts.items() if env.num_agents > 1 else ():
-        slices[role] = slice(first, first + count)
-        first += count
-    return slices
 
 
 def _action_spec(space: Space, categorical: bool, device: torch.device) -> TensorSpec:

@@ -85,7 +85,9 @@ def train(args: Args) -> dict[str, float]:
     optimizer = torch.optim.Adam(loss.parameters(), args.learning_rate, eps=1e-5)
     batch = args.num_envs * args.num_steps
     rollouts = max(1, args.total_steps // batch)
-    collector = Collector(env, actor, frames_per_batch=batch, total_frames=rollouts * batch, auto_register_policy_transforms=False)
+    collector = Collector(
+        env, actor, frames_per_batch=batch, total_frames=rollouts * batch, auto_register_policy_transforms=False
+    )
 
     start = time.perf_counter()
     for number, data in enumerate(collector):
