@@ -8,9 +8,10 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 from gymnasium.spaces import Box, Space
 
-from gpu_vecenv.errors import MissingExtraError, ParameterError, SequenceError, ShapeError
+from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.vector_env import GpuVectorEnv
 
 try:
@@ -156,8 +157,8 @@ class PettingZooEnv(ParallelEnv):
 
     # ---- inside -----------------------------------------------------------------------------------------------
 
-    def _joint_action(self, actions: Mapping[str, Any]) -> np.ndarray:
-        """Actions of all agents, (A,) or (A, k); those who left get 0, which counts for nothing."""
+    def _joint_action(self, actions: Mapping[str, Any]) -> torch.Tensor:
+        """Actions of all agents, (A,) or (A, k), on the env's device; those who left get 0, which counts for nothing."""
         if actions.keys() != set(self.agents):
             missing = [agent for agent in self.agents if agent not in actions]
             beyond = [agent for agent in actions if agent not in self.agents]
@@ -166,6 +167,9 @@ class PettingZooEnv(ParallelEnv):
             given = np.stack([np.asarray(actions[agent]) for agent in self.agents])
         except ValueError as error:
             raise ShapeError(f"actions must have one shape, {self.action_spaces[self.agents[0]].shape}: {error}.") from error
+        if given.dtype.kind not in "iuf":
+            raise ArrayTypeError(f"actions must be numbers, got {given.dtype}.")
         joint = np.zeros((len(self.possible_agents), *given.shape[1:]), given.dtype)
         joint[[self._row[agent] for agent in self.agents]] = given
-        return joint
+        # Uploaded here, as the env warns of host actions, which nobody can avoid with this API.
+        return torch.as_tensor(joint, device=self.vector_env.device)

@@ -253,6 +253,8 @@ def test_misuse_ends_in_typed_errors():
         env.step(dict.fromkeys(env.agents, 0))
     with pytest.raises(ArrayTypeError, match="int32 or int64"):
         env.step({**good, "runner_3": np.array([0.5, 1.0])})
+    with pytest.raises(ArrayTypeError, match="must be numbers"):
+        env.step(dict.fromkeys(env.agents, ["no", "op"]))
     with pytest.raises(ActionError, match="got 21"):
         env.step({**good, "runner_3": np.array([0, 21])})
     while env.agents:
