@@ -15,7 +15,9 @@ from tests.devices import DEVICES
 
 pytest.importorskip("skrl")
 pytest.importorskip("tyro")
+from skrl.agents.torch.dqn import DQN  # noqa: E402
 from skrl.agents.torch.ppo import PPO  # noqa: E402
+from skrl.envs.wrappers.torch import wrap_env  # noqa: E402
 from skrl.memories.torch import RandomMemory  # noqa: E402
 from skrl.models.torch import DeterministicMixin, Model, MultiCategoricalMixin  # noqa: E402
 from skrl.multi_agents.torch.ippo import IPPO  # noqa: E402
@@ -68,6 +70,18 @@ class Value(DeterministicMixin, Model):
         return self.net(inputs["states" if self.num_states else "observations"]), {}
 
 
+class Values(DeterministicMixin, Model):
+    """One an action."""
+
+    def __init__(self, **spaces):
+        Model.__init__(self, **spaces)
+        DeterministicMixin.__init__(self)
+        self.net = torch.nn.Linear(self.num_observations, self.num_actions)
+
+    def compute(self, inputs, role=""):
+        return self.net(inputs["observations"]), {}
+
+
 def collect(agent_class, env, steps, tmp_path, **cfg):
     """The memory of an agent after ``steps`` steps without an update, and its value network."""
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space, "device": env.device}
@@ -111,6 +125,18 @@ def test_actions_are_handed_over_as_tensors(device, tmp_path, monkeypatch):
     collect(PPO, SkrlEnv(inner), 3, tmp_path)
     assert len(seen) == 3
     assert all(isinstance(actions, torch.Tensor) and str(actions.device) == device for actions in seen)
+
+
+@pytest.mark.works("skrl", "its own wrapper of vector envs, by way of the host")
+@pytest.mark.filterwarnings("ignore:To copy construct from a tensor:UserWarning", "ignore:Host actions:UserWarning")
+@pytest.mark.parametrize("device", DEVICES)
+def test_skrls_own_wrapper(device):
+    set_seed(5)
+    env, plain = wrap_env(make(device=device), verbose=False), make(device=device)
+    assert torch.equal(env.reset()[0], plain.reset(seed=5)[0])
+    for action in random_actions(plain, 8):
+        for got, wanted in zip(env.step(action.view(-1, 1))[:4], plain.step(action)[:4], strict=True):
+            assert torch.equal(got, wanted.reshape(4, -1))
 
 
 def test_the_memory_holds_the_observations_that_were_acted_on(tmp_path):
@@ -168,6 +194,26 @@ def test_time_limits_bootstrap_from_the_last_observation(tmp_path):
 def test_without_it_the_next_episode_is_taken(tmp_path):
     for _, from_first in bootstrapped(PPO, tmp_path):
         torch.testing.assert_close(from_first, torch.zeros(4, 1))
+
+
+@pytest.mark.works("skrl", "off-policy agents whose memory holds the true last observation")
+def test_an_off_policy_memory_holds_the_last_observation(tmp_path):
+    set_seed(7)
+    env = SkrlEnv(make(max_episode_steps=3))
+    memory = RandomMemory(memory_size=6, num_envs=4)
+    spaces = {"observation_space": env.observation_space, "action_space": env.action_space, "device": env.device}
+    networks = {name: Values(**spaces) for name in ("q_network", "target_q_network")}
+    cfg = {"learning_starts": 100, "experiment": {"directory": str(tmp_path), "write_interval": 0, "checkpoint_interval": 0}}
+    agent = with_final_observations(DQN)(models=networks, memory=memory, cfg=cfg, **spaces)
+    SequentialTrainer(env=env, agents=agent, cfg={**QUIET, "timesteps": 6}).train()
+    plain = make(max_episode_steps=3)
+    plain.reset(seed=7)
+    stored = memory.get_tensor_by_name
+    for t in range(6):
+        obs, _, _, _, info = plain.step(stored("actions")[t].flatten().long())
+        ended = info["_final_obs"]
+        assert bool(ended.all()) == (t in (2, 5))
+        assert torch.equal(stored("next_observations")[t], torch.where(ended.view(-1, 1), info["final_obs"], obs))
 
 
 # ---- several agents a world ---------------------------------------------------------------------------------------
