@@ -31,7 +31,8 @@ from gpu_vecenv.adapters.skrl import SkrlEnv, SkrlMultiAgentEnv, with_final_obse
 TAG = {"num_taggers": 1, "num_runners": 2, "episode_length": 6, "tagging_distance": 0.3}
 NAMES = ["tagger_0", "runner_0", "runner_1"]
 SINGLE = ["WarpCartPole-v1", "WarpAcrobot-v1", "WarpMountainCar-v0", "WarpMountainCarContinuous-v0", "WarpPendulum-v1"]
-ROWS = [*((name, {}) for name in SINGLE), ("WarpTag-v0", TAG), ("WarpTag-v0", {**TAG, "continuous_actions": True})]
+ROWS = [*((name, {}) for name in SINGLE), ("WarpTag-v0", TAG), ("WarpTag-v0", {**TAG, "continuous_actions": True}),
+        ("WarpGridTag-v0", {"num_taggers": 2})]  # fmt: skip
 
 QUIET = {"headless": True, "disable_progressbar": True, "close_environment_at_exit": False}
 KINDS = ("learning_rate_scheduler", "observation_preprocessor", "state_preprocessor", "value_preprocessor")
