@@ -1,5 +1,8 @@
 """What ``Sb3VecEnv`` hands to Stable-Baselines3, against the env stepped without it."""
 
+import runpy
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -9,11 +12,10 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.monitor import Monitor
 
 import gpu_vecenv  # noqa: F401
+from gpu_vecenv.adapters import sb3, sb3_gpu
 from gpu_vecenv.adapters.sb3 import Sb3VecEnv
-from gpu_vecenv.errors import ParameterError, SequenceError
+from gpu_vecenv.errors import MissingExtraError, ParameterError, SequenceError
 from tests.devices import DEVICES
-
-works, limit = (lambda what, mark=mark: mark("Stable-Baselines3", what) for mark in (pytest.mark.works, pytest.mark.limit))
 
 TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 9, "tagging_distance": 0.5}
 ENVS = {
@@ -23,6 +25,14 @@ ENVS = {
     "tag": ("WarpTag-v0", TAG),
     "grid tag": ("WarpGridTag-v0", {"episode_length": 8, "grid_length": 6}),
 }
+
+
+def works(what):
+    return pytest.mark.works("Stable-Baselines3", what)
+
+
+def limit(what):
+    return pytest.mark.limit("Stable-Baselines3", what)
 
 
 def make(name, device="cpu", num_worlds=4, **options):
@@ -328,3 +338,12 @@ def test_close_is_final_and_may_be_repeated():
     env.close()
     with pytest.raises(RuntimeError, match="closed"):
         env.reset()
+
+
+@pytest.mark.parametrize("module", [sb3, sb3_gpu])
+def test_a_missing_library_is_named_with_its_extra(module, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "stable_baselines3"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
+    with pytest.raises(MissingExtraError, match=r"gpu-vecenv\[sb3\]"):
+        runpy.run_path(module.__file__)

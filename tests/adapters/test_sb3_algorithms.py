@@ -11,7 +11,7 @@ from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.env_checker import check_env
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.vec_env import VecCheckNan, VecFrameStack, VecMonitor, VecNormalize
+from stable_baselines3.common.vec_env import VecCheckNan, VecFrameStack, VecMonitor, VecNormalize, VecVideoRecorder
 
 from gpu_vecenv.adapters.sb3 import Sb3VecEnv
 from tests.adapters.test_sb3 import TAG, limit, make, works
@@ -217,3 +217,15 @@ def test_alive_agents_through_a_wrapper():
     env.reset()
     env.step(np.zeros((15, 2), int))
     assert env.agent_alive.shape == (15,) and env.agent_alive.dtype == bool
+
+
+@works("VecVideoRecorder")
+def test_video(tmp_path):
+    pytest.importorskip("moviepy")
+    env = make("cartpole", num_worlds=1, render_mode="rgb_array")
+    recorder = VecVideoRecorder(env, str(tmp_path), record_video_trigger=lambda step: step == 0, video_length=5)
+    recorder.reset()
+    for _ in range(7):
+        recorder.step(np.zeros(1, int))
+    recorder.close()
+    assert [path.stat().st_size > 0 for path in tmp_path.glob("*.mp4")] == [True]
