@@ -10,12 +10,12 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from torch import Tensor
 
+from gpu_vecenv.adapters.checks import checked_env
 from gpu_vecenv.errors import MissingExtraError, ParameterError, SequenceError
 from gpu_vecenv.stats import EpisodeStatistics
-from gpu_vecenv.vector_env import GpuVectorEnv
 
 try:
     from stable_baselines3.common.monitor import Monitor
@@ -78,7 +78,7 @@ class Sb3VecEnv(VecEnv):
             env = gymnasium.make_vec(env, num_envs=num_envs, view="agents", array="torch", **options)
         elif options or num_envs != 1:
             raise ParameterError("num_envs and make_vec's keywords belong to an id, and an env that is made was given.")
-        self._inner = _checked(env)
+        self._inner = checked_env(env, "Sb3VecEnv", view="agents")
         self.env = EpisodeStatistics(env)
         self.device = torch.device(self._inner.device)
         roles, others = self._inner.role_rows, dict(others or {})
@@ -247,21 +247,6 @@ class Sb3VecEnv(VecEnv):
     def _require_all(self, indices: VecEnvIndices, call: str) -> None:
         if self._count(indices) != self.num_envs:
             raise ParameterError(f"{call} reaches all rows, which are one env; leave indices out, got {indices!r}.")
-
-
-def _checked(env: VectorEnv) -> GpuVectorEnv:
-    """The env inside, if SB3 can use it."""
-    inner = env.unwrapped
-    if not isinstance(inner, GpuVectorEnv):
-        raise ParameterError(f"Sb3VecEnv takes an id or an env of this package, got {type(inner).__name__}.")
-    for name, value, wanted in (
-        ("array", inner.array, "torch"),
-        ("view", inner.view, "agents" if inner.num_agents > 1 else inner.view),
-        ("autoreset_mode", inner.autoreset_mode, AutoresetMode.SAME_STEP),
-    ):
-        if value != wanted:
-            raise ParameterError(f"Sb3VecEnv needs an env with {name}={wanted!r}, got {value!r}.")
-    return inner
 
 
 def _check_roles(role: str | None, others: Mapping[str, Policy], rows: Mapping[str, slice]) -> None:
