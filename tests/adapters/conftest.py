@@ -53,6 +53,6 @@ def pytest_sessionfinish(session):
         return
     recorded = json.loads(target.read_text()) if target.exists() else {}
     for library, found in session.config.stash[RESULTS].items():
-        lists = {kind: sorted(set(whats)) for kind, whats in found.items()}
+        lists = {kind: sorted(set(texts)) for kind, texts in found.items()}
         recorded[library] = {"version": version(DISTRIBUTIONS[library]), **lists}
     target.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n")
