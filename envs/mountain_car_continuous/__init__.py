@@ -4,7 +4,7 @@ from functools import partial
 
 from gpu_vecenv.contract import with_contract
 from gpu_vecenv.envs.mountain_car_continuous.spec import SPEC
-from gpu_vecenv.single_env import SingleEnv
+from gpu_vecenv.single_env import entry_point
 from gpu_vecenv.vector_env import GpuVectorEnv
 
 __doc__ = with_contract(__doc__, __file__)
@@ -12,5 +12,5 @@ __doc__ = with_contract(__doc__, __file__)
 make_vec = partial(GpuVectorEnv, SPEC)
 """Entry point of ``gymnasium.make_vec("WarpMountainCarContinuous-v0")``."""
 
-make = partial(SingleEnv, SPEC)
+make = entry_point(SPEC)
 """Entry point of ``gymnasium.make("WarpMountainCarContinuous-v0")``."""

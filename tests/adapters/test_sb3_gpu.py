@@ -220,6 +220,8 @@ def test_a_rollout_reads_no_tensor(name, options, env_options, monkeypatch):
 
 @pytest.mark.parametrize("break_it", ["validate", "PPO"])
 def test_reading_a_tensor_would_be_noticed(break_it, monkeypatch):
+    # Other libraries switch torch's checks off for the whole process when they are imported.
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
     if break_it == "validate":
         monkeypatch.setattr(sb3_gpu, "_unchecked_distributions", contextlib.nullcontext)
     model = (PPO if break_it == "PPO" else GpuPPO)("MlpPolicy", make("cartpole"), device="cpu", **SMALL)

@@ -294,3 +294,18 @@ def test_one_frame_an_env(view):
         for row, frame in enumerate(frames):
             np.testing.assert_array_equal(frame, frames[2 * world[row]])
         assert not np.array_equal(frames[0], frames[2])
+
+
+@pytest.mark.parametrize("name", ["WarpCartPole-v1", "WarpPendulum-v1"])
+def test_gymnasium_collects_frames_of_an_env_that_draws_them(name):
+    env = gymnasium.make(name, render_mode="rgb_array_list")
+    env.reset(seed=0)
+    env.step(env.action_space.sample())
+    assert len(env.render()) == 2
+    env.close()
+
+
+def test_a_reset_option_may_be_an_array_of_one_number():
+    given, plain = gymnasium.make("WarpCartPole-v1"), gymnasium.make("WarpCartPole-v1")
+    obs, _ = given.reset(seed=1, options={"low": np.array(-0.2), "high": np.array(0.1)})
+    np.testing.assert_array_equal(obs, plain.reset(seed=1, options={"low": -0.2, "high": 0.1})[0])
