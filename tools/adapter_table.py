@@ -1,0 +1,116 @@
+"""Writes the table of ``docs/adapters/index.md`` from what was recorded; with ``--check``, only says if it is stale.
+
+``pytest tests/adapters --record-support benchmarks/results/adapter_support.json`` records what works and what does not,
+``benchmarks/adapters.py`` rows a second.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+from generated import table, with_block  # noqa: E402
+
+DOCUMENT = ROOT / "docs" / "adapters" / "index.md"
+SUPPORT = ROOT / "benchmarks" / "results" / "adapter_support.json"
+SPEED = ROOT / "benchmarks" / "results" / "adapter_speed.json"
+
+PAGES = {
+    "Stable-Baselines3": "sb3.md",
+    "CleanRL-style": "cleanrl.md",
+    "TorchRL": "torchrl.md",
+    "PettingZoo": "pettingzoo.md",
+    "skrl": "skrl.md",
+    "rl_games": "rl_games.md",
+    "rsl_rl": "rsl_rl.md",
+    "JAX": "arrays.md",
+    "CuPy": "arrays.md",
+}
+"""Library to its page, in the order of the table."""
+
+HEADER = ["library", "works", "does not, and why", "rows/s, NumPy path", "rows/s, device path", "version tested"]
+NOTHING = "–"
+
+
+def lines(texts: list[str]) -> str:
+    """A cell of several lines."""
+    return "<br>".join(text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for text in texts) or NOTHING
+
+
+def figure(row: dict[str, Any]) -> str:
+    """Rows a second to three digits, or why there are none."""
+    if "error" in row:
+        return f"failed: {row['error']}"
+    return "not installed" if "missing" in row else f"{float(format(row['rows_per_second'], '.3g')):,.0f}"
+
+
+def rows_of(speed: dict[str, Any], library: str, path: str) -> dict[str, dict[str, Any]]:
+    """The row of a library's path on each device."""
+    found = {device: [r for r in run["rows"] if (r["library"], r["path"]) == (library, path)]
+             for device, run in speed["devices"].items()}  # fmt: skip
+    return {device: rows[0] for device, rows in found.items() if rows}
+
+
+def versions(support: dict[str, Any], speed: dict[str, Any], library: str) -> list[str]:
+    """Every version of a library that was tested or measured."""
+    measured = [row for path in ("numpy", "device") for row in rows_of(speed, library, path).values()]
+    found = {row["version"] for row in measured if "version" in row}
+    found |= {support[library]["version"]} if library in support else set()
+    return [f"torch {one}" if library == "CleanRL-style" else one for one in sorted(found)]
+
+
+def library_row(support: dict[str, Any], speed: dict[str, Any], library: str) -> list[str]:
+    """A library's line of the table."""
+    said = support.get(library, {"works": [], "limit": []})
+    speeds = [[f"{device}: {figure(row)}" for device, row in rows_of(speed, library, path).items()]
+              for path in ("numpy", "device")]  # fmt: skip
+    cells = [said["works"], said["limit"], *speeds, versions(support, speed, library)]
+    return [f"[{library}]({PAGES[library]})", *map(lines, cells)]
+
+
+def measured_on(speed: dict[str, Any], device: str) -> str:
+    """What a device's figures were measured on, and what ``GpuPPO`` gained there."""
+    made, rows = speed["devices"][device]["machine"], speed["devices"][device]["rows"]
+    worlds = max((row["num_envs"] for row in rows if "num_envs" in row), default=0)
+    where = f"{made['gpu']}, driven by {made['cpu']}" if "gpu" in made else made["cpu"]
+    text = (f"- **{device}**: {where}, PyTorch {made['torch']} with {made['torch_threads']} thread(s) on the CPU, "
+            f"Python {made['python']}; {worlds:,} worlds; commit {made['commit']}, {made['date']}.")  # fmt: skip
+    on_host, on_device = (rows_of(speed, "Stable-Baselines3", path).get(device, {}) for path in ("numpy", "device"))
+    if "rows_per_second" in on_host and "rows_per_second" in on_device:
+        gain = on_device["rows_per_second"] / on_host["rows_per_second"]
+        text += f" With the same settings, `GpuPPO` has {gain:.1f} times the rows a second of SB3's `PPO`."
+    return text
+
+
+def document(text: str, support: dict[str, Any], speed: dict[str, Any]) -> str:
+    """The page ``text`` with the table of what was recorded."""
+    rows = [library_row(support, speed, library) for library in PAGES]
+    facts = "\n".join(measured_on(speed, device) for device in speed["devices"])
+    return with_block(text, "adapters", f"{table(HEADER, rows)}\nRows a second were measured on:\n\n{facts}")
+
+
+def current_text() -> str:
+    """What the page should read."""
+    return document(DOCUMENT.read_text(), json.loads(SUPPORT.read_text()), json.loads(SPEED.read_text()))
+
+
+def main(arguments: list[str]) -> int:
+    """Update the page, or say that it is stale; returns the exit status."""
+    if arguments not in ([], ["--check"]):
+        print("usage: adapter_table.py [--check]", file=sys.stderr)
+        return 2
+    text = current_text()
+    stale = DOCUMENT.read_text() != text
+    if stale:
+        print(f"stale: {DOCUMENT}")
+        if not arguments:
+            DOCUMENT.write_text(text)
+    return 1 if arguments and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
