@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import math
 
 import numpy as np
 
-from gpu_vecenv.layout import WORLD_STATE, struct_members
+from gpu_vecenv.layout import C_TYPES, WORLD_STATE, struct_members
 from gpu_vecenv.spec import EnvSpec
 
 
@@ -40,7 +41,7 @@ def args_header(spec: EnvSpec) -> str:
             name = param.name
             body = f"return a.{name}_by_world ? a.{name}_by_world[world] : a.{name};"
             lines.append(f"GV_FN float gv_{name}(const GvArgs& a, gv_i32 world) {{ {body} }}")
-    return "\n".join([*lines, "", _row_function(spec), "", _alive_function(spec), "", _take_function(spec), ""])
+    return "\n".join([*lines, "", _row_function(spec), "", _alive_function(spec), "", _take_function(spec), "", *_window(spec), ""])
 
 
 def _row_function(spec: EnvSpec) -> str:
@@ -73,6 +74,46 @@ def _take_function(spec: EnvSpec) -> str:
         size = " * ".join(f"gv_{n}(a)" if isinstance(n, str) else str(n) for n in field.shape) or "1"
         lines.append(f"    gv_take_row(team, a.{field.name}, fields[{number}], from, {size});")
     return "\n".join([*lines, "}"])
+
+
+def _window(spec: EnvSpec) -> list[str]:
+    """For worlds of one agent: their state as one lane's own variables, and a view of the arguments in which it is world 0.
+
+    What only a reset reads or writes stays in memory.
+    """
+    if spec.alive is not None or [role.count for role in spec.roles] != [1]:
+        return []
+    held = [f for f in spec.state + WORLD_STATE if f in spec.state or f.name in ("t", "terminated", "truncated")]
+    if not all(isinstance(n, int) for f in held for n in f.shape):
+        return []
+    rows = {f.name: f"GvRow<{C_TYPES[f.dtype]}, {math.prod(n for n in f.shape if isinstance(n, int))}>" for f in held}
+    left = [f.name for f in WORLD_STATE if f not in held] + ["out_terminated", "out_truncated", "out_finished"]
+    maybe = [f"{p.name}_by_world" for p in spec.params if p.per_world]
+    role = spec.roles[0].name
+    return [
+        "#define GV_SOLO 1",
+        "struct GvWorld {",
+        *(f"    {rows[f.name]} {f.name};" for f in held),
+        "};",
+        "GV_FN GvWorld gv_load(const GvArgs& a, gv_i64 world) {",
+        "    GvWorld held;",
+        *(f"    held.{name} = (({row}*)a.{name})[world];" for name, row in rows.items()),
+        "    return held;",
+        "}",
+        "GV_FN void gv_store(const GvArgs& a, gv_i64 world, const GvWorld& before, const GvWorld& after) {",
+        *(f"    (({rows[f.name]}*)a.{f.name})[world] = after.{f.name};" for f in held if f not in WORLD_STATE or f.name == "t"),
+        *(f"    if (after.{n}.value[0] != before.{n}.value[0]) a.{n}[world] = after.{n}.value[0];  // seldom"
+          for n in ("terminated", "truncated")),
+        "}",
+        "GV_FN GvArgs gv_window(const GvArgs& a, gv_i64 world, GvWorld& held) {",
+        "    GvArgs mine = a;",
+        *(f"    mine.{name} = held.{name}.value;" for name in rows),
+        *(f"    mine.{name} += world;" for name in left),
+        *(f"    if (mine.{name}) mine.{name} += world;" for name in maybe),
+        f"    mine.{role}_row += world * mine.{role}_stride;",
+        "    return mine;",
+        "}",
+    ]  # fmt: skip
 
 
 def docs_tables(spec: EnvSpec) -> str:

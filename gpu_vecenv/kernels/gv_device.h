@@ -24,6 +24,7 @@ struct GvTeam {
 
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
 #define GV_FN static __device__ __forceinline__
+#define GV_ONE_LANE (GV_LANES == 1)
 GV_FN void gv_barrier(const GvTeam&) {
     if (GV_LANES > 32) __syncthreads();
     // Teams that share a warp may part ways, so each waits for its own lanes only.
@@ -44,6 +45,7 @@ GV_FN void gv_count(gv_i32* counter) { atomicAdd(counter, 1); }
 #include <thread>
 #include <vector>
 #define GV_FN static inline
+#define GV_ONE_LANE 0
 static pthread_barrier_t gv_lanes_barrier;
 GV_FN void gv_barrier(const GvTeam&) { pthread_barrier_wait(&gv_lanes_barrier); }
 GV_FN void gv_count(gv_i32* counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
@@ -65,7 +67,8 @@ GV_FN void gv_count(gv_i32* counter) { __atomic_fetch_add(counter, 1, __ATOMIC_R
     }
 
 #else
-#define GV_FN static inline
+#define GV_FN static inline __attribute__((always_inline))
+#define GV_ONE_LANE 1
 GV_FN void gv_barrier(const GvTeam&) {}
 GV_FN void gv_count(gv_i32* counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
 #define GV_KERNEL(name, body)                                                              \

@@ -168,6 +168,20 @@ GV_FN void gv_step_world(const GvArgs& a, const GvTeam& team) {
     else gv_step_running(a, team);
 }
 
+// A world of one agent is stepped in its lane's own variables, and its state read and written as a whole.
+GV_FN void gv_step_held(const GvArgs& a, const GvTeam& team) {
+#if defined(GV_SOLO) && GV_ONE_LANE
+    GvWorld held = gv_load(a, team.world);
+    const GvWorld before = held;
+    const GvArgs mine = gv_window(a, team.world, held);
+    const GvTeam alone = {0, 0, 1, team.slots};
+    gv_step_world(mine, alone);
+    gv_store(a, team.world, before, held);
+#else
+    gv_step_world(a, team);
+#endif
+}
+
 // Start a new episode in the worlds of reset_mask (null: all); the others keep their last observation.
 GV_FN void gv_reset_world(const GvArgs& a, const GvTeam& team) {
     if (a.reset_mask == nullptr || a.reset_mask[team.world]) {
@@ -196,7 +210,7 @@ GV_FN void gv_copy_world(const GvArgs& a, const GvTeam& team) {
     env_observe(a, team, a.obs);
 }
 
-GV_KERNEL(gv_step, gv_step_world)
+GV_KERNEL(gv_step, gv_step_held)
 GV_KERNEL(gv_reset, gv_reset_world)
 GV_KERNEL(gv_observe, gv_observe_world)
 GV_KERNEL(gv_copy, gv_copy_world)
