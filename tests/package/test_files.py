@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from gpu_vecenv.registration import IDS
+
 ROOT = Path(__file__).resolve().parents[2]
+ENVS = sorted(p.parent for p in (ROOT / "envs").glob("*/__init__.py"))
 FOLDERS = ("gpu_vecenv", "envs", "adapters", "tools", "tests", "examples", "benchmarks")
 SOURCES = sorted(p for folder in FOLDERS for p in (ROOT / folder).rglob("*") if p.suffix in (".py", ".cu", ".h"))
 
@@ -79,3 +82,15 @@ def test_every_folder_with_modules_is_installed():
 def test_every_module_lies_in_a_package():
     folders = {p.parent for f in ("gpu_vecenv", "envs", "adapters") for p in (ROOT / f).rglob("*.py")}
     assert [f for f in folders if not (f / "__init__.py").is_file()] == []
+
+
+@pytest.mark.parametrize("folder", ENVS, ids=lambda folder: folder.name)
+def test_every_environment_is_made_of_the_same_files(folder):
+    """CONTRIBUTING.md says what each is for. Headers that kernels share may stand beside them."""
+    found = {p.name for p in folder.iterdir() if p.suffix not in (".h", "")}
+    assert found == {"README.md", "__init__.py", "reference.py", "render.py", "spec.py", f"{folder.name}.cu"}
+
+
+def test_every_registered_environment_has_a_folder():
+    modules = {options["vector_entry_point"].partition(":")[0] for options in IDS.values()}
+    assert modules == {f"gpu_vecenv.envs.{folder.name}" for folder in ENVS}

@@ -1,0 +1,69 @@
+"""Pendulum in slow, readable NumPy: the rules of README.md in this folder, one world at a time.
+
+It is what the kernel is tested against, and is written from the rules, not from the kernel. Arithmetic is float64; the
+state is rounded to float32 after each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+STEP = 0.05  # s
+FASTEST = 8.0  # rad/s
+STRONGEST = 2.0  # N m
+
+
+class PendulumReference:
+    """One rod that turns about its end.
+
+    Args:
+        params: resolved parameters of WarpPendulum-v1, by name; one number each.
+
+    Attributes:
+        state: float32 (2,): angle from upright in rad, which counts whole turns too, and angular velocity in rad/s.
+        t: steps taken in this episode.
+    """
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self._params = params
+        self.reset(np.zeros(2))
+
+    def reset(self, state: np.ndarray) -> np.ndarray:
+        """Start an episode in the given state (2,); returns the observation, float32 (3,)."""
+        self.state = np.array(state, np.float32)
+        self.t = 0
+        return self.observe()
+
+    def observe(self) -> np.ndarray:
+        """Observation of the present state, float32 (3,): cosine and sine of the angle, angular velocity in rad/s."""
+        angle, velocity = self.state.astype(np.float64)
+        return np.array([np.cos(angle), np.sin(angle), velocity], np.float32)
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
+        """Turn with a torque for one step.
+
+        Args:
+            action: float (1,): the torque in N m, counter-clockwise. The rod gets what is within [-2, 2] of it.
+
+        Returns:
+            obs: float32 (3,), after the step.
+            reward: minus the weighted squares of angle, velocity and torque, angle and velocity before the step.
+            terminated: never.
+            truncated: the time limit is reached.
+        """
+        angle, velocity = self.state.astype(np.float64)
+        torque = float(np.clip(action[0], -STRONGEST, STRONGEST))
+        tilt = angle - 2 * np.pi * np.round(angle / (2 * np.pi))  # without whole turns
+        reward = -float(tilt**2 + 0.1 * velocity**2 + 0.001 * torque**2)
+
+        mass, length = self._params["m"], self._params["l"]
+        inertia = mass * length**2 / 3
+        weight = mass * self._params["g"] * length / 2 * np.sin(angle)  # its torque, at half the length
+        velocity = np.clip(velocity + (weight + torque) / inertia * STEP, -FASTEST, FASTEST)
+        self.state = np.array([angle + velocity * STEP, velocity], np.float32)
+        self.t += 1
+        limit = self._params["max_episode_steps"]
+        return self.observe(), reward, False, bool(limit > 0 and self.t >= limit)

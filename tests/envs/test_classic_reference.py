@@ -1,0 +1,149 @@
+"""Kernels of classic control against their NumPy references; the references against Gymnasium's envs and the recordings."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+import gpu_vecenv  # noqa: F401
+from tests.devices import DEVICES
+from tests.envs.classic_cases import CASES
+from tests.envs.golden_tag import GOLDEN
+from tests.envs.test_classic_golden import FILES
+
+ALL_OPTIONS = [(name, options) for name, case in CASES.items() for options in case.options]
+
+
+def kernel_step(case, states, times, actions, device, params):
+    """One step of every world by the kernel: what ``step`` returns, and the states after it."""
+    env = gymnasium.make_vec(
+        case.spec.name, num_envs=len(states), device=device, array="numpy", autoreset_mode="disabled", **params
+    )
+    env.reset(seed=0)
+    env.unwrapped.set_state({"state": states, "t": times})
+    out = env.step(actions)
+    after = env.unwrapped.get_state()["state"]
+    env.close()
+    return out, after
+
+
+def compare(name, device, count, params, physics=lambda world: {}):
+    """Step random worlds by both. Returns the share of worlds whose end was compared, the flags, and the states after."""
+    case, generator = CASES[name], np.random.default_rng(1)
+    states, times = case.states(generator, count), generator.integers(0, 20, count).astype(np.int32)
+    actions = case.actions(generator, count)
+    (obs, reward, terminated, truncated, _), after = kernel_step(case, states, times, actions, device, params)
+    compared = 0
+    for i, action in enumerate(actions):
+        resolved = case.spec.resolve({**params, **physics(i)})
+        reference = case.reference(resolved)
+        slack = case.slack(reference, states[i], action)
+        reference.reset(states[i])
+        reference.t = int(times[i])
+        _, pay, over, limit = reference.step(action)
+        assert (case.difference(after[i], reference.state) <= slack).all(), (states[i], action, after[i], reference.state)
+        assert truncated[i] == limit
+        # Rounding may decide which side of a bound a value is on, but values that are exactly on it are no accident.
+        if not any(0 < margin < 3 * slack.max() for margin in case.margins(reference, resolved)):
+            compared += 1
+            assert terminated[i] == over
+            np.testing.assert_allclose(reward[i], pay, atol=1e-5, rtol=1e-6)
+        reference.state = after[i]
+        np.testing.assert_allclose(obs[i], reference.observe(), atol=2e-7, rtol=0)
+    return compared / count, terminated, truncated, after
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("name", "options"), ALL_OPTIONS)
+def test_a_step_from_random_states(name, options, device):
+    compared, terminated, truncated, after = compare(name, device, 1000, {"max_episode_steps": 0, **options})
+    assert compared > 0.99
+    assert 0.02 < terminated.mean() < 0.5 or name == "pendulum"
+    assert (truncated.mean() > 0.02) == ("max_episode_steps" in options)
+    assert np.abs(after[:, : CASES[name].angles]).max(initial=0) <= np.float32(np.pi)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", CASES)
+def test_a_step_where_each_world_has_physics_of_its_own(name, device):
+    numbers = CASES[name].random_physics(np.random.default_rng(2), 500)
+    compared, *_ = compare(name, device, 500, numbers, lambda world: {key: float(v[world]) for key, v in numbers.items()})
+    assert compared > 0.99
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["mountain car, continuous", "pendulum"])
+def test_an_action_far_beyond_its_bounds(name, device):
+    case = CASES[name]
+    actions = np.array([[np.inf], [-np.inf], [1e4], [-1e4]], np.float32)
+    states = np.full((4, 2), 0.02, np.float32)
+    (_, reward, *_), after = kernel_step(case, states, np.zeros(4, np.int32), actions, device, {})
+    reference = case.reference(case.spec.resolve({}))
+    for i, action in enumerate(actions):
+        reference.reset(states[i])
+        _, pay, *_ = reference.step(action)
+        np.testing.assert_allclose(after[i], reference.state, atol=1e-7)
+        np.testing.assert_allclose(reward[i], pay, rtol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["mountain car", "mountain car, continuous"])
+@pytest.mark.parametrize(
+    ("start", "end", "arrived"),
+    [
+        ((-1.19, -0.05), (-1.2, 0.0), False),  # the wall stops the car
+        ((-1.2, 0.01), (-1.19, 0.01), False),  # and lets it go
+        ((0.58, 0.07), (0.6, 0.07), True),  # the end on the right keeps the car and not its velocity from going on
+        ((0.58, -0.01), (0.57, -0.01), False),  # beyond the flag and too slow
+        ((0.55, 0.0), (0.55, 0.0), True),  # just fast enough
+    ],
+)
+def test_ends_of_the_road_without_gravity(name, start, end, arrived, device):
+    case, params, states = CASES[name], {"gravity": 0.0}, np.array([start], np.float32)
+    idle = np.zeros((1, 1), np.float32) if case.continuous else np.ones(1, np.int32)
+    (_, _, terminated, _, _), after = kernel_step(case, states, np.zeros(1, np.int32), idle, device, params)
+    reference = case.reference(case.spec.resolve(params))
+    reference.reset(states[0])
+    _, _, over, _ = reference.step(idle[0])
+    for state, flag in ((after[0], terminated[0]), (reference.state, over)):
+        np.testing.assert_allclose(state, end, atol=1e-7)
+        assert flag == arrived
+
+
+@pytest.mark.parametrize(("name", "options"), ALL_OPTIONS)
+def test_the_reference_repeats_gymnasium(name, options):
+    case, generator, count = CASES[name], np.random.default_rng(3), 200
+    states, actions, physics = (draw(generator, count) for draw in (case.states, case.actions, case.random_physics))
+    compared = 0
+    for i, action in enumerate(actions):
+        other = {key: float(numbers[i]) for key, numbers in physics.items() if i % 2 and key not in case.fixed}
+        params = case.spec.resolve({**options, **other})
+        theirs, ours = case.theirs(params), case.reference(params)
+        theirs.reset()
+        theirs.state = states[i].astype(np.float64)
+        expected, pay, over, _, _ = theirs.step(action)
+        slack = case.slack(ours, states[i], action)
+        ours.reset(states[i])
+        obs, reward, terminated, _ = ours.step(action)
+        assert (case.difference(ours.state, np.array(theirs.state)) <= slack).all()
+        np.testing.assert_allclose(obs, expected, atol=slack.max(), rtol=0)
+        if min(case.margins(ours, params), default=1) > 3 * slack.max():
+            compared += 1
+            assert terminated == over
+            np.testing.assert_allclose(reward, pay, rtol=1e-7)
+    assert compared >= 0.9 * count
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_reference_repeats_the_recording(name):
+    case = CASES[name]
+    ((file, params),) = ((file, params) for file, (env_id, params) in FILES.items() if env_id == case.spec.name)
+    data, reference = np.load(GOLDEN / file), case.reference(case.spec.resolve(params))
+    for world, actions in enumerate(data["act"]):
+        state, seen = data["state0"][world], []
+        for t, action in enumerate(actions):
+            reference.reset(state)
+            obs, reward, terminated, _ = reference.step(np.array([action]) if case.continuous else int(action))
+            seen.append((*obs, *reference.state, reward, terminated))
+            state = data["state0"][world] if data["done"][world, t] else data["state"][world, t]
+        columns = [data[key][world] for key in ("obs", "state", "rew", "terminated_before_limit")]
+        np.testing.assert_allclose(seen, np.column_stack(columns), atol=1e-5, rtol=1e-6)
