@@ -1,11 +1,14 @@
 // Continuous Tag: one team a world, one agent a lane (several when a world has more agents than the team has lanes).
-// Taggers come first: agents 0 .. num_taggers - 1. Memory that crosses a barrier is the world state itself.
-// Rules: README.md beside this file. Nothing is quadratic in memory; neighbours are found by scanning all agents.
-#include "gv_env.h"
-
-#define MAX_INSERT 32  // up to this many neighbours are kept sorted in registers; more are found one scan each
-#define FAR 3.0e38f
+// Taggers come first: agents 0 .. num_taggers - 1. Memory that crosses a barrier is the world state, or scratch.
+// Rules: README.md beside this file. Nothing is quadratic in memory.
+#ifdef GV_num_agents
+#define GV_SCRATCH SCRATCH_FLOATS(GV_num_agents, GV_num_features > MAX_COLUMNS ? 0 : GV_num_features)
+#else
+#define GV_SCRATCH 12288  // 48 KiB, enough for any number
+#endif
 #define OWN_FEATURES 6
+#define MAX_COLUMNS (7 * 32 + 1 + OWN_FEATURES)
+#include "neighbours.h"
 
 // Index of an agent of this world in the (worlds, agents) state arrays.
 GV_FN gv_i64 at(const GvArgs& a, gv_i32 world, gv_i32 agent) { return (gv_i64)world * gv_num_agents(a) + agent; }
@@ -82,11 +85,13 @@ GV_FN void move(const GvArgs& a, gv_i32 w, gv_i32 i) {
 // The tagger that catches runner i in this step, or -1: the nearest one (the lowest index of equals), if within the margin.
 GV_FN gv_i32 catcher_of(const GvArgs& a, gv_i32 w, gv_i32 i) {
     const float x = a.loc_x[at(a, w, i)], y = a.loc_y[at(a, w, i)];
+    const float out_of_reach = a.margin * a.margin * 1.001f;  // spares most square roots
     float nearest = a.margin;
     gv_i32 catcher = -1;
     for (gv_i32 j = 0; j < gv_num_taggers(a); ++j) {
-        const float dx = a.loc_x[at(a, w, j)] - x, dy = a.loc_y[at(a, w, j)] - y;
-        const float distance = gv_sqrt(dx * dx + dy * dy);
+        const float dx = a.loc_x[at(a, w, j)] - x, dy = a.loc_y[at(a, w, j)] - y, squared = dx * dx + dy * dy;
+        if (squared > out_of_reach) continue;
+        const float distance = gv_sqrt(squared);
         if (distance < nearest) {
             nearest = distance;
             catcher = j;
@@ -103,18 +108,19 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         const gv_i64 me = at(a, w, i);
         a.tagged_by[me] = i >= taggers && a.alive[me] ? catcher_of(a, w, i) : -1;
     }
-    // Every lane gets the same count, so all agree on the end of the episode.
-    const float left = gv_sum(team, runners, [&](gv_i32 runner) {
+    gv_barrier(team);
+    // Every lane gets the same counts, so all agree on the end of the episode.
+    const gv_i32 tags = gv_tally(team, runners, [&](gv_i32 runner) { return a.tagged_by[at(a, w, taggers + runner)] >= 0; });
+    const gv_i32 left = gv_tally(team, runners, [&](gv_i32 runner) {
         const gv_i64 him = at(a, w, taggers + runner);
-        const bool leaves = a.runner_exits_game_after_tagged && a.tagged_by[him] >= 0;
-        return a.alive[him] && !leaves ? 1.0f : 0.0f;
+        return a.alive[him] && !(a.runner_exits_game_after_tagged && a.tagged_by[him] >= 0);
     });
     const bool last_step = a.t[w] >= a.episode_length;
     GV_FOR(i, agents) {
         const gv_i64 me = at(a, w, i), row = gv_row(a, w, i);
         float reward = a.agent_reward[row];
         if (i < taggers) {  // gathered, not scattered: simultaneous tags all pay
-            for (gv_i32 j = taggers; j < agents; ++j)
+            for (gv_i32 j = taggers; tags > 0 && j < agents; ++j)
                 if (a.tagged_by[at(a, w, j)] == i) reward += a.tag_reward_for_tagger;
         } else if (a.alive[me]) {
             const bool tagged = a.tagged_by[me] >= 0;
@@ -124,7 +130,7 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         a.agent_reward[row] = reward;
     }
     GV_ONCE {
-        a.terminated[w] = left == 0.0f;
+        a.terminated[w] = left == 0;
         a.truncated[w] = last_step;
     }
 }
@@ -150,50 +156,34 @@ GV_FN void observe_other(const GvArgs& a, gv_i32 w, gv_i32 i, gv_i32 j, gv_i32 s
     row[slot + 6 * width] = a.alive[other] ? 1.0f : 0.0f;
 }
 
-GV_FN void observe_all(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
-    const gv_i32 width = gv_num_agents(a) - 1;
-    const bool alive = a.alive[at(a, w, i)] != 0;
-    for (gv_i32 slot = 0; slot < width; ++slot) {
-        const gv_i32 j = slot < i ? slot : slot + 1;
-        observe_other(a, w, i, j, slot, width, row);
-        if (!alive)
-            for (gv_i32 block = 0; block < 5; ++block) row[slot + block * width] = 0.0f;
-    }
-    row[7 * width] = alive ? (float)a.t[w] * a.per_episode_length : 0.0f;
+// Time, as an agent in the game observes it.
+GV_FN float observed_time(const GvArgs& a, gv_i32 w) { return (float)a.t[w] * a.per_episode_length; }
+
+// The observer's own state, which differences to others leave out; 0 once it has left.
+GV_FN float observe_self(const GvArgs& a, gv_i32 w, gv_i32 i, gv_i32 feature) {
+    const gv_i64 me = at(a, w, i);
+    const float alive = a.alive[me] ? 1.0f : 0.0f;
+    if (feature == 0) return alive * (a.loc_x[me] * a.per_length);
+    if (feature == 1) return alive * (a.loc_y[me] * a.per_length);
+    if (feature == 2) return alive * (a.speed[me] * a.per_max_speed);
+    if (feature == 3) return alive * (a.acceleration[me] * a.per_max_speed);
+    if (feature == 4) return alive * (a.direction[me] * a.per_turn);
+    return i < gv_num_taggers(a) ? alive : 0.0f;
 }
 
-// Squared float32 distance of j from (x, y); agents that left are out of sight.
-GV_FN float squared_distance(const GvArgs& a, gv_i64 other, float x, float y) {
-    const float dx = a.loc_x[other] - x, dy = a.loc_y[other] - y;
-    return a.alive[other] ? dx * dx + dy * dy : FAR;
-}
-
-// The k nearest in one scan, kept sorted by (distance, index): later equals stay behind, as j ascends.
-GV_FN gv_i32 nearest_by_insertion(const GvArgs& a, gv_i32 w, gv_i32 i, gv_i32 k, gv_i32* found) {
-    const float x = a.loc_x[at(a, w, i)], y = a.loc_y[at(a, w, i)];
-    float distance[MAX_INSERT];
-    for (gv_i32 slot = 0; slot < k; ++slot) distance[slot] = FAR;
-    gv_i32 count = 0;
-    for (gv_i32 j = 0; j < gv_num_agents(a); ++j) {
-        if (j == i) continue;
-        float here = squared_distance(a, at(a, w, j), x, y);
-        if (!(here < distance[k - 1])) continue;
-        if (count < k) ++count;
-        gv_i32 index = j;
-        bool placed = false;
-        for (gv_i32 slot = 0; slot < k; ++slot) {
-            placed = placed || here < distance[slot];
-            if (placed) {  // the rest of the list moves one on
-                const float moved = distance[slot];
-                const gv_i32 moved_index = found[slot];
-                distance[slot] = here;
-                found[slot] = index;
-                here = moved;
-                index = moved_index;
-            }
+// Everyone else in the order of indices: one row after the other, lanes over its slots.
+GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
+    const gv_i32 w = team.world, width = gv_num_agents(a) - 1;
+    for (gv_i32 i = 0; i < gv_num_agents(a); ++i) {
+        float* row = gv_obs_row(a, obs, w, i);
+        const bool alive = a.alive[at(a, w, i)] != 0;
+        GV_FOR(slot, width) {
+            observe_other(a, w, i, slot < i ? slot : slot + 1, slot, width, row);
+            if (!alive)
+                for (gv_i32 block = 0; block < 5; ++block) row[slot + block * width] = 0.0f;
         }
+        GV_ONCE row[7 * width] = alive ? observed_time(a, w) : 0.0f;
     }
-    return count;
 }
 
 // The agent that follows (distance, index) in the order of (distance, index); -1 when there is none.
@@ -202,7 +192,8 @@ GV_FN gv_i32 next_nearest(const GvArgs& a, gv_i32 w, gv_i32 i, float* distance, 
     float best = FAR;
     gv_i32 found = -1;
     for (gv_i32 j = 0; j < gv_num_agents(a); ++j) {
-        const float here = squared_distance(a, at(a, w, j), x, y);
+        const float dx = a.loc_x[at(a, w, j)] - x, dy = a.loc_y[at(a, w, j)] - y;
+        const float here = a.alive[at(a, w, j)] ? dx * dx + dy * dy : FAR;
         const bool later = here > *distance || (here == *distance && j > index);
         if (j != i && later && here < best) {
             best = here;
@@ -213,16 +204,12 @@ GV_FN gv_i32 next_nearest(const GvArgs& a, gv_i32 w, gv_i32 i, float* distance, 
     return found;
 }
 
-GV_FN void observe_nearest(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
+// More neighbours than are sorted in registers.
+GV_FN void observe_many(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
     const gv_i32 k = gv_num_other_agents_observed(a);
     const bool alive = a.alive[at(a, w, i)] != 0;
     gv_i32 count = 0;
-    if (alive && k <= MAX_INSERT) {
-        gv_i32 found[MAX_INSERT];
-        for (gv_i32 slot = 0; slot < k; ++slot) found[slot] = -1;
-        count = k > 0 ? nearest_by_insertion(a, w, i, k, found) : 0;
-        for (gv_i32 slot = 0; slot < count; ++slot) observe_other(a, w, i, found[slot], slot, k, row);
-    } else if (alive) {
+    if (alive) {
         float distance = -1.0f;
         for (gv_i32 j = next_nearest(a, w, i, &distance, -1); j >= 0 && count < k; ++count) {
             observe_other(a, w, i, j, count, k, row);
@@ -231,27 +218,68 @@ GV_FN void observe_nearest(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
     }
     for (gv_i32 slot = count; slot < k; ++slot)
         for (gv_i32 block = 0; block < 7; ++block) row[slot + block * k] = 0.0f;
-    row[7 * k] = alive ? (float)a.t[w] * a.per_episode_length : 0.0f;
+    row[7 * k] = alive ? observed_time(a, w) : 0.0f;
 }
 
-// The observer's own state, which differences to others leave out; 0 once it has left.
-GV_FN void observe_self(const GvArgs& a, gv_i32 w, gv_i32 i, float* own) {
-    const gv_i64 me = at(a, w, i);
-    const float alive = a.alive[me] ? 1.0f : 0.0f;
-    own[0] = alive * (a.loc_x[me] * a.per_length);
-    own[1] = alive * (a.loc_y[me] * a.per_length);
-    own[2] = alive * (a.speed[me] * a.per_max_speed);
-    own[3] = alive * (a.acceleration[me] * a.per_max_speed);
-    own[4] = alive * (a.direction[me] * a.per_turn);
-    own[5] = i < gv_num_taggers(a) ? alive : 0.0f;
+// A feature of agent j that is observed as a difference: x, y, speed, acceleration, direction.
+GV_FN float feature_of(const GvArgs& a, const Scratch& s, gv_i32 w, gv_i32 block, gv_i32 j) {
+    const gv_i32 agents = gv_num_agents(a);
+    if (agents <= MAX_STAGED || block < 2) return s.x[block * agents + j];
+    return (block == 2 ? a.speed : block == 3 ? a.acceleration : a.direction)[at(a, w, j)];
+}
+
+// The nearest, found agent by agent, then written cell by cell of the table of observations, in the order of memory.
+GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
+    const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
+    const gv_i32 columns = 7 * k + 1 + (a.extended_observation ? OWN_FEATURES : 0);
+    const Scratch s = scratch_of(team, agents, columns);
+    const Grid grid = grid_of(a);
+    gv_barrier(team);
+    GV_FOR(i, agents) {
+        const gv_i64 me = at(a, w, i);
+        const bool seen = a.alive[me] && a.loc_x[me] == a.loc_x[me] && a.loc_y[me] == a.loc_y[me];
+        s.x[i] = seen ? a.loc_x[me] : FAR;  // the squared distance to there is infinite
+        s.y[i] = seen ? a.loc_y[me] : FAR;
+        if (agents <= MAX_STAGED) {
+            s.more[i] = a.speed[me];
+            s.more[agents + i] = a.acceleration[me];
+            s.more[2 * agents + i] = a.direction[me];
+        }
+    }
+    GV_FOR(f, columns) s.column[f] = f < 7 * k ? f / k << 16 | f % k : (f - 7 * k + 7) << 16;
+    gv_barrier(team);
+    if (agents >= MIN_GRID) sort_by_cell(a, team, s, grid);
+    const gv_i32 in_game = agents < MIN_GRID ? agents : s.end[grid.side * grid.side - 1];
+    GV_FOR(p, in_game) {  // in a grid, lanes side by side look at the same cells
+        const gv_i32 i = agents < MIN_GRID ? p : s.order[p];
+        if (s.x[i] < FAR) find_nearest(a, s, grid, i, k, a.nearest + at(a, w, i) * k);
+    }
+    gv_barrier(team);
+    GV_FOR_2D(i, f, agents, columns) {
+        const gv_i32 block = s.column[f] >> 16, slot = s.column[f] & 0xFFFF;
+        const gv_i32 j = block < 7 ? a.nearest[at(a, w, i) * k + slot] : NOBODY;
+        float value = 0.0f;
+        if (block > 7) value = observe_self(a, w, i, block - 8);
+        else if (block == 7) value = a.alive[at(a, w, i)] ? observed_time(a, w) : 0.0f;
+        else if (!(s.x[i] < FAR) || j == NOBODY) value = 0.0f;
+        else if (block > 4) value = block == 6 || j < gv_num_taggers(a) ? 1.0f : 0.0f;
+        else value = (feature_of(a, s, w, block, j) - feature_of(a, s, w, block, i))
+                     * (block < 2 ? a.per_diagonal : block < 4 ? a.per_max_speed : a.per_turn);
+        gv_obs_row(a, obs, w, i)[f] = value;
+    }
 }
 
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world;
-    GV_FOR(i, gv_num_agents(a)) {
-        float* row = gv_obs_row(a, obs, w, i);
-        if (a.use_full_observation) observe_all(a, w, i, row);
-        else observe_nearest(a, w, i, row);
-        if (a.extended_observation) observe_self(a, w, i, row + gv_num_features(a) - OWN_FEATURES);
+    if (!a.use_full_observation && gv_num_other_agents_observed(a) <= MAX_SORTED) {
+        observe_nearest(a, team, obs);
+    } else {
+        if (a.use_full_observation) observe_all(a, team, obs);
+        GV_FOR(i, gv_num_agents(a)) {
+            float* row = gv_obs_row(a, obs, w, i);
+            if (!a.use_full_observation) observe_many(a, w, i, row);
+            for (gv_i32 f = 0; a.extended_observation && f < OWN_FEATURES; ++f)
+                row[gv_num_features(a) - OWN_FEATURES + f] = observe_self(a, w, i, f);
+        }
     }
 }

@@ -39,7 +39,7 @@ GV_FN gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 he
     const gv_i64 at = row * heads + head;
     const gv_i64 index = a.action_bytes == 8 ? ((const gv_i64*)a.action)[at] : (gv_i64)((const gv_i32*)a.action)[at];
     if (index >= 0 && index < n) return (gv_i32)index;
-    gv_count(a.invalid_actions);
+    gv_ticket(a.invalid_actions);
     return 0;
 }
 
@@ -47,7 +47,7 @@ GV_FN gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 he
 GV_FN float gv_action_value(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 heads) {
     const float value = ((const float*)a.action)[row * heads + head];
     if (value == value) return value;
-    gv_count(a.invalid_actions);
+    gv_ticket(a.invalid_actions);
     return 0.0f;
 }
 
@@ -65,6 +65,28 @@ GV_FN float gv_sum(const GvTeam& team, gv_i32 n, Value value) {
     for (gv_i32 slot = 0; slot < 32; ++slot) sum += team.slots[slot];
     return sum;
 }
+
+// Number of i in [0, n) for which test(i) is true; every lane gets it.
+template <class Test>
+GV_FN gv_i32 gv_tally(const GvTeam& team, gv_i32 n, Test test) {
+    gv_i32 total = 0;
+    for (gv_i32 first = 0; first < n; first += team.lanes) {
+        const gv_i32 i = first + team.lane;
+        total += gv_vote(team, i < n && test(i));
+    }
+    return total;
+}
+
+// Moves a column number that ran over back into [0, columns), and the row on.
+GV_FN gv_i32 gv_carry(gv_i32 column, gv_i32& row, gv_i32 columns) {
+    for (; column >= columns; column -= columns) ++row;
+    return column;
+}
+
+// All cells of a table in the order of memory, so that lanes side by side write side by side.
+#define GV_FOR_2D(row, column, rows, columns)                                      \
+    for (gv_i32 row = 0, column = gv_carry(team.lane, row, columns); row < (rows); \
+         column = gv_carry(column + team.lanes, row, columns))
 
 // ---- the protocol ---------------------------------------------------------------------------------------------
 
@@ -174,7 +196,7 @@ GV_FN void gv_step_held(const GvArgs& a, const GvTeam& team) {
     GvWorld held = gv_load(a, team.world);
     const GvWorld before = held;
     const GvArgs mine = gv_window(a, team.world, held);
-    const GvTeam alone = {0, 0, 1, team.slots};
+    const GvTeam alone = {0, 0, 1, team.slots, team.scratch};
     gv_step_world(mine, alone);
     gv_store(a, team.world, before, held);
 #else

@@ -1,0 +1,177 @@
+// The nearest agents of each agent, ordered by squared float32 distance, equals by index.
+//
+// Where everybody's neighbours were is a good guess of where they are: the largest distance to the neighbours of the last
+// observation, measured anew, bounds the distance of the k-th nearest today. So one cheap scan picks the few agents within
+// that bound, and only those are sorted. A guess that is far off (a new episode, a state that was set) costs time and
+// nothing else. With many agents the scan is of the cells of a grid that the bound reaches, so that work grows with the
+// number of agents and not with its square.
+#pragma once
+
+#define FAR 3.0e38f     // farther than anyone; also the place of agents that nobody sees
+#define NOBODY 0xFFFF
+#define MAX_SORTED 32   // up to this many neighbours are sorted in registers; more are found one scan each
+#define MAX_PICKED 32   // agents picked before they are sorted in
+#define MAX_STAGED 1536 // up to this many agents, all that is observed of them is staged in scratch; positions always are
+#define MIN_GRID 160    // from this many agents on, a grid pays
+#define MAX_SIDE 32     // cells along its side
+#define PER_CELL 2      // agents a cell is made for
+
+#define GRID_CELLS(agents) ((agents) < MIN_GRID ? 0 : MAX_SIDE * MAX_SIDE)
+#define SCRATCH_FLOATS(agents, columns) \
+    (((agents) <= MAX_STAGED ? 5 : 2) * (agents) + (columns) + GRID_CELLS(agents) + (GRID_CELLS(agents) ? ((agents) + 1) / 2 : 0))
+
+#include "gv_env.h"
+
+// What a team shares while it observes.
+struct Scratch {
+    float* x;
+    float* y;
+    float* more;     // speeds, accelerations and directions, where staged
+    gv_i32* column;  // [features] what a column of an observation shows: block << 16 | slot
+    gv_i32* end;     // [cells] one past a cell's last agent in `order`
+    gv_u16* order;   // [agents in the game] cell by cell
+};
+
+GV_FN Scratch scratch_of(const GvTeam& team, gv_i32 agents, gv_i32 columns) {
+    Scratch s;
+    s.x = team.scratch;
+    s.y = s.x + agents;
+    s.more = s.y + agents;
+    s.column = (gv_i32*)(s.more + (agents <= MAX_STAGED ? 3 * agents : 0));
+    s.end = s.column + columns;
+    s.order = (gv_u16*)(s.end + GRID_CELLS(agents));
+    return s;
+}
+
+// ---- the grid -------------------------------------------------------------------------------------------------
+
+struct Grid {
+    gv_i32 side;
+    float length, per_length;
+};
+
+GV_FN Grid grid_of(const GvArgs& a) {
+    Grid grid;
+    grid.side = 1;
+    while (grid.side < MAX_SIDE && PER_CELL * (grid.side + 1) * (grid.side + 1) <= gv_num_agents(a)) ++grid.side;
+    grid.length = a.grid_length;
+    grid.per_length = (float)grid.side / a.grid_length;
+    return grid;
+}
+
+// Row or column of cells in which a coordinate lies: never falls as the coordinate rises, so cells between those of two
+// coordinates hold all agents between them, rounding or not.
+GV_FN gv_i32 cell_of(const Grid& grid, float coordinate) {
+    const gv_i32 cell = (gv_i32)(gv_clamp(coordinate, 0.0f, grid.length) * grid.per_length);
+    return cell < grid.side ? cell : grid.side - 1;
+}
+
+// Sort the agents in the game by cell. Their order within a cell is left to chance and changes no result.
+GV_FN void sort_by_cell(const GvArgs& a, const GvTeam& team, const Scratch& s, const Grid& grid) {
+    const gv_i32 agents = gv_num_agents(a), cells = grid.side * grid.side;
+    gv_i32* sums = (gv_i32*)team.slots;
+    GV_FOR(c, cells) s.end[c] = 0;
+    gv_barrier(team);
+    GV_FOR(i, agents) if (s.x[i] < FAR) gv_ticket(&s.end[cell_of(grid, s.y[i]) * grid.side + cell_of(grid, s.x[i])]);
+    gv_barrier(team);
+    GV_FOR(part, 32) {
+        gv_i32 sum = 0;
+        for (gv_i32 c = cells * part / 32; c < cells * (part + 1) / 32; ++c) sum += s.end[c];
+        sums[part] = sum;
+    }
+    gv_barrier(team);
+    GV_FOR(part, 32) {  // counts become the places where the cells start
+        gv_i32 start = 0;
+        for (gv_i32 before = 0; before < part; ++before) start += sums[before];
+        for (gv_i32 c = cells * part / 32; c < cells * (part + 1) / 32; ++c) {
+            const gv_i32 count = s.end[c];
+            s.end[c] = start;
+            start += count;
+        }
+    }
+    gv_barrier(team);
+    GV_FOR(i, agents) if (s.x[i] < FAR) {
+        s.order[gv_ticket(&s.end[cell_of(grid, s.y[i]) * grid.side + cell_of(grid, s.x[i])])] = (gv_u16)i;
+    }
+    gv_barrier(team);
+}
+
+// ---- the search -----------------------------------------------------------------------------------------------
+
+struct Search {
+    float x, y;
+    float limit;  // only agents nearer than this can be among the k
+    gv_i32 self, picks;
+    gv_u16 pick[MAX_PICKED];
+    float distance[MAX_SORTED];
+    gv_i32 found[MAX_SORTED];
+};
+
+// A bound that all distances up to `distance` stay below.
+GV_FN float above(float distance) { return distance * 1.000001f + 1.0e-37f; }
+
+GV_FN float squared_distance(const Scratch& s, const Search& q, gv_i32 j) {
+    const float dx = s.x[j] - q.x, dy = s.y[j] - q.y;
+    return dx * dx + dy * dy;
+}
+
+// Sort the picked ones into the k nearest so far.
+GV_FN void sort_in(const Scratch& s, Search& q, gv_i32 k) {
+    for (gv_i32 pick = 0; pick < q.picks; ++pick) {
+        gv_i32 index = q.pick[pick];
+        float here = squared_distance(s, q, index);
+        bool placed = false;
+        for (gv_i32 slot = 0; slot < k; ++slot) {
+            placed = placed || here < q.distance[slot] || (here == q.distance[slot] && index < q.found[slot]);
+            if (placed) {  // the rest of the list moves one on
+                const float moved = q.distance[slot];
+                const gv_i32 moved_index = q.found[slot];
+                q.distance[slot] = here;
+                q.found[slot] = index;
+                here = moved;
+                index = moved_index;
+            }
+        }
+    }
+    q.picks = 0;
+    q.limit = gv_min(q.limit, above(q.distance[k - 1]));
+}
+
+GV_FN void consider(const Scratch& s, Search& q, gv_i32 k, gv_i32 j) {
+    if (squared_distance(s, q, j) < q.limit && j != q.self) {
+        q.pick[q.picks++] = (gv_u16)j;
+        if (q.picks == MAX_PICKED) sort_in(s, q, k);
+    }
+}
+
+// Find the k nearest of agent i, an agent in the game, and write their indices over those of last time; NOBODY where there
+// are fewer.
+GV_FN void find_nearest(const GvArgs& a, const Scratch& s, const Grid& grid, gv_i32 i, gv_i32 k, gv_u16* near) {
+    const gv_i32 agents = gv_num_agents(a);
+    Search q;
+    q.x = s.x[i];
+    q.y = s.y[i];
+    q.self = i;
+    q.picks = 0;
+    q.limit = 0.0f;
+    for (gv_i32 slot = 0; slot < k; ++slot) {
+        const gv_i32 j = near[slot];
+        q.limit = gv_max(q.limit, j < agents ? squared_distance(s, q, j) : FAR);
+        q.distance[slot] = FAR;
+        q.found[slot] = NOBODY;
+    }
+    q.limit = q.limit < FAR ? above(q.limit) : FAR;
+    if (agents < MIN_GRID) {
+        for (gv_i32 j = 0; j < agents; ++j) consider(s, q, k, j);
+    } else {
+        const float reach = gv_sqrt(q.limit) * 1.0001f + 1.0e-18f;
+        const gv_i32 left = cell_of(grid, q.x - reach), right = cell_of(grid, q.x + reach);
+        const gv_i32 top = cell_of(grid, q.y + reach);
+        for (gv_i32 row = cell_of(grid, q.y - reach); row <= top; ++row) {
+            const gv_i32 first = row * grid.side + left, last = row * grid.side + right;
+            for (gv_i32 p = first > 0 ? s.end[first - 1] : 0; p < s.end[last]; ++p) consider(s, q, k, s.order[p]);
+        }
+    }
+    sort_in(s, q, k);
+    for (gv_i32 slot = 0; slot < k; ++slot) near[slot] = (gv_u16)q.found[slot];
+}
