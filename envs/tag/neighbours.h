@@ -102,7 +102,6 @@ struct Search {
     float x, y;
     float limit;  // only agents nearer than this can be among the k
     gv_i32 self, picks;
-    gv_u16 pick[MAX_PICKED];
     float distance[MAX_SORTED];
     gv_i32 found[MAX_SORTED];
 };
@@ -116,12 +115,12 @@ GV_FN float squared_distance(const Scratch& s, const Search& q, gv_i32 j) {
 }
 
 // Sort the picked ones into the k nearest so far.
-GV_FN void sort_in(const Scratch& s, Search& q, gv_i32 k) {
-    for (gv_i32 pick = 0; pick < q.picks; ++pick) {
-        gv_i32 index = q.pick[pick];
+GV_FN void sort_in(const Scratch& s, Search& q, const gv_u16* pick, gv_i32 k) {
+    for (gv_i32 p = 0; p < q.picks; ++p) {
+        gv_i32 index = pick[p];
         float here = squared_distance(s, q, index);
         bool placed = false;
-        for (gv_i32 slot = 0; slot < k; ++slot) {
+        GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) {
             placed = placed || here < q.distance[slot] || (here == q.distance[slot] && index < q.found[slot]);
             if (placed) {  // the rest of the list moves one on
                 const float moved = q.distance[slot];
@@ -137,10 +136,10 @@ GV_FN void sort_in(const Scratch& s, Search& q, gv_i32 k) {
     q.limit = gv_min(q.limit, above(q.distance[k - 1]));
 }
 
-GV_FN void consider(const Scratch& s, Search& q, gv_i32 k, gv_i32 j) {
+GV_FN void consider(const Scratch& s, Search& q, gv_u16* pick, gv_i32 k, gv_i32 j) {
     if (squared_distance(s, q, j) < q.limit && j != q.self) {
-        q.pick[q.picks++] = (gv_u16)j;
-        if (q.picks == MAX_PICKED) sort_in(s, q, k);
+        pick[q.picks++] = (gv_u16)j;
+        if (q.picks == MAX_PICKED) sort_in(s, q, pick, k);
     }
 }
 
@@ -149,12 +148,13 @@ GV_FN void consider(const Scratch& s, Search& q, gv_i32 k, gv_i32 j) {
 GV_FN void find_nearest(const GvArgs& a, const Scratch& s, const Grid& grid, gv_i32 i, gv_i32 k, gv_u16* near) {
     const gv_i32 agents = gv_num_agents(a);
     Search q;
+    gv_u16 pick[MAX_PICKED];  // apart from the rest, which stays in registers
     q.x = s.x[i];
     q.y = s.y[i];
     q.self = i;
     q.picks = 0;
     q.limit = 0.0f;
-    for (gv_i32 slot = 0; slot < k; ++slot) {
+    GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) {
         const gv_i32 j = near[slot];
         q.limit = gv_max(q.limit, j < agents ? squared_distance(s, q, j) : FAR);
         q.distance[slot] = FAR;
@@ -162,16 +162,16 @@ GV_FN void find_nearest(const GvArgs& a, const Scratch& s, const Grid& grid, gv_
     }
     q.limit = q.limit < FAR ? above(q.limit) : FAR;
     if (agents < MIN_GRID) {
-        for (gv_i32 j = 0; j < agents; ++j) consider(s, q, k, j);
+        for (gv_i32 j = 0; j < agents; ++j) consider(s, q, pick, k, j);
     } else {
         const float reach = gv_sqrt(q.limit) * 1.0001f + 1.0e-18f;
         const gv_i32 left = cell_of(grid, q.x - reach), right = cell_of(grid, q.x + reach);
         const gv_i32 top = cell_of(grid, q.y + reach);
         for (gv_i32 row = cell_of(grid, q.y - reach); row <= top; ++row) {
             const gv_i32 first = row * grid.side + left, last = row * grid.side + right;
-            for (gv_i32 p = first > 0 ? s.end[first - 1] : 0; p < s.end[last]; ++p) consider(s, q, k, s.order[p]);
+            for (gv_i32 p = first > 0 ? s.end[first - 1] : 0; p < s.end[last]; ++p) consider(s, q, pick, k, s.order[p]);
         }
     }
-    sort_in(s, q, k);
-    for (gv_i32 slot = 0; slot < k; ++slot) near[slot] = (gv_u16)q.found[slot];
+    sort_in(s, q, pick, k);
+    GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) near[slot] = (gv_u16)q.found[slot];
 }
