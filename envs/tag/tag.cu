@@ -2,12 +2,13 @@
 // Taggers come first: agents 0 .. num_taggers - 1. Memory that crosses a barrier is the world state, or scratch.
 // Rules: README.md beside this file. Nothing is quadratic in memory.
 #ifdef GV_num_agents
-#define GV_SCRATCH SCRATCH_FLOATS(GV_num_agents, GV_num_features > MAX_COLUMNS ? 0 : GV_num_features)
+#define OBSERVED (GV_num_other_agents_observed > MAX_SORTED ? 0 : GV_num_other_agents_observed)
+#define WANTED SCRATCH_FLOATS(GV_num_agents, GV_LANES, OBSERVED)
+#define GV_SCRATCH (WANTED > MAX_SCRATCH ? 1 : WANTED)
 #else
-#define GV_SCRATCH 12288  // 48 KiB, enough for any number
+#define GV_SCRATCH MAX_SCRATCH
 #endif
 #define OWN_FEATURES 6
-#define MAX_COLUMNS (7 * 32 + 1 + OWN_FEATURES)
 #include "neighbours.h"
 
 // Index of an agent of this world in the (worlds, agents) state arrays.
@@ -156,6 +157,16 @@ GV_FN void observe_other(const GvArgs& a, gv_i32 w, gv_i32 i, gv_i32 j, gv_i32 s
     row[slot + 6 * width] = a.alive[other] ? 1.0f : 0.0f;
 }
 
+// What is observed of agent j as a difference: x, y, speed, acceleration, direction.
+GV_FN float feature(const GvArgs& a, gv_i32 w, gv_i32 block, gv_i32 j) {
+    const float* field = block == 0 ? a.loc_x : block == 1 ? a.loc_y : block == 2 ? a.speed : block == 3 ? a.acceleration : a.direction;
+    return field[at(a, w, j)];
+}
+
+GV_FN float block_scale(const GvArgs& a, gv_i32 block) {
+    return block < 2 ? a.per_diagonal : block < 4 ? a.per_max_speed : a.per_turn;
+}
+
 // Time, as an agent in the game observes it.
 GV_FN float observed_time(const GvArgs& a, gv_i32 w) { return (float)a.t[w] * a.per_episode_length; }
 
@@ -171,18 +182,27 @@ GV_FN float observe_self(const GvArgs& a, gv_i32 w, gv_i32 i, gv_i32 feature) {
     return i < gv_num_taggers(a) ? alive : 0.0f;
 }
 
-// Everyone else in the order of indices: one row after the other, lanes over its slots.
+// Everyone else in the order of indices.
 GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
-    const gv_i32 w = team.world, width = gv_num_agents(a) - 1;
-    for (gv_i32 i = 0; i < gv_num_agents(a); ++i) {
-        float* row = gv_obs_row(a, obs, w, i);
-        const bool alive = a.alive[at(a, w, i)] != 0;
-        GV_FOR(slot, width) {
-            observe_other(a, w, i, slot < i ? slot : slot + 1, slot, width, row);
-            if (!alive)
-                for (gv_i32 block = 0; block < 5; ++block) row[slot + block * width] = 0.0f;
-        }
-        GV_ONCE row[7 * width] = alive ? observed_time(a, w) : 0.0f;
+    const gv_i32 w = team.world, agents = gv_num_agents(a), width = agents - 1;
+    for (gv_i32 tile = 0; tile < agents; tile += gv_tile_size(team)) {  // with one lane row by row, as memory lies
+        const gv_i32 rows = gv_tile_rows(team, agents, tile);
+        gv_i32 block = 0;
+        gv_columns(team, 7 * width + 1, [&](gv_i32 column, gv_i32 first, gv_i32 step) {
+            gv_i32 slot = column - block * width;
+            for (; slot >= width && block < 7; slot -= width) ++block;
+            const float scale = block_scale(a, block);
+            for (gv_i32 r = first; r < rows; r += step) {
+                const gv_i32 i = tile + r, j = slot < i ? slot : slot + 1;
+                const bool alive = a.alive[at(a, w, i)] != 0;
+                float value = 0.0f;
+                if (block == 7) value = alive ? observed_time(a, w) : 0.0f;
+                else if (block == 6) value = a.alive[at(a, w, j)] ? 1.0f : 0.0f;
+                else if (block == 5) value = j < gv_num_taggers(a) ? 1.0f : 0.0f;
+                else if (alive) value = (feature(a, w, block, j) - feature(a, w, block, i)) * scale;
+                gv_obs_row(a, obs, w, i)[column] = value;
+            }
+        });
     }
 }
 
@@ -221,65 +241,73 @@ GV_FN void observe_many(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
     row[7 * k] = alive ? observed_time(a, w) : 0.0f;
 }
 
-// A feature of agent j that is observed as a difference: x, y, speed, acceleration, direction.
-GV_FN float feature_of(const GvArgs& a, const Scratch& s, gv_i32 w, gv_i32 block, gv_i32 j) {
+// Where positions, and what else is observed, are read from while the nearest are looked for.
+GV_FN void stage(const GvArgs& a, const GvTeam& team, const Scratch& s) {
     const gv_i32 agents = gv_num_agents(a);
-    if (agents <= MAX_STAGED || block < 2) return s.x[block * agents + j];
-    return (block == 2 ? a.speed : block == 3 ? a.acceleration : a.direction)[at(a, w, j)];
-}
-
-// The nearest, found agent by agent, then written cell by cell of the table of observations, in the order of memory.
-GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
-    const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
-    const gv_i32 columns = 7 * k + 1 + (a.extended_observation ? OWN_FEATURES : 0);
-    const Scratch s = scratch_of(team, agents, columns);
-    const Grid grid = grid_of(a);
-    gv_barrier(team);
+    gv_barrier(team);  // scratch may be in use still
     GV_FOR(i, agents) {
-        const gv_i64 me = at(a, w, i);
-        const bool seen = a.alive[me] && a.loc_x[me] == a.loc_x[me] && a.loc_y[me] == a.loc_y[me];
-        s.x[i] = seen ? a.loc_x[me] : FAR;  // the squared distance to there is infinite
-        s.y[i] = seen ? a.loc_y[me] : FAR;
+        const gv_i64 me = at(a, team.world, i);
+        const float x = a.loc_x[me], y = a.loc_y[me];
+        const bool seen = a.alive[me] && x == x && y == y;
+        s.x[i] = seen ? x : FAR;  // the squared distance to there is infinite
+        s.y[i] = seen ? y : FAR;
         if (agents <= MAX_STAGED) {
             s.more[i] = a.speed[me];
             s.more[agents + i] = a.acceleration[me];
             s.more[2 * agents + i] = a.direction[me];
         }
     }
-    GV_FOR(f, columns) s.column[f] = f < 7 * k ? f / k << 16 | f % k : (f - 7 * k + 7) << 16;
     gv_barrier(team);
-    if (agents >= MIN_GRID) sort_by_cell(a, team, s, grid);
-    const gv_i32 in_game = agents < MIN_GRID ? agents : s.end[grid.side * grid.side - 1];
-    GV_FOR(p, in_game) {  // in a grid, lanes side by side look at the same cells
-        const gv_i32 i = agents < MIN_GRID ? p : s.order[p];
-        if (s.x[i] < FAR) find_nearest(a, s, grid, i, k, a.nearest + at(a, w, i) * k);
-    }
-    gv_barrier(team);
-    GV_FOR_2D(i, f, agents, columns) {
-        const gv_i32 block = s.column[f] >> 16, slot = s.column[f] & 0xFFFF;
-        const gv_i32 j = block < 7 ? a.nearest[at(a, w, i) * k + slot] : NOBODY;
-        float value = 0.0f;
-        if (block > 7) value = observe_self(a, w, i, block - 8);
-        else if (block == 7) value = a.alive[at(a, w, i)] ? observed_time(a, w) : 0.0f;
-        else if (!(s.x[i] < FAR) || j == NOBODY) value = 0.0f;
-        else if (block > 4) value = block == 6 || j < gv_num_taggers(a) ? 1.0f : 0.0f;
-        else value = (feature_of(a, s, w, block, j) - feature_of(a, s, w, block, i))
-                     * (block < 2 ? a.per_diagonal : block < 4 ? a.per_max_speed : a.per_turn);
-        gv_obs_row(a, obs, w, i)[f] = value;
+}
+
+// The nearest: for as many agents at a time as there are lanes, each lane looks for those of one agent, then all write.
+GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
+    const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
+    const Scratch s = scratch_of(a, team);
+    const Grid grid = grid_of(a);
+    const bool by_cell = agents >= MIN_GRID, staged = agents <= MAX_STAGED;
+    stage(a, team, s);
+    if (by_cell) sort_by_cell(a, team, s, grid);  // so that lanes side by side look at the same cells
+    for (gv_i32 tile = 0; tile < agents; tile += gv_tile_size(team)) {
+        const gv_i32 rows = gv_tile_rows(team, agents, tile);
+        GV_FOR(r, rows) find_nearest(a, s, grid, by_cell ? s.order[tile + r] : tile + r, k, s.near + r * k);
+        gv_barrier(team);
+        gv_i32 block = 0;
+        gv_columns(team, 7 * k + 1, [&](gv_i32 column, gv_i32 first, gv_i32 step) {
+            gv_i32 slot = column - block * k;
+            for (; slot >= k && block < 7; slot -= k) ++block;
+            const float scale = block_scale(a, block);
+            const float* field = s.x + block * agents;
+            for (gv_i32 r = first; r < rows; r += step) {
+                const gv_i32 i = by_cell ? s.order[tile + r] : tile + r;
+                const gv_i32 j = block < 7 ? s.near[r * k + slot] : NOBODY;
+                float value = 0.0f;
+                if (block == 7) value = a.alive[at(a, w, i)] ? observed_time(a, w) : 0.0f;
+                else if (j == NOBODY) value = 0.0f;
+                else if (block > 4) value = block == 6 || j < gv_num_taggers(a) ? 1.0f : 0.0f;
+                else if (staged) value = (field[j] - field[i]) * scale;
+                else value = (feature(a, w, block, j) - feature(a, w, block, i)) * scale;
+                gv_obs_row(a, obs, w, i)[column] = value;
+            }
+        });
+        gv_barrier(team);
     }
 }
 
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    const gv_i32 w = team.world;
-    if (!a.use_full_observation && gv_num_other_agents_observed(a) <= MAX_SORTED) {
+    const gv_i32 w = team.world, k = gv_num_other_agents_observed(a);
+    const bool fits = k <= MAX_SORTED && SCRATCH_FLOATS(gv_num_agents(a), gv_tile_size(team), k) <= MAX_SCRATCH;
+    if (a.use_full_observation) {
+        observe_all(a, team, obs);
+    } else if (fits) {
         observe_nearest(a, team, obs);
     } else {
-        if (a.use_full_observation) observe_all(a, team, obs);
+        GV_FOR(i, gv_num_agents(a)) observe_many(a, w, i, gv_obs_row(a, obs, w, i));
+    }
+    if (a.extended_observation) {
         GV_FOR(i, gv_num_agents(a)) {
-            float* row = gv_obs_row(a, obs, w, i);
-            if (!a.use_full_observation) observe_many(a, w, i, row);
-            for (gv_i32 f = 0; a.extended_observation && f < OWN_FEATURES; ++f)
-                row[gv_num_features(a) - OWN_FEATURES + f] = observe_self(a, w, i, f);
+            float* own = gv_obs_row(a, obs, w, i) + gv_num_features(a) - OWN_FEATURES;
+            for (gv_i32 f = 0; f < OWN_FEATURES; ++f) own[f] = observe_self(a, w, i, f);
         }
     }
 }
