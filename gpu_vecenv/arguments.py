@@ -32,6 +32,8 @@ class Arguments:
         self._copy_fields = memory.from_numpy(np.zeros(len(layout.state), np.uint64))
         self._bounds = memory.from_numpy(np.zeros(max(1, len(spec.reset_options)), np.float32))
         self._tables = {t.name: memory.from_numpy(t.values(layout.params)) for t in spec.tables}
+        for name, (shape, dtype, fill) in layout.workspaces.items():
+            self._tables[name] = memory.from_numpy(np.full((view.num_worlds, *shape), fill, dtype))
         for name, values in layout.per_world.items():
             if values.shape != (view.num_worlds,):
                 raise ShapeError(f"{spec.name}: {name} must hold one number a world, ({view.num_worlds},), got {values.shape}.")

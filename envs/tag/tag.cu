@@ -2,11 +2,9 @@
 // Taggers come first: agents 0 .. num_taggers - 1. Memory that crosses a barrier is the world state, or scratch.
 // Rules: README.md beside this file. Nothing is quadratic in memory.
 #ifdef GV_num_agents
-#define OBSERVED (GV_num_other_agents_observed > MAX_SORTED ? 0 : GV_num_other_agents_observed)
-#define WANTED SCRATCH_FLOATS(GV_num_agents, GV_LANES, OBSERVED)
-#define GV_SCRATCH (WANTED > MAX_SCRATCH ? 1 : WANTED)
+#define GV_SCRATCH SCRATCH_FLOATS(GV_num_agents)
 #else
-#define GV_SCRATCH MAX_SCRATCH
+#define GV_SCRATCH 12160  // floats: 48 KiB, less what gv_sum needs; enough for any number of agents
 #endif
 #define OWN_FEATURES 6
 #include "neighbours.h"
@@ -157,10 +155,10 @@ GV_FN void observe_other(const GvArgs& a, gv_i32 w, gv_i32 i, gv_i32 j, gv_i32 s
     row[slot + 6 * width] = a.alive[other] ? 1.0f : 0.0f;
 }
 
-// What is observed of agent j as a difference: x, y, speed, acceleration, direction.
-GV_FN float feature(const GvArgs& a, gv_i32 w, gv_i32 block, gv_i32 j) {
+// What is observed as a difference: x, y, speed, acceleration, direction.
+GV_FN const float* field_of(const GvArgs& a, gv_i32 w, gv_i32 block) {
     const float* field = block == 0 ? a.loc_x : block == 1 ? a.loc_y : block == 2 ? a.speed : block == 3 ? a.acceleration : a.direction;
-    return field[at(a, w, j)];
+    return field + at(a, w, 0);
 }
 
 GV_FN float block_scale(const GvArgs& a, gv_i32 block) {
@@ -182,25 +180,45 @@ GV_FN float observe_self(const GvArgs& a, gv_i32 w, gv_i32 i, gv_i32 feature) {
     return i < gv_num_taggers(a) ? alive : 0.0f;
 }
 
+// Where rows of observations of one world are: those of a role lie one after the other.
+struct Rows {
+    float *taggers, *runners;
+    gv_i32 num_taggers, features;
+};
+
+GV_FN Rows rows_of(const GvArgs& a, gv_i32 w, float* obs) {
+    const gv_i32 taggers = gv_num_taggers(a), features = gv_num_features(a);
+    const Rows rows = {gv_obs_row(a, obs, w, 0), gv_obs_row(a, obs, w, taggers) - taggers * features, taggers, features};
+    return rows;
+}
+
+GV_FN float& entry(const Rows& rows, gv_i32 i, gv_i32 column) {
+    return (i < rows.num_taggers ? rows.taggers : rows.runners)[i * rows.features + column];
+}
+
 // Everyone else in the order of indices.
 GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, agents = gv_num_agents(a), width = agents - 1;
+    const Rows table = rows_of(a, w, obs);
     for (gv_i32 tile = 0; tile < agents; tile += gv_tile_size(team)) {  // with one lane row by row, as memory lies
-        const gv_i32 rows = gv_tile_rows(team, agents, tile);
+        const gv_i32 end = tile + gv_tile_rows(team, agents, tile);
         gv_i32 block = 0;
         gv_columns(team, 7 * width + 1, [&](gv_i32 column, gv_i32 first, gv_i32 step) {
             gv_i32 slot = column - block * width;
             for (; slot >= width && block < 7; slot -= width) ++block;
-            const float scale = block_scale(a, block);
-            for (gv_i32 r = first; r < rows; r += step) {
-                const gv_i32 i = tile + r, j = slot < i ? slot : slot + 1;
-                const bool alive = a.alive[at(a, w, i)] != 0;
-                float value = 0.0f;
-                if (block == 7) value = alive ? observed_time(a, w) : 0.0f;
-                else if (block == 6) value = a.alive[at(a, w, j)] ? 1.0f : 0.0f;
-                else if (block == 5) value = j < gv_num_taggers(a) ? 1.0f : 0.0f;
-                else if (alive) value = (feature(a, w, block, j) - feature(a, w, block, i)) * scale;
-                gv_obs_row(a, obs, w, i)[column] = value;
+            const float* field = field_of(a, w, block);
+            const float scale = block_scale(a, block), now = observed_time(a, w);
+            const gv_i32* alive = a.alive + at(a, w, 0);
+            if (block < 5) {
+                for (gv_i32 i = tile + first; i < end; i += step)
+                    entry(table, i, column) = alive[i] ? (field[slot < i ? slot : slot + 1] - field[i]) * scale : 0.0f;
+            } else if (block < 7) {
+                for (gv_i32 i = tile + first; i < end; i += step) {
+                    const gv_i32 j = slot < i ? slot : slot + 1;
+                    entry(table, i, column) = (block == 5 ? j < table.num_taggers : alive[j] != 0) ? 1.0f : 0.0f;
+                }
+            } else {
+                for (gv_i32 i = tile + first; i < end; i += step) entry(table, i, column) = alive[i] ? now : 0.0f;
             }
         });
     }
@@ -260,46 +278,58 @@ GV_FN void stage(const GvArgs& a, const GvTeam& team, const Scratch& s) {
     gv_barrier(team);
 }
 
-// The nearest: for as many agents at a time as there are lanes, each lane looks for those of one agent, then all write.
+// The nearest: each lane looks for those of its agents, then all write, in the order of memory.
 GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
-    const Scratch s = scratch_of(a, team);
+    const Scratch s = scratch_of(team, agents);
     const Grid grid = grid_of(a);
-    const bool by_cell = agents >= MIN_GRID, staged = agents <= MAX_STAGED;
+    gv_u16* nearest = a.nearest + at(a, w, 0) * k;
     stage(a, team, s);
-    if (by_cell) sort_by_cell(a, team, s, grid);  // so that lanes side by side look at the same cells
-    for (gv_i32 tile = 0; tile < agents; tile += gv_tile_size(team)) {
-        const gv_i32 rows = gv_tile_rows(team, agents, tile);
-        GV_FOR(r, rows) find_nearest(a, s, grid, by_cell ? s.order[tile + r] : tile + r, k, s.near + r * k);
-        gv_barrier(team);
+    if (agents < MIN_GRID) {
+        GV_FOR(i, agents) find_nearest(a, s, grid, i, k, nearest + i * k);
+    } else {
+        sort_by_cell(a, team, s, grid);
+        const gv_i32 seen = s.end[grid.side * grid.side - 1];
+        GV_FOR(p, seen) {  // lanes side by side look at the same cells
+            const gv_i32 i = s.order[p];
+            find_nearest(a, s, grid, i, k, nearest + i * k);
+        }
+        GV_FOR(i, agents) {
+            for (gv_i32 slot = 0; slot < k && !(s.x[i] < FAR); ++slot) nearest[i * k + slot] = NOBODY;
+        }
+    }
+    gv_barrier(team);
+    const Rows table = rows_of(a, w, obs);
+    for (gv_i32 tile = 0; tile < agents; tile += gv_tile_size(team)) {  // with one lane row by row, as memory lies
+        const gv_i32 end = tile + gv_tile_rows(team, agents, tile);
         gv_i32 block = 0;
         gv_columns(team, 7 * k + 1, [&](gv_i32 column, gv_i32 first, gv_i32 step) {
             gv_i32 slot = column - block * k;
             for (; slot >= k && block < 7; slot -= k) ++block;
-            const float scale = block_scale(a, block);
-            const float* field = s.x + block * agents;
-            for (gv_i32 r = first; r < rows; r += step) {
-                const gv_i32 i = by_cell ? s.order[tile + r] : tile + r;
-                const gv_i32 j = block < 7 ? s.near[r * k + slot] : NOBODY;
-                float value = 0.0f;
-                if (block == 7) value = a.alive[at(a, w, i)] ? observed_time(a, w) : 0.0f;
-                else if (j == NOBODY) value = 0.0f;
-                else if (block > 4) value = block == 6 || j < gv_num_taggers(a) ? 1.0f : 0.0f;
-                else if (staged) value = (field[j] - field[i]) * scale;
-                else value = (feature(a, w, block, j) - feature(a, w, block, i)) * scale;
-                gv_obs_row(a, obs, w, i)[column] = value;
+            const float scale = block_scale(a, block), now = observed_time(a, w);
+            const float* field = agents <= MAX_STAGED && block < 5 ? s.x + block * agents : field_of(a, w, block);
+            if (block < 5) {
+                for (gv_i32 i = tile + first; i < end; i += step) {
+                    const gv_i32 j = nearest[i * k + slot];
+                    entry(table, i, column) = j == NOBODY ? 0.0f : (field[j] - field[i]) * scale;
+                }
+            } else if (block < 7) {
+                for (gv_i32 i = tile + first; i < end; i += step) {
+                    const gv_i32 j = nearest[i * k + slot];
+                    entry(table, i, column) = j != NOBODY && (block == 6 || j < table.num_taggers) ? 1.0f : 0.0f;
+                }
+            } else {
+                for (gv_i32 i = tile + first; i < end; i += step) entry(table, i, column) = a.alive[at(a, w, i)] ? now : 0.0f;
             }
         });
-        gv_barrier(team);
     }
 }
 
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, k = gv_num_other_agents_observed(a);
-    const bool fits = k <= MAX_SORTED && SCRATCH_FLOATS(gv_num_agents(a), gv_tile_size(team), k) <= MAX_SCRATCH;
     if (a.use_full_observation) {
         observe_all(a, team, obs);
-    } else if (fits) {
+    } else if (k <= MAX_SORTED) {
         observe_nearest(a, team, obs);
     } else {
         GV_FOR(i, gv_num_agents(a)) observe_many(a, w, i, gv_obs_row(a, obs, w, i));
