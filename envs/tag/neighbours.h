@@ -1,10 +1,10 @@
 // The nearest agents of each agent, ordered by squared float32 distance, equals by index.
 //
-// Where everybody's neighbours were is a good guess of where they are: the largest distance to the neighbours of the last
-// observation, measured anew, bounds the distance of the k-th nearest today. So one cheap scan picks the few agents within
-// that bound, and only those are sorted. A guess that is far off (a new episode, a state that was set) costs time and
-// nothing else. With many agents the scan is of the cells of a grid that the bound reaches, so that work grows with the
-// number of agents and not with its square.
+// Sorting costs most, so a bound of the distance of the k-th nearest is found first, a cheap scan picks the few agents within
+// it, and only those are sorted. A bound that is too wide costs time and nothing else.
+//   Few agents: everybody's neighbours of the last observation, measured anew; the scan is of all agents.
+//   Many: the k-th nearest among the nine cells of a grid around an agent; the scan is of the cells that the bound reaches,
+//   so that the work grows with the number of agents and not with its square, unless all stand in one place.
 #pragma once
 
 #define FAR 3.0e38f     // farther than anyone; also the place of agents that nobody sees
@@ -14,7 +14,6 @@
 #define MAX_STAGED 1536 // up to this many agents, all that is observed of them is staged in scratch; positions always are
 #define MIN_GRID 160    // from this many agents on, a grid pays
 #define MAX_SIDE 32     // cells along its side
-#define PER_CELL 2      // agents a cell is made for
 
 #define GRID_CELLS(agents) ((agents) < MIN_GRID ? 0 : MAX_SIDE * MAX_SIDE)
 #define SCRATCH_FLOATS(agents) \
@@ -48,10 +47,12 @@ struct Grid {
     float length, per_length;
 };
 
+// Cells of a size that nine hold about half as many agents again as are looked for.
 GV_FN Grid grid_of(const GvArgs& a) {
+    const gv_i32 k = gv_num_other_agents_observed(a);
     Grid grid;
     grid.side = 1;
-    while (grid.side < MAX_SIDE && PER_CELL * (grid.side + 1) * (grid.side + 1) <= gv_num_agents(a)) ++grid.side;
+    while (grid.side < MAX_SIDE && k * (grid.side + 1) * (grid.side + 1) <= 6 * gv_num_agents(a)) ++grid.side;
     grid.length = a.grid_length;
     grid.per_length = (float)grid.side / a.grid_length;
     return grid;
@@ -139,6 +140,14 @@ GV_FN void consider(const Scratch& s, Search& q, gv_u16* pick, gv_i32 k, gv_i32 
     }
 }
 
+// The cells of one row, from column `left` to `right`.
+GV_FN void consider_cells(const Scratch& s, const Grid& grid, Search& q, gv_u16* pick, gv_i32 k, gv_i32 row, gv_i32 left,
+                          gv_i32 right) {
+    if (left > right) return;
+    const gv_i32 first = row * grid.side + left, end = s.end[row * grid.side + right];
+    for (gv_i32 p = first > 0 ? s.end[first - 1] : 0; p < end; ++p) consider(s, q, pick, k, s.order[p], true);
+}
+
 // Find the k nearest of agent i and write their indices over those of last time; NOBODY where there are fewer, and
 // for an agent that nobody sees.
 GV_FN void find_nearest(const GvArgs& a, const Scratch& s, const Grid& grid, gv_i32 i, gv_i32 k, gv_u16* near) {
@@ -153,21 +162,27 @@ GV_FN void find_nearest(const GvArgs& a, const Scratch& s, const Grid& grid, gv_
     q.limit = 0.0f;
     GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) {
         const gv_i32 j = near[slot];
-        q.limit = gv_max(q.limit, j < agents ? squared_distance(s, q, j) : FAR);
+        if (!by_cell) q.limit = gv_max(q.limit, j < agents ? squared_distance(s, q, j) : FAR);
         q.distance[slot] = FAR;
         q.found[slot] = NOBODY;
     }
-    q.limit = q.limit < FAR ? above(q.limit) : FAR;
+    q.limit = !by_cell && q.limit < FAR ? above(q.limit) : FAR;
     if (!(q.x < FAR)) q.limit = 0.0f;
     if (!by_cell) {
         for (gv_i32 j = 0; j < agents; ++j) consider(s, q, pick, k, j, false);
     } else if (q.x < FAR) {
+        const gv_i32 x = cell_of(grid, q.x), y = cell_of(grid, q.y), last = grid.side - 1;
+        const gv_i32 left = x > 0 ? x - 1 : 0, right = x < last ? x + 1 : last;
+        const gv_i32 bottom = y > 0 ? y - 1 : 0, top = y < last ? y + 1 : last;
+        for (gv_i32 row = bottom; row <= top; ++row) consider_cells(s, grid, q, pick, k, row, left, right);
+        sort_in(s, q, pick, k, true);
         const float reach = gv_sqrt(q.limit) * 1.0001f + 1.0e-18f;  // the rest is for rounding
-        const gv_i32 left = cell_of(grid, q.x - reach), right = cell_of(grid, q.x + reach);
-        const gv_i32 top = cell_of(grid, q.y + reach);
-        for (gv_i32 row = cell_of(grid, q.y - reach); row <= top; ++row) {
-            const gv_i32 first = row * grid.side + left, last = row * grid.side + right;
-            for (gv_i32 p = first > 0 ? s.end[first - 1] : 0; p < s.end[last]; ++p) consider(s, q, pick, k, s.order[p], true);
+        const gv_i32 far_left = cell_of(grid, q.x - reach), far_right = cell_of(grid, q.x + reach);
+        const gv_i32 far_top = cell_of(grid, q.y + reach);
+        for (gv_i32 row = cell_of(grid, q.y - reach); row <= far_top; ++row) {
+            const bool seen = row >= bottom && row <= top;  // but for its ends
+            consider_cells(s, grid, q, pick, k, row, far_left, seen ? left - 1 : far_right);
+            if (seen) consider_cells(s, grid, q, pick, k, row, right + 1, far_right);
         }
     }
     sort_in(s, q, pick, k, by_cell);

@@ -210,10 +210,10 @@ GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
             const float scale = block_scale(a, block), now = observed_time(a, w);
             const gv_i32* alive = a.alive + at(a, w, 0);
             if (block < 5) {
-                for (gv_i32 i = tile + first; i < end; i += step)
+                GV_UNROLL_4 for (gv_i32 i = tile + first; i < end; i += step)
                     entry(table, i, column) = alive[i] ? (field[slot < i ? slot : slot + 1] - field[i]) * scale : 0.0f;
             } else if (block < 7) {
-                for (gv_i32 i = tile + first; i < end; i += step) {
+                GV_UNROLL_4 for (gv_i32 i = tile + first; i < end; i += step) {
                     const gv_i32 j = slot < i ? slot : slot + 1;
                     entry(table, i, column) = (block == 5 ? j < table.num_taggers : alive[j] != 0) ? 1.0f : 0.0f;
                 }
@@ -307,14 +307,20 @@ GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
             gv_i32 slot = column - block * k;
             for (; slot >= k && block < 7; slot -= k) ++block;
             const float scale = block_scale(a, block), now = observed_time(a, w);
-            const float* field = agents <= MAX_STAGED && block < 5 ? s.x + block * agents : field_of(a, w, block);
-            if (block < 5) {
+            if (block < 5 && agents <= MAX_STAGED) {
+                const float* field = s.x + block * agents;
+                GV_UNROLL_4 for (gv_i32 i = tile + first; i < end; i += step) {
+                    const gv_i32 j = nearest[i * k + slot];
+                    entry(table, i, column) = j == NOBODY ? 0.0f : (field[j] - field[i]) * scale;
+                }
+            } else if (block < 5) {
+                const float* field = field_of(a, w, block);
                 for (gv_i32 i = tile + first; i < end; i += step) {
                     const gv_i32 j = nearest[i * k + slot];
                     entry(table, i, column) = j == NOBODY ? 0.0f : (field[j] - field[i]) * scale;
                 }
             } else if (block < 7) {
-                for (gv_i32 i = tile + first; i < end; i += step) {
+                GV_UNROLL_4 for (gv_i32 i = tile + first; i < end; i += step) {
                     const gv_i32 j = nearest[i * k + slot];
                     entry(table, i, column) = j != NOBODY && (block == 6 || j < table.num_taggers) ? 1.0f : 0.0f;
                 }

@@ -31,6 +31,7 @@ struct GvTeam {
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
 #define GV_FN static __device__ __forceinline__
 #define GV_UNROLL _Pragma("unroll")
+#define GV_UNROLL_4 _Pragma("unroll 4")
 #define GV_ONE_LANE (GV_LANES == 1)
 #define GV_TEAM_MASK ((GV_LANES & 31 ? (1u << (GV_LANES & 31)) - 1u : ~0u) << (threadIdx.x & 31u & ~(GV_LANES - 1u)))
 GV_FN void gv_barrier(const GvTeam&) {
@@ -58,6 +59,7 @@ GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) {  // lanes that vote yes
 #include <vector>
 #define GV_FN static inline
 #define GV_UNROLL
+#define GV_UNROLL_4
 #define GV_ONE_LANE 0
 static pthread_barrier_t gv_lanes_barrier;
 GV_FN void gv_barrier(const GvTeam&) { pthread_barrier_wait(&gv_lanes_barrier); }
@@ -91,6 +93,7 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
 #else
 #define GV_FN static inline __attribute__((always_inline))
 #define GV_UNROLL
+#define GV_UNROLL_4
 #define GV_ONE_LANE 1
 GV_FN void gv_barrier(const GvTeam&) {}
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
