@@ -43,6 +43,8 @@ def read_bounds(options: Mapping[str, Any], spec: EnvSpec) -> np.ndarray:
     for name, value in options.items():
         if name not in known:
             raise ParameterError(f"{spec.name} has no reset option {name!r}; it has {', '.join(['reset_mask', *known])}.")
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value.item()
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
             raise ParameterError(f"reset option {name} must be a finite number, got {value!r}.")
         known[name] = float(value)

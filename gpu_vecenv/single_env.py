@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -10,6 +12,13 @@ from gymnasium.vector import AutoresetMode
 
 from gpu_vecenv.spec import EnvSpec
 from gpu_vecenv.vector_env import GpuVectorEnv
+
+
+def entry_point(env_spec: EnvSpec) -> Callable[..., SingleEnv]:
+    """What ``gymnasium.make`` calls; it looks up there which render modes there are, before there is an env."""
+    make = partial(SingleEnv, env_spec)
+    setattr(make, "metadata", SingleEnv.metadata)  # noqa: B010  (types do not know that a partial takes attributes)
+    return make
 
 
 class SingleEnv(gymnasium.Env[np.ndarray, Any]):

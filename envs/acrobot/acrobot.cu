@@ -51,11 +51,9 @@ GV_FN Joints moved(const Joints& from, const Joints& rate, float time) {
     return to;
 }
 
-// x brought into [-pi, pi] by whole turns; speeds are bounded, so a few suffice.
+// x brought into [-pi, pi] by whole turns; rounding of a large x is kept from passing the bounds.
 GV_FN float wrapped(const GvArgs& a, float x) {
-    for (gv_i32 turn = 0; turn < 8 && x > a.pi; ++turn) x -= a.two_pi;
-    for (gv_i32 turn = 0; turn < 8 && x < -a.pi; ++turn) x += a.two_pi;
-    return x;
+    return gv_clamp(x - gv_floor((x + a.pi) / a.two_pi) * a.two_pi, -a.pi, a.pi);
 }
 
 GV_FN void env_step(const GvArgs& a, const GvTeam& team) {

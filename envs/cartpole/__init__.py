@@ -1,13 +1,16 @@
-"""CartPole by the rules of Gymnasium's CartPole-v1. Details: README.md in this folder."""
+"""CartPole by the rules of Gymnasium's CartPole-v1."""
 
 from functools import partial
 
+from gpu_vecenv.contract import with_contract
 from gpu_vecenv.envs.cartpole.spec import SPEC
-from gpu_vecenv.single_env import SingleEnv
+from gpu_vecenv.single_env import entry_point
 from gpu_vecenv.vector_env import GpuVectorEnv
+
+__doc__ = with_contract(__doc__, __file__)
 
 make_vec = partial(GpuVectorEnv, SPEC)
 """Entry point of ``gymnasium.make_vec("WarpCartPole-v1")``."""
 
-make = partial(SingleEnv, SPEC)
+make = entry_point(SPEC)
 """Entry point of ``gymnasium.make("WarpCartPole-v1")``."""

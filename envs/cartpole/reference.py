@@ -11,12 +11,6 @@ from typing import Any
 
 import numpy as np
 
-GRAVITY = 9.8  # m/s^2
-CART = 1.0  # kg
-POLE = 0.1  # kg
-HALF_LENGTH = 0.5  # of the pole, m
-FORCE = 10.0  # N
-STEP = 0.02  # s
 FARTHEST = 2.4  # m
 STEEPEST = np.radians(12)
 
@@ -25,7 +19,7 @@ class CartPoleReference:
     """One cart with one pole.
 
     Args:
-        params: resolved parameters of WarpCartPole-v1, by name.
+        params: resolved parameters of WarpCartPole-v1, by name; one number each.
 
     Attributes:
         state: float32 (4,): position in m, velocity in m/s, angle in rad, angular velocity in rad/s.
@@ -40,6 +34,10 @@ class CartPoleReference:
         """Start an episode in the given state (4,); returns the observation, float32 (4,)."""
         self.state = np.array(state, np.float32)
         self.t = 0
+        return self.observe()
+
+    def observe(self) -> np.ndarray:
+        """Observation of the present state, float32 (4,): the state."""
         return self.state.copy()
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool]:
@@ -54,19 +52,20 @@ class CartPoleReference:
             terminated: the cart is too far off or the pole too steep, or either is not a number.
             truncated: the time limit is reached.
         """
+        p = self._params
         x, x_dot, angle, angle_dot = self.state.astype(np.float64)
-        force = FORCE if action == 1 else -FORCE
-        mass = CART + POLE
+        force = p["force_mag"] if action == 1 else -p["force_mag"]
+        pole, length, mass = p["masspole"], p["length"], p["masscart"] + p["masspole"]
         sine, cosine = np.sin(angle), np.cos(angle)
-        push = (force + POLE * HALF_LENGTH * angle_dot**2 * sine) / mass
-        angle_acc = (GRAVITY * sine - cosine * push) / (HALF_LENGTH * (4 / 3 - POLE * cosine**2 / mass))
-        x_acc = push - POLE * HALF_LENGTH * angle_acc * cosine / mass
-        change = STEP * np.array([x_dot, x_acc, angle_dot, angle_acc])
+        push = (force + pole * length * angle_dot**2 * sine) / mass
+        angle_acc = (p["gravity"] * sine - cosine * push) / (length * (4 / 3 - pole * cosine**2 / mass))
+        x_acc = push - pole * length * angle_acc * cosine / mass
+        change = p["tau"] * np.array([x_dot, x_acc, angle_dot, angle_acc])
         self.state = (np.array([x, x_dot, angle, angle_dot]) + change).astype(np.float32)
         self.t += 1
 
         terminated = not (abs(self.state[0]) <= FARTHEST and abs(self.state[2]) <= STEEPEST)
-        limit = self._params["max_episode_steps"]
+        limit = p["max_episode_steps"]
         truncated = bool(limit > 0 and self.t >= limit)
-        reward = (-1.0 if terminated else 0.0) if self._params["sutton_barto_reward"] else 1.0
-        return self.state.copy(), reward, terminated, truncated
+        reward = (-1.0 if terminated else 0.0) if p["sutton_barto_reward"] else 1.0
+        return self.observe(), reward, terminated, truncated

@@ -1,9 +1,12 @@
-"""Gridworld Tag: taggers hunt one runner from cell to cell. Rules, observation and parameters: README.md in this folder."""
+"""Gridworld Tag: taggers hunt one runner from cell to cell."""
 
 from functools import partial
 
+from gpu_vecenv.contract import with_contract
 from gpu_vecenv.envs.grid_tag.spec import SPEC
 from gpu_vecenv.vector_env import GpuVectorEnv
+
+__doc__ = with_contract(__doc__, __file__)
 
 make_vec = partial(GpuVectorEnv, SPEC)
 """Entry point of ``gymnasium.make_vec("WarpGridTag-v0")``."""

@@ -1,13 +1,16 @@
-"""MountainCar by the rules of Gymnasium's MountainCar-v0. Details: README.md in this folder."""
+"""MountainCar by the rules of Gymnasium's MountainCar-v0."""
 
 from functools import partial
 
+from gpu_vecenv.contract import with_contract
 from gpu_vecenv.envs.mountain_car.spec import SPEC
-from gpu_vecenv.single_env import SingleEnv
+from gpu_vecenv.single_env import entry_point
 from gpu_vecenv.vector_env import GpuVectorEnv
+
+__doc__ = with_contract(__doc__, __file__)
 
 make_vec = partial(GpuVectorEnv, SPEC)
 """Entry point of ``gymnasium.make_vec("WarpMountainCar-v0")``."""
 
-make = partial(SingleEnv, SPEC)
+make = entry_point(SPEC)
 """Entry point of ``gymnasium.make("WarpMountainCar-v0")``."""

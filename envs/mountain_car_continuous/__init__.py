@@ -1,13 +1,16 @@
-"""MountainCarContinuous by the rules of Gymnasium's MountainCarContinuous-v0. Details: README.md in this folder."""
+"""MountainCarContinuous by the rules of Gymnasium's MountainCarContinuous-v0."""
 
 from functools import partial
 
+from gpu_vecenv.contract import with_contract
 from gpu_vecenv.envs.mountain_car_continuous.spec import SPEC
-from gpu_vecenv.single_env import SingleEnv
+from gpu_vecenv.single_env import entry_point
 from gpu_vecenv.vector_env import GpuVectorEnv
+
+__doc__ = with_contract(__doc__, __file__)
 
 make_vec = partial(GpuVectorEnv, SPEC)
 """Entry point of ``gymnasium.make_vec("WarpMountainCarContinuous-v0")``."""
 
-make = partial(SingleEnv, SPEC)
+make = entry_point(SPEC)
 """Entry point of ``gymnasium.make("WarpMountainCarContinuous-v0")``."""

@@ -1,13 +1,16 @@
-"""Pendulum by the rules of Gymnasium's Pendulum-v1. Details: README.md in this folder."""
+"""Pendulum by the rules of Gymnasium's Pendulum-v1."""
 
 from functools import partial
 
+from gpu_vecenv.contract import with_contract
 from gpu_vecenv.envs.pendulum.spec import SPEC
-from gpu_vecenv.single_env import SingleEnv
+from gpu_vecenv.single_env import entry_point
 from gpu_vecenv.vector_env import GpuVectorEnv
+
+__doc__ = with_contract(__doc__, __file__)
 
 make_vec = partial(GpuVectorEnv, SPEC)
 """Entry point of ``gymnasium.make_vec("WarpPendulum-v1")``."""
 
-make = partial(SingleEnv, SPEC)
+make = entry_point(SPEC)
 """Entry point of ``gymnasium.make("WarpPendulum-v1")``."""

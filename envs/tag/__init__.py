@@ -1,9 +1,12 @@
-"""Continuous Tag: taggers chase runners on a square. Rules, observation and parameters: README.md in this folder."""
+"""Continuous Tag: taggers chase runners on a square."""
 
 from functools import partial
 
+from gpu_vecenv.contract import with_contract
 from gpu_vecenv.envs.tag.spec import SPEC
 from gpu_vecenv.vector_env import GpuVectorEnv
+
+__doc__ = with_contract(__doc__, __file__)
 
 make_vec = partial(GpuVectorEnv, SPEC)
 """Entry point of ``gymnasium.make_vec("WarpTag-v0")``."""

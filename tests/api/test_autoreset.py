@@ -1,5 +1,6 @@
 """The three autoreset modes against worlds that Python runs one at a time, each in an env of its own."""
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,42 +10,56 @@ from tests.api.envs import MODES, SMALL_TAG, assert_same, host_info, make
 
 WORLDS = 3
 
+TIME = {"max_episode_steps": 5}
+GAMES = {
+    "WarpTag-v0": ({**SMALL_TAG, "tagging_distance": 0.25}, {}),
+    "WarpGridTag-v0": ({"num_taggers": 2, "grid_length": 3, "episode_length": 5}, {}),
+    "WarpCartPole-v1": (TIME, {"low": -0.19, "high": 0.19}),
+    "WarpAcrobot-v1": (TIME, {"low": -3.0, "high": 3.0}),
+    "WarpMountainCar-v0": (TIME, {"low": 0.4, "high": 0.55}),
+    "WarpMountainCarContinuous-v0": (TIME, {"low": 0.4, "high": 0.55}),
+    "WarpPendulum-v1": (TIME, {"x_init": 9.0}),
+}
+"""Parameters and reset options of every id with which some episodes end by their rules and some by the clock (Pendulum's
+always by the clock)."""
+
 
 class World:
     """One world under a mode, played by the reset and step of an env of one world in disabled mode."""
 
-    def __init__(self, env, mode, number, seed):
-        self.env, self.mode = env, mode
-        obs, _ = env.reset(seed=seed)
+    def __init__(self, env, mode, number, seed, options):
+        self.env, self.mode, self.options = env, mode, options
+        self.agents = env.unwrapped.num_agents
+        env.reset(seed=seed)
         # The env's only world plays the part of world `number`.
         env.unwrapped.set_state({"world_id": [number], "episode": [-1]})
-        self.finished = False
-        self.obs = self.restart()
+        self.restart()
 
     def restart(self):
         self.finished = False
-        self.obs = self.env.reset()[0][0]
+        self.obs = self.env.reset(options=self.options)[0][0]
         return self.obs
 
-    def quiet(self, obs, ended=(False, False)):
+    def quiet(self, ended, alive):
         """A step in which nothing is played."""
-        alive = np.ones(6, bool)
-        return {"obs": obs, "reward": 0.0, "terminated": ended[0], "truncated": ended[1], "finished": False,
-                "agent_alive": self.alive if ended != (False, False) else alive, "agent_reward": np.zeros(6)}
+        return self.outcome(0.0, ended, False, {"agent_alive": alive, "agent_reward": np.zeros(self.agents)})
+
+    def outcome(self, reward, ended, finished, agents):
+        return {"obs": self.obs, "reward": reward, "terminated": ended[0], "truncated": ended[1], "finished": finished, **agents}
 
     def step(self, action):
         if self.finished and self.mode == "next_step":
-            return self.quiet(self.restart())
+            self.restart()
+            return self.quiet((False, False), np.ones(self.agents, bool))
         if self.finished:
-            return self.quiet(self.obs, self.ended)
+            return self.quiet(self.ended, self.alive)
         obs, reward, terminated, truncated, info = self.env.step(action[None])
         self.obs = obs[0]
         self.ended = (bool(terminated[0]), bool(truncated[0]))
         self.finished = any(self.ended)
-        self.alive = info["agent_alive"][0] if "agent_alive" in info else np.ones(6, bool)
-        out = {"obs": self.obs, "reward": reward[0], "terminated": self.ended[0], "truncated": self.ended[1],
-               "finished": self.finished, "agent_alive": self.alive,
-               "agent_reward": info["agent_reward"][0] if "agent_reward" in info else np.zeros(6)}
+        agents = {name: value[0] for name, value in info.items()}
+        self.alive = agents.get("agent_alive")
+        out = self.outcome(reward[0], self.ended, self.finished, agents)
         if self.finished and self.mode == "same_step":
             out["final_obs"] = self.obs
             out["obs"] = self.restart()
@@ -58,9 +73,9 @@ def envs():
 
     def get(name, mode):
         if (name, mode) not in made:
-            options = {"max_episode_steps": 5} if name == "cartpole" else {**SMALL_TAG, "tagging_distance": 0.25}
-            singles = [make(name, num_worlds=1, autoreset_mode="disabled", **options) for _ in range(WORLDS)]
-            made[name, mode] = make(name, num_worlds=WORLDS, autoreset_mode=mode, **options), singles
+            options = {"device": "cpu", "array": "numpy", **GAMES[name][0]}
+            singles = [gymnasium.make_vec(name, autoreset_mode="disabled", **options) for _ in range(WORLDS)]
+            made[name, mode] = gymnasium.make_vec(name, num_worlds=WORLDS, autoreset_mode=mode, **options), singles
         return made[name, mode]
 
     return get
@@ -72,26 +87,23 @@ events = st.lists(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["tag", "cartpole"])
+@pytest.mark.parametrize("name", GAMES)
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=25, deadline=None)
-@given(events=events, seed=st.integers(0, 2**63), topple=st.booleans())
-def test_against_worlds_run_one_at_a_time(envs, mode, name, events, seed, topple):
+@settings(max_examples=20, deadline=None)
+@given(events=events, seed=st.integers(0, 2**63), wide=st.booleans())
+def test_against_worlds_run_one_at_a_time(envs, mode, name, events, seed, wide):
     env, singles = envs(name, mode)
-    actions = np.random.default_rng(seed % 1000)
-    options = {"low": -0.19, "high": 0.19} if topple and name == "cartpole" else {}
-    env.reset(seed=seed, options=options)
-    worlds = [World(single, mode, number, seed) for number, single in enumerate(singles)]
-    if options:  # CartPole near its limits, so that some episodes fall over at once and others run into the time limit
-        for world in worlds:
-            world.env.unwrapped.set_state({"episode": [-1]})
-            world.restart = lambda world=world: restart_wide(world, options)
-            world.restart()
+    options = GAMES[name][1] if wide else {}
+    env.reset(seed=seed)
+    env.unwrapped.set_state({"episode": [-1] * WORLDS})
+    obs, _ = env.reset(options=options)
+    worlds = [World(single, mode, number, seed, options) for number, single in enumerate(singles)]
+    np.testing.assert_array_equal(obs, np.stack([world.obs for world in worlds]))
+    env.action_space.seed(seed % 1000)
     for event in events:
         if event == "step":
-            shape = (WORLDS, 6, 2) if name == "tag" else (WORLDS,)
-            action = actions.integers(0, 21 if name == "tag" else 2, shape)
-            check(env, env.step(action), [world.step(a) for world, a in zip(worlds, action, strict=True)], mode, name)
+            action = env.action_space.sample()
+            check(env.step(action), [world.step(a) for world, a in zip(worlds, action, strict=True)], mode)
         else:
             mask = np.array(event)
             obs, info = env.reset(options={"reset_mask": mask, **options})
@@ -100,13 +112,7 @@ def test_against_worlds_run_one_at_a_time(envs, mode, name, events, seed, topple
             assert info == {}
 
 
-def restart_wide(world, options):
-    world.finished = False
-    world.obs = world.env.reset(options=options)[0][0]
-    return world.obs
-
-
-def check(env, out, expected, mode, name):
+def check(out, expected, mode):
     obs, reward, terminated, truncated, info = out
     info = host_info(info)
     for w, world in enumerate(expected):
@@ -116,14 +122,27 @@ def check(env, out, expected, mode, name):
         if mode == "same_step":
             assert info["_final_obs"][w] == world["finished"]
             np.testing.assert_array_equal(info["final_obs"][w], world.get("final_obs", 0.0))
-        if name == "tag":
-            np.testing.assert_array_equal(info["agent_alive"][w], world["agent_alive"])
-            np.testing.assert_array_equal(info["agent_reward"][w], np.float32(world["agent_reward"]))
+        for key in info.keys() & {"agent_alive", "agent_reward"}:
+            np.testing.assert_array_equal(info[key][w], np.float32(world[key]))
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_the_games_above_end_both_ways(name):
+    """Otherwise they would prove little."""
+    params, options = GAMES[name]
+    env = gymnasium.make_vec(name, num_worlds=200, device="cpu", array="numpy", **params)
+    env.reset(seed=0, options=options)
+    env.action_space.seed(0)
+    kinds = set()
+    for _ in range(8):
+        _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        kinds |= set(zip(terminated.tolist(), truncated.tolist(), strict=True))
+    assert kinds >= {(False, False), (False, True)}
+    assert ((True, False) in kinds) == (name != "WarpPendulum-v1")
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_both_ways_to_end_are_met(mode):
-    """The games above end by tags, by the clock and by both: otherwise they would prove little."""
+def test_what_a_game_of_tag_that_is_over_reports(mode):
     env = make("tag", num_worlds=200, tagging_distance=0.25, autoreset_mode=mode)
     env.reset(seed=0)
     kinds = set()

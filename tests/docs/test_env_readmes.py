@@ -1,16 +1,158 @@
-"""The contracts of the environments say what the code does."""
+"""The contracts of the environments say what the code does, and all in the same order."""
 
 import re
+import subprocess
 import sys
+from dataclasses import dataclass, field
+from importlib import import_module
+from math import inf, pi
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
-from gpu_vecenv.envs.tag.spec import SPEC as TAG
+from gpu_vecenv.contract import with_contract
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from update_docs import END, START, current_text, main, readmes  # noqa: E402
+
+SUMMARY = ["Agents", "Observation", "Action", "Reward", "Terminated", "Truncated", "Unit of time"]
+SECTIONS = [
+    "A step",
+    "Action",
+    "Observation",
+    "End of an episode",
+    "Start of an episode",
+    "Constants",
+    "Parameters, state, rewards",
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """An env made with some parameters, and what its tables say about it.
+
+    ``symbols`` are the letters in the tables; ``observation`` and ``action`` number the tables that apply.
+    """
+
+    folder: str
+    params: dict[str, Any] = field(default_factory=dict)
+    symbols: dict[str, float] = field(default_factory=dict)
+    observation: tuple[int, ...] = (0,)
+    action: int = 0
+
+    @property
+    def spec(self):
+        return import_module(f"gpu_vecenv.envs.{self.folder}.spec").SPEC
+
+    def number(self, text: str) -> float:
+        """The value of ``3A - 1``, ``-4 pi`` or a parameter's name."""
+        product = re.sub(r"(?<=\d) ?(?=[A-Za-z])", "*", text.replace("`", ""))
+        return eval(product, {"__builtins__": {}, "pi": pi}, {**self.spec.resolve(self.params), **self.symbols})
+
+    def indices(self, text: str) -> list[int]:
+        ends = [int(self.number(end)) for end in text.split(" .. ")]
+        return list(range(ends[0], ends[-1] + 1))
+
+    def bounds(self, text: str) -> list[float]:
+        return [-inf, inf] if text == "none" else [self.number(end) for end in text.strip("[]").split(", ")]
+
+
+TAG = {"num_taggers": 2, "num_runners": 5}
+CASES = [
+    *map(Case, ("cartpole", "acrobot", "mountain_car", "mountain_car_continuous", "pendulum")),
+    Case("tag", {}, {"w": 10, "k": 1, "n": 20, "m": 20}),
+    Case("tag", {**TAG, "use_full_observation": True, "skill_level_runner": 1.5, "num_turn_levels": 3},
+         {"w": 6, "k": 1.5, "n": 20, "m": 3}),
+    Case("tag", {**TAG, "extended_observation": True, "continuous_actions": True}, {"w": 6, "k": 1}, (0, 1), 1),
+    Case("grid_tag", {"num_taggers": 7}, {"A": 8}),
+    Case("grid_tag", {"use_full_observation": False}, observation=(1,)),
+]  # fmt: skip
+
+
+def sections(text: str) -> dict[str, str]:
+    """What stands under each heading of the second level."""
+    return {part.partition("\n")[0]: part.partition("\n")[2] for part in text.split("\n## ")[1:]}
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """The cells of every table of a text, row by row, without its head."""
+    found = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    return [[[cell.strip() for cell in row.strip("| ").split("|")] for row in table.splitlines()[2:]] for table in found]
+
+
+def section_tables(case: Case, section: str) -> list[list[list[str]]]:
+    return tables(sections((ROOT / "envs" / case.folder / "README.md").read_text())[section])
+
+
+def check_box(case: Case, space: Box, rows: list[list[str]]) -> None:
+    """Rows of (index, content, unit, bounds) cover a space, each index once, in order."""
+    assert [i for index, *_ in rows for i in case.indices(index)] == list(range(space.shape[0]))
+    for index, content, unit, bounds in rows:
+        assert content and unit
+        low, high = case.bounds(bounds)
+        np.testing.assert_allclose(space.low[case.indices(index)], low, rtol=2e-5)
+        np.testing.assert_allclose(space.high[case.indices(index)], high, rtol=2e-5)
+
+
+@pytest.mark.parametrize("readme", readmes(), ids=lambda path: path.parent.name)
+def test_every_contract_has_the_same_sections(readme):
+    text = readme.read_text()
+    *common, last = sections(text)
+    assert common == SECTIONS
+    assert last in ("Differences from Gymnasium", "Differences from WarpDrive")
+    assert [name for name, _ in tables(text)[0]] == SUMMARY
+    assert all(body.strip() for body in sections(text).values())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.folder} {case.params}")
+def test_the_observation_is_told_index_by_index(case):
+    found = section_tables(case, "Observation")
+    check_box(case, case.spec.observation(case.spec.resolve(case.params)), sum((found[i] for i in case.observation), []))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.folder} {case.params}")
+def test_every_action_is_told(case):
+    space, rows = case.spec.action(case.spec.resolve(case.params)), section_tables(case, "Action")[case.action]
+    if isinstance(space, Box):
+        return check_box(case, space, rows)
+    if isinstance(space, Discrete):
+        rows, sizes = [["0", *row] for row in rows], [space.n]
+    else:
+        sizes = space.nvec.tolist()
+    told = [[i for at, index, *_ in rows if at == str(head) for i in case.indices(index)] for head in range(len(sizes))]
+    assert told == [list(range(size)) for size in sizes]
+    assert all(effect and unit for *_, effect, unit in rows)
+
+
+@pytest.mark.parametrize("folder", ["tag", "grid_tag"])
+def test_every_reward_of_tag_is_told(folder):
+    spec = Case(folder).spec
+    terms = {p.name for p in spec.params if re.search("reward|penalty|cost", p.name)}
+    assert set(re.findall(r"`(\w+)`", " ".join(spec.rewards))) == terms
+
+
+@pytest.mark.parametrize("readme", readmes(), ids=lambda path: path.parent.name)
+def test_the_docstring_of_the_package_holds_the_contract(readme):
+    docstring = import_module(f"gpu_vecenv.envs.{readme.parent.name}").__doc__
+    assert readme.read_text().replace(f"{START}\n", "").replace(f"{END}\n", "") in docstring
+    assert not docstring.startswith("#")
+
+
+def test_a_contract_that_cannot_be_read(tmp_path):
+    assert with_contract("Summary.", str(tmp_path / "__init__.py")) == "Summary."
+    assert with_contract(None, str(tmp_path / "__init__.py")) == ""
+    (tmp_path / "README.md").write_text("# Name\n<!-- made -->\ntext\n")
+    assert with_contract("Summary.", str(tmp_path / "__init__.py")) == "Summary.\n\n# Name\ntext\n"
+
+
+def test_python_without_docstrings_imports_an_environment():
+    code = "import gpu_vecenv.envs.cartpole as env; print(env.__doc__[:17])"
+    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("# WarpCartPole-v1\n", "")
 
 
 @pytest.mark.parametrize("readme", readmes(), ids=lambda path: path.parent.name)
@@ -20,7 +162,7 @@ def test_generated_tables_are_current(readme):
 
 def test_every_environment_has_a_contract():
     folders = {path.parent for path in (ROOT / "envs").glob("*/*.cu")}
-    assert {readme.parent for readme in readmes() if readme.is_file()} == folders
+    assert {readme.parent for readme in readmes() if readme.is_file()} == folders == {ROOT / "envs" / c.folder for c in CASES}
 
 
 def test_stale_tables_are_noticed_and_rewritten(tmp_path):
@@ -32,13 +174,3 @@ def test_stale_tables_are_noticed_and_rewritten(tmp_path):
     assert "| `num_taggers` | 5 |" in text
     assert main(["--check"]) == 0
     assert main(["--wrong"]) == 2
-
-
-def test_tags_observation_table_adds_up():
-    text = (ROOT / "envs" / "tag" / "README.md").read_text()
-    rows = re.findall(r"^\| (\d*)w?(?: \.\. (\d*)w - 1)? \|", text.split("## Observation")[1].split("## End")[0], re.M)
-    starts = [int(start or 1) if last or start == "7" else 0 for start, last in rows]
-    assert starts == [0, 1, 2, 3, 4, 5, 6, 7]
-    width = 4
-    params = TAG.resolve({"num_runners": 5, "num_other_agents_observed": width})
-    assert TAG.observation(params).shape == (starts[-1] * width + 1,)

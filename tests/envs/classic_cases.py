@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from gymnasium.envs.classic_control import AcrobotEnv, Continuous_MountainCarEnv, MountainCarEnv, PendulumEnv
+from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv, Continuous_MountainCarEnv, MountainCarEnv, PendulumEnv
 from gymnasium.spaces import Box
 
 from gpu_vecenv.envs.acrobot.reference import AcrobotReference
 from gpu_vecenv.envs.acrobot.spec import SPEC as ACROBOT
+from gpu_vecenv.envs.cartpole.reference import CartPoleReference
+from gpu_vecenv.envs.cartpole.spec import SPEC as CARTPOLE
 from gpu_vecenv.envs.mountain_car.reference import MountainCarReference
 from gpu_vecenv.envs.mountain_car.spec import SPEC as MOUNTAIN_CAR
 from gpu_vecenv.envs.mountain_car_continuous.reference import MountainCarContinuousReference
@@ -85,6 +87,12 @@ def acrobot_states(generator: Generator, count: int) -> np.ndarray:
     return generator.uniform(-scale, scale).astype(np.float32)
 
 
+def cartpole_states(generator: Generator, count: int) -> np.ndarray:
+    """A little beyond the bounds of position and angle, at any speed that occurs."""
+    scale = np.array([2.6, 4.0, 0.23, 4.0])
+    return generator.uniform(-scale, scale, (count, 4)).astype(np.float32)
+
+
 def valley_states(generator: Generator, count: int) -> np.ndarray:
     """A third anywhere, a third next to the wall, a third about the flags; some at full speed."""
     low, high = np.array([[-1.2, -1.2, 0.4], [0.6, -1.1, 0.6]])[:, generator.integers(0, 3, count)]
@@ -103,6 +111,15 @@ def their_acrobot(params: Params) -> AcrobotEnv:
     env.book_or_nips = "book" if params["book_dynamics"] else "nips"
     for name in ("link_length_1", "link_mass_1", "link_mass_2", "link_com_pos_1", "link_com_pos_2", "link_moi"):
         setattr(env, name.upper(), params[name])
+    return env
+
+
+def their_cartpole(params: Params) -> CartPoleEnv:
+    env = CartPoleEnv(sutton_barto_reward=params["sutton_barto_reward"])
+    for name in ("gravity", "masscart", "masspole", "length", "force_mag", "tau"):
+        setattr(env, name, params[name])
+    env.total_mass = env.masscart + env.masspole
+    env.polemass_length = env.masspole * env.length
     return env
 
 
@@ -141,6 +158,13 @@ CASES = {
                  "link_com_pos_1": (0.3, 1), "link_com_pos_2": (0.3, 1), "link_moi": (0.5, 2)},
         fixed=("gravity",),
         angles=2,
+    ),
+    "cartpole": Case(
+        CARTPOLE, CartPoleReference, their_cartpole, cartpole_states,
+        margins=lambda reference, params: np.abs(np.abs(reference.state[[0, 2]]) - [2.4, np.radians(12)]).tolist(),
+        options=({}, TIMED, {"sutton_barto_reward": True}),
+        physics={"gravity": (1, 20), "masscart": (0.5, 2), "masspole": (0.05, 0.5), "length": (0.2, 1), "force_mag": (-20, 20),
+                 "tau": (0.005, 0.05)},
     ),
     "mountain car": Case(
         MOUNTAIN_CAR, MountainCarReference, their_mountain_car, valley_states, valley_margins,

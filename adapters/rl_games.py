@@ -1,0 +1,127 @@
+"""rl_games: the ids of this package as environments that its configurations can name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space, Tuple
+from gymnasium.vector import VectorEnv
+from torch import Tensor
+
+from gpu_vecenv.adapters.checks import checked_env
+from gpu_vecenv.errors import MissingExtraError
+
+try:
+    from rl_games.common import env_configurations, vecenv
+    from rl_games.common.ivecenv import IVecEnv
+except ImportError as error:
+    raise MissingExtraError('this adapter needs rl_games: pip install "gpu-vecenv[rl-games]"') from error
+
+KIND = "GPU_VECENV"
+"""rl_games' name for what :func:`create_env` makes."""
+
+
+class RlGamesEnv(IVecEnv):
+    """A vector env of rl_games whose tensors stay on the env's device.
+
+    rl_games counts worlds as actors. A row is an agent, rows ordered by world and then by agent, as rl_games expects; agents of
+    all roles share its one policy. With several agents observations are a dict: ``obs``, and ``states`` of whole worlds for a
+    central value. An agent that left the game goes on with reward 0 until its world's episode ends.
+
+    Args:
+        env: made with ``array="torch"``, in the worlds view.
+        seed: of the first reset.
+
+    Raises:
+        ParameterError: what does not fit.
+        MissingExtraError: on import, when rl_games is not installed.
+    """
+
+    def __init__(self, env: VectorEnv, seed: int | None = None) -> None:
+        self._inner = checked_env(env, "RlGamesEnv", "worlds")
+        self.env = env
+        self._seed = seed
+        self._agents = self._inner.num_agents
+        spec, params = self._inner.env_spec, self._inner.params
+        self.observation_space: Box = spec.observation(params)
+        self.action_space = _without_multi_discrete(spec.action(params))
+        self._action_shape = (self._inner.num_worlds, *(self._inner.single_action_space.shape or ()))
+
+    def reset(self) -> Tensor | dict[str, Tensor]:
+        """Start new episodes in all worlds: float32 (rows, F), with several agents under ``obs``."""
+        obs, _ = self.env.reset(seed=self._seed)
+        self._seed = None
+        return self._rows(obs)
+
+    def step(self, actions: Tensor) -> tuple[Tensor | dict[str, Tensor], Tensor, Tensor, dict[str, Tensor]]:
+        """Make a step.
+
+        Args:
+            actions: (rows,), or (rows, k) for a Tuple or a Box.
+
+        Returns:
+            obs: as from :meth:`reset`, the first of the new episode where one ended.
+            reward: float32 (rows,).
+            done: bool (rows,), the same for all agents of a world.
+            infos: ``time_outs``, bool (rows,), where the time limit and nothing else ended an episode.
+        """
+        obs, reward, terminated, truncated, info = self.env.step(actions.reshape(self._action_shape))
+        if self._agents > 1:
+            reward = info["agent_reward"].flatten()
+        done, time_outs = (flag.repeat_interleave(self._agents) for flag in (terminated | truncated, truncated & ~terminated))
+        return self._rows(obs), reward, done, {"time_outs": time_outs}
+
+    def get_number_of_agents(self) -> int:
+        """Agents in a world."""
+        return self._agents
+
+    def get_env_info(self) -> dict[str, Any]:
+        """Spaces of one row and of a world's state, agents in a world, and how episodes start anew."""
+        low, high = (np.tile(bound, self._agents) for bound in (self.observation_space.low, self.observation_space.high))
+        return {
+            "observation_space": self.observation_space,
+            "action_space": self.action_space,
+            "state_space": Box(low, high, dtype=np.float32),
+            "agents": self._agents,
+            "value_size": 1,
+            "autoreset_mode": "same_step",
+        }
+
+    def render(self, mode: str = "human") -> Any:
+        """The env's frames, whatever the mode; None without ``render_mode``."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the env."""
+        self.env.close()
+
+    def _rows(self, obs: Tensor) -> Tensor | dict[str, Tensor]:
+        if self._agents == 1:
+            return obs
+        return {"obs": obs.flatten(0, 1), "states": obs.flatten(1)}
+
+
+def create_env(env_id: str, num_actors: int = 1, seed: int | None = None, **options: Any) -> RlGamesEnv:
+    """An env for rl_games.
+
+    Args:
+        env_id: an id of this package.
+        num_actors: worlds.
+        seed: of the first reset.
+        options: further keywords of ``gymnasium.make_vec``: ``device`` and the env's own.
+    """
+    return RlGamesEnv(gymnasium.make_vec(env_id, num_worlds=num_actors, array="torch", **options), seed)
+
+
+def register(env_id: str) -> None:
+    """Let rl_games' configurations name ``env_id`` as ``env_name``; ``env_config`` then holds keywords of :func:`create_env`."""
+    vecenv.register(KIND, create_env)
+    creator = {"vecenv_type": KIND, "env_creator": lambda **options: create_env(env_id, **options)}
+    env_configurations.register(env_id, creator)
+
+
+def _without_multi_discrete(space: Space) -> Space:
+    """A MultiDiscrete as a Tuple of Discrete, which is how rl_games knows actions of several heads."""
+    return Tuple([Discrete(int(n)) for n in space.nvec]) if isinstance(space, MultiDiscrete) else space

@@ -1,0 +1,288 @@
+"""Stable-Baselines3: any env of this package as its ``VecEnv``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
+from gymnasium.vector import VectorEnv
+from torch import Tensor
+
+from gpu_vecenv.adapters.checks import checked_env
+from gpu_vecenv.errors import MissingExtraError, ParameterError, SequenceError
+from gpu_vecenv.stats import EpisodeStatistics
+
+try:
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices
+except ImportError as error:
+    raise MissingExtraError('this adapter needs Stable-Baselines3: pip install "gpu-vecenv[sb3]"') from error
+
+Policy = Callable[[Tensor], Tensor]
+"""From observations float32 (rows, F) to actions (rows,) or (rows, k), both on the env's device."""
+
+
+class DeviceStep(NamedTuple):
+    """What one step brought, each a tensor on the env's device; yours unless the env was made with ``copy=False``."""
+
+    obs: Tensor
+    """float32 (num_envs, F), the first of the new episode where one ended."""
+    reward: Tensor
+    """float32 (num_envs,)."""
+    terminated: Tensor
+    """bool (num_envs,)."""
+    truncated: Tensor
+    """bool (num_envs,)."""
+    final_obs: Tensor
+    """float32 (num_envs, F), the last of the old episode; valid where one ended."""
+    episode_return: Tensor
+    """float32 (num_envs,), rewards of the episode up to this step."""
+    episode_length: Tensor
+    """int32 (num_envs,), steps of the episode up to this one."""
+
+
+class Sb3VecEnv(VecEnv):
+    """A ``VecEnv`` whose rows are agents: all agents of all worlds, or those of one role.
+
+    What it hands out are fresh NumPy arrays; episodes start anew in the step that ends them. ``infos`` holds an empty dict
+    for each row, and for a row whose episode ended ``terminal_observation``, ``TimeLimit.truncated``, ``episode`` (as
+    SB3's ``Monitor`` writes it: ``r``, ``l``, ``t``) and, with several agents, ``agent_alive``. A row ends with its world:
+    an agent that left the game before keeps its row, with the observation its env gives it and no reward.
+
+    Args:
+        env: an id, or an env made with ``view="agents"`` (where worlds have several agents) and ``array="torch"``.
+        num_envs: rows of all roles together, for an id. ``num_worlds=`` says the same by worlds.
+        role: the role whose agents are the rows; None for all of them.
+        others: who acts for the other roles, by name, from their observations; roles not named act at random.
+        options: further keywords of ``gymnasium.make_vec``, for an id.
+
+    Raises:
+        ParameterError: what does not fit, or an unknown role.
+        MissingExtraError: on import, when Stable-Baselines3 is not installed.
+    """
+
+    def __init__(
+        self,
+        env: str | VectorEnv,
+        num_envs: int = 1,
+        role: str | None = None,
+        others: Mapping[str, Policy] | None = None,
+        **options: Any,
+    ) -> None:
+        if isinstance(env, str):
+            env = gymnasium.make_vec(env, num_envs=num_envs, view="agents", array="torch", **options)
+        elif options or num_envs != 1:
+            raise ParameterError("num_envs and make_vec's keywords belong to an id, and an env that is made was given.")
+        self._inner = checked_env(env, "Sb3VecEnv", view="agents")
+        self.env = EpisodeStatistics(env)
+        self.device = torch.device(self._inner.device)
+        roles, others = self._inner.role_rows, dict(others or {})
+        _check_roles(role, others, roles)
+        self._rows = slice(0, self._inner.num_envs) if role is None else roles[role]
+        self._random = _RandomPolicy(self._inner.single_action_space, self.device)
+        self._others = [(rows, others.get(name, self._random)) for name, rows in roles.items() if role not in (None, name)]
+        self._obs: Tensor | None = None
+        self._alive: Tensor | None = None
+        self._actions: Tensor | None = None
+        self._start = time.time()
+        rows = self._rows.stop - self._rows.start
+        super().__init__(rows, self._inner.single_observation_space, self._inner.single_action_space)
+        self.spec = self._inner.spec
+        self.metadata["render_fps"] = self._inner.metadata["render_fps"]
+
+    # ---- reset and step ---------------------------------------------------------------------------------------
+
+    def reset(self) -> np.ndarray:
+        """Start new episodes with what ``seed()`` and ``set_options()`` left for this reset.
+
+        The first row's seed counts for all: worlds draw from streams of their own.
+
+        Returns:
+            float32 (num_envs, F).
+
+        Raises:
+            ParameterError: options that differ from row to row, or that the env does not have.
+        """
+        seed, options = self._seeds[0], self._options[0]
+        if any(row != options for row in self._options):
+            raise ParameterError("options must be the same for all rows, as they are given to one env.")
+        self._reset_seeds()
+        self._reset_options()
+        if seed is not None:
+            self._random.generator.manual_seed(seed)
+        self._obs, _ = self.env.reset(seed=seed, options=options)
+        self._alive = None
+        return _host(self.last_obs)
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Take the actions of the next step, (num_envs,) or (num_envs, k)."""
+        self._actions = torch.as_tensor(actions, device=self.device)
+
+    def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        """Make the step.
+
+        Returns:
+            obs: float32 (num_envs, F).
+            reward: float32 (num_envs,).
+            done: bool (num_envs,), terminated or truncated.
+            infos: a dict a row.
+        """
+        step = self.step_on_device(self._actions)
+        terminated, truncated = _host(step.terminated), _host(step.truncated)
+        done = terminated | truncated
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        if done.any():
+            self._describe_finished(infos, np.flatnonzero(done), step, truncated & ~terminated)
+        return _host(step.obs), _host(step.reward), done, infos
+
+    def step_on_device(self, actions: Any) -> DeviceStep:
+        """Make a step without the host: actions and results are tensors on the env's device."""
+        if self._others:
+            actions = self._with_others(actions)
+        self._obs, reward, terminated, truncated, info = self.env.step(actions)
+        rows, episode = self._rows, info["episode"]
+        self._alive = info["agent_alive"][rows] if "agent_alive" in info else None
+        return DeviceStep(
+            self._obs[rows],
+            reward[rows],
+            terminated[rows],
+            truncated[rows],
+            info["final_obs"][rows],
+            episode["r"][rows],
+            episode["l"][rows],
+        )
+
+    @property
+    def last_obs(self) -> Tensor:
+        """The present observation, float32 (num_envs, F) on the env's device."""
+        return self._started_obs()[self._rows]
+
+    @property
+    def agent_alive(self) -> np.ndarray | None:
+        """Bool (num_envs,), who was in the game after the last step, before a reset; None with one agent a world."""
+        return None if self._alive is None else _host(self._alive)
+
+    # ---- the rest of VecEnv -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the env."""
+        self.env.close()
+
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        """One uint8 (H, W, 3) picture a world; without ``render_mode``, None for each row."""
+        frames = self._inner.render()
+        if frames is None:
+            return [None] * self.num_envs
+        agents = next(iter(self._inner.role_counts.values()))  # neighbouring rows of the first role share a world
+        return frames[: self._inner.num_worlds * agents : agents]
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """The env's attribute, once for each row asked for."""
+        return [getattr(self._inner, attr_name)] * self._count(indices)
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Set an attribute of the env, for all rows.
+
+        Raises:
+            ParameterError: ``indices`` that leave rows out.
+        """
+        self._require_all(indices, "set_attr()")
+        setattr(self._inner, attr_name, value)
+
+    def env_method(self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any) -> list[Any]:
+        """Call a method of the env once; its result, once for each row.
+
+        Raises:
+            ParameterError: ``indices`` that leave rows out.
+        """
+        self._require_all(indices, "env_method()")
+        return [getattr(self._inner, method_name)(*method_args, **method_kwargs)] * self.num_envs
+
+    def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: VecEnvIndices = None) -> list[bool]:
+        """True for ``Monitor``, whose ``info["episode"]`` this class writes, and False for every other wrapper."""
+        return [issubclass(Monitor, wrapper_class)] * self._count(indices)
+
+    # ---- inside -----------------------------------------------------------------------------------------------
+
+    def _describe_finished(
+        self, infos: list[dict[str, Any]], finished: np.ndarray, step: DeviceStep, timed_out: np.ndarray
+    ) -> None:
+        rows = torch.as_tensor(finished, device=self.device)
+        final_obs = _host(step.final_obs[rows])
+        returns, lengths = _host(step.episode_return[rows]).tolist(), _host(step.episode_length[rows]).tolist()
+        alive = None if self._alive is None else _host(self._alive[rows]).tolist()
+        seconds = round(time.time() - self._start, 6)
+        for k, row in enumerate(finished.tolist()):
+            info = infos[row]
+            info["terminal_observation"] = final_obs[k]
+            info["TimeLimit.truncated"] = bool(timed_out[row])
+            info["episode"] = {"r": returns[k], "l": lengths[k], "t": seconds}
+            if alive is not None:
+                info["agent_alive"] = alive[k]
+
+    def _with_others(self, actions: Tensor) -> Tensor:
+        """Actions of all agents: those given, and what the other roles do."""
+        space, obs = self._inner.single_action_space, self._started_obs()
+        joint = torch.empty((self._inner.num_envs, *(space.shape or ())), dtype=actions.dtype, device=self.device)
+        joint[self._rows] = actions
+        with torch.no_grad():
+            for rows, policy in self._others:
+                joint[rows] = policy(obs[rows])
+        return joint
+
+    def _started_obs(self) -> Tensor:
+        """The last observation of all agents."""
+        if self._obs is None:
+            raise SequenceError("call reset() before the first step.")
+        return self._obs
+
+    def _count(self, indices: VecEnvIndices) -> int:
+        return len(list(self._get_indices(indices)))
+
+    def _require_all(self, indices: VecEnvIndices, call: str) -> None:
+        if self._count(indices) != self.num_envs:
+            raise ParameterError(f"{call} reaches all rows, which are one env; leave indices out, got {indices!r}.")
+
+
+def _check_roles(role: str | None, others: Mapping[str, Policy], rows: Mapping[str, slice]) -> None:
+    for name in [*others, *([] if role is None else [role])]:
+        if name not in rows:
+            raise ParameterError(f"there is no role {name!r}; the roles are {', '.join(rows)}.")
+    if role is None and others:
+        raise ParameterError("others act beside one role; say which role is trained.")
+    if role in others:
+        raise ParameterError(f"the {role}s are trained, so others must not name them.")
+
+
+class _RandomPolicy:
+    """Uniform actions on a device."""
+
+    def __init__(self, space: Space, device: torch.device) -> None:
+        self._space = space
+        self.generator = torch.Generator(device)
+        self.generator.seed()
+        if isinstance(space, Box):
+            self._low, high = (torch.as_tensor(bound, device=device) for bound in (space.low, space.high))
+            self._width = high - self._low
+
+    def __call__(self, obs: Tensor) -> Tensor:
+        """An action for each row of ``obs``."""
+        if isinstance(self._space, Discrete):
+            return self._choose(int(self._space.n), len(obs))
+        if isinstance(self._space, MultiDiscrete):
+            return torch.stack([self._choose(int(n), len(obs)) for n in self._space.nvec], dim=1)
+        drawn = torch.rand((len(obs), *self._low.shape), generator=self.generator, device=obs.device)
+        return self._low + self._width * drawn
+
+    def _choose(self, choices: int, count: int) -> Tensor:
+        return torch.randint(choices, (count,), generator=self.generator, device=self.generator.device)
+
+
+def _host(tensor: Tensor) -> np.ndarray:
+    """A fresh host copy, on the CPU too: SB3 writes into rewards and keeps observations."""
+    return tensor.to("cpu", copy=True).numpy()

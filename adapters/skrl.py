@@ -1,0 +1,221 @@
+"""skrl: any env of this package under skrl's trainers and agents, without leaving its device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Space
+from gymnasium.vector import VectorEnv
+from torch import Tensor
+
+from gpu_vecenv.adapters.checks import checked_env, require_fresh
+from gpu_vecenv.errors import MissingExtraError, ParameterError
+
+try:
+    from skrl import config
+    from skrl.envs.wrappers.torch import MultiAgentEnvWrapper, Wrapper
+except ImportError as error:
+    raise MissingExtraError('this adapter needs skrl: pip install "gpu-vecenv[skrl]"') from error
+
+
+class SkrlEnv(Wrapper):
+    """skrl's single-agent wrapper: an env is a row, with several agents an agent's.
+
+    Episodes start anew in the step that ends them, and a reset after the first returns the present observation, as skrl's own
+    wrappers of vector envs do. The first reset takes the seed given to ``skrl.utils.set_seed``. ``infos`` holds what
+    :func:`with_final_observations` needs, and whatever the env's own ``info`` does.
+
+    Args:
+        env: made with ``array="torch"`` and, where worlds have several agents, ``view="agents"``.
+
+    Raises:
+        ParameterError: what does not fit; in the first step also an env made with ``copy=False``.
+        MissingExtraError: on import, when skrl is not installed.
+    """
+
+    def __init__(self, env: VectorEnv) -> None:
+        super().__init__(env)
+        self._inner = checked_env(env, "SkrlEnv", "agents")
+        self._action_shape = (self._inner.num_envs, *(self._inner.single_action_space.shape or ()))
+        self._obs: Tensor | None = None
+        self._info: dict[str, Any] = {}
+
+    @property
+    def observation_space(self) -> Space:
+        """Observation space of one row."""
+        return self._inner.single_observation_space
+
+    @property
+    def action_space(self) -> Space:
+        """Action space of one row."""
+        return self._inner.single_action_space
+
+    @property
+    def num_agents(self) -> int:
+        """1: a row is one agent."""
+        return 1
+
+    def reset(self) -> tuple[Tensor, dict[str, Any]]:
+        """The present observation, float32 (rows, F); the first time, of new episodes."""
+        if self._obs is None:
+            self._obs, self._info = self._env.reset(seed=config.torch.key)
+        return self._obs, self._info
+
+    def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:
+        """Make a step.
+
+        Args:
+            actions: (rows, 1) for a Discrete, else (rows, k).
+
+        Returns:
+            obs: float32 (rows, F), the first of the new episode where one ended.
+            reward: float32 (rows, 1).
+            terminated, truncated: bool (rows, 1).
+            infos: the env's, with ``final_observations`` (rows, F) and ``ended`` bool (rows, 1).
+        """
+        obs, reward, terminated, truncated, info = self._env.step(actions.reshape(self._action_shape))
+        require_fresh(obs, self._obs, "skrl")
+        info["final_observations"], info["final_states"] = info["final_obs"], None
+        info["ended"] = info["_final_obs"].view(-1, 1)
+        self._obs, self._info = obs, info
+        return obs, reward.view(-1, 1), terminated.view(-1, 1), truncated.view(-1, 1), info
+
+    def state(self) -> None:
+        """None: there is no state beside the observation."""
+
+    def render(self, *args: Any, **kwargs: Any) -> Any:
+        """The env's frames; None without ``render_mode``."""
+        return self._env.render()
+
+    def close(self) -> None:
+        """Close the env."""
+        self._env.close()
+
+
+class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
+    """skrl's multi-agent wrapper: an env is a world, and what it takes and gives are dicts by agent.
+
+    Agents are named by role and number, ``tagger_0``, ``tagger_1``, ``runner_0``, and stay until the world's episode ends; one
+    that left the game goes on with reward 0. The state, which MAPPO's values are of, is all agents' observations in a row.
+
+    Args:
+        env: made with ``array="torch"``, in the worlds view.
+
+    Raises:
+        ParameterError: what does not fit; in the first step also an env made with ``copy=False``.
+        MissingExtraError: on import, when skrl is not installed.
+    """
+
+    def __init__(self, env: VectorEnv) -> None:
+        super().__init__(env)
+        self._inner = checked_env(env, "SkrlMultiAgentEnv", "worlds")
+        if self._inner.num_agents == 1:
+            raise ParameterError("SkrlMultiAgentEnv takes worlds of several agents, got one agent a world; SkrlEnv takes those.")
+        spec, params = self._inner.env_spec, self._inner.params
+        self._observation_space, self._action_space = spec.observation(params), spec.action(params)
+        self._names = [f"{role}_{i}" for role, count in self._inner.role_counts.items() for i in range(count)]
+        low, high = (np.tile(bound, len(self._names)) for bound in (self._observation_space.low, self._observation_space.high))
+        self._state_space = Box(low, high, dtype=np.float32)
+        self._obs: Tensor | None = None
+        self._info: dict[str, Any] = {}
+
+    @property
+    def agents(self) -> list[str]:
+        """Names of all agents."""
+        return self._names
+
+    @property
+    def possible_agents(self) -> list[str]:
+        """Names of all agents."""
+        return self._names
+
+    @property
+    def observation_spaces(self) -> dict[str, Space]:
+        """Observation space of each agent."""
+        return dict.fromkeys(self._names, self._observation_space)
+
+    @property
+    def action_spaces(self) -> dict[str, Space]:
+        """Action space of each agent."""
+        return dict.fromkeys(self._names, self._action_space)
+
+    @property
+    def state_spaces(self) -> dict[str, Space]:
+        """State space, the same for all: float32 (agents x F,)."""
+        return dict.fromkeys(self._names, self._state_space)
+
+    def reset(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The present observations, float32 (worlds, F) an agent; the first time, of new episodes."""
+        if self._obs is None:
+            self._obs, self._info = self._env.reset(seed=config.torch.key)
+        return self._by_agent(self._obs), self._info
+
+    def step(self, actions: dict[str, Tensor]) -> tuple[dict[str, Tensor], ...]:
+        """Make a step.
+
+        Args:
+            actions: (worlds, 1) an agent for a Discrete, else (worlds, k).
+
+        Returns:
+            obs: float32 (worlds, F) an agent, the first of the new episode where one ended.
+            reward: float32 (worlds, 1) an agent.
+            terminated, truncated: bool (worlds, 1) an agent, of its world.
+            infos: the env's, with ``final_observations`` and ``final_states`` by agent and ``ended`` bool (worlds, 1).
+        """
+        rows = (self._inner.num_envs, *(self._action_space.shape or ()))
+        joint = torch.stack([actions[name].reshape(rows) for name in self._names], dim=1)
+        obs, _, terminated, truncated, info = self._env.step(joint)
+        require_fresh(obs, self._obs, "skrl")
+        info["final_observations"] = self._by_agent(info["final_obs"])
+        info["final_states"] = dict.fromkeys(self._names, info["final_obs"].flatten(1))
+        info["ended"] = info["_final_obs"].view(-1, 1)
+        self._obs, self._info = obs, info
+        flags = (dict.fromkeys(self._names, flag.view(-1, 1)) for flag in (terminated, truncated))
+        return self._by_agent(obs), self._by_agent(info["agent_reward"].unsqueeze(-1)), *flags, info
+
+    def state(self) -> dict[str, Tensor | None]:
+        """The state, float32 (worlds, agents x F), the same for all agents."""
+        return dict.fromkeys(self._names, None if self._obs is None else self._obs.flatten(1))
+
+    def render(self, *args: Any, **kwargs: Any) -> Any:
+        """The env's frames; None without ``render_mode``."""
+        return self._env.render()
+
+    def close(self) -> None:
+        """Close the env."""
+        self._env.close()
+
+    def _by_agent(self, values: Tensor) -> dict[str, Tensor]:
+        """Views of (worlds, agents, ...), an agent each."""
+        return dict(zip(self._names, values.unbind(1), strict=True))
+
+
+def with_final_observations(agent_class: Any) -> Any:
+    """A skrl agent's class, such as ``PPO`` or ``MAPPO``, which learns from the true last observation of an episode.
+
+    skrl's trainers hand an agent what the env returned, which in the step that ends an episode is the next one's first
+    observation: without this class, ``time_limit_bootstrap`` adds the value of that, and off-policy agents store it.
+
+    Args:
+        agent_class: any agent or multi-agent of skrl.
+
+    Returns:
+        A subclass, with the same arguments, for :class:`SkrlEnv` and :class:`SkrlMultiAgentEnv`.
+    """
+
+    class WithFinalObservations(agent_class):
+        def record_transition(self, *, next_observations: Any, next_states: Any, infos: Any, **transition: Any) -> None:
+            next_observations = _select(infos["ended"], infos["final_observations"], next_observations)
+            next_states = _select(infos["ended"], infos["final_states"], next_states)
+            super().record_transition(next_observations=next_observations, next_states=next_states, infos=infos, **transition)
+
+    return WithFinalObservations
+
+
+def _select(ended: Tensor, final: Any, following: Any) -> Any:
+    """``final`` where an episode ended, else ``following``; tensors, dicts of them, or None."""
+    if isinstance(following, dict):
+        return {name: _select(ended, final[name], value) for name, value in following.items()}
+    return None if following is None else torch.where(ended, final, following)

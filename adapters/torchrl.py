@@ -1,0 +1,196 @@
+"""TorchRL: any env of this package as a batched ``EnvBase``, its roles as groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
+from torch import Tensor
+
+from gpu_vecenv.errors import DeviceError, MissingExtraError, ParameterError
+from gpu_vecenv.vector_env import GpuVectorEnv
+
+try:
+    from tensordict import TensorDict, TensorDictBase
+    from torchrl.data import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec, Unbounded
+    from torchrl.envs import EnvBase
+except ImportError as error:
+    raise MissingExtraError('this adapter needs TorchRL: pip install "gpu-vecenv[torchrl]"') from error
+
+
+class TorchRLEnv(EnvBase):
+    """An ``EnvBase`` with ``batch_size=[num_worlds]`` whose tensors stay on the env's device.
+
+    With several agents a world each role is a group: ``(role, "observation")`` float32 ``[W, A, F]``, ``(role, "action")``,
+    ``(role, "reward")`` float32 ``[W, A, 1]`` and ``(role, "mask")`` bool ``[W, A]``, True while an agent is in the game; what
+    an agent that left does counts for nothing. With one agent the keys are plain: ``"observation"`` ``[W, F]``,
+    ``"action"``, ``"reward"`` ``[W, 1]``. Episodes end for a whole world: ``done``, ``terminated``, ``truncated``, bool
+    ``[W, 1]``, stand at the root in both cases.
+
+    A ``Discrete`` action is int64 ``[W(, A)]``, a ``MultiDiscrete`` one int64 ``[W(, A), k]``, a ``Box`` one float32; with
+    ``categorical_actions=False`` the first two are one-hot, bool, with the choices of all heads along the last axis.
+    ``set_seed`` counts from the next reset of all worlds.
+
+    Args:
+        env_id: an id of this package, or one registered with an env of your own.
+        num_worlds: worlds, W.
+        categorical_actions: indices for discrete actions, otherwise one-hot vectors.
+        options: further keywords of ``gymnasium.make_vec``: ``device`` and the env's own.
+
+    Attributes:
+        vector_env: the env inside, in the worlds view.
+        group_map: role to the names of its agents, ``tagger_0`` and so on; empty with one agent.
+        agent_names: all agents' names.
+
+    Raises:
+        ParameterError: the id makes an env of another kind.
+        MissingExtraError: on import, when TorchRL is not installed.
+    """
+
+    def __init__(self, env_id: str, num_worlds: int = 1, *, categorical_actions: bool = True, **options: Any) -> None:
+        # Autoreset is TorchRL's part: it may also reset worlds that only a transform calls done, and wants the last
+        # observation of an episode in "next". An env that resets itself would need both of them put right in every step.
+        # In the worlds view a mask is one flag a world, as TorchRL's is. copy=True, as rollouts keep references.
+        env = gymnasium.make_vec(
+            env_id, num_worlds=num_worlds, view="worlds", array="torch", autoreset_mode="disabled", copy=True, **options
+        ).unwrapped
+        if not isinstance(env, GpuVectorEnv):
+            raise ParameterError(f"TorchRLEnv takes an id of an env of this package, got {env_id!r}.")
+        super().__init__(device=env.device, batch_size=[env.num_worlds])
+        self.vector_env = env
+        self.is_closed = False
+        counts = env.role_counts if env.num_agents > 1 else {}
+        self.group_map = {role: [f"{role}_{i}" for i in range(count)] for role, count in counts.items()}
+        self.agent_names = [name for names in self.group_map.values() for name in names]
+        self._leads = {role: torch.Size((env.num_worlds, count)) for role, count in counts.items()}
+        self._action = _action_spec(env.env_spec.action(env.params), categorical_actions, self.device)
+        self._make_specs()
+        self._seed: int | None = None
+        self._alive = torch.ones(env.num_worlds, env.num_agents, dtype=torch.bool, device=self.device)
+        self._ended: dict[str, Tensor] = {}
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Close the env inside; closing it again changes nothing."""
+        super().close(raise_if_closed=raise_if_closed)
+        self.vector_env.close()
+
+    def to(self, device: torch.device | str) -> TorchRLEnv:
+        """The env itself, which cannot move.
+
+        Raises:
+            DeviceError: another device than the env's.
+        """
+        if torch.device(device) not in (self.device, torch.device(self.device.type)):
+            raise DeviceError(f"this env lives on {self.device}; make one with device={str(device)!r}.")
+        return self
+
+    def render(self) -> np.ndarray:
+        """A picture a world, uint8 (num_worlds, height, width, 3), for ``PixelRenderTransform``.
+
+        Raises:
+            ParameterError: the env was made without ``render_mode="rgb_array"``.
+        """
+        frames = self.vector_env.render()
+        if frames is None:
+            raise ParameterError('render() needs an env made with render_mode="rgb_array".')
+        return np.stack(frames)
+
+    def __repr__(self) -> str:
+        """Id, batch size, device."""
+        return f"TorchRLEnv({self.vector_env.env_spec.name}, batch_size={list(self.batch_size)}, device={self.device})"
+
+    # ---- what EnvBase asks for --------------------------------------------------------------------------------
+
+    def _set_seed(self, seed: int | None) -> None:
+        self._seed = seed
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        if mask is None:
+            obs, _ = self.vector_env.reset(seed=self._seed)
+            self._seed = None
+            started = torch.ones(self.batch_size, dtype=torch.bool, device=self.device)
+            self._ended = {name: torch.zeros_like(started) for name in ("terminated", "truncated")}
+            self._alive = torch.ones_like(self._alive)
+        else:
+            started = mask.reshape(self.batch_size)
+            # The one thing that goes to the host, a byte a world, and TorchRL has waited for the device already: it asks
+            # whether any world is done before it resets some.
+            host = started.cpu().numpy()
+            obs = self.vector_env.reset(options={"reset_mask": host})[0] if host.any() else self.vector_env.observe()
+            self._ended = {name: flag & ~started for name, flag in self._ended.items()}
+            self._alive = self._alive | started.unsqueeze(1)
+        return self._tensordict(obs)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        obs, reward, terminated, truncated, info = self.vector_env.step(self._joint_action(tensordict))
+        self._ended = {"terminated": terminated, "truncated": truncated}
+        self._alive = info.get("agent_alive", self._alive)
+        return self._tensordict(obs, info.get("agent_reward", reward))
+
+    # ---- inside -----------------------------------------------------------------------------------------------
+
+    def _make_specs(self) -> None:
+        env, worlds, device = self.vector_env, self.batch_size, self.device
+        space = env.env_spec.observation(env.params)
+        low, high = (torch.as_tensor(bound, device=device) for bound in (space.low, space.high))
+
+        def observation(lead: torch.Size) -> dict[str, TensorSpec]:
+            # Bounds are views: Bounded.expand() would hold two copies of them, each as large as an observation.
+            bounds = (bound.expand(*lead, *bound.shape) for bound in (low, high))
+            specs = {"observation": Bounded(*bounds, device=device)}
+            if self._leads:
+                specs["mask"] = Categorical(2, shape=lead, dtype=torch.bool, device=device)
+            return specs
+
+        def composite(specs: Callable[[torch.Size], dict[str, TensorSpec]]) -> Composite:
+            groups = {role: Composite(specs(lead), shape=lead, device=device) for role, lead in self._leads.items()}
+            return Composite(groups or specs(worlds), shape=worlds, device=device)
+
+        self.observation_spec = composite(observation)
+        self.action_spec = composite(lambda lead: {"action": self._action.expand(*lead, *self._action.shape)})
+        self.reward_spec = composite(lambda lead: {"reward": Unbounded((*lead, 1), device=device)})
+        flag = Categorical(2, shape=(*worlds, 1), dtype=torch.bool, device=device)
+        flags = {name: flag.clone() for name in ("done", "terminated", "truncated")}
+        self.done_spec = Composite(flags, shape=worlds, device=device)
+
+    def _joint_action(self, tensordict: TensorDictBase) -> Tensor:
+        """Actions of all agents, [W, A(, k)] or, with one agent, [W(, k)]."""
+        if self._leads:
+            action = torch.cat([tensordict.get((role, "action")) for role in self._leads], dim=1)
+        else:
+            action = tensordict.get("action")
+        # safe=False, as the check would make the host wait.
+        return self._action.to_categorical(action, safe=False) if isinstance(self._action, OneHot) else action
+
+    def _tensordict(self, obs: Tensor, reward: Tensor | None = None) -> TensorDict:
+        """What a reset, or with rewards a step, brought."""
+        content: dict[str, Any] = {name: flag.unsqueeze(-1) for name, flag in self._ended.items()}
+        content["done"] = content["terminated"] | content["truncated"]
+        outcome = {"observation": obs} if reward is None else {"observation": obs, "reward": reward.unsqueeze(-1)}
+        if not self._leads:
+            content.update(outcome)
+        else:
+            outcome["mask"] = self._alive
+            counts = list(self.vector_env.role_counts.values())
+            parts = {name: value.split(counts, dim=1) for name, value in outcome.items()}
+            for i, (role, lead) in enumerate(self._leads.items()):
+                group = {name: part[i] for name, part in parts.items()}
+                content[role] = TensorDict(group, batch_size=lead, device=self.device)
+        return TensorDict(content, batch_size=self.batch_size, device=self.device)
+
+
+def _action_spec(space: Space, categorical: bool, device: torch.device) -> TensorSpec:
+    """Spec of one agent's action."""
+    if isinstance(space, Discrete):
+        return Categorical(int(space.n), device=device) if categorical else OneHot(int(space.n), device=device)
+    if isinstance(space, MultiDiscrete):
+        choices = [int(n) for n in space.nvec]
+        return MultiCategorical(choices, device=device) if categorical else MultiOneHot(choices, device=device)
+    if isinstance(space, Box):
+        return Bounded(torch.as_tensor(space.low), torch.as_tensor(space.high), device=device)
+    raise ParameterError(f"TorchRLEnv has no action spec for a {type(space).__name__}.")

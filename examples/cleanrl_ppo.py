@@ -1,0 +1,199 @@
+"""PPO for discrete actions in one file, in the style of CleanRL: every tensor stays on the env's device.
+
+Proximal Policy Optimization (Schulman et al. 2017, arXiv:1707.06347) with generalised advantages (Schulman et al. 2015,
+arXiv:1506.02438). Episodes that the time limit cuts off go on in value: what would have come is estimated from their true last
+observation. ``python examples/cleanrl_ppo.py`` solves CartPole; ``--env-id WarpTag-v0`` trains one policy that all agents
+share, a row an agent. Curves: ``tensorboard --logdir runs``.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import gymnasium
+import torch
+import tyro
+from torch import nn
+from torch.distributions import Categorical
+from torch.utils.tensorboard import SummaryWriter
+
+import gpu_vecenv  # noqa: F401  registers the ids
+from gpu_vecenv.stats import EpisodeStatistics
+
+
+@dataclass
+class Args:
+    """What to train, and how."""
+
+    env_id: str = "WarpCartPole-v1"
+    """an id with discrete actions"""
+    num_envs: int = 64
+    """worlds"""
+    total_steps: int = 400_000
+    """steps of all rows together"""
+    device: str = "auto"
+    """"auto", "cpu" or "cuda:0" """
+    seed: int = 1
+    """of worlds, weights and draws"""
+    run_dir: str = "runs/cleanrl_ppo"
+    """where the TensorBoard curves go"""
+
+    num_steps: int = 64
+    """steps of a rollout"""
+    num_epochs: int = 4
+    """passes over a rollout"""
+    num_minibatches: int = 8
+    """updates of a pass"""
+    learning_rate: float = 2.5e-3
+    """at the start; falls to 0 linearly"""
+    gamma: float = 0.99
+    """discount"""
+    gae_lambda: float = 0.95
+    """weight of longer advantages"""
+    clip: float = 0.2
+    """how far a probability may move in one update, as a ratio"""
+    entropy_weight: float = 0.005
+    """of the entropy bonus"""
+    value_weight: float = 0.5
+    """of the value loss"""
+    max_grad_norm: float = 0.5
+    """longer gradients are shortened to this"""
+    eval_episodes: int = 256
+    """episodes of the greedy policy after training"""
+
+
+class Agent(nn.Module):
+    """A policy and a value function, two small networks."""
+
+    def __init__(self, num_features: int, num_actions: int) -> None:
+        super().__init__()
+        self.actor = self.network(num_features, num_actions, 0.01)
+        self.critic = self.network(num_features, 1, 1.0)
+
+    @staticmethod
+    def network(inputs: int, outputs: int, last_gain: float) -> nn.Sequential:
+        """Two hidden layers; orthogonal weights."""
+        layers = [nn.Linear(inputs, 64), nn.Linear(64, 64), nn.Linear(64, outputs)]
+        for layer, gain in zip(layers, (2**0.5, 2**0.5, last_gain), strict=True):
+            nn.init.orthogonal_(layer.weight, gain)
+            nn.init.zeros_(layer.bias)
+        return nn.Sequential(layers[0], nn.Tanh(), layers[1], nn.Tanh(), layers[2])
+
+    def policy(self, obs: torch.Tensor) -> Categorical:
+        """The distribution of actions."""
+        return Categorical(logits=self.actor(obs))
+
+    def value(self, obs: torch.Tensor) -> torch.Tensor:
+        """The discounted return that is expected from here on."""
+        return self.critic(obs).squeeze(-1)
+
+
+def make_env(args: Args, num_worlds: int) -> EpisodeStatistics:
+    """Worlds of which every agent is a row."""
+    params = {"flatten_actions": True} if args.env_id == "WarpTag-v0" else {}
+    return EpisodeStatistics(gymnasium.make_vec(args.env_id, num_worlds=num_worlds, view="agents", device=args.device, **params))
+
+
+@torch.no_grad()
+def evaluate(agent: Agent, args: Args) -> float:
+    """Mean return of the first episode of every row, with the likeliest actions."""
+    env = make_env(args, args.eval_episodes)
+    obs, _ = env.reset(seed=args.seed + 1_000_000)
+    returns = torch.zeros(env.num_envs, device=obs.device)
+    running = torch.ones(env.num_envs, dtype=torch.bool, device=obs.device)
+    while running.any():
+        obs, _, _, _, info = env.step(agent.actor(obs).argmax(-1))
+        first = running & info["_episode"]
+        returns[first] = info["episode"]["r"][first]
+        running &= ~first
+    env.close()
+    return returns.mean().item()
+
+
+def train(args: Args) -> dict[str, float]:
+    """Train from scratch; the mean return of the greedy policy, and steps of rows a second over all of the training."""
+    torch.manual_seed(args.seed)
+    env = make_env(args, args.num_envs)
+    device = torch.device(env.unwrapped.device)
+    rows, features = env.num_envs, env.single_observation_space.shape[0]
+    agent = Agent(features, int(env.single_action_space.n)).to(device)
+    optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
+    writer = SummaryWriter(args.run_dir)
+
+    # The env writes each step straight into these: no copy in between.
+    shape = (args.num_steps, rows)
+    obs = torch.zeros(args.num_steps + 1, rows, features, device=device)
+    final_obs = torch.zeros(*shape, features, device=device)
+    rewards = torch.zeros(shape, device=device)
+    terminated = torch.zeros(shape, dtype=torch.bool, device=device)
+    truncated = torch.zeros(shape, dtype=torch.bool, device=device)
+    env.unwrapped.bind(obs=obs, final_obs=final_obs, reward=rewards, terminated=terminated, truncated=truncated)
+    actions = torch.zeros(shape, dtype=torch.long, device=device)
+    log_probs, values, advantages = (torch.zeros(shape, device=device) for _ in range(3))
+
+    env.reset(seed=args.seed)
+    num_iterations = max(1, args.total_steps // (args.num_steps * rows))
+    started = time.perf_counter()
+    for iteration in range(num_iterations):
+        optimizer.param_groups[0]["lr"] = args.learning_rate * (1 - iteration / num_iterations)
+        episodes = torch.zeros(3, device=device)  # how many ended in this rollout, the sums of their returns and lengths
+        with torch.no_grad():
+            for t in range(args.num_steps):
+                policy = agent.policy(obs[t])
+                actions[t] = policy.sample()
+                log_probs[t] = policy.log_prob(actions[t])
+                values[t] = agent.value(obs[t])
+                _, _, _, _, info = env.step(actions[t])
+                over = info["_episode"]
+                episodes += torch.stack([over.sum(), (info["episode"]["r"] * over).sum(), (info["episode"]["l"] * over).sum()])
+
+            # An episode that time cut off, and nothing else ended, goes on in value.
+            cut = truncated & ~terminated
+            rewards[cut] += args.gamma * agent.value(final_obs[cut])
+            going = (~(terminated | truncated)).float()
+            next_value, advantage = agent.value(obs[-1]), torch.zeros(rows, device=device)
+            for t in reversed(range(args.num_steps)):
+                error = rewards[t] + args.gamma * going[t] * next_value - values[t]
+                advantage = error + args.gamma * args.gae_lambda * going[t] * advantage
+                advantages[t], next_value = advantage, values[t]
+
+        targets = advantages + values
+        batch = {"obs": obs[:-1], "action": actions, "log_prob": log_probs, "advantage": advantages, "target": targets}
+        batch = {name: tensor.flatten(0, 1) for name, tensor in batch.items()}
+        for _ in range(args.num_epochs):
+            for chosen in torch.randperm(args.num_steps * rows, device=device).chunk(args.num_minibatches):
+                here = {name: tensor[chosen] for name, tensor in batch.items()}
+                policy = agent.policy(here["obs"])
+                advantage = (here["advantage"] - here["advantage"].mean()) / (here["advantage"].std() + 1e-8)
+                ratio = (policy.log_prob(here["action"]) - here["log_prob"]).exp()
+                clipped = ratio.clamp(1 - args.clip, 1 + args.clip)
+                policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
+                value_loss = 0.5 * (agent.value(here["obs"]) - here["target"]).square().mean()
+                entropy = policy.entropy().mean()
+                loss = policy_loss + args.value_weight * value_loss - args.entropy_weight * entropy
+                optimizer.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm)
+                optimizer.step()
+
+        env.unwrapped.rewind()  # the last observation becomes obs[0]
+        step = (iteration + 1) * args.num_steps * rows
+        count, total_return, total_length = episodes.tolist()
+        if count:
+            writer.add_scalar("charts/episodic_return", total_return / count, step)
+            writer.add_scalar("charts/episodic_length", total_length / count, step)
+        writer.add_scalar("charts/rows_per_second", step / (time.perf_counter() - started), step)
+        writer.add_scalar("charts/learning_rate", optimizer.param_groups[0]["lr"], step)
+        for name, tensor in (("policy_loss", policy_loss), ("value_loss", value_loss), ("entropy", entropy)):
+            writer.add_scalar(f"losses/{name}", tensor.item(), step)
+
+    seconds = time.perf_counter() - started
+    env.close()
+    writer.close()
+    rows_per_second = num_iterations * args.num_steps * rows / seconds
+    return {"mean_return": evaluate(agent, args), "rows_per_second": rows_per_second}
+
+
+if __name__ == "__main__":
+    print(train(tyro.cli(Args)))

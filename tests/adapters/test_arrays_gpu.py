@@ -1,0 +1,205 @@
+"""Handing arrays over by DLPack on a GPU: CuPy and JAX, without a copy, in the order of streams and under graphs."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+import gpu_vecenv  # noqa: F401
+
+pytestmark = pytest.mark.gpu
+TAG = {"num_taggers": 2, "num_runners": 4, "episode_length": 12, "tagging_distance": 0.1}
+
+
+@pytest.fixture
+def cupy():
+    return pytest.importorskip("cupy")
+
+
+@pytest.fixture
+def jnp():
+    jax = pytest.importorskip("jax")
+    if not any(device.platform == "gpu" for device in jax.devices()):
+        pytest.skip("this JAX knows no GPU")
+    import jax.numpy
+
+    return jax.numpy
+
+
+def make(array="torch", **options):
+    env = gymnasium.make_vec("WarpTag-v0", num_envs=64, device="cuda:0", array=array, **TAG, **options).unwrapped
+    env.reset(seed=3)
+    return env
+
+
+def random_actions(steps):
+    generator = torch.Generator("cuda").manual_seed(1)
+    return torch.randint(21, (steps, 64, 6, 2), dtype=torch.int32, device="cuda", generator=generator)
+
+
+def arrays(out):
+    """All arrays of a step."""
+    return [*out[:4], *out[4].values()]
+
+
+def address(array):
+    if isinstance(array, torch.Tensor):
+        return array.data_ptr()
+    return array.unsafe_buffer_pointer() if hasattr(array, "unsafe_buffer_pointer") else array.data.ptr
+
+
+def host(array):
+    if isinstance(array, torch.Tensor):
+        return array.cpu().numpy()
+    return array.get() if hasattr(array, "get") else np.asarray(array)
+
+
+def eager_obs(actions):
+    """Observations of plain steps on the default stream, on the host."""
+    env = make()
+    return [host(env.step(action)[0]) for action in actions]
+
+
+# ---- CuPy ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [
+    pytest.param("torch", marks=pytest.mark.works("CuPy", "every array of a step, without a copy, through cupy.from_dlpack")),
+    pytest.param("cupy", marks=pytest.mark.works("CuPy", 'array="cupy", without a copy to torch through torch.from_dlpack')),
+])  # fmt: skip
+def test_cupy_and_torch_share_every_array_of_a_step(cupy, kind):
+    env = make(kind)
+    take = cupy.from_dlpack if kind == "torch" else torch.from_dlpack
+    actions = random_actions(4)
+    kept = []
+    for action in actions:
+        for array in arrays(env.step(cupy.from_dlpack(action) if kind == "cupy" else action)):
+            taken = take(array)
+            assert address(taken) == address(array) and tuple(taken.shape) == tuple(array.shape)
+            kept.append((taken, host(array).tobytes()))
+    assert all(host(taken).tobytes() == then for taken, then in kept)
+
+
+@pytest.mark.works("CuPy", "streams: what it takes is ordered after the step that wrote it")
+def test_handing_over_orders_the_streams(cupy):
+    env, actions = make(), random_actions(1)
+    (expected,) = eager_obs(actions)
+    side, reader = torch.cuda.Stream(), cupy.cuda.Stream(non_blocking=True)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(50_000_000)  # without an order the reader would come first
+        obs, *_ = env.step(actions[0])
+        with reader:
+            seen = cupy.from_dlpack(obs).copy()
+    reader.synchronize()
+    np.testing.assert_array_equal(seen.get(), expected)
+
+
+@pytest.mark.works("CuPy", "streams: an env with array='cupy' works on CuPy's current stream")
+def test_an_env_of_cupy_follows_its_stream(cupy):
+    env, actions = make("cupy"), random_actions(6)
+    expected = eager_obs(actions)[-1]
+    torch.cuda.synchronize()
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+            torch.cuda._sleep(50_000_000)  # work that a launch on any other stream would overtake
+        late = cupy.from_dlpack(actions).copy()
+        for t in range(6):
+            obs, *_ = env.step(late[t])
+        seen = obs.copy()
+        stream.synchronize()
+    np.testing.assert_array_equal(seen.get(), expected)
+
+
+def test_fresh_arrays_of_a_side_stream_are_read_on_it():
+    """Arrays dropped on the way are taken again by later steps, while earlier work still waits."""
+    env, actions = make(), random_actions(20)
+    expected = eager_obs(actions)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(50_000_000)
+        sums = [env.step(action)[0].sum(dtype=torch.float64) for action in actions]
+        last = env.observe()
+    side.synchronize()
+    assert [s.item() for s in sums] == pytest.approx([obs.sum(dtype=np.float64) for obs in expected], abs=1e-8)
+    np.testing.assert_array_equal(host(last), expected[-1])
+
+
+@pytest.mark.works("CuPy", "CUDA graphs: a view taken once shows what each replay wrote, with copy=False")
+def test_a_view_shows_what_a_captured_step_writes(cupy):
+    actions = random_actions(10)
+    expected = eager_obs(actions)
+    env = make(copy=False)
+    given = actions[0].clone()
+    obs, *_ = env.step(given)
+    view, state = cupy.from_dlpack(obs), env.get_state()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(side), torch.cuda.graph(graph, stream=side):
+        env.step(given)
+    torch.cuda.current_stream().wait_stream(side)
+    env.set_state(state)
+    for t in range(1, 10):
+        given.copy_(actions[t])
+        graph.replay()
+        torch.cuda.synchronize()
+        np.testing.assert_array_equal(view.get(), expected[t], err_msg=str(t))
+
+
+@pytest.mark.works("CuPy", "inside torch.inference_mode")
+def test_cupy_inside_inference_mode(cupy):
+    env, actions = make(), random_actions(1)
+    with torch.inference_mode():
+        obs, *_ = env.step(actions[0])
+        view = cupy.from_dlpack(obs)
+    view.fill(7)
+    assert bool((obs == 7).all())
+    obs.zero_()  # made in inference mode, written outside
+
+
+# ---- JAX ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.works("JAX", "on the GPU: every array of a step, and actions, without a copy")
+def test_jax_shares_every_array_of_a_step(jnp):
+    env, actions = make(), random_actions(6)
+    expected, kept = eager_obs(actions), []
+    for t, action in enumerate(actions):
+        given = jnp.from_dlpack(action) + 0
+        handed = torch.from_dlpack(given)
+        assert address(handed) == address(given)
+        out = env.step(handed)
+        for array in arrays(out):
+            taken = jnp.from_dlpack(array, copy=False)
+            assert address(taken) == address(array)
+            kept.append((taken, host(array).tobytes()))
+        np.testing.assert_array_equal(host(out[0]), expected[t])
+    assert all(host(taken).tobytes() == then for taken, then in kept)
+
+
+@pytest.mark.works("JAX", "on the GPU: what it takes is ordered after the step that wrote it, and actions before")
+def test_jax_and_torch_wait_for_each_other(jnp):
+    import jax
+
+    env, actions = make(), random_actions(4)
+    expected = eager_obs(actions)
+    slow = jax.jit(lambda x: x + (jnp.ones((2048, 2048)) @ jnp.ones((2048, 2048))).sum().astype(jnp.int32) * 0)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    for t, action in enumerate(actions):
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(20_000_000)
+            obs, *_ = env.step(torch.from_dlpack(slow(jnp.from_dlpack(action))))
+            seen = jnp.from_dlpack(obs) * 1
+        np.testing.assert_array_equal(np.asarray(seen), expected[t])
+
+
+@pytest.mark.limit("JAX", "on the GPU: actions as they are go by way of the host, with a warning; torch.from_dlpack avoids it")
+def test_jax_actions_as_they_are_are_uploaded(jnp):
+    env, actions = make(), random_actions(1)
+    (expected,) = eager_obs(actions)
+    with pytest.warns(UserWarning, match="Host actions are uploaded to cuda:0"):
+        obs, *_ = env.step(jnp.from_dlpack(actions[0]))
+    np.testing.assert_array_equal(host(obs), expected)

@@ -1,0 +1,221 @@
+"""What Gymnasium asks of its own vector envs, asked of ours: the same steps from the same states, beside the stock ones."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from gymnasium.vector import AutoresetMode
+
+from gpu_vecenv.registration import IDS
+from tests.api.envs import MODES
+
+LIMIT = 17
+WORLDS = 6
+SINGLES = [name for name, arguments in IDS.items() if "entry_point" in arguments]
+SPREAD = {
+    "WarpCartPole-v1": ([-2.35, -2, -0.2, -2], [2.35, 2, 0.2, 2]),
+    "WarpAcrobot-v1": ([-3, -3, -4, -4], [3, 3, 4, 4]),
+    "WarpMountainCar-v0": ([-1.19, -0.06], [0.49, 0.06]),
+    "WarpMountainCarContinuous-v0": ([-1.19, -0.06], [0.44, 0.06]),
+    "WarpPendulum-v1": ([-9, -8], [9, 8]),
+}
+"""States that worlds are put into now and then, so that episodes end by their rules soon; none has ended yet."""
+
+
+def make(name, mode, num_envs=WORLDS, **options):
+    return gymnasium.make_vec(name, num_envs=num_envs, device="cpu", array="numpy", autoreset_mode=mode, **options)
+
+
+def close(left, right):
+    """Equal up to what a few float32 roundings of numbers up to 30 come to, and an Acrobot makes of them."""
+    np.testing.assert_allclose(left, right, rtol=2e-5, atol=2e-5)
+
+
+def put_ours(env, rows, states):
+    """Overwrite the states of some worlds, and nothing else."""
+    state = env.unwrapped.get_state()
+    state["state"][rows] = states
+    env.unwrapped.set_state(state)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", SINGLES)
+def test_steps_and_resets_beside_stock_vector_envs(name, mode):
+    ours = make(name, mode, max_episode_steps=LIMIT)
+    theirs = gymnasium.make_vec(
+        name.removeprefix("Warp"), WORLDS, "sync", {"autoreset_mode": AutoresetMode[mode.upper()]}, max_episode_steps=LIMIT
+    )
+    generator = np.random.default_rng(5)
+    ours.action_space.seed(5)
+    assert ours.reset(seed=1)[0].shape == theirs.reset(seed=1)[0].shape
+    started, fresh, kinds = np.ones(WORLDS, bool), np.zeros(WORLDS, bool), set()
+    for _ in range(120):
+        # Starts come from other generators, so both go on from ours; now and then from anywhere.
+        anywhere = (generator.random(WORLDS) < 0.1) & ~fresh
+        put_ours(ours, anywhere, generator.uniform(*SPREAD[name], (anywhere.sum(), len(SPREAD[name][0]))).astype(np.float32))
+        for row, state in enumerate(ours.unwrapped.get_state()["state"]):
+            if started[row] or anywhere[row]:
+                theirs.envs[row].unwrapped.state = state.astype(np.float64)
+        action = ours.action_space.sample()
+        obs, reward, terminated, truncated, info = ours.step(action)
+        their_obs, their_reward, their_terminated, their_truncated, their_info = theirs.step(action)
+        ended = terminated | truncated
+        np.testing.assert_array_equal(terminated, their_terminated)
+        np.testing.assert_array_equal(truncated, their_truncated)
+        close(reward, their_reward)
+        started = fresh.copy()  # in next-step mode a step after an end starts the next episode
+        if mode == "same_step":
+            started = ended
+            np.testing.assert_array_equal(info["_final_obs"], their_info.get("_final_obs", np.zeros(WORLDS, bool)))
+            for row in np.flatnonzero(ended):
+                close(info["final_obs"][row], their_info["final_obs"][row])
+        close(obs[~started], their_obs[~started])
+        assert obs in theirs.observation_space
+        fresh = ended if mode == "next_step" else np.zeros(WORLDS, bool)
+        if mode == "disabled":
+            mask = ended | (generator.random(WORLDS) < 0.02)
+            if mask.any():
+                obs, info = ours.reset(options={"reset_mask": mask})
+                their_obs, their_info = theirs.reset(options={"reset_mask": mask})
+                assert info == their_info == {}
+                close(obs[~mask], their_obs[~mask])
+                started = mask
+        kinds |= set(zip(terminated.tolist(), truncated.tolist(), strict=True))
+    assert (False, True) in kinds
+    assert ((True, False) in kinds) == (name != "WarpPendulum-v1")
+
+
+@pytest.mark.parametrize("sutton_barto_reward", [False, True])
+def test_steps_and_resets_beside_gymnasiums_vector_cartpole(sutton_barto_reward):
+    count = 40
+    options = {"max_episode_steps": 25, "sutton_barto_reward": sutton_barto_reward}
+    ours, theirs = make("WarpCartPole-v1", "next_step", count, **options), CartPoleVectorEnv(count, **options)
+    assert ours.metadata["autoreset_mode"] == theirs.metadata["autoreset_mode"]
+    ours.reset(seed=3)
+    theirs.reset(seed=3)
+    ours.action_space.seed(3)
+    fallen = timed = 0
+    restarted = np.zeros(count, bool)
+    for _ in range(150):
+        theirs.state = ours.unwrapped.get_state()["state"].T.astype(np.float64)
+        action = ours.action_space.sample()
+        obs, reward, terminated, truncated, info = ours.step(action)
+        expected = theirs.step(action)
+        close(obs[~restarted], expected[0][~restarted])
+        assert np.abs(obs[restarted]).max(initial=0) <= 0.05
+        for mine, other in zip((reward, terminated, truncated), expected[1:4], strict=True):
+            assert mine.dtype == other.dtype
+            np.testing.assert_array_equal(mine, other)
+        assert info == expected[4] == {}
+        restarted = terminated | truncated
+        fallen, timed = fallen + terminated.sum(), timed + truncated.sum()
+    assert fallen > 50 and timed > 20
+
+
+@pytest.mark.parametrize("bad", [
+    np.array([True]), np.array([True] * 4), np.array([[True] * 3]), np.zeros(3, bool), np.array([1, 1, 0]),
+    np.array([1.0, 1.0, 0.0]),
+])  # fmt: skip
+def test_masks_fail_as_they_do_in_stock_vector_envs(bad):
+    ours, theirs = make("WarpCartPole-v1", "disabled", 3), gymnasium.make_vec("CartPole-v1", 3, "sync")
+    raised = []
+    for env in (ours, theirs):
+        env.reset(seed=0)
+        with pytest.raises((TypeError, ValueError)) as caught:
+            env.reset(options={"reset_mask": bad})
+        raised.append(caught.type)
+    assert issubclass(*raised)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_partial_reset_with_seeds_starts_those_worlds_anew(name):
+    env = make(name, "disabled", 3)
+    start, _ = env.reset(seed=[4, 5, 6])
+    env.action_space.seed(0)
+    for _ in range(3):
+        last, *_ = env.step(env.action_space.sample())
+    obs, _ = env.reset(seed=[4, 5, 9], options={"reset_mask": np.array([True, True, False])})
+    np.testing.assert_array_equal(obs[:2], start[:2])
+    np.testing.assert_array_equal(obs[2], last[2])
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_seeds(name):
+    env = make(name, "same_step", 4)
+    assert isinstance(env.np_random_seed, int)  # there before the first reset
+    first, _ = env.reset(seed=42)
+    assert env.np_random_seed == 42
+    second, _ = env.reset(seed=None)
+    assert env.np_random_seed == 42  # no seed: the old streams go on
+    assert not np.array_equal(first, second)
+    assert len(np.unique(first.reshape(4, -1), axis=0)) == 4  # worlds of one seed start apart
+    np.testing.assert_array_equal(env.reset(seed=42)[0], first)
+    assert not np.array_equal(env.reset(seed=43)[0], first)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_one_action_an_env(name):
+    env = make(name, "disabled", 4)
+    env.reset(seed=0)
+    actions = env.action_space.sample()
+    outputs = env.step(actions)[:4]
+    assert [len(output) for output in outputs] == [4] * 4
+    for wrong in (actions[:3], np.concatenate([actions, actions[:1]]), actions[None], 0):
+        with pytest.raises(ValueError, match="actions must have shape"):
+            env.step(wrong)
+    assert env.get_state()["t"].tolist() == [1] * 4
+
+
+TABLES = {
+    "same_step": (
+        #  flags      t after    episode    paid
+        ("-  -  -", (2, 1, 1), (0, 0, 0), "y  y  y"),
+        ("X  -  -", (0, 2, 2), (1, 0, 0), "y  y  y"),
+        ("-  X  X", (1, 0, 0), (1, 1, 1), "y  y  y"),
+        ("-  -  -", (2, 1, 1), (1, 1, 1), "y  y  y"),
+        ("X  -  -", (0, 2, 2), (2, 1, 1), "y  y  y"),
+    ),
+    "next_step": (
+        ("-  -  -", (2, 1, 1), (0, 0, 0), "y  y  y"),
+        ("X  -  -", (3, 2, 2), (0, 0, 0), "y  y  y"),
+        ("-  X  X", (0, 3, 3), (1, 0, 0), "-  y  y"),
+        ("-  -  -", (1, 0, 0), (1, 1, 1), "y  -  -"),
+        ("-  -  -", (2, 1, 1), (1, 1, 1), "y  y  y"),
+    ),
+    "disabled": (
+        ("-  -  -", (2, 1, 1), (0, 0, 0), "y  y  y"),
+        ("X  -  -", (3, 2, 2), (0, 0, 0), "y  y  y"),
+        ("X  X  X", (3, 3, 3), (0, 0, 0), "-  y  y"),
+        ("X  X  X", (3, 3, 3), (0, 0, 0), "-  -  -"),
+    ),
+}
+"""Three worlds whose episodes last three steps, the first one step ahead: what each step leaves, by mode."""
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", IDS)
+def test_autoreset_tables(name, mode):
+    params = {"episode_length": 3} if "Tag" in name else {"max_episode_steps": 3}
+    if name == "WarpTag-v0":
+        params["step_reward_for_runner"] = 0.5  # else a step in which nothing happens pays nothing
+    env = make(name, mode, 3, **params)
+    env.reset(seed=2)
+    env.unwrapped.set_state({"t": [1, 0, 0]})
+    env.action_space.seed(2)
+    for flags, t, episode, paid in TABLES[mode]:
+        before = env.observe()
+        _, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        ended = np.array([flag == "X" for flag in flags.split()])
+        state = env.get_state()
+        np.testing.assert_array_equal(truncated, ended)
+        assert not terminated.any()
+        assert (state["t"].tolist(), state["episode"].tolist()) == (list(t), list(episode))
+        rewards = info.get("agent_reward", reward[:, None])
+        assert ["y" if one.any() else "-" for one in rewards] == paid.split()
+        if mode == "same_step":
+            np.testing.assert_array_equal(info["_final_obs"], ended)
+            assert not any(np.array_equal(env.observe()[w], info["final_obs"][w]) for w in np.flatnonzero(ended))
+        else:
+            assert "final_obs" not in info
+        standing = np.array([one == "-" for one in paid.split()]) & (mode == "disabled")
+        np.testing.assert_array_equal(env.observe()[standing], before[standing])

@@ -1,0 +1,218 @@
+"""One step of each classic env and of Gymnasium's own from the same million states: how far are they apart, and why?
+
+Run from a checkout: ``python tools/compare_gymnasium.py``. Takes some minutes on one core, most of them Gymnasium's.
+Writes ``benchmarks/results/gymnasium_differences.json`` and the tables of ``docs/gymnasium.md``; ends with an error if a
+difference is more than rounding explains. With ``--tables``, only writes the tables anew from the JSON file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+from generated import table, with_block  # noqa: E402
+from gymnasium_cases import CASES, Case, spacing, step_gymnasium, step_ours  # noqa: E402
+
+import gpu_vecenv  # noqa: E402, F401
+from benchmarks.timing import machine  # noqa: E402
+
+DATA = ROOT / "benchmarks" / "results" / "gymnasium_differences.json"
+DOCUMENT = ROOT / "docs" / "gymnasium.md"
+
+EDGE_SHARE = 10
+"""For so many random states, one more is made next to what ends an episode, and one next to a wall."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One step of both envs from n states, with k fields.
+
+    Attributes:
+        case: what was compared.
+        states: float32 (n, size), before the step.
+        actions: as drawn.
+        ours: float32 (n, k).
+        theirs: float64 (n, k).
+        difference: float64 (n, k), ours less Gymnasium's rounded to float32; 0 where ``parted``.
+        rounding: float64 (n, k), what one rounding may come to.
+        parted: bool (n, k), where the two fell on different sides of a jump in the rule for that field.
+        ended: bool (n,), terminations of Gymnasium's.
+        past: float64 (n,), how far past the end of the episode Gymnasium's state is, in roundings.
+        flags: bool (n,), where the terminations differ.
+        walls: bool (n,), where one car was stopped by the wall and the other was not.
+    """
+
+    case: Case
+    states: np.ndarray
+    actions: np.ndarray
+    ours: np.ndarray
+    theirs: np.ndarray
+    difference: np.ndarray
+    rounding: np.ndarray
+    parted: np.ndarray
+    ended: np.ndarray
+    past: np.ndarray
+    flags: np.ndarray
+    walls: np.ndarray
+
+    def wrong(self) -> list[str]:
+        """What rounding does not explain, in words; empty if all is well."""
+        found = []
+        most = (np.abs(self.difference) / self.rounding).max(axis=0, initial=0)
+        for name, value, limit in zip(self.case.fields, most, self.case.limits, strict=True):
+            if not value <= limit:
+                found.append(f"{self.case.name}: {name} is off by {value:.2f} roundings, more than {limit}")
+        gap = np.abs(self.past[self.flags]).max(initial=0)
+        if not gap <= max(self.case.limits):
+            found.append(f"{self.case.name}: terminations differ {gap:.2f} roundings from where the episode ends")
+        if self.walls.any():
+            for positions in (self.ours[self.walls, 0], self.theirs[self.walls, 0]):
+                gap = (np.abs(positions - self.case.wall) / self.rounding[self.walls, 0]).max()
+                if not gap <= max(self.case.limits):
+                    found.append(f"{self.case.name}: a car was stopped {gap:.2f} roundings from the wall")
+        return found
+
+
+def compare(case: Case, states: np.ndarray, actions: np.ndarray) -> Comparison:
+    """Step both envs from each state, of which there may be none."""
+    ours, our_end = step_ours(case, states, actions)
+    theirs, ended = step_gymnasium(case, states, actions)
+    rounding = case.roundings(states, actions, theirs)
+    flags = our_end != ended
+    parted = np.zeros(ours.shape, bool)
+    parted[:, case.size] = flags  # the reward pays for the end
+    walls = np.zeros_like(flags)
+    if case.wall is not None:
+        wall = np.float32(case.wall)
+        there = (ours[:, 0] == wall) | (theirs[:, 0].astype(np.float32) == wall)
+        walls = there & ((ours[:, 1] == 0) != (theirs[:, 1] == 0))
+        parted[:, 1] = walls
+    difference = np.where(parted, 0, case.apart(ours, theirs))
+    past = case.past(theirs.T) / rounding[:, -1]
+    return Comparison(case, states, actions, ours, theirs, difference, rounding[:, :-1], parted, ended, past, flags, walls)
+
+
+def summary(random: Comparison, edges: Comparison) -> dict[str, Any]:
+    """The figures of one case, ready for JSON."""
+    case = random.case
+    ulps = np.abs(random.difference) / spacing(random.theirs)
+    roundings = np.abs(random.difference) / random.rounding
+    fields = []
+    for i, name in enumerate(case.fields):
+        worst = int(np.abs(random.difference[:, i]).argmax())
+        fields.append({
+            "field": name,
+            "max_difference": float(np.abs(random.difference[worst, i])),
+            "at": {
+                "state": random.states[worst].tolist(), "action": random.actions[worst].tolist(),
+                "ours": float(random.ours[worst, i]), "gymnasium": float(random.theirs[worst, i]),
+            },
+            "max_ulp": float(ulps[:, i].max()),
+            "ulp_99.9%": float(np.quantile(ulps[:, i], 0.999)),
+            "max_roundings": float(roundings[:, i].max()),
+            "roundings_99.9%": float(np.quantile(roundings[:, i], 0.999)),
+            "limit_roundings": case.limits[i],
+            "equal_share": float((random.difference[:, i] == 0).mean()),
+        })  # fmt: skip
+    both = {"random": random, "edge": edges}
+    return {
+        "case": case.name,
+        "ours": "Warp" + case.theirs,
+        "gymnasium": case.theirs,
+        "gymnasium_state": case.dtype,
+        "states_from": [list(case.low), list(case.high)],
+        "fields": fields,
+        **{
+            f"{name}_states": {
+                "count": len(part.states),
+                "ended": int(part.ended.sum()),
+                "terminations_differ": int(part.flags.sum()),
+                "furthest_roundings": float(np.abs(part.past[part.flags]).max(initial=0)),
+                "walls_differ": int(part.walls.sum()),
+            }
+            for name, part in both.items()
+        },
+    }
+
+
+def difference_table(cases: list[dict[str, Any]]) -> str:
+    """Field by field."""
+    rows = [
+        [
+            case["case"] if i == 0 else "", f"`{field['field']}`", f"{field['max_difference']:.1e}",
+            f"{field['max_ulp']:,.0f} / {field['ulp_99.9%']:,.0f}",
+            f"{field['max_roundings']:.1f} / {field['roundings_99.9%']:.1f}", str(field["limit_roundings"]),
+            f"{field['equal_share']:.1%}",
+        ]
+        for case in cases
+        for i, field in enumerate(case["fields"])
+    ]  # fmt: skip
+    header = ["env", "field", "largest difference", "ULP: max / 99.9 %", "roundings: max / 99.9 %", "limit", "same bits"]
+    return table(header, rows)
+
+
+def flag_table(cases: list[dict[str, Any]]) -> str:
+    """Where float32 and float64 fall on different sides of a threshold."""
+    rows = []
+    for case in cases:
+        random, edge = case["random_states"], case["edge_states"]
+        furthest = max(random["furthest_roundings"], edge["furthest_roundings"])
+        rows.append([
+            case["case"], f"{random['count']:,}", f"{random['ended']:,}", str(random["terminations_differ"]),
+            f"{edge['count']:,}", f"{edge['terminations_differ']:,}", f"{furthest:.1f}",
+            f"{random['walls_differ']} / {edge['walls_differ']:,}",
+        ])  # fmt: skip
+    header = ["env", "random states", "ended", "differ", "states at the edge", "differ", "furthest, roundings", "wall differs"]
+    return table(header, rows)
+
+
+def document(text: str, data: dict[str, Any]) -> str:
+    """The document ``text`` with the tables of ``data``."""
+    made = data["machine"]
+    facts = ", ".join(f"{name} {made[name]}" for name in ("gymnasium", "numpy", "python", "cpu", "commit", "date"))
+    text = with_block(text, "differences", f"{difference_table(data['cases'])}\n{facts}.")
+    return with_block(text, "flags", flag_table(data["cases"]))
+
+
+def measure(count: int) -> dict[str, Any]:
+    """All cases with ``count`` random states each.
+
+    Raises:
+        ValueError: a difference that rounding does not explain.
+    """
+    cases, wrong = [], []
+    for case in CASES.values():
+        random = compare(case, *case.random(count, seed=1))
+        edges = compare(case, *case.edges(count // EDGE_SHARE, seed=2))
+        wrong += random.wrong() + edges.wrong()
+        cases.append(summary(random, edges))
+        print(difference_table(cases[-1:]), flag_table(cases[-1:]), sep="\n", flush=True)
+    if wrong:
+        raise ValueError("\n".join(wrong))
+    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    facts = machine("cpu") | {"commit": commit.stdout.strip()[:12]}
+    return {"command": "python tools/compare_gymnasium.py", "machine": facts, "cases": cases}
+
+
+def main() -> None:
+    """Measure, write the data, write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--states", type=int, default=1_000_000, help="random states an env")
+    parser.add_argument("--tables", action="store_true", help="only write the tables anew")
+    given = parser.parse_args()
+    if not given.tables:
+        DATA.write_text(json.dumps(measure(given.states), indent=1) + "\n")
+    DOCUMENT.write_text(document(DOCUMENT.read_text(), json.loads(DATA.read_text())))
+
+
+if __name__ == "__main__":
+    main()

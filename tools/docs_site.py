@@ -1,0 +1,48 @@
+"""MkDocs hooks: the site has the layout of the repository, so that a link between two files works in both."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+OUTSIDE_DOCS = ("*.md", "LICENSE", "benchmarks/*.md", "envs/*/README.md", "examples/*.py")
+"""What the site shows beside ``docs/``."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Replace the patterns in the navigation by the files that match."""
+    root, nav = Path(config.config_file_path).parent, config.nav or []
+    named = set(re.findall(r"[\w./-]+\.md", str(nav)))
+
+    def expand(entry: Any) -> list[Any]:
+        if isinstance(entry, dict):
+            ((title, inside),) = entry.items()
+            inside = [found for item in inside for found in expand(item)] if isinstance(inside, list) else inside
+            return [{title: inside}] if inside else []
+        if "*" not in entry:
+            return [entry]
+        return sorted({path.relative_to(root).as_posix() for path in root.glob(entry)} - named)
+
+    config.nav = [found for entry in nav for found in expand(entry)]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Place each file where it lies in the repository."""
+    root = Path(config.config_file_path).parent
+    paths = [path for pattern in OUTSIDE_DOCS for path in sorted(root.glob(pattern))]
+    for file in [file for file in files if file.src_dir == config.docs_dir]:
+        files.remove(file)
+        paths.append(Path(config.docs_dir, file.src_uri))
+    for path in paths:
+        files.append(File.generated(config, path.relative_to(root).as_posix(), abs_src_path=str(path)))
+    return files
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Leave out the roles of Sphinx that stand before names in docstrings."""
+    return re.sub(r":\w+:(?=<code>)", "", html)

@@ -1,0 +1,276 @@
+"""Gymnasium's classic control for comparison with ours: random states and actions, and how far a rounding moves a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy import cos, pi, sin
+
+Columns = Callable[..., np.ndarray]
+"""A rule on columns: states (k, n) and actions (n,) to rows (..., n)."""
+
+NUDGE = 8
+"""Units in the last place by which an entry of the state is moved to see what that does."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One env of ours, Gymnasium's env of the same rules, and where they are compared.
+
+    Attributes:
+        name: how the case is called.
+        theirs: Gymnasium's id; ours has ``Warp`` before it.
+        fields: names of the entries of the state, of the reward, and of observations that are no state.
+        low: smallest state drawn; draws are uniform.
+        high: largest state drawn.
+        action: what actions are drawn from: the number of discrete ones, or the bound of continuous ones.
+        step: the rule in float64, without bounds and whole turns, for state and reward: it says how far a rounding moves
+            each of them, no more.
+        past: how far states after a step are past what ends an episode, relative to the value compared with; never 0 or more
+            where nothing ends one.
+        limits: how many roundings each field may be off; half the number of those on the way to it, at most.
+        angles: which entry of the state each of the further observations is the cosine or sine of.
+        turns: how many of the leading entries of the state are angles brought into one turn.
+        inner: a number that the rule adds to the first entry of the state before it uses it.
+        dtype: what Gymnasium's env is handed its state in.
+    """
+
+    name: str
+    theirs: str
+    fields: tuple[str, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    action: int | float
+    step: Columns
+    past: Columns
+    limits: tuple[float, ...]
+    angles: tuple[int, ...] = ()
+    turns: int = 0
+    inner: float = 0.0
+    dtype: str = "float64"
+
+    @property
+    def size(self) -> int:
+        """Entries of the state."""
+        return len(self.low)
+
+    @property
+    def wall(self) -> float | None:
+        """Position at which a car is stopped, if there are cars."""
+        return WALL if "position" in self.fields else None
+
+    def random(self, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """States, float32 (count, size), and actions, int64 (count,) or float32 (count, 1)."""
+        generator = np.random.default_rng(seed)
+        low, high = np.array(self.low, np.float32), np.array(self.high, np.float32)
+        states = np.clip(generator.uniform(low, high, (count, self.size)).astype(np.float32), low, high)
+        if isinstance(self.action, int):
+            return states, generator.integers(0, self.action, count)
+        return states, generator.uniform(-self.action, self.action, (count, 1)).astype(np.float32)
+
+    def edges(self, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """States from which one step leads within a rounding or so of an end of the episode, or of the wall; as ``random``.
+
+        Found by bisection between random states that lead to either side; none where no state leads to the other side.
+        """
+        found = [self._bisect(self.past, count, seed)]
+        if self.wall is not None:
+            found.append(self._bisect(lambda after: after[0] / WALL - 1, count, seed + 1))
+        return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+
+    def _bisect(self, past: Columns, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        states, actions = self.random(40 * count, seed)
+        column = actions.reshape(-1).astype(np.float64)
+        over = past(self.step(states.T.astype(np.float64), column)) > 0
+        count = min(count, over.sum(), (~over).sum())
+        action, actions = column[over][:count], actions[over][:count]
+        out, inside = states[over][:count].T.astype(np.float64), states[~over][:count].T.astype(np.float64)
+        swapped = past(self.step(inside, action)) > 0  # the other action takes it out too: of no use
+        for _ in range(60):
+            middle = (out + inside) / 2
+            over = past(self.step(middle, action)) > 0
+            out, inside = np.where(over, middle, out), np.where(over, inside, middle)
+        return out.T.astype(np.float32)[~swapped], actions[~swapped]
+
+    def roundings(self, states: np.ndarray, actions: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """What one rounding may come to in each field and, last, in ``past``: float64 (n, fields + 1).
+
+        A unit in the last place of the float32 result, and what one in each entry of the state before moves it by, as far as
+        ``NUDGE`` of them to either side tell: near an extremum a single one moves next to nothing.
+
+        Args:
+            states: float32 (n, size), before the step.
+            actions: as drawn.
+            after: float64 (n, fields), Gymnasium's.
+        """
+        before, column = states.T.astype(np.float64), actions.reshape(-1).astype(np.float64)
+        own = spacing(after.T).astype(np.float64)
+        main, extra = own[: self.size + 1], own[self.size + 1 :]
+        found = np.concatenate([main, np.full((1, len(after)), np.spacing(np.float32(1)))])
+        base = self._moved(before, column)
+        for entry in range(self.size):
+            nudge = np.zeros_like(before)
+            nudge[entry] = NUDGE * spacing(np.abs(before[entry]) + (self.inner if entry == 0 else 0.0))
+            ends = [np.abs(self._moved(before + side * nudge, column) - base) for side in (1, -1)]
+            found += np.maximum(*ends) / NUDGE
+        extra += found[list(self.angles)]  # a cosine or sine moves no faster than its angle
+        return np.concatenate([found[:-1], extra, found[-1:]]).T
+
+    def _moved(self, state: np.ndarray, action: np.ndarray) -> np.ndarray:
+        after = self.step(state, action)
+        return np.concatenate([after, self.past(after)[None]])
+
+    def apart(self, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+        """Differences of two results, (n, fields) each; whole turns are none."""
+        difference = ours.astype(np.float64) - theirs.astype(np.float32)
+        angles = difference[:, : self.turns]
+        angles -= 2 * pi * np.round(angles / (2 * pi))
+        return difference
+
+
+def spacing(value: np.ndarray) -> np.ndarray:
+    """A unit in the last place of float32, at each value."""
+    return np.spacing(np.abs(value).astype(np.float32))
+
+
+def step_ours(case: Case, states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Our env's fields, float32 (n, fields), and terminations, bool (n,), of one step from each state, on the CPU."""
+    if not len(states):
+        return np.empty((0, len(case.fields)), np.float32), np.empty(0, bool)
+    env: Any = gymnasium.make_vec(
+        "Warp" + case.theirs, num_envs=len(states), device="cpu", array="numpy", autoreset_mode="disabled", max_episode_steps=0
+    )
+    env.reset(seed=0)
+    env.unwrapped.set_state({"state": states})
+    obs, reward, terminated, _, _ = env.step(actions)
+    state = env.unwrapped.get_state()["state"]
+    env.close()
+    return np.concatenate([state, reward[:, None], obs[:, : len(case.fields) - case.size - 1]], axis=1), terminated
+
+
+def step_gymnasium(case: Case, states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of Gymnasium's own env, which takes them one by one; its fields are float64."""
+    env: Any = gymnasium.make(case.theirs).unwrapped
+    env.reset(seed=0)
+    fields = np.empty((len(states), len(case.fields)))
+    ended = np.empty(len(states), bool)
+    extra = len(case.fields) - case.size - 1
+    discrete = isinstance(case.action, int)
+    for i, state in enumerate(states.astype(case.dtype)):
+        env.state = state
+        env.steps_beyond_terminated = None  # CartPole's; else it takes the last state's end for this one's
+        obs, reward, ended[i], _, _ = env.step(int(actions[i]) if discrete else actions[i])
+        fields[i, : case.size], fields[i, case.size], fields[i, case.size + 1 :] = env.state, reward, obs[:extra]
+    return fields, ended
+
+
+# ---- the rules, for the sake of roundings ------------------------------------------------------------------------
+
+
+WALL, POLE = -1.2, 12 * 2 * pi / 360
+
+
+def cart_pole(state: np.ndarray, action: np.ndarray) -> np.ndarray:
+    """CartPole."""
+    x, speed, angle, spin = state
+    push = (20.0 * action - 10.0 + 0.05 * spin**2 * sin(angle)) / 1.1
+    spin_rate = (9.8 * sin(angle) - cos(angle) * push) / (0.5 * (4 / 3 - 0.1 * cos(angle) ** 2 / 1.1))
+    rate = push - 0.05 * spin_rate * cos(angle) / 1.1
+    return np.stack([x + 0.02 * speed, speed + 0.02 * rate, angle + 0.02 * spin, spin + 0.02 * spin_rate, 1 + 0 * x])
+
+
+def acrobot(state: np.ndarray, action: np.ndarray) -> np.ndarray:
+    """Acrobot: one Runge-Kutta step."""
+
+    def rates(state: np.ndarray) -> np.ndarray:
+        angle1, angle2, speed1, speed2 = state
+        d1, d2 = 3.5 + cos(angle2), 1.25 + 0.5 * cos(angle2)
+        pull = 4.9 * sin(angle1 + angle2)
+        forces = -(0.5 * speed2 + speed1) * speed2 * sin(angle2) + 14.7 * sin(angle1) + pull
+        rate = (action - 1 + d2 / d1 * forces - 0.5 * speed1**2 * sin(angle2) - pull) / (1.25 - d2**2 / d1)
+        return np.stack([speed1, speed2, -(d2 * rate + forces) / d1, rate])
+
+    k1 = rates(state)
+    k2 = rates(state + 0.1 * k1)
+    k3 = rates(state + 0.1 * k2)
+    after = state + 0.2 / 6 * (k1 + 2 * k2 + 2 * k3 + rates(state + 0.2 * k3))
+    return np.stack([*after, np.full_like(after[0], -1.0)])
+
+
+def valley(state: np.ndarray, push: np.ndarray, reward: np.ndarray) -> np.ndarray:
+    """Either mountain car."""
+    position, speed = state
+    speed = speed + push - 0.0025 * cos(3 * position)
+    return np.stack([position + speed, speed, reward])
+
+
+def mountain_car(state: np.ndarray, action: np.ndarray) -> np.ndarray:
+    """MountainCar."""
+    return valley(state, 0.001 * (action - 1), np.full_like(action, -1.0, dtype=np.float64))
+
+
+def mountain_car_continuous(state: np.ndarray, action: np.ndarray) -> np.ndarray:
+    """MountainCarContinuous."""
+    return valley(state, 0.0015 * np.clip(action, -1, 1), -0.1 * action**2)
+
+
+def pendulum(state: np.ndarray, action: np.ndarray) -> np.ndarray:
+    """Pendulum."""
+    angle, speed = state
+    torque = np.clip(action, -2, 2)
+    cost = ((angle + pi) % (2 * pi) - pi) ** 2 + 0.1 * speed**2 + 0.001 * torque**2
+    speed = speed + (15 * sin(angle) + 3 * torque) * 0.05
+    after = angle + 0.05 * speed
+    return np.stack([after, speed, -cost])
+
+
+def past_flag(flag: float) -> Columns:
+    """How far a car is past the flag and rolls on, relative to the flag and to full speed."""
+    return lambda after: np.minimum(after[0] / flag - 1, after[1] / 0.07)
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case(
+            "CartPole", "CartPole-v1", ("x", "x'", "angle", "angle'", "reward"),
+            low=(-2.6, -4, -0.23, -4), high=(2.6, 4, 0.23, 4), action=2, step=cart_pole,
+            past=lambda after: np.maximum(np.abs(after[0]) / 2.4, np.abs(after[2]) / POLE) - 1,
+            limits=(2, 6, 2, 6, 0),
+        ),
+        Case(
+            "Acrobot", "Acrobot-v1", ("a1", "a2", "a1'", "a2'", "reward", "cos a1", "sin a1", "cos a2", "sin a2"),
+            low=(-pi, -pi, -4 * pi, -9 * pi), high=(pi, pi, 4 * pi, 9 * pi), action=3, step=acrobot,
+            past=lambda after: -cos(after[0]) - cos(after[0] + after[1]) - 1,
+            limits=(16, 16, 32, 32, 0, 16, 16, 16, 16), angles=(0, 0, 1, 1), turns=2,
+        ),
+        Case(
+            "MountainCar", "MountainCar-v0", ("position", "velocity", "reward"),
+            low=(-1.2, -0.07), high=(0.6, 0.07), action=3, step=mountain_car, past=past_flag(0.5),
+            limits=(4, 6, 0),
+        ),
+        *(
+            Case(
+                "MountainCarContinuous" + ("" if dtype == "float64" else f", {dtype}"), "MountainCarContinuous-v0",
+                ("position", "velocity", "reward"),
+                low=(-1.2, -0.07), high=(0.6, 0.07), action=3.0, step=mountain_car_continuous, past=past_flag(0.45),
+                limits=(4, 6, 2), dtype=dtype,
+            )
+            for dtype in ("float64", "float32")
+        ),
+        *(
+            Case(
+                name, "Pendulum-v1", ("angle", "angle'", "reward", "cos angle", "sin angle"),
+                low=(-reach, -8), high=(reach, 8), action=5.0, step=pendulum,
+                past=lambda after: np.full_like(after[0], -1.0),  # nothing ends it
+                limits=(2, 4, 2, 2, 2), angles=(0, 0), inner=pi,
+            )
+            for name, reach in (("Pendulum", pi), ("Pendulum, many turns", 84))
+        ),
+    )
+}  # fmt: skip
+"""By name. 84 rad is as far as 200 steps at full speed take the pendulum, whose angle is not wrapped."""

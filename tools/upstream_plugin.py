@@ -1,0 +1,123 @@
+"""A pytest plugin for Gymnasium's own tests: with SWAP=1, its ids of classic control make our envs.
+
+``CartPole-v1`` also gets our vector env, with NumPy arrays and in next-step mode, as Gymnasium's has it. Both kinds of envs
+have the attributes that some of those tests read, ``state`` and ``prev_done``. What each test came to is written to the file
+that RESULTS names, one JSON object a line, for tests that made one of the envs in question.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Generator
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from gpu_vecenv.single_env import SingleEnv  # noqa: E402
+from gpu_vecenv.vector_env import GpuVectorEnv  # noqa: E402
+
+FOLDERS = {
+    "CartPole-v1": "cartpole",
+    "Acrobot-v1": "acrobot",
+    "MountainCar-v0": "mountain_car",
+    "MountainCarContinuous-v0": "mountain_car_continuous",
+    "Pendulum-v1": "pendulum",
+}
+MODULE = "gymnasium.envs.swapped"
+"""Name by which specs find this module: some tests take only specs whose entry point is below ``gymnasium.envs``."""
+
+made: list[str] = []
+"""Ids of the envs in question that were made since the current test began."""
+
+
+class Single(SingleEnv):
+    """Our env of one world, with ``state``."""
+
+    @property
+    def state(self) -> np.ndarray:
+        """As Gymnasium's, (size,), but float32."""
+        return np.asarray(self.vector.get_state()["state"])[0]
+
+
+class Vector(GpuVectorEnv):
+    """Our vector env, with ``state`` and ``prev_done``."""
+
+    @property
+    def state(self) -> np.ndarray:
+        """As Gymnasium's, (size, num_envs), but float32."""
+        return np.asarray(self.get_state()["state"]).T
+
+    @property
+    def prev_done(self) -> np.ndarray:
+        """Bool (num_envs,): episodes that ended and are reset by the next step."""
+        state = self.get_state()
+        return np.asarray((state["terminated"] | state["truncated"]) != 0)
+
+
+def _entry(folder: str, name: str, env: Any, **fixed: Any) -> Any:
+    """Our entry point with another class, and what Gymnasium reads from entry points."""
+    package = import_module(f"gpu_vecenv.envs.{folder}")
+    entry = partial(env, package.SPEC, **fixed)
+    vars(entry).update(vars(getattr(package, name)))
+    return entry
+
+
+for _folder in FOLDERS.values():
+    globals()[f"{_folder}_env"] = _entry(_folder, "make", Single)
+cartpole_vector_env = _entry("cartpole", "make_vec", Vector, device="cpu", array="numpy", autoreset_mode="next_step")
+
+
+def pytest_configure() -> None:
+    """Swap the entry points, and note from then on which of these envs are made."""
+    sys.modules[MODULE] = sys.modules[__name__]
+    if os.environ.get("SWAP") == "1":
+        for name, folder in FOLDERS.items():
+            gymnasium.registry[name].entry_point = f"{MODULE}:{folder}_env"
+        gymnasium.registry["CartPole-v1"].vector_entry_point = f"{MODULE}:cartpole_vector_env"
+    registration = import_module("gymnasium.envs.registration")
+    load = registration.load_env_creator
+    names = {gymnasium.registry[name].entry_point: name for name in FOLDERS}
+    names[gymnasium.registry["CartPole-v1"].vector_entry_point] = "CartPole-v1"
+
+    def noting(entry_point: str) -> Any:
+        if entry_point in names:
+            made.append(names[entry_point])
+        return load(entry_point)
+
+    registration.load_env_creator = noting
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """A new test: nothing was made for it yet."""
+    made.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Write down the outcome of a test that made one of the envs, or was handed one."""
+    report = yield
+    if call.when == "setup":
+        made.extend(_handed(item))
+    if call.when == "call" or (call.when == "setup" and not report.passed):
+        if made:
+            reason = "" if report.passed else str(call.excinfo.value if call.excinfo else report.longrepr).strip()
+            line = {"test": item.nodeid, "outcome": report.outcome, "envs": sorted(set(made)), "reason": reason[:300]}
+            with open(os.environ["RESULTS"], "a") as results:
+                results.write(json.dumps(line) + "\n")
+    return report
+
+
+def _handed(item: pytest.Item) -> list[str]:
+    """Ids of the envs in question among the parameters and fixtures of a test."""
+    values = getattr(item, "funcargs", {}).values()
+    names = [getattr(getattr(value, "spec", None), "id", None) for value in values if isinstance(value, gymnasium.Env)]
+    return [name for name in names if name in FOLDERS]

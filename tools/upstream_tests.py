@@ -1,0 +1,180 @@
+"""Gymnasium's own tests with our envs under its ids: what passes, what fails, what asks for Gymnasium's own class.
+
+``python tools/upstream_tests.py CHECKOUT`` with a git checkout of Gymnasium and its test requirements installed (dill,
+box2d, opencv). Each test runs twice, with our envs and with Gymnasium's; one that fails with Gymnasium's own says nothing
+about ours. Writes ``benchmarks/results/gymnasium_tests.json`` and the tables of ``docs/gymnasium.md``; ``--tables`` only
+writes the tables anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+from generated import table, with_block  # noqa: E402
+
+from benchmarks.timing import machine  # noqa: E402
+
+DATA = ROOT / "benchmarks" / "results" / "gymnasium_tests.json"
+DOCUMENT = ROOT / "docs" / "gymnasium.md"
+
+NAMES = ("CartPole", "Acrobot", "MountainCar", "Pendulum", "tests.envs.utils", "tests.wrappers.utils")
+"""What a file of tests names if it can make one of the envs in question."""
+
+ELSEWHERE = ("mujoco", "functional", "jax", "registration/test_register", "registration/test_pprint_registry")
+"""Parts of paths that name them and make none, or need libraries of their own."""
+
+OWN_CLASS = ("isinstance", "asks for Gymnasium's own class by isinstance")
+ATTRIBUTES = ("gravity", "reads and sets `gravity` of Gymnasium's class; ours is a parameter, given when the env is made")
+NOT_APPLICABLE = {
+    "envs/registration/test_make.py::test_no_arguments": OWN_CLASS,
+    "envs/registration/test_make.py::test_make_with_render_mode": (
+        "Regex pattern did not match", "asks for the warning that Gymnasium's CartPole has other render modes; ours are fewer"
+    ),
+    "envs/registration/test_make.py::test_make_human_rendering": (
+        "has_wrapper", "asks CartPole to open a window by itself; ours leaves that to Gymnasium's wrapper"
+    ),
+    "envs/registration/test_make_vec.py::test_make_vec_env_id": OWN_CLASS,
+    "envs/registration/test_make_vec.py::test_make_vec_vectorization_mode": OWN_CLASS,
+    "envs/registration/test_env_spec.py::test_full_integration": OWN_CLASS,
+    "envs/registration/test_env_spec.py::test_env_spec_pprint": (
+        "entry_point", "compares the printed entry point with Gymnasium's own"
+    ),
+    "envs/test_rendering.py::test_pygame_selective_init": ("pygame", "asks that drawing starts pygame; ours draws without it"),
+    "test_core.py::test_get_set_wrapper_attr": ATTRIBUTES,
+    "vector/test_async_vector_env.py::test_call_async_vector_env": ATTRIBUTES,
+    "vector/test_sync_vector_env.py::test_call_sync_vector_env": ATTRIBUTES,
+    "vector/test_vector_wrapper.py::test_vector_env_wrapper_attributes": ATTRIBUTES,
+    "wrappers/vector/test_human_rendering.py::test_render_modes": (
+        "render_mode must be", "hands a vector env a render mode that its metadata does not list; ours refuses it"
+    ),
+}  # fmt: skip
+"""Tests that ours cannot pass and need not, by name without parameters: what the failure then says, and why it stands."""
+
+
+def chosen(tests: Path) -> list[str]:
+    """Files under ``tests`` that can make one of the envs in question, relative to its parent."""
+    files = [path for path in sorted(tests.rglob("test_*.py")) if any(name in path.read_text() for name in NAMES)]
+    names = [path.relative_to(tests.parent).as_posix() for path in files]
+    return [name for name in names if not any(part in name for part in ELSEWHERE)]
+
+
+def run(folder: Path, files: list[str], swap: bool) -> dict[str, dict[str, Any]]:
+    """Outcomes by test, of those tests that made one of the envs; each file in a process of its own.
+
+    Files share envs that are made when the first of them is imported, and some of their tests close them.
+
+    Raises:
+        ValueError: pytest ended before its tests did.
+    """
+    results = folder / f"results_{int(swap)}.jsonl"
+    results.touch()
+    environment = os.environ | {
+        "SWAP": str(int(swap)), "RESULTS": str(results), "PYTHONPATH": str(ROOT / "tools"),
+        "SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy",
+    }  # fmt: skip
+    options = ["-p", "upstream_plugin", "-p", "no:cacheprovider", "-q", "--no-header", "--tb=no", "--disable-warnings"]
+    options += ["-o", "filterwarnings=ignore::DeprecationWarning:gymnasium.*:"]  # as in upstream's settings
+    # Without -P, the folder would come first on the path of child processes too.
+    for file in files:
+        command = [sys.executable, "-P", "-m", "pytest", *options, file]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode not in (0, 1):
+            raise ValueError(f"pytest ended with status {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        print(file, done.stdout.strip().splitlines()[-1], flush=True)
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    return {line["test"]: line for line in lines}
+
+
+def judged(line: dict[str, Any], own: dict[str, Any] | None) -> dict[str, Any]:
+    """What a test says about our env: ``passed``, ``failed`` or ``not applicable``, and why."""
+    about = {"test": line["test"], "envs": line["envs"]}
+    if line["outcome"] == "passed":
+        return {**about, "verdict": "passed", "why": ""}
+    if own is not None and own["outcome"] != "passed":
+        return {**about, "verdict": "not applicable", "why": f"with Gymnasium's own env as well: {_short(own['reason'])}"}
+    said, why = NOT_APPLICABLE.get(line["test"].partition("[")[0].removeprefix("tests/"), ("", ""))
+    if said and said in line["reason"]:
+        return {**about, "verdict": "not applicable", "why": why}
+    return {**about, "verdict": "failed", "why": _short(line["reason"])}
+
+
+def _short(reason: str) -> str:
+    line = reason.splitlines()[0][:160] if reason else "no reason given"
+    return re.sub(" at 0x[0-9a-f]+", "", line).replace("|", "\\|")
+
+
+def tables(data: dict[str, Any]) -> str:
+    """Counts by file, then every test that did not pass."""
+    counts: dict[str, Counter[str]] = {}
+    why: dict[tuple[str, str, str], int] = {}
+    for test in data["tests"]:
+        name = test["test"].partition("[")[0].removeprefix("tests/")
+        counts.setdefault(name.partition("::")[0], Counter())[test["verdict"]] += 1
+        if test["verdict"] != "passed":
+            key = (name, test["verdict"], test["why"])
+            why[key] = why.get(key, 0) + 1
+    verdicts = ("passed", "failed", "not applicable")
+    rows = [[f"`{file}`", *(str(count[verdict]) for verdict in verdicts)] for file, count in counts.items()]
+    rows.append(["all", *(str(sum(count[verdict] for count in counts.values())) for verdict in verdicts)])
+    text = table(["file below `tests`", *verdicts], rows)
+    left = [[f"`{name}`", verdict, str(count), f"{reason}"] for (name, verdict, reason), count in why.items()]
+    if left:
+        text += "\n" + table(["test", "verdict", "cases", "why"], left)
+    made = data["machine"]
+    facts = ", ".join(f"{name} {made[name]}" for name in ("gymnasium", "numpy", "python", "commit", "date"))
+    return f"{text}\nTests of Gymnasium's commit {data['upstream_commit']}; {facts}."
+
+
+def document(text: str, data: dict[str, Any]) -> str:
+    """The document ``text`` with the tables of ``data``."""
+    return with_block(text, "upstream", tables(data))
+
+
+def commit_of(folder: Path) -> str:
+    """The commit checked out in a folder, 12 digits."""
+    command = ["git", "-C", str(folder), "rev-parse", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()[:12]
+
+
+def measure(checkout: Path) -> dict[str, Any]:
+    """Run the tests of a checkout both ways, from a copy, as its package must not stand in for the one installed."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copytree(checkout / "tests", folder / "tests")
+        files = chosen(folder / "tests")
+        ours, own = (run(folder, files, swap) for swap in (True, False))
+    return {
+        "command": "python tools/upstream_tests.py CHECKOUT",
+        "machine": machine("cpu") | {"commit": commit_of(ROOT)},
+        "upstream_commit": commit_of(checkout),
+        "tests": [judged(line, own.get(test)) for test, line in sorted(ours.items())],
+    }
+
+
+def main() -> None:
+    """Run, write the data, write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", type=Path, nargs="?", help="folder of a git checkout of Gymnasium")
+    parser.add_argument("--tables", action="store_true", help="only write the tables anew")
+    given = parser.parse_args()
+    if not given.tables:
+        if given.checkout is None or not (given.checkout / "tests").is_dir():
+            parser.error(f"expected the folder of a git checkout of Gymnasium with its tests, got {given.checkout}")
+        DATA.write_text(json.dumps(measure(given.checkout), indent=1) + "\n")
+    DOCUMENT.write_text(document(DOCUMENT.read_text(), json.loads(DATA.read_text())))
+
+
+if __name__ == "__main__":
+    main()
