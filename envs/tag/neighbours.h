@@ -3,7 +3,7 @@
 // Sorting costs most, so a bound of the distance of the k-th nearest is found first, a cheap scan picks the few agents within
 // it, and only those are sorted. A bound that is too wide costs time and nothing else.
 //   Few agents: everybody's neighbours of the last observation, measured anew; the scan is of all agents.
-//   Many: the k-th nearest among the nine cells of a grid around an agent; the scan is of the cells that the bound reaches,
+//   Many: the k-th nearest in the cells of a grid next to an agent; the scan is of the cells that the bound reaches,
 //   so that the work grows with the number of agents and not with its square, unless all stand in one place.
 #pragma once
 
@@ -172,10 +172,19 @@ GV_FN void find_nearest(const GvArgs& a, const Scratch& s, const Grid& grid, gv_
         for (gv_i32 j = 0; j < agents; ++j) consider(s, q, pick, k, j, false);
     } else if (q.x < FAR) {
         const gv_i32 x = cell_of(grid, q.x), y = cell_of(grid, q.y), last = grid.side - 1;
-        const gv_i32 left = x > 0 ? x - 1 : 0, right = x < last ? x + 1 : last;
-        const gv_i32 bottom = y > 0 ? y - 1 : 0, top = y < last ? y + 1 : last;
-        for (gv_i32 row = bottom; row <= top; ++row) consider_cells(s, grid, q, pick, k, row, left, right);
-        sort_in(s, q, pick, k, true);
+        gv_i32 left = 0, right = last, bottom = 0, top = last;
+        for (gv_i32 around = 1; !(q.distance[k - 1] < FAR) && around <= 2 * grid.side; around *= 2) {
+            GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) {  // too few in a smaller block: start anew
+                q.distance[slot] = FAR;
+                q.found[slot] = NOBODY;
+            }
+            left = x > around ? x - around : 0;
+            right = x + around < last ? x + around : last;
+            bottom = y > around ? y - around : 0;
+            top = y + around < last ? y + around : last;
+            for (gv_i32 row = bottom; row <= top; ++row) consider_cells(s, grid, q, pick, k, row, left, right);
+            sort_in(s, q, pick, k, true);
+        }
         const float reach = gv_sqrt(q.limit) * 1.0001f + 1.0e-18f;  // the rest is for rounding
         const gv_i32 far_left = cell_of(grid, q.x - reach), far_right = cell_of(grid, q.x + reach);
         const gv_i32 far_top = cell_of(grid, q.y + reach);

@@ -7,6 +7,7 @@
 #define GV_SCRATCH 12160  // floats: 48 KiB, less what gv_sum needs; enough for any number of agents
 #endif
 #define OWN_FEATURES 6
+#define SMALL 32  // agents of a world of which several share a block
 #include "neighbours.h"
 
 // Index of an agent of this world in the (worlds, agents) state arrays.
@@ -278,28 +279,9 @@ GV_FN void stage(const GvArgs& a, const GvTeam& team, const Scratch& s) {
     gv_barrier(team);
 }
 
-// The nearest: each lane looks for those of its agents, then all write, in the order of memory.
-GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
+// Observations of the nearest, in the order of memory: lanes side by side write columns side by side.
+GV_FN void write_table(const GvArgs& a, const GvTeam& team, const Scratch& s, const gv_u16* nearest, const Rows& table) {
     const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
-    const Scratch s = scratch_of(team, agents);
-    const Grid grid = grid_of(a);
-    gv_u16* nearest = a.nearest + at(a, w, 0) * k;
-    stage(a, team, s);
-    if (agents < MIN_GRID) {
-        GV_FOR(i, agents) find_nearest(a, s, grid, i, k, nearest + i * k);
-    } else {
-        sort_by_cell(a, team, s, grid);
-        const gv_i32 seen = s.end[grid.side * grid.side - 1];
-        GV_FOR(p, seen) {  // lanes side by side look at the same cells
-            const gv_i32 i = s.order[p];
-            find_nearest(a, s, grid, i, k, nearest + i * k);
-        }
-        GV_FOR(i, agents) {
-            for (gv_i32 slot = 0; slot < k && !(s.x[i] < FAR); ++slot) nearest[i * k + slot] = NOBODY;
-        }
-    }
-    gv_barrier(team);
-    const Rows table = rows_of(a, w, obs);
     for (gv_i32 tile = 0; tile < agents; tile += gv_tile_size(team)) {  // with one lane row by row, as memory lies
         const gv_i32 end = tile + gv_tile_rows(team, agents, tile);
         gv_i32 block = 0;
@@ -328,6 +310,47 @@ GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
                 for (gv_i32 i = tile + first; i < end; i += step) entry(table, i, column) = a.alive[at(a, w, i)] ? now : 0.0f;
             }
         });
+    }
+}
+
+// The same of one agent by its own lane, which is faster in small worlds.
+GV_FN void write_row(const GvArgs& a, gv_i32 w, gv_i32 i, const gv_u16* near, float* row) {
+    const gv_i32 k = gv_num_other_agents_observed(a);
+    for (gv_i32 slot = 0; slot < k; ++slot) {
+        if (near[slot] != NOBODY) {
+            observe_other(a, w, i, near[slot], slot, k, row);
+        } else {
+            for (gv_i32 block = 0; block < 7; ++block) row[slot + block * k] = 0.0f;
+        }
+    }
+    row[7 * k] = a.alive[at(a, w, i)] ? observed_time(a, w) : 0.0f;
+}
+
+// The nearest: each lane looks for those of its agents, then they are written.
+GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
+    const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
+    const Scratch s = scratch_of(team, agents);
+    const Grid grid = grid_of(a);
+    gv_u16* nearest = a.nearest + at(a, w, 0) * k;
+    stage(a, team, s);
+    if (agents < MIN_GRID) {
+        GV_FOR(i, agents) find_nearest(a, s, grid, i, k, nearest + i * k);
+    } else {
+        sort_by_cell(a, team, s, grid);
+        const gv_i32 seen = s.end[grid.side * grid.side - 1];
+        GV_FOR(p, seen) {  // lanes side by side look at the same cells
+            const gv_i32 i = s.order[p];
+            find_nearest(a, s, grid, i, k, nearest + i * k);
+        }
+        GV_FOR(i, agents) {
+            for (gv_i32 slot = 0; slot < k && !(s.x[i] < FAR); ++slot) nearest[i * k + slot] = NOBODY;
+        }
+    }
+    gv_barrier(team);
+    if (agents <= SMALL) {
+        GV_FOR(i, agents) write_row(a, w, i, nearest + i * k, gv_obs_row(a, obs, w, i));
+    } else {
+        write_table(a, team, s, nearest, rows_of(a, w, obs));
     }
 }
 
