@@ -313,17 +313,18 @@ GV_FN void write_table(const GvArgs& a, const GvTeam& team, const Scratch& s, co
     }
 }
 
-// The same of one agent by its own lane, which is faster in small worlds.
-GV_FN void write_row(const GvArgs& a, gv_i32 w, gv_i32 i, const gv_u16* near, float* row) {
-    const gv_i32 k = gv_num_other_agents_observed(a);
-    for (gv_i32 slot = 0; slot < k; ++slot) {
-        if (near[slot] != NOBODY) {
-            observe_other(a, w, i, near[slot], slot, k, row);
-        } else {
-            for (gv_i32 block = 0; block < 7; ++block) row[slot + block * k] = 0.0f;
-        }
-    }
-    row[7 * k] = a.alive[at(a, w, i)] ? observed_time(a, w) : 0.0f;
+// The same cell by cell, which is faster in small worlds.
+GV_FN void write_cells(const GvArgs& a, const GvTeam& team, const Scratch& s, const gv_u16* nearest, const Rows& table) {
+    const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
+    gv_cells(team, agents, 7 * k + 1, [&](gv_i32 i, gv_i32 column) {
+        const gv_i32 block = column / k, j = block < 7 ? nearest[i * k + column - block * k] : NOBODY;
+        float value = 0.0f;
+        if (block == 7) value = a.alive[at(a, w, i)] ? observed_time(a, w) : 0.0f;
+        else if (j == NOBODY) value = 0.0f;
+        else if (block > 4) value = block == 6 || j < table.num_taggers ? 1.0f : 0.0f;
+        else value = (s.x[block * agents + j] - s.x[block * agents + i]) * block_scale(a, block);
+        entry(table, i, column) = value;
+    });
 }
 
 // The nearest: each lane looks for those of its agents, then they are written.
@@ -348,7 +349,7 @@ GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
     }
     gv_barrier(team);
     if (agents <= SMALL) {
-        GV_FOR(i, agents) write_row(a, w, i, nearest + i * k, gv_obs_row(a, obs, w, i));
+        write_cells(a, team, s, nearest, rows_of(a, w, obs));
     } else {
         write_table(a, team, s, nearest, rows_of(a, w, obs));
     }

@@ -85,6 +85,17 @@ GV_FN gv_i32 gv_tile_rows(const GvTeam& team, gv_i32 rows, gv_i32 first) {
     return rows - first < team.lanes ? rows - first : team.lanes;
 }
 
+// Shares out a table's cells in the order of memory, for tables narrower than a team is wide: body(row, column).
+template <class Body>
+GV_FN void gv_cells(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body body) {
+    gv_i32 row = 0;
+    for (gv_i32 column = team.lane;; column += team.lanes) {
+        for (; column >= columns; column -= columns) ++row;
+        if (row >= rows) break;
+        body(row, column);
+    }
+}
+
 // Shares out a table's columns: body(column, first row, rows to the next) for columns that rise from call to call. Lanes side
 // by side have columns side by side, so that what they write of a row lies side by side; and a lane that goes down its
 // column works out once what depends on the column.
