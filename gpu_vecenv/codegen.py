@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import math
 
 import numpy as np
 
-from gpu_vecenv.layout import WORLD_STATE, struct_members
+from gpu_vecenv.layout import C_TYPES, WORLD_STATE, struct_members
 from gpu_vecenv.spec import EnvSpec
 
 
@@ -40,7 +41,7 @@ def args_header(spec: EnvSpec) -> str:
             name = param.name
             body = f"return a.{name}_by_world ? a.{name}_by_world[world] : a.{name};"
             lines.append(f"GV_FN float gv_{name}(const GvArgs& a, gv_i32 world) {{ {body} }}")
-    return "\n".join([*lines, "", _row_function(spec), "", _alive_function(spec), "", _take_function(spec), ""])
+    return "\n".join([*lines, "", _row_function(spec), "", _alive_function(spec), "", _take_function(spec), "", *_window(spec), ""])
 
 
 def _row_function(spec: EnvSpec) -> str:
@@ -73,6 +74,59 @@ def _take_function(spec: EnvSpec) -> str:
         size = " * ".join(f"gv_{n}(a)" if isinstance(n, str) else str(n) for n in field.shape) or "1"
         lines.append(f"    gv_take_row(team, a.{field.name}, fields[{number}], from, {size});")
     return "\n".join([*lines, "}"])
+
+
+def _window(spec: EnvSpec) -> list[str]:
+    """For worlds of one agent: their state as variables of one lane, and views of the arguments in which it is world 0.
+
+    The stream of random numbers stays in memory until a new episode begins: other steps do not pay for it.
+    """
+    if spec.alive is not None or [role.count for role in spec.roles] != [1]:
+        return []
+    if not all(isinstance(n, int) for f in spec.state for n in f.shape):
+        return []
+    fields = spec.state + WORLD_STATE
+    rows = {f.name: f"GvRow<{C_TYPES[f.dtype]}, {math.prod(n for n in f.shape if isinstance(n, int))}>" for f in fields}
+    stream = ("seed", "world_id", "episode", "pool_entry")
+    held = [name for name in rows if name not in stream]
+    shifted = [*stream, "out_terminated", "out_truncated", "out_finished"]
+    maybe = [f"{p.name}_by_world" for p in spec.params if p.per_world]
+    role = spec.roles[0].name
+    return [
+        "#define GV_SOLO 1",
+        "struct GvWorld {",
+        *(f"    {row} {name};" for name, row in rows.items()),
+        "    gv_i32 pool_size;",
+        "};",
+        "GV_FN void gv_load(const GvArgs& a, gv_i64 world, GvWorld& held) {",
+        *(f"    held.{name} = (({rows[name]}*)a.{name})[world];" for name in held),
+        "}",
+        "GV_FN void gv_store(const GvArgs& a, gv_i64 world, const GvWorld& before, const GvWorld& held) {",
+        *(f"    (({rows[name]}*)a.{name})[world] = held.{name};" for name in held if name not in ("terminated", "truncated")),
+        *(f"    if (held.{name}.value[0] != before.{name}.value[0]) a.{name}[world] = held.{name}.value[0];  // seldom"
+          for name in ("terminated", "truncated")),
+        "}",
+        "GV_FN GvArgs gv_window(const GvArgs& a, gv_i64 world, GvWorld& held) {",
+        "    GvArgs mine = a;",
+        *(f"    mine.{name} = held.{name}.value;" for name in held),
+        *(f"    mine.{name} += world;" for name in shifted),
+        *(f"    if (mine.{name}) mine.{name} += world;" for name in maybe),
+        f"    mine.{role}_row += world * mine.{role}_stride;",
+        "    return mine;",
+        "}",
+        "GV_FN GvArgs gv_with_stream(const GvArgs& mine, GvWorld& held) {",
+        "    GvArgs whole = mine;",
+        *(f"    held.{name}.value[0] = *mine.{name};" for name in stream),
+        "    held.pool_size = *mine.pool_size;",
+        *(f"    whole.{name} = held.{name}.value;" for name in stream),
+        "    whole.pool_size = &held.pool_size;",
+        "    return whole;",
+        "}",
+        "GV_FN void gv_store_stream(const GvArgs& mine, const GvWorld& held) {",
+        "    *mine.episode = held.episode.value[0];",
+        "    *mine.pool_entry = held.pool_entry.value[0];",
+        "}",
+    ]  # fmt: skip
 
 
 def docs_tables(spec: EnvSpec) -> str:

@@ -29,6 +29,7 @@ def footprint(view: View, autoreset_mode: AutoresetMode, copy: bool) -> dict[str
     layout, worlds = view.layout, view.num_worlds
     state = sum(int(np.prod(layout.state_shape(f, worlds))) * np.dtype(f.dtype).itemsize for f in layout.state)
     tables = sum(table.values(layout.params).nbytes for table in layout.spec.tables)
+    work = sum(worlds * int(np.prod(shape)) * np.dtype(dtype).itemsize for shape, dtype, _ in layout.workspaces.values())
     by_world = 4 * worlds * len(layout.per_world)
     masks = worlds * (1 + 4)  # worlds to reset, and worlds to copy
     shapes = Outputs(view, NumpyMemory(), autoreset_mode is AutoresetMode.SAME_STEP, copy).shapes
@@ -37,6 +38,7 @@ def footprint(view: View, autoreset_mode: AutoresetMode, copy: bool) -> dict[str
     actions = int(np.prod(view.lead + (space.shape or ()))) * (4 if isinstance(space, Box) else 8)
     return {
         "state": state,
+        "workspace": work,
         "parameters, tables, masks": tables + by_world + masks,
         "results of a step" + (", two sets" if copy else ""): results * (2 if copy else 1),
         "actions, float32" if isinstance(space, Box) else "actions, int64": actions,

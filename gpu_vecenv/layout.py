@@ -38,7 +38,7 @@ KERNELS = ("gv_step", "gv_reset", "gv_observe", "gv_copy")
 """What every env's kernel text offers."""
 
 MAX_AGENTS = 4096
-C_TYPES = {"float32": "float", "int32": "gv_i32", "bool": "gv_i32", "uint8": "gv_u8", "uint64": "gv_u64"}
+C_TYPES = {"float32": "float", "int32": "gv_i32", "bool": "gv_i32", "uint8": "gv_u8", "uint16": "gv_u16", "uint64": "gv_u64"}
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,11 @@ class Layout:
         return (num_worlds, *(self.sizes[n] if isinstance(n, str) else n for n in field.shape))
 
     @cached_property
+    def workspaces(self) -> dict[str, tuple[tuple[int, ...], str, int]]:
+        """Shape in one world, dtype and first content of each workspace."""
+        return {w.name: (w.shape(self.params), w.dtype, w.fill) for w in self.spec.workspaces}
+
+    @cached_property
     def members(self) -> tuple[Member, ...]:
         """Struct members, the 8-byte ones first, so that no padding is needed between them."""
         return struct_members(self.spec)
@@ -132,6 +137,7 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
     pointers = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.shape)}] {f.doc}; {f.unit}")
                 for f in spec.state + WORLD_STATE]
     pointers += [(t.name, "float32", f"{t.doc}; {t.unit}") for t in spec.tables]
+    pointers += [(w.name, w.dtype, f"[worlds, ...] {w.doc}") for w in spec.workspaces]
     pointers += [(f"{p.name}_by_world", "float32", f"[worlds] {p.doc}, or null; {p.unit}") for p in spec.params if p.per_world]
     pointers += [(name, dtype, "output rows") for name, dtype in OUTPUTS.items()]
     pointers += [

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
 
 from gpu_vecenv.backend.memory import Array, Memory
 from gpu_vecenv.errors import (
@@ -19,6 +18,9 @@ from gpu_vecenv.errors import (
 from gpu_vecenv.layout import OUTPUTS
 from gpu_vecenv.views import View
 
+_BY_WORD = [name.removeprefix("out_") for name in OUTPUTS]
+_PREVIOUS = list(OUTPUTS).index("previous_obs")
+
 BOOL = ("agent_alive", "terminated", "truncated", "finished")
 
 
@@ -31,7 +33,7 @@ class Slot:
 
     arrays: Mapping[str, Array]
     previous_obs: Array
-    words: np.ndarray
+    words: array[int]
 
 
 class Outputs:
@@ -56,6 +58,11 @@ class Outputs:
             self.shapes["agent_alive"] = view.lead
             if not view.flat:
                 self.shapes["agent_reward"] = view.lead
+        dtypes = {name: "bool" if name in BOOL else "float32" for name in self.shapes}
+        self._allocate = memory.allocator({name: (shape, dtypes[name]) for name, shape in self.shapes.items()})
+        self._sources = [name if name in self.shapes else None for name in _BY_WORD]
+        if "agent_reward" not in self.shapes:  # in a flat view it is the reward
+            self._sources[list(OUTPUTS).index("agent_reward")] = "reward"
         self._persistent: Slot | None = None
         self._last_obs: Array | None = None
         self._slabs: dict[str, Array] = {}
@@ -111,10 +118,6 @@ class Outputs:
         self._last_obs = arrays["obs"]
         return slot
 
-    def _allocate(self) -> dict[str, Array]:
-        empty = self._memory.empty
-        return {name: empty(shape, "bool" if name in BOOL else "float32") for name, shape in self.shapes.items()}
-
     def _own(self) -> Mapping[str, Array]:
         """Persistent arrays, for outputs that were not bound."""
         if self._persistent is None:
@@ -123,20 +126,10 @@ class Outputs:
         return self._persistent.arrays
 
     def _slot(self, arrays: Mapping[str, Array], previous_obs: Array) -> Slot:
-        reward = arrays["reward"]
-        by_word = {
-            "obs": arrays["obs"],
-            "previous_obs": previous_obs,
-            "final_obs": arrays.get("final_obs"),
-            "reward": reward,
-            "agent_reward": arrays.get("agent_reward", reward),
-            "agent_alive": arrays.get("agent_alive"),
-            "out_terminated": arrays["terminated"],
-            "out_truncated": arrays["truncated"],
-            "out_finished": arrays["finished"],
-        }
-        words = [0 if by_word[name] is None else self._memory.address(by_word[name]) for name in OUTPUTS]
-        return Slot(arrays, previous_obs, np.array(words, np.uint64))
+        address = self._memory.address
+        words = array("Q", [0 if name is None else address(arrays[name]) for name in self._sources])
+        words[_PREVIOUS] = address(previous_obs)
+        return Slot(arrays, previous_obs, words)
 
     # ---- bound slabs ------------------------------------------------------------------------------------------
 

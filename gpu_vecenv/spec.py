@@ -75,6 +75,20 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Workspace:
+    """Memory of a world that speeds kernels up and is no state: what is in it changes no result.
+
+    ``shape`` is that of one world, from the parameters; elements start as ``fill``.
+    """
+
+    name: str
+    dtype: str
+    shape: Callable[[Params], tuple[int, ...]]
+    fill: int
+    doc: str
+
+
+@dataclass(frozen=True)
 class ResetOption:
     """A float that ``reset(options={name: ...})`` sets until the next reset; it reaches the kernel in ``reset_bounds``."""
 
@@ -106,6 +120,7 @@ class EnvSpec:
     """Parameters that shape loops: compile-time constants on CUDA."""
     constants: tuple[Constant, ...] = ()
     tables: tuple[Table, ...] = ()
+    workspaces: tuple[Workspace, ...] = ()
     reset_options: tuple[ResetOption, ...] = ()
     alive: str | None = None
     """State field that tells who is still in the game; None where nobody leaves."""

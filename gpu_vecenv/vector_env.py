@@ -208,19 +208,20 @@ class GpuVectorEnv(VectorEnv):
         self._require_started("step()")
         if self._outputs.fresh and self._backend.capturing():
             raise SequenceError("copy=True allocates in every step, which a CUDA graph cannot; use bind() or copy=False.")
-        action, action_bytes = self._actions.read(actions)
+        held, address, element_bytes = self._actions.read(actions)
         slot = self._outputs.for_step()
-        self._args.set(action=self._actions.address(action), action_bytes=action_bytes)
+        self._args.set_action(address, element_bytes)
         self._args.set_slot(slot)
         self._launch("gv_step")
+        del held  # a copy made for the kernel may go once it is queued: memory is reused in the order of the stream
         if self.debug:
             self.check()
         arrays, public = slot.arrays, self._public
         info: dict[str, Any] = {}
-        if self._same_step:
+        if "final_obs" in arrays:
             info["_final_obs"] = public(arrays["finished"])
             info["final_obs"] = public(arrays["final_obs"])
-        if self.num_agents > 1:
+        if "agent_alive" in arrays:
             info["agent_alive"] = public(arrays["agent_alive"])
             info["agent_reward"] = public(arrays["reward" if self._view.flat else "agent_reward"])
         return public(arrays["obs"]), public(arrays["reward"]), public(arrays["terminated"]), public(arrays["truncated"]), info

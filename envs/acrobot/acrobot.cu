@@ -88,11 +88,10 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
     GV_ONCE {
         const float* state = a.state + 4 * (gv_i64)team.world;
-        float* row = gv_obs_row(a, obs, team.world, 0);
-        gv_sincos(state[THETA1], &row[1], &row[0]);
-        gv_sincos(state[THETA2], &row[3], &row[2]);
-        row[4] = state[SPEED1];
-        row[5] = state[SPEED2];
+        float sine1, cosine1, sine2, cosine2;
+        gv_sincos(state[THETA1], &sine1, &cosine1);
+        gv_sincos(state[THETA2], &sine2, &cosine2);
+        gv_put_row<6>(gv_obs_row(a, obs, team.world, 0), {cosine1, sine1, cosine2, sine2, state[SPEED1], state[SPEED2]});
     }
 }
 

@@ -44,8 +44,8 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 }
 
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    float* row = gv_obs_row(a, obs, team.world, 0);
-    GV_FOR(i, 4) row[i] = a.state[4 * (gv_i64)team.world + i];
+    const float* state = a.state + 4 * (gv_i64)team.world;
+    GV_ONCE gv_put_row<4>(gv_obs_row(a, obs, team.world, 0), {state[0], state[1], state[2], state[3]});
 }
 
 GV_FN void env_settle(const GvArgs&, const GvTeam&) {}

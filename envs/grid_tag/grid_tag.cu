@@ -38,10 +38,11 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         a.agent_reward[row] = wall ? -a.wall_hit_penalty : 0.0f;
     }
     const gv_i64 him = at(a, w, runner);
-    const float on_him = gv_sum(team, runner, [&](gv_i32 tagger) {
-        return a.loc_x[at(a, w, tagger)] == a.loc_x[him] && a.loc_y[at(a, w, tagger)] == a.loc_y[him] ? 1.0f : 0.0f;
+    gv_barrier(team);
+    const gv_i32 on_him = gv_tally(team, runner, [&](gv_i32 tagger) {
+        return a.loc_x[at(a, w, tagger)] == a.loc_x[him] && a.loc_y[at(a, w, tagger)] == a.loc_y[him];
     });
-    const bool tagged = on_him > 0.0f;
+    const bool tagged = on_him > 0;
     GV_FOR(i, runner + 1) {
         const float for_tagger = tagged ? a.tag_reward_for_tagger : -a.step_cost_for_tagger;
         const float for_runner = tagged ? -a.tag_penalty_for_runner : a.step_cost_for_tagger;
@@ -54,15 +55,24 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 }
 
 // Positions of all, types, who is looking, time: blocks of one entry an agent.
-GV_FN void observe_all(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
-    const gv_i32 agents = gv_num_agents(a);
-    for (gv_i32 j = 0; j < agents; ++j) {
-        row[j] = (float)a.loc_x[at(a, w, j)] * a.per_length;
-        row[agents + j] = (float)a.loc_y[at(a, w, j)] * a.per_length;
-        row[2 * agents + j] = j == agents - 1 ? 1.0f : 0.0f;
-        row[3 * agents + j] = j == i ? 1.0f : 0.0f;
+GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
+    const gv_i32 w = team.world, agents = gv_num_agents(a);
+    for (gv_i32 tile = 0; tile < agents; tile += gv_tile_size(team)) {  // with one lane row by row, as memory lies
+        const gv_i32 rows = gv_tile_rows(team, agents, tile);
+        gv_i32 block = 0;
+        gv_columns(team, 4 * agents + 1, [&](gv_i32 column, gv_i32 first, gv_i32 step) {
+            gv_i32 j = column - block * agents;
+            for (; j >= agents && block < 4; j -= agents) ++block;
+            float value = (float)a.t[w] * a.per_episode_length;
+            if (block == 0) value = (float)a.loc_x[at(a, w, j)] * a.per_length;
+            else if (block == 1) value = (float)a.loc_y[at(a, w, j)] * a.per_length;
+            else if (block == 2) value = j == agents - 1 ? 1.0f : 0.0f;
+            for (gv_i32 r = first; r < rows; r += step) {
+                if (block == 3) value = j == tile + r ? 1.0f : 0.0f;
+                gv_obs_row(a, obs, w, tile + r)[column] = value;
+            }
+        });
     }
-    row[4 * agents] = (float)a.t[w] * a.per_episode_length;
 }
 
 // The agent that matters to i: the runner to a tagger, the nearest tagger (the lowest index of equals) to the runner.
@@ -81,21 +91,22 @@ GV_FN gv_i32 opponent(const GvArgs& a, gv_i32 w, gv_i32 i) {
     return nearest;
 }
 
+// The agent itself and the one that matters to it, type, time.
+GV_FN void observe_one(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
+    const gv_i64 me = at(a, w, i), other = at(a, w, opponent(a, w, i));
+    row[0] = (float)a.loc_x[me] * a.per_length;
+    row[1] = (float)a.loc_y[me] * a.per_length;
+    row[2] = (float)a.loc_x[other] * a.per_length;
+    row[3] = (float)a.loc_y[other] * a.per_length;
+    row[4] = i == gv_num_taggers(a) ? 1.0f : 0.0f;
+    row[5] = (float)a.t[w] * a.per_episode_length;
+}
+
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    const gv_i32 w = team.world;
-    GV_FOR(i, gv_num_agents(a)) {
-        float* row = gv_obs_row(a, obs, w, i);
-        if (a.use_full_observation) {
-            observe_all(a, w, i, row);
-            continue;
-        }
-        const gv_i64 me = at(a, w, i), other = at(a, w, opponent(a, w, i));
-        row[0] = (float)a.loc_x[me] * a.per_length;
-        row[1] = (float)a.loc_y[me] * a.per_length;
-        row[2] = (float)a.loc_x[other] * a.per_length;
-        row[3] = (float)a.loc_y[other] * a.per_length;
-        row[4] = i == gv_num_taggers(a) ? 1.0f : 0.0f;
-        row[5] = (float)a.t[w] * a.per_episode_length;
+    if (a.use_full_observation) {
+        observe_all(a, team, obs);
+    } else {
+        GV_FOR(i, gv_num_agents(a)) observe_one(a, team.world, i, gv_obs_row(a, obs, team.world, i));
     }
 }
 

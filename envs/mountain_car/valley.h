@@ -32,8 +32,8 @@ GV_FN bool drive(const GvArgs& a, gv_i32 w, float push) {
 }
 
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    float* row = gv_obs_row(a, obs, team.world, 0);
-    GV_FOR(i, 2) row[i] = a.state[2 * (gv_i64)team.world + i];
+    const float* state = a.state + 2 * (gv_i64)team.world;
+    GV_ONCE gv_put_row<2>(gv_obs_row(a, obs, team.world, 0), {state[POSITION], state[VELOCITY]});
 }
 
 GV_FN void env_settle(const GvArgs&, const GvTeam&) {}

@@ -35,9 +35,9 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
     GV_ONCE {
         const float* state = a.state + 2 * (gv_i64)team.world;
-        float* row = gv_obs_row(a, obs, team.world, 0);
-        gv_sincos(state[THETA], &row[1], &row[0]);
-        row[2] = state[SPEED];
+        float sine, cosine;
+        gv_sincos(state[THETA], &sine, &cosine);
+        gv_put_row<3>(gv_obs_row(a, obs, team.world, 0), {cosine, sine, state[SPEED]});
     }
 }
 

@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
 from gpu_vecenv.errors import ParameterError, ShapeError
-from gpu_vecenv.spec import Constant, EnvSpec, Field, Param, Params, Role, Table
+from gpu_vecenv.spec import Constant, EnvSpec, Field, Param, Params, Role, Table, Workspace
 
 ROUNDING = 1.00001
 """Bounds of scaled features are widened by this, as a quotient may be rounded up."""
@@ -99,6 +99,13 @@ def start(params: Params, name: str) -> np.ndarray:
     return values
 
 
+def remembered(params: Params) -> tuple[int, ...]:
+    """(agents, neighbours observed), where neighbours are sorted in registers (MAX_SORTED of neighbours.h)."""
+    if params["use_full_observation"] or params["num_other_agents_observed"] > 32:
+        return (0,)
+    return (params["num_taggers"] + params["num_runners"], params["num_other_agents_observed"])
+
+
 SPEC = EnvSpec(
     name="WarpTag-v0",
     kernel=Path(__file__).with_name("tag.cu"),
@@ -171,6 +178,7 @@ SPEC = EnvSpec(
         Table("start_y", lambda p: start(p, "starting_location_y"), "explicit starts", "length"),
         Table("start_direction", lambda p: start(p, "starting_directions"), "explicit headings", "rad"),
     ),
+    workspaces=(Workspace("nearest", "uint16", remembered, 0xFFFF, "nearest agents of each at the last observation"),),
     alive="alive",
     check=check,
     rewards={

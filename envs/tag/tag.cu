@@ -1,11 +1,14 @@
 // Continuous Tag: one team a world, one agent a lane (several when a world has more agents than the team has lanes).
-// Taggers come first: agents 0 .. num_taggers - 1. Memory that crosses a barrier is the world state itself.
-// Rules: README.md beside this file. Nothing is quadratic in memory; neighbours are found by scanning all agents.
-#include "gv_env.h"
-
-#define MAX_INSERT 32  // up to this many neighbours are kept sorted in registers; more are found one scan each
-#define FAR 3.0e38f
+// Taggers come first: agents 0 .. num_taggers - 1. Memory that crosses a barrier is the world state, or scratch.
+// Rules: README.md beside this file. Nothing is quadratic in memory.
+#ifdef GV_num_agents
+#define GV_SCRATCH SCRATCH_FLOATS(GV_num_agents)
+#else
+#define GV_SCRATCH 12160  // floats: 48 KiB, less what gv_sum needs; enough for any number of agents
+#endif
 #define OWN_FEATURES 6
+#define SMALL 32  // agents of a world of which several share a block
+#include "neighbours.h"
 
 // Index of an agent of this world in the (worlds, agents) state arrays.
 GV_FN gv_i64 at(const GvArgs& a, gv_i32 world, gv_i32 agent) { return (gv_i64)world * gv_num_agents(a) + agent; }
@@ -82,11 +85,13 @@ GV_FN void move(const GvArgs& a, gv_i32 w, gv_i32 i) {
 // The tagger that catches runner i in this step, or -1: the nearest one (the lowest index of equals), if within the margin.
 GV_FN gv_i32 catcher_of(const GvArgs& a, gv_i32 w, gv_i32 i) {
     const float x = a.loc_x[at(a, w, i)], y = a.loc_y[at(a, w, i)];
+    const float out_of_reach = a.margin * a.margin * 1.001f;  // spares most square roots
     float nearest = a.margin;
     gv_i32 catcher = -1;
     for (gv_i32 j = 0; j < gv_num_taggers(a); ++j) {
-        const float dx = a.loc_x[at(a, w, j)] - x, dy = a.loc_y[at(a, w, j)] - y;
-        const float distance = gv_sqrt(dx * dx + dy * dy);
+        const float dx = a.loc_x[at(a, w, j)] - x, dy = a.loc_y[at(a, w, j)] - y, squared = dx * dx + dy * dy;
+        if (squared > out_of_reach) continue;
+        const float distance = gv_sqrt(squared);
         if (distance < nearest) {
             nearest = distance;
             catcher = j;
@@ -103,18 +108,19 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         const gv_i64 me = at(a, w, i);
         a.tagged_by[me] = i >= taggers && a.alive[me] ? catcher_of(a, w, i) : -1;
     }
-    // Every lane gets the same count, so all agree on the end of the episode.
-    const float left = gv_sum(team, runners, [&](gv_i32 runner) {
+    gv_barrier(team);
+    // Every lane gets the same counts, so all agree on the end of the episode.
+    const gv_i32 tags = gv_tally(team, runners, [&](gv_i32 runner) { return a.tagged_by[at(a, w, taggers + runner)] >= 0; });
+    const gv_i32 left = gv_tally(team, runners, [&](gv_i32 runner) {
         const gv_i64 him = at(a, w, taggers + runner);
-        const bool leaves = a.runner_exits_game_after_tagged && a.tagged_by[him] >= 0;
-        return a.alive[him] && !leaves ? 1.0f : 0.0f;
+        return a.alive[him] && !(a.runner_exits_game_after_tagged && a.tagged_by[him] >= 0);
     });
     const bool last_step = a.t[w] >= a.episode_length;
     GV_FOR(i, agents) {
         const gv_i64 me = at(a, w, i), row = gv_row(a, w, i);
         float reward = a.agent_reward[row];
         if (i < taggers) {  // gathered, not scattered: simultaneous tags all pay
-            for (gv_i32 j = taggers; j < agents; ++j)
+            for (gv_i32 j = taggers; tags > 0 && j < agents; ++j)
                 if (a.tagged_by[at(a, w, j)] == i) reward += a.tag_reward_for_tagger;
         } else if (a.alive[me]) {
             const bool tagged = a.tagged_by[me] >= 0;
@@ -124,7 +130,7 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         a.agent_reward[row] = reward;
     }
     GV_ONCE {
-        a.terminated[w] = left == 0.0f;
+        a.terminated[w] = left == 0;
         a.truncated[w] = last_step;
     }
 }
@@ -150,50 +156,73 @@ GV_FN void observe_other(const GvArgs& a, gv_i32 w, gv_i32 i, gv_i32 j, gv_i32 s
     row[slot + 6 * width] = a.alive[other] ? 1.0f : 0.0f;
 }
 
-GV_FN void observe_all(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
-    const gv_i32 width = gv_num_agents(a) - 1;
-    const bool alive = a.alive[at(a, w, i)] != 0;
-    for (gv_i32 slot = 0; slot < width; ++slot) {
-        const gv_i32 j = slot < i ? slot : slot + 1;
-        observe_other(a, w, i, j, slot, width, row);
-        if (!alive)
-            for (gv_i32 block = 0; block < 5; ++block) row[slot + block * width] = 0.0f;
-    }
-    row[7 * width] = alive ? (float)a.t[w] * a.per_episode_length : 0.0f;
+// What is observed as a difference: x, y, speed, acceleration, direction.
+GV_FN const float* field_of(const GvArgs& a, gv_i32 w, gv_i32 block) {
+    const float* field = block == 0 ? a.loc_x : block == 1 ? a.loc_y : block == 2 ? a.speed : block == 3 ? a.acceleration : a.direction;
+    return field + at(a, w, 0);
 }
 
-// Squared float32 distance of j from (x, y); agents that left are out of sight.
-GV_FN float squared_distance(const GvArgs& a, gv_i64 other, float x, float y) {
-    const float dx = a.loc_x[other] - x, dy = a.loc_y[other] - y;
-    return a.alive[other] ? dx * dx + dy * dy : FAR;
+GV_FN float block_scale(const GvArgs& a, gv_i32 block) {
+    return block < 2 ? a.per_diagonal : block < 4 ? a.per_max_speed : a.per_turn;
 }
 
-// The k nearest in one scan, kept sorted by (distance, index): later equals stay behind, as j ascends.
-GV_FN gv_i32 nearest_by_insertion(const GvArgs& a, gv_i32 w, gv_i32 i, gv_i32 k, gv_i32* found) {
-    const float x = a.loc_x[at(a, w, i)], y = a.loc_y[at(a, w, i)];
-    float distance[MAX_INSERT];
-    for (gv_i32 slot = 0; slot < k; ++slot) distance[slot] = FAR;
-    gv_i32 count = 0;
-    for (gv_i32 j = 0; j < gv_num_agents(a); ++j) {
-        if (j == i) continue;
-        float here = squared_distance(a, at(a, w, j), x, y);
-        if (!(here < distance[k - 1])) continue;
-        if (count < k) ++count;
-        gv_i32 index = j;
-        bool placed = false;
-        for (gv_i32 slot = 0; slot < k; ++slot) {
-            placed = placed || here < distance[slot];
-            if (placed) {  // the rest of the list moves one on
-                const float moved = distance[slot];
-                const gv_i32 moved_index = found[slot];
-                distance[slot] = here;
-                found[slot] = index;
-                here = moved;
-                index = moved_index;
+// Time, as an agent in the game observes it.
+GV_FN float observed_time(const GvArgs& a, gv_i32 w) { return (float)a.t[w] * a.per_episode_length; }
+
+// The observer's own state, which differences to others leave out; 0 once it has left.
+GV_FN float observe_self(const GvArgs& a, gv_i32 w, gv_i32 i, gv_i32 feature) {
+    const gv_i64 me = at(a, w, i);
+    const float alive = a.alive[me] ? 1.0f : 0.0f;
+    if (feature == 0) return alive * (a.loc_x[me] * a.per_length);
+    if (feature == 1) return alive * (a.loc_y[me] * a.per_length);
+    if (feature == 2) return alive * (a.speed[me] * a.per_max_speed);
+    if (feature == 3) return alive * (a.acceleration[me] * a.per_max_speed);
+    if (feature == 4) return alive * (a.direction[me] * a.per_turn);
+    return i < gv_num_taggers(a) ? alive : 0.0f;
+}
+
+// Where rows of observations of one world are: those of a role lie one after the other.
+struct Rows {
+    float *taggers, *runners;
+    gv_i32 num_taggers, features;
+};
+
+GV_FN Rows rows_of(const GvArgs& a, gv_i32 w, float* obs) {
+    const gv_i32 taggers = gv_num_taggers(a), features = gv_num_features(a);
+    const Rows rows = {gv_obs_row(a, obs, w, 0), gv_obs_row(a, obs, w, taggers) - taggers * features, taggers, features};
+    return rows;
+}
+
+GV_FN float& entry(const Rows& rows, gv_i32 i, gv_i32 column) {
+    return (i < rows.num_taggers ? rows.taggers : rows.runners)[i * rows.features + column];
+}
+
+// Everyone else in the order of indices.
+GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
+    const gv_i32 w = team.world, agents = gv_num_agents(a), width = agents - 1;
+    const Rows table = rows_of(a, w, obs);
+    for (gv_i32 tile = 0; tile < agents; tile += gv_tile_size(team)) {  // with one lane row by row, as memory lies
+        const gv_i32 end = tile + gv_tile_rows(team, agents, tile);
+        gv_i32 block = 0;
+        gv_columns(team, 7 * width + 1, [&](gv_i32 column, gv_i32 first, gv_i32 step) {
+            gv_i32 slot = column - block * width;
+            for (; slot >= width && block < 7; slot -= width) ++block;
+            const float* field = field_of(a, w, block);
+            const float scale = block_scale(a, block), now = observed_time(a, w);
+            const gv_i32* alive = a.alive + at(a, w, 0);
+            if (block < 5) {
+                GV_UNROLL_4 for (gv_i32 i = tile + first; i < end; i += step)
+                    entry(table, i, column) = alive[i] ? (field[slot < i ? slot : slot + 1] - field[i]) * scale : 0.0f;
+            } else if (block < 7) {
+                GV_UNROLL_4 for (gv_i32 i = tile + first; i < end; i += step) {
+                    const gv_i32 j = slot < i ? slot : slot + 1;
+                    entry(table, i, column) = (block == 5 ? j < table.num_taggers : alive[j] != 0) ? 1.0f : 0.0f;
+                }
+            } else {
+                for (gv_i32 i = tile + first; i < end; i += step) entry(table, i, column) = alive[i] ? now : 0.0f;
             }
-        }
+        });
     }
-    return count;
 }
 
 // The agent that follows (distance, index) in the order of (distance, index); -1 when there is none.
@@ -202,7 +231,8 @@ GV_FN gv_i32 next_nearest(const GvArgs& a, gv_i32 w, gv_i32 i, float* distance, 
     float best = FAR;
     gv_i32 found = -1;
     for (gv_i32 j = 0; j < gv_num_agents(a); ++j) {
-        const float here = squared_distance(a, at(a, w, j), x, y);
+        const float dx = a.loc_x[at(a, w, j)] - x, dy = a.loc_y[at(a, w, j)] - y;
+        const float here = a.alive[at(a, w, j)] ? dx * dx + dy * dy : FAR;
         const bool later = here > *distance || (here == *distance && j > index);
         if (j != i && later && here < best) {
             best = here;
@@ -213,16 +243,12 @@ GV_FN gv_i32 next_nearest(const GvArgs& a, gv_i32 w, gv_i32 i, float* distance, 
     return found;
 }
 
-GV_FN void observe_nearest(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
+// More neighbours than are sorted in registers.
+GV_FN void observe_many(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
     const gv_i32 k = gv_num_other_agents_observed(a);
     const bool alive = a.alive[at(a, w, i)] != 0;
     gv_i32 count = 0;
-    if (alive && k <= MAX_INSERT) {
-        gv_i32 found[MAX_INSERT];
-        for (gv_i32 slot = 0; slot < k; ++slot) found[slot] = -1;
-        count = k > 0 ? nearest_by_insertion(a, w, i, k, found) : 0;
-        for (gv_i32 slot = 0; slot < count; ++slot) observe_other(a, w, i, found[slot], slot, k, row);
-    } else if (alive) {
+    if (alive) {
         float distance = -1.0f;
         for (gv_i32 j = next_nearest(a, w, i, &distance, -1); j >= 0 && count < k; ++count) {
             observe_other(a, w, i, j, count, k, row);
@@ -231,27 +257,117 @@ GV_FN void observe_nearest(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
     }
     for (gv_i32 slot = count; slot < k; ++slot)
         for (gv_i32 block = 0; block < 7; ++block) row[slot + block * k] = 0.0f;
-    row[7 * k] = alive ? (float)a.t[w] * a.per_episode_length : 0.0f;
+    row[7 * k] = alive ? observed_time(a, w) : 0.0f;
 }
 
-// The observer's own state, which differences to others leave out; 0 once it has left.
-GV_FN void observe_self(const GvArgs& a, gv_i32 w, gv_i32 i, float* own) {
-    const gv_i64 me = at(a, w, i);
-    const float alive = a.alive[me] ? 1.0f : 0.0f;
-    own[0] = alive * (a.loc_x[me] * a.per_length);
-    own[1] = alive * (a.loc_y[me] * a.per_length);
-    own[2] = alive * (a.speed[me] * a.per_max_speed);
-    own[3] = alive * (a.acceleration[me] * a.per_max_speed);
-    own[4] = alive * (a.direction[me] * a.per_turn);
-    own[5] = i < gv_num_taggers(a) ? alive : 0.0f;
+// Where positions, and what else is observed, are read from while the nearest are looked for.
+GV_FN void stage(const GvArgs& a, const GvTeam& team, const Scratch& s) {
+    const gv_i32 agents = gv_num_agents(a);
+    gv_barrier(team);  // scratch may be in use still
+    GV_FOR(i, agents) {
+        const gv_i64 me = at(a, team.world, i);
+        const float x = a.loc_x[me], y = a.loc_y[me];
+        const bool seen = a.alive[me] && x == x && y == y;
+        s.x[i] = seen ? x : FAR;  // the squared distance to there is infinite
+        s.y[i] = seen ? y : FAR;
+        if (agents <= MAX_STAGED) {
+            s.more[i] = a.speed[me];
+            s.more[agents + i] = a.acceleration[me];
+            s.more[2 * agents + i] = a.direction[me];
+        }
+    }
+    gv_barrier(team);
+}
+
+// Observations of the nearest, in the order of memory: lanes side by side write columns side by side.
+GV_FN void write_table(const GvArgs& a, const GvTeam& team, const Scratch& s, const gv_u16* nearest, const Rows& table) {
+    const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
+    for (gv_i32 tile = 0; tile < agents; tile += gv_tile_size(team)) {  // with one lane row by row, as memory lies
+        const gv_i32 end = tile + gv_tile_rows(team, agents, tile);
+        gv_i32 block = 0;
+        gv_columns(team, 7 * k + 1, [&](gv_i32 column, gv_i32 first, gv_i32 step) {
+            gv_i32 slot = column - block * k;
+            for (; slot >= k && block < 7; slot -= k) ++block;
+            const float scale = block_scale(a, block), now = observed_time(a, w);
+            if (block < 5 && agents <= MAX_STAGED) {
+                const float* field = s.x + block * agents;
+                GV_UNROLL_4 for (gv_i32 i = tile + first; i < end; i += step) {
+                    const gv_i32 j = nearest[i * k + slot];
+                    entry(table, i, column) = j == NOBODY ? 0.0f : (field[j] - field[i]) * scale;
+                }
+            } else if (block < 5) {
+                const float* field = field_of(a, w, block);
+                for (gv_i32 i = tile + first; i < end; i += step) {
+                    const gv_i32 j = nearest[i * k + slot];
+                    entry(table, i, column) = j == NOBODY ? 0.0f : (field[j] - field[i]) * scale;
+                }
+            } else if (block < 7) {
+                GV_UNROLL_4 for (gv_i32 i = tile + first; i < end; i += step) {
+                    const gv_i32 j = nearest[i * k + slot];
+                    entry(table, i, column) = j != NOBODY && (block == 6 || j < table.num_taggers) ? 1.0f : 0.0f;
+                }
+            } else {
+                for (gv_i32 i = tile + first; i < end; i += step) entry(table, i, column) = a.alive[at(a, w, i)] ? now : 0.0f;
+            }
+        });
+    }
+}
+
+// The same cell by cell, which is faster in small worlds.
+GV_FN void write_cells(const GvArgs& a, const GvTeam& team, const Scratch& s, const gv_u16* nearest, const Rows& table) {
+    const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
+    gv_cells(team, agents, 7 * k + 1, [&](gv_i32 i, gv_i32 column) {
+        const gv_i32 block = column / k, j = block < 7 ? nearest[i * k + column - block * k] : NOBODY;
+        float value = 0.0f;
+        if (block == 7) value = a.alive[at(a, w, i)] ? observed_time(a, w) : 0.0f;
+        else if (j == NOBODY) value = 0.0f;
+        else if (block > 4) value = block == 6 || j < table.num_taggers ? 1.0f : 0.0f;
+        else value = (s.x[block * agents + j] - s.x[block * agents + i]) * block_scale(a, block);
+        entry(table, i, column) = value;
+    });
+}
+
+// The nearest: each lane looks for those of its agents, then they are written.
+GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
+    const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
+    const Scratch s = scratch_of(team, agents);
+    const Grid grid = grid_of(a);
+    gv_u16* nearest = a.nearest + at(a, w, 0) * k;
+    stage(a, team, s);
+    if (agents < MIN_GRID) {
+        GV_FOR(i, agents) find_nearest(a, s, grid, i, k, nearest + i * k);
+    } else {
+        sort_by_cell(a, team, s, grid);
+        const gv_i32 seen = s.end[grid.side * grid.side - 1];
+        GV_FOR(p, seen) {  // lanes side by side look at the same cells
+            const gv_i32 i = s.order[p];
+            find_nearest(a, s, grid, i, k, nearest + i * k);
+        }
+        GV_FOR(i, agents) {
+            for (gv_i32 slot = 0; slot < k && !(s.x[i] < FAR); ++slot) nearest[i * k + slot] = NOBODY;
+        }
+    }
+    gv_barrier(team);
+    if (agents <= SMALL) {
+        write_cells(a, team, s, nearest, rows_of(a, w, obs));
+    } else {
+        write_table(a, team, s, nearest, rows_of(a, w, obs));
+    }
 }
 
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    const gv_i32 w = team.world;
-    GV_FOR(i, gv_num_agents(a)) {
-        float* row = gv_obs_row(a, obs, w, i);
-        if (a.use_full_observation) observe_all(a, w, i, row);
-        else observe_nearest(a, w, i, row);
-        if (a.extended_observation) observe_self(a, w, i, row + gv_num_features(a) - OWN_FEATURES);
+    const gv_i32 w = team.world, k = gv_num_other_agents_observed(a);
+    if (a.use_full_observation) {
+        observe_all(a, team, obs);
+    } else if (k <= MAX_SORTED) {
+        observe_nearest(a, team, obs);
+    } else {
+        GV_FOR(i, gv_num_agents(a)) observe_many(a, w, i, gv_obs_row(a, obs, w, i));
+    }
+    if (a.extended_observation) {
+        GV_FOR(i, gv_num_agents(a)) {
+            float* own = gv_obs_row(a, obs, w, i) + gv_num_features(a) - OWN_FEATURES;
+            for (gv_i32 f = 0; f < OWN_FEATURES; ++f) own[f] = observe_self(a, w, i, f);
+        }
     }
 }

@@ -74,6 +74,7 @@ class CudaBackend:
         self._torch = torch
         self._cupy = cupy
         self._launch = driver.launchKernel
+        self._args: np.ndarray | None = None
         self._lanes, self._teams = block_shape(layout.num_agents)
         torch.zeros((), device=device)  # makes torch's context, which CuPy shares
         with cupy.cuda.Device(self._index):
@@ -89,16 +90,20 @@ class CudaBackend:
             with self._torch.cuda.device(self._index):
                 self.launch(name, args, num_worlds)
             return
-        pointers = (ctypes.c_void_p * 1)(args.ctypes.data)
+        if args is not self._args:  # the driver takes an array with the addresses of a kernel's arguments: of the one struct
+            self._args = args
+            self._pointers = (ctypes.c_void_p * 1)(args.ctypes.data)
+            self._pointers_at = ctypes.addressof(self._pointers)
         blocks = -(-num_worlds // self._teams)
         threads = self._lanes * self._teams
-        self._launch(self._kernels[name], blocks, 1, 1, threads, 1, 1, 0, self._stream(), ctypes.addressof(pointers), 0)
+        self._launch(self._kernels[name], blocks, 1, 1, threads, 1, 1, 0, self._stream(), self._pointers_at, 0)
 
     def _stream(self) -> int:
         """Handle of the caller's current stream: torch's, or CuPy's when the env hands out CuPy arrays."""
         if self._on_cupy_stream:
             return int(self._cupy.cuda.get_current_stream().ptr)
-        return int(self._torch.cuda.current_stream(self._index).cuda_stream)
+        # The handle that torch.cuda.current_stream().cuda_stream gives, without making a stream object for it.
+        return int(self._torch._C._cuda_getCurrentRawStream(self._index))
 
     def capturing(self) -> bool:
         """Whether the caller's current stream records a CUDA graph."""

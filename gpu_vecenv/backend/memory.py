@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +20,9 @@ class Memory(Protocol):
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
         """Uninitialised array."""
+
+    def allocator(self, arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Callable[[], dict[str, Array]]:
+        """A function that makes a fresh, uninitialised set of arrays, given by (shape, dtype), in each call."""
 
     def from_numpy(self, values: np.ndarray) -> Array:
         """Copy of a host array."""
@@ -47,6 +51,10 @@ class NumpyMemory:
     def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         """Uninitialised array."""
         return np.empty(shape, dtype)
+
+    def allocator(self, arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Callable[[], dict[str, Array]]:
+        """A function that makes fresh arrays."""
+        return lambda: {name: np.empty(shape, dtype) for name, (shape, dtype) in arrays.items()}
 
     def from_numpy(self, values: np.ndarray) -> np.ndarray:
         """Copy of a host array."""
@@ -92,6 +100,27 @@ class TorchMemory:
                 return self.empty(shape, dtype)
         return self._torch.empty(shape, dtype=self._dtypes[dtype], device=self._device)
 
+    def allocator(self, arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Callable[[], dict[str, Array]]:
+        """A function that makes fresh tensors; flags of one shape share an allocation, as each takes host time."""
+        torch, device = self._torch, self._device
+        flags = [name for name, (shape, dtype) in arrays.items() if dtype == "bool" and shape == arrays["terminated"][0]]
+        flag_shape = (len(flags), *arrays["terminated"][0])
+        single = {name: (*given, self._dtypes[dtype]) for name, given, dtype in
+                  ((name, _strided(shape), dtype) for name, (shape, dtype) in arrays.items()) if name not in flags}
+
+        def allocate() -> dict[str, Array]:
+            if torch.is_inference_mode_enabled():
+                with torch.inference_mode(False):
+                    return allocate()
+            made = {
+                name: torch.empty_strided(shape, strides, dtype=dtype, device=device)
+                for name, (shape, strides, dtype) in single.items()
+            }
+            made.update(zip(flags, torch.empty(flag_shape, dtype=torch.bool, device=device).unbind(0), strict=True))
+            return made
+
+        return allocate
+
     def from_numpy(self, values: np.ndarray) -> Array:
         """Tensor with a copy of host values."""
         with self._torch.inference_mode(False):
@@ -118,7 +147,8 @@ class TorchMemory:
 
     def address(self, array: Array) -> int:
         """Address of the first byte."""
-        return int(array.data_ptr())
+        address: int = array.data_ptr()
+        return address
 
 
 class CupyMemory:
@@ -136,6 +166,10 @@ class CupyMemory:
         """Uninitialised array."""
         with self._cupy.cuda.Device(self._index):
             return self._cupy.empty(shape, dtype)
+
+    def allocator(self, arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Callable[[], dict[str, Array]]:
+        """A function that makes fresh arrays."""
+        return lambda: {name: self.empty(shape, dtype) for name, (shape, dtype) in arrays.items()}
 
     def from_numpy(self, values: np.ndarray) -> Array:
         """Array with a copy of host values."""
@@ -162,6 +196,14 @@ class CupyMemory:
     def address(self, array: Array) -> int:
         """Address of the first byte."""
         return int(array.data.ptr)
+
+
+def _strided(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape and the strides of a C-contiguous array: torch allocates fastest with both."""
+    strides = [1]
+    for length in reversed(shape[1:]):
+        strides.insert(0, strides[0] * length)
+    return shape, tuple(strides)
 
 
 def _is_cupy(value: Any) -> bool:

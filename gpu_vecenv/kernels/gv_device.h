@@ -7,6 +7,7 @@
 #pragma once
 
 typedef unsigned char gv_u8;
+typedef unsigned short gv_u16;
 typedef int gv_i32;
 typedef unsigned int gv_u32;
 typedef long long gv_i64;
@@ -16,26 +17,39 @@ struct GvTeam {
     gv_i32 world;  // the world this team steps
     gv_i32 lane;   // this lane's number, 0 .. lanes - 1
     gv_i32 lanes;  // lanes in the team
-    float* slots;  // [32] scratch of the team, for gv_sum
+    float* slots;  // [32] for gv_sum
+    float* scratch;  // [GV_SCRATCH] for the env, shared by the team; what is in it is lost between kernels
 };
+
+#ifndef GV_SCRATCH
+#define GV_SCRATCH 1  // an env that wants more defines it before it includes gv_env.h
+#endif
 
 #define GV_FOR(i, n) for (gv_i32 i = team.lane; i < (n); i += team.lanes)
 #define GV_ONCE if (team.lane == 0)
 
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
 #define GV_FN static __device__ __forceinline__
+#define GV_UNROLL _Pragma("unroll")
+#define GV_UNROLL_4 _Pragma("unroll 4")
+#define GV_ONE_LANE (GV_LANES == 1)
+#define GV_TEAM_MASK ((GV_LANES & 31 ? (1u << (GV_LANES & 31)) - 1u : ~0u) << (threadIdx.x & 31u & ~(GV_LANES - 1u)))
 GV_FN void gv_barrier(const GvTeam&) {
     if (GV_LANES > 32) __syncthreads();
     // Teams that share a warp may part ways, so each waits for its own lanes only.
-    else if (GV_LANES > 1) __syncwarp((GV_LANES & 31 ? (1u << (GV_LANES & 31)) - 1u : ~0u) << (threadIdx.x & 31u & ~(GV_LANES - 1u)));
+    else if (GV_LANES > 1) __syncwarp(GV_TEAM_MASK);
 }
-GV_FN void gv_count(gv_i32* counter) { atomicAdd(counter, 1); }
+GV_FN gv_i32 gv_ticket(gv_i32* counter) { return atomicAdd(counter, 1); }
+GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) {  // lanes that vote yes
+    if (GV_LANES > 32) return __syncthreads_count(vote);
+    return __popc(__ballot_sync(GV_TEAM_MASK, vote) & GV_TEAM_MASK);
+}
 #define GV_KERNEL(name, body)                                                                    \
     extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS) name(const GvArgs a) {      \
-        __shared__ float slots[GV_TEAMS][32];                                                    \
+        __shared__ float slots[GV_TEAMS][32], scratch[GV_TEAMS][GV_SCRATCH];                     \
         const gv_i32 mine = (gv_i32)threadIdx.x / GV_LANES;                                      \
         const GvTeam team = {(gv_i32)blockIdx.x * GV_TEAMS + mine, (gv_i32)threadIdx.x % GV_LANES, \
-                             GV_LANES, slots[mine]};                                             \
+                             GV_LANES, slots[mine], scratch[mine]};                              \
         if (team.world < a.num_worlds) body(a, team);                                            \
     }
 
@@ -44,18 +58,30 @@ GV_FN void gv_count(gv_i32* counter) { atomicAdd(counter, 1); }
 #include <thread>
 #include <vector>
 #define GV_FN static inline
+#define GV_UNROLL
+#define GV_UNROLL_4
+#define GV_ONE_LANE 0
 static pthread_barrier_t gv_lanes_barrier;
 GV_FN void gv_barrier(const GvTeam&) { pthread_barrier_wait(&gv_lanes_barrier); }
-GV_FN void gv_count(gv_i32* counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+GV_FN gv_i32 gv_ticket(gv_i32* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
+    gv_i32* votes = (gv_i32*)team.slots;
+    gv_barrier(team);
+    GV_ONCE *votes = 0;
+    gv_barrier(team);
+    if (vote) gv_ticket(votes);
+    gv_barrier(team);
+    return *votes;
+}
 #define GV_KERNEL(name, body)                                                              \
     extern "C" __attribute__((visibility("default")))                                      \
     void name(const GvArgs* a, gv_i32 lo, gv_i32 hi) {                                     \
-        static float slots[32];                                                            \
+        static float slots[32], scratch[GV_SCRATCH];                                       \
         pthread_barrier_init(&gv_lanes_barrier, nullptr, GV_LANES);                        \
         std::vector<std::thread> lanes;                                                    \
         for (gv_i32 lane = 0; lane < GV_LANES; ++lane) lanes.emplace_back([=] {            \
             for (gv_i32 w = lo; w < hi; ++w) {                                             \
-                const GvTeam team = {w, lane, GV_LANES, slots};                            \
+                const GvTeam team = {w, lane, GV_LANES, slots, scratch};                   \
                 body(*a, team);                                                            \
                 gv_barrier(team);                                                          \
             }                                                                              \
@@ -65,15 +91,19 @@ GV_FN void gv_count(gv_i32* counter) { __atomic_fetch_add(counter, 1, __ATOMIC_R
     }
 
 #else
-#define GV_FN static inline
+#define GV_FN static inline __attribute__((always_inline))
+#define GV_UNROLL
+#define GV_UNROLL_4
+#define GV_ONE_LANE 1
 GV_FN void gv_barrier(const GvTeam&) {}
-GV_FN void gv_count(gv_i32* counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+GV_FN gv_i32 gv_ticket(gv_i32* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) { return vote; }
 #define GV_KERNEL(name, body)                                                              \
     extern "C" __attribute__((visibility("default")))                                      \
     void name(const GvArgs* a, gv_i32 lo, gv_i32 hi) {                                     \
-        float slots[32];                                                                   \
+        float slots[32], scratch[GV_SCRATCH];                                              \
         for (gv_i32 w = lo; w < hi; ++w) {                                                 \
-            const GvTeam team = {w, 0, 1, slots};                                          \
+            const GvTeam team = {w, 0, 1, slots, scratch};                                 \
             body(*a, team);                                                                \
         }                                                                                  \
     }

@@ -39,7 +39,7 @@ GV_FN gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 he
     const gv_i64 at = row * heads + head;
     const gv_i64 index = a.action_bytes == 8 ? ((const gv_i64*)a.action)[at] : (gv_i64)((const gv_i32*)a.action)[at];
     if (index >= 0 && index < n) return (gv_i32)index;
-    gv_count(a.invalid_actions);
+    gv_ticket(a.invalid_actions);
     return 0;
 }
 
@@ -47,7 +47,7 @@ GV_FN gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 he
 GV_FN float gv_action_value(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 heads) {
     const float value = ((const float*)a.action)[row * heads + head];
     if (value == value) return value;
-    gv_count(a.invalid_actions);
+    gv_ticket(a.invalid_actions);
     return 0.0f;
 }
 
@@ -64,6 +64,48 @@ GV_FN float gv_sum(const GvTeam& team, gv_i32 n, Value value) {
     float sum = 0.0f;
     for (gv_i32 slot = 0; slot < 32; ++slot) sum += team.slots[slot];
     return sum;
+}
+
+// Number of i in [0, n) for which test(i) is true; every lane gets it.
+template <class Test>
+GV_FN gv_i32 gv_tally(const GvTeam& team, gv_i32 n, Test test) {
+    gv_i32 total = 0;
+    for (gv_i32 first = 0; first < n; first += team.lanes) {
+        const gv_i32 i = first + team.lane;
+        total += gv_vote(team, i < n && test(i));
+    }
+    return total;
+}
+
+// Rows that a team works on at a time, one a lane.
+GV_FN gv_i32 gv_tile_size(const GvTeam& team) { return team.lanes; }
+
+// Rows of the tile that starts at row `first` of `rows`.
+GV_FN gv_i32 gv_tile_rows(const GvTeam& team, gv_i32 rows, gv_i32 first) {
+    return rows - first < team.lanes ? rows - first : team.lanes;
+}
+
+// Shares out a table's cells in the order of memory, for tables narrower than a team is wide: body(row, column).
+template <class Body>
+GV_FN void gv_cells(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body body) {
+    gv_i32 row = 0;
+    for (gv_i32 column = team.lane;; column += team.lanes) {
+        for (; column >= columns; column -= columns) ++row;
+        if (row >= rows) break;
+        body(row, column);
+    }
+}
+
+// Shares out a table's columns: body(column, first row, rows to the next) for columns that rise from call to call. Lanes side
+// by side have columns side by side, so that what they write of a row lies side by side; and a lane that goes down its
+// column works out once what depends on the column.
+template <class Body>
+GV_FN void gv_columns(const GvTeam& team, gv_i32 columns, Body body) {
+    const gv_i32 groups = team.lanes > columns ? team.lanes / columns : 1;
+    const gv_i32 group = groups > 1 ? team.lane / columns : 0;
+    if (group < groups) {
+        for (gv_i32 column = team.lane - group * columns; column < columns; column += team.lanes) body(column, group, groups);
+    }
 }
 
 // ---- the protocol ---------------------------------------------------------------------------------------------
@@ -130,19 +172,13 @@ GV_FN void gv_emit(const GvArgs& a, const GvTeam& team, bool terminated, bool tr
     }
 }
 
-GV_FN void gv_step_finished(const GvArgs& a, const GvTeam& team, bool terminated, bool truncated) {
-    GV_FOR(agent, gv_num_agents(a)) a.agent_reward[gv_row(a, team.world, agent)] = 0.0f;
-    if (a.autoreset == GV_NEXT_STEP) {
-        gv_restart(a, team);
-        env_observe(a, team, a.obs);
-        gv_emit(a, team, false, false, false);
-    } else {  // disabled: the world stands still until it is reset
-        gv_copy_obs(a, team);
-        gv_emit(a, team, terminated, truncated, false);
-    }
+GV_FN void gv_stand_still(const GvArgs& a, const GvTeam& team, bool terminated, bool truncated) {
+    gv_copy_obs(a, team);
+    gv_emit(a, team, terminated, truncated, false);
 }
 
-GV_FN void gv_step_running(const GvArgs& a, const GvTeam& team) {
+// Returns whether a new episode must begin at once.
+GV_FN bool gv_run(const GvArgs& a, const GvTeam& team) {
     const gv_i32 w = team.world;
     GV_ONCE a.t[w] += 1;
     gv_barrier(team);
@@ -155,17 +191,42 @@ GV_FN void gv_step_running(const GvArgs& a, const GvTeam& team) {
     env_settle(a, team);
     gv_barrier(team);
     gv_emit(a, team, terminated, truncated, terminated || truncated);
-    if (restart) {
-        gv_restart(a, team);
-        env_observe(a, team, a.obs);
-    }
+    return restart;
+}
+
+// Everything but the beginning of a new episode; returns whether there is to be one.
+GV_FN bool gv_advance(const GvArgs& a, const GvTeam& team) {
+    const bool terminated = a.terminated[team.world] != 0, truncated = a.truncated[team.world] != 0;
+    gv_barrier(team);  // every lane has read the marks before one of them changes
+    if (!(terminated || truncated)) return gv_run(a, team);
+    GV_FOR(agent, gv_num_agents(a)) a.agent_reward[gv_row(a, team.world, agent)] = 0.0f;
+    if (a.autoreset == GV_NEXT_STEP) return true;
+    gv_stand_still(a, team, terminated, truncated);  // until it is reset
+    return false;
+}
+
+GV_FN void gv_begin(const GvArgs& a, const GvTeam& team) {
+    gv_restart(a, team);
+    env_observe(a, team, a.obs);
+    if (a.autoreset == GV_NEXT_STEP) gv_emit(a, team, false, false, false);
 }
 
 GV_FN void gv_step_world(const GvArgs& a, const GvTeam& team) {
-    const bool terminated = a.terminated[team.world] != 0, truncated = a.truncated[team.world] != 0;
-    gv_barrier(team);  // every lane has read the marks before one of them changes
-    if (terminated || truncated) gv_step_finished(a, team, terminated, truncated);
-    else gv_step_running(a, team);
+#if defined(GV_SOLO) && GV_ONE_LANE  // a world of one agent is stepped in variables of its lane, read and written as a whole
+    GvWorld held;
+    gv_load(a, team.world, held);
+    const GvWorld before = held;
+    const GvArgs mine = gv_window(a, team.world, held);
+    const GvTeam alone = {0, 0, 1, team.slots, team.scratch};
+    if (gv_advance(mine, alone)) {
+        const GvArgs whole = gv_with_stream(mine, held);  // all at once, as each access to memory would wait for the last
+        gv_begin(whole, alone);
+        gv_store_stream(mine, held);
+    }
+    gv_store(a, team.world, before, held);
+#else
+    if (gv_advance(a, team)) gv_begin(a, team);
+#endif
 }
 
 // Start a new episode in the worlds of reset_mask (null: all); the others keep their last observation.

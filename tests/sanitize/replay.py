@@ -82,6 +82,7 @@ class Recorder:
         layout, shapes = env.layout, env._outputs.shapes
         fields = {f.name: np.zeros(layout.state_shape(f, env.num_worlds), f.dtype).nbytes for f in layout.state}
         tables = {table.name: table.values(env.params).nbytes for table in env.env_spec.tables}
+        tables |= {n: env.num_worlds * int(np.prod(s)) * np.dtype(d).itemsize for n, (s, d, _) in layout.workspaces.items()}
         floats = {name: 4 * int(np.prod(shapes[name])) for name in ("obs", "final_obs", "reward") if name in shapes}
         flags = {f"out_{name}": env.num_envs for name in ("terminated", "truncated", "finished")}
         return {
