@@ -41,7 +41,8 @@ def args_header(spec: EnvSpec) -> str:
             name = param.name
             body = f"return a.{name}_by_world ? a.{name}_by_world[world] : a.{name};"
             lines.append(f"GV_FN float gv_{name}(const GvArgs& a, gv_i32 world) {{ {body} }}")
-    return "\n".join([*lines, "", _row_function(spec), "", _alive_function(spec), "", _take_function(spec), "", *_window(spec), ""])
+    functions = [_row_function(spec), "", _alive_function(spec), "", _take_function(spec), "", *_window(spec)]
+    return "\n".join([*lines, "", *functions, ""])
 
 
 def _row_function(spec: EnvSpec) -> str:
