@@ -101,23 +101,18 @@ class TorchMemory:
         return self._torch.empty(shape, dtype=self._dtypes[dtype], device=self._device)
 
     def allocator(self, arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Callable[[], dict[str, Array]]:
-        """A function that makes fresh tensors; flags of one shape share an allocation, as each takes host time."""
+        """A function that makes fresh tensors; each is an allocation of its own, so that it begins where libraries like it."""
         torch, device = self._torch, self._device
-        flags = [name for name, (shape, dtype) in arrays.items() if dtype == "bool" and shape == arrays["terminated"][0]]
-        flag_shape = (len(flags), *arrays["terminated"][0])
-        single = {name: (*given, self._dtypes[dtype]) for name, given, dtype in
-                  ((name, _strided(shape), dtype) for name, (shape, dtype) in arrays.items()) if name not in flags}
+        given = {name: (*_strided(shape), self._dtypes[dtype]) for name, (shape, dtype) in arrays.items()}
 
         def allocate() -> dict[str, Array]:
             if torch.is_inference_mode_enabled():
                 with torch.inference_mode(False):
                     return allocate()
-            made = {
+            return {
                 name: torch.empty_strided(shape, strides, dtype=dtype, device=device)
-                for name, (shape, strides, dtype) in single.items()
+                for name, (shape, strides, dtype) in given.items()
             }
-            made.update(zip(flags, torch.empty(flag_shape, dtype=torch.bool, device=device).unbind(0), strict=True))
-            return made
 
         return allocate
 

@@ -69,10 +69,9 @@ def test_what_was_handed_over_is_never_written_again(array, take):
 
 @pytest.fixture
 def jnp():
-    pytest.importorskip("jax")
-    import jax.numpy
-
-    return jax.numpy
+    jax = pytest.importorskip("jax")
+    with jax.default_device(jax.devices("cpu")[0]):  # also where JAX has a GPU
+        yield pytest.importorskip("jax.numpy")
 
 
 @pytest.mark.works("JAX", "every array of a step, without a copy, through jnp.from_dlpack")
