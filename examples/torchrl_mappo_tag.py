@@ -137,7 +137,8 @@ def train(args: Args) -> dict[str, float]:
     rollouts = max(1, args.total_steps // (batch * agents))
     policy = TensorDictSequential(*(side.actor for side in sides))
     collector = Collector(
-        env, policy, frames_per_batch=batch, total_frames=rollouts * batch, device=env.device, auto_register_policy_transforms=False
+        env, policy, frames_per_batch=batch, total_frames=rollouts * batch, device=env.device,
+        auto_register_policy_transforms=False,
     )
 
     start = time.perf_counter()

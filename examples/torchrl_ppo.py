@@ -86,7 +86,8 @@ def train(args: Args) -> dict[str, float]:
     batch = args.num_envs * args.num_steps
     rollouts = max(1, args.total_steps // batch)
     collector = Collector(
-        env, actor, frames_per_batch=batch, total_frames=rollouts * batch, device=env.device, auto_register_policy_transforms=False
+        env, actor, frames_per_batch=batch, total_frames=rollouts * batch, device=env.device,
+        auto_register_policy_transforms=False,
     )
 
     start = time.perf_counter()
