@@ -13,8 +13,8 @@ import gpu_vecenv  # noqa: F401
 from gpu_vecenv.backend import cuda
 
 FAULTS = {
-    "overrun": ("row[7 * k] =", "row[7 * k + (1 << 28)] ="),
-    "race": ("team.slots[slot] = part;\n    }\n    gv_barrier(team);", "team.slots[slot] = part;\n    }"),
+    "overrun": ("entry(table, i, column) = a.alive[at(a, w, i)]", "entry(table, i, column + (1 << 28)) = a.alive[at(a, w, i)]"),
+    "race": ("= a.direction[me];\n        }\n    }\n    gv_barrier(team);", "= a.direction[me];\n        }\n    }"),
 }
 """Pieces of Tag's kernel text and what a planted fault puts in their place."""
 
