@@ -56,8 +56,8 @@ class Arguments:
         # What changes in each step is written as words into the struct's bytes, several times faster than by name. All
         # addresses come first, of eight bytes each, so a slot's addresses are one run of words.
         offsets = {name: field[1] for name, field in (layout.dtype.fields or {}).items()}
-        self._words = memoryview(words).cast("B").cast("Q")
-        self._halves = memoryview(words).cast("B").cast("i")
+        self._words = words.data.cast("B").cast("Q")
+        self._halves = words.data.cast("B").cast("i")
         first = offsets[next(iter(OUTPUTS))] // 8
         self._outputs = slice(first, first + len(OUTPUTS))
         self._action, self._action_bytes = offsets["action"] // 8, offsets["action_bytes"] // 4
