@@ -48,7 +48,7 @@ def test_quick_start_is_two_commands_for_a_fresh_clone():
     for command in (train, check):
         assert command.startswith("python3 -m venv .venv && . .venv/bin/activate && pip install -c constraints.txt -e ")
     assert "gpu-vecenv train WarpTag-v0" in train
-    assert check.endswith("&& pytest")
+    assert check.endswith("&& pytest -n 2")
 
 
 def test_the_example_environment_works(tmp_path):
