@@ -74,7 +74,9 @@ def test_a_planted_race_is_reported(fault, tmp_path):
 
 
 FAULTS = {
-    "an entry beyond the observation": ({"entry(table, i, column) = value;": "entry(table, i, column + 1) = value;"}, "heap-buffer-overflow"),
+    "an entry beyond the observation": (
+        {"entry(table, i, column) = value;": "entry(table, i, column + 1) = value;"}, "heap-buffer-overflow"
+    ),
     "an action head beyond the table": ({"if (index >= 0 && index < n)": "if (index >= 0)"}, "heap-buffer-overflow|SEGV"),
     "a float too large for an integer": (
         {"(float)(draw.word[2] >> 30)": "(float)(gv_i32)((float)draw.word[2] * 1e9f)"}, "outside the range of representable"
