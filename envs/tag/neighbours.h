@@ -115,7 +115,7 @@ GV_FN float squared_distance(const Scratch& s, const Search& q, gv_i32 j) {
 
 // Sort the picked ones into the k nearest so far. In a grid they do not come in the order of indices.
 GV_FN void sort_in(const Scratch& s, Search& q, const gv_u16* pick, gv_i32 k, bool by_cell) {
-    for (gv_i32 p = 0; p < q.picks; ++p) {
+    GV_LOOP for (gv_i32 p = 0; p < q.picks; ++p) {
         gv_i32 index = pick[p];
         float here = squared_distance(s, q, index);
         bool first = false;
@@ -145,7 +145,7 @@ GV_FN void consider_cells(const Scratch& s, const Grid& grid, Search& q, gv_u16*
                           gv_i32 right) {
     if (left > right) return;
     const gv_i32 first = row * grid.side + left, end = s.end[row * grid.side + right];
-    for (gv_i32 p = first > 0 ? s.end[first - 1] : 0; p < end; ++p) consider(s, q, pick, k, s.order[p], true);
+    GV_LOOP for (gv_i32 p = first > 0 ? s.end[first - 1] : 0; p < end; ++p) consider(s, q, pick, k, s.order[p], true);
 }
 
 // Find the k nearest of agent i and write their indices over those of last time; NOBODY where there are fewer, and
@@ -173,7 +173,7 @@ GV_FN void find_nearest(const GvArgs& a, const Scratch& s, const Grid& grid, gv_
     } else if (q.x < FAR) {
         const gv_i32 x = cell_of(grid, q.x), y = cell_of(grid, q.y), last = grid.side - 1;
         gv_i32 left = 0, right = last, bottom = 0, top = last;
-        for (gv_i32 around = 1; !(q.distance[k - 1] < FAR) && around <= 2 * grid.side; around *= 2) {
+        GV_LOOP for (gv_i32 around = 1; !(q.distance[k - 1] < FAR) && around <= 2 * grid.side; around *= 2) {
             GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) {  // too few in a smaller block: start anew
                 q.distance[slot] = FAR;
                 q.found[slot] = NOBODY;
@@ -182,13 +182,13 @@ GV_FN void find_nearest(const GvArgs& a, const Scratch& s, const Grid& grid, gv_
             right = x + around < last ? x + around : last;
             bottom = y > around ? y - around : 0;
             top = y + around < last ? y + around : last;
-            for (gv_i32 row = bottom; row <= top; ++row) consider_cells(s, grid, q, pick, k, row, left, right);
+            GV_LOOP for (gv_i32 row = bottom; row <= top; ++row) consider_cells(s, grid, q, pick, k, row, left, right);
             sort_in(s, q, pick, k, true);
         }
         const float reach = gv_sqrt(q.limit) * 1.0001f + 1.0e-18f;  // the rest is for rounding
         const gv_i32 far_left = cell_of(grid, q.x - reach), far_right = cell_of(grid, q.x + reach);
         const gv_i32 far_top = cell_of(grid, q.y + reach);
-        for (gv_i32 row = cell_of(grid, q.y - reach); row <= far_top; ++row) {
+        GV_LOOP for (gv_i32 row = cell_of(grid, q.y - reach); row <= far_top; ++row) {
             const bool seen = row >= bottom && row <= top;  // but for its ends
             consider_cells(s, grid, q, pick, k, row, far_left, seen ? left - 1 : far_right);
             if (seen) consider_cells(s, grid, q, pick, k, row, right + 1, far_right);

@@ -31,6 +31,7 @@ struct GvTeam {
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
 #define GV_FN static __device__ __forceinline__
 #define GV_UNROLL _Pragma("unroll")
+#define GV_LOOP _Pragma("unroll 1")  // not unrolled: what is inside is long
 #define GV_UNROLL_4 _Pragma("unroll 4")
 #define GV_ONE_LANE (GV_LANES == 1)
 #define GV_TEAM_MASK ((GV_LANES & 31 ? (1u << (GV_LANES & 31)) - 1u : ~0u) << (threadIdx.x & 31u & ~(GV_LANES - 1u)))
@@ -59,6 +60,7 @@ GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) {  // lanes that vote yes
 #include <vector>
 #define GV_FN static inline
 #define GV_UNROLL
+#define GV_LOOP
 #define GV_UNROLL_4
 #define GV_ONE_LANE 0
 static pthread_barrier_t gv_lanes_barrier;
@@ -93,6 +95,7 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
 #else
 #define GV_FN static inline __attribute__((always_inline))
 #define GV_UNROLL
+#define GV_LOOP
 #define GV_UNROLL_4
 #define GV_ONE_LANE 1
 GV_FN void gv_barrier(const GvTeam&) {}
