@@ -57,8 +57,8 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 // Positions of all, types, who is looking, time: blocks of one entry an agent.
 GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, agents = gv_num_agents(a);
-    for (gv_i32 tile = 0; tile < agents; tile += gv_tile_size(team)) {  // with one lane row by row, as memory lies
-        const gv_i32 rows = gv_tile_rows(team, agents, tile);
+    for (gv_i32 tile = 0; tile < agents; tile += GV_TILE) {  // with one lane row by row, as memory lies
+        const gv_i32 rows = gv_tile_rows(agents, tile);
         gv_i32 block = 0;
         gv_columns(team, 4 * agents + 1, [&](gv_i32 column, gv_i32 first, gv_i32 step) {
             gv_i32 j = column - block * agents;

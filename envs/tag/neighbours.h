@@ -10,34 +10,132 @@
 #define FAR 3.0e38f     // farther than anyone; also the place of agents that nobody sees
 #define NOBODY 0xFFFF
 #define MAX_SORTED 32   // up to this many neighbours are sorted in registers; more are found one scan each
-#define MAX_PICKED 32   // agents picked before they are sorted in
-#define MAX_STAGED 1536 // up to this many agents, all that is observed of them is staged in scratch; positions always are
+#define MAX_PICKED 32   // agents of a grid picked before they are sorted in
+#define MAX_STAGED 1024 // up to this many agents, what is observed of them is staged in scratch, and who it is; positions always
 #define MIN_GRID 160    // from this many agents on, a grid pays
 #define MAX_SIDE 32     // cells along its side
+#define WORDS (MIN_GRID / 32)  // of a mask of agents without a grid
 
-#define GRID_CELLS(agents) ((agents) < MIN_GRID ? 0 : MAX_SIDE * MAX_SIDE)
-#define SCRATCH_FLOATS(agents) \
-    (((agents) <= MAX_STAGED ? 5 : 2) * (agents) + GRID_CELLS(agents) + (GRID_CELLS(agents) ? ((agents) + 1) / 2 : 0))
+#ifdef GV_num_other_agents_observed
+#define MAX_OBSERVED (GV_num_other_agents_observed < MAX_SORTED ? GV_num_other_agents_observed : MAX_SORTED)
+#else
+#define MAX_OBSERVED MAX_SORTED
+#endif
+#define SCRATCH_PLACES(agents) (((agents) + 31) / 32 * 32)  // whole words of a mask
+#define GRID_CELLS(agents) ((agents) < MIN_GRID ? 0 : MAX_SIDE * MAX_SIDE + 1)  // the last is for agents that nobody sees
+#define NEAR_FLOATS ((GV_TILE * MAX_OBSERVED + 1) / 2)
+#define SCRATCH_FLOATS(agents)                                                                            \
+    (2 * SCRATCH_PLACES(agents) + ((agents) <= MAX_STAGED ? 4 * (agents) + NEAR_FLOATS : 0) + GRID_CELLS(agents) \
+     + (GRID_CELLS(agents) ? ((agents) + 1) / 2 : 0))
 
 #include "gv_env.h"
 
+typedef GvRow<float, 2> Pair;  // read in one access
+
 // What a team shares while it observes.
 struct Scratch {
-    float* x;
-    float* y;
-    float* more;    // speeds, accelerations and directions, where staged
-    gv_i32* end;    // [cells] one past a cell's last agent in `order`
-    gv_u16* order;  // [agents in the game] cell by cell
+    Pair* place;
+    Pair* motion;      // speed and acceleration, where staged
+    float* direction;  // where staged
+    gv_u16* near;      // [rows of a tile, neighbours observed], where staged
+    gv_i32* end;       // [cells + 1] one past a cell's last agent in `order`
+    gv_u16* order;     // [agents] cell by cell, those that nobody sees last
 };
 
 GV_FN Scratch scratch_of(const GvTeam& team, gv_i32 agents) {
+    const gv_i32 staged = agents <= MAX_STAGED ? agents : 0;
     Scratch s;
-    s.x = team.scratch;
-    s.y = s.x + agents;
-    s.more = s.y + agents;
-    s.end = (gv_i32*)(s.more + (agents <= MAX_STAGED ? 3 * agents : 0));
+    s.place = (Pair*)team.scratch;
+    s.motion = s.place + SCRATCH_PLACES(agents);
+    s.direction = (float*)(s.motion + staged);
+    s.near = (gv_u16*)(s.direction + staged);
+    s.end = (gv_i32*)(s.direction + staged + (staged ? NEAR_FLOATS : 0));
     s.order = (gv_u16*)(s.end + GRID_CELLS(agents));
     return s;
+}
+
+GV_FN float squared_distance(Pair here, Pair there) {
+    const float dx = there.value[0] - here.value[0], dy = there.value[1] - here.value[1];
+    return dx * dx + dy * dy;
+}
+
+GV_FN bool is_seen(Pair place) { return place.value[0] < FAR; }
+
+// A bound that all distances up to `distance` stay below.
+GV_FN float above(float distance) { return distance * 1.000001f + 1.0e-37f; }
+
+// ---- the k nearest so far -------------------------------------------------------------------------------------
+
+struct Nearest {
+    float distance[MAX_SORTED];
+    gv_i32 agent[MAX_SORTED];
+};
+
+GV_FN void forget(Nearest& nearest, gv_i32 k) {
+    GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) {
+        nearest.distance[slot] = FAR;
+        nearest.agent[slot] = NOBODY;
+    }
+}
+
+// Whether an agent comes before the one at `slot`. Agents that come in the order of their indices need not compare them.
+GV_FN bool precedes(const Nearest& nearest, gv_i32 slot, float distance, gv_i32 agent, bool in_order) {
+    const float there = nearest.distance[slot];
+    return (distance < there) | (!in_order & (distance == there) & (agent < nearest.agent[slot]));
+}
+
+GV_FN void insert(Nearest& nearest, gv_i32 k, float distance, gv_i32 agent, bool in_order) {
+    bool here = precedes(nearest, k - 1, distance, agent, in_order);
+    GV_UNROLL for (gv_i32 slot = k - 1; slot >= 0; --slot) {  // those behind it move one on
+        const bool before = slot > 0 && precedes(nearest, slot > 0 ? slot - 1 : 0, distance, agent, in_order);
+        const float last_distance = slot > 0 ? nearest.distance[slot > 0 ? slot - 1 : 0] : distance;
+        const gv_i32 last_agent = slot > 0 ? nearest.agent[slot > 0 ? slot - 1 : 0] : agent;
+        const float moved = before ? last_distance : distance;
+        const gv_i32 mover = before ? last_agent : agent;
+        nearest.distance[slot] = here ? moved : nearest.distance[slot];
+        nearest.agent[slot] = here ? mover : nearest.agent[slot];
+        here = before;
+    }
+}
+
+// ---- few agents: all are looked at ----------------------------------------------------------------------------
+
+// Which of 32 places are closer than a bound, a bit each.
+GV_FN gv_u32 closer_than(float bound, Pair me, const Pair* places) {
+    gv_u32 bits = 0;
+    GV_UNROLL for (gv_i32 bit = 0; bit < 32; bit += 2) {
+        const GvRow<float, 4> two = *(const GvRow<float, 4>*)(places + bit);
+        const Pair one = {two.value[0], two.value[1]}, other = {two.value[2], two.value[3]};
+        bits |= squared_distance(me, one) < bound ? 1u << bit : 0;
+        bits |= squared_distance(me, other) < bound ? 2u << bit : 0;
+    }
+    return bits;
+}
+
+GV_FN void search_all(const Scratch& s, gv_i32 agents, gv_i32 i, const gv_u16* last, gv_i32 k, Nearest& nearest) {
+    const Pair me = s.place[i];
+    float bound = 0.0f;
+    GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) {
+        const gv_i32 j = last[slot];
+        bound = gv_max(bound, j < agents ? squared_distance(me, s.place[j]) : FAR);
+    }
+    bound = !is_seen(me) ? 0.0f : bound < FAR ? above(bound) : FAR;
+    gv_u32 picked[WORDS];  // a bit an agent
+    GV_UNROLL for (gv_i32 word = 0; word < WORDS; ++word) {
+        const gv_u32 others = i / 32 == word ? ~(1u << i % 32) : ~0u;
+        picked[word] = word * 32 < agents ? closer_than(bound, me, s.place + word * 32) & others : 0;
+    }
+    for (gv_i32 first = 0; first < agents;) {
+        if (picked[0] == 0) {  // the next word, so that all lanes go through what they picked in one loop
+            GV_UNROLL for (gv_i32 word = 1; word < WORDS; ++word) picked[word - 1] = picked[word];
+            picked[WORDS - 1] = 0;
+            first += 32;
+        } else {
+            const gv_i32 j = first + gv_lowest_bit(picked[0]);
+            picked[0] &= picked[0] - 1;
+            insert(nearest, k, squared_distance(me, s.place[j]), j, true);
+        }
+    }
 }
 
 // ---- the grid -------------------------------------------------------------------------------------------------
@@ -65,13 +163,18 @@ GV_FN gv_i32 cell_of(const Grid& grid, float coordinate) {
     return cell < grid.side ? cell : grid.side - 1;
 }
 
-// Sort the agents in the game by cell. Their order within a cell is left to chance and changes no result.
+GV_FN gv_i32 cell_at(const Grid& grid, Pair place) {
+    if (!is_seen(place)) return grid.side * grid.side;
+    return cell_of(grid, place.value[1]) * grid.side + cell_of(grid, place.value[0]);
+}
+
+// Sort the agents by cell. Their order within a cell is left to chance and changes no result.
 GV_FN void sort_by_cell(const GvArgs& a, const GvTeam& team, const Scratch& s, const Grid& grid) {
-    const gv_i32 agents = gv_num_agents(a), cells = grid.side * grid.side;
+    const gv_i32 agents = gv_num_agents(a), cells = grid.side * grid.side + 1;
     gv_i32* sums = (gv_i32*)team.slots;
     GV_FOR(c, cells) s.end[c] = 0;
     gv_barrier(team);
-    GV_FOR(i, agents) if (s.x[i] < FAR) gv_ticket(&s.end[cell_of(grid, s.y[i]) * grid.side + cell_of(grid, s.x[i])]);
+    GV_FOR(i, agents) gv_ticket(&s.end[cell_at(grid, s.place[i])]);
     gv_barrier(team);
     GV_FOR(part, 32) {
         gv_i32 sum = 0;
@@ -89,111 +192,59 @@ GV_FN void sort_by_cell(const GvArgs& a, const GvTeam& team, const Scratch& s, c
         }
     }
     gv_barrier(team);
-    GV_FOR(i, agents) if (s.x[i] < FAR) {
-        s.order[gv_ticket(&s.end[cell_of(grid, s.y[i]) * grid.side + cell_of(grid, s.x[i])])] = (gv_u16)i;
-    }
+    GV_FOR(i, agents) s.order[gv_ticket(&s.end[cell_at(grid, s.place[i])])] = (gv_u16)i;
     gv_barrier(team);
 }
 
-// ---- the search -----------------------------------------------------------------------------------------------
-
 struct Search {
-    float x, y;
-    float limit;  // only agents nearer than this can be among the k
+    Pair me;
+    float bound;  // only agents nearer than this can be among the k
     gv_i32 self, picks;
-    float distance[MAX_SORTED];
-    gv_i32 found[MAX_SORTED];
 };
 
-// A bound that all distances up to `distance` stay below.
-GV_FN float above(float distance) { return distance * 1.000001f + 1.0e-37f; }
-
-GV_FN float squared_distance(const Scratch& s, const Search& q, gv_i32 j) {
-    const float dx = s.x[j] - q.x, dy = s.y[j] - q.y;
-    return dx * dx + dy * dy;
-}
-
-// Sort the picked ones into the k nearest so far. In a grid they do not come in the order of indices.
-GV_FN void sort_in(const Scratch& s, Search& q, const gv_u16* pick, gv_i32 k, bool by_cell) {
+GV_FN void sort_in(const Scratch& s, Search& q, const gv_u16* pick, gv_i32 k, Nearest& nearest) {
     GV_LOOP for (gv_i32 p = 0; p < q.picks; ++p) {
-        gv_i32 index = pick[p];
-        float here = squared_distance(s, q, index);
-        bool first = false;
-        GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) {
-            const float distance = q.distance[slot];
-            const gv_i32 found = q.found[slot];
-            first = first | (here < distance) | (by_cell & (here == distance) & (index < found));
-            q.distance[slot] = first ? here : distance;
-            q.found[slot] = first ? index : found;
-            here = first ? distance : here;  // the rest of the list moves one on
-            index = first ? found : index;
-        }
+        insert(nearest, k, squared_distance(q.me, s.place[pick[p]]), pick[p], false);
     }
     q.picks = 0;
-    q.limit = gv_min(q.limit, by_cell ? above(q.distance[k - 1]) : q.distance[k - 1]);
-}
-
-GV_FN void consider(const Scratch& s, Search& q, gv_u16* pick, gv_i32 k, gv_i32 j, bool by_cell) {
-    if ((squared_distance(s, q, j) < q.limit) & (j != q.self)) {
-        pick[q.picks++] = (gv_u16)j;
-        if (q.picks == MAX_PICKED) sort_in(s, q, pick, k, by_cell);
-    }
+    q.bound = gv_min(q.bound, above(nearest.distance[k - 1]));
 }
 
 // The cells of one row, from column `left` to `right`.
-GV_FN void consider_cells(const Scratch& s, const Grid& grid, Search& q, gv_u16* pick, gv_i32 k, gv_i32 row, gv_i32 left,
-                          gv_i32 right) {
+GV_FN void search_row(const Scratch& s, const Grid& grid, Search& q, gv_u16* pick, gv_i32 k, Nearest& nearest, gv_i32 row,
+                      gv_i32 left, gv_i32 right) {
     if (left > right) return;
     const gv_i32 first = row * grid.side + left, end = s.end[row * grid.side + right];
-    GV_LOOP for (gv_i32 p = first > 0 ? s.end[first - 1] : 0; p < end; ++p) consider(s, q, pick, k, s.order[p], true);
+    GV_LOOP for (gv_i32 p = first > 0 ? s.end[first - 1] : 0; p < end; ++p) {
+        const gv_i32 j = s.order[p];
+        if ((squared_distance(q.me, s.place[j]) < q.bound) & (j != q.self)) {
+            pick[q.picks++] = (gv_u16)j;
+            if (q.picks == MAX_PICKED) sort_in(s, q, pick, k, nearest);
+        }
+    }
 }
 
-// Find the k nearest of agent i and write their indices over those of last time; NOBODY where there are fewer, and
-// for an agent that nobody sees.
-GV_FN void find_nearest(const GvArgs& a, const Scratch& s, const Grid& grid, gv_i32 i, gv_i32 k, gv_u16* near) {
-    const gv_i32 agents = gv_num_agents(a);
-    const bool by_cell = agents >= MIN_GRID;
-    Search q;
+GV_FN void search_cells(const Scratch& s, const Grid& grid, gv_i32 i, gv_i32 k, Nearest& nearest) {
     gv_u16 pick[MAX_PICKED];  // apart from the rest, which stays in registers
-    q.x = s.x[i];
-    q.y = s.y[i];
-    q.self = i;
-    q.picks = 0;
-    q.limit = 0.0f;
-    GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) {
-        const gv_i32 j = near[slot];
-        if (!by_cell) q.limit = gv_max(q.limit, j < agents ? squared_distance(s, q, j) : FAR);
-        q.distance[slot] = FAR;
-        q.found[slot] = NOBODY;
+    Search q = {s.place[i], FAR, i, 0};
+    const gv_i32 x = cell_of(grid, q.me.value[0]), y = cell_of(grid, q.me.value[1]), last = grid.side - 1;
+    gv_i32 left = 0, right = last, bottom = 0, top = last;
+    GV_LOOP for (gv_i32 around = 1; !(nearest.distance[k - 1] < FAR) && around <= 2 * grid.side; around *= 2) {
+        forget(nearest, k);  // too few in a smaller block: start anew
+        left = x > around ? x - around : 0;
+        right = x + around < last ? x + around : last;
+        bottom = y > around ? y - around : 0;
+        top = y + around < last ? y + around : last;
+        GV_LOOP for (gv_i32 row = bottom; row <= top; ++row) search_row(s, grid, q, pick, k, nearest, row, left, right);
+        sort_in(s, q, pick, k, nearest);
     }
-    q.limit = !by_cell && q.limit < FAR ? above(q.limit) : FAR;
-    if (!(q.x < FAR)) q.limit = 0.0f;
-    if (!by_cell) {
-        for (gv_i32 j = 0; j < agents; ++j) consider(s, q, pick, k, j, false);
-    } else if (q.x < FAR) {
-        const gv_i32 x = cell_of(grid, q.x), y = cell_of(grid, q.y), last = grid.side - 1;
-        gv_i32 left = 0, right = last, bottom = 0, top = last;
-        GV_LOOP for (gv_i32 around = 1; !(q.distance[k - 1] < FAR) && around <= 2 * grid.side; around *= 2) {
-            GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) {  // too few in a smaller block: start anew
-                q.distance[slot] = FAR;
-                q.found[slot] = NOBODY;
-            }
-            left = x > around ? x - around : 0;
-            right = x + around < last ? x + around : last;
-            bottom = y > around ? y - around : 0;
-            top = y + around < last ? y + around : last;
-            GV_LOOP for (gv_i32 row = bottom; row <= top; ++row) consider_cells(s, grid, q, pick, k, row, left, right);
-            sort_in(s, q, pick, k, true);
-        }
-        const float reach = gv_sqrt(q.limit) * 1.0001f + 1.0e-18f;  // the rest is for rounding
-        const gv_i32 far_left = cell_of(grid, q.x - reach), far_right = cell_of(grid, q.x + reach);
-        const gv_i32 far_top = cell_of(grid, q.y + reach);
-        GV_LOOP for (gv_i32 row = cell_of(grid, q.y - reach); row <= far_top; ++row) {
-            const bool seen = row >= bottom && row <= top;  // but for its ends
-            consider_cells(s, grid, q, pick, k, row, far_left, seen ? left - 1 : far_right);
-            if (seen) consider_cells(s, grid, q, pick, k, row, right + 1, far_right);
-        }
+    const float reach = gv_sqrt(q.bound) * 1.0001f + 1.0e-18f;  // the rest is for rounding
+    const gv_i32 far_left = cell_of(grid, q.me.value[0] - reach), far_right = cell_of(grid, q.me.value[0] + reach);
+    const gv_i32 far_top = cell_of(grid, q.me.value[1] + reach);
+    GV_LOOP for (gv_i32 row = cell_of(grid, q.me.value[1] - reach); row <= far_top; ++row) {
+        const bool seen = row >= bottom && row <= top;  // but for its ends
+        search_row(s, grid, q, pick, k, nearest, row, far_left, seen ? left - 1 : far_right);
+        if (seen) search_row(s, grid, q, pick, k, nearest, row, right + 1, far_right);
     }
-    sort_in(s, q, pick, k, by_cell);
-    GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) near[slot] = (gv_u16)q.found[slot];
+    sort_in(s, q, pick, k, nearest);
 }

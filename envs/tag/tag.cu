@@ -7,7 +7,6 @@
 #define GV_SCRATCH 12160  // floats: 48 KiB, less what gv_sum needs; enough for any number of agents
 #endif
 #define OWN_FEATURES 6
-#define SMALL 32  // agents of a world of which several share a block
 #include "neighbours.h"
 
 // Index of an agent of this world in the (worlds, agents) state arrays.
@@ -197,31 +196,50 @@ GV_FN float& entry(const Rows& rows, gv_i32 i, gv_i32 column) {
     return (i < rows.num_taggers ? rows.taggers : rows.runners)[i * rows.features + column];
 }
 
-// Everyone else in the order of indices.
+// Everyone else in the order of indices. A row leaves out its own agent, so that an entry of a column tells about one of two
+// agents, which depends on whether the row comes before them.
 GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
-    const gv_i32 w = team.world, agents = gv_num_agents(a), width = agents - 1;
+    const gv_i32 w = team.world, agents = gv_num_agents(a), taggers = gv_num_taggers(a), width = agents - 1;
     const Rows table = rows_of(a, w, obs);
-    for (gv_i32 tile = 0; tile < agents; tile += gv_tile_size(team)) {  // with one lane row by row, as memory lies
-        const gv_i32 end = tile + gv_tile_rows(team, agents, tile);
+    const bool staged = agents <= MAX_STAGED;
+    float* copies = team.scratch;
+    gv_i32* alive_copies = (gv_i32*)(copies + 5 * agents);
+    gv_barrier(team);  // scratch may be in use still
+    GV_FOR(i, staged ? agents : 0) {
+        for (gv_i32 block = 0; block < 5; ++block) copies[block * agents + i] = field_of(a, w, block)[i];
+        alive_copies[i] = a.alive[at(a, w, i)];
+    }
+    gv_barrier(team);
+    const gv_i32* alive = staged ? alive_copies : a.alive + at(a, w, 0);
+    for (gv_i32 tile = 0; tile < agents; tile += GV_TILE) {  // with one lane row by row, as memory lies
+        const gv_i32 end = tile + gv_tile_rows(agents, tile);
         gv_i32 block = 0;
-        gv_columns(team, 7 * width + 1, [&](gv_i32 column, gv_i32 first, gv_i32 step) {
+        gv_columns(team, 7 * width, [&](gv_i32 column, gv_i32 first, gv_i32 step) {
             gv_i32 slot = column - block * width;
-            for (; slot >= width && block < 7; slot -= width) ++block;
-            const float* field = field_of(a, w, block);
-            const float scale = block_scale(a, block), now = observed_time(a, w);
-            const gv_i32* alive = a.alive + at(a, w, 0);
-            if (block < 5) {
-                GV_UNROLL_4 for (gv_i32 i = tile + first; i < end; i += step)
-                    entry(table, i, column) = alive[i] ? (field[slot < i ? slot : slot + 1] - field[i]) * scale : 0.0f;
-            } else if (block < 7) {
-                GV_UNROLL_4 for (gv_i32 i = tile + first; i < end; i += step) {
-                    const gv_i32 j = slot < i ? slot : slot + 1;
-                    entry(table, i, column) = (block == 5 ? j < table.num_taggers : alive[j] != 0) ? 1.0f : 0.0f;
+            for (; slot >= width; slot -= width) ++block;
+            const float* field = staged ? copies + (block < 5 ? block : 0) * agents : field_of(a, w, block);
+            const float scale = block_scale(a, block);
+            float lower = field[slot], upper = field[slot + 1];
+            if (block == 5) {
+                lower = slot < taggers ? 1.0f : 0.0f;
+                upper = slot + 1 < taggers ? 1.0f : 0.0f;
+            } else if (block == 6) {
+                lower = alive[slot] ? 1.0f : 0.0f;
+                upper = alive[slot + 1] ? 1.0f : 0.0f;
+            }
+            for (gv_i32 row = tile + first; row < end; row += 4 * step) {
+                float value[4];  // read together, then written together: reads do not wait for writes
+                GV_UNROLL for (gv_i32 part = 0; part < 4; ++part) {
+                    const gv_i32 i = row + part * step < end ? row + part * step : row;
+                    const float seen = slot < i ? lower : upper;
+                    value[part] = block >= 5 ? seen : alive[i] ? (seen - field[i]) * scale : 0.0f;
                 }
-            } else {
-                for (gv_i32 i = tile + first; i < end; i += step) entry(table, i, column) = alive[i] ? now : 0.0f;
+                GV_UNROLL for (gv_i32 part = 0; part < 4; ++part) {
+                    if (row + part * step < end) entry(table, row + part * step, column) = value[part];
+                }
             }
         });
+        GV_FOR(r, end - tile) entry(table, tile + r, 7 * width) = alive[tile + r] ? observed_time(a, w) : 0.0f;
     }
 }
 
@@ -264,94 +282,81 @@ GV_FN void observe_many(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
 GV_FN void stage(const GvArgs& a, const GvTeam& team, const Scratch& s) {
     const gv_i32 agents = gv_num_agents(a);
     gv_barrier(team);  // scratch may be in use still
-    GV_FOR(i, agents) {
-        const gv_i64 me = at(a, team.world, i);
+    GV_FOR(i, SCRATCH_PLACES(agents)) {
+        const gv_i64 me = at(a, team.world, i < agents ? i : 0);
         const float x = a.loc_x[me], y = a.loc_y[me];
-        const bool seen = a.alive[me] && x == x && y == y;
-        s.x[i] = seen ? x : FAR;  // the squared distance to there is infinite
-        s.y[i] = seen ? y : FAR;
-        if (agents <= MAX_STAGED) {
-            s.more[i] = a.speed[me];
-            s.more[agents + i] = a.acceleration[me];
-            s.more[2 * agents + i] = a.direction[me];
+        const bool seen = i < agents && a.alive[me] && x == x && y == y;
+        s.place[i].value[0] = seen ? x : FAR;  // the squared distance to there is infinite
+        s.place[i].value[1] = seen ? y : FAR;
+        if (agents <= MAX_STAGED && i < agents) {
+            s.motion[i].value[0] = a.speed[me];
+            s.motion[i].value[1] = a.acceleration[me];
+            s.direction[i] = a.direction[me];
         }
     }
     gv_barrier(team);
 }
 
-// Observations of the nearest, in the order of memory: lanes side by side write columns side by side.
-GV_FN void write_table(const GvArgs& a, const GvTeam& team, const Scratch& s, const gv_u16* nearest, const Rows& table) {
-    const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
-    for (gv_i32 tile = 0; tile < agents; tile += gv_tile_size(team)) {  // with one lane row by row, as memory lies
-        const gv_i32 end = tile + gv_tile_rows(team, agents, tile);
-        gv_i32 block = 0;
-        gv_columns(team, 7 * k + 1, [&](gv_i32 column, gv_i32 first, gv_i32 step) {
-            gv_i32 slot = column - block * k;
-            for (; slot >= k && block < 7; slot -= k) ++block;
-            const float scale = block_scale(a, block), now = observed_time(a, w);
-            if (block < 5 && agents <= MAX_STAGED) {
-                const float* field = s.x + block * agents;
-                GV_UNROLL_4 for (gv_i32 i = tile + first; i < end; i += step) {
-                    const gv_i32 j = nearest[i * k + slot];
-                    entry(table, i, column) = j == NOBODY ? 0.0f : (field[j] - field[i]) * scale;
-                }
-            } else if (block < 5) {
-                const float* field = field_of(a, w, block);
-                for (gv_i32 i = tile + first; i < end; i += step) {
-                    const gv_i32 j = nearest[i * k + slot];
-                    entry(table, i, column) = j == NOBODY ? 0.0f : (field[j] - field[i]) * scale;
-                }
-            } else if (block < 7) {
-                GV_UNROLL_4 for (gv_i32 i = tile + first; i < end; i += step) {
-                    const gv_i32 j = nearest[i * k + slot];
-                    entry(table, i, column) = j != NOBODY && (block == 6 || j < table.num_taggers) ? 1.0f : 0.0f;
-                }
-            } else {
-                for (gv_i32 i = tile + first; i < end; i += step) entry(table, i, column) = a.alive[at(a, w, i)] ? now : 0.0f;
-            }
-        });
+// What i observes of j, one value a block; all 0 of nobody.
+GV_FN void observe_near(const GvArgs& a, gv_i32 w, const Scratch& s, gv_i32 i, gv_i32 j, float (&seen)[7]) {
+    GV_UNROLL for (gv_i32 block = 0; block < 7; ++block) seen[block] = 0.0f;
+    if (j == NOBODY) return;
+    const Pair here = s.place[i], there = s.place[j];
+    seen[0] = (there.value[0] - here.value[0]) * a.per_diagonal;
+    seen[1] = (there.value[1] - here.value[1]) * a.per_diagonal;
+    if (gv_num_agents(a) <= MAX_STAGED) {
+        const Pair mine = s.motion[i], his = s.motion[j];
+        seen[2] = (his.value[0] - mine.value[0]) * a.per_max_speed;
+        seen[3] = (his.value[1] - mine.value[1]) * a.per_max_speed;
+        seen[4] = (s.direction[j] - s.direction[i]) * a.per_turn;
+    } else {
+        const gv_i64 me = at(a, w, i), other = at(a, w, j);
+        seen[2] = (a.speed[other] - a.speed[me]) * a.per_max_speed;
+        seen[3] = (a.acceleration[other] - a.acceleration[me]) * a.per_max_speed;
+        seen[4] = (a.direction[other] - a.direction[me]) * a.per_turn;
     }
+    seen[5] = j < gv_num_taggers(a) ? 1.0f : 0.0f;
+    seen[6] = 1.0f;
 }
 
-// The same cell by cell, which is faster in small worlds.
-GV_FN void write_cells(const GvArgs& a, const GvTeam& team, const Scratch& s, const gv_u16* nearest, const Rows& table) {
-    const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
-    gv_cells(team, agents, 7 * k + 1, [&](gv_i32 i, gv_i32 column) {
-        const gv_i32 block = column / k, j = block < 7 ? nearest[i * k + column - block * k] : NOBODY;
-        float value = 0.0f;
-        if (block == 7) value = a.alive[at(a, w, i)] ? observed_time(a, w) : 0.0f;
-        else if (j == NOBODY) value = 0.0f;
-        else if (block > 4) value = block == 6 || j < table.num_taggers ? 1.0f : 0.0f;
-        else value = (s.x[block * agents + j] - s.x[block * agents + i]) * block_scale(a, block);
-        entry(table, i, column) = value;
-    });
-}
-
-// The nearest: each lane looks for those of its agents, then they are written.
+// The nearest of a tile of agents: each lane looks for those of one, then the team shares out the entries of their rows.
 GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
+    const bool by_cell = agents >= MIN_GRID;
     const Scratch s = scratch_of(team, agents);
     const Grid grid = grid_of(a);
-    gv_u16* nearest = a.nearest + at(a, w, 0) * k;
+    const Rows table = rows_of(a, w, obs);
     stage(a, team, s);
-    if (agents < MIN_GRID) {
-        GV_FOR(i, agents) find_nearest(a, s, grid, i, k, nearest + i * k);
-    } else {
-        sort_by_cell(a, team, s, grid);
-        const gv_i32 seen = s.end[grid.side * grid.side - 1];
-        GV_FOR(p, seen) {  // lanes side by side look at the same cells
-            const gv_i32 i = s.order[p];
-            find_nearest(a, s, grid, i, k, nearest + i * k);
+    if (by_cell) sort_by_cell(a, team, s, grid);
+    for (gv_i32 tile = 0; tile < agents; tile += GV_TILE) {
+        gv_u16* last = a.nearest + (at(a, w, 0) + tile) * k;
+        gv_u16* near = agents <= MAX_STAGED ? s.near : last;
+        const gv_i32 rows = gv_tile_rows(agents, tile);
+        GV_FOR(r, rows) {
+            Nearest nearest;
+            forget(nearest, k);
+            if (by_cell) {
+                const gv_i32 i = s.order[tile + r];  // lanes side by side look at the same cells
+                if (is_seen(s.place[i])) search_cells(s, grid, i, k, nearest);
+            } else {
+                search_all(s, agents, tile + r, last + r * k, k, nearest);
+            }
+            GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) near[r * k + slot] = (gv_u16)nearest.agent[slot];
         }
-        GV_FOR(i, agents) {
-            for (gv_i32 slot = 0; slot < k && !(s.x[i] < FAR); ++slot) nearest[i * k + slot] = NOBODY;
+        gv_barrier(team);
+        gv_cells(team, rows, k, [&](gv_i32 r, gv_i32 slot) {
+            const gv_i32 i = by_cell ? s.order[tile + r] : tile + r, j = near[r * k + slot];
+            if (!by_cell) last[r * k + slot] = (gv_u16)j;
+            float seen[7];
+            observe_near(a, w, s, i, j, seen);
+            float* row = &entry(table, i, slot);
+            GV_UNROLL for (gv_i32 block = 0; block < 7; ++block) row[block * k] = seen[block];
+        });
+        GV_FOR(r, rows) {
+            const gv_i32 i = by_cell ? s.order[tile + r] : tile + r;
+            entry(table, i, 7 * k) = a.alive[at(a, w, i)] ? observed_time(a, w) : 0.0f;
         }
-    }
-    gv_barrier(team);
-    if (agents <= SMALL) {
-        write_cells(a, team, s, nearest, rows_of(a, w, obs));
-    } else {
-        write_table(a, team, s, nearest, rows_of(a, w, obs));
+        gv_barrier(team);  // before the next tile's
     }
 }
 

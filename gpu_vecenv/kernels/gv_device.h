@@ -21,6 +21,12 @@ struct GvTeam {
     float* scratch;  // [GV_SCRATCH] for the env, shared by the team; what is in it is lost between kernels
 };
 
+#ifdef GV_LANES
+#define GV_TILE GV_LANES  // rows of a table that a team works on at a time, one a lane
+#else
+#define GV_TILE 1
+#endif
+
 #ifndef GV_SCRATCH
 #define GV_SCRATCH 1  // an env that wants more defines it before it includes gv_env.h
 #endif
@@ -41,13 +47,15 @@ GV_FN void gv_barrier(const GvTeam&) {
     else if (GV_LANES > 1) __syncwarp(GV_TEAM_MASK);
 }
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return atomicAdd(counter, 1); }
+GV_FN gv_i32 gv_lowest_bit(gv_u32 bits) { return __ffs((gv_i32)bits) - 1; }  // of those that are set, at least one
 GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) {  // lanes that vote yes
     if (GV_LANES > 32) return __syncthreads_count(vote);
     return __popc(__ballot_sync(GV_TEAM_MASK, vote) & GV_TEAM_MASK);
 }
 #define GV_KERNEL(name, body)                                                                    \
     extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS) name(const GvArgs a) {      \
-        __shared__ float slots[GV_TEAMS][32], scratch[GV_TEAMS][GV_SCRATCH];                     \
+        __shared__ float slots[GV_TEAMS][32];                                                    \
+        __shared__ alignas(16) float scratch[GV_TEAMS][(GV_SCRATCH + 3) / 4 * 4];                \
         const gv_i32 mine = (gv_i32)threadIdx.x / GV_LANES;                                      \
         const GvTeam team = {(gv_i32)blockIdx.x * GV_TEAMS + mine, (gv_i32)threadIdx.x % GV_LANES, \
                              GV_LANES, slots[mine], scratch[mine]};                              \
@@ -66,6 +74,7 @@ GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) {  // lanes that vote yes
 static pthread_barrier_t gv_lanes_barrier;
 GV_FN void gv_barrier(const GvTeam&) { pthread_barrier_wait(&gv_lanes_barrier); }
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+GV_FN gv_i32 gv_lowest_bit(gv_u32 bits) { return __builtin_ctz(bits); }
 GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
     gv_i32* votes = (gv_i32*)team.slots;
     gv_barrier(team);
@@ -78,7 +87,8 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
 #define GV_KERNEL(name, body)                                                              \
     extern "C" __attribute__((visibility("default")))                                      \
     void name(const GvArgs* a, gv_i32 lo, gv_i32 hi) {                                     \
-        static float slots[32], scratch[GV_SCRATCH];                                       \
+        static float slots[32];                                                            \
+        alignas(16) static float scratch[GV_SCRATCH];                                      \
         pthread_barrier_init(&gv_lanes_barrier, nullptr, GV_LANES);                        \
         std::vector<std::thread> lanes;                                                    \
         for (gv_i32 lane = 0; lane < GV_LANES; ++lane) lanes.emplace_back([=] {            \
@@ -100,11 +110,13 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
 #define GV_ONE_LANE 1
 GV_FN void gv_barrier(const GvTeam&) {}
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+GV_FN gv_i32 gv_lowest_bit(gv_u32 bits) { return __builtin_ctz(bits); }
 GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) { return vote; }
 #define GV_KERNEL(name, body)                                                              \
     extern "C" __attribute__((visibility("default")))                                      \
     void name(const GvArgs* a, gv_i32 lo, gv_i32 hi) {                                     \
-        float slots[32], scratch[GV_SCRATCH];                                              \
+        float slots[32];                                                                   \
+        alignas(16) float scratch[GV_SCRATCH];                                             \
         for (gv_i32 w = lo; w < hi; ++w) {                                                 \
             const GvTeam team = {w, 0, 1, slots, scratch};                                 \
             body(*a, team);                                                                \

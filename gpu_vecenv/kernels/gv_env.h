@@ -77,22 +77,22 @@ GV_FN gv_i32 gv_tally(const GvTeam& team, gv_i32 n, Test test) {
     return total;
 }
 
-// Rows that a team works on at a time, one a lane.
-GV_FN gv_i32 gv_tile_size(const GvTeam& team) { return team.lanes; }
-
 // Rows of the tile that starts at row `first` of `rows`.
-GV_FN gv_i32 gv_tile_rows(const GvTeam& team, gv_i32 rows, gv_i32 first) {
-    return rows - first < team.lanes ? rows - first : team.lanes;
-}
+GV_FN gv_i32 gv_tile_rows(gv_i32 rows, gv_i32 first) { return rows - first < GV_TILE ? rows - first : GV_TILE; }
 
 // Shares out a table's cells in the order of memory, for tables narrower than a team is wide: body(row, column).
 template <class Body>
 GV_FN void gv_cells(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body body) {
-    gv_i32 row = 0;
-    for (gv_i32 column = team.lane;; column += team.lanes) {
-        for (; column >= columns; column -= columns) ++row;
-        if (row >= rows) break;
+    const gv_i32 step = team.lanes / columns, rest = team.lanes - step * columns;  // rows and columns from cell to cell
+    gv_i32 row = team.lane / columns, column = team.lane - row * columns;
+    while (row < rows) {
         body(row, column);
+        row += step;
+        column += rest;
+        if (column >= columns) {
+            column -= columns;
+            ++row;
+        }
     }
 }
 
