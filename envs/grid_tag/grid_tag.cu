@@ -54,25 +54,17 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     }
 }
 
-// Positions of all, types, who is looking, time: blocks of one entry an agent.
+// Positions of all, types, who is looking: blocks of one entry an agent; then time.
 GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, agents = gv_num_agents(a);
-    for (gv_i32 tile = 0; tile < agents; tile += GV_TILE) {  // with one lane row by row, as memory lies
-        const gv_i32 rows = gv_tile_rows(agents, tile);
-        gv_i32 block = 0;
-        gv_columns(team, 4 * agents + 1, [&](gv_i32 column, gv_i32 first, gv_i32 step) {
-            gv_i32 j = column - block * agents;
-            for (; j >= agents && block < 4; j -= agents) ++block;
-            float value = (float)a.t[w] * a.per_episode_length;
-            if (block == 0) value = (float)a.loc_x[at(a, w, j)] * a.per_length;
-            else if (block == 1) value = (float)a.loc_y[at(a, w, j)] * a.per_length;
-            else if (block == 2) value = j == agents - 1 ? 1.0f : 0.0f;
-            for (gv_i32 r = first; r < rows; r += step) {
-                if (block == 3) value = j == tile + r ? 1.0f : 0.0f;
-                gv_obs_row(a, obs, w, tile + r)[column] = value;
-            }
-        });
-    }
+    gv_blocks(team, agents, 4, agents, [&](gv_i32 i, gv_i32 block, gv_i32 j) {
+        float value;
+        if (block == 0) value = (float)a.loc_x[at(a, w, j)] * a.per_length;
+        else if (block == 1) value = (float)a.loc_y[at(a, w, j)] * a.per_length;
+        else value = (block == 2 ? j == agents - 1 : j == i) ? 1.0f : 0.0f;
+        gv_obs_row(a, obs, w, i)[block * agents + j] = value;
+    });
+    GV_FOR(i, agents) gv_obs_row(a, obs, w, i)[4 * agents] = (float)a.t[w] * a.per_episode_length;
 }
 
 // The agent that matters to i: the runner to a tagger, the nearest tagger (the lowest index of equals) to the runner.

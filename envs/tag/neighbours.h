@@ -21,7 +21,7 @@
 #else
 #define MAX_OBSERVED MAX_SORTED
 #endif
-#define SCRATCH_PLACES(agents) (((agents) + 31) / 32 * 32)  // whole words of a mask
+#define SCRATCH_PLACES(agents) (((agents) + 1) / 2 * 2)  // two are read at a time
 #define GRID_CELLS(agents) ((agents) < MIN_GRID ? 0 : MAX_SIDE * MAX_SIDE + 1)  // the last is for agents that nobody sees
 #define NEAR_FLOATS ((GV_TILE * MAX_OBSERVED + 1) / 2)
 #define SCRATCH_FLOATS(agents)                                                                            \
@@ -100,14 +100,14 @@ GV_FN void insert(Nearest& nearest, gv_i32 k, float distance, gv_i32 agent, bool
 
 // ---- few agents: all are looked at ----------------------------------------------------------------------------
 
-// Which of 32 places are closer than a bound, a bit each.
-GV_FN gv_u32 closer_than(float bound, Pair me, const Pair* places) {
+// Which of up to 32 places, an even number, are closer than a bound: a bit each.
+GV_FN gv_u32 closer_than(float bound, Pair me, const Pair* places, gv_i32 count) {
     gv_u32 bits = 0;
-    GV_UNROLL for (gv_i32 bit = 0; bit < 32; bit += 2) {
-        const GvRow<float, 4> two = *(const GvRow<float, 4>*)(places + bit);
-        const Pair one = {two.value[0], two.value[1]}, other = {two.value[2], two.value[3]};
-        bits |= squared_distance(me, one) < bound ? 1u << bit : 0;
-        bits |= squared_distance(me, other) < bound ? 2u << bit : 0;
+    GV_UNROLL for (gv_i32 bit = count < 32 ? count : 32; bit > 0; bit -= 2) {
+        const GvRow<float, 4> two = *(const GvRow<float, 4>*)(places + bit - 2);
+        const Pair one = {two.value[0], two.value[1]}, next = {two.value[2], two.value[3]};
+        bits = gv_append_sign(bits, squared_distance(me, next) - bound);  // cheaper than to compare and choose
+        bits = gv_append_sign(bits, squared_distance(me, one) - bound);
     }
     return bits;
 }
@@ -123,7 +123,7 @@ GV_FN void search_all(const Scratch& s, gv_i32 agents, gv_i32 i, const gv_u16* l
     gv_u32 picked[WORDS];  // a bit an agent
     GV_UNROLL for (gv_i32 word = 0; word < WORDS; ++word) {
         const gv_u32 others = i / 32 == word ? ~(1u << i % 32) : ~0u;
-        picked[word] = word * 32 < agents ? closer_than(bound, me, s.place + word * 32) & others : 0;
+        picked[word] = closer_than(bound, me, s.place + word * 32, SCRATCH_PLACES(agents) - word * 32) & others;
     }
     for (gv_i32 first = 0; first < agents;) {
         if (picked[0] == 0) {  // the next word, so that all lanes go through what they picked in one loop

@@ -196,8 +196,7 @@ GV_FN float& entry(const Rows& rows, gv_i32 i, gv_i32 column) {
     return (i < rows.num_taggers ? rows.taggers : rows.runners)[i * rows.features + column];
 }
 
-// Everyone else in the order of indices. A row leaves out its own agent, so that an entry of a column tells about one of two
-// agents, which depends on whether the row comes before them.
+// Everyone else in the order of indices.
 GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, agents = gv_num_agents(a), taggers = gv_num_taggers(a), width = agents - 1;
     const Rows table = rows_of(a, w, obs);
@@ -205,42 +204,27 @@ GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
     float* copies = team.scratch;
     gv_i32* alive_copies = (gv_i32*)(copies + 5 * agents);
     gv_barrier(team);  // scratch may be in use still
-    GV_FOR(i, staged ? agents : 0) {
-        for (gv_i32 block = 0; block < 5; ++block) copies[block * agents + i] = field_of(a, w, block)[i];
-        alive_copies[i] = a.alive[at(a, w, i)];
+    GV_FOR(i, agents) {
+        const bool alive = a.alive[at(a, w, i)] != 0;
+        entry(table, i, 7 * width) = alive ? observed_time(a, w) : 0.0f;
+        if (staged) {
+            for (gv_i32 block = 0; block < 5; ++block) copies[block * agents + i] = field_of(a, w, block)[i];
+            alive_copies[i] = alive;
+        }
     }
     gv_barrier(team);
     const gv_i32* alive = staged ? alive_copies : a.alive + at(a, w, 0);
-    for (gv_i32 tile = 0; tile < agents; tile += GV_TILE) {  // with one lane row by row, as memory lies
-        const gv_i32 end = tile + gv_tile_rows(agents, tile);
-        gv_i32 block = 0;
-        gv_columns(team, 7 * width, [&](gv_i32 column, gv_i32 first, gv_i32 step) {
-            gv_i32 slot = column - block * width;
-            for (; slot >= width; slot -= width) ++block;
-            const float* field = staged ? copies + (block < 5 ? block : 0) * agents : field_of(a, w, block);
-            const float scale = block_scale(a, block);
-            float lower = field[slot], upper = field[slot + 1];
-            if (block == 5) {
-                lower = slot < taggers ? 1.0f : 0.0f;
-                upper = slot + 1 < taggers ? 1.0f : 0.0f;
-            } else if (block == 6) {
-                lower = alive[slot] ? 1.0f : 0.0f;
-                upper = alive[slot + 1] ? 1.0f : 0.0f;
-            }
-            for (gv_i32 row = tile + first; row < end; row += 4 * step) {
-                float value[4];  // read together, then written together: reads do not wait for writes
-                GV_UNROLL for (gv_i32 part = 0; part < 4; ++part) {
-                    const gv_i32 i = row + part * step < end ? row + part * step : row;
-                    const float seen = slot < i ? lower : upper;
-                    value[part] = block >= 5 ? seen : alive[i] ? (seen - field[i]) * scale : 0.0f;
-                }
-                GV_UNROLL for (gv_i32 part = 0; part < 4; ++part) {
-                    if (row + part * step < end) entry(table, row + part * step, column) = value[part];
-                }
-            }
-        });
-        GV_FOR(r, end - tile) entry(table, tile + r, 7 * width) = alive[tile + r] ? observed_time(a, w) : 0.0f;
-    }
+    gv_blocks(team, agents, 7, width, [&](gv_i32 i, gv_i32 block, gv_i32 slot) {
+        const gv_i32 j = slot < i ? slot : slot + 1;
+        float value;
+        if (block < 5) {
+            const float* field = staged ? copies + block * agents : field_of(a, w, block);
+            value = alive[i] ? (field[j] - field[i]) * block_scale(a, block) : 0.0f;
+        } else {
+            value = (block == 5 ? j < taggers : alive[j] != 0) ? 1.0f : 0.0f;
+        }
+        entry(table, i, block * width + slot) = value;
+    });
 }
 
 // The agent that follows (distance, index) in the order of (distance, index); -1 when there is none.
@@ -278,17 +262,19 @@ GV_FN void observe_many(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
     row[7 * k] = alive ? observed_time(a, w) : 0.0f;
 }
 
-// Where positions, and what else is observed, are read from while the nearest are looked for.
-GV_FN void stage(const GvArgs& a, const GvTeam& team, const Scratch& s) {
+// Where positions, and what else is observed, are read from while the nearest are looked for. The time is written at once.
+GV_FN void stage(const GvArgs& a, const GvTeam& team, const Scratch& s, const Rows& table) {
     const gv_i32 agents = gv_num_agents(a);
     gv_barrier(team);  // scratch may be in use still
     GV_FOR(i, SCRATCH_PLACES(agents)) {
         const gv_i64 me = at(a, team.world, i < agents ? i : 0);
         const float x = a.loc_x[me], y = a.loc_y[me];
-        const bool seen = i < agents && a.alive[me] && x == x && y == y;
+        const bool alive = a.alive[me] != 0, seen = i < agents && alive && x == x && y == y;
         s.place[i].value[0] = seen ? x : FAR;  // the squared distance to there is infinite
         s.place[i].value[1] = seen ? y : FAR;
-        if (agents <= MAX_STAGED && i < agents) {
+        if (i >= agents) continue;
+        entry(table, i, 7 * gv_num_other_agents_observed(a)) = alive ? observed_time(a, team.world) : 0.0f;
+        if (agents <= MAX_STAGED) {
             s.motion[i].value[0] = a.speed[me];
             s.motion[i].value[1] = a.acceleration[me];
             s.direction[i] = a.direction[me];
@@ -326,7 +312,7 @@ GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
     const Scratch s = scratch_of(team, agents);
     const Grid grid = grid_of(a);
     const Rows table = rows_of(a, w, obs);
-    stage(a, team, s);
+    stage(a, team, s, table);
     if (by_cell) sort_by_cell(a, team, s, grid);
     for (gv_i32 tile = 0; tile < agents; tile += GV_TILE) {
         gv_u16* last = a.nearest + (at(a, w, 0) + tile) * k;
@@ -352,10 +338,6 @@ GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
             float* row = &entry(table, i, slot);
             GV_UNROLL for (gv_i32 block = 0; block < 7; ++block) row[block * k] = seen[block];
         });
-        GV_FOR(r, rows) {
-            const gv_i32 i = by_cell ? s.order[tile + r] : tile + r;
-            entry(table, i, 7 * k) = a.alive[at(a, w, i)] ? observed_time(a, w) : 0.0f;
-        }
         gv_barrier(team);  // before the next tile's
     }
 }

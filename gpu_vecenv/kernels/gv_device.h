@@ -38,7 +38,6 @@ struct GvTeam {
 #define GV_FN static __device__ __forceinline__
 #define GV_UNROLL _Pragma("unroll")
 #define GV_LOOP _Pragma("unroll 1")  // not unrolled: what is inside is long
-#define GV_UNROLL_4 _Pragma("unroll 4")
 #define GV_ONE_LANE (GV_LANES == 1)
 #define GV_TEAM_MASK ((GV_LANES & 31 ? (1u << (GV_LANES & 31)) - 1u : ~0u) << (threadIdx.x & 31u & ~(GV_LANES - 1u)))
 GV_FN void gv_barrier(const GvTeam&) {
@@ -47,7 +46,6 @@ GV_FN void gv_barrier(const GvTeam&) {
     else if (GV_LANES > 1) __syncwarp(GV_TEAM_MASK);
 }
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return atomicAdd(counter, 1); }
-GV_FN gv_i32 gv_lowest_bit(gv_u32 bits) { return __ffs((gv_i32)bits) - 1; }  // of those that are set, at least one
 GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) {  // lanes that vote yes
     if (GV_LANES > 32) return __syncthreads_count(vote);
     return __popc(__ballot_sync(GV_TEAM_MASK, vote) & GV_TEAM_MASK);
@@ -69,12 +67,10 @@ GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) {  // lanes that vote yes
 #define GV_FN static inline
 #define GV_UNROLL
 #define GV_LOOP
-#define GV_UNROLL_4
 #define GV_ONE_LANE 0
 static pthread_barrier_t gv_lanes_barrier;
 GV_FN void gv_barrier(const GvTeam&) { pthread_barrier_wait(&gv_lanes_barrier); }
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
-GV_FN gv_i32 gv_lowest_bit(gv_u32 bits) { return __builtin_ctz(bits); }
 GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
     gv_i32* votes = (gv_i32*)team.slots;
     gv_barrier(team);
@@ -106,11 +102,9 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
 #define GV_FN static inline __attribute__((always_inline))
 #define GV_UNROLL
 #define GV_LOOP
-#define GV_UNROLL_4
 #define GV_ONE_LANE 1
 GV_FN void gv_barrier(const GvTeam&) {}
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
-GV_FN gv_i32 gv_lowest_bit(gv_u32 bits) { return __builtin_ctz(bits); }
 GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) { return vote; }
 #define GV_KERNEL(name, body)                                                              \
     extern "C" __attribute__((visibility("default")))                                      \

@@ -80,7 +80,7 @@ GV_FN gv_i32 gv_tally(const GvTeam& team, gv_i32 n, Test test) {
 // Rows of the tile that starts at row `first` of `rows`.
 GV_FN gv_i32 gv_tile_rows(gv_i32 rows, gv_i32 first) { return rows - first < GV_TILE ? rows - first : GV_TILE; }
 
-// Shares out a table's cells in the order of memory, for tables narrower than a team is wide: body(row, column).
+// Shares out the cells of a table in the order of memory: body(row, column).
 template <class Body>
 GV_FN void gv_cells(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body body) {
     const gv_i32 step = team.lanes / columns, rest = team.lanes - step * columns;  // rows and columns from cell to cell
@@ -96,15 +96,21 @@ GV_FN void gv_cells(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body body) 
     }
 }
 
-// Shares out a table's columns: body(column, first row, rows to the next) for columns that rise from call to call. Lanes side
-// by side have columns side by side, so that what they write of a row lies side by side; and a lane that goes down its
-// column works out once what depends on the column.
+// The same for a table whose rows are blocks of equal width: body(row, block, slot). Lanes side by side write side by side.
 template <class Body>
-GV_FN void gv_columns(const GvTeam& team, gv_i32 columns, Body body) {
-    const gv_i32 groups = team.lanes > columns ? team.lanes / columns : 1;
-    const gv_i32 group = groups > 1 ? team.lane / columns : 0;
-    if (group < groups) {
-        for (gv_i32 column = team.lane - group * columns; column < columns; column += team.lanes) body(column, group, groups);
+GV_FN void gv_blocks(const GvTeam& team, gv_i32 rows, gv_i32 blocks, gv_i32 width, Body body) {
+    const gv_i32 step = team.lanes / width, rest = team.lanes - step * width;  // blocks and slots from cell to cell
+    gv_i32 block = team.lane / width, slot = team.lane - block * width, row = 0;
+    for (;;) {
+        for (; block >= blocks; block -= blocks) ++row;
+        if (row >= rows) break;
+        body(row, block, slot);
+        block += step;
+        slot += rest;
+        if (slot >= width) {
+            slot -= width;
+            ++block;
+        }
     }
 }
 

@@ -16,6 +16,24 @@ GV_FN float gv_sqrt(float x) {
 #endif
 }
 
+// bits, one place on, with the sign of x in the place set free.
+GV_FN gv_u32 gv_append_sign(gv_u32 bits, float x) {
+#if defined(__CUDA_ARCH__)
+    return __funnelshift_l(__float_as_uint(x), bits, 1);
+#else
+    return bits << 1 | (__builtin_signbit(x) ? 1u : 0u);
+#endif
+}
+
+// Number of the lowest bit that is set; one must be.
+GV_FN gv_i32 gv_lowest_bit(gv_u32 bits) {
+#if defined(__CUDA_ARCH__)
+    return __ffs((gv_i32)bits) - 1;
+#else
+    return __builtin_ctz(bits);
+#endif
+}
+
 // Nearest integer below x. A float of 2^23 and more is an integer already (and would not fit an int32 soon after).
 GV_FN float gv_floor(float x) {
     if (!(gv_abs(x) < 8388608.0f)) return x;
