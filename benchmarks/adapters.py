@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from benchmarks.timing import machine
+from gpu_vecenv.bench.machine import machine
 
 NUM_STEPS, NUM_ROLLOUTS = 16, 6
 WORLDS = {"cpu": 512, "cuda": 4_096}

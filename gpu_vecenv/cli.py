@@ -16,6 +16,7 @@ COMMANDS = {
     "eval": ("gpu_vecenv.train.commands:evaluate", "play episodes with a run's policies and print the means"),
     "plot": ("gpu_vecenv.train.commands:plot", "draw the curves of a run"),
     "watch": ("gpu_vecenv.watch:watch", "write a video of a run's policies at play"),
+    "bench": ("gpu_vecenv.bench.command:bench", "measure speed beside floors and other libraries; leaves JSON"),
     "memory": ("gpu_vecenv.footprint:memory", "say how much memory an env takes on its device"),
     "doctor": ("gpu_vecenv.doctor:main", "say what works on this machine and how to mend what does not"),
 }

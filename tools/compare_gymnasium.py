@@ -23,7 +23,7 @@ from generated import table, with_block  # noqa: E402
 from gymnasium_cases import CASES, Case, spacing, step_gymnasium, step_ours  # noqa: E402
 
 import gpu_vecenv  # noqa: E402, F401
-from benchmarks.timing import machine  # noqa: E402
+from gpu_vecenv.bench.machine import machine  # noqa: E402
 
 DATA = ROOT / "benchmarks" / "results" / "gymnasium_differences.json"
 DOCUMENT = ROOT / "docs" / "gymnasium.md"

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 from generated import table, with_block  # noqa: E402
 
-from benchmarks.timing import machine  # noqa: E402
+from gpu_vecenv.bench.machine import machine  # noqa: E402
 
 DATA = ROOT / "benchmarks" / "results" / "gymnasium_tests.json"
 DOCUMENT = ROOT / "docs" / "gymnasium.md"

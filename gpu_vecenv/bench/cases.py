@@ -1,0 +1,103 @@
+"""What is measured: envs, parameters and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+CARTPOLE, TAG = "WarpCartPole-v1", "WarpTag-v0"
+
+CORNER = 1 / 20
+"""Side of the corner that everybody starts in, as a share of the square's side."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """An env, its parameters and a number of worlds.
+
+    ``starts`` is ``"own"``, or ``"corner"``: everybody in one corner of the square, where they stay, as none accelerates.
+    """
+
+    env: str
+    worlds: int
+    params: dict[str, Any] = field(default_factory=dict)
+    starts: str = "own"
+
+    @property
+    def agents(self) -> int:
+        """Agents in a world."""
+        defaults = {TAG: (5, 100), "WarpGridTag-v0": (4, 1)}.get(self.env, (0, 1))
+        return int(self.params.get("num_taggers", defaults[0]) + self.params.get("num_runners", defaults[1]))
+
+    @property
+    def name(self) -> str:
+        """Env, what is not its default, and worlds, in one line."""
+        settings = [f"{key}={value}" for key, value in self.params.items()]
+        corner = ["in one corner"] if self.starts == "corner" else []
+        return ", ".join([f"{self.env} x {self.worlds:,}", *settings, *corner])
+
+    def env_params(self) -> dict[str, Any]:
+        """Keywords for ``make_vec``."""
+        if self.starts == "own":
+            return dict(self.params)
+        side = float(self.params.get("grid_length", 20.0)) * CORNER
+        x, y = np.random.default_rng(0).uniform(0, side, (2, self.agents)).astype(np.float32)
+        still = {"max_acceleration": 0.0, "min_acceleration": 0.0}
+        return {**self.params, **still, "starting_location_x": x.tolist(), "starting_location_y": y.tolist()}
+
+
+STAY = {"runner_exits_game_after_tagged": False}
+"""Tagged runners go on, so that no step is cheap because the world has emptied."""
+
+CLASSIC = ("WarpAcrobot-v1", "WarpPendulum-v1", "WarpMountainCar-v0")
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+SIMPLE_TAG = {"num_taggers": 3, "num_runners": 1, "num_other_agents_observed": 3}
+
+
+def tag(taggers: int, runners: int, **more: Any) -> dict[str, Any]:
+    """Parameters of a Tag in which all stay in the game."""
+    return {"num_taggers": taggers, "num_runners": runners, **STAY, **more}
+
+
+GPU_CASES: tuple[Case, ...] = (
+    *(Case(CARTPOLE, worlds) for worlds in (*SIZES, 4_000_000, 16_000_000)),
+    *(Case(env, worlds) for env in CLASSIC for worlds in SIZES),
+    *(Case(TAG, worlds, tag(5, 100)) for worlds in (60, 500, 2_000)),
+    Case(TAG, 2_000, tag(5, 100, use_full_observation=True)),
+    *(Case(TAG, 2_000, tag(5, agents - 5)) for agents in (125, 250, 500)),
+    *(Case(TAG, 2_000, tag(50, 950), starts) for starts in ("own", "corner")),
+    *(Case(TAG, 500, tag(50, agents - 50)) for agents in (1_000, 2_000, 4_000)),
+    *(Case(TAG, worlds, {**SIMPLE_TAG, **STAY}) for worlds in (1_000, 100_000)),
+    Case("WarpGridTag-v0", 100_000),
+)
+
+CPU_CASES: tuple[Case, ...] = (
+    *(Case(CARTPOLE, worlds) for worlds in (1_000, 10_000, 100_000)),
+    *(Case(env, 10_000) for env in CLASSIC),
+    Case(TAG, 1, tag(5, 100)),
+    Case(TAG, 64, tag(5, 100)),
+    Case(TAG, 1_000, {**SIMPLE_TAG, **STAY}),
+    Case("WarpGridTag-v0", 1_000),
+)
+
+INFERENCE = {
+    "cuda": (*(Case(CARTPOLE, worlds) for worlds in SIZES), Case(TAG, 500, tag(5, 100)), Case(TAG, 2_000, tag(5, 100))),
+    "cpu": (Case(CARTPOLE, 1_000), Case(CARTPOLE, 10_000), Case(TAG, 16, tag(5, 100))),
+}
+
+START_UP = {
+    "cuda": (Case(CARTPOLE, 1_000_000), Case(TAG, 2_000)),
+    "cpu": (Case(CARTPOLE, 10_000), Case(TAG, 16)),
+}
+
+
+def choose(cases: Sequence[Case], envs: Sequence[str], sizes: Sequence[int]) -> list[Case]:
+    """Cases whose env's id holds one of the words of ``envs``, in sizes given in place of their own; all where none is."""
+    chosen = [case for case in cases if not envs or any(word.lower() in case.env.lower() for word in envs)]
+    if not sizes:
+        return chosen
+    resized = [replace(case, worlds=worlds) for case in chosen for worlds in sizes]
+    return [case for i, case in enumerate(resized) if case not in resized[:i]]

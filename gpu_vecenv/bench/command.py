@@ -1,0 +1,127 @@
+"""The command ``bench``: speed of envs, policies and training beside floors and peers, as JSON."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+from rich.console import Console
+
+from gpu_vecenv.backend.select import choose_device
+from gpu_vecenv.bench import env_only, inference, startup, training
+from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, INFERENCE, START_UP, Case, choose
+from gpu_vecenv.bench.floors import measure_floors
+from gpu_vecenv.bench.machine import clocks, machine
+from gpu_vecenv.bench.peers.warpdrive import SOURCE
+from gpu_vecenv.bench.results import Results
+from gpu_vecenv.bench.run import Peers, measure
+from gpu_vecenv.bench.subject import Maker
+from gpu_vecenv.errors import ParameterError
+
+MODES = ("env", "inference", "training", "startup")
+START_UP_ROUNDS = 3
+"""Rounds of start-up at most: each is a process."""
+
+
+def bench(
+    envs: Annotated[tuple[str, ...], tyro.conf.arg(metavar="WORD ...")] = (),
+    sizes: Annotated[tuple[int, ...], tyro.conf.arg(metavar="WORLDS ...")] = (),
+    device: str = "auto",
+    modes: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODE ...")] = MODES,
+    peers: bool = True,
+    warpdrive: Path | None = None,
+    out: Path | None = None,
+    rounds: int = 5,
+    seconds: float = 0.05,
+    threads: int = 1,
+) -> None:
+    """Measure speed beside floors and other libraries, and write a JSON file.
+
+    Everything of one case takes turns in rounds: this library's ways to step, and those peers that are installed
+    (Gymnasium, EnvPool, gymnax, JaxMARL, VMAS; WarpDrive from its source), each in a process of its own. The file is
+    whole after every case, so that a run that is stopped keeps what it has measured.
+
+    Args:
+        envs: only envs whose id holds one of these words, such as cartpole tag.
+        sizes: worlds, in place of the sizes that each case has.
+        device: auto, cpu or cuda:0.
+        modes: env (steps with given actions), inference (a policy acts), training (whole iterations of the
+            trainer), startup (a process up to its first step); all by default.
+        peers: whether other libraries are measured, too.
+        warpdrive: source folder of WarpDrive, the one that holds warp_drive and example_envs.
+        out: file to write; benchmarks/results/bench_cpu.json or bench_cuda.json by default.
+        rounds: samples of everything.
+        seconds: length of a sample, of one call at least.
+        threads: CPU threads of PyTorch.
+    """
+    device = choose_device(device)
+    _check(modes, rounds, seconds, warpdrive)
+    torch.set_num_threads(threads)
+    kind = device.partition(":")[0]
+    out = out or Path(f"benchmarks/results/bench_{kind}.json")
+    console, start = Console(highlight=False, soft_wrap=True), time.perf_counter()
+    console.print(f"floors of {device}")
+    floors = measure_floors(device, rounds, seconds)
+    environment = {SOURCE: str(warpdrive.resolve())} if warpdrive else {}
+    others = Peers(device, environment, frozenset() if warpdrive else frozenset({"warpdrive"}))
+    head = {
+        "benchmark": "bench", "command": " ".join(["gpu-vecenv", "bench", *sys.argv[2:]]), "machine": machine(device),
+        "torch_threads": threads, "env_threads": os.environ.get("GPU_VECENV_NUM_THREADS"), "rounds": rounds,
+        "sample_s": seconds, "peers": others.versions, "clocks_before": clocks(device), "floors": floors,
+    }  # fmt: skip
+    results = Results(out, head)
+    with closing(others):
+        for mode in modes:
+            for case, ways in groups(mode, kind, device, envs, sizes):
+                console.print(f"[dim]{time.perf_counter() - start:5.0f} s[/dim]  {mode}  {case.name}")
+                rows = measure(
+                    case, mode, ways, device, floors, min(rounds, START_UP_ROUNDS) if mode == "startup" else rounds, seconds,
+                    others if peers and mode == "env" else None, mode == "env" and device != "cpu",
+                )  # fmt: skip
+                results.add(rows, clocks_after=clocks(device), wall_s=time.perf_counter() - start)
+                for row in rows:
+                    console.print(line(row))
+    console.print(f"{len(results.rows)} rows in {out}, {time.perf_counter() - start:.0f} s")
+
+
+def groups(
+    mode: str, kind: str, device: str, envs: tuple[str, ...], sizes: tuple[int, ...]
+) -> list[tuple[Case, dict[str, Maker]]]:
+    """The cases of a mode, each with this library's ways to run it."""
+    if mode == "training":
+        settings = [replace(s, case=case) for s in training.SETTINGS[kind] for case in choose([s.case], envs, sizes)]
+        return [(s.case, training.ways(s, device)) for s in settings]
+    table: dict[str, tuple[Any, Any]] = {
+        "env": ({"cpu": CPU_CASES, "cuda": GPU_CASES}, env_only.ways),
+        "inference": (INFERENCE, inference.ways),
+        "startup": (START_UP, startup.ways),
+    }
+    cases, ways = table[mode]
+    return [(case, ways(case, device)) for case in choose(cases[kind], envs, sizes)]
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row for the screen."""
+    name = f"  {row['library']:11} {row['path']:22}"
+    if "error" in row:
+        return f"{name} [red]{row['error'][:90].replace('[', '(')}[/red]"
+    text = f"{name} {row['median_s'] * 1e6:12,.2f} us"
+    text += f"  {row['env_steps_per_s']:9.3g} env steps/s" if "env_steps_per_s" in row else ""
+    return text + (f"  {row['times_floor']:7.1f} x floor" if "times_floor" in row else "")
+
+
+def _check(modes: tuple[str, ...], rounds: int, seconds: float, warpdrive: Path | None) -> None:
+    wrong = [mode for mode in modes if mode not in MODES]
+    if wrong:
+        raise ParameterError(f"--modes must be some of {', '.join(MODES)}, got {', '.join(wrong)}.")
+    if rounds < 1 or seconds <= 0:
+        raise ParameterError(f"--rounds must be at least 1 and --seconds above 0, got {rounds} and {seconds}.")
+    if warpdrive is not None and not (warpdrive / "warp_drive").is_dir():
+        raise ParameterError(f"--warpdrive must be a folder that holds warp_drive, got {warpdrive}.")

@@ -1,0 +1,95 @@
+"""What no step can beat: bytes over the bandwidth of a copy, a node of a CUDA graph, a bare launch from Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_vecenv.bench.timing import Local, Timed, interleaved
+
+COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}
+"""Bytes of the array that is copied: more than any cache holds."""
+
+GRAPH_NODES = 1_000
+BARE_ARRAYS = 8
+
+_BARE = r"""extern "C" __global__ void bare(
+    const float* a, const float* b, const float* c, const float* d, float* e, float* f, float* g, float* h) {}"""
+
+
+def measure_floors(device: str, rounds: int, target: float) -> dict[str, float]:
+    """Floors of one device.
+
+    Returns:
+        ``copy_bytes_per_s``, read and written, of a large copy on the device; on CUDA ``graph_node_s``, an empty kernel in a
+        graph, and ``bare_launch_s``, an empty CuPy kernel with eight arrays called from Python.
+    """
+    subjects: dict[str, Timed] = {"copy": _copy(device)}
+    if device != "cpu":
+        subjects |= {"bare": bare_launch(device), "graph": _graph_of_nothing(device)}
+    taken: dict[str, float] = {}
+    for name, result in interleaved(subjects, rounds, target).items():
+        if isinstance(result, Exception):
+            raise result
+        taken[name] = result.median
+    floors = {"copy_bytes_per_s": 2 * COPY_BYTES[device.partition(":")[0]] / taken["copy"]}
+    if device != "cpu":
+        floors |= {"graph_node_s": taken["graph"] / GRAPH_NODES, "bare_launch_s": taken["bare"]}
+    return floors
+
+
+def bare_launch(device: str) -> Local:
+    """An empty kernel that takes eight arrays, launched through CuPy: what any step called from Python costs the host."""
+    import cupy
+
+    with cupy.cuda.Device(int(device.partition(":")[2] or 0)):
+        kernel = cupy.RawKernel(_BARE, "bare")
+        arrays = tuple(cupy.zeros(16, cupy.float32) for _ in range(BARE_ARRAYS))
+    return Local(lambda: kernel((1,), (32,), arrays), device)
+
+
+def step_bytes(env: Any, results: tuple[Any, ...], action_bytes: int, steps: int = 1) -> dict[str, float]:
+    """Bytes one step must move: ``state`` in and out once a launch, and in each step ``results`` out and ``actions`` in.
+
+    State is the env's own fields and the time: seeds and episode numbers are read by worlds that start anew, which few do in
+    a step. Nor are final observations (``final_obs``) counted.
+
+    Args:
+        env: a ``GpuVectorEnv`` that was reset.
+        results: what one of its steps returned.
+        action_bytes: bytes of one step's actions; 0 where the kernel draws them.
+        steps: steps that a launch makes with the state in registers.
+    """
+    fields = env.get_state("t", *(field.name for field in env.env_spec.state)).values()
+    *arrays, info = results
+    arrays += [array for name, array in info.items() if name != "final_obs"]
+    return {
+        "state": 2 * sum(field.nbytes for field in fields) / steps,
+        "results": sum(array.nbytes for array in arrays),
+        "actions": action_bytes,
+    }
+
+
+def _copy(device: str) -> Local:
+    import torch
+
+    source = torch.zeros(COPY_BYTES[device.partition(":")[0]], dtype=torch.uint8, device=device)
+    target = torch.zeros_like(source)
+    return Local(lambda: target.copy_(source), device)
+
+
+def _graph_of_nothing(device: str) -> Local:
+    """Empty kernels in one graph, so many that starting the graph does not count."""
+    import cupy
+
+    with cupy.cuda.Device(int(device.partition(":")[2] or 0)):
+        kernel = cupy.RawKernel(_BARE, "bare")
+        arrays = tuple(cupy.zeros(16, cupy.float32) for _ in range(BARE_ARRAYS))
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            kernel((1,), (32,), arrays)
+            stream.synchronize()
+            stream.begin_capture()
+            for _ in range(GRAPH_NODES):
+                kernel((1,), (32,), arrays)
+            graph = stream.end_capture()
+    return Local(lambda: graph.launch(stream), device)

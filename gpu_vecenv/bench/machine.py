@@ -1,0 +1,81 @@
+"""What a run was measured on: device, clocks, versions, commit."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+CLOCKS = "clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,temperature.gpu,power.draw"
+"""What nvidia-smi is asked for, before and after."""
+
+
+def machine(device: str) -> dict[str, Any]:
+    """Device, versions and commit of this run."""
+    import gymnasium
+    import numpy
+    import torch
+
+    import gpu_vecenv
+
+    facts: dict[str, Any] = {
+        "device": device,
+        "cpu": _cpu_name(),
+        "cores": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "torch": torch.__version__,
+        "gymnasium": gymnasium.__version__,
+        "gpu_vecenv": gpu_vecenv.__version__,
+        "commit": os.environ.get("GPU_VECENV_COMMIT") or _commit(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+    if device != "cpu":
+        import cupy
+
+        index = torch.device(device).index or 0
+        facts |= {"gpu": torch.cuda.get_device_name(device), "cuda": torch.version.cuda, "cupy": cupy.__version__}
+        facts["gpu_memory_bytes"] = torch.cuda.get_device_properties(index).total_memory
+        facts["l2_bytes"] = torch.cuda.get_device_properties(index).L2_cache_size
+        facts["driver"] = _first_line(["nvidia-smi", f"--id={index}", "--query-gpu=driver_version", "--format=csv,noheader"])
+    return facts
+
+
+def clocks(device: str) -> dict[str, str]:
+    """Clocks of a GPU now, MHz, with its temperature and power draw, as nvidia-smi tells them; empty for the CPU."""
+    if device == "cpu":
+        return {}
+    index = device.partition(":")[2] or "0"
+    line = _first_line(["nvidia-smi", f"--id={index}", f"--query-gpu={CLOCKS}", "--format=csv,noheader"])
+    return dict(zip(CLOCKS.split(","), line.split(", "), strict=False))
+
+
+def installed(distribution: str) -> str | None:
+    """The version of a distribution, None where it is missing."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _cpu_name() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _commit() -> str:
+    return _first_line(["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"])
+
+
+def _first_line(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return "unknown"
+    return done.stdout.partition("\n")[0].strip() or "unknown"

@@ -1,0 +1,142 @@
+"""A peer seen from the benchmark's process: subjects whose calls are made and timed in the peer's."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import gpu_vecenv
+from gpu_vecenv.bench.subject import Subject
+from gpu_vecenv.bench.timing import Reading
+from gpu_vecenv.errors import GpuVecenvError
+
+PATIENCE = 120.0
+"""Seconds that a reply may take; JAX compiles for some, and what takes longer has failed."""
+
+
+class PeerError(GpuVecenvError, RuntimeError):
+    """What a peer's library raised, or how its process ended."""
+
+
+class PeerProcess:
+    """A process that holds one library.
+
+    Args:
+        module: name of the peer's module in ``gpu_vecenv.bench.peers``.
+        device: the device of the run; JAX is kept off GPUs for ``"cpu"``.
+        environment: variables beside those of this process.
+    """
+
+    def __init__(self, module: str, device: str, environment: dict[str, str] | None = None) -> None:
+        paths = [str(Path(gpu_vecenv.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **(environment or {})}
+        variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # the GPU is shared
+        if device == "cpu":
+            variables["JAX_PLATFORMS"] = "cpu"
+        self._errors = tempfile.TemporaryFile("w+")
+        self._numbers = count()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "gpu_vecenv.bench.peers.worker", module],
+            env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
+        )  # fmt: skip
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._collect, daemon=True)  # a pipe cannot be waited for with a limit
+        self._reader.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still answers."""
+        return self._process.poll() is None
+
+    def ask_to_make(self, way: dict[str, Any]) -> int:
+        """Begin to make a subject; the peer works on while this process goes on. Returns the number for :meth:`made`."""
+        number = next(self._numbers)
+        self._send({"make": way, "number": number})
+        return number
+
+    def made(self, number: int) -> Subject:
+        """The subject asked for; replies come in the order of asking.
+
+        Raises:
+            PeerError: the library failed.
+        """
+        reply = self._receive()
+        timed = RemoteTimed(self, number, reply["most_calls"])
+        return Subject(timed, reply["steps"], reply["facts"], lambda: self.ask({"close": number}))
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and wait for its reply.
+
+        Raises:
+            PeerError: the library failed.
+        """
+        self._send(request)
+        return self._receive()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process.stdin:
+            self._process.stdin.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join()
+        if self._process.stdout:
+            self._process.stdout.close()
+        self._errors.close()
+
+    def _collect(self) -> None:
+        """Reader of replies; an empty line says that there will be no more."""
+        for line in self._process.stdout or ():
+            self._lines.put(line)
+        self._lines.put("")
+
+    def _send(self, request: dict[str, Any]) -> None:
+        try:
+            print(json.dumps(request), file=self._process.stdin, flush=True)
+        except OSError as error:
+            raise PeerError(self._end()) from error
+
+    def _receive(self) -> dict[str, Any]:
+        try:
+            line = self._lines.get(timeout=PATIENCE)
+        except queue.Empty:
+            self._process.kill()
+            raise PeerError(f"no reply within {PATIENCE:.0f} s") from None
+        if not line:
+            raise PeerError(self._end())
+        reply: dict[str, Any] = json.loads(line)
+        if "error" in reply:
+            raise PeerError(reply["error"])
+        return reply
+
+    def _end(self) -> str:
+        """How the process ended, with the last line that it wrote."""
+        try:
+            status: int | None = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            status = None
+        self._errors.seek(0)
+        return f"the process ended with status {status}: {' '.join(self._errors.read().strip().splitlines()[-1:])}"
+
+
+class RemoteTimed:
+    """A subject in a peer's process."""
+
+    def __init__(self, process: PeerProcess, number: int, most_calls: int | None) -> None:
+        self._process, self._number, self.most_calls = process, number, most_calls
+
+    def read(self, calls: int) -> Reading:
+        """Let the peer make and time so many calls."""
+        reply = self._process.ask({"read": self._number, "calls": calls})
+        return Reading(reply["seconds"], reply["host_seconds"])

@@ -1,0 +1,164 @@
+"""WarpDrive from its source folder: its step on a GPU with everybody in the game, and Tag's Python step on the CPU.
+
+Where PyCUDA is installed it is the back end, else Numba; classic control has Numba only. Nothing of WarpDrive is changed, but
+Tag's first observation, the same for all envs, is computed once. Its source is copied, as it writes into its own folder.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from gpu_vecenv.bench.cases import TAG, Case
+from gpu_vecenv.bench.peers.gym_alias import alias_gym
+from gpu_vecenv.bench.subject import Subject
+from gpu_vecenv.bench.timing import Local, Reading
+
+NAME, DISTRIBUTION = "WarpDrive", None
+SOURCE = "GPU_VECENV_WARPDRIVE"
+"""Variable with the source folder, which ``--warpdrive`` sets for this process."""
+
+CLASSIC = {"WarpCartPole-v1": ("cartpole", "CartPole", 2), "WarpAcrobot-v1": ("acrobot", "Acrobot", 3)}
+LARGEST_TAG = 2_000 * 105
+"""Agents in all; larger Tags need more registers than its kernels may have."""
+
+STEPS_IN_GAME = 20
+"""Steps after a reset within which hardly anybody has been tagged."""
+
+
+def ways(case: Case, device: str) -> list[dict[str, Any]]:
+    """Tag with the parameters of a case, CartPole and Acrobot on a GPU; one world of Tag on the CPU."""
+    way = {"device": device, "env_id": case.env, "num_envs": case.worlds, "params": {}}
+    if case.env == TAG and case.starts == "own":
+        names = ("num_taggers", "num_runners", "use_full_observation")
+        way["params"] = {name: case.params[name] for name in names if name in case.params}
+        if device == "cpu":
+            return [{**way, "path": "Python step"}] if case.worlds == 1 else []
+        return [{**way, "path": "step, all in game"}] if 50 <= case.agents and case.agents * case.worlds <= LARGEST_TAG else []
+    if device != "cpu" and case.env in CLASSIC and case.worlds <= 100_000:
+        return [{**way, "path": "step"}]
+    return []
+
+
+def make(path: str, device: str, env_id: str, num_envs: int, params: dict[str, Any]) -> Subject:
+    """Steps without sampling: actions stay as they are."""
+    _import_source()
+    if path == "Python step":
+        return _python_step(params)
+    backend = "pycuda" if env_id == TAG and importlib.util.find_spec("pycuda") else "numba"
+    if backend == "pycuda":
+        _prepare_pycuda()
+    env = _tag(params) if env_id == TAG else _classic(env_id)
+    wrapper = _on_gpu(env, env_id, num_envs, backend)
+    facts = {"backend": backend, "agents": wrapper.n_agents}
+    if env_id != TAG:
+        return Subject(Local(wrapper.step_all_envs, device), facts=facts)
+    return Subject(FromReset(wrapper.step_all_envs, wrapper.reset_all_envs, device), facts=facts)
+
+
+class FromReset(Local):
+    """Calls that follow a reset, which is not timed."""
+
+    def __init__(self, call: Any, reset: Any, device: str) -> None:
+        super().__init__(call, device, STEPS_IN_GAME)
+        self._reset = reset
+
+    def read(self, calls: int) -> Reading:
+        """Reset, then make so many calls and wait for their work."""
+        self._reset()
+        return super().read(calls)
+
+
+def _import_source() -> None:
+    """Put a copy of the source on the path."""
+    alias_gym()
+    if importlib.util.find_spec("warp_drive") is not None:
+        return
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, True)
+    for package in ("warp_drive", "example_envs"):
+        shutil.copytree(Path(os.environ[SOURCE]) / package, Path(folder) / package)
+    sys.path.insert(0, folder)
+
+
+def _prepare_pycuda() -> None:
+    """Its extension looks for libcuda's names, and each agent's random state is taken from the device's heap."""
+    import ctypes
+
+    ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
+    importlib.import_module("warp_drive.utils.autoinit_pycuda")
+    driver = importlib.import_module("pycuda.driver")
+    driver.Context.set_limit(driver.limit.MALLOC_HEAP_SIZE, 1 << 29)
+
+
+def _tag(params: dict[str, Any]) -> Any:
+    """Tag with the settings of the shipped configuration, less those given."""
+    import yaml
+
+    package = importlib.import_module("warp_drive")
+    file = Path(str(package.__file__)).parent / "training" / "run_configs" / "tag_continuous.yaml"
+    settings = yaml.safe_load(file.read_text())["env"]
+    module = importlib.import_module("example_envs.tag_continuous.tag_continuous")
+    return module.TagContinuous(**{**settings, **params})
+
+
+def _classic(env_id: str) -> Any:
+    folder, name, _ = CLASSIC[env_id]
+    module = importlib.import_module(f"example_envs.single_agent.classic_control.{folder}.{folder}")
+    return getattr(module, f"CUDAClassicControl{name}Env")(episode_length=500, reset_pool_size=1_000)
+
+
+def _python_step(params: dict[str, Any]) -> Subject:
+    """Steps of one world in NumPy and Python; actions drawn before."""
+    import numpy as np
+
+    env = _tag(params)
+    drawn = np.random.default_rng(0).integers(0, 21, (8, env.num_agents, 2))
+    batches = [{agent: drawn[i, agent] for agent in range(env.num_agents)} for i in range(8)]
+    turn = [0]
+
+    def step() -> None:
+        turn[0] += 1
+        env.step(batches[turn[0] % 8])
+
+    return Subject(FromReset(step, env.reset, "cpu"), facts={"agents": env.num_agents})
+
+
+def _on_gpu(env: Any, env_id: str, num_envs: int, backend: str) -> Any:
+    """The env in WarpDrive's wrapper, reset, with places for actions, as its trainer makes them."""
+    if env_id == TAG:
+        first, reset = env.reset(), env.reset
+        env.reset = lambda: (reset(), first)[1]
+    wrapper = importlib.import_module("warp_drive.env_wrapper").EnvWrapper(env_obj=env, num_envs=num_envs, env_backend=backend)
+    if env_id == TAG:
+        wrapper.obs_at_reset = lambda: first
+    wrapper.reset_all_envs()
+    kind = {"numba": "Numba", "pycuda": "PyCUDA"}[backend]
+    functions = importlib.import_module(f"warp_drive.managers.{backend}_managers.{backend}_function_manager")
+    sampler = getattr(functions, f"{kind}Sampler")(wrapper.cuda_function_manager)
+    roles = {"tagger": list(env.taggers), "runner": list(env.runners)} if env_id == TAG else {"shared": [0]}
+    loader = importlib.import_module("warp_drive.training.utils.data_loader")
+    loader.create_and_push_data_placeholders(
+        env_wrapper=wrapper, action_sampler=sampler, policy_tag_to_agent_id_map=roles,
+        training_batch_size_per_env=None, push_data_batch_placeholders=False,
+    )  # fmt: skip
+    sampler.init_random(7)
+    wrapper.init_reset_pool(11)
+    wrapper.reset_all_envs()
+    _draw_actions(wrapper, env_id)
+    return wrapper
+
+
+def _draw_actions(wrapper: Any, env_id: str) -> None:
+    """Random actions in place of those that start as zero."""
+    import torch
+
+    actions = wrapper.cuda_data_manager.data_on_device_via_torch("sampled_actions")
+    actions.copy_(torch.randint_like(actions, 21 if env_id == TAG else CLASSIC[env_id][2]))

@@ -1,0 +1,51 @@
+"""A peer's own process: ``python -m gpu_vecenv.bench.peers.worker MODULE``, a line of JSON a request and a line a reply.
+
+``{"make": WAY, "number": NUMBER}`` makes a subject; ``{"read": NUMBER, "calls": N}`` times calls of it;
+``{"close": NUMBER}`` lets go of it. What a library raises is the answer ``{"error": TEXT}``.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+from gpu_vecenv.bench.subject import Subject
+
+Subjects = dict[int, Subject]
+
+
+def answer(peer: ModuleType, subjects: Subjects, request: dict[str, Any]) -> dict[str, Any]:
+    """Do what a request says."""
+    if "make" in request:
+        number = request["number"]
+        subjects[number] = made = peer.make(**request["make"])
+        return {"steps": made.steps, "facts": made.facts, "most_calls": made.timed.most_calls}
+    if "read" in request:
+        reading = subjects[request["read"]].timed.read(request["calls"])
+        return {"seconds": reading.seconds, "host_seconds": reading.host_seconds}
+    subjects.pop(request["close"]).close()
+    gc.collect()
+    return {}
+
+
+def main(module: str) -> None:
+    """Answer until the input ends. What libraries print goes to the error output."""
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    peer = importlib.import_module(f"gpu_vecenv.bench.peers.{module}")
+    subjects: Subjects = {}
+    for line in sys.stdin:
+        try:
+            reply = answer(peer, subjects, json.loads(line))
+        except Exception as error:
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(reply), file=replies, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,153 @@
+"""Seconds: what is timed, rounds in which all take turns, and an interval for the median."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import Protocol
+
+CHUNK = 500
+"""Calls between two waits for the device. CUDA queues about a thousand launches; in a full queue the host would wait."""
+
+WARM_UP = 3
+"""Calls before anything is timed."""
+
+CONFIDENCE = 0.9
+"""Confidence asked of an interval. Five rounds give 0.9375 between the lowest and the highest."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Seconds of some calls up to the end of their work, and the part of it in which the host was busy calling."""
+
+    seconds: float
+    host_seconds: float
+
+
+class Timed(Protocol):
+    """Something whose calls can be timed, in this process or in another."""
+
+    @property
+    def most_calls(self) -> int | None:
+        """Calls in one sample at most; None for as many as wanted."""
+
+    def read(self, calls: int) -> Reading:
+        """Make so many calls and wait for their work."""
+
+
+class Local:
+    """Calls in this process."""
+
+    def __init__(self, call: Callable[[], object], device: str, most_calls: int | None = None) -> None:
+        self._call, self._device, self.most_calls = call, device, most_calls
+
+    def read(self, calls: int) -> Reading:
+        """Make so many calls and wait for their work."""
+        call, host = self._call, 0.0
+        synchronise(self._device)
+        start = time.perf_counter()
+        for done in range(0, calls, CHUNK):
+            before = time.perf_counter()
+            for _ in range(min(CHUNK, calls - done)):
+                call()
+            host += time.perf_counter() - before
+            synchronise(self._device)
+        return Reading(time.perf_counter() - start, host)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Seconds of a call: median over the rounds, interval of the median, its coverage, and the host's share."""
+
+    median: float
+    low: float
+    high: float
+    coverage: float
+    host: float
+    rounds: int
+    calls: int
+
+
+def synchronise(device: str) -> None:
+    """Wait for a CUDA device; nothing on the CPU."""
+    if device != "cpu":
+        import torch
+
+        torch.cuda.synchronize(device)
+
+
+def seconds_per_call(call: Callable[[], object], device: str, target: float = 0.1) -> float:
+    """Wall-clock seconds of one call, over as many back-to-back calls as fill ``target`` seconds."""
+    timed = Local(call, device)
+    calls = calls_to_fill(timed, target)
+    return timed.read(calls).seconds / calls
+
+
+def calls_to_fill(timed: Timed, target: float) -> int:
+    """Calls that take about ``target`` seconds, at least one."""
+    calls, most = 1, timed.most_calls or 1_000_000
+    while True:
+        taken = timed.read(calls).seconds
+        if taken >= target / 4 or calls >= most:
+            return max(1, min(most, round(calls * target / max(taken, 1e-9))))
+        calls = min(most, calls * max(2, min(16, int(target / 4 / max(taken, 1e-9)) + 1)))
+
+
+def interleaved(subjects: Mapping[str, Timed], rounds: int, target: float) -> dict[str, Summary | Exception]:
+    """Time every subject once a round, in turn, so that a slow phase of the machine hits all alike.
+
+    Args:
+        subjects: what to time, by name.
+        rounds: samples of each.
+        target: seconds that a sample should take; one call at least.
+
+    Returns:
+        What each call took, or the error of a subject that failed.
+    """
+    calls: dict[str, int] = {}
+    readings: dict[str, list[Reading]] = {}
+    failed: dict[str, Exception] = {}
+    for name, subject in subjects.items():
+        try:
+            subject.read(WARM_UP if subject.most_calls is None else min(WARM_UP, subject.most_calls))
+            calls[name], readings[name] = calls_to_fill(subject, target), []
+        except Exception as error:  # whatever a library raises is that library's result
+            failed[name] = error
+    for _ in range(rounds):
+        for name in [name for name in calls if name not in failed]:
+            try:
+                readings[name].append(subjects[name].read(calls[name]))
+            except Exception as error:
+                failed[name] = error
+    return {name: failed[name] if name in failed else summary(readings[name], calls[name]) for name in subjects}
+
+
+def summary(readings: Sequence[Reading], calls: int) -> Summary:
+    """Seconds of one call over rounds of ``calls`` each."""
+    each = [reading.seconds / calls for reading in readings]
+    low, high, coverage = median_interval(each)
+    host = statistics.median(reading.host_seconds / calls for reading in readings)
+    return Summary(statistics.median(each), low, high, coverage, host, len(readings), calls)
+
+
+def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:
+    """A confidence interval for the median of what the values are drawn from, whatever its distribution.
+
+    Between the k-th smallest and the k-th largest of n independent values lies the median with probability
+    1 - 2 P(B < k), B binomial (n, 1/2) (the sign test's interval). k is the largest that keeps ``confidence``, or 1.
+
+    Returns:
+        low, high, and the probability that the interval has: below ``confidence`` only where the values are too few.
+    """
+    ordered, n = sorted(values), len(values)
+
+    def coverage(k: int) -> float:
+        return 1.0 - 2 * sum(comb(n, i) for i in range(k)) / float(2**n)
+
+    k = 1
+    while 2 * (k + 1) <= n and coverage(k + 1) >= confidence:
+        k += 1
+    return ordered[k - 1], ordered[n - k], max(0.0, coverage(k))

@@ -1,0 +1,52 @@
+"""Whole iterations of this package's trainer: rollout and PPO update."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gpu_vecenv.bench.cases import CARTPOLE, TAG, Case
+from gpu_vecenv.bench.subject import Maker, Subject
+from gpu_vecenv.bench.timing import Local
+from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer
+
+MANY = 10**12
+"""World steps of a run that is cut short."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An env, a number of worlds and how they are learned from."""
+
+    case: Case
+    ppo: PPOConfig
+
+
+SETTINGS = {
+    "cuda": (
+        Setting(Case(CARTPOLE, 2_048), PPOConfig(num_steps=16, num_minibatches=16)),
+        Setting(Case(CARTPOLE, 16_384), PPOConfig(num_steps=32, num_minibatches=4)),
+        Setting(Case(TAG, 60), PPOConfig(num_steps=32, num_minibatches=4)),
+        Setting(Case(TAG, 500), PPOConfig(num_steps=32, num_minibatches=4)),
+        Setting(Case(TAG, 2_000), PPOConfig(num_steps=16, num_minibatches=4)),
+    ),
+    "cpu": (
+        Setting(Case(CARTPOLE, 1_024), PPOConfig(num_steps=16, num_minibatches=4)),
+        Setting(Case(TAG, 8), PPOConfig(num_steps=16, num_minibatches=4)),
+    ),
+}
+
+
+def ways(setting: Setting, device: str) -> dict[str, Maker]:
+    """The trainer's iteration."""
+    return {"ppo_iteration": lambda: _trainer(setting, device)}
+
+
+def _trainer(setting: Setting, device: str) -> Subject:
+    torch.manual_seed(0)
+    case, ppo = setting.case, setting.ppo
+    trainer = Trainer(TrainConfig(case.env, case.worlds, MANY, device=device, env_kwargs=case.env_params(), ppo=ppo), quiet=True)
+    facts: dict[str, Any] = {"num_epochs": ppo.num_epochs, "num_minibatches": ppo.num_minibatches, "num_steps": ppo.num_steps}
+    return Subject(Local(lambda: trainer.train(iterations=1), device), ppo.num_steps, facts, trainer.close)

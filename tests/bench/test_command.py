@@ -1,0 +1,128 @@
+"""``gpu-vecenv bench`` at tiny sizes: the file, its rows, and peers that fail."""
+
+import json
+
+import pytest
+
+from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, TAG, Case, choose
+from gpu_vecenv.bench.env_only import make_env, prepare
+from gpu_vecenv.bench.peers.client import PeerError, PeerProcess
+from gpu_vecenv.bench.run import Peers, measure
+from gpu_vecenv.cli import main
+
+SMALL = ["--device", "cpu", "--rounds", "2", "--seconds", "0.0001"]
+FLOORS = {"copy_bytes_per_s": 1e9}
+
+
+def run(tmp_path, *words):
+    out = tmp_path / "deep" / "bench.json"
+    assert main(["bench", *SMALL, "--out", str(out), *words]) == 0
+    return json.loads(out.read_text())
+
+
+def test_the_file_holds_what_it_was_made_with_and_a_row_for_every_way(tmp_path, capsys):
+    made = run(tmp_path, "--envs", "cartpole", "--sizes", "4", "--modes", "env", "inference", "training")
+    assert made["machine"]["device"] == "cpu" and made["machine"]["commit"]
+    assert made["floors"]["copy_bytes_per_s"] > 0
+    rows = {(row["mode"], row["library"], row["path"]): row for row in made["rows"]}
+    ours = {("env", f"python_{way}") for way in ("copy_false", "copy_true", "bind")}
+    ours |= {("inference", "eager"), ("training", "ppo_iteration")}
+    assert {(mode, path) for mode, library, path in rows if library == "gpu_vecenv"} == ours
+    assert ("env", "Gymnasium", "vector_entry_point") in rows
+    for row in rows.values():
+        assert "error" not in row
+        assert row["low_s"] <= row["median_s"] <= row["high_s"]
+        assert row["env_steps_per_s"] == pytest.approx(4 / row["median_s"])
+    step = rows["env", "gpu_vecenv", "python_copy_false"]
+    assert (step["kernel_launches"], step["allocations"], step["torch_operations"]) == (1, 0, 0)
+    assert rows["env", "gpu_vecenv", "python_copy_true"]["allocations"] == 6
+    assert step["host_syncs"] is None and step["peak_bytes"] is None
+    assert step["floor_s"] == pytest.approx(sum(step["floor_bytes"].values()) / made["floors"]["copy_bytes_per_s"])
+    assert f"{len(made['rows'])} rows in" in capsys.readouterr().out
+
+
+def test_bytes_a_cartpole_must_move():
+    """4 floats and the time in and out; observation, reward and three flags out; an index in."""
+    env, facts = prepare(Case("WarpCartPole-v1", 7), "cpu", copy=True)
+    env.close()
+    assert facts["floor_bytes"] == {"state": 7 * 2 * (4 * 4 + 4), "results": 7 * (4 * 4 + 4 + 3), "actions": 7 * 4}
+
+
+def test_bytes_a_tag_must_move():
+    """Seven words an agent in and out; each agent's row, reward and flag, the world's reward and three flags out."""
+    env, facts = prepare(Case(TAG, 3, {"num_taggers": 2, "num_runners": 4}), "cpu", copy=False)
+    env.close()
+    agents, width = 3 * 6, 7 * 5 + 1
+    assert facts["floor_bytes"] == {
+        "state": 2 * (agents * 7 * 4 + 3 * 4),
+        "results": agents * (width * 4 + 4 + 1) + 3 * (4 + 3),
+        "actions": agents * 2 * 4,
+    }
+
+
+def test_a_peer_that_fails_has_its_error_as_its_row():
+    peers = Peers("cpu", {}, frozenset({"envpool_sync", "gymnax_jax", "jaxmarl_mpe", "vmas_torch", "warpdrive"}))
+    (module,) = peers._modules.values()
+    wrong = {"path": "wrong", "device": "cpu", "env_id": "NoSuchEnv-v0", "num_envs": 2}
+    peers._modules = {"gymnasium_vector": type("Peer", (), {"NAME": module.NAME, "ways": lambda case, device: [wrong]})}
+    case = Case("WarpCartPole-v1", 2)
+    ours = {"broken": lambda: 1 / 0}
+    rows = measure(case, "env", ours, "cpu", FLOORS, 1, 1e-4, peers)
+    peers.close()
+    assert [row["path"] for row in rows] == ["broken", "wrong"]
+    assert rows[0]["error"] == "ZeroDivisionError: division by zero"
+    assert rows[1]["error"].startswith("PeerError: ") and "NoSuchEnv" in rows[1]["error"]
+    assert all("median_s" not in row for row in rows)
+
+
+def test_a_peer_whose_process_ends_says_so():
+    process = PeerProcess("no_such_module", "cpu")
+    with pytest.raises(PeerError, match="ended with status 1: ModuleNotFoundError"):
+        process.ask({"close": 0})
+    assert not process.alive
+    process.close()
+
+
+def test_everybody_stays_in_the_corner():
+    env, _ = make_env(Case(TAG, 2, {"num_taggers": 2, "num_runners": 8}, starts="corner"), "cpu")
+    before = env.get_state("loc_x", "loc_y")
+    for _ in range(3):
+        env.step(env.action_space.sample())
+    after = env.get_state("loc_x", "loc_y")
+    env.close()
+    assert all((before[name] == after[name]).all() and float(after[name].max()) <= 1 for name in before)
+
+
+def test_cases_know_their_agents_and_no_two_are_alike():
+    for case in (*GPU_CASES, *CPU_CASES):
+        env, _ = make_env(Case(case.env, 1, case.params, case.starts), "cpu")
+        assert env.num_agents == case.agents
+        env.close()
+    assert len({case.name for case in GPU_CASES}) == len(GPU_CASES)
+
+
+def test_cases_are_chosen_by_env_and_resized():
+    chosen = choose(GPU_CASES, ["CARTPOLE", "grid"], [8, 16])
+    assert [(case.env, case.worlds) for case in chosen] == [
+        ("WarpCartPole-v1", 8), ("WarpCartPole-v1", 16), ("WarpGridTag-v0", 8), ("WarpGridTag-v0", 16)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--modes", "sleep"], "--modes must be some of env, inference, training, startup, got sleep"),
+        (["--rounds", "0"], "--rounds must be at least 1"),
+        (["--warpdrive", "nowhere"], "--warpdrive must be a folder that holds warp_drive, got nowhere"),
+    ],
+)
+def test_bad_options_are_one_line(words, said, capsys):
+    assert main(["bench", "--device", "cpu", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_start_up_is_measured_with_both_caches(tmp_path):
+    made = run(tmp_path, "--envs", "cartpole", "--sizes", "2", "--modes", "startup", "--rounds", "1")
+    cold, warm = made["rows"]
+    assert (cold["path"], warm["path"]) == ("cold", "warm")
+    assert "error" not in cold and "error" not in warm and "env_steps_per_s" not in cold
+    assert cold["low_s"] == cold["median_s"] == cold["high_s"]
