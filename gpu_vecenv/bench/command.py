@@ -81,9 +81,10 @@ def bench(
         for mode in modes:
             for case, ways in groups(mode, kind, device, envs, sizes):
                 console.print(f"[dim]{time.perf_counter() - start:5.0f} s[/dim]  {mode}  {case.name}")
+                starts = mode == "startup"
                 rows = measure(
-                    case, mode, ways, device, floors, min(rounds, START_UP_ROUNDS) if mode == "startup" else rounds, seconds,
-                    others if peers and mode == "env" else None, mode == "env" and device != "cpu",
+                    case, mode, ways, device, floors, min(rounds, START_UP_ROUNDS) if starts else rounds,
+                    None if starts else seconds, others if peers and mode == "env" else None, mode == "env" and device != "cpu",
                 )  # fmt: skip
                 results.add(rows, clocks_after=clocks(device), wall_s=time.perf_counter() - start)
                 for row in rows:

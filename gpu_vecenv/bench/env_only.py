@@ -21,7 +21,7 @@ from gpu_vecenv.views import View
 BANK = 8
 """Different batches of actions that take turns."""
 
-SLAB_STEPS = 64
+SLAB_STEPS = {"cpu": 16, "cuda": 64}
 SLAB_BYTES = 4 * 2**30
 """Steps in bound slabs, fewer where slabs would take more bytes than this."""
 
@@ -78,7 +78,7 @@ def slabs_for(env: Any) -> dict[str, torch.Tensor]:
     obs, reward, terminated, truncated, info = env.step(random_actions(env, 1)[0])
     arrays = {"obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated, "finished": info["_final_obs"]}
     arrays |= {name: info[name] for name in ("agent_alive", "agent_reward") if name in info}
-    steps = max(1, min(SLAB_STEPS, SLAB_BYTES // sum(array.nbytes for array in arrays.values())))
+    steps = max(1, min(SLAB_STEPS[env.device.partition(":")[0]], SLAB_BYTES // sum(array.nbytes for array in arrays.values())))
     return {name: array.new_empty((steps + (name == "obs"), *array.shape)) for name, array in arrays.items()}
 
 

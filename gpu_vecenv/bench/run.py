@@ -61,7 +61,7 @@ class Peers:
 
 
 def measure(
-    case: Case, mode: str, ways: Mapping[str, Maker], device: str, floors: dict[str, float], rounds: int, seconds: float,
+    case: Case, mode: str, ways: Mapping[str, Maker], device: str, floors: dict[str, float], rounds: int, seconds: float | None,
     peers: Peers | None = None, beside_bare: bool = False,
 ) -> list[Row]:  # fmt: skip
     """Time every way to run a case, in turns.
@@ -73,7 +73,7 @@ def measure(
         device: where they run.
         floors: of this run.
         rounds: samples of each.
-        seconds: length of a sample.
+        seconds: length of a sample; None for one call, not warmed up.
         peers: libraries that may run the case, too.
         beside_bare: whether a bare launch from Python takes its turn; its median stands in every row.
 

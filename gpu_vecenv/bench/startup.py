@@ -26,38 +26,59 @@ CACHES = ("GPU_VECENV_CACHE_DIR", "CUPY_CACHE_DIR")
 
 
 def ways(case: Case, device: str) -> dict[str, Maker]:
-    """Cold and warm cache."""
+    """Cold and warm cache. A cold process leaves its cache to the warm one after it."""
+    cache = Cache()
     return {
-        "cold": lambda: Subject(FirstStep(case, device, cold=True)),
-        "warm": lambda: Subject(FirstStep(case, device, cold=False)),
+        "cold": lambda: Subject(FirstStep(case, device, cache, cold=True)),
+        "warm": lambda: Subject(FirstStep(case, device, cache, cold=False), close=cache.close),
     }
 
 
+class Cache:
+    """A folder for compiled kernels."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return self._folder.name
+
+    def clear(self) -> None:
+        """Go on in an empty folder."""
+        self._folder.cleanup()
+        self._folder = tempfile.TemporaryDirectory()
+
+    def close(self) -> None:
+        """Remove the folder."""
+        self._folder.cleanup()
+
+
 class FirstStep:
-    """Processes that make an env and step it once; the cache is a folder of its own, empty in each or kept."""
+    """Processes that make an env and step it once."""
 
     most_calls = 1
 
-    def __init__(self, case: Case, device: str, cold: bool) -> None:
+    def __init__(self, case: Case, device: str, cache: Cache, cold: bool) -> None:
         self._words = json.dumps([case.env, case.worlds, case.env_params(), device])
-        self._cold = cold
-        self._kept = tempfile.TemporaryDirectory()
+        self._cache, self._cold = cache, cold
 
     def read(self, calls: int) -> Reading:
         """Seconds of one process up to the end of its first step; its end is not counted."""
-        with tempfile.TemporaryDirectory() as empty:
-            folder = empty if self._cold else self._kept.name
-            root = str(Path(gpu_vecenv.__file__).parent.parent)
-            paths = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-            environment = {**os.environ, "PYTHONPATH": paths, **dict.fromkeys(CACHES, folder)}
-            start = time.perf_counter()
-            command = [sys.executable, "-m", "gpu_vecenv.bench.startup", self._words]
-            with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-                said = child.stdout.readline() if child.stdout else ""
-                seconds = time.perf_counter() - start
-                error = child.communicate()[1]
-            if said.strip() != "stepped":
-                raise GpuVecenvError(f"the process did not step: {error.strip().splitlines()[-1:]}")
+        if self._cold:
+            self._cache.clear()
+        root = str(Path(gpu_vecenv.__file__).parent.parent)
+        paths = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+        environment = {**os.environ, "PYTHONPATH": paths, **dict.fromkeys(CACHES, self._cache.path)}
+        command = [sys.executable, "-m", "gpu_vecenv.bench.startup", self._words]
+        start = time.perf_counter()
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+            said = child.stdout.readline() if child.stdout else ""
+            seconds = time.perf_counter() - start
+            error = child.communicate()[1]
+        if said.strip() != "stepped":
+            raise GpuVecenvError(f"the process did not step: {' '.join(error.strip().splitlines()[-1:])}")
         return Reading(seconds, seconds)
 
 

@@ -12,9 +12,6 @@ from typing import Protocol
 CHUNK = 500
 """Calls between two waits for the device. CUDA queues about a thousand launches; in a full queue the host would wait."""
 
-WARM_UP = 3
-"""Calls before anything is timed."""
-
 CONFIDENCE = 0.9
 """Confidence asked of an interval. Five rounds give 0.9375 between the lowest and the highest."""
 
@@ -87,8 +84,9 @@ def seconds_per_call(call: Callable[[], object], device: str, target: float = 0.
 
 
 def calls_to_fill(timed: Timed, target: float) -> int:
-    """Calls that take about ``target`` seconds, at least one."""
+    """Calls that take about ``target`` seconds, at least one; found by making more and more of them, which warms them up."""
     calls, most = 1, timed.most_calls or 1_000_000
+    timed.read(1)
     while True:
         taken = timed.read(calls).seconds
         if taken >= target / 4 or calls >= most:
@@ -96,13 +94,13 @@ def calls_to_fill(timed: Timed, target: float) -> int:
         calls = min(most, calls * max(2, min(16, int(target / 4 / max(taken, 1e-9)) + 1)))
 
 
-def interleaved(subjects: Mapping[str, Timed], rounds: int, target: float) -> dict[str, Summary | Exception]:
+def interleaved(subjects: Mapping[str, Timed], rounds: int, target: float | None) -> dict[str, Summary | Exception]:
     """Time every subject once a round, in turn, so that a slow phase of the machine hits all alike.
 
     Args:
         subjects: what to time, by name.
         rounds: samples of each.
-        target: seconds that a sample should take; one call at least.
+        target: seconds that a sample should take, one call at least; None for one call each and no warm-up.
 
     Returns:
         What each call took, or the error of a subject that failed.
@@ -111,9 +109,11 @@ def interleaved(subjects: Mapping[str, Timed], rounds: int, target: float) -> di
     readings: dict[str, list[Reading]] = {}
     failed: dict[str, Exception] = {}
     for name, subject in subjects.items():
+        calls[name], readings[name] = 1, []
+        if target is None:
+            continue
         try:
-            subject.read(WARM_UP if subject.most_calls is None else min(WARM_UP, subject.most_calls))
-            calls[name], readings[name] = calls_to_fill(subject, target), []
+            calls[name] = calls_to_fill(subject, target)
         except Exception as error:  # whatever a library raises is that library's result
             failed[name] = error
     for _ in range(rounds):

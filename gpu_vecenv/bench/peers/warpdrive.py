@@ -40,8 +40,8 @@ def ways(case: Case, device: str) -> list[dict[str, Any]]:
         names = ("num_taggers", "num_runners", "use_full_observation")
         way["params"] = {name: case.params[name] for name in names if name in case.params}
         if device == "cpu":
-            return [{**way, "path": "Python step"}] if case.worlds == 1 else []
-        return [{**way, "path": "step, all in game"}] if 50 <= case.agents and case.agents * case.worlds <= LARGEST_TAG else []
+            return [{**way, "path": "Python step"}] if (case.worlds, case.agents) == (1, 105) else []
+        return [{**way, "path": "step, all in game"}] if case.agents == 105 and case.worlds * 105 <= LARGEST_TAG else []
     if device != "cpu" and case.env in CLASSIC and case.worlds <= 100_000:
         return [{**way, "path": "step"}]
     return []
