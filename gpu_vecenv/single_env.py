@@ -9,7 +9,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import CloudpickleWrapper
 
+from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.spec import EnvSpec
 from gpu_vecenv.vector_env import GpuVectorEnv
 
@@ -24,6 +26,8 @@ def entry_point(env_spec: EnvSpec) -> Callable[..., SingleEnv]:
 class SingleEnv(gymnasium.Env[np.ndarray, Any]):
     """``gymnasium.make`` entry point of single-agent envs: the same kernel, one world, no autoreset.
 
+    It can be pickled and copied; the copy goes on as the original does, but has no reset pool.
+
     Args:
         env_spec: what the env is.
         render_mode: None or ``"rgb_array"``.
@@ -33,9 +37,10 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
 
     def __init__(self, env_spec: EnvSpec, render_mode: str | None = None, **params: Any) -> None:
-        self.vector = GpuVectorEnv(
-            env_spec, device="cpu", array="numpy", autoreset_mode=AutoresetMode.DISABLED, render_mode=render_mode, **params
-        )
+        mode = AutoresetMode.DISABLED
+        make = partial(GpuVectorEnv, env_spec, device="cpu", array="numpy", autoreset_mode=mode, render_mode=render_mode, **params)
+        self._make_vector = CloudpickleWrapper(make)
+        self.vector: GpuVectorEnv = self._make_vector()
         self.render_mode = render_mode
         self.observation_space = self.vector.single_observation_space
         self.action_space = self.vector.single_action_space
@@ -59,3 +64,19 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
     def close(self) -> None:
         """Close the world."""
         self.vector.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickling and copying keep: how the world was made and its state, in place of its memory."""
+        try:
+            world = self.vector.get_state()
+        except SequenceError:  # there is none before the first reset
+            world = None
+        return self.__dict__ | {"vector": world}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make a world of the same kind and give it the state."""
+        self.__dict__.update(state)
+        self.vector = self._make_vector()
+        if state["vector"] is not None:
+            self.vector.reset()
+            self.vector.set_state(state["vector"])

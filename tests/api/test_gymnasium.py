@@ -1,6 +1,8 @@
 """Gymnasium's own checks and stock wrappers, with warnings as errors."""
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 import warnings
@@ -166,6 +168,26 @@ def test_gymnasium_make_is_limited_by_time_limit_alone():
     env.reset(seed=0)
     assert [env.step(i % 2)[3] for i in range(4)] == [False, False, False, True]
     assert env.unwrapped.vector.params["max_episode_steps"] == 0
+
+
+@pytest.mark.parametrize("duplicate", [lambda env: pickle.loads(pickle.dumps(env)), copy.deepcopy], ids=["pickle", "deepcopy"])
+@pytest.mark.parametrize("name", SINGLES)
+def test_a_copy_of_a_single_env_goes_on_as_the_original_does(name, duplicate):
+    env = gymnasium.make(name, max_episode_steps=30)
+    assert duplicate(env).reset(seed=3)[0].tolist() == env.reset(seed=3)[0].tolist()
+    actions = [env.action_space.sample() for _ in range(40)]
+    for action in actions[:5]:
+        env.step(action)
+    again = duplicate(env)
+    ends = 0
+    for action in actions:
+        ours, theirs = env.step(action), again.step(action)
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        assert ours[1:] == theirs[1:]
+        if ours[2] or ours[3]:
+            ends += 1
+            np.testing.assert_array_equal(env.reset()[0], again.reset()[0])
+    assert ends
 
 
 def test_sync_vectorization_of_the_single_env():
