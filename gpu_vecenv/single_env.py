@@ -37,8 +37,8 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
 
     def __init__(self, env_spec: EnvSpec, render_mode: str | None = None, **params: Any) -> None:
-        mode = AutoresetMode.DISABLED
-        make = partial(GpuVectorEnv, env_spec, device="cpu", array="numpy", autoreset_mode=mode, render_mode=render_mode, **params)
+        fixed: dict[str, Any] = {"device": "cpu", "array": "numpy", "autoreset_mode": AutoresetMode.DISABLED}
+        make: Any = partial(GpuVectorEnv, env_spec, render_mode=render_mode, **fixed, **params)  # the wrapper is typed for Env
         self._make_vector = CloudpickleWrapper(make)
         self.vector: GpuVectorEnv = self._make_vector()
         self.render_mode = render_mode
