@@ -4,7 +4,9 @@ import dataclasses
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -91,6 +93,74 @@ def test_the_page_shows_the_diff_and_it_is_short():
     counts = subprocess.run(["git", "apply", "--numstat", DIFF], capture_output=True, text=True, check=True).stdout
     added, removed, name = counts.split()
     assert int(added) <= 10 and int(removed) <= 15 and name == "cleanrl/ppo.py"
+
+
+class Writer(list):
+    """Keeps what is logged, as (name, step, value)."""
+
+    def add_scalar(self, name, value, step):
+        self.append((name, step, float(value)))
+
+
+def upstream_loop(sign, steps, **names):
+    """Run the lines of ppo.py's rollout as the diff finds them, ``-``, or as it leaves them, ``+``; the names they have set."""
+    names = {"np": np, "torch": torch, "gym": gymnasium, "writer": Writer(), **names}
+    names["rewards"] = torch.zeros(steps, names["args"].num_envs, device=names["device"])
+    imports, setup, _, rollout = (
+        textwrap.dedent("\n".join(line[1:] for line in hunk.splitlines()[1:] if line[0] in f" {sign}"))
+        for hunk in DIFF.read_text().split("\n@@ ")[1:]
+    )
+    if sign == "+":
+        exec("\n".join([*imports.splitlines()[1:], *setup.splitlines()]), names)
+    names["envs"].reset(seed=3)
+    generator = torch.Generator().manual_seed(0)
+    for names["step"] in range(steps):
+        names["global_step"] = names["step"]
+        names["action"] = torch.randint(2, (names["args"].num_envs,), generator=generator).to(names["device"])
+        exec(rollout, names)
+    return names
+
+
+def options_of_upstream(device):
+    return {"args": SimpleNamespace(env_id="WarpCartPole-v1", num_envs=4), "device": torch.device(device)}
+
+
+@pytest.mark.works("CleanRL-style", "upstream's ppo.py with ten lines changed logs the true return and length of each episode")
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_changed_lines_log_every_episode(device):
+    names = upstream_loop("+", 60, **options_of_upstream(device))
+    plain = gymnasium.make_vec("WarpCartPole-v1", num_envs=4, device="cpu", array="numpy")
+    plain.reset(seed=3)
+    generator, lengths, expected = torch.Generator().manual_seed(0), np.zeros(4), []
+    for step in range(60):
+        _, reward, terminated, truncated, _ = plain.step(torch.randint(2, (4,), generator=generator).numpy())
+        np.testing.assert_array_equal(names["rewards"][step].cpu(), reward)
+        lengths, ended = lengths + 1, terminated | truncated
+        if ended.any():
+            mean = lengths[ended].mean()  # a step of CartPole pays 1
+            expected += [("charts/episodic_return", step, mean), ("charts/episodic_length", step, mean)]
+            lengths[ended] = 0
+    assert names["writer"] == expected and len(expected) > 4
+    np.testing.assert_array_equal(names["next_done"].cpu(), ended)
+
+
+@pytest.mark.limit("CleanRL-style", "upstream's ppo.py as it is: it takes array='numpy', and logs no episode since Gymnasium 1")
+@pytest.mark.parametrize("device", DEVICES)
+def test_upstreams_own_lines_take_numpy_arrays_and_log_nothing(device):
+    env = gymnasium.make_vec("WarpCartPole-v1", num_envs=4, device=device, array="numpy")
+    env = gymnasium.wrappers.vector.RecordEpisodeStatistics(env)
+    theirs = upstream_loop("-", 60, envs=env, **options_of_upstream(device))
+    ours = upstream_loop("+", 60, **options_of_upstream(device))
+    for name in ("next_obs", "next_done", "rewards"):
+        assert torch.equal(theirs[name], ours[name]), name
+    assert theirs["writer"] == [] != ours["writer"]
+
+
+@pytest.mark.gpu
+def test_upstreams_own_lines_refuse_tensors_of_a_gpu():
+    env = gymnasium.make_vec("WarpCartPole-v1", num_envs=4, device="cuda:0")
+    with pytest.warns(UserWarning, match="Host actions are uploaded"), pytest.raises(TypeError, match="numpy"):
+        upstream_loop("-", 1, envs=env, **options_of_upstream("cuda:0"))
 
 
 @pytest.mark.slow

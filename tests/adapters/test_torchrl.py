@@ -74,7 +74,7 @@ def test_roles_are_groups():
     env = tag()
     assert env.group_map == {"tagger": ["tagger_0", "tagger_1"], "runner": ["runner_0", "runner_1", "runner_2"]}
     check_marl_grouping(env.group_map, env.agent_names)
-    data = env.rollout(5)
+    data = env.rollout(5, break_when_any_done=False)
     features = env.vector_env.single_observation_space.shape[-1]
     for role, agents in (("tagger", 2), ("runner", 3)):
         assert data[role].batch_size == (4, 5, agents) == data["next", role].batch_size
@@ -89,7 +89,7 @@ def test_roles_are_groups():
 @works("one agent a world: plain keys")
 def test_one_agent_has_plain_keys():
     env = cartpole()
-    data = env.rollout(5)
+    data = env.rollout(5, break_when_any_done=False)
     assert env.group_map == {} and env.agent_names == []
     assert set(data["next"].keys(True, True)) == {"observation", "reward", "done", "terminated", "truncated"}
     assert data["observation"].shape == (4, 5, 4) and data["action"].shape == (4, 5)
@@ -102,7 +102,7 @@ def test_one_agent_has_plain_keys():
 def test_batch_size_is_the_number_of_worlds(make, num_worlds):
     env = make(num_worlds)
     assert env.batch_size == (num_worlds,) and env.reset().batch_size == (num_worlds,)
-    assert env.rollout(3).batch_size == (num_worlds, 3)
+    assert env.rollout(3, break_when_any_done=False).batch_size == (num_worlds, 3)
     stack = SerialEnv(2, lambda: make(num_worlds))
     assert stack.rollout(40, break_when_any_done=False).batch_size == (2, num_worlds, 40)
     stack.close()
@@ -196,7 +196,7 @@ def test_actions_reach_their_agents():
 @works("pictures, by PixelRenderTransform")
 def test_pictures():
     env = cartpole(2, render_mode="rgb_array")
-    data = env.append_transform(PixelRenderTransform()).rollout(3)
+    data = env.append_transform(PixelRenderTransform()).rollout(3, break_when_any_done=False)
     assert data["pixels"].dtype == torch.uint8 and data["pixels"].shape[:2] == (2, 3) and data["pixels"].shape[-1] == 3
     assert data["pixels"].float().std() > 0
     blind = cartpole()

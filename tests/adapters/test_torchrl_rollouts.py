@@ -5,7 +5,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 from torchrl.collectors import AsyncCollector, Collector, MultiSyncCollector
-from torchrl.envs import RewardSum, StepCounter, TransformedEnv
+from torchrl.envs import GymWrapper, RewardSum, StepCounter, TransformedEnv
 
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.adapters.torchrl import TorchRLEnv
@@ -228,6 +228,39 @@ def test_a_collector_goes_on_where_it_stopped(make):
     ids = torch.cat([data["collector", "traj_ids"] for data in (first, second, third)], 1)
     done = torch.cat([data["next", "done"] for data in (first, second, third)], 1).squeeze(-1)
     assert ((ids[:, 1:] != ids[:, :-1]) == done[:, :-1]).all() and done.any()
+
+
+@works("its own GymWrapper, with autoreset_mode='disabled'")
+@pytest.mark.parametrize("array", ["numpy", "torch"])
+def test_torchrls_own_wrapper(array):
+    options = {"device": "cpu", "array": array, "autoreset_mode": "disabled", "max_episode_steps": 6}
+    env = gymnasium.make_vec("WarpPendulum-v1", num_envs=4, **options)
+    wrapped = GymWrapper(env)
+    wrapped.set_seed(1)  # resets
+    data = wrapped.rollout(15, break_when_any_done=False)
+    env.reset(seed=1)
+    env.reset()
+    for t in range(15):
+        obs, *_, truncated, _ = env.step(data["action"][:, t])
+        assert data["next", "observation"][:, t].equal(torch.as_tensor(obs))
+        assert (data["next", "done"][:, t, 0] == torch.as_tensor(truncated)).all() and truncated.all() == (t in (5, 11))
+        if truncated.all():
+            env.reset()
+
+
+@pytest.mark.limit("TorchRL", "its own GymWrapper in the default mode: it checks rows of final_obs where no episode ended")
+def test_torchrls_own_wrapper_checks_rows_without_content():
+    class Spoilt(gymnasium.vector.VectorWrapper):
+        autoreset_mode = gymnasium.vector.AutoresetMode.SAME_STEP
+
+        def step(self, actions):
+            out = super().step(actions)
+            out[4]["final_obs"][~out[4]["_final_obs"]] = float("nan")
+            return out
+
+    env = Spoilt(gymnasium.make_vec("WarpPendulum-v1", num_envs=4, device="cpu", max_episode_steps=6))
+    with pytest.raises(AssertionError, match="spec check failed"):
+        GymWrapper(env).rollout(7, break_when_any_done=False)
 
 
 @pytest.mark.slow

@@ -150,13 +150,17 @@ def test_signals_finish_the_iteration_save_and_return(config, tmp_path, capsys, 
 
 
 def test_a_second_signal_acts_as_usual():
-    before = signal.getsignal(signal.SIGINT)
-    with StopRequest() as stop:
-        os.kill(os.getpid(), signal.SIGINT)
-        assert stop.received == "SIGINT"
-        with pytest.raises(KeyboardInterrupt):
+    # A shell starts what runs in its background with SIGINT ignored; Python then has no handler of its own.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with StopRequest() as stop:
             os.kill(os.getpid(), signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+            assert stop.received == "SIGINT"
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_loading_a_policy_from_another_run(config, tmp_path):
