@@ -35,7 +35,7 @@ class PettingZooEnv(ParallelEnv):
     Attributes:
         possible_agents: all names, role by role.
         agents: names of the agents in the game; empty before the first reset and after the world's end.
-        state_space: of :meth:`state`, a float32 vector.
+        state_space: of ``state()``, a float32 vector.
         vector_env: the env inside, of one world.
 
     Raises:

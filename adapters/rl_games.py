@@ -20,7 +20,7 @@ except ImportError as error:
     raise MissingExtraError('this adapter needs rl_games: pip install "gpu-vecenv[rl-games]"') from error
 
 KIND = "GPU_VECENV"
-"""rl_games' name for what :func:`create_env` makes."""
+"""rl_games' name for what ``create_env()`` makes."""
 
 
 class RlGamesEnv(IVecEnv):
@@ -62,7 +62,7 @@ class RlGamesEnv(IVecEnv):
             actions: (rows,), or (rows, k) for a Tuple or a Box.
 
         Returns:
-            obs: as from :meth:`reset`, the first of the new episode where one ended.
+            obs: as from ``reset()``, the first of the new episode where one ended.
             reward: float32 (rows,).
             done: bool (rows,), the same for all agents of a world.
             infos: ``time_outs``, bool (rows,), where the time limit and nothing else ended an episode.
@@ -116,7 +116,7 @@ def create_env(env_id: str, num_actors: int = 1, seed: int | None = None, **opti
 
 
 def register(env_id: str) -> None:
-    """Let rl_games' configurations name ``env_id`` as ``env_name``; ``env_config`` then holds keywords of :func:`create_env`."""
+    """Let rl_games' configurations name ``env_id`` as ``env_name``; ``env_config`` then holds keywords of ``create_env()``."""
     vecenv.register(KIND, create_env)
     creator = {"vecenv_type": KIND, "env_creator": lambda **options: create_env(env_id, **options)}
     env_configurations.register(env_id, creator)

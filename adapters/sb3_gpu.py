@@ -136,7 +136,7 @@ class GpuPPO(PPO):
 
     Args:
         policy: as for ``PPO``.
-        env: an :class:`~gpu_vecenv.adapters.sb3.Sb3VecEnv`, or an env that it takes; None to load a model for ``predict()``.
+        env: an ``Sb3VecEnv``, or an env that it takes; None to load a model for ``predict()``.
         device: ``"auto"`` is the env's.
         kwargs: as for ``PPO``.
 

@@ -25,7 +25,7 @@ class SkrlEnv(Wrapper):
 
     Episodes start anew in the step that ends them, and a reset after the first returns the present observation, as skrl's own
     wrappers of vector envs do. The first reset takes the seed given to ``skrl.utils.set_seed``. ``infos`` holds what
-    :func:`with_final_observations` needs, and whatever the env's own ``info`` does.
+    ``with_final_observations()`` needs, and whatever the env's own ``info`` does.
 
     Args:
         env: made with ``array="torch"`` and, where worlds have several agents, ``view="agents"``.
@@ -202,7 +202,7 @@ def with_final_observations(agent_class: Any) -> Any:
         agent_class: any agent or multi-agent of skrl.
 
     Returns:
-        A subclass, with the same arguments, for :class:`SkrlEnv` and :class:`SkrlMultiAgentEnv`.
+        A subclass, with the same arguments, for ``SkrlEnv`` and ``SkrlMultiAgentEnv``.
     """
 
     class WithFinalObservations(agent_class):

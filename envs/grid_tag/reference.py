@@ -35,7 +35,7 @@ class GridTagReference:
         self.reset(zeros, zeros)
 
     def reset(self, loc_x: np.ndarray, loc_y: np.ndarray) -> np.ndarray:
-        """Start an episode on given cells (N,); returns the observations as :meth:`observe` does."""
+        """Start an episode on given cells (N,); returns the observations as ``observe()`` does."""
         self.loc = np.stack([loc_x, loc_y], axis=1).astype(int)
         self.t = 0
         return self.observe()

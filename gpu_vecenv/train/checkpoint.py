@@ -101,7 +101,7 @@ def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
 
     Args:
         path: the file, or the folder of a run, for the error's text.
-        state: what :func:`load_checkpoint` read there.
+        state: what ``load_checkpoint()`` read there.
 
     Raises:
         CheckpointError: the options are damaged.

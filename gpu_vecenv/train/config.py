@@ -164,7 +164,7 @@ class TrainConfig:
 
     @classmethod
     def from_json(cls, text: str) -> TrainConfig:
-        """Rebuild the options from :meth:`to_json`.
+        """Rebuild the options from ``to_json()``.
 
         Raises:
             ConfigError: an option is unknown or out of range.
@@ -179,7 +179,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class ResolvedConfig(TrainConfig):
-    """A run with nothing left open, as :func:`gpu_vecenv.train.presets.resolve` returns it."""
+    """A run with nothing left open, as ``gpu_vecenv.train.presets.resolve()`` returns it."""
 
     num_envs: int = 1
     total_steps: int = 1

@@ -155,9 +155,9 @@ def play(
     """Yield one world's states, the start and the end of every episode included, for a renderer.
 
     Args:
-        target: see :func:`evaluate`.
+        target: see ``evaluate()``.
         episodes: episodes to play one after the other.
-        policy_map: see :func:`evaluate`.
+        policy_map: see ``evaluate()``.
         deterministic: take likeliest actions instead of draws.
         **changes: config fields to change.
 

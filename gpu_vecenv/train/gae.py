@@ -78,7 +78,7 @@ def next_values(value: Tensor, final_value: Tensor | None, masks: TransitionMask
         masks: masks of the same n rows.
 
     Returns:
-        float32 (T, n) for :func:`gae`.
+        float32 (T, n) for ``gae()``.
     """
     following = value[1:].masked_fill(masks.cut, 0.0)
     if final_value is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class StopRequest:
-    """While active, the first SIGINT or SIGTERM only sets :attr:`received`; a second one acts as usual."""
+    """While active, the first SIGINT or SIGTERM only sets ``received``; a second one acts as usual."""
 
     def __init__(self) -> None:
         """Start without a request."""

@@ -22,7 +22,7 @@ class Policy(nn.Module, ABC):
     """The whole contract between policies, collector and update.
 
     A policy is a module, so its parameters and running statistics travel in ``state_dict``. Collection only
-    calls :meth:`act`. The update only calls :meth:`value` and :meth:`evaluate`, both on rows in any order;
+    calls ``act()``. The update only calls ``value()`` and ``evaluate()``, both on rows in any order;
     a recurrent policy would subclass this and need an update that keeps a row's steps together.
     """
 
@@ -150,23 +150,23 @@ class ActorCritic(Policy):
     def act(
         self, obs: Tensor, generator: torch.Generator, deterministic: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """See :meth:`Policy.act`."""
+        """See ``Policy.act()``."""
         distribution = self.distribution(obs)
         action = distribution.mode() if deterministic else distribution.sample(generator)
         return action, distribution.log_prob(action)
 
     def value(self, obs: Tensor) -> Tensor:
-        """See :meth:`Policy.value`."""
+        """See ``Policy.value()``."""
         value: Tensor = self.critic(self._normalized(obs))
         return value.squeeze(-1)
 
     def evaluate(self, obs: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """See :meth:`Policy.evaluate`."""
+        """See ``Policy.evaluate()``."""
         distribution = self.distribution(obs)
         return distribution.log_prob(action), distribution.entropy(), self.value(obs)
 
     def observe(self, obs: Tensor, valid: Tensor) -> None:
-        """See :meth:`Policy.observe`."""
+        """See ``Policy.observe()``."""
         if self.obs_norm is not None:
             self.obs_norm.update(obs, valid)
 

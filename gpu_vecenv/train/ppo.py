@@ -161,7 +161,7 @@ class PPO:
         return {"optimizer": self.optimizer.state_dict(), "reward_norm": scale}
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Go on from ``state_dict()``."""
         self.optimizer.load_state_dict(state["optimizer"])
         if self.reward_norm is not None:
             self.reward_norm.load_state_dict(state["reward_norm"])

@@ -10,7 +10,7 @@ from gpu_vecenv.train.config import NetworkConfig, PPOConfig, ResolvedConfig, Tr
 
 @dataclass(frozen=True)
 class Preset:
-    """What a run takes where its :class:`TrainConfig` says None."""
+    """What a run takes where its ``TrainConfig`` says None."""
 
     num_envs: int = 64
     """Number of worlds."""

@@ -104,7 +104,7 @@ class Collector:
         assignment: Mapping[str, list[slice]],
         generator: torch.Generator,
     ):
-        """Connect the parts; call :meth:`reset` or :meth:`load_state_dict` before the first rollout.
+        """Connect the parts; call ``reset()`` or ``load_state_dict()`` before the first rollout.
 
         Args:
             env: vector env in the agents view.
@@ -141,7 +141,7 @@ class Collector:
         """Make the end of this rollout the start of the next; its observations are lost.
 
         Args:
-            alive: bool (R,), alive after the last step, from :meth:`Rollout.masks`.
+            alive: bool (R,), alive after the last step, from ``Rollout.masks()``.
         """
         self.rollout.alive_start.copy_(alive)
         self.env.rewind()
@@ -157,7 +157,7 @@ class Collector:
         }
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from :meth:`state_dict`; on another kind of device the generator stays as it is."""
+        """Go on from ``state_dict()``; on another kind of device the generator stays as it is."""
         self.env.reset(seed=0)  # The env wants a reset before anything else; set_state then overwrites it.
         self.env.set_state(state["env"])
         self.rollout.obs[0].copy_(state["obs"])

@@ -45,7 +45,7 @@ class Trainer:
 
         Raises:
             ConfigError, PolicyMapError: options do not fit the env.
-            RunExistsError: ``config.out`` already holds a run; go on with :meth:`resume`, or choose another.
+            RunExistsError: ``config.out`` already holds a run; go on with ``resume()``, or choose another.
         """
         if config.out is not None:
             out = Path(config.out)
