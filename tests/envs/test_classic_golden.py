@@ -40,5 +40,5 @@ def test_recorded_trajectory(file, device):
     (obs, reward, terminated, _, _), state = one_step(name, previous, data["act"].reshape(len(previous), -1), device, **params)
     np.testing.assert_allclose(obs, data["obs"].reshape(obs.shape), atol=1e-5, rtol=0)
     np.testing.assert_allclose(state, data["state"].reshape(-1, size), atol=1e-5, rtol=0)
-    np.testing.assert_allclose(reward, data["rew"].reshape(-1), atol=2e-5, rtol=0)
+    np.testing.assert_allclose(reward, data["rew"].reshape(-1), atol=1e-5, rtol=0)
     np.testing.assert_array_equal(terminated, data["terminated_before_limit"].reshape(-1) == 1)
