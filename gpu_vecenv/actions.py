@@ -20,16 +20,17 @@ class ActionReader:
         lead: leading axes of an action array, ``(N,)``, ``(R,)`` or ``(N, A)``.
         device: the env's device.
         memory: where state lives, for uploads of host arrays.
+        warn: True to warn of the first upload, False where the caller asked for host arrays.
     """
 
-    def __init__(self, space: Space, lead: tuple[int, ...], device: str, memory: Memory) -> None:
+    def __init__(self, space: Space, lead: tuple[int, ...], device: str, memory: Memory, warn: bool = True) -> None:
         self.shape = lead + (space.shape or ())
         self._continuous = isinstance(space, Box)
         self._dtypes = ("float32", "float64") if self._continuous else ("int32", "int64")
         self._choices = _choices(space)
         self._device = device
         self._memory = memory
-        self._warned = False
+        self._warn = warn
         self._element_bytes: dict[Any, int] = {}
         if device != "cpu":
             import torch
@@ -102,8 +103,8 @@ class ActionReader:
 
             actions = cupy.ascontiguousarray(actions, dtype="float32" if self._continuous else None)
             return actions, actions.itemsize
-        if not self._warned:
-            self._warned = True
+        if self._warn:
+            self._warn = False
             warnings.warn(
                 f"Host actions are uploaded to {self._device} in every step; arrays on the device avoid the copy.",
                 stacklevel=5,

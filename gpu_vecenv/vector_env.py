@@ -98,7 +98,8 @@ class GpuVectorEnv(VectorEnv):
         self._backend = make_backend(self.layout, self.device, array)
         self._state = State(self.layout, self.num_worlds, self._backend.memory)
         self._outputs = Outputs(self._view, self._out, self._same_step, copy and not self._to_host)
-        self._actions = ActionReader(self._view.agent_action_space, self._view.lead, self.device, self._backend.memory)
+        space, lead = self._view.agent_action_space, self._view.lead
+        self._actions = ActionReader(space, lead, self.device, self._backend.memory, warn=not self._to_host)
         self._pool = ResetPool(self.layout, self._backend.memory)
         addresses = self._state.addresses() | self._pool.addresses()
         self._args = Arguments(self._view, self._backend.memory, addresses, KERNEL_MODE[self.autoreset_mode])

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import gymnasium
 import numpy as np
@@ -176,6 +177,13 @@ def test_host_actions_are_uploaded_with_one_warning():
         env.step(actions.cpu().numpy())
     obs, *_ = env.step(actions.cpu())
     assert torch.equal(obs, expected[1][0])
+
+
+def test_an_env_of_numpy_arrays_takes_host_actions_in_silence():
+    env = make(array="numpy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env.step(random_actions(env, 1)[0].cpu().numpy())
 
 
 def test_arrays_of_the_wrong_place_or_shape():
