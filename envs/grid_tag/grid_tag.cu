@@ -57,14 +57,14 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 // Positions of all, types, who is looking: blocks of one entry an agent; then time.
 GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, agents = gv_num_agents(a);
-    gv_blocks(team, agents, 4, agents, [&](gv_i32 i, gv_i32 block, gv_i32 j) {
-        float value;
-        if (block == 0) value = (float)a.loc_x[at(a, w, j)] * a.per_length;
-        else if (block == 1) value = (float)a.loc_y[at(a, w, j)] * a.per_length;
-        else value = (block == 2 ? j == agents - 1 : j == i) ? 1.0f : 0.0f;
-        gv_obs_row(a, obs, w, i)[block * agents + j] = value;
+    gv_cells(team, agents, agents, [&](gv_i32 i, gv_i32 j) {
+        float* entry = gv_obs_row(a, obs, w, i) + j;
+        entry[0] = (float)a.loc_x[at(a, w, j)] * a.per_length;
+        entry[agents] = (float)a.loc_y[at(a, w, j)] * a.per_length;
+        entry[2 * agents] = j == agents - 1 ? 1.0f : 0.0f;
+        entry[3 * agents] = j == i ? 1.0f : 0.0f;
+        if (j == 0) entry[4 * agents] = (float)a.t[w] * a.per_episode_length;
     });
-    GV_FOR(i, agents) gv_obs_row(a, obs, w, i)[4 * agents] = (float)a.t[w] * a.per_episode_length;
 }
 
 // The agent that matters to i: the runner to a tagger, the nearest tagger (the lowest index of equals) to the runner.

@@ -31,27 +31,32 @@
 #include "gv_env.h"
 
 typedef GvRow<float, 2> Pair;  // read in one access
+typedef GvRow<float, 4> Quad;
 
 // What a team shares while it observes.
 struct Scratch {
-    Pair* place;
-    Pair* motion;      // speed and acceleration, where staged
-    float* direction;  // where staged
-    gv_u16* near;      // [rows of a tile, neighbours observed], where staged
-    gv_i32* end;       // [cells + 1] one past a cell's last agent in `order`
-    gv_u16* order;     // [agents] cell by cell, those that nobody sees last
+    Pair* place;    // FAR of agents that nobody sees
+    Quad* more;     // speed, acceleration, direction, 1 of a tagger; where staged
+    gv_u16* near;   // [rows of a tile, neighbours observed], where staged
+    gv_i32* end;    // [cells + 1] one past a cell's last agent in `order`
+    gv_u16* order;  // [agents] cell by cell, those that nobody sees last
 };
 
 GV_FN Scratch scratch_of(const GvTeam& team, gv_i32 agents) {
     const gv_i32 staged = agents <= MAX_STAGED ? agents : 0;
     Scratch s;
     s.place = (Pair*)team.scratch;
-    s.motion = s.place + SCRATCH_PLACES(agents);
-    s.direction = (float*)(s.motion + staged);
-    s.near = (gv_u16*)(s.direction + staged);
-    s.end = (gv_i32*)(s.direction + staged + (staged ? NEAR_FLOATS : 0));
+    s.more = (Quad*)(s.place + SCRATCH_PLACES(agents));
+    s.near = (gv_u16*)(s.more + staged);
+    s.end = (gv_i32*)(s.more + staged) + (staged ? NEAR_FLOATS : 0);
     s.order = (gv_u16*)(s.end + GRID_CELLS(agents));
     return s;
+}
+
+GV_FN Quad more_of(const GvArgs& a, gv_i32 w, gv_i32 i) {
+    const gv_i64 me = (gv_i64)w * gv_num_agents(a) + i;
+    const Quad more = {a.speed[me], a.acceleration[me], a.direction[me], i < gv_num_taggers(a) ? 1.0f : 0.0f};
+    return more;
 }
 
 GV_FN float squared_distance(Pair here, Pair there) {
@@ -104,7 +109,7 @@ GV_FN void insert(Nearest& nearest, gv_i32 k, float distance, gv_i32 agent, bool
 GV_FN gv_u32 closer_than(float bound, Pair me, const Pair* places, gv_i32 count) {
     gv_u32 bits = 0;
     GV_UNROLL for (gv_i32 bit = count < 32 ? count : 32; bit > 0; bit -= 2) {
-        const GvRow<float, 4> two = *(const GvRow<float, 4>*)(places + bit - 2);
+        const Quad two = *(const Quad*)(places + bit - 2);
         const Pair one = {two.value[0], two.value[1]}, next = {two.value[2], two.value[3]};
         bits = gv_append_sign(bits, squared_distance(me, next) - bound);  // cheaper than to compare and choose
         bits = gv_append_sign(bits, squared_distance(me, one) - bound);

@@ -196,35 +196,35 @@ GV_FN float& entry(const Rows& rows, gv_i32 i, gv_i32 column) {
     return (i < rows.num_taggers ? rows.taggers : rows.runners)[i * rows.features + column];
 }
 
-// Everyone else in the order of indices.
+// Everyone else in the order of indices: row by row, as memory lies, lanes side by side on the agents observed.
 GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, agents = gv_num_agents(a), taggers = gv_num_taggers(a), width = agents - 1;
     const Rows table = rows_of(a, w, obs);
     const bool staged = agents <= MAX_STAGED;
-    float* copies = team.scratch;
-    gv_i32* alive_copies = (gv_i32*)(copies + 5 * agents);
-    gv_barrier(team);  // scratch may be in use still
+    gv_i32* alive_copies = (gv_i32*)(team.scratch + 5 * agents);
     GV_FOR(i, agents) {
         const bool alive = a.alive[at(a, w, i)] != 0;
         entry(table, i, 7 * width) = alive ? observed_time(a, w) : 0.0f;
-        if (staged) {
-            for (gv_i32 block = 0; block < 5; ++block) copies[block * agents + i] = field_of(a, w, block)[i];
-            alive_copies[i] = alive;
-        }
+        if (!staged) continue;
+        GV_UNROLL for (gv_i32 block = 0; block < 5; ++block) team.scratch[block * agents + i] = field_of(a, w, block)[i];
+        alive_copies[i] = alive;
     }
     gv_barrier(team);
     const gv_i32* alive = staged ? alive_copies : a.alive + at(a, w, 0);
-    gv_blocks(team, agents, 7, width, [&](gv_i32 i, gv_i32 block, gv_i32 slot) {
-        const gv_i32 j = slot < i ? slot : slot + 1;
-        float value;
-        if (block < 5) {
-            const float* field = staged ? copies + block * agents : field_of(a, w, block);
-            value = alive[i] ? (field[j] - field[i]) * block_scale(a, block) : 0.0f;
-        } else {
-            value = (block == 5 ? j < taggers : alive[j] != 0) ? 1.0f : 0.0f;
+    for (gv_i32 i = 0; i < agents; ++i) {
+        GV_FOR(slot, width) {
+            const gv_i32 j = slot < i ? slot : slot + 1;
+            float value[7];  // read together, then written together: reads do not wait for writes
+            GV_UNROLL for (gv_i32 block = 0; block < 5; ++block) {
+                const float* field = staged ? team.scratch + block * agents : field_of(a, w, block);
+                value[block] = alive[i] ? (field[j] - field[i]) * block_scale(a, block) : 0.0f;
+            }
+            value[5] = j < taggers ? 1.0f : 0.0f;
+            value[6] = alive[j] ? 1.0f : 0.0f;
+            float* row = &entry(table, i, slot);
+            GV_UNROLL for (gv_i32 block = 0; block < 7; ++block) row[block * width] = value[block];
         }
-        entry(table, i, block * width + slot) = value;
-    });
+    }
 }
 
 // The agent that follows (distance, index) in the order of (distance, index); -1 when there is none.
@@ -265,7 +265,6 @@ GV_FN void observe_many(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
 // Where positions, and what else is observed, are read from while the nearest are looked for. The time is written at once.
 GV_FN void stage(const GvArgs& a, const GvTeam& team, const Scratch& s, const Rows& table) {
     const gv_i32 agents = gv_num_agents(a);
-    gv_barrier(team);  // scratch may be in use still
     GV_FOR(i, SCRATCH_PLACES(agents)) {
         const gv_i64 me = at(a, team.world, i < agents ? i : 0);
         const float x = a.loc_x[me], y = a.loc_y[me];
@@ -274,11 +273,7 @@ GV_FN void stage(const GvArgs& a, const GvTeam& team, const Scratch& s, const Ro
         s.place[i].value[1] = seen ? y : FAR;
         if (i >= agents) continue;
         entry(table, i, 7 * gv_num_other_agents_observed(a)) = alive ? observed_time(a, team.world) : 0.0f;
-        if (agents <= MAX_STAGED) {
-            s.motion[i].value[0] = a.speed[me];
-            s.motion[i].value[1] = a.acceleration[me];
-            s.direction[i] = a.direction[me];
-        }
+        if (agents <= MAX_STAGED) s.more[i] = more_of(a, team.world, i);
     }
     gv_barrier(team);
 }
@@ -287,25 +282,19 @@ GV_FN void stage(const GvArgs& a, const GvTeam& team, const Scratch& s, const Ro
 GV_FN void observe_near(const GvArgs& a, gv_i32 w, const Scratch& s, gv_i32 i, gv_i32 j, float (&seen)[7]) {
     GV_UNROLL for (gv_i32 block = 0; block < 7; ++block) seen[block] = 0.0f;
     if (j == NOBODY) return;
+    const bool staged = gv_num_agents(a) <= MAX_STAGED;
     const Pair here = s.place[i], there = s.place[j];
+    const Quad mine = staged ? s.more[i] : more_of(a, w, i), theirs = staged ? s.more[j] : more_of(a, w, j);
     seen[0] = (there.value[0] - here.value[0]) * a.per_diagonal;
     seen[1] = (there.value[1] - here.value[1]) * a.per_diagonal;
-    if (gv_num_agents(a) <= MAX_STAGED) {
-        const Pair mine = s.motion[i], his = s.motion[j];
-        seen[2] = (his.value[0] - mine.value[0]) * a.per_max_speed;
-        seen[3] = (his.value[1] - mine.value[1]) * a.per_max_speed;
-        seen[4] = (s.direction[j] - s.direction[i]) * a.per_turn;
-    } else {
-        const gv_i64 me = at(a, w, i), other = at(a, w, j);
-        seen[2] = (a.speed[other] - a.speed[me]) * a.per_max_speed;
-        seen[3] = (a.acceleration[other] - a.acceleration[me]) * a.per_max_speed;
-        seen[4] = (a.direction[other] - a.direction[me]) * a.per_turn;
-    }
-    seen[5] = j < gv_num_taggers(a) ? 1.0f : 0.0f;
+    seen[2] = (theirs.value[0] - mine.value[0]) * a.per_max_speed;
+    seen[3] = (theirs.value[1] - mine.value[1]) * a.per_max_speed;
+    seen[4] = (theirs.value[2] - mine.value[2]) * a.per_turn;
+    seen[5] = theirs.value[3];
     seen[6] = 1.0f;
 }
 
-// The nearest of a tile of agents: each lane looks for those of one, then the team shares out the entries of their rows.
+// The nearest of a tile of agents: each lane looks for those of one, then the team shares out the pairs of them.
 GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
     const bool by_cell = agents >= MIN_GRID;
@@ -318,6 +307,7 @@ GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
         gv_u16* last = a.nearest + (at(a, w, 0) + tile) * k;
         gv_u16* near = agents <= MAX_STAGED ? s.near : last;
         const gv_i32 rows = gv_tile_rows(agents, tile);
+        if (tile > 0) gv_barrier(team);  // the last tile's may be in use still
         GV_FOR(r, rows) {
             Nearest nearest;
             forget(nearest, k);
@@ -338,7 +328,6 @@ GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
             float* row = &entry(table, i, slot);
             GV_UNROLL for (gv_i32 block = 0; block < 7; ++block) row[block * k] = seen[block];
         });
-        gv_barrier(team);  // before the next tile's
     }
 }
 

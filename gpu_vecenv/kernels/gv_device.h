@@ -45,15 +45,21 @@ GV_FN void gv_barrier(const GvTeam&) {
     // Teams that share a warp may part ways, so each waits for its own lanes only.
     else if (GV_LANES > 1) __syncwarp(GV_TEAM_MASK);
 }
+GV_FN void gv_barrier_slots(const GvTeam& team) {  // of the lanes below 32, a slot each: the others need not wait
+    if (GV_LANES <= 32) gv_barrier(team);
+    else if (team.lane < 32) __syncwarp();
+}
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return atomicAdd(counter, 1); }
 GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) {  // lanes that vote yes
     if (GV_LANES > 32) return __syncthreads_count(vote);
     return __popc(__ballot_sync(GV_TEAM_MASK, vote) & GV_TEAM_MASK);
 }
+// Floats of shared memory a team. Those of teams that share a warp start in different banks, so that they are read at once.
+#define GV_APART(floats) (((floats) + 31) / 32 * 32 + (GV_TEAMS > 1 ? 4 : 0))
 #define GV_KERNEL(name, body)                                                                    \
     extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS) name(const GvArgs a) {      \
-        __shared__ float slots[GV_TEAMS][32];                                                    \
-        __shared__ alignas(16) float scratch[GV_TEAMS][(GV_SCRATCH + 3) / 4 * 4];                \
+        __shared__ float slots[GV_TEAMS][GV_APART(32)];                                          \
+        __shared__ alignas(16) float scratch[GV_TEAMS][GV_APART(GV_SCRATCH)];                    \
         const gv_i32 mine = (gv_i32)threadIdx.x / GV_LANES;                                      \
         const GvTeam team = {(gv_i32)blockIdx.x * GV_TEAMS + mine, (gv_i32)threadIdx.x % GV_LANES, \
                              GV_LANES, slots[mine], scratch[mine]};                              \
@@ -70,6 +76,7 @@ GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) {  // lanes that vote yes
 #define GV_ONE_LANE 0
 static pthread_barrier_t gv_lanes_barrier;
 GV_FN void gv_barrier(const GvTeam&) { pthread_barrier_wait(&gv_lanes_barrier); }
+GV_FN void gv_barrier_slots(const GvTeam& team) { gv_barrier(team); }
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
 GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
     gv_i32* votes = (gv_i32*)team.slots;
@@ -104,6 +111,7 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
 #define GV_LOOP
 #define GV_ONE_LANE 1
 GV_FN void gv_barrier(const GvTeam&) {}
+GV_FN void gv_barrier_slots(const GvTeam&) {}
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
 GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) { return vote; }
 #define GV_KERNEL(name, body)                                                              \

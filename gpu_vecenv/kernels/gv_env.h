@@ -51,19 +51,28 @@ GV_FN float gv_action_value(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 hea
     return 0.0f;
 }
 
-// Sum of value(0) .. value(n - 1) through 32 slots: the same order of additions for every team size.
 template <class Value>
-GV_FN float gv_sum(const GvTeam& team, gv_i32 n, Value value) {
-    gv_barrier(team);  // the slots may still be read from an earlier sum
-    GV_FOR(slot, 32) {
+GV_FN void gv_sum_parts(const GvTeam& team, gv_i32 n, Value value) {
+    GV_FOR(slot, n < 32 ? n : 32) {
         float part = 0.0f;
         for (gv_i32 i = slot; i < n; i += 32) part += value(i);
         team.slots[slot] = part;
     }
-    gv_barrier(team);
+}
+
+GV_FN float gv_sum_of_parts(const GvTeam& team, gv_i32 n) {
     float sum = 0.0f;
-    for (gv_i32 slot = 0; slot < 32; ++slot) sum += team.slots[slot];
+    for (gv_i32 slot = 0; slot < (n < 32 ? n : 32); ++slot) sum += team.slots[slot];
     return sum;
+}
+
+// Sum of value(0) .. value(n - 1) through 32 slots: the same order of additions for every team size.
+template <class Value>
+GV_FN float gv_sum(const GvTeam& team, gv_i32 n, Value value) {
+    gv_barrier(team);  // the slots may still be read from an earlier sum
+    gv_sum_parts(team, n, value);
+    gv_barrier(team);
+    return gv_sum_of_parts(team, n);
 }
 
 // Number of i in [0, n) for which test(i) is true; every lane gets it.
@@ -92,24 +101,6 @@ GV_FN void gv_cells(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body body) 
         if (column >= columns) {
             column -= columns;
             ++row;
-        }
-    }
-}
-
-// The same for a table whose rows are blocks of equal width: body(row, block, slot). Lanes side by side write side by side.
-template <class Body>
-GV_FN void gv_blocks(const GvTeam& team, gv_i32 rows, gv_i32 blocks, gv_i32 width, Body body) {
-    const gv_i32 step = team.lanes / width, rest = team.lanes - step * width;  // blocks and slots from cell to cell
-    gv_i32 block = team.lane / width, slot = team.lane - block * width, row = 0;
-    for (;;) {
-        for (; block >= blocks; block -= blocks) ++row;
-        if (row >= rows) break;
-        body(row, block, slot);
-        block += step;
-        slot += rest;
-        if (slot >= width) {
-            slot -= width;
-            ++block;
         }
     }
 }
@@ -172,22 +163,23 @@ GV_FN void gv_emit(const GvArgs& a, const GvTeam& team, bool terminated, bool tr
     if (agents > 1) {
         GV_FOR(agent, agents) a.agent_alive[gv_row(a, w, agent)] = gv_alive(a, w, agent);
         if (!a.agents_view) {
-            const float total = gv_sum(team, agents, [&](gv_i32 agent) { return a.agent_reward[gv_row(a, w, agent)]; });
-            GV_ONCE a.reward[w] = total / (float)agents;
+            gv_barrier_slots(team);  // the slots may still be read from an earlier sum
+            gv_sum_parts(team, agents, [&](gv_i32 agent) { return a.agent_reward[gv_row(a, w, agent)]; });
+            gv_barrier_slots(team);
+            GV_ONCE a.reward[w] = gv_sum_of_parts(team, agents) / (float)agents;
         }
     }
 }
 
 GV_FN void gv_stand_still(const GvArgs& a, const GvTeam& team, bool terminated, bool truncated) {
     gv_copy_obs(a, team);
+    gv_barrier(team);  // the rewards are added up by others than wrote them
     gv_emit(a, team, terminated, truncated, false);
 }
 
 // Returns whether a new episode must begin at once.
 GV_FN bool gv_run(const GvArgs& a, const GvTeam& team) {
     const gv_i32 w = team.world;
-    GV_ONCE a.t[w] += 1;
-    gv_barrier(team);
     env_step(a, team);
     gv_barrier(team);
     const bool terminated = a.terminated[w] != 0, truncated = a.truncated[w] != 0;
@@ -203,8 +195,10 @@ GV_FN bool gv_run(const GvArgs& a, const GvTeam& team) {
 // Everything but the beginning of a new episode; returns whether there is to be one.
 GV_FN bool gv_advance(const GvArgs& a, const GvTeam& team) {
     const bool terminated = a.terminated[team.world] != 0, truncated = a.truncated[team.world] != 0;
+    const bool finished = terminated || truncated;
+    GV_ONCE if (!finished) a.t[team.world] += 1;
     gv_barrier(team);  // every lane has read the marks before one of them changes
-    if (!(terminated || truncated)) return gv_run(a, team);
+    if (!finished) return gv_run(a, team);
     GV_FOR(agent, gv_num_agents(a)) a.agent_reward[gv_row(a, team.world, agent)] = 0.0f;
     if (a.autoreset == GV_NEXT_STEP) return true;
     gv_stand_still(a, team, terminated, truncated);  // until it is reset
