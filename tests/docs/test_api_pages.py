@@ -8,13 +8,13 @@ from types import ModuleType
 import pytest
 
 import gpu_vecenv.train
-from gpu_vecenv import errors, pool, single_env, spec, stats, vector_env
+from gpu_vecenv import errors, pool, rendering, single_env, spec, stats, vector_env, video
 
 PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "api").glob("*.md"))
 NAMED = [name for page in PAGES for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)]
 PUBLIC = [getattr(gpu_vecenv.train, name) for name in gpu_vecenv.train.__all__]
 PUBLIC += [errors.GpuVecenvError, pool.join_states, single_env.SingleEnv, spec.EnvSpec, stats.EpisodeStatistics]
-PUBLIC += [vector_env.GpuVectorEnv]
+PUBLIC += [vector_env.GpuVectorEnv, rendering.tile, video.write_video]
 
 
 def shown(name):
