@@ -9,7 +9,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-OUTSIDE_DOCS = ("*.md", "LICENSE", "benchmarks/*.md", "envs/*/README.md", "examples/*.py")
+OUTSIDE_DOCS = ("*.md", "LICENSE", "benchmarks/*.md", "benchmarks/notes/*.md", "envs/*/README.md", "examples/*.py")
 """What the site shows beside ``docs/``."""
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-import sys
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -61,6 +61,7 @@ def bench(
         seconds: length of a sample, of one call at least.
         threads: CPU threads of PyTorch.
     """
+    command = _spelled(locals())
     device = choose_device(device)
     _check(modes, rounds, seconds, warpdrive)
     torch.set_num_threads(threads)
@@ -72,7 +73,7 @@ def bench(
     environment = {SOURCE: str(warpdrive.resolve())} if warpdrive else {}
     others = Peers(device, environment, frozenset() if warpdrive else frozenset({"warpdrive"}))
     head = {
-        "benchmark": "bench", "command": " ".join(["gpu-vecenv", "bench", *sys.argv[2:]]), "machine": machine(device),
+        "benchmark": "bench", "command": command, "machine": machine(device),
         "torch_threads": threads, "env_threads": os.environ.get("GPU_VECENV_NUM_THREADS"), "rounds": rounds,
         "sample_s": seconds, "peers": others.versions, "clocks_before": clocks(device), "floors": floors,
     }  # fmt: skip
@@ -116,6 +117,21 @@ def line(row: dict[str, Any]) -> str:
     text = f"{name} {row['median_s'] * 1e6:12,.2f} us"
     text += f"  {row['env_steps_per_s']:9.3g} env steps/s" if "env_steps_per_s" in row else ""
     return text + (f"  {row['times_floor']:7.1f} x floor" if "times_floor" in row else "")
+
+
+def _spelled(given: dict[str, Any]) -> str:
+    """The command line of options that are not their defaults; of a folder its name, and no output file."""
+    words = ["gpu-vecenv bench"]
+    for name, option in inspect.signature(bench).parameters.items():
+        value = given[name]
+        if value == option.default or name == "out":
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{name}")
+        else:
+            values = value if isinstance(value, tuple) else (value.name if isinstance(value, Path) else value,)
+            words.append(" ".join([f"--{name}", *map(str, values)]))
+    return " ".join(words)
 
 
 def _check(modes: tuple[str, ...], rounds: int, seconds: float, warpdrive: Path | None) -> None:

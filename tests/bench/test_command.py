@@ -23,6 +23,9 @@ def run(tmp_path, *words):
 def test_the_file_holds_what_it_was_made_with_and_a_row_for_every_way(tmp_path, capsys):
     made = run(tmp_path, "--envs", "cartpole", "--sizes", "4", "--modes", "env", "inference", "training")
     assert made["machine"]["device"] == "cpu" and made["machine"]["commit"]
+    assert made["command"] == (
+        "gpu-vecenv bench --envs cartpole --sizes 4 --device cpu --modes env inference training --rounds 2 --seconds 0.0001"
+    )
     assert made["floors"]["copy_bytes_per_s"] > 0
     rows = {(row["mode"], row["library"], row["path"]): row for row in made["rows"]}
     ours = {("env", f"python_{way}") for way in ("copy_false", "copy_true", "bind")}

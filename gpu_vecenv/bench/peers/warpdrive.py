@@ -1,7 +1,7 @@
 """WarpDrive from its source folder: its step on a GPU with everybody in the game, and Tag's Python step on the CPU.
 
-Where PyCUDA is installed it is the back end, else Numba; classic control has Numba only. Nothing of WarpDrive is changed, but
-Tag's first observation, the same for all envs, is computed once. Its source is copied, as it writes into its own folder.
+Its back end is Numba, which runs all of its envs. Nothing of WarpDrive is changed, but Tag's first observation, the same for
+all envs, is computed once. Its source is copied, as it writes into its own folder.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from gpu_vecenv.bench.subject import Subject
 from gpu_vecenv.bench.timing import Local, Reading
 
 NAME, DISTRIBUTION = "WarpDrive", None
-SOURCE = "GPU_VECENV_WARPDRIVE"
+SOURCE = "WARPDRIVE_SOURCE"
 """Variable with the source folder, which ``--warpdrive`` sets for this process."""
 
 CLASSIC = {"WarpCartPole-v1": ("cartpole", "CartPole", 2), "WarpAcrobot-v1": ("acrobot", "Acrobot", 3)}
-LARGEST_TAG = 2_000 * 105
-"""Agents in all; larger Tags need more registers than its kernels may have."""
+AGENTS = 105
+LARGEST = {"tag": 2_000, "classic": 100_000}
+"""Agents of a Tag, and worlds at most. A thousand agents need more registers than its kernels may have."""
 
 STEPS_IN_GAME = 20
 """Steps after a reset within which hardly anybody has been tagged."""
@@ -40,10 +41,10 @@ def ways(case: Case, device: str) -> list[dict[str, Any]]:
         names = ("num_taggers", "num_runners", "use_full_observation")
         way["params"] = {name: case.params[name] for name in names if name in case.params}
         if device == "cpu":
-            return [{**way, "path": "Python step"}] if (case.worlds, case.agents) == (1, 105) else []
-        return [{**way, "path": "step, all in game"}] if case.agents == 105 and case.worlds * 105 <= LARGEST_TAG else []
-    if device != "cpu" and case.env in CLASSIC and case.worlds <= 100_000:
-        return [{**way, "path": "step"}]
+            return [{**way, "path": "Python step"}] if (case.worlds, case.agents) == (1, AGENTS) else []
+        return [{**way, "path": "step, all in game"}] if case.agents == AGENTS and case.worlds <= LARGEST["tag"] else []
+    if device != "cpu" and case.env in CLASSIC and case.worlds <= LARGEST["classic"]:
+        return [{**way, "path": "step and reset"}]
     return []
 
 
@@ -52,14 +53,11 @@ def make(path: str, device: str, env_id: str, num_envs: int, params: dict[str, A
     _import_source()
     if path == "Python step":
         return _python_step(params)
-    backend = "pycuda" if env_id == TAG and importlib.util.find_spec("pycuda") else "numba"
-    if backend == "pycuda":
-        _prepare_pycuda()
     env = _tag(params) if env_id == TAG else _classic(env_id)
-    wrapper = _on_gpu(env, env_id, num_envs, backend)
-    facts = {"backend": backend, "agents": wrapper.n_agents}
+    wrapper = _on_gpu(env, env_id, num_envs)
+    facts = {"backend": "numba", "agents": wrapper.n_agents}
     if env_id != TAG:
-        return Subject(Local(wrapper.step_all_envs, device), facts=facts)
+        return Subject(Local(lambda: _step_and_reset(wrapper), device), facts=facts)
     return Subject(FromReset(wrapper.step_all_envs, wrapper.reset_all_envs, device), facts=facts)
 
 
@@ -86,16 +84,6 @@ def _import_source() -> None:
     for package in ("warp_drive", "example_envs"):
         shutil.copytree(Path(os.environ[SOURCE]) / package, Path(folder) / package)
     sys.path.insert(0, folder)
-
-
-def _prepare_pycuda() -> None:
-    """Its extension looks for libcuda's names, and each agent's random state is taken from the device's heap."""
-    import ctypes
-
-    ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
-    importlib.import_module("warp_drive.utils.autoinit_pycuda")
-    driver = importlib.import_module("pycuda.driver")
-    driver.Context.set_limit(driver.limit.MALLOC_HEAP_SIZE, 1 << 29)
 
 
 def _tag(params: dict[str, Any]) -> Any:
@@ -131,18 +119,17 @@ def _python_step(params: dict[str, Any]) -> Subject:
     return Subject(FromReset(step, env.reset, "cpu"), facts={"agents": env.num_agents})
 
 
-def _on_gpu(env: Any, env_id: str, num_envs: int, backend: str) -> Any:
+def _on_gpu(env: Any, env_id: str, num_envs: int) -> Any:
     """The env in WarpDrive's wrapper, reset, with places for actions, as its trainer makes them."""
     if env_id == TAG:
         first, reset = env.reset(), env.reset
         env.reset = lambda: (reset(), first)[1]
-    wrapper = importlib.import_module("warp_drive.env_wrapper").EnvWrapper(env_obj=env, num_envs=num_envs, env_backend=backend)
+    wrapper = importlib.import_module("warp_drive.env_wrapper").EnvWrapper(env_obj=env, num_envs=num_envs, env_backend="numba")
     if env_id == TAG:
         wrapper.obs_at_reset = lambda: first
     wrapper.reset_all_envs()
-    kind = {"numba": "Numba", "pycuda": "PyCUDA"}[backend]
-    functions = importlib.import_module(f"warp_drive.managers.{backend}_managers.{backend}_function_manager")
-    sampler = getattr(functions, f"{kind}Sampler")(wrapper.cuda_function_manager)
+    functions = importlib.import_module("warp_drive.managers.numba_managers.numba_function_manager")
+    sampler = functions.NumbaSampler(wrapper.cuda_function_manager)
     roles = {"tagger": list(env.taggers), "runner": list(env.runners)} if env_id == TAG else {"shared": [0]}
     loader = importlib.import_module("warp_drive.training.utils.data_loader")
     loader.create_and_push_data_placeholders(
@@ -154,6 +141,13 @@ def _on_gpu(env: Any, env_id: str, num_envs: int, backend: str) -> Any:
     wrapper.reset_all_envs()
     _draw_actions(wrapper, env_id)
     return wrapper
+
+
+def _step_and_reset(wrapper: Any) -> None:
+    """A step of its trainer's loop: worlds that are done start anew."""
+    wrapper.step_all_envs()
+    if wrapper.cuda_data_manager.data_on_device_via_torch("_done_").any():
+        wrapper.reset_only_done_envs()
 
 
 def _draw_actions(wrapper: Any, env_id: str) -> None:

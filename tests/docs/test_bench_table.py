@@ -1,0 +1,113 @@
+"""Tables and plots say what was measured."""
+
+import copy
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import bench_plots  # noqa: E402
+import bench_table  # noqa: E402
+
+BLOCK = "<!-- generated: bench -->\n<!-- end generated -->\n"
+
+
+def row(library="gpu_vecenv", path="python_copy_false", worlds=1_000, seconds=1e-5, **more):
+    made = {"mode": "env", "library": library, "path": path, "device": "cpu", "env": "WarpCartPole-v1", "params": {},
+            "starts": "own", "worlds": worlds, "agents": 1, "median_s": seconds, "low_s": seconds, "high_s": seconds}  # fmt: skip
+    made |= {"env_steps_per_s": worlds / seconds, "agent_steps_per_s": worlds / seconds}
+    if library == "gpu_vecenv":
+        made |= {"floor_s": seconds / 4, "times_floor": 4.0, "host_s": seconds, "kernel_launches": 1.0, "host_syncs": None,
+                 "bytes_per_world": 94.0}  # fmt: skip
+    return made | more
+
+
+def made(rows):
+    machine = {"device": "cpu", "cpu": "a CPU", "cores": 2, "python": "3", "torch": "2", "commit": "c", "date": "today"}
+    return {"machine": machine, "floors": {"copy_bytes_per_s": 5e9}, "rounds": 5, "command": "gpu-vecenv bench", "rows": rows}
+
+
+def cells(text, worlds):
+    (line,) = (line for line in text.splitlines() if f"| {worlds} |" in line)
+    return line.strip("| ").split(" | ")
+
+
+def test_documents_and_plots_are_current():
+    assert bench_table.main(["--check"]) == 0, "run python tools/bench_table.py"
+
+
+def test_every_plot_is_of_the_rows_of_today():
+    for data in bench_table.recorded():
+        for file in bench_plots.names(data):
+            assert bench_plots.fingerprint(data, file) in (bench_plots.FOLDER / file).read_text()
+
+
+def test_a_line_says_speeds_floor_and_the_fastest_peer():
+    rows = [row(), row(path="python_copy_true", seconds=2e-5)]
+    rows += [row("gymnax", "scan", seconds=4e-5), row("gymnax", "step", seconds=8e-5)]
+    text = bench_table.env_table(bench_table.by_case(rows, "env"))
+    others = "gymnax scan 25 M, ours 4 x<br>gymnax step 12.5 M, ours 8 x"
+    assert cells(text, "1,000") == ["WarpCartPole-v1", "1,000", "100 M", "50 M", "4", others]
+
+
+def test_errors_and_missing_ways_are_told():
+    broken = {name: value for name, value in row("VMAS", "x").items() if not name.endswith("_s")} | {"error": "ValueError: no"}
+    text = bench_table.env_table(bench_table.by_case([row(), broken, row(path="graph", worlds=5, times_floor=2.0)], "env"))
+    assert cells(text, "1,000")[-3:] == ["–", "4", "VMAS x failed"]
+    assert cells(text, "5")[2:] == ["–", "500 K", "2", "–"]
+
+
+def test_host_and_memory_are_told_of_a_gpu():
+    gpu = {"bare_launch_s": 6e-6, "host_syncs": 0.0}
+    rows = [row(host_s=7.04e-6, **gpu), row(path="python_copy_true", host_s=2.3e-5, **gpu)]
+    assert cells(bench_table.host_table(bench_table.by_case(rows, "env")), "1,000")[2:] == ["7.0", "23.0", "6.0", "1", "0", "94"]
+    assert bench_table.host_table(bench_table.by_case([row(), row(path="python_copy_true")], "env")) == ""
+
+
+def test_agents_and_parameters_are_named():
+    params = {"num_taggers": 5, "num_runners": 100, "use_full_observation": True}
+    tag = row(env="WarpTag-v0", params=params, agents=105, agent_steps_per_s=105e8)
+    assert bench_table.label(tag) == "WarpTag-v0, 5 + 100 agents, all observed"
+    assert bench_table.speed(tag) == "100 M (10.5 G)"
+
+
+def test_the_short_table_has_the_largest_size_that_a_peer_ran():
+    rows = [row(worlds=n) for n in (10, 100, 7_000)] + [row("EnvPool", "sync", worlds=n, seconds=1e-3) for n in (10, 100)]
+    text = bench_table.short(made(rows))
+    assert cells(text, "100")[-1] == "EnvPool sync 100 K, ours 100 x"
+    assert "| 10 |" not in text and "7,000" not in text
+    assert "moves 5 GB/s" in text and "`gpu-vecenv bench`" in text
+
+
+@pytest.mark.parametrize(("value", "text"), [(999.6, "1 K"), (0.794, "0.794"), (1.234e7, "12.3 M"), (2.5e9, "2.5 G"), (12, "12")])
+def test_three_digits(value, text):
+    assert bench_table.digits(value) == text
+
+
+def test_a_stale_document_and_plot_are_noticed_and_rewritten(tmp_path, monkeypatch, capsys):
+    for name in ("README", "PAGE"):
+        path = tmp_path / f"{name}.md"
+        path.write_text(f"before\n{BLOCK}after\n")
+        monkeypatch.setattr(bench_table, name, path)
+    data = tmp_path / "bench_cpu.json"
+    rows = [row(worlds=n, seconds=n * 1e-8) for n in (10, 100)] + [row("EnvPool", "sync", worlds=10)]
+    tag = {"env": "WarpTag-v0", "params": {"num_taggers": 5, "num_runners": 100}}
+    rows += [row(agents=n, **tag) for n in (105, 205)]
+    data.write_text(json.dumps(made(rows)))
+    monkeypatch.setattr(bench_table, "RESULTS", [data])
+    monkeypatch.setattr(bench_plots, "FOLDER", tmp_path / "figures")
+    assert bench_table.main(["--check"]) == 1 and (tmp_path / "README.md").read_text() == f"before\n{BLOCK}after\n"
+    assert bench_table.main([]) == 0
+    assert bench_table.main(["--check"]) == 0
+    assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
+        "bench_cpu_cartpole.svg", "bench_cpu_per_world.svg", "bench_cpu_tag.svg"]  # fmt: skip
+    changed = copy.deepcopy(rows)
+    changed[0]["median_s"] *= 2
+    data.write_text(json.dumps(made(changed)))
+    capsys.readouterr()
+    assert bench_table.main(["--check"]) == 1
+    assert "bench_cpu_cartpole.svg" in capsys.readouterr().out
+    assert bench_table.main(["--wrong"]) == 2

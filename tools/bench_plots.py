@@ -1,0 +1,133 @@
+"""Plots of what ``gpu-vecenv bench`` measured, as SVG files that hold a hash of their data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "figures"
+CARTPOLE, TAG = "WarpCartPole-v1", "WarpTag-v0"
+OURS = "gpu_vecenv"
+COLOURS = {"gpu_vecenv": "#00695c", "gymnax": "#e65100", "Gymnasium": "#1565c0", "EnvPool": "#6a1b9a", "WarpDrive": "#b71c1c"}
+STYLES = ("-", "--", ":", "-.")
+
+Row = dict[str, Any]
+
+
+def names(made: dict[str, Any]) -> dict[str, str]:
+    """Files of the plots that the rows of a device give, and what they show."""
+    device = made["machine"]["device"]
+    kind, shown = device.partition(":")[0], {}
+    if len({row["worlds"] for row in _cartpole(made)}) > 1:
+        shown[f"bench_{kind}_cartpole.svg"] = f"CartPole on {device}: env steps a second by worlds"
+        shown[f"bench_{kind}_per_world.svg"] = f"CartPole on {device}: time a world and step, and its floor"
+    if len(_tag(made)) > 1:
+        shown[f"bench_{kind}_tag.svg"] = f"Tag on {device}: time an agent and step, by agents a world"
+    return shown
+
+
+def fingerprint(made: dict[str, Any], file: str) -> str:
+    """A hash of the rows that a plot is made of."""
+    rows = _tag(made) if file.endswith("tag.svg") else _cartpole(made)
+    return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
+
+
+def is_current(made: dict[str, Any], file: str) -> bool:
+    """Whether a plot was made of the rows of today."""
+    path = FOLDER / file
+    return path.exists() and fingerprint(made, file) in path.read_text()
+
+
+def draw(made: dict[str, Any], file: str) -> None:
+    """Write a plot."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = file  # the same data give the same file
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7.5, 4.2), layout="constrained")
+    painters: dict[str, Callable[[Any, dict[str, Any]], None]] = {
+        "cartpole": _speeds, "world": _per_world, "tag": _per_agent,
+    }  # fmt: skip
+    painters[file.removesuffix(".svg").rpartition("_")[2]](axes, made)
+    axes.set(title=names(made)[file], xscale="log", yscale="log")
+    axes.margins(y=0.1)
+    axes.grid(True, which="major", alpha=0.3)
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    figure.savefig(FOLDER / file, metadata={"Date": None, "Description": fingerprint(made, file)})
+    pyplot.close(figure)
+
+
+def _measured(made: dict[str, Any], env: str) -> list[Row]:
+    return [row for row in made["rows"] if row["mode"] == "env" and row["env"] == env and "median_s" in row]
+
+
+def _cartpole(made: dict[str, Any]) -> list[Row]:
+    return _measured(made, CARTPOLE)
+
+
+def _tag(made: dict[str, Any]) -> list[Row]:
+    """The fastest single steps of Tag with ten neighbours observed, by agents a world."""
+    rows = [row for row in _measured(made, TAG)
+            if row["library"] == OURS and row["agents"] >= 105 and not row["params"].get("use_full_observation")
+            and not row["path"].startswith("rollout")]  # fmt: skip
+    best: dict[tuple[int, str], Row] = {}
+    for row in rows:
+        key = (row["agents"], row["starts"])
+        if key not in best or row["agent_steps_per_s"] > best[key]["agent_steps_per_s"]:
+            best[key] = row
+    return sorted(best.values(), key=lambda row: row["agents"])
+
+
+def _lines(rows: list[Row]) -> dict[tuple[str, str], list[Row]]:
+    lines: dict[tuple[str, str], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row["worlds"]):
+        lines.setdefault((row["library"], row["path"]), []).append(row)
+    return lines
+
+
+def _plot_lines(axes: Any, rows: list[Row], value: Callable[[Row, str], float]) -> None:
+    """A line for each library and path, with the interval of each median."""
+    seen: dict[str, int] = {}
+    for (library, path), points in _lines(rows).items():
+        style = STYLES[seen.setdefault(library, 0) % len(STYLES)]
+        seen[library] += 1
+        worlds, middle = [row["worlds"] for row in points], [value(row, "median_s") for row in points]
+        ends = [sorted((value(row, "low_s"), value(row, "high_s"))) for row in points]
+        errors = [[max(0.0, m - low) for m, (low, _) in zip(middle, ends, strict=True)],
+                  [max(0.0, high - m) for m, (_, high) in zip(middle, ends, strict=True)]]  # fmt: skip
+        axes.errorbar(worlds, middle, yerr=errors, fmt="o", ms=3, ls=style, lw=1.2, color=COLOURS.get(library, "#555"),
+                      label=f"{library} {path}")  # fmt: skip
+
+
+def _speeds(axes: Any, made: dict[str, Any]) -> None:
+    _plot_lines(axes, _cartpole(made), lambda row, end: row["worlds"] / row[end])
+    axes.set(xlabel="worlds", ylabel="env steps a second")
+
+
+def _per_world(axes: Any, made: dict[str, Any]) -> None:
+    rows = [row for row in _cartpole(made) if row["library"] == OURS]
+    _plot_lines(axes, rows, lambda row, end: 1e9 * row[end] / row["worlds"])
+    single = next(row for row in rows if "floor_s" in row)
+    floor = 1e9 * single["floor_s"] / single["worlds"]
+    axes.axhline(floor, color="black", lw=0.8, label=f"bytes over copy bandwidth, {floor:.3g} ns")
+    if "l2_bytes" in made["machine"]:
+        worlds = 2 * made["machine"]["l2_bytes"] / single["bytes_per_world"]
+        axes.axvline(worlds, color="gray", lw=0.8, ls=":", label="twice the L2 cache")
+    axes.set(xlabel="worlds", ylabel="ns a world and step")
+
+
+def _per_agent(axes: Any, made: dict[str, Any]) -> None:
+    for starts, text in (("own", "uniform starts"), ("corner", "all in one corner")):
+        rows = [row for row in _tag(made) if row["starts"] == starts]
+        if rows:
+            values = [1e9 * row["median_s"] / (row["worlds"] * row["agents"]) for row in rows]
+            axes.plot([row["agents"] for row in rows], values, "o-", ms=4, label=text)
+            floors = [1e9 * row["floor_s"] / (row["worlds"] * row["agents"]) for row in rows]
+            axes.plot([row["agents"] for row in rows], floors, "k--", lw=0.8, label="floor" if starts == "own" else None)
+    axes.set(xlabel="agents a world", ylabel="ns an agent and step")

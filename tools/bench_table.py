@@ -1,0 +1,193 @@
+"""Writes the tables and plots of what ``gpu-vecenv bench`` measured; with ``--check``, only says if they are stale.
+
+The tables go into README.md (a few rows of one device) and ``benchmarks/README.md`` (all), the plots into ``docs/figures``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import bench_plots  # noqa: E402
+from generated import table, with_block  # noqa: E402
+
+RESULTS = [ROOT / "benchmarks" / "results" / f"bench_{kind}.json" for kind in ("cuda", "cpu")]
+"""What may have been measured; README.md shows the first that was."""
+
+README, PAGE = ROOT / "README.md", ROOT / "benchmarks" / "README.md"
+OURS = "gpu_vecenv"
+PATHS = {
+    "python_copy_false": "from Python", "python_copy_true": "from Python, fresh arrays", "python_bind": "from Python, into slabs",
+    "graph": "in a CUDA graph", "rollout": "many steps a launch", "rollout_random": "the same, actions drawn",
+}  # fmt: skip
+"""This library's ways to step, in the order of the columns; a path that has no row has no column."""
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+
+
+def digits(value: float) -> str:
+    """Three digits, with K, M or G."""
+    for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " K")):
+        if float(f"{value:.3g}") >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def label(row: Row) -> str:
+    """An env and its parameters, short."""
+    text, params = str(row["env"]), row["params"]
+    if "num_runners" in params:
+        text += f", {params['num_taggers']} + {params['num_runners']} agents"
+    text += ", all observed" if params.get("use_full_observation") else ""
+    return text + (", in one corner" if row["starts"] == "corner" else "")
+
+
+def by_case(rows: list[Row], mode: str) -> dict[Key, list[Row]]:
+    """Rows of a mode by what they are of, in their order."""
+    cases: dict[Key, list[Row]] = {}
+    for row in rows:
+        if row["mode"] == mode:
+            cases.setdefault((label(row), row["worlds"]), []).append(row)
+    return cases
+
+
+def good(rows: list[Row], ours: bool) -> list[Row]:
+    """Rows with figures, of this library or of the others, fastest first."""
+    found = [row for row in rows if (row["library"] == OURS) == ours and "median_s" in row]
+    return sorted(found, key=lambda row: -row["env_steps_per_s"])
+
+
+def speed(row: Row) -> str:
+    """Env steps a second, and agent steps where a world has several agents."""
+    text = digits(row["env_steps_per_s"])
+    return text if row["agents"] == 1 else f"{text} ({digits(row['agent_steps_per_s'])})"
+
+
+def peers(rows: list[Row], most: int | None) -> str:
+    """Other libraries, fastest first, and how many times faster the fastest way of this one is; or which failed."""
+    ours, lines = good(rows, True), []
+    for row in good(rows, False)[:most]:
+        where = "" if not ours or ours[0]["device"] == row["device"] else f" on the {row['device'].upper()}"
+        ratio = f", ours {digits(ours[0]['env_steps_per_s'] / row['env_steps_per_s'])} x" if ours else ""
+        lines.append(f"{row['library']} {row['path']}{where} {digits(row['env_steps_per_s'])}{ratio}")
+    if most is None or not lines:
+        lines += [f"{row['library']} {row['path']} failed" for row in rows if "error" in row and row["library"] != OURS]
+    return "<br>".join(lines) or "–"
+
+
+def env_table(cases: dict[Key, list[Row]], most: int | None = None) -> str:
+    """Steps with given actions: env steps (agent steps) a second by way, beside the floor and at most so many peers."""
+    paths = [p for p in PATHS if any(row["path"] == p for rows in cases.values() for row in good(rows, True))]
+    lines = []
+    for (name, worlds), rows in cases.items():
+        ours = {row["path"]: row for row in good(rows, True)}
+        floors = [ours[p]["times_floor"] for p in paths if p in ours and not p.startswith("rollout")]
+        cells = [speed(ours[p]) if p in ours else "–" for p in paths]
+        lines.append([name, f"{worlds:,}", *cells, digits(min(floors)) if floors else "–", peers(rows, most)])
+    last = "other libraries" if most is None else "fastest other library"
+    return table(["environment", "worlds", *(PATHS[p] for p in paths), "times the floor", last], lines)
+
+
+def policy_table(rows: list[Row]) -> str:
+    """Steps with a policy and in training."""
+    names = {"inference": "with a policy", "training": "in training"}
+    lines = [[label(row), f"{row['worlds']:,}", f"{names[row['mode']]}, {row['path'].replace('_', ' ')}", speed(row)]
+             for row in rows if row["mode"] in names and "median_s" in row]  # fmt: skip
+    return table(["environment", "worlds", "how", "env steps/s (agent steps/s)"], lines) if lines else ""
+
+
+def host_table(cases: dict[Key, list[Row]]) -> str:
+    """On a GPU: what a step called from Python costs the host, beside a bare launch of the same rounds, and its memory."""
+    lines = []
+    for (name, worlds), rows in cases.items():
+        ours = {row["path"]: row for row in good(rows, True)}
+        if {"python_copy_false", "python_copy_true"} <= ours.keys() and "bare_launch_s" in ours["python_copy_false"]:
+            kept, fresh = ours["python_copy_false"], ours["python_copy_true"]
+            micro = [f"{1e6 * value:.1f}" for value in (kept["host_s"], fresh["host_s"], kept["bare_launch_s"])]
+            counts = [f"{kept['kernel_launches']:.3g}", f"{kept['host_syncs']:.3g}"]
+            lines.append([name, f"{worlds:,}", *micro, *counts, f"{kept['bytes_per_world']:,.0f}"])
+    header = ["environment", "worlds", "host, us a step", "the same, fresh arrays", "a bare launch, us", "launches", "host syncs"]
+    return table([*header, "bytes a world"], lines) if lines else ""
+
+
+def start_up(rows: list[Row]) -> str:
+    """Seconds to the first step."""
+    taken = {(label(row), f"{row['worlds']:,}", row["path"]): row["median_s"]
+             for row in rows if row["mode"] == "startup" and "median_s" in row}  # fmt: skip
+    named = [f"{name} x {worlds} {taken[name, worlds, 'cold']:.1f} and {value:.1f} s"
+             for (name, worlds, path), value in taken.items() if path == "warm"]  # fmt: skip
+    return f"Process start to first step, with an empty and with a filled kernel cache: {'; '.join(named)}.\n" if named else ""
+
+
+def made_on(made: dict[str, Any]) -> str:
+    """What the figures were measured on, and how."""
+    facts, floors = made["machine"], made["floors"]
+    where = f"{facts['gpu']} (driver {facts['driver']}), driven by {facts['cpu']}" if "gpu" in facts else facts["cpu"]
+    text = (f"{where}, {facts['cores']} cores, Python {facts['python']}, PyTorch {facts['torch']}, commit {facts['commit']}, "
+            f"{facts['date']}. Medians of {made['rounds']} interleaved rounds. A large copy moves "
+            f"{floors['copy_bytes_per_s'] / 1e9:,.0f} GB/s")  # fmt: skip
+    if "graph_node_s" in floors:
+        text += f", an empty node of a CUDA graph takes {1e6 * floors['graph_node_s']:.2f} us"
+    return f"{text}. `{made['command']}`\n"
+
+
+def short(made: dict[str, Any]) -> str:
+    """README.md's block: of each environment that another library ran, the largest size at which one did."""
+    largest: dict[str, Key] = {}
+    cases = by_case(made["rows"], "env")
+    for name, worlds in cases:
+        if good(cases[name, worlds], False) and worlds > largest.get(name, (name, 0))[1]:
+            largest[name] = (name, worlds)
+    few = {key: [row for row in cases[key] if not row["path"].startswith("python_copy_true")] for key in largest.values()}
+    return f"Env steps a second (agent steps in brackets). {made_on(made)}\n{env_table(few, 1)}"
+
+
+def page(recorded: list[dict[str, Any]]) -> str:
+    """``benchmarks/README.md``'s block: everything, device by device."""
+    text = ""
+    for made in recorded:
+        device, cases = made["machine"]["device"], by_case(made["rows"], "env")
+        pictures = "".join(f"![{name}](../docs/figures/{file})\n" for file, name in bench_plots.names(made).items())
+        text += f"## Measured on {device}\n\n{made_on(made)}\n{pictures}\nEnv steps a second (agent steps in brackets):\n\n"
+        text += f"{env_table(cases)}\n{policy_table(made['rows'])}\n{host_table(cases)}\n{start_up(made['rows'])}\n"
+    return text
+
+
+def recorded() -> list[dict[str, Any]]:
+    """What was measured, device by device."""
+    return [json.loads(path.read_text()) for path in RESULTS if path.exists()]
+
+
+def current() -> dict[Path, str]:
+    """What the two documents should read."""
+    made = recorded()
+    return {
+        README: with_block(README.read_text(), "bench", short(made[0])),
+        PAGE: with_block(PAGE.read_text(), "bench", page(made)),
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Update documents and plots, or say which are stale; returns the exit status."""
+    if arguments not in ([], ["--check"]):
+        print("usage: bench_table.py [--check]", file=sys.stderr)
+        return 2
+    stale = {path: text for path, text in current().items() if path.read_text() != text}
+    plots = [(made, file) for made in recorded() for file in bench_plots.names(made) if not bench_plots.is_current(made, file)]
+    for path in [*stale, *(bench_plots.FOLDER / file for _, file in plots)]:
+        print(f"stale: {path}")
+    if not arguments:
+        for path, text in stale.items():
+            path.write_text(text)
+        for made, file in plots:
+            bench_plots.draw(made, file)
+    return 1 if arguments and (stale or plots) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
