@@ -150,6 +150,7 @@ def commit_of(folder: Path) -> str:
 
 def measure(checkout: Path) -> dict[str, Any]:
     """Run the tests of a checkout both ways, from a copy, as its package must not stand in for the one installed."""
+    ran_on = machine("cpu") | {"commit": commit_of(ROOT)}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copytree(checkout / "tests", folder / "tests")
@@ -157,7 +158,7 @@ def measure(checkout: Path) -> dict[str, Any]:
         ours, own = (run(folder, files, swap) for swap in (True, False))
     return {
         "command": "python tools/upstream_tests.py CHECKOUT",
-        "machine": machine("cpu") | {"commit": commit_of(ROOT)},
+        "machine": ran_on,
         "upstream_commit": commit_of(checkout),
         "tests": [judged(line, own.get(test)) for test, line in sorted(ours.items())],
     }
