@@ -38,8 +38,12 @@ class ActionReader:
             self._tensor, self._where = torch.Tensor, torch.device(device)
             self._element_bytes = {torch.float32: 4} if self._continuous else {torch.int32: 4, torch.int64: 8}
 
-    def read(self, actions: Any) -> tuple[Array, int, int]:
+    def read(self, actions: Any, lead: tuple[int, ...] = ()) -> tuple[Array, int, int]:
         """The actions as kernels read them.
+
+        Args:
+            actions: of one step, or of as many as ``lead`` says.
+            lead: further leading axes, ``(T,)`` or none.
 
         Returns:
             The actions as a C-contiguous array on the env's device, its address, and the bytes of one element.
@@ -50,21 +54,38 @@ class ActionReader:
         """
         if self._element_bytes and type(actions) is self._tensor:  # what a trainer on the GPU gives, in a microsecond
             size = self._element_bytes.get(actions.dtype)
-            if size and actions.shape == self.shape and actions.device == self._where and actions.is_contiguous():
+            if size and actions.shape == lead + self.shape and actions.device == self._where and actions.is_contiguous():
                 return actions, actions.data_ptr(), size
-        array, size = self._read_checked(actions)
+        array, size = self._read_checked(actions, lead + self.shape)
         return array, _address(array), size
 
-    def _read_checked(self, actions: Any) -> tuple[Array, int]:
+    def lead(self, actions: Any, num_steps: int | None) -> tuple[int, ...]:
+        """Which axes the actions of a rollout have before those of one step: ``(T,)``, or none where they are constant.
+
+        Raises:
+            ShapeError: it cannot be told how many steps are meant.
+        """
+        try:
+            shape = tuple(np.shape(actions) if not hasattr(actions, "shape") else actions.shape)
+        except ValueError:  # a list that is no array
+            shape = ()
+        if num_steps is not None:
+            return () if shape == self.shape else (num_steps,)
+        if len(shape) != len(self.shape) + 1 or shape[0] < 1:
+            spelled = ", ".join(map(str, self.shape))
+            raise ShapeError(f"actions must have shape (T, {spelled}), or be those of one step with num_steps=T, got {shape}.")
+        return shape[:1]
+
+    def _read_checked(self, actions: Any, shape: tuple[int, ...]) -> tuple[Array, int]:
         module = type(actions).__module__.partition(".")[0]
         if module not in ("torch", "cupy"):
             try:
                 actions = np.asarray(actions)
             except ValueError as error:
-                raise ShapeError(f"actions must have shape {self.shape}, got a list that is no array.") from error
+                raise ShapeError(f"actions must have shape {shape}, got a list that is no array.") from error
         dtype = str(actions.dtype).removeprefix("torch.")
-        if tuple(actions.shape) != self.shape:
-            raise ShapeError(f"actions must have shape {self.shape}, got {tuple(actions.shape)}.")
+        if tuple(actions.shape) != shape:
+            raise ShapeError(f"actions must have shape {shape}, got {tuple(actions.shape)}.")
         if dtype not in self._dtypes:
             raise ArrayTypeError(f"actions must be {' or '.join(self._dtypes)}, got {dtype}.")
         self._check_device(actions, module)
@@ -112,6 +133,22 @@ class ActionReader:
         host = actions.numpy() if module == "torch" else actions
         device = self._memory.from_numpy(np.ascontiguousarray(_as_float32(host) if self._continuous else host))
         return device, 4 if self._continuous else host.itemsize
+
+
+def random_ranges(space: Space) -> tuple[np.ndarray, np.ndarray]:
+    """What random actions are drawn from.
+
+    Returns:
+        choices: int32 (heads,), of each entry of an action; 0 in a box.
+        bounds: float32 (heads, 2), of a box: the lower bound, and how far the upper one is from it.
+    """
+    heads = int(np.prod(space.shape or ()))
+    if isinstance(space, Box):
+        low, high = (np.broadcast_to(bound, space.shape).astype(np.float32).reshape(-1) for bound in (space.low, space.high))
+        with np.errstate(over="ignore", invalid="ignore"):  # without bounds there is no distance, and nothing is drawn
+            return np.zeros(heads, np.int32), np.stack([low, high - low], axis=1)
+    choices = np.broadcast_to(_choices(space), space.shape or ()).astype(np.int32).reshape(-1)
+    return choices, np.zeros((heads, 2), np.float32)
 
 
 def _address(actions: Array) -> int:

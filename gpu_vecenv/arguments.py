@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from gpu_vecenv.actions import random_ranges
 from gpu_vecenv.backend.memory import Array, Memory
 from gpu_vecenv.errors import ShapeError
 from gpu_vecenv.layout import OUTPUTS, Layout
@@ -15,6 +16,8 @@ from gpu_vecenv.views import View
 
 class Arguments:
     """The struct, and the arrays behind its addresses that are neither state nor outputs.
+
+    ``can_draw`` tells whether the action space has the bounds that random actions need.
 
     Args:
         view: the env's size and view.
@@ -31,6 +34,9 @@ class Arguments:
         self._copy_source = memory.from_numpy(np.full(view.num_worlds, -1, np.int32))
         self._copy_fields = memory.from_numpy(np.zeros(len(layout.state), np.uint64))
         self._bounds = memory.from_numpy(np.zeros(max(1, len(spec.reset_options)), np.float32))
+        choices, bounds = random_ranges(view.agent_action_space)
+        self.can_draw = bool(np.isfinite(bounds).all())
+        self._choices, self._action_bounds = memory.from_numpy(choices), memory.from_numpy(bounds)
         self._tables = {t.name: memory.from_numpy(t.values(layout.params)) for t in spec.tables}
         for name, (shape, dtype, fill) in layout.workspaces.items():
             self._tables[name] = memory.from_numpy(np.full((view.num_worlds, *shape), fill, dtype))
@@ -47,6 +53,8 @@ class Arguments:
             **_role_rows(layout, view),
             invalid_actions=memory.address(self.invalid),
             reset_bounds=memory.address(self._bounds),
+            action_choices=memory.address(self._choices),
+            action_bounds=memory.address(self._action_bounds),
             copy_source=memory.address(self._copy_source),
             copy_fields=memory.address(self._copy_fields),
             num_worlds=view.num_worlds,
@@ -75,6 +83,10 @@ class Arguments:
         """Overwrite where the next step's actions are."""
         self._words[self._action] = address
         self._halves[self._action_bytes] = element_bytes
+
+    def set_rollout(self, num_steps: int, action_stride: int, drawn: int) -> None:
+        """How many steps the next rollout has, bytes from one step's actions to the next, and where it puts drawn ones, or 0."""
+        self.set(num_steps=num_steps, action_stride=action_stride, drawn_actions=drawn)
 
     def set_copy(self, sources: np.ndarray, fields: Iterable[Array], fork: tuple[int, int]) -> None:
         """What the next copy is of.

@@ -28,7 +28,7 @@ def args_header(spec: EnvSpec) -> str:
     lines += [f'static_assert(__builtin_offsetof(GvArgs, {n}) == {offset}, "{n}");' for n, offset in offsets.items()]
     lines.append("#endif")
     lines += [f'static_assert(sizeof(GvArgs) == {dtype.itemsize}, "size of GvArgs");', ""]
-    for size in ("num_agents", "num_features", *spec.sizes):
+    for size in ("num_agents", "num_features", "num_heads", "continuous", *spec.sizes):
         lines += [
             f"#ifdef GV_{size}",
             f"GV_FN gv_i32 gv_{size}(const GvArgs&) {{ return GV_{size}; }}",
@@ -114,6 +114,27 @@ def _window(spec: EnvSpec) -> list[str]:
         *(f"    if (mine.{name}) mine.{name} += world;" for name in maybe),
         f"    mine.{role}_row += world * mine.{role}_stride;",
         "    return mine;",
+        "}",
+        "GV_FN void gv_own_rows(GvArgs& mine) {  // outputs begin at the world's row, and parameters are the world's",
+        f"    const gv_i64 row = mine.{role}_row, features = row * gv_num_features(mine);",
+        f"    mine.{role}_row = 0;",
+        "    mine.obs += features;",
+        "    mine.previous_obs += features;",
+        "    mine.final_obs += mine.final_obs ? features : 0;",
+        "    mine.agent_reward += row;",
+        *(f"    mine.{p.name} = gv_{p.name}(mine, 0);" for p in spec.params if p.per_world),
+        *(f"    mine.{name} = nullptr;" for name in maybe),
+        "}",
+        "GV_FN GvArgs gv_with_world(const GvArgs& mine, GvWorld& held) {",
+        "    GvArgs other = mine;",
+        *(f"    other.{name} = held.{name}.value;" for name in rows),
+        "    return other;",
+        "}",
+        "GV_FN void gv_keep_stream(GvWorld& to, const GvWorld& from) {",
+        *(f"    to.{name} = from.{name};" for name in ("seed", "world_id", "episode")),
+        "}",
+        "GV_FN void gv_take_start(GvWorld& held, const GvWorld& start) {",
+        *(f"    held.{name} = start.{name};" for name in rows if name not in ("seed", "world_id")),
         "}",
         "GV_FN GvArgs gv_with_stream(const GvArgs& mine, GvWorld& held) {",
         "    GvArgs whole = mine;",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from gymnasium.spaces import Box
 
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec import EnvSpec, Field, Params
@@ -34,10 +35,13 @@ OUTPUTS = {
 }
 """Output addresses of the struct and the dtype behind each."""
 
-KERNELS = ("gv_step", "gv_reset", "gv_observe", "gv_copy")
-"""What every env's kernel text offers."""
+PARTS = (("gv_step", "gv_reset", "gv_observe", "gv_copy"), ("gv_rollout",))
+"""What every env's kernel text offers, in parts that may be compiled each by itself (``GV_PART``)."""
+
+KERNELS = tuple(name for part in PARTS for name in part)
 
 MAX_AGENTS = 4096
+MAX_HEADS = 64
 C_TYPES = {"float32": "float", "int32": "gv_i32", "bool": "gv_i32", "uint8": "gv_u8", "uint16": "gv_u16", "uint64": "gv_u64"}
 
 
@@ -63,6 +67,8 @@ class Layout:
             raise ParameterError(
                 f"{self.spec.name}: a world holds 1 to {MAX_AGENTS} agents, got {self.num_agents}."
             )
+        if not 1 <= self.num_heads <= MAX_HEADS:
+            raise ParameterError(f"{self.spec.name}: an action has 1 to {MAX_HEADS} entries, got {self.num_heads}.")
 
     @cached_property
     def role_counts(self) -> dict[str, int]:
@@ -81,10 +87,21 @@ class Layout:
         return int(np.prod(shape if shape is not None else ()))
 
     @cached_property
+    def num_heads(self) -> int:
+        """Entries of an agent's action."""
+        return int(np.prod(self.spec.action(self.params).shape or ()))
+
+    @cached_property
+    def continuous(self) -> bool:
+        """Whether actions are numbers of a box, not indices."""
+        return isinstance(self.spec.action(self.params), Box)
+
+    @cached_property
     def sizes(self) -> dict[str, int]:
         """What shapes loops: compile-time on CUDA, read from the struct by the prebuilt CPU object."""
         own = {name: self.params[name] for name in self.spec.sizes}
-        return {"num_agents": self.num_agents, "num_features": self.num_features, **own}
+        return {"num_agents": self.num_agents, "num_features": self.num_features, "num_heads": self.num_heads,
+                "continuous": int(self.continuous), **own}  # fmt: skip
 
     @cached_property
     def state(self) -> tuple[Field, ...]:
@@ -144,6 +161,9 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         ("reset_mask", "uint8", "[worlds] worlds to reset, null for all"),
         ("reset_bounds", "float32", "reset options in the order of the spec"),
         ("invalid_actions", "int32", "actions out of range so far"),
+        ("drawn_actions", "uint8", "int32 or float32 rows of random actions that a rollout writes, null where they are given"),
+        ("action_choices", "int32", "[num_heads] choices of each entry of an action"),
+        ("action_bounds", "float32", "[num_heads, 2] of a box: lower bound, and how far the upper one is from it"),
         ("pool_size", "int32", "[1] entries of the reset pool, 0 for none"),
         ("pool_fields", "uint64", "addresses of the pool's arrays in the order of the state; 0 where the env draws"),
         ("copy_fields", "uint64", "addresses of the arrays that worlds are copied from, in the order of the state"),
@@ -151,6 +171,7 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
     ]
     members = [Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in pointers]
     members.append(Member("action", "const void*", "uint64", "int32, int64 or float32 rows"))
+    members.append(Member("action_stride", "gv_i64", "int64", "bytes from the actions of one step of a rollout to the next"))
     for role in spec.roles:
         members.append(Member(f"{role.name}_row", "gv_i64", "int64", "first row of the role"))
         members.append(Member(f"{role.name}_stride", "gv_i64", "int64", "rows from one world to the next"))
@@ -169,4 +190,9 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         dtype = "float32" if ctype == "float" else "int32"
         members.append(Member(param.name, ctype, dtype, f"{param.doc}; {param.unit}"))
     members += [Member(c.name, "float", "float32", f"{c.doc}; {c.unit}") for c in spec.constants]
+    members += [
+        Member("num_heads", "gv_i32", "int32", "entries of an action"),
+        Member("continuous", "gv_i32", "int32", "actions are numbers of a box, not indices"),
+        Member("num_steps", "gv_i32", "int32", "steps of a rollout"),
+    ]
     return tuple(members)

@@ -6,6 +6,8 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gymnasium.spaces import Box
+
 from gpu_vecenv.backend.memory import Array, Memory
 from gpu_vecenv.errors import (
     ArrayTypeError,
@@ -26,7 +28,7 @@ BOOL = ("agent_alive", "terminated", "truncated", "finished")
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one step writes: the arrays by public name, and their addresses in the order of ``OUTPUTS``.
+    """Where one step or rollout writes: the arrays by public name, and their addresses in the order of ``OUTPUTS``.
 
     ``previous_obs`` is read by the kernel; it is held here, as the caller may have dropped it already.
     """
@@ -37,7 +39,7 @@ class Slot:
 
 
 class Outputs:
-    """Gives each reset and step the arrays to write.
+    """Gives each reset, step and rollout the arrays to write.
 
     Args:
         view: shapes.
@@ -58,12 +60,15 @@ class Outputs:
             self.shapes["agent_alive"] = view.lead
             if not view.flat:
                 self.shapes["agent_reward"] = view.lead
+        action = view.agent_action_space
+        self._actions = view.lead + (action.shape or ()), "float32" if isinstance(action, Box) else "int32"
         dtypes = {name: "bool" if name in BOOL else "float32" for name in self.shapes}
         self._allocate = memory.allocator({name: (shape, dtypes[name]) for name, shape in self.shapes.items()})
         self._sources = [name if name in self.shapes else None for name in _BY_WORD]
         if "agent_reward" not in self.shapes:  # in a flat view it is the reward
             self._sources[list(OUTPUTS).index("agent_reward")] = "reward"
         self._persistent: Slot | None = None
+        self._long: dict[tuple[str, int], Array] = {}
         self._last_obs: Array | None = None
         self._slabs: dict[str, Array] = {}
         self._slots: list[Slot] = []
@@ -106,6 +111,44 @@ class Outputs:
         slot = self._slots[self._at]
         self._at += 1
         return slot
+
+    def for_rollout(self, steps: int, draw: bool) -> Slot:
+        """Where the next ``steps`` steps write: every array with these as leading axis; ``actions``, too, if they are drawn.
+
+        Raises:
+            SequenceError: the bound slabs have no room for them.
+        """
+        at, names = self._at, [*self.shapes, *(["actions"] if draw else [])]
+        if self._slabs:
+            if at + steps > len(self._slots):
+                left = f"{len(self._slots) - at} of {len(self._slots)} steps"
+                raise SequenceError(f"the bound slabs have room for {left} and the rollout has {steps}; call rewind() before it.")
+            self._at += steps
+            bound = {name: slab[at + (name == "obs") :][:steps] for name, slab in self._slabs.items()}
+            return self._slot(
+                {name: bound[name] if name in bound else self._long_array(name, steps) for name in names}, self._slabs["obs"][at]
+            )
+        if not self._copy:
+            return self._slot({name: self._long_array(name, steps) for name in names}, self._own()["obs"])
+        arrays = {name: self._empty(name, steps) for name in names}
+        slot = self._slot(arrays, arrays["obs"][0] if self._last_obs is None else self._last_obs)
+        self._last_obs = arrays["obs"][-1]
+        return slot
+
+    def end_rollout(self, slot: Slot) -> None:
+        """After its launch: without copies, the last observation goes where that of a step is, as later calls look there."""
+        if not self._slabs and not self._copy:
+            self._memory.assign(self._own()["obs"], slot.arrays["obs"][-1])
+
+    def _empty(self, name: str, steps: int) -> Array:
+        shape, dtype = self._actions if name == "actions" else (self.shapes[name], "bool" if name in BOOL else "float32")
+        return self._memory.empty((steps, *shape), dtype)
+
+    def _long_array(self, name: str, steps: int) -> Array:
+        """The persistent array of rollouts of one length."""
+        if (name, steps) not in self._long:
+            self._long[name, steps] = self._empty(name, steps)
+        return self._long[name, steps]
 
     def _unbound(self) -> Slot:
         if not self._copy:

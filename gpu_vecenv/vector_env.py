@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Space
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.actions import ActionReader
 from gpu_vecenv.arguments import Arguments
 from gpu_vecenv.autoreset import KERNEL_MODE, parse_autoreset_mode
-from gpu_vecenv.backend.memory import Array, Memory, output_memory
+from gpu_vecenv.backend.memory import Array, output_memory
 from gpu_vecenv.backend.select import choose_device, make_backend
-from gpu_vecenv.errors import ActionError, ArrayTypeError, ClosedError, ParameterError, SequenceError
+from gpu_vecenv.errors import ActionError, ArrayTypeError, ParameterError, SequenceError
 from gpu_vecenv.layout import Layout
-from gpu_vecenv.outputs import Outputs
+from gpu_vecenv.outputs import Outputs, Slot
 from gpu_vecenv.pool import ResetPool
 from gpu_vecenv.rendering import WorldRenderers
-from gpu_vecenv.resets import read_bounds, read_mask, read_worlds
-from gpu_vecenv.seeding import check_first_world, check_seed, draw_seed, world_identity
+from gpu_vecenv.resets import read_bounds, read_mask
+from gpu_vecenv.seeding import check_first_world, check_seed, world_identity
 from gpu_vecenv.spec import EnvSpec, Params
 from gpu_vecenv.state import State
 from gpu_vecenv.views import View, count_worlds
+from gpu_vecenv.world_access import WorldAccess
 
 VIEWS = ("worlds", "agents")
 ARRAYS = ("torch", "cupy", "numpy")
 
 
-class GpuVectorEnv(VectorEnv):
+class GpuVectorEnv(WorldAccess):
     """All worlds of one env on one device.
 
     Made by ``gymnasium.make_vec(id, num_envs=N, ...)``. In the ``"worlds"`` view an env is a world: observations
@@ -93,7 +95,7 @@ class GpuVectorEnv(VectorEnv):
         self.single_action_space = self._view.single_action_space
         self._batched: dict[str, Space] = {}
         self.device = choose_device(device)
-        self._out: Memory = output_memory(array, self.device)
+        self._out = output_memory(array, self.device)
         self._to_host = array == "numpy" and self.device != "cpu"
         self._backend = make_backend(self.layout, self.device, array)
         self._state = State(self.layout, self.num_worlds, self._backend.memory)
@@ -207,8 +209,7 @@ class GpuVectorEnv(VectorEnv):
             SequenceError: before the first reset, or past the end of bound slabs.
         """
         self._require_started("step()")
-        if self._outputs.fresh and self._backend.capturing():
-            raise SequenceError("copy=True allocates in every step, which a CUDA graph cannot; use bind() or copy=False.")
+        self._require_no_allocation()
         held, address, element_bytes = self._actions.read(actions)
         slot = self._outputs.for_step()
         self._args.set_action(address, element_bytes)
@@ -217,15 +218,57 @@ class GpuVectorEnv(VectorEnv):
         del held  # a copy made for the kernel may go once it is queued: memory is reused in the order of the stream
         if self.debug:
             self.check()
-        arrays, public = slot.arrays, self._public
-        info: dict[str, Any] = {}
-        if "final_obs" in arrays:
-            info["_final_obs"] = public(arrays["finished"])
-            info["final_obs"] = public(arrays["final_obs"])
-        if "agent_alive" in arrays:
-            info["agent_alive"] = public(arrays["agent_alive"])
-            info["agent_reward"] = public(arrays["reward" if self._view.flat else "agent_reward"])
-        return public(arrays["obs"]), public(arrays["reward"]), public(arrays["terminated"]), public(arrays["truncated"]), info
+        return self._results(slot)
+
+    def rollout(
+        self, actions: Any = None, num_steps: int | None = None
+    ) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        """Advance every world by T steps in one launch: the same bits as T calls of :meth:`step`.
+
+        Args:
+            actions: as :meth:`step` takes them, with T as leading axis; or those of one step, repeated ``num_steps`` times;
+                or None to draw them on the device, each choice or number of the action space being equally likely.
+            num_steps: T, where the actions do not tell it.
+
+        Returns:
+            What :meth:`step` returns, with T as leading axis of every array, those of ``info`` included; the rows of
+            ``final_obs`` are valid where ``_final_obs`` is true. Drawn actions are in ``info["actions"]``, int32 (float32
+            for a Box) ``(T, *action_space.shape)``. They depend on the worlds' random numbers and on where each world stands,
+            and disturb no other draw.
+
+        With bound slabs, the rollout is written into their next T places, and what is not bound into persistent arrays.
+        With ``copy=False`` there is one persistent set of arrays for each T.
+
+        Raises:
+            ShapeError, ArrayTypeError, DeviceError, ParameterError: actions or ``num_steps`` that do not fit, or a Box without
+                bounds to draw between; nothing was stepped.
+            ActionError: an index out of range or NaN: at once on the CPU, before a step, at :meth:`check` on CUDA unless
+                ``debug``.
+            SequenceError: before the first reset, or where bound slabs have no room for T steps.
+        """
+        self._require_started("rollout()")
+        self._require_no_allocation()
+        _require_steps(num_steps, actions is None)
+        held, address, element_bytes, draw = None, 0, 4, actions is None
+        if draw:
+            if not self._args.can_draw:
+                raise ParameterError("the action space has no bounds to draw between; give rollout() actions.")
+            lead: tuple[int, ...] = (num_steps or 0,)
+        else:
+            lead = self._actions.lead(actions, num_steps)
+            held, address, element_bytes = self._actions.read(actions, lead)
+        steps = lead[0] if lead else num_steps or 0
+        slot = self._outputs.for_rollout(steps, draw)
+        stride = math.prod(self._actions.shape) * element_bytes if lead else 0
+        self._args.set_action(address, element_bytes)
+        self._args.set_rollout(steps, stride, self._out.address(slot.arrays["actions"]) if draw else 0)
+        self._args.set_slot(slot)
+        self._launch("gv_rollout")
+        self._outputs.end_rollout(slot)
+        del held
+        if self.debug:
+            self.check()
+        return self._results(slot)
 
     def check(self) -> None:
         """Raise if a kernel met an invalid action since the last check. Waits for the device.
@@ -274,63 +317,6 @@ class GpuVectorEnv(VectorEnv):
         """Write into the env's own arrays again."""
         self._outputs.unbind()
 
-    # ---- state ------------------------------------------------------------------------------------------------
-
-    def get_state(self, *names: str) -> dict[str, Array]:
-        """Copies of the state fields named, of all by default, leading axis worlds in both views, physical fields first."""
-        self._require_started("get_state()")
-        return self._state.on_host(*names) if self._to_host else self._state.get(self._out, *names)
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Overwrite the fields given. Finished worlds may be stepped again, unless ``terminated``, ``truncated`` are given.
-
-        What agents see now becomes the last observation: bound and persistent ones are overwritten with it.
-
-        Args:
-            state: fields by name: arrays of any kind in the field's dtype, or nested lists.
-
-        Raises:
-            ParameterError, ShapeError, ArrayTypeError: a field that does not fit; nothing was written.
-        """
-        self._require_started("set_state()")
-        self._state.set(state)
-        self._observe(self._outputs.new_last_obs())
-
-    def copy_worlds(self, source: Any, target: Any, diverge: bool = False) -> None:
-        """Make the worlds ``target`` copies of the worlds ``source``; what agents see there becomes the last observation.
-
-        Args:
-            source: numbers of worlds (n,), of which some may be the same.
-            target: numbers of as many worlds, all different; read before any is written.
-            diverge: False keeps the random numbers of the originals, so that a copy given the same actions goes on as its
-                original does; True gives the copies random numbers of their own.
-
-        Raises:
-            ParameterError, ShapeError, ArrayTypeError: numbers that do not fit; nothing was written.
-        """
-        self._require_started("copy_worlds()")
-        sources, overlap = read_worlds(source, target, self.num_worlds)
-        fields = self._state.copies() if overlap else list(self._state.fields.values())
-        fork = (draw_seed(self.np_random), self.first_world) if diverge else (0, -1)
-        self._args.set_copy(sources, fields, fork)
-        self._observe(self._outputs.new_last_obs(), "gv_copy")
-
-    def set_reset_pool(self, states: Mapping[str, Any] | None) -> None:
-        """Let each reset from now on draw its start from a pool, by the world's random numbers; None for the env's own starts.
-
-        The state field ``pool_entry``, int32 ``(num_worlds,)``, tells which entry a world's present episode started from.
-
-        Args:
-            states: physical state fields by name, leading axis the entries: given ones, those of
-                :meth:`draw_start_states`, or recorded ones (``gpu_vecenv.pool.join_states``). The env draws fields that
-                are not there. Streams of random numbers and marks, which recorded states hold too, are not read.
-
-        Raises:
-            ParameterError, ShapeError, ArrayTypeError: states that do not fit; the pool stays as it is.
-        """
-        self._require_open()
-        self._pool.set(states)
-
     def draw_start_states(self, size: int, seed: int) -> dict[str, Array]:
         """The states in which ``size`` worlds of this env start under a seed, for :meth:`set_reset_pool`."""
         names = [field.name for field in self.env_spec.state]
@@ -339,13 +325,6 @@ class GpuVectorEnv(VectorEnv):
         states = env.get_state(*names)
         env.close()
         return states
-
-    def observe(self) -> Array:
-        """Observations of the present state, in a fresh array. Changes nothing."""
-        self._require_started("observe()")
-        obs = self._out.empty(self._outputs.shapes["obs"], "float32")
-        self._observe(obs)
-        return self._public(obs)
 
     # ---- seeing -----------------------------------------------------------------------------------------------
 
@@ -371,24 +350,30 @@ class GpuVectorEnv(VectorEnv):
     def _same_step(self) -> bool:
         return self.autoreset_mode is AutoresetMode.SAME_STEP
 
-    def _launch(self, kernel: str) -> None:
-        self._backend.launch(kernel, self._args.struct, self.num_worlds)
+    def _require_no_allocation(self) -> None:
+        if self._outputs.fresh and self._backend.capturing():
+            raise SequenceError("copy=True allocates in every step, which a CUDA graph cannot; use bind() or copy=False.")
 
-    def _observe(self, obs: Array, kernel: str = "gv_observe") -> None:
-        self._args.set(obs=self._out.address(obs))
-        self._launch(kernel)
+    def _results(self, slot: Slot) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        """What a step or a rollout returns."""
+        arrays, public = slot.arrays, self._public
+        info: dict[str, Any] = {}
+        if "final_obs" in arrays:
+            info["_final_obs"] = public(arrays["finished"])
+            info["final_obs"] = public(arrays["final_obs"])
+        if "agent_alive" in arrays:
+            info["agent_alive"] = public(arrays["agent_alive"])
+            info["agent_reward"] = public(arrays["reward" if self._view.flat else "agent_reward"])
+        if "actions" in arrays:
+            info["actions"] = public(arrays["actions"])
+        return public(arrays["obs"]), public(arrays["reward"]), public(arrays["terminated"]), public(arrays["truncated"]), info
 
-    def _public(self, array: Array) -> Array:
-        return self._out.to_numpy(array) if self._to_host else array
 
-    def _require_open(self) -> None:
-        if self.closed:
-            raise ClosedError(f"{self.env_spec.name} was closed; make a new env.")
-
-    def _require_started(self, call: str) -> None:
-        self._require_open()
-        if not self._started:
-            raise SequenceError(f"call reset() before {call}.")
+def _require_steps(num_steps: Any, needed: bool) -> None:
+    if num_steps is None and not needed:
+        return
+    if isinstance(num_steps, bool) or not isinstance(num_steps, int | np.integer) or not 1 <= num_steps < 2**31:
+        raise ParameterError(f"num_steps must be a positive integer, got {num_steps!r}.")
 
 
 def _require_one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from gpu_vecenv.backend.memory import CupyMemory, Memory, TorchMemory
 from gpu_vecenv.backend.source import kernel_source
-from gpu_vecenv.errors import CompileError, DeviceError, MissingExtraError, ParameterError
-from gpu_vecenv.layout import KERNELS, Layout
+from gpu_vecenv.errors import CompileError, DeviceError, MissingExtraError, ParameterError, SequenceError
+from gpu_vecenv.layout import PARTS, Layout
 
 OPTIONS = ("--std=c++17", "--fmad=false")
 """No contraction, as on the CPU. Division and square root are correctly rounded by default."""
@@ -31,11 +31,11 @@ def block_shape(num_agents: int) -> tuple[int, int]:
     return int(given) if given else min(256, -(-num_agents // 32) * 32), 1
 
 
-def compile_options(layout: Layout) -> tuple[str, ...]:
-    """NVRTC options: sizes that shape loops are constants; the number of worlds never is."""
+def compile_options(layout: Layout, part: int) -> tuple[str, ...]:
+    """NVRTC options for one of ``layout.PARTS``: sizes that shape loops are constants; the number of worlds never is."""
     lanes, teams = block_shape(layout.num_agents)
     sizes = tuple(f"-DGV_{name}={value}" for name, value in layout.sizes.items())
-    return (*OPTIONS, f"-DGV_LANES={lanes}", f"-DGV_TEAMS={teams}", *sizes)
+    return (*OPTIONS, f"-DGV_LANES={lanes}", f"-DGV_TEAMS={teams}", f"-DGV_PART={part}", *sizes)
 
 
 def import_cupy() -> Any:
@@ -77,12 +77,23 @@ class CudaBackend:
         self._args: np.ndarray | None = None
         self._lanes, self._teams = block_shape(layout.num_agents)
         torch.zeros((), device=device)  # makes torch's context, which CuPy shares
+        self._layout = layout
+        self._modules: list[Any] = []
+        self._kernels: dict[str, int] = {}
+        self._load(0)
+
+    def _load(self, part: int) -> None:
+        """Compile one of ``PARTS``, or find it in CuPy's cache."""
+        if self.capturing():
+            raise SequenceError("kernels of rollouts are compiled with the first one; call rollout() once before it is captured.")
+        spec, cupy = self._layout.spec, self._cupy
         with cupy.cuda.Device(self._index):
-            self._module = cupy.RawModule(code=kernel_source(layout.spec), options=compile_options(layout))
+            module = cupy.RawModule(code=kernel_source(spec), options=compile_options(self._layout, part))
             try:
-                self._kernels = {n: self._module.get_function(n).kernel.ptr for n in KERNELS}
+                self._kernels |= {name: module.get_function(name).kernel.ptr for name in PARTS[part]}
             except cupy.cuda.compiler.CompileException as error:
-                raise CompileError(f"{layout.spec.name}: NVRTC failed:\n{error}") from error
+                raise CompileError(f"{spec.name}: NVRTC failed:\n{error}") from error
+        self._modules.append(module)
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
         """Queue a kernel over all worlds on the caller's current stream. The struct is copied when this returns."""
@@ -90,6 +101,8 @@ class CudaBackend:
             with self._torch.cuda.device(self._index):
                 self.launch(name, args, num_worlds)
             return
+        if name not in self._kernels:
+            self._load(next(part for part, names in enumerate(PARTS) if name in names))
         if args is not self._args:  # the driver takes an array with the addresses of a kernel's arguments: of the one struct
             self._args = args
             self._pointers = (ctypes.c_void_p * 1)(args.ctypes.data)

@@ -257,7 +257,15 @@ GV_FN void gv_copy_world(const GvArgs& a, const GvTeam& team) {
     env_observe(a, team, a.obs);
 }
 
+#include "gv_rollout.h"
+
+// On CUDA rollouts are compiled by themselves (GV_PART 1), when the first is asked for: they hold every hook once more.
+#if !defined(GV_PART) || GV_PART == 0
 GV_KERNEL(gv_step, gv_step_world)
 GV_KERNEL(gv_reset, gv_reset_world)
 GV_KERNEL(gv_observe, gv_observe_world)
 GV_KERNEL(gv_copy, gv_copy_world)
+#endif
+#if !defined(GV_PART) || GV_PART == 1
+GV_KERNEL(gv_rollout, gv_rollout_world)
+#endif

@@ -12,11 +12,11 @@ from gpu_vecenv.layout import Layout
 from gpu_vecenv.spec import EnvSpec
 
 
-def compile_ptx(spec: EnvSpec, arch: int, **params: Any) -> str:
+def compile_ptx(spec: EnvSpec, arch: int, part: int = 0, **params: Any) -> str:
     """PTX of an env's kernels for ``sm_<arch>``; RuntimeError with the compiler's log where they do not compile."""
     source = kernel_source(spec).encode()
     layout = Layout(spec, spec.resolve(params))
-    options = [option.encode() for option in (*compile_options(layout), f"--gpu-architecture=compute_{arch}")]
+    options = [option.encode() for option in (*compile_options(layout, part), f"--gpu-architecture=compute_{arch}")]
     status, program = nvrtc.nvrtcCreateProgram(source, b"kernel.cu", 0, [], [])
     _check(status)
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)

@@ -68,6 +68,17 @@ def test_lanes(case, lanes, build):
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_lanes_over_several_steps(case, build):
+    backend = build(extra=("-DGV_LANES=7", "-pthread"))
+    assert trajectory_hash(case, steps=100, backend=backend, at_once=25) == trajectory_hash(case, steps=100)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_several_steps_in_one_launch(case):
+    assert trajectory_hash(case, at_once=50) == reference(case)
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_two_threads(case, monkeypatch):
     monkeypatch.setattr(cpu, "MIN_AGENTS_PER_THREAD", 1)
     assert trajectory_hash(case, backend=functools.partial(CpuBackend, threads=2)) == reference(case)
@@ -86,6 +97,14 @@ def test_contraction_would_be_seen(build):
 def test_gpu(case, block, monkeypatch):
     monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", str(block))
     assert trajectory_hash(case, device="cuda:0") == reference(case)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("block", [32, 128])
+@pytest.mark.parametrize("case", CASES)
+def test_gpu_over_several_steps(case, block, monkeypatch):
+    monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", str(block))
+    assert trajectory_hash(case, device="cuda:0", at_once=125) == reference(case)
 
 
 def worlds(case_name, params, num_envs, first_world, device, steps=120):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -40,8 +41,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 """Envs small enough to run for a thousand steps in every build, together covering each path of the kernels."""
 
 
-def trajectory_hash(case: str, steps: int = 1000, backend: Any = None, **options: Any) -> str:
-    """SHA-256 of all outputs of ``steps`` steps, resets included, and of the state at the end."""
+def trajectory_hash(case: str, steps: int = 1000, backend: Any = None, at_once: int = 0, **options: Any) -> str:
+    """SHA-256 of all outputs of ``steps`` steps, resets included, and of the state at the end.
+
+    ``at_once`` is how many steps a launch has, 0 for one by ``step``; the hash is that of the steps all the same.
+    """
     name, params = CASES[case]
     env = gymnasium.make_vec(name, **{"device": "cpu", **params, "array": "numpy", **options})
     inner = env.unwrapped
@@ -55,21 +59,30 @@ def trajectory_hash(case: str, steps: int = 1000, backend: Any = None, **options
     choices = 0 if continuous else np.broadcast_to(space.nvec if hasattr(space, "nvec") else space.n, space.shape or ())
     generator = np.random.default_rng(11)
     ended = 0
-    for _ in range(steps):
-        shape = (inner.num_worlds, *(space.shape or ()))
-        if continuous:  # some beyond the bounds
-            action = generator.normal(0, 2, shape).astype(np.float32)
-        else:
-            action = generator.integers(0, choices, shape, dtype=np.int32)
-        obs, reward, terminated, truncated, info = env.step(action)
-        ended += int((terminated | truncated).sum())
-        finished = info.pop("_final_obs")
-        final = info.pop("final_obs")[finished]
-        for array in (obs, reward, terminated, truncated, finished, final, *(info[key] for key in sorted(info))):
-            digest.update(np.ascontiguousarray(array).tobytes())
+    shape = (inner.num_worlds, *(space.shape or ()))
+    for _ in range(steps // (at_once or 1)):
+        actions = [
+            # some beyond the bounds
+            generator.normal(0, 2, shape).astype(np.float32) if continuous else generator.integers(0, choices, shape, np.int32)
+            for _ in range(at_once or 1)
+        ]
+        for out in _steps(inner.rollout(np.stack(actions))) if at_once else [env.step(actions[0])]:
+            obs, reward, terminated, truncated, info = out
+            ended += int((terminated | truncated).sum())
+            finished = info.pop("_final_obs")
+            final = info.pop("final_obs")[finished]
+            for array in (obs, reward, terminated, truncated, finished, final, *(info[key] for key in sorted(info))):
+                digest.update(np.ascontiguousarray(array).tobytes())
     for value in inner.get_state().values():
         digest.update(value.tobytes())
     env.close()
     if steps >= 1000 and ended < inner.num_worlds:
         raise RuntimeError(f"{case}: only {ended} episodes ended, so resets were hardly tried")
     return digest.hexdigest()
+
+
+def _steps(rollout: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """A rollout step by step."""
+    *arrays, info = rollout
+    for t in range(len(arrays[0])):
+        yield (*(array[t] for array in arrays), {name: array[t] for name, array in info.items()})

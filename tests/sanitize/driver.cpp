@@ -42,7 +42,7 @@ int main(int, char** arguments) {
             char* address = number == 0 ? nullptr : arrays[number - 1];
             memcpy((char*)&args + offset, &address, sizeof address);
         }
-        (kernel == 0 ? gv_reset : kernel == 1 ? gv_step : gv_observe)(&args, 0, args.num_worlds);
+        (kernel == 0 ? gv_reset : kernel == 1 ? gv_step : kernel == 2 ? gv_observe : gv_rollout)(&args, 0, args.num_worlds);
     }
     for (char* array : arrays) free(array);
     fclose(recording);

@@ -16,7 +16,10 @@ from gpu_vecenv.backend.memory import NumpyMemory
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.spec import EnvSpec
 
-KERNELS = ("gv_reset", "gv_step", "gv_observe", "gv_copy")
+KERNELS = ("gv_reset", "gv_step", "gv_observe", "gv_rollout")
+PER_STEP = ("action", "drawn_actions", "obs", "final_obs", "reward", "agent_reward", "agent_alive",
+            "out_terminated", "out_truncated", "out_finished")  # fmt: skip
+"""Pointers behind which a rollout has an array for each step."""
 DRIVER = Path(__file__).with_name("driver.cpp")
 
 
@@ -28,7 +31,8 @@ class Recorder:
     def __init__(self, env: Any) -> None:
         self.memory = NumpyMemory()
         self._members = [member.name for member in env.layout.members if member.ctype.endswith("*")]
-        self._sizes = self._array_sizes(env)
+        self._step_sizes = self._array_sizes(env)
+        self._sizes = self._step_sizes
         self._arrays: list[bytes] = []
         self._numbers: dict[int, int] = {}
         self._launches: list[bytes] = []
@@ -37,7 +41,8 @@ class Recorder:
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
         """Note a launch, with numbers of arrays (from 1, 0 for null) in place of their addresses."""
-        args = args.copy()
+        args, steps = args.copy(), int(args["num_steps"]) if name == "gv_rollout" else 1
+        self._sizes = {member: size * (steps if member in PER_STEP else 1) for member, size in self._step_sizes.items()}
         for member in self._members:
             address = int(args[member])
             if address != 0:
@@ -97,6 +102,9 @@ class Recorder:
             "pool_fields": 8 * len(layout.state),
             "copy_fields": 8 * len(layout.state),
             "copy_source": 4 * env.num_worlds,
+            "drawn_actions": 4 * int(np.prod(env.action_space.shape)),
+            "action_choices": 4 * layout.num_heads,
+            "action_bounds": 8 * layout.num_heads,
             "action": 4 * int(np.prod(env.action_space.shape)),
         }  # fmt: skip
 
@@ -106,13 +114,14 @@ def _number(value: int) -> bytes:
 
 
 def record(path: Path, env_id: str, steps: int, **options: Any) -> EnvSpec:
-    """Save a reset, ``steps`` steps with random actions, a reset of half the worlds and a look; returns the env's spec."""
+    """Save a reset, ``steps`` steps with random actions, two rollouts, a reset of half the worlds and a look; returns the spec."""
     env: Any = gymnasium.make_vec(env_id, device="cpu", array="numpy", **options).unwrapped
     env._backend = recorder = Recorder(env)
     # Everything handed out is held, so that no address is used twice.
     held: list[Any] = [env.reset(seed=3)]
     env.action_space.seed(1)
     held += [env.step(env.action_space.sample().astype(np.int32)) for _ in range(steps)]
+    held += [env.rollout(num_steps=5), env.rollout(np.stack([env.action_space.sample() for _ in range(5)]).astype(np.int32))]
     half = np.arange(env.num_worlds) < max(1, env.num_worlds // 2)
     if env.view == "agents":
         half = np.concatenate([np.repeat(half, count) for count in env.role_counts.values()])

@@ -1,0 +1,118 @@
+"""The worlds behind a vector env: their state, copies of them, where they start, what is seen of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gymnasium.vector import VectorEnv
+
+from gpu_vecenv.arguments import Arguments
+from gpu_vecenv.backend.base import Backend
+from gpu_vecenv.backend.memory import Array, Memory
+from gpu_vecenv.errors import ClosedError, SequenceError
+from gpu_vecenv.outputs import Outputs
+from gpu_vecenv.pool import ResetPool
+from gpu_vecenv.resets import read_worlds
+from gpu_vecenv.seeding import draw_seed
+from gpu_vecenv.spec import EnvSpec
+from gpu_vecenv.state import State
+
+
+class WorldAccess(VectorEnv):
+    """What :class:`~gpu_vecenv.vector_env.GpuVectorEnv` offers beside Gymnasium's contract to look at worlds and change them."""
+
+    env_spec: EnvSpec
+    num_worlds: int
+    first_world: int
+    _backend: Backend
+    _state: State
+    _outputs: Outputs
+    _pool: ResetPool
+    _args: Arguments
+    _out: Memory
+    _to_host: bool
+    _started: bool
+
+    def get_state(self, *names: str) -> dict[str, Array]:
+        """Copies of the state fields named, of all by default, leading axis worlds in both views, physical fields first."""
+        self._require_started("get_state()")
+        return self._state.on_host(*names) if self._to_host else self._state.get(self._out, *names)
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Overwrite the fields given. Finished worlds may be stepped again, unless ``terminated``, ``truncated`` are given.
+
+        What agents see now becomes the last observation: bound and persistent ones are overwritten with it.
+
+        Args:
+            state: fields by name: arrays of any kind in the field's dtype, or nested lists.
+
+        Raises:
+            ParameterError, ShapeError, ArrayTypeError: a field that does not fit; nothing was written.
+        """
+        self._require_started("set_state()")
+        self._state.set(state)
+        self._observe(self._outputs.new_last_obs())
+
+    def copy_worlds(self, source: Any, target: Any, diverge: bool = False) -> None:
+        """Make the worlds ``target`` copies of the worlds ``source``; what agents see there becomes the last observation.
+
+        Args:
+            source: numbers of worlds (n,), of which some may be the same.
+            target: numbers of as many worlds, all different; read before any is written.
+            diverge: False keeps the random numbers of the originals, so that a copy given the same actions goes on as its
+                original does; True gives the copies random numbers of their own.
+
+        Raises:
+            ParameterError, ShapeError, ArrayTypeError: numbers that do not fit; nothing was written.
+        """
+        self._require_started("copy_worlds()")
+        sources, overlap = read_worlds(source, target, self.num_worlds)
+        fields = self._state.copies() if overlap else list(self._state.fields.values())
+        fork = (draw_seed(self.np_random), self.first_world) if diverge else (0, -1)
+        self._args.set_copy(sources, fields, fork)
+        self._observe(self._outputs.new_last_obs(), "gv_copy")
+
+    def set_reset_pool(self, states: Mapping[str, Any] | None) -> None:
+        """Let each reset from now on draw its start from a pool, by the world's random numbers; None for the env's own starts.
+
+        The state field ``pool_entry``, int32 ``(num_worlds,)``, tells which entry a world's present episode started from.
+
+        Args:
+            states: physical state fields by name, leading axis the entries: given ones, those of
+                :meth:`draw_start_states`, or recorded ones (``gpu_vecenv.pool.join_states``). The env draws fields that
+                are not there. Streams of random numbers and marks, which recorded states hold too, are not read.
+
+        Raises:
+            ParameterError, ShapeError, ArrayTypeError: states that do not fit; the pool stays as it is.
+        """
+        self._require_open()
+        self._pool.set(states)
+
+    def observe(self) -> Array:
+        """Observations of the present state, in a fresh array. Changes nothing."""
+        self._require_started("observe()")
+        obs = self._out.empty(self._outputs.shapes["obs"], "float32")
+        self._observe(obs)
+        return self._public(obs)
+
+    # ---- inside -----------------------------------------------------------------------------------------------
+
+    def _launch(self, kernel: str) -> None:
+        self._backend.launch(kernel, self._args.struct, self.num_worlds)
+
+    def _observe(self, obs: Array, kernel: str = "gv_observe") -> None:
+        self._args.set(obs=self._out.address(obs))
+        self._launch(kernel)
+
+    def _public(self, array: Array) -> Array:
+        return self._out.to_numpy(array) if self._to_host else array
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise ClosedError(f"{self.env_spec.name} was closed; make a new env.")
+
+    def _require_started(self, call: str) -> None:
+        self._require_open()
+        if not self._started:
+            raise SequenceError(f"call reset() before {call}.")

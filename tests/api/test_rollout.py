@@ -1,0 +1,254 @@
+"""Several steps in one launch are that many steps: the same bits, the same errors, the same places to write to."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu_vecenv.errors import ActionError, ArrayTypeError, ParameterError, SequenceError, ShapeError
+from tests.api.envs import MODES, VIEWS, assert_same, expand, host, make, random_actions
+from tests.devices import DEVICES
+from tests.parity.trajectory import CASES
+
+
+def env_of(case, device="cpu", **options):
+    name, params = CASES[case]
+    params = {**params, **options}
+    params["num_worlds"] = min(params.pop("num_envs"), 24)
+    params = {k: v[: params["num_worlds"]] if isinstance(v, np.ndarray) else v for k, v in params.items()}
+    env = gymnasium.make_vec(name, device=device, **{"array": "numpy", **params}).unwrapped
+    env.reset(seed=3)
+    return env
+
+
+def flat(out):
+    """All arrays of a step or a rollout on the host; rows of final_obs that say nothing are 0."""
+    arrays = {**dict(zip(("obs", "reward", "terminated", "truncated"), out[:4], strict=True)), **out[4]}
+    arrays = {name: to_host(value) for name, value in arrays.items()}
+    if "final_obs" in arrays:
+        arrays["final_obs"] = np.where(expand(arrays["_final_obs"], arrays["final_obs"]), arrays["final_obs"], 0)
+    return arrays
+
+
+def to_host(array):
+    return array.cpu().numpy() if isinstance(array, torch.Tensor) else array.get() if hasattr(array, "get") else array
+
+
+def stepped(env, actions):
+    """What a rollout should return: steps, stacked."""
+    outs = [{name: value.copy() for name, value in flat(env.step(action)).items()} for action in actions]
+    return {name: np.stack([out[name] for out in outs]) for name in outs[0]}
+
+
+def assert_rollout(rolled, single, out, actions):
+    expected = stepped(single, actions)
+    found = flat(out)
+    found.pop("actions", None)
+    assert_same(found, expected)
+    assert_same({k: to_host(v) for k, v in rolled.get_state().items()}, {k: to_host(v) for k, v in single.get_state().items()})
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("case", CASES)
+def test_random_actions(case, view, mode, device):
+    """Steps with the actions that were drawn give the same; episodes end on the way and between rollouts."""
+    options = {"view": view, "autoreset_mode": mode}
+    rolled, single = env_of(case, device, **options), env_of(case, **options)
+    seen = []
+    for steps in (50, 1, 45):
+        out = rolled.rollout(num_steps=steps)
+        actions = to_host(out[4]["actions"])
+        assert actions.shape == (steps, *rolled.action_space.shape)
+        assert all(rolled.action_space.contains(a.astype(rolled.action_space.dtype)) for a in actions[:3])
+        assert_rollout(rolled, single, out, actions)
+        seen.append(actions)
+    assert len(np.unique(np.concatenate(seen))) > 1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("case", CASES)
+def test_given_actions(case, device):
+    rolled, single = env_of(case, device), env_of(case)
+    dtypes = ("float32", "float64") if rolled.layout.continuous else ("int32", "int64")
+    for seed, dtype in enumerate(dtypes):
+        actions = (random_actions(rolled, 40, seed) * (3 if dtype == "float64" else 1)).astype(dtype)  # some beyond the bounds
+        assert_rollout(rolled, single, rolled.rollout(torch.as_tensor(actions, device=device)), actions)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("case", CASES)
+def test_constant_actions(case, device):
+    rolled, single = env_of(case, device), env_of(case)
+    actions = random_actions(rolled, 1)[0]
+    out = rolled.rollout(torch.as_tensor(actions, device=device), num_steps=60)
+    assert "actions" not in out[4]
+    assert_rollout(rolled, single, out, [actions] * 60)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("case", ["cartpole", "tag, small worlds", "pendulum"])
+def test_random_actions_are_those_of_the_world(case, device):
+    """Not of its place among others; and they are the same on every device, but no two rollouts have the same."""
+    many, few, cpu = env_of(case, device, num_envs=12), env_of(case, device, num_envs=5, first_world=4), env_of(case, num_envs=12)
+    first, part, other = (to_host(env.rollout(num_steps=30)[4]["actions"]) for env in (many, few, cpu))
+    np.testing.assert_array_equal(first[:, 4:9], part)
+    np.testing.assert_array_equal(first, other)
+    second = to_host(many.rollout(num_steps=30)[4]["actions"])
+    assert (first != second).mean() > 0.3
+    assert all((first[0] != later).any() for later in first[1:])
+
+
+def test_random_actions_are_uniform():
+    env = make("tag", num_worlds=200)
+    env.reset(seed=0)
+    actions = env.unwrapped.rollout(num_steps=50)[4]["actions"]
+    counts = np.stack([np.bincount(actions[..., head].ravel(), minlength=21) for head in (0, 1)])
+    expected = actions[..., 0].size / 21
+    assert (abs(counts - expected) < 5 * np.sqrt(expected)).all()
+    together = np.corrcoef(actions[..., 0].ravel(), actions[..., 1].ravel())[0, 1]
+    in_time = np.corrcoef(actions[:-1, ..., 0].ravel(), actions[1:, ..., 0].ravel())[0, 1]
+    assert max(abs(together), abs(in_time)) < 5 / np.sqrt(actions[..., 0].size)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["step", "rollout", "random", "constant", "reset", "set", "seed"]), st.integers(1, 9)),
+                max_size=12), st.sampled_from(MODES), st.booleans())  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_any_order_of_calls(calls, mode, copy):
+    options = {"autoreset_mode": mode, "tagging_distance": 0.3}
+    rolled = make("tag", copy=copy, **options).unwrapped
+    single = make("tag", **options).unwrapped
+    for env in (rolled, single):
+        env.reset(seed=1)
+    for call, number in calls:
+        actions = random_actions(rolled, number, seed=number)
+        if call == "step":
+            assert_same(flat(rolled.step(actions[0])), flat(single.step(actions[0])))
+        elif call == "rollout":
+            assert_rollout(rolled, single, rolled.rollout(actions), actions)
+        elif call == "random":
+            out = rolled.rollout(num_steps=number)
+            assert_rollout(rolled, single, out, out[4]["actions"].copy())
+        elif call == "constant":
+            assert_rollout(rolled, single, rolled.rollout(actions[0], number), [actions[0]] * number)
+        elif call == "reset":
+            mask = np.array([number % 2 == 0, number > 4, number == 3 or number == 1])
+            assert_same(*(env.reset(options={"reset_mask": mask})[:1] for env in (rolled, single)))
+        elif call == "set":
+            for env in (rolled, single):
+                env.set_state({"t": np.full(3, number % 5, np.int32)})
+        else:
+            assert_same(*(env.reset(seed=number)[:1] for env in (rolled, single)))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("case", ["cartpole", "pendulum", "grid tag"])
+def test_episodes_start_from_the_pool(case, device):
+    limit = {} if case == "grid tag" else {"max_episode_steps": 5}
+    rolled, single = env_of(case, device, **limit), env_of(case, **limit)
+    pool = single.draw_start_states(7, seed=5)
+    for env in (rolled, single):
+        env.set_reset_pool(pool)
+    out = rolled.rollout(num_steps=48)
+    assert_rollout(rolled, single, out, to_host(out[4]["actions"]))
+    assert (to_host(rolled.get_state("pool_entry")["pool_entry"]) >= 0).any()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["masspole", "gravity", "force_mag"])
+def test_parameters_of_each_world(name, device):
+    values = np.linspace(5, 12, 24)
+    rolled, single = env_of("cartpole", device, **{name: values}), env_of("cartpole", **{name: values})
+    out = rolled.rollout(num_steps=40)
+    assert_rollout(rolled, single, out, to_host(out[4]["actions"]))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_finished_worlds_that_were_set(mode):
+    """In same-step mode, too, a world may be finished: its state was set so."""
+    rolled, single = env_of("cartpole", autoreset_mode=mode), env_of("cartpole", autoreset_mode=mode)
+    for env in (rolled, single):
+        env.step(np.zeros(24, np.int32))
+        env.set_state({"terminated": np.arange(24, dtype=np.uint8) % 2, "truncated": np.zeros(24, np.uint8)})
+    out = rolled.rollout(num_steps=30)
+    assert_rollout(rolled, single, out, out[4]["actions"])
+
+
+# ---- memory -------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("names", [["reward"], ["terminated", "finished", "final_obs", "agent_alive", "agent_reward"]])
+@pytest.mark.parametrize("name", ["tag", "cartpole"])
+def test_into_bound_slabs(name, names):
+    """Steps and rollouts after each other fill the same slabs that steps alone would."""
+    rolled, single = (make(name, array="torch").unwrapped for _ in range(2))
+    actions = torch.as_tensor(random_actions(rolled, 12))
+    slabs = []
+    for env in (rolled, single):
+        shapes = {key: shape for key, shape in env._outputs.shapes.items() if key in (*names, "obs")}
+        bools = ("terminated", "finished", "agent_alive")
+        slabs.append({key: torch.zeros(13 if key == "obs" else 12, *shape, dtype=torch.bool if key in bools else torch.float32)
+                      for key, shape in shapes.items()})  # fmt: skip
+        env.bind(**slabs[-1])
+        env.reset(seed=2)
+    for turn in range(2):
+        for action in actions:
+            single.step(action)
+        out = rolled.rollout(actions[:5])
+        assert out[0].data_ptr() == slabs[0]["obs"][1].data_ptr()
+        rolled.step(actions[5])
+        with pytest.raises(SequenceError, match="have room for 6 of 12 steps and the rollout has 7; call rewind"):
+            rolled.rollout(actions[:7])
+        rolled.rollout(actions[6:])
+        assert_same(slabs[0], slabs[1], f"turn {turn}")
+        for env in (rolled, single):
+            env.rewind()
+    assert_same(rolled.get_state(), single.get_state())
+
+
+@pytest.mark.parametrize("array", ["numpy", "torch"])
+def test_copies_are_never_written_again_and_others_stay_where_they_are(array):
+    fresh, kept = make("tag", array=array), make("tag", array=array, copy=False)
+    outs = []
+    for env in (fresh, kept):
+        env.reset(seed=1)
+        outs.append([env.unwrapped.rollout(num_steps=4) for _ in range(2)])
+    assert outs[1][0][0] is outs[1][1][0]
+    before = host(outs[0][0][0]).copy()
+    fresh.unwrapped.rollout(num_steps=4)
+    np.testing.assert_array_equal(host(outs[0][0][0]), before)
+    np.testing.assert_array_equal(host(outs[1][1][0]), host(outs[0][1][0]))
+
+
+# ---- errors -------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize(
+    ("actions", "num_steps", "error", "message"),
+    [
+        (None, None, ParameterError, "num_steps must be a positive integer, got None"),
+        (None, 0, ParameterError, "num_steps must be a positive integer, got 0"),
+        (None, 2.0, ParameterError, "num_steps must be a positive integer, got 2.0"),
+        (np.zeros((4, 3), int), True, ParameterError, "num_steps must be a positive integer, got True"),
+        (np.zeros(3, int), None, ShapeError, r"must have shape \(T, 3\), or be those of one step with num_steps=T, got \(3,\)"),
+        (np.zeros((0, 3), int), None, ShapeError, r"must have shape \(T, 3\).* got \(0, 3\)"),
+        (np.zeros((4, 2), int), None, ShapeError, r"must have shape \(4, 3\), got \(4, 2\)"),
+        (np.zeros((4, 3), int), 5, ShapeError, r"must have shape \(5, 3\), got \(4, 3\)"),
+        ([[0, 1], [0]], None, ShapeError, r"must have shape \(T, 3\)"),
+        (np.zeros((4, 3)), None, ArrayTypeError, "must be int32 or int64, got float64"),
+        (np.eye(4, 3, dtype=int) * 2, None, ActionError, r"must lie in 0..1, got 2 at \[0, 0\]"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_stepped(actions, num_steps, error, message):
+    env = make("cartpole").unwrapped
+    env.reset(seed=0)
+    before = env.get_state()
+    with pytest.raises(error, match=message):
+        env.rollout(actions, num_steps)
+    assert_same(env.get_state(), before)
+
+
+def test_a_rollout_needs_a_reset():
+    with pytest.raises(SequenceError, match=r"call reset\(\) before rollout\(\)"):
+        make("cartpole").unwrapped.rollout(num_steps=3)
