@@ -114,7 +114,7 @@ def _number(value: int) -> bytes:
 
 
 def record(path: Path, env_id: str, steps: int, **options: Any) -> EnvSpec:
-    """Save a reset, ``steps`` steps with random actions, two rollouts, a reset of half the worlds and a look; returns the spec."""
+    """Save a reset, ``steps`` steps with random actions, two rollouts, a partial reset and a look; returns the env's spec."""
     env: Any = gymnasium.make_vec(env_id, device="cpu", array="numpy", **options).unwrapped
     env._backend = recorder = Recorder(env)
     # Everything handed out is held, so that no address is used twice.
