@@ -25,6 +25,9 @@ COMMANDS = {
 TRAIN_EXTRA = ("tyro", "rich", "tensorboard", "matplotlib", "imageio", "imageio_ffmpeg", "PIL")
 """Modules that every subcommand but ``doctor`` needs beside the core."""
 
+NEEDS = {"bench": ("tyro", "rich")}
+"""The same of subcommands that need less."""
+
 USAGE = "\n".join(
     ["usage: gpu-vecenv COMMAND ...", "", "commands (COMMAND --help explains one):"]
     + [f"  {name:8}{summary}" for name, (_, summary) in COMMANDS.items()]
@@ -62,7 +65,7 @@ def _run(command: str, words: list[str]) -> int:
     module, function = COMMANDS[command][0].split(":")
     if command == "doctor":  # must work where the train extra, and so tyro, is missing
         return int(getattr(importlib.import_module(module), function)(words))
-    missing = [name for name in TRAIN_EXTRA if importlib.util.find_spec(name) is None]
+    missing = [name for name in NEEDS.get(command, TRAIN_EXTRA) if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingExtraError(f'this needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
     import tyro

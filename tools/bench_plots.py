@@ -113,8 +113,8 @@ def _speeds(axes: Any, made: dict[str, Any]) -> None:
 def _per_world(axes: Any, made: dict[str, Any]) -> None:
     rows = [row for row in _cartpole(made) if row["library"] == OURS]
     _plot_lines(axes, rows, lambda row, end: 1e9 * row[end] / row["worlds"])
-    single = next(row for row in rows if "floor_s" in row)
-    floor = 1e9 * single["floor_s"] / single["worlds"]
+    single = next(row for row in rows if row["path"] in ("python_copy_false", "graph"))
+    floor = 1e9 * sum(single["floor_bytes"].values()) / made["floors"]["copy_bytes_per_s"] / single["worlds"]
     axes.axhline(floor, color="black", lw=0.8, label=f"bytes over copy bandwidth, {floor:.3g} ns")
     if "l2_bytes" in made["machine"]:
         worlds = 2 * made["machine"]["l2_bytes"] / single["bytes_per_world"]

@@ -65,6 +65,8 @@ def bench(
     device = choose_device(device)
     _check(modes, rounds, seconds, warpdrive)
     torch.set_num_threads(threads)
+    if device != "cpu":
+        torch.cuda.set_device(device)  # CuPy's, too
     kind = device.partition(":")[0]
     out = out or Path(f"benchmarks/results/bench_{kind}.json")
     console, start = Console(highlight=False, soft_wrap=True), time.perf_counter()

@@ -56,7 +56,7 @@ def figures(
         case: what was run.
         mode: of what; the start of a process has no speed.
         steps: env steps in a call.
-        facts: what is known beside time; ``floor_bytes`` and ``agents`` (where a peer's world has others) are used.
+        facts: what is known beside time; ``floor_bytes``, ``kernel_launches`` and ``agents`` (of a peer's world) are used.
         taken: seconds of a call.
         floors: of this run.
     """
@@ -68,6 +68,7 @@ def figures(
     if mode != "startup":
         row |= {"env_steps_per_s": case.worlds / step, "agent_steps_per_s": case.worlds * agents / step}
     if "floor_bytes" in facts:
-        row["floor_s"] = sum(facts["floor_bytes"].values()) / floors["copy_bytes_per_s"]
+        moving = sum(facts["floor_bytes"].values()) / floors["copy_bytes_per_s"]
+        row["floor_s"] = max(moving, floors.get("graph_node_s", 0.0) * facts["kernel_launches"])
         row["times_floor"] = step / row["floor_s"]
     return row | facts

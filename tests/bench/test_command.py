@@ -7,7 +7,9 @@ import pytest
 from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, TAG, Case, choose
 from gpu_vecenv.bench.env_only import make_env, prepare
 from gpu_vecenv.bench.peers.client import PeerError, PeerProcess
+from gpu_vecenv.bench.results import figures
 from gpu_vecenv.bench.run import Peers, measure
+from gpu_vecenv.bench.timing import Summary
 from gpu_vecenv.cli import main
 
 SMALL = ["--device", "cpu", "--rounds", "2", "--seconds", "0.0001"]
@@ -129,3 +131,15 @@ def test_start_up_is_measured_with_both_caches(tmp_path):
     assert (cold["path"], warm["path"]) == ("cold", "warm")
     assert "error" not in cold and "error" not in warm and "env_steps_per_s" not in cold
     assert cold["low_s"] == cold["median_s"] == cold["high_s"]
+
+
+def test_a_floor_is_bytes_or_launches_whichever_is_more():
+    taken = Summary(median=3e-6, low=2e-6, high=4e-6, coverage=0.9, host=1e-6, rounds=5, calls=7)
+    facts = {"floor_bytes": {"state": 600.0, "results": 300, "actions": 100}, "kernel_launches": 1.0}
+    case = Case("WarpCartPole-v1", 10)
+    floors = {"copy_bytes_per_s": 1e9, "graph_node_s": 1e-6}
+    assert figures(case, "env", 1, facts, taken, {"copy_bytes_per_s": 1e9})["floor_s"] == pytest.approx(1e-6)
+    assert figures(case, "env", 1, facts | {"floor_bytes": {"state": 1.0}}, taken, floors)["floor_s"] == pytest.approx(1e-6)
+    many = figures(case, "env", 10, facts | {"kernel_launches": 0.1}, taken, floors | {"graph_node_s": 2e-5})
+    assert (many["floor_s"], many["median_s"]) == (pytest.approx(2e-6), pytest.approx(3e-7))
+    assert many["env_steps_per_s"] == pytest.approx(10 / 3e-7)

@@ -21,7 +21,7 @@ def row(library="gpu_vecenv", path="python_copy_false", worlds=1_000, seconds=1e
     made |= {"env_steps_per_s": worlds / seconds, "agent_steps_per_s": worlds / seconds}
     if library == "gpu_vecenv":
         made |= {"floor_s": seconds / 4, "times_floor": 4.0, "host_s": seconds, "kernel_launches": 1.0, "host_syncs": None,
-                 "bytes_per_world": 94.0}  # fmt: skip
+                 "bytes_per_world": 94.0, "floor_bytes": {"state": 40.0 * worlds}}  # fmt: skip
     return made | more
 
 

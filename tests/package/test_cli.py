@@ -28,11 +28,19 @@ def test_help_lists_every_command_without_the_train_extra():
         assert f"\n  {command}" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["train", "eval", "plot", "watch", "memory"])
+@pytest.mark.parametrize("command", ["train", "eval", "plot", "watch", "memory", "bench"])
 def test_missing_extra_is_named(command):
     done = run(command, "WarpTag-v0", setup="sys.modules.update(tyro=None, rich=None)")
     assert done.returncode == 2
     assert done.stderr == f'gpu-vecenv {command}: this needs tyro, rich: pip install "gpu-vecenv[train]".\n'
+
+
+def test_bench_does_without_what_makes_videos(tmp_path):
+    out = str(tmp_path / "bench.json")
+    words = ["bench", "--device", "cpu", "--modes", "env", "--envs", "cartpole", "--sizes", "2", "--no-peers", "--out", out]
+    done = run(*words, "--rounds", "1", "--seconds", "0.0001", setup="sys.modules.update(imageio=None, imageio_ffmpeg=None)")
+    assert done.returncode == 0, done.stderr
+    assert Path(out).is_file()
 
 
 @pytest.mark.parametrize(
