@@ -15,7 +15,7 @@ import tyro
 from rich.console import Console
 
 from gpu_vecenv.backend.select import choose_device
-from gpu_vecenv.bench import env_only, inference, startup, training
+from gpu_vecenv.bench import env_only, inference, rollouts, startup, training
 from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, INFERENCE, START_UP, Case, choose
 from gpu_vecenv.bench.floors import measure_floors
 from gpu_vecenv.bench.machine import clocks, machine
@@ -103,7 +103,7 @@ def groups(
         settings = [replace(s, case=case) for s in training.SETTINGS[kind] for case in choose([s.case], envs, sizes)]
         return [(s.case, training.ways(s, device)) for s in settings]
     table: dict[str, tuple[Any, Any]] = {
-        "env": ({"cpu": CPU_CASES, "cuda": GPU_CASES}, env_only.ways),
+        "env": ({"cpu": CPU_CASES, "cuda": GPU_CASES}, lambda *given: env_only.ways(*given) | rollouts.ways(*given)),
         "inference": (INFERENCE, inference.ways),
         "startup": (START_UP, startup.ways),
     }
