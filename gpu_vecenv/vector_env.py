@@ -205,7 +205,7 @@ class GpuVectorEnv(WorldAccess):
 
         Raises:
             ShapeError, ArrayTypeError, DeviceError: actions that do not fit; nothing was stepped.
-            ActionError: an index out of range or NaN: at once on the CPU, at :meth:`check` on CUDA unless ``debug``.
+            ActionError: an index out of range or NaN: at once on the CPU, at ``check()`` on CUDA unless ``debug``.
             SequenceError: before the first reset, or past the end of bound slabs.
         """
         self._require_started("step()")
@@ -223,15 +223,15 @@ class GpuVectorEnv(WorldAccess):
     def rollout(
         self, actions: Any = None, num_steps: int | None = None
     ) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-        """Advance every world by T steps in one launch: the same bits as T calls of :meth:`step`.
+        """Advance every world by T steps in one launch: the same bits as T calls of ``step()``.
 
         Args:
-            actions: as :meth:`step` takes them, with T as leading axis; or those of one step, repeated ``num_steps`` times;
+            actions: as ``step()`` takes them, with T as leading axis; or those of one step, repeated ``num_steps`` times;
                 or None to draw them on the device, each choice or number of the action space being equally likely.
             num_steps: T, where the actions do not tell it.
 
         Returns:
-            What :meth:`step` returns, with T as leading axis of every array, those of ``info`` included; the rows of
+            What ``step()`` returns, with T as leading axis of every array, those of ``info`` included; the rows of
             ``final_obs`` are valid where ``_final_obs`` is true. Drawn actions are in ``info["actions"]``, int32 (float32
             for a Box) ``(T, *action_space.shape)``. They depend on the worlds' random numbers and on where each world stands,
             and disturb no other draw.
@@ -242,7 +242,7 @@ class GpuVectorEnv(WorldAccess):
         Raises:
             ShapeError, ArrayTypeError, DeviceError, ParameterError: actions or ``num_steps`` that do not fit, or a Box without
                 bounds to draw between; nothing was stepped.
-            ActionError: an index out of range or NaN: at once on the CPU, before a step, at :meth:`check` on CUDA unless
+            ActionError: an index out of range or NaN: at once on the CPU, before a step, at ``check()`` on CUDA unless
                 ``debug``.
             SequenceError: before the first reset, or where bound slabs have no room for T steps.
         """
@@ -298,7 +298,7 @@ class GpuVectorEnv(WorldAccess):
         ``obs`` is ``(T + 1, *obs)`` and the others, any of ``reward, terminated, truncated, finished, final_obs,
         agent_alive, agent_reward``, are ``(T, ...)``; float32 or bool, C-contiguous, on the env's device. A reset
         writes ``obs[0]``; step t (from 0) writes ``obs[t + 1]`` and ``[t]`` of the others. After T steps call
-        :meth:`rewind`. Outputs not given go to persistent arrays. If the env has started, its last observation is copied
+        ``rewind()``. Outputs not given go to persistent arrays. If the env has started, its last observation is copied
         to ``obs[0]``.
 
         Raises:
@@ -318,7 +318,7 @@ class GpuVectorEnv(WorldAccess):
         self._outputs.unbind()
 
     def draw_start_states(self, size: int, seed: int) -> dict[str, Array]:
-        """The states in which ``size`` worlds of this env start under a seed, for :meth:`set_reset_pool`."""
+        """The states in which ``size`` worlds of this env start under a seed, for ``set_reset_pool()``."""
         names = [field.name for field in self.env_spec.state]
         env = GpuVectorEnv(self.env_spec, num_worlds=size, device=self.device, array=self.array, **self.params)
         env.reset(seed=seed)

@@ -20,7 +20,7 @@ from gpu_vecenv.state import State
 
 
 class WorldAccess(VectorEnv):
-    """What :class:`~gpu_vecenv.vector_env.GpuVectorEnv` offers beside Gymnasium's contract to look at worlds and change them."""
+    """What ``GpuVectorEnv`` offers beside Gymnasium's contract to look at worlds and change them."""
 
     env_spec: EnvSpec
     num_worlds: int
@@ -80,7 +80,7 @@ class WorldAccess(VectorEnv):
 
         Args:
             states: physical state fields by name, leading axis the entries: given ones, those of
-                :meth:`draw_start_states`, or recorded ones (``gpu_vecenv.pool.join_states``). The env draws fields that
+                ``draw_start_states()``, or recorded ones (``gpu_vecenv.pool.join_states``). The env draws fields that
                 are not there. Streams of random numbers and marks, which recorded states hold too, are not read.
 
         Raises:

@@ -45,7 +45,7 @@ class CpuBackend:
     Args:
         layout: the env.
         built: shared object to load; by default the prebuilt or cached one.
-        threads: threads to split worlds over; by default :func:`num_threads`. A build with ``-DGV_LANES`` makes threads
+        threads: threads to split worlds over; by default ``num_threads()``. A build with ``-DGV_LANES`` makes threads
             of its own and takes 1.
     """
 

@@ -126,7 +126,7 @@ class TorchMemory:
         return np.array(array.detach().cpu().numpy())
 
     def copy(self, array: Array) -> Array:
-        """Copy on the same device, writable anywhere like one from :meth:`empty`."""
+        """Copy on the same device, writable anywhere like one from ``empty()``."""
         with self._torch.inference_mode(False):
             return array.clone()
 

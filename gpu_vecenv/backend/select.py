@@ -56,7 +56,7 @@ def choose_device(device: str) -> str:
 
 
 def make_backend(layout: Layout, device: str, kind: str) -> Backend:
-    """Back end for a device chosen by :func:`choose_device`; ``kind`` is the array kind."""
+    """Back end for a device chosen by ``choose_device()``; ``kind`` is the array kind."""
     if device == "cpu":
         return CpuBackend(layout)
     from gpu_vecenv.backend.cuda import CudaBackend

@@ -17,6 +17,10 @@ PUBLIC += [errors.GpuVecenvError, pool.join_states, single_env.SingleEnv, spec.E
 PUBLIC += [vector_env.GpuVectorEnv, rendering.tile, video.write_video]
 
 
+INHERITING = [name for page in PAGES for name in re.findall(r"^::: (\S+)\n    options:\n      inherited_members: true$",
+                                                            page.read_text(), re.MULTILINE)]  # fmt: skip
+
+
 def shown(name):
     """What a directive shows: an object, or what a module defines."""
     found = pkgutil.resolve_name(name)
@@ -31,3 +35,16 @@ def test_everything_public_is_shown(thing):
 @pytest.mark.parametrize("name", NAMED)
 def test_what_is_shown_has_a_docstring(name):
     assert all(found.__doc__ for found in shown(name))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_methods_of_a_base_of_this_package_are_shown_too(name):
+    for found in shown(name):
+        bases = [base for base in getattr(found, "__mro__", ())[1:] if base.__module__.startswith("gpu_vecenv.")]
+        assert name in INHERITING or all(base in shown(base.__module__) and base.__module__ in NAMED for base in bases)
+
+
+def test_docstrings_have_no_roles_of_sphinx():
+    """The site would show them as they stand."""
+    files = [file for folder in ("gpu_vecenv", "envs", "adapters") for file in (PAGES[0].parents[2] / folder).rglob("*.py")]
+    assert [file.name for file in files if re.search(r":(class|meth|attr|func|mod):`", file.read_text())] == []

@@ -57,7 +57,7 @@ class PeerProcess:
         return self._process.poll() is None
 
     def ask_to_make(self, way: dict[str, Any]) -> int:
-        """Begin to make a subject; the peer works on while this process goes on. Returns the number for :meth:`made`."""
+        """Begin to make a subject; the peer works on while this process goes on. Returns the number for ``made()``."""
         number = next(self._numbers)
         self._send({"make": way, "number": number})
         return number
