@@ -11,21 +11,15 @@
 #define NOBODY 0xFFFF
 #define MAX_SORTED 32   // up to this many neighbours are sorted in registers; more are found one scan each
 #define MAX_PICKED 32   // agents of a grid picked before they are sorted in
-#define MAX_STAGED 1024 // up to this many agents, what is observed of them is staged in scratch, and who it is; positions always
+#define MAX_STAGED 1024 // up to this many agents, all that is observed of them is staged in scratch; positions always are
 #define MIN_GRID 160    // from this many agents on, a grid pays
 #define MAX_SIDE 32     // cells along its side
 #define WORDS (MIN_GRID / 32)  // of a mask of agents without a grid
 
-#ifdef GV_num_other_agents_observed
-#define MAX_OBSERVED (GV_num_other_agents_observed < MAX_SORTED ? GV_num_other_agents_observed : MAX_SORTED)
-#else
-#define MAX_OBSERVED MAX_SORTED
-#endif
 #define SCRATCH_PLACES(agents) (((agents) + 1) / 2 * 2)  // two are read at a time
 #define GRID_CELLS(agents) ((agents) < MIN_GRID ? 0 : MAX_SIDE * MAX_SIDE + 1)  // the last is for agents that nobody sees
-#define NEAR_FLOATS ((GV_TILE * MAX_OBSERVED + 1) / 2)
-#define SCRATCH_FLOATS(agents)                                                                            \
-    (2 * SCRATCH_PLACES(agents) + ((agents) <= MAX_STAGED ? 4 * (agents) + NEAR_FLOATS : 0) + GRID_CELLS(agents) \
+#define SCRATCH_FLOATS(agents)                                                                      \
+    (2 * SCRATCH_PLACES(agents) + ((agents) <= MAX_STAGED ? 4 * (agents) : 0) + GRID_CELLS(agents) \
      + (GRID_CELLS(agents) ? ((agents) + 1) / 2 : 0))
 
 #include "gv_env.h"
@@ -37,7 +31,6 @@ typedef GvRow<float, 4> Quad;
 struct Scratch {
     Pair* place;    // FAR of agents that nobody sees
     Quad* more;     // speed, acceleration, direction, 1 of a tagger; where staged
-    gv_u16* near;   // [rows of a tile, neighbours observed], where staged
     gv_i32* end;    // [cells + 1] one past a cell's last agent in `order`
     gv_u16* order;  // [agents] cell by cell, those that nobody sees last
 };
@@ -47,8 +40,7 @@ GV_FN Scratch scratch_of(const GvTeam& team, gv_i32 agents) {
     Scratch s;
     s.place = (Pair*)team.scratch;
     s.more = (Quad*)(s.place + SCRATCH_PLACES(agents));
-    s.near = (gv_u16*)(s.more + staged);
-    s.end = (gv_i32*)(s.more + staged) + (staged ? NEAR_FLOATS : 0);
+    s.end = (gv_i32*)(s.more + staged);
     s.order = (gv_u16*)(s.end + GRID_CELLS(agents));
     return s;
 }

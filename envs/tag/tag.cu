@@ -2,10 +2,14 @@
 // Taggers come first: agents 0 .. num_taggers - 1. Memory that crosses a barrier is the world state, or scratch.
 // Rules: README.md beside this file. Nothing is quadratic in memory.
 #ifdef GV_num_agents
-#define GV_SCRATCH SCRATCH_FLOATS(GV_num_agents)
+#define GV_SCRATCH (SCRATCH_FLOATS(GV_num_agents) + 3 + TILE_FLOATS(GV_num_agents, GV_num_features))
 #else
 #define GV_SCRATCH 12160  // floats: 48 KiB, less what gv_sum needs; enough for any number of agents
 #endif
+// Rows of observations that are gathered in scratch before they are written; 0 where there is no room for that.
+#define TILE_ROWS(agents, features) \
+    ((agents) > MAX_STAGED ? 0 : (features) > 320 ? 4608 / (features) : 2560 / (features) < (agents) ? 2560 / (features) : (agents))
+#define TILE_FLOATS(agents, features) (TILE_ROWS(agents, features) * (features) + 10)  // two roles, each at its own offset
 #define OWN_FEATURES 6
 #include "neighbours.h"
 
@@ -196,36 +200,80 @@ GV_FN float& entry(const Rows& rows, gv_i32 i, gv_i32 column) {
     return (i < rows.num_taggers ? rows.taggers : rows.runners)[i * rows.features + column];
 }
 
-// Everyone else in the order of indices: row by row, as memory lies, lanes side by side on the agents observed.
+// ---- tiles of rows --------------------------------------------------------------------------------------------
+
+// Rows `first` to `end` - 1, and where they are gathered.
+struct Tile {
+    Rows rows;
+    gv_i32 first, end;
+};
+
+GV_FN float* tile_scratch(const GvArgs& a, const GvTeam& team) {
+    return team.scratch + (SCRATCH_FLOATS(gv_num_agents(a)) + 3) / 4 * 4;
+}
+
+// Gathers rows with fill(tile) and writes them, a tile at a time; without room for a tile all at once, where they go.
+template <class Fill>
+GV_FN void write_rows(const GvArgs& a, const GvTeam& team, const Rows& table, Fill fill) {
+    const gv_i32 agents = gv_num_agents(a), taggers = table.num_taggers, features = table.features;
+    const gv_i32 size = TILE_ROWS(agents, features);
+    const Tile all = {table, 0, agents};
+    if (size == 0) fill(all);
+    GV_LOOP for (gv_i32 first = 0; size > 0 && first < agents; first += size) {
+        const gv_i32 end = first + size < agents ? first + size : agents;
+        const gv_i32 runner = first > taggers ? first : taggers, tagger_end = end < taggers ? end : taggers;  // of the tile
+        const gv_i32 of_taggers = first < taggers ? (tagger_end - first) * features : 0;
+        const gv_i32 of_runners = runner < end ? (end - runner) * features : 0;
+        float *to_taggers = table.taggers + first * features, *to_runners = table.runners + runner * features;
+        float* from_taggers = gv_gather_at(tile_scratch(a, team), to_taggers);
+        float* from_runners = gv_gather_at(tile_scratch(a, team) + (of_taggers + 6) / 4 * 4, to_runners);
+        const Rows rows = {from_taggers - first * features, from_runners - runner * features, taggers, features};
+        const Tile tile = {rows, first, end};
+        if (first > 0) gv_barrier(team);  // the last tile is still being written
+        fill(tile);
+        gv_barrier(team);
+        gv_write_out(team, from_taggers, to_taggers, of_taggers);
+        gv_write_out(team, from_runners, to_runners, of_runners);
+    }
+}
+
+// What ends a row: the time, and the observer's own state if asked for.
+GV_FN void observe_end(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
+    const gv_i32 time = gv_num_features(a) - 1 - (a.extended_observation ? OWN_FEATURES : 0);
+    row[time] = a.alive[at(a, w, i)] ? observed_time(a, w) : 0.0f;
+    for (gv_i32 f = 0; a.extended_observation && f < OWN_FEATURES; ++f) row[time + 1 + f] = observe_self(a, w, i, f);
+}
+
+// ---- everyone else, in the order of indices -------------------------------------------------------------------
+
 GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, agents = gv_num_agents(a), taggers = gv_num_taggers(a), width = agents - 1;
-    const Rows table = rows_of(a, w, obs);
     const bool staged = agents <= MAX_STAGED;
     gv_i32* alive_copies = (gv_i32*)(team.scratch + 5 * agents);
-    GV_FOR(i, agents) {
-        const bool alive = a.alive[at(a, w, i)] != 0;
-        entry(table, i, 7 * width) = alive ? observed_time(a, w) : 0.0f;
-        if (!staged) continue;
+    GV_FOR(i, staged ? agents : 0) {
         GV_UNROLL for (gv_i32 block = 0; block < 5; ++block) team.scratch[block * agents + i] = field_of(a, w, block)[i];
-        alive_copies[i] = alive;
+        alive_copies[i] = a.alive[at(a, w, i)];
     }
     gv_barrier(team);
     const gv_i32* alive = staged ? alive_copies : a.alive + at(a, w, 0);
-    for (gv_i32 i = 0; i < agents; ++i) {
-        GV_FOR(slot, width) {
-            const gv_i32 j = slot < i ? slot : slot + 1;
-            float value[7];  // read together, then written together: reads do not wait for writes
-            GV_UNROLL for (gv_i32 block = 0; block < 5; ++block) {
-                const float* field = staged ? team.scratch + block * agents : field_of(a, w, block);
-                value[block] = alive[i] ? (field[j] - field[i]) * block_scale(a, block) : 0.0f;
+    write_rows(a, team, rows_of(a, w, obs), [&](const Tile& tile) {
+        for (gv_i32 i = tile.first; i < tile.end; ++i) {  // lanes side by side on the agents observed
+            GV_FOR(slot, width) {
+                const gv_i32 j = slot < i ? slot : slot + 1;
+                float* row = &entry(tile.rows, i, slot);
+                GV_UNROLL for (gv_i32 block = 0; block < 5; ++block) {
+                    const float* field = staged ? team.scratch + block * agents : field_of(a, w, block);
+                    row[block * width] = alive[i] ? (field[j] - field[i]) * block_scale(a, block) : 0.0f;
+                }
+                row[5 * width] = j < taggers ? 1.0f : 0.0f;
+                row[6 * width] = alive[j] ? 1.0f : 0.0f;
             }
-            value[5] = j < taggers ? 1.0f : 0.0f;
-            value[6] = alive[j] ? 1.0f : 0.0f;
-            float* row = &entry(table, i, slot);
-            GV_UNROLL for (gv_i32 block = 0; block < 7; ++block) row[block * width] = value[block];
         }
-    }
+        GV_FOR(r, tile.end - tile.first) observe_end(a, w, tile.first + r, &entry(tile.rows, tile.first + r, 0));
+    });
 }
+
+// ---- more neighbours than are sorted in registers -------------------------------------------------------------
 
 // The agent that follows (distance, index) in the order of (distance, index); -1 when there is none.
 GV_FN gv_i32 next_nearest(const GvArgs& a, gv_i32 w, gv_i32 i, float* distance, gv_i32 index) {
@@ -245,7 +293,6 @@ GV_FN gv_i32 next_nearest(const GvArgs& a, gv_i32 w, gv_i32 i, float* distance, 
     return found;
 }
 
-// More neighbours than are sorted in registers.
 GV_FN void observe_many(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
     const gv_i32 k = gv_num_other_agents_observed(a);
     const bool alive = a.alive[at(a, w, i)] != 0;
@@ -259,21 +306,21 @@ GV_FN void observe_many(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
     }
     for (gv_i32 slot = count; slot < k; ++slot)
         for (gv_i32 block = 0; block < 7; ++block) row[slot + block * k] = 0.0f;
-    row[7 * k] = alive ? observed_time(a, w) : 0.0f;
+    observe_end(a, w, i, row);
 }
 
-// Where positions, and what else is observed, are read from while the nearest are looked for. The time is written at once.
-GV_FN void stage(const GvArgs& a, const GvTeam& team, const Scratch& s, const Rows& table) {
+// ---- the nearest ----------------------------------------------------------------------------------------------
+
+// Where positions, and what else is observed, are read from while the nearest are looked for.
+GV_FN void stage(const GvArgs& a, const GvTeam& team, const Scratch& s) {
     const gv_i32 agents = gv_num_agents(a);
     GV_FOR(i, SCRATCH_PLACES(agents)) {
         const gv_i64 me = at(a, team.world, i < agents ? i : 0);
         const float x = a.loc_x[me], y = a.loc_y[me];
-        const bool alive = a.alive[me] != 0, seen = i < agents && alive && x == x && y == y;
+        const bool seen = i < agents && a.alive[me] && x == x && y == y;
         s.place[i].value[0] = seen ? x : FAR;  // the squared distance to there is infinite
         s.place[i].value[1] = seen ? y : FAR;
-        if (i >= agents) continue;
-        entry(table, i, 7 * gv_num_other_agents_observed(a)) = alive ? observed_time(a, team.world) : 0.0f;
-        if (agents <= MAX_STAGED) s.more[i] = more_of(a, team.world, i);
+        if (agents <= MAX_STAGED && i < agents) s.more[i] = more_of(a, team.world, i);
     }
     gv_barrier(team);
 }
@@ -294,56 +341,42 @@ GV_FN void observe_near(const GvArgs& a, gv_i32 w, const Scratch& s, gv_i32 i, g
     seen[6] = 1.0f;
 }
 
-// The nearest of a tile of agents: each lane looks for those of one, then the team shares out the pairs of them.
+// Each lane looks for the nearest of its agents; then the team shares out the pairs of them.
 GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
     const bool by_cell = agents >= MIN_GRID;
     const Scratch s = scratch_of(team, agents);
     const Grid grid = grid_of(a);
-    const Rows table = rows_of(a, w, obs);
-    stage(a, team, s, table);
+    gv_u16* near = a.nearest + at(a, w, 0) * k;  // those of the last observation, until they are written over
+    stage(a, team, s);
     if (by_cell) sort_by_cell(a, team, s, grid);
-    for (gv_i32 tile = 0; tile < agents; tile += GV_TILE) {
-        gv_u16* last = a.nearest + (at(a, w, 0) + tile) * k;
-        gv_u16* near = agents <= MAX_STAGED ? s.near : last;
-        const gv_i32 rows = gv_tile_rows(agents, tile);
-        if (tile > 0) gv_barrier(team);  // the last tile's may be in use still
-        GV_FOR(r, rows) {
-            Nearest nearest;
-            forget(nearest, k);
-            if (by_cell) {
-                const gv_i32 i = s.order[tile + r];  // lanes side by side look at the same cells
-                if (is_seen(s.place[i])) search_cells(s, grid, i, k, nearest);
-            } else {
-                search_all(s, agents, tile + r, last + r * k, k, nearest);
-            }
-            GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) near[r * k + slot] = (gv_u16)nearest.agent[slot];
-        }
-        gv_barrier(team);
-        gv_cells(team, rows, k, [&](gv_i32 r, gv_i32 slot) {
-            const gv_i32 i = by_cell ? s.order[tile + r] : tile + r, j = near[r * k + slot];
-            if (!by_cell) last[r * k + slot] = (gv_u16)j;
+    GV_FOR(p, agents) {
+        const gv_i32 i = by_cell ? s.order[p] : p;  // lanes side by side look at the same cells
+        Nearest nearest;
+        forget(nearest, k);
+        if (!by_cell) search_all(s, agents, i, near + i * k, k, nearest);
+        else if (is_seen(s.place[i])) search_cells(s, grid, i, k, nearest);
+        GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) near[i * k + slot] = (gv_u16)nearest.agent[slot];
+    }
+    gv_barrier(team);
+    write_rows(a, team, rows_of(a, w, obs), [&](const Tile& tile) {
+        gv_cells(team, tile.end - tile.first, k, [&](gv_i32 r, gv_i32 slot) {
+            const gv_i32 i = tile.first + r;
             float seen[7];
-            observe_near(a, w, s, i, j, seen);
-            float* row = &entry(table, i, slot);
+            observe_near(a, w, s, i, near[i * k + slot], seen);
+            float* row = &entry(tile.rows, i, slot);
             GV_UNROLL for (gv_i32 block = 0; block < 7; ++block) row[block * k] = seen[block];
         });
-    }
+        GV_FOR(r, tile.end - tile.first) observe_end(a, w, tile.first + r, &entry(tile.rows, tile.first + r, 0));
+    });
 }
 
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    const gv_i32 w = team.world, k = gv_num_other_agents_observed(a);
     if (a.use_full_observation) {
         observe_all(a, team, obs);
-    } else if (k <= MAX_SORTED) {
+    } else if (gv_num_other_agents_observed(a) <= MAX_SORTED) {
         observe_nearest(a, team, obs);
     } else {
-        GV_FOR(i, gv_num_agents(a)) observe_many(a, w, i, gv_obs_row(a, obs, w, i));
-    }
-    if (a.extended_observation) {
-        GV_FOR(i, gv_num_agents(a)) {
-            float* own = gv_obs_row(a, obs, w, i) + gv_num_features(a) - OWN_FEATURES;
-            for (gv_i32 f = 0; f < OWN_FEATURES; ++f) own[f] = observe_self(a, w, i, f);
-        }
+        GV_FOR(i, gv_num_agents(a)) observe_many(a, team.world, i, gv_obs_row(a, obs, team.world, i));
     }
 }

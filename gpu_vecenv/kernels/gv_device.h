@@ -21,12 +21,6 @@ struct GvTeam {
     float* scratch;  // [GV_SCRATCH] for the env, shared by the team; what is in it is lost between kernels
 };
 
-#ifdef GV_LANES
-#define GV_TILE GV_LANES  // rows of a table that a team works on at a time, one a lane
-#else
-#define GV_TILE 1
-#endif
-
 #ifndef GV_SCRATCH
 #define GV_SCRATCH 1  // an env that wants more defines it before it includes gv_env.h
 #endif

@@ -86,15 +86,12 @@ GV_FN gv_i32 gv_tally(const GvTeam& team, gv_i32 n, Test test) {
     return total;
 }
 
-// Rows of the tile that starts at row `first` of `rows`.
-GV_FN gv_i32 gv_tile_rows(gv_i32 rows, gv_i32 first) { return rows - first < GV_TILE ? rows - first : GV_TILE; }
-
 // Shares out the cells of a table in the order of memory: body(row, column).
 template <class Body>
 GV_FN void gv_cells(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body body) {
     const gv_i32 step = team.lanes / columns, rest = team.lanes - step * columns;  // rows and columns from cell to cell
     gv_i32 row = team.lane / columns, column = team.lane - row * columns;
-    while (row < rows) {
+    GV_LOOP while (row < rows) {
         body(row, column);
         row += step;
         column += rest;

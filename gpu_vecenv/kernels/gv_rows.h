@@ -20,6 +20,19 @@ GV_FN void gv_put_row(float* to, const float (&values)[n]) {
     }
 }
 
+// Where to gather floats that gv_write_out copies to `to`: as far behind a 16-byte boundary as those go. Takes up to 3 more.
+GV_FN float* gv_gather_at(float* aligned, const float* to) { return aligned + ((gv_u64)to / sizeof(float) & 3); }
+
+// Copy n gathered floats to where they go, whole lines at a time: to write a part of a 32-byte sector costs a GPU far more.
+GV_FN void gv_write_out(const GvTeam& team, const float* gathered, float* to, gv_i32 n) {
+    typedef GvRow<float, 4> Quad;
+    const gv_i32 line = team.lanes < 32 ? 4 : 32, past = (gv_i32)((gv_u64)to / sizeof(float)) & (line - 1);
+    const gv_i32 head = past == 0 ? 0 : line - past < n ? line - past : n, quads = (n - head) / 4;
+    GV_LOOP GV_FOR(i, head) to[i] = gathered[i];
+    GV_LOOP GV_FOR(i, quads) ((Quad*)(to + head))[i] = ((const Quad*)(gathered + head))[i];
+    GV_LOOP GV_FOR(i, n - head - 4 * quads) to[head + 4 * quads + i] = gathered[head + 4 * quads + i];
+}
+
 // Overwrite the n elements of this world by those of row `from` of the array at `source`; 0 leaves them as they are.
 template <class T>
 GV_FN void gv_take_row(const GvTeam& team, T* field, gv_u64 source, gv_i64 from, gv_i32 n) {
