@@ -197,6 +197,19 @@ class Outputs:
         ]
         self._at = 0
 
+    @property
+    def bound(self) -> Mapping[str, Array]:
+        """The slabs bound, by name."""
+        return self._slabs
+
+    def new_slabs(self, steps: int) -> dict[str, Array]:
+        """Slabs of every output, to bind."""
+        return {name: self._empty(name, steps + (name == "obs")) for name in self.shapes}
+
+    def move_to(self, step: int) -> None:
+        """Let the bound slabs stand after ``step`` steps, as they do once a graph was replayed."""
+        self._at = step
+
     def _check_slabs(self, slabs: Mapping[str, Array], device: str) -> None:
         unknown = [name for name in slabs if name not in self.shapes]
         if unknown or "obs" not in slabs:

@@ -248,7 +248,8 @@ class GpuVectorEnv(WorldAccess):
         """
         self._require_started("rollout()")
         self._require_no_allocation()
-        _require_steps(num_steps, actions is None)
+        if num_steps is not None or actions is None:
+            require_steps(num_steps)
         held, address, element_bytes, draw = None, 0, 4, actions is None
         if draw:
             if not self._args.can_draw:
@@ -369,9 +370,8 @@ class GpuVectorEnv(WorldAccess):
         return public(arrays["obs"]), public(arrays["reward"]), public(arrays["terminated"]), public(arrays["truncated"]), info
 
 
-def _require_steps(num_steps: Any, needed: bool) -> None:
-    if num_steps is None and not needed:
-        return
+def require_steps(num_steps: Any) -> None:
+    """Raise ParameterError unless it is a number of steps."""
     if isinstance(num_steps, bool) or not isinstance(num_steps, int | np.integer) or not 1 <= num_steps < 2**31:
         raise ParameterError(f"num_steps must be a positive integer, got {num_steps!r}.")
 

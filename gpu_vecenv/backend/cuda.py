@@ -84,8 +84,6 @@ class CudaBackend:
 
     def _load(self, part: int) -> None:
         """Compile one of ``PARTS``, or find it in CuPy's cache."""
-        if self.capturing():
-            raise SequenceError("kernels of rollouts are compiled with the first one; call rollout() once before it is captured.")
         spec, cupy = self._layout.spec, self._cupy
         with cupy.cuda.Device(self._index):
             module = cupy.RawModule(code=kernel_source(spec), options=compile_options(self._layout, part))
@@ -102,6 +100,8 @@ class CudaBackend:
                 self.launch(name, args, num_worlds)
             return
         if name not in self._kernels:
+            if self.capturing():
+                raise SequenceError("kernels of rollouts are compiled with the first one; call rollout() once before a capture.")
             self._load(next(part for part, names in enumerate(PARTS) if name in names))
         if args is not self._args:  # the driver takes an array with the addresses of a kernel's arguments: of the one struct
             self._args = args

@@ -12,7 +12,7 @@
 
 // ---- hooks, each called by every lane of the team -------------------------------------------------------------
 
-// Draw the start of the episode a.episode[world].
+// Draw the start of the episode a.episode[world]: all of the state, from nothing of the episode before.
 GV_FN void env_reset(const GvArgs& a, const GvTeam& team);
 // Advance one step; a.t[world] counts this step already. Write agent_reward rows and, once, a.terminated/a.truncated.
 GV_FN void env_step(const GvArgs& a, const GvTeam& team);

@@ -10,6 +10,7 @@ import torch
 import gpu_vecenv
 from gpu_vecenv import errors
 from gpu_vecenv.backend import compiler, select
+from gpu_vecenv.graph import capture_steps
 from tests.api.envs import assert_same, host_info, make, random_actions
 
 
@@ -161,3 +162,10 @@ def test_the_single_env():
     with pytest.raises(gymnasium.error.Error, match="entry_point is not specified"):
         gymnasium.make("WarpTag-v0")
     assert gpu_vecenv.__version__
+
+
+def test_there_are_no_graphs_on_the_cpu():
+    env = make("cartpole", array="torch")
+    env.reset(seed=0)
+    with pytest.raises(errors.DeviceError, match="a CUDA graph needs an env on a GPU, and this one is on cpu"):
+        capture_steps(env, 4)

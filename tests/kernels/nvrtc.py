@@ -13,7 +13,7 @@ from gpu_vecenv.spec import EnvSpec
 
 
 def compile_ptx(spec: EnvSpec, arch: int, part: int = 0, **params: Any) -> str:
-    """PTX of an env's kernels for ``sm_<arch>``; RuntimeError with the compiler's log where they do not compile."""
+    """PTX of one of ``layout.PARTS`` for ``sm_<arch>``; RuntimeError with the compiler's log where it does not compile."""
     source = kernel_source(spec).encode()
     layout = Layout(spec, spec.resolve(params))
     options = [option.encode() for option in (*compile_options(layout, part), f"--gpu-architecture=compute_{arch}")]

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from gpu_vecenv.layout import KERNELS
+from gpu_vecenv.layout import PARTS
 from gpu_vecenv.registration import IDS
 from tests.kernels.nvrtc import compile_ptx
 
@@ -40,11 +40,13 @@ def impurities(ptx):
     return re.findall(r"\b(?:fma\.rn|mad\.rn|[a-z0-9.]+\.approx\S*|[a-z0-9.]+\.ftz\S*|[a-z0-9.]+\.f64)\b", ptx)
 
 
+@pytest.mark.parametrize("part", range(len(PARTS)))
 @pytest.mark.parametrize(("name", "params"), CASES)
-def test_arithmetic_is_plain(name, params):
-    ptx = compile_ptx(spec_of(name), 90, **params)
+def test_arithmetic_is_plain(name, params, part):
+    ptx = compile_ptx(spec_of(name), 90, part, **params)
     assert impurities(ptx) == []
-    shared = dict.fromkeys(KERNELS, 0)  # bytes
+    assert sorted(re.findall(r"\.entry (\w+)", ptx)) == sorted(PARTS[part])
+    shared = dict.fromkeys(PARTS[part], 0)  # bytes
     arrays = re.findall(r"\.shared \.align \d+ \.b8 _ZZ\d+(gv_[a-z]+)E\w+\[(\d+)\]", ptx)
     assert len(arrays) == ptx.count(".shared .align")
     for kernel, size in arrays:
@@ -59,6 +61,7 @@ def test_impurities_are_seen(text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("part", range(len(PARTS)))
 @pytest.mark.parametrize(("name", "params"), CASES)
-def test_compiles_for(name, params, arch):
-    assert f".target sm_{arch}" in compile_ptx(spec_of(name), arch, **params)
+def test_compiles_for(name, params, part, arch):
+    assert f".target sm_{arch}" in compile_ptx(spec_of(name), arch, part, **params)

@@ -1,0 +1,150 @@
+"""Many steps without the host: nothing waits for the device, and one graph holds a rollout of 128 steps of any env."""
+
+import gymnasium
+import pytest
+
+import gpu_vecenv  # noqa: F401
+from gpu_vecenv.errors import ParameterError, SequenceError
+from gpu_vecenv.graph import capture_steps
+from gpu_vecenv.registration import IDS
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.gpu
+STEPS = 128
+PARAMS = {"WarpTag-v0": {"episode_length": 50}, "WarpGridTag-v0": {"episode_length": 50}}
+
+
+def make(name, **options):
+    params = PARAMS.get(name, {"max_episode_steps": 50})
+    env = gymnasium.make_vec(name, num_envs=40, **{"device": "cuda:0", **params, **options}).unwrapped
+    env.reset(seed=3)
+    return env
+
+
+def random_actions(env, steps):
+    """As a rollout of a twin drew them."""
+    twin = gymnasium.make_vec(env.env_spec.name, num_envs=40, device="cuda:0", **PARAMS.get(env.env_spec.name, {})).unwrapped
+    twin.reset(seed=9)
+    return twin.rollout(num_steps=steps)[4]["actions"]
+
+
+def policy_of(env):
+    """Some actions that depend on what is seen."""
+    shape, continuous = env.action_space.shape, env.layout.continuous
+
+    def policy(obs):
+        seen = obs.sum(-1)
+        seen = seen.reshape(seen.shape + (1,) * (len(shape) - seen.ndim)).expand(shape)
+        return torch.sin(seen).contiguous() if continuous else (seen.abs() * 100).long().remainder(2).contiguous()
+
+    return policy
+
+
+def host_state(env):
+    return {name: value.cpu().numpy() for name, value in env.get_state().items()}
+
+
+def assert_holds(outputs, steps, first):
+    """The slabs of a graph hold what steps returned."""
+    assert torch.equal(outputs["obs"][0], first)
+    for t, (obs, reward, terminated, truncated, info) in enumerate(steps):
+        assert torch.equal(outputs["obs"][t + 1], obs), t
+        for name, value in (("reward", reward), ("terminated", terminated), ("truncated", truncated)):
+            assert torch.equal(outputs[name][t], value), (name, t)
+        finished = info["_final_obs"]
+        assert torch.equal(outputs["finished"][t], finished)
+        assert torch.equal(outputs["final_obs"][t][finished], info["final_obs"][finished])
+        if "agent_alive" in outputs:
+            assert torch.equal(outputs["agent_alive"][t], info["agent_alive"])
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_graph_of_128_steps_with_given_actions(name):
+    env, single = make(name), make(name)
+    obs = single.observe()
+    captured = capture_steps(env, STEPS)
+    assert captured.actions.shape == (STEPS, *env.action_space.shape)
+    actions = random_actions(env, 2 * STEPS)
+    for half in (0, 1):
+        captured.actions.copy_(actions[half * STEPS : (half + 1) * STEPS])
+        captured.replay()
+        steps = [single.step(action) for action in captured.actions]
+        assert_holds(captured.outputs, steps, obs)
+        obs = steps[-1][0]
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_graph_of_128_steps_with_a_policy(name):
+    env, single = make(name), make(name)
+    obs, policy = single.observe(), policy_of(env)
+    captured = capture_steps(env, STEPS, policy)
+    for between in ("nothing", "nothing", "a step", "a reset"):
+        if between == "a step":
+            env.rewind()
+            env.step(policy(obs))
+            obs = single.step(policy(obs))[0]
+        elif between == "a reset":
+            env.reset(seed=7)
+            obs, _ = single.reset(seed=7)
+        captured.replay()
+        first, steps = obs, []
+        for _ in range(STEPS):
+            steps.append(single.step(policy(obs)))
+            obs = steps[-1][0]
+        assert_holds(captured.outputs, steps, first)
+        del steps
+
+
+def test_a_graph_ends_with_its_slabs():
+    env = make("WarpCartPole-v1")
+    captured = capture_steps(env, 4)
+    env.unbind()
+    with pytest.raises(SequenceError, match="bound no longer"):
+        captured.replay()
+    with pytest.raises(ParameterError, match="debug=True waits for the device"):
+        capture_steps(make("WarpCartPole-v1", debug=True), 4)
+
+
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("name", IDS)
+def test_a_rollout_never_waits_for_the_device(name, copy):
+    env = make(name, copy=copy)
+    actions = env.rollout(num_steps=10)[4]["actions"].clone()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        env.rollout(actions)
+        env.rollout(actions[0], num_steps=10)
+        env.rollout(num_steps=10)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_rollouts_in_a_graph_go_on_from_replay_to_replay(name):
+    """Drawn actions are others in each replay, as they depend on where each world stands."""
+    env, single = make(name, copy=False), make(name)
+    env.rollout(num_steps=STEPS)
+    single.rollout(num_steps=STEPS)
+    before = host_state(env)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=side):
+        out = env.rollout(num_steps=STEPS)
+    torch.cuda.current_stream().wait_stream(side)
+    assert all((value == before[name]).all() for name, value in host_state(env).items())
+    for _ in range(2):
+        graph.replay()
+        expected = single.rollout(num_steps=STEPS)
+        for left, right in zip(out[:4], expected[:4], strict=True):
+            assert torch.equal(left, right)
+        assert torch.equal(out[4]["actions"], expected[4]["actions"])
+
+
+def test_the_first_rollout_cannot_be_captured():
+    env = make("WarpCartPole-v1", copy=False)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side), pytest.raises(SequenceError, match="compiled with the first one"):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=side):
+            env.rollout(num_steps=3)
