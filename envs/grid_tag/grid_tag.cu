@@ -1,5 +1,11 @@
 // Gridworld Tag: one team a world, one agent a lane. Taggers are agents 0 .. num_taggers - 1, the runner comes last.
 // All agents move at once; a tagger on the runner's cell ends the game. Rules: README.md beside this file.
+#define MAX_GATHERED 2560  // floats of observations that are gathered in scratch before they are written
+#ifdef GV_num_agents
+#define GV_SCRATCH (GV_num_agents * GV_num_features <= MAX_GATHERED ? GV_num_agents * GV_num_features + 10 : 1)
+#else
+#define GV_SCRATCH (MAX_GATHERED + 10)
+#endif
 #include "gv_env.h"
 
 GV_FN gv_i64 at(const GvArgs& a, gv_i32 world, gv_i32 agent) { return (gv_i64)world * gv_num_agents(a) + agent; }
@@ -56,15 +62,24 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 
 // Positions of all, types, who is looking: blocks of one entry an agent; then time.
 GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
-    const gv_i32 w = team.world, agents = gv_num_agents(a);
+    const gv_i32 w = team.world, agents = gv_num_agents(a), features = gv_num_features(a), of_taggers = (agents - 1) * features;
+    const bool gathered = agents * features <= MAX_GATHERED;
+    float *to_taggers = gv_obs_row(a, obs, w, 0), *to_runner = gv_obs_row(a, obs, w, agents - 1);
+    float* taggers = gathered ? gv_gather_at(team.scratch, to_taggers) : to_taggers;
+    float* runner = gathered ? gv_gather_at(team.scratch + (of_taggers + 6) / 4 * 4, to_runner) : to_runner;
     gv_cells(team, agents, agents, [&](gv_i32 i, gv_i32 j) {
-        float* entry = gv_obs_row(a, obs, w, i) + j;
+        float* entry = (i < agents - 1 ? taggers + i * features : runner) + j;
         entry[0] = (float)a.loc_x[at(a, w, j)] * a.per_length;
         entry[agents] = (float)a.loc_y[at(a, w, j)] * a.per_length;
         entry[2 * agents] = j == agents - 1 ? 1.0f : 0.0f;
         entry[3 * agents] = j == i ? 1.0f : 0.0f;
         if (j == 0) entry[4 * agents] = (float)a.t[w] * a.per_episode_length;
     });
+    if (gathered) {
+        gv_barrier(team);
+        gv_write_out(team, taggers, to_taggers, of_taggers);
+        gv_write_out(team, runner, to_runner, features);
+    }
 }
 
 // The agent that matters to i: the runner to a tagger, the nearest tagger (the lowest index of equals) to the runner.

@@ -16,11 +16,16 @@
 #define MAX_SIDE 32     // cells along its side
 #define WORDS (MIN_GRID / 32)  // of a mask of agents without a grid
 
+#ifdef GV_num_other_agents_observed
+#define MAX_OBSERVED (GV_num_other_agents_observed < MAX_SORTED ? GV_num_other_agents_observed : MAX_SORTED)
+#else
+#define MAX_OBSERVED MAX_SORTED
+#endif
 #define SCRATCH_PLACES(agents) (((agents) + 1) / 2 * 2)  // two are read at a time
 #define GRID_CELLS(agents) ((agents) < MIN_GRID ? 0 : MAX_SIDE * MAX_SIDE + 1)  // the last is for agents that nobody sees
 #define SCRATCH_FLOATS(agents)                                                                      \
     (2 * SCRATCH_PLACES(agents) + ((agents) <= MAX_STAGED ? 4 * (agents) : 0) + GRID_CELLS(agents) \
-     + (GRID_CELLS(agents) ? ((agents) + 1) / 2 : 0))
+     + ((agents) < MIN_GRID ? ((agents) * MAX_OBSERVED + 1) / 2 : ((agents) + 1) / 2))
 
 #include "gv_env.h"
 
@@ -30,9 +35,10 @@ typedef GvRow<float, 4> Quad;
 // What a team shares while it observes.
 struct Scratch {
     Pair* place;    // FAR of agents that nobody sees
-    Quad* more;     // speed, acceleration, direction, 1 of a tagger; where staged
+    Quad* more;     // speed, acceleration, direction, type; where staged
     gv_i32* end;    // [cells + 1] one past a cell's last agent in `order`
     gv_u16* order;  // [agents] cell by cell, those that nobody sees last
+    gv_u16* near;   // [agents, neighbours observed], without a grid
 };
 
 GV_FN Scratch scratch_of(const GvTeam& team, gv_i32 agents) {
@@ -41,13 +47,15 @@ GV_FN Scratch scratch_of(const GvTeam& team, gv_i32 agents) {
     s.place = (Pair*)team.scratch;
     s.more = (Quad*)(s.place + SCRATCH_PLACES(agents));
     s.end = (gv_i32*)(s.more + staged);
-    s.order = (gv_u16*)(s.end + GRID_CELLS(agents));
+    s.order = s.near = (gv_u16*)(s.end + GRID_CELLS(agents));
     return s;
 }
 
+// The last is 1 of a tagger, 0 of a runner and -1 of an agent that left.
 GV_FN Quad more_of(const GvArgs& a, gv_i32 w, gv_i32 i) {
     const gv_i64 me = (gv_i64)w * gv_num_agents(a) + i;
-    const Quad more = {a.speed[me], a.acceleration[me], a.direction[me], i < gv_num_taggers(a) ? 1.0f : 0.0f};
+    const float type = !a.alive[me] ? -1.0f : i < gv_num_taggers(a) ? 1.0f : 0.0f;
+    const Quad more = {a.speed[me], a.acceleration[me], a.direction[me], type};
     return more;
 }
 

@@ -238,9 +238,9 @@ GV_FN void write_rows(const GvArgs& a, const GvTeam& team, const Rows& table, Fi
 }
 
 // What ends a row: the time, and the observer's own state if asked for.
-GV_FN void observe_end(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
+GV_FN void observe_end(const GvArgs& a, gv_i32 w, gv_i32 i, bool alive, float* row) {
     const gv_i32 time = gv_num_features(a) - 1 - (a.extended_observation ? OWN_FEATURES : 0);
-    row[time] = a.alive[at(a, w, i)] ? observed_time(a, w) : 0.0f;
+    row[time] = alive ? observed_time(a, w) : 0.0f;
     for (gv_i32 f = 0; a.extended_observation && f < OWN_FEATURES; ++f) row[time + 1 + f] = observe_self(a, w, i, f);
 }
 
@@ -269,7 +269,10 @@ GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
                 row[6 * width] = alive[j] ? 1.0f : 0.0f;
             }
         }
-        GV_FOR(r, tile.end - tile.first) observe_end(a, w, tile.first + r, &entry(tile.rows, tile.first + r, 0));
+        GV_FOR(r, tile.end - tile.first) {
+            const gv_i32 i = tile.first + r;
+            observe_end(a, w, i, alive[i] != 0, &entry(tile.rows, i, 0));
+        }
     });
 }
 
@@ -306,7 +309,7 @@ GV_FN void observe_many(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
     }
     for (gv_i32 slot = count; slot < k; ++slot)
         for (gv_i32 block = 0; block < 7; ++block) row[slot + block * k] = 0.0f;
-    observe_end(a, w, i, row);
+    observe_end(a, w, i, alive, row);
 }
 
 // ---- the nearest ----------------------------------------------------------------------------------------------
@@ -344,19 +347,23 @@ GV_FN void observe_near(const GvArgs& a, gv_i32 w, const Scratch& s, gv_i32 i, g
 // Each lane looks for the nearest of its agents; then the team shares out the pairs of them.
 GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
-    const bool by_cell = agents >= MIN_GRID;
+    const bool by_cell = agents >= MIN_GRID, staged = agents <= MAX_STAGED;
     const Scratch s = scratch_of(team, agents);
     const Grid grid = grid_of(a);
-    gv_u16* near = a.nearest + at(a, w, 0) * k;  // those of the last observation, until they are written over
+    gv_u16* last = a.nearest + at(a, w, 0) * k;  // found by the last observation, until they are written over
+    gv_u16* near = by_cell ? last : s.near;
     stage(a, team, s);
     if (by_cell) sort_by_cell(a, team, s, grid);
     GV_FOR(p, agents) {
         const gv_i32 i = by_cell ? s.order[p] : p;  // lanes side by side look at the same cells
         Nearest nearest;
         forget(nearest, k);
-        if (!by_cell) search_all(s, agents, i, near + i * k, k, nearest);
+        if (!by_cell) search_all(s, agents, i, last + i * k, k, nearest);
         else if (is_seen(s.place[i])) search_cells(s, grid, i, k, nearest);
-        GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) near[i * k + slot] = (gv_u16)nearest.agent[slot];
+        GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) {
+            last[i * k + slot] = (gv_u16)nearest.agent[slot];
+            if (!by_cell) near[i * k + slot] = (gv_u16)nearest.agent[slot];
+        }
     }
     gv_barrier(team);
     write_rows(a, team, rows_of(a, w, obs), [&](const Tile& tile) {
@@ -367,7 +374,11 @@ GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
             float* row = &entry(tile.rows, i, slot);
             GV_UNROLL for (gv_i32 block = 0; block < 7; ++block) row[block * k] = seen[block];
         });
-        GV_FOR(r, tile.end - tile.first) observe_end(a, w, tile.first + r, &entry(tile.rows, tile.first + r, 0));
+        GV_FOR(r, tile.end - tile.first) {
+            const gv_i32 i = tile.first + r;
+            const bool alive = staged ? s.more[i].value[3] >= 0.0f : a.alive[at(a, w, i)] != 0;
+            observe_end(a, w, i, alive, &entry(tile.rows, i, 0));
+        }
     });
 }
 
