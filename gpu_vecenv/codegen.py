@@ -84,7 +84,7 @@ def _window(spec: EnvSpec) -> list[str]:
     """
     if spec.alive is not None or [role.count for role in spec.roles] != [1]:
         return []
-    if not all(isinstance(n, int) for f in spec.state for n in f.shape):
+    if spec.workspaces or not all(isinstance(n, int) for f in spec.state for n in f.shape):
         return []
     fields = spec.state + WORLD_STATE
     rows = {f.name: f"GvRow<{C_TYPES[f.dtype]}, {math.prod(n for n in f.shape if isinstance(n, int))}>" for f in fields}
@@ -109,6 +109,7 @@ def _window(spec: EnvSpec) -> list[str]:
         "}",
         "GV_FN GvArgs gv_window(const GvArgs& a, gv_i64 world, GvWorld& held) {",
         "    GvArgs mine = a;",
+        "    mine.num_agents = 1;",
         *(f"    mine.{name} = held.{name}.value;" for name in held),
         *(f"    mine.{name} += world;" for name in shifted),
         *(f"    if (mine.{name}) mine.{name} += world;" for name in maybe),
@@ -148,6 +149,78 @@ def _window(spec: EnvSpec) -> list[str]:
         "    *mine.episode = held.episode.value[0];",
         "    *mine.pool_entry = held.pool_entry.value[0];",
         "}",
+        *_block(spec, {name: rows[name] for name in held}),
+    ]  # fmt: skip
+
+
+def _block(spec: EnvSpec, rows: dict[str, str]) -> list[str]:
+    """For worlds of one agent on the host: what a block of them writes before it goes to memory, a row a world.
+
+    Flags are as wide as floats there, as a vector register holds as many worlds as elements of the narrowest type.
+    """
+    params = spec.resolve({})
+    features, heads = math.prod(spec.observation(params).shape or ()), math.prod(spec.action(params).shape or ())
+    by_world = [p.name for p in spec.params if p.per_world]
+    flags = ("terminated", "truncated")
+    kept = [name for name in rows if name not in flags]
+    store = "    for (gv_i32 i = 0; i < GV_BLOCK; ++i) "
+    return [
+        f"#define GV_SOLO_FEATURES {features}  // with default parameters; other widths are stepped one by one",
+        f"#define GV_SOLO_HEADS {heads}",
+        "#ifdef GV_BLOCK",
+        "struct GvBlock {",
+        *(f"    {rows[name]} {name}[GV_BLOCK];" for name in kept),
+        "    float obs[GV_BLOCK * GV_SOLO_FEATURES], reward[GV_BLOCK];",
+        "    gv_u8 terminated[GV_BLOCK], truncated[GV_BLOCK];", "    gv_i32 invalid[GV_BLOCK];",
+        *(f"    float {name}[GV_BLOCK];" for name in by_world),
+        "};",
+        "struct GvOutput {  // of one world",
+        "    float obs[GV_SOLO_FEATURES], reward;",
+        "    gv_i32 invalid;",
+        "    gv_u8 terminated, truncated, finished;",
+        *(f"    float {name};" for name in by_world),
+        "};",
+        "GV_FN void gv_block_params(const GvArgs& a, gv_i64 first, GvBlock& block) {",
+        *(f"{store}block.{name}[i] = gv_{name}(a, first + i);" for name in by_world),
+        "}",
+        "template <gv_i32 BYTES>",
+        "GV_FN GvArgs gv_block_window(const GvArgs& a, gv_i64 first, gv_i32 i, const GvBlock& block, GvWorld& held, GvOutput& out) {",
+        "    GvArgs mine = a;",
+        *(f"    held.{name} = (({rows[name]}*)a.{name})[first + i];" for name in kept),
+        *(f"    held.{name}.value[0] = 0;" for name in flags),
+        *(f"    mine.{name} = held.{name}.value;" for name in rows),
+        "    out.invalid = 0;",
+        "    mine.num_agents = 1;",
+        "    mine.num_features = GV_SOLO_FEATURES;",
+        f"    mine.{spec.roles[0].name}_row = 0;",
+        "    mine.obs = out.obs;",
+        "    mine.agent_reward = &out.reward;",
+        "    mine.invalid_actions = &out.invalid;",
+        *(f"    mine.out_{name} = &out.{name};" for name in (*flags, "finished")),
+        "    mine.action = (const char*)a.action + (first + i) * (GV_SOLO_HEADS * BYTES);",
+        "    mine.action_bytes = BYTES;",
+        *(line for name in by_world
+          for line in (f"    out.{name} = block.{name}[i];", f"    mine.{name}_by_world = &out.{name};")),
+        "    return mine;",
+        "}",
+        "GV_FN void gv_block_put(GvBlock& block, gv_i32 i, const GvWorld& held, const GvOutput& out) {",
+        *(f"    block.{name}[i] = held.{name};" for name in kept),
+        *(f"    block.{name}[i] = held.{name}.value[0];" for name in flags),
+        "    for (gv_i32 f = 0; f < GV_SOLO_FEATURES; ++f) block.obs[i * GV_SOLO_FEATURES + f] = out.obs[f];",
+        "    block.reward[i] = out.reward;",
+        "    block.invalid[i] = out.invalid;",
+        "}",
+        "GV_FN void gv_block_store(const GvArgs& a, gv_i64 first, const GvBlock& block) {",
+        *(f"{store}(({rows[name]}*)a.{name})[first + i] = block.{name}[i];" for name in kept),
+        *(f"{store}a.{name}[first + i] = (gv_u8)block.{name}[i];" for name in flags),
+        *(f"{store}a.out_{name}[first + i] = block.{name}[i] != 0;" for name in flags),
+        f"{store}a.out_finished[first + i] = (block.terminated[i] | block.truncated[i]) != 0;",
+        f"{store}*a.invalid_actions += block.invalid[i];",
+        f"{store}a.agent_reward[first + i] = block.reward[i];",
+        "    float* obs = a.obs + first * GV_SOLO_FEATURES;",
+        "    for (gv_i32 f = 0; f < GV_BLOCK * GV_SOLO_FEATURES; ++f) obs[f] = block.obs[f];",
+        "}",
+        "#endif",
     ]  # fmt: skip
 
 

@@ -21,7 +21,8 @@ PREBUILT = Path(__file__).parent.parent / "_prebuilt"
 LEVELS = ("x86-64-v3", "x86-64")
 """Instruction sets the bundled kernels are built for, the better first."""
 
-FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-math-errno", "-ffp-contract=off", "-x", "c++")
+FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
+         "-ffp-contract=off", "-x", "c++")
 """No contraction: a fused multiply-add rounds once where the GPU build, told the same, rounds twice."""
 
 

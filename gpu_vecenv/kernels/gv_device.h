@@ -1,32 +1,12 @@
 // The only file that knows which compiler it is under. One kernel text, three targets:
 //   GPU    (NVRTC)     a block is GV_TEAMS teams of GV_LANES threads; a team steps one world
 //   lanes  (GV_LANES on the host)  a team is GV_LANES OS threads: race checks under TSan, block-size checks
-//   serial (host release)          a team is one lane, so a barrier is nothing
+//   serial (host release)          a team is one lane, so a barrier is nothing; counters are a thread's own
 // Kernels are phases of complete GV_FOR loops separated by gv_barrier(). What a lane knows does not live
 // across a barrier, except through memory indexed by agent and values that are the same for the whole world.
 #pragma once
 
-typedef unsigned char gv_u8;
-typedef unsigned short gv_u16;
-typedef int gv_i32;
-typedef unsigned int gv_u32;
-typedef long long gv_i64;
-typedef unsigned long long gv_u64;
-
-struct GvTeam {
-    gv_i32 world;  // the world this team steps
-    gv_i32 lane;   // this lane's number, 0 .. lanes - 1
-    gv_i32 lanes;  // lanes in the team
-    float* slots;  // [32] for gv_sum
-    float* scratch;  // [GV_SCRATCH] for the env, shared by the team; what is in it is lost between kernels
-};
-
-#ifndef GV_SCRATCH
-#define GV_SCRATCH 1  // an env that wants more defines it before it includes gv_env.h
-#endif
-
-#define GV_FOR(i, n) for (gv_i32 i = team.lane; i < (n); i += team.lanes)
-#define GV_ONCE if (team.lane == 0)
+#include "gv_team.h"
 
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
 #define GV_FN static __device__ __forceinline__
@@ -104,18 +84,22 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
 #define GV_UNROLL
 #define GV_LOOP
 #define GV_ONE_LANE 1
+#define GV_BLOCK 32  // worlds of one agent that the compiler may step side by side, in the elements of vector registers
 GV_FN void gv_barrier(const GvTeam&) {}
 GV_FN void gv_barrier_slots(const GvTeam&) {}
-GV_FN gv_i32 gv_ticket(gv_i32* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+GV_FN gv_i32 gv_ticket(gv_i32* counter) { return (*counter)++; }  // counters are this thread's own
 GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) { return vote; }
-#define GV_KERNEL(name, body)                                                              \
+#define GV_KERNEL(name, body) GV_KERNEL_OF(name, for (; w < hi; ++w) { GV_HOST_TEAM body(a, team); })
+#define GV_HOST_TEAM const GvTeam team = {w, 0, 1, slots, scratch};
+#define GV_KERNEL_OF(name, ...)                                                            \
     extern "C" __attribute__((visibility("default")))                                      \
-    void name(const GvArgs* a, gv_i32 lo, gv_i32 hi) {                                     \
+    void name(const GvArgs* args, gv_i32 lo, gv_i32 hi) {                                  \
         float slots[32];                                                                   \
         alignas(16) float scratch[GV_SCRATCH];                                             \
-        for (gv_i32 w = lo; w < hi; ++w) {                                                 \
-            const GvTeam team = {w, 0, 1, slots, scratch};                                 \
-            body(*a, team);                                                                \
-        }                                                                                  \
+        gv_i32 w = lo, invalid = 0;                                                        \
+        GvArgs a = *args;                                                                  \
+        a.invalid_actions = &invalid;                                                      \
+        __VA_ARGS__                                                                        \
+        if (invalid != 0) __atomic_fetch_add(args->invalid_actions, invalid, __ATOMIC_RELAXED); \
     }
 #endif

@@ -208,18 +208,22 @@ GV_FN void gv_begin(const GvArgs& a, const GvTeam& team) {
     if (a.autoreset == GV_NEXT_STEP) gv_emit(a, team, false, false, false);
 }
 
+#if defined(GV_SOLO) && GV_ONE_LANE
+GV_FN void gv_begin_held(const GvArgs& mine, const GvTeam& alone, GvWorld& held) {
+    GvArgs whole = gv_with_stream(mine, held);  // all at once, as each access to memory would wait for the last
+    gv_begin(whole, alone);
+    gv_store_stream(mine, held);
+}
+#endif
+
 GV_FN void gv_step_world(const GvArgs& a, const GvTeam& team) {
 #if defined(GV_SOLO) && GV_ONE_LANE  // a world of one agent is stepped in variables of its lane, read and written as a whole
     GvWorld held;
     gv_load(a, team.world, held);
-    const GvWorld before = held;
-    const GvArgs mine = gv_window(a, team.world, held);
+    GvWorld before = held;
+    GvArgs mine = gv_window(a, team.world, held);
     const GvTeam alone = {0, 0, 1, team.slots, team.scratch};
-    if (gv_advance(mine, alone)) {
-        const GvArgs whole = gv_with_stream(mine, held);  // all at once, as each access to memory would wait for the last
-        gv_begin(whole, alone);
-        gv_store_stream(mine, held);
-    }
+    if (gv_advance(mine, alone)) gv_begin_held(mine, alone, held);
     gv_store(a, team.world, before, held);
 #else
     if (gv_advance(a, team)) gv_begin(a, team);
@@ -258,7 +262,13 @@ GV_FN void gv_copy_world(const GvArgs& a, const GvTeam& team) {
 
 // On CUDA rollouts are compiled by themselves (GV_PART 1), when the first is asked for: they hold every hook once more.
 #if !defined(GV_PART) || GV_PART == 0
+#if defined(GV_SOLO) && defined(GV_BLOCK)
+#include "gv_block.h"
+GV_KERNEL_OF(gv_step, for (; hi - w >= GV_BLOCK; w += GV_BLOCK) { GV_HOST_TEAM gv_step_block(a, team); }
+                      for (; w < hi; ++w) { GV_HOST_TEAM gv_step_world(a, team); })
+#else
 GV_KERNEL(gv_step, gv_step_world)
+#endif
 GV_KERNEL(gv_reset, gv_reset_world)
 GV_KERNEL(gv_observe, gv_observe_world)
 GV_KERNEL(gv_copy, gv_copy_world)

@@ -55,7 +55,7 @@ GV_FN float gv_mod(float x, float y) {
 // tries every float); larger arguments lose accuracy in proportion, as the reduction does.
 GV_FN void gv_sincos(float x, float* sine, float* cosine) {
     const float magnitude = gv_abs(x);
-    gv_i32 octant = magnitude < 1.0e9f ? (gv_i32)(magnitude * 1.27323954473516f) : 0;  // 4 / pi
+    gv_i32 octant = (gv_i32)((magnitude < 1.0e9f ? magnitude : 0.0f) * 1.27323954473516f);  // 4 / pi
     octant += octant & 1;
     const float turns = (float)octant;
     const float z = ((magnitude - turns * 0.78515625f) - turns * 2.4187564849853515625e-4f) - turns * 3.77489497744594108e-8f;

@@ -19,7 +19,7 @@ GV_FN GvDraw gv_philox(gv_u64 key, gv_u32 c0, gv_u32 c1, gv_u32 c2, gv_u32 c3) {
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    const GvDraw draw = {{c0, c1, c2, c3}};
+    GvDraw draw = {{c0, c1, c2, c3}};
     return draw;
 }
 

@@ -1,0 +1,53 @@
+// Worlds of one agent, stepped in blocks on the host. The common case, a step without a beginning or an end of an episode, is
+// one loop over a block's worlds in which all is local, so that the compiler may step several at once in vector registers.
+// Each world goes through the same functions as it would alone.
+#pragma once
+#include "gv_env.h"
+
+// Step the block's worlds, none of which awaits a reset. BYTES is the size of an action.
+template <gv_i32 BYTES>
+GV_FN void gv_run_block(const GvArgs& a, const GvTeam& team, GvBlock& block) {
+    for (gv_i32 i = 0; i < GV_BLOCK; ++i) {
+        GvWorld held;
+        GvOutput out;
+        GvArgs mine = gv_block_window<BYTES>(a, team.world, i, block, held, out);
+        mine.autoreset = GV_DISABLED;  // a new episode begins later
+        const GvTeam alone = {0, 0, 1, team.slots, team.scratch};
+        gv_run(mine, alone);
+        gv_block_put(block, i, held, out);
+    }
+}
+
+GV_FN bool gv_awaits_reset(const GvArgs& a, gv_i64 first) {
+    gv_u8 waiting = 0;
+    for (gv_i32 i = 0; i < GV_BLOCK; ++i) waiting |= a.terminated[first + i] | a.truncated[first + i];
+    return waiting != 0;
+}
+
+GV_FN void gv_step_block(const GvArgs& a, const GvTeam& team) {
+    if (a.num_features != GV_SOLO_FEATURES || a.num_heads != GV_SOLO_HEADS || gv_awaits_reset(a, team.world)) {
+        for (gv_i32 i = 0; i < GV_BLOCK; ++i) {
+            const GvTeam one = {team.world + i, 0, 1, team.slots, team.scratch};
+            gv_step_world(a, one);
+        }
+        return;
+    }
+    GvBlock block;
+    gv_block_params(a, team.world, block);
+    if (a.action_bytes == 8) gv_run_block<8>(a, team, block);
+    else gv_run_block<4>(a, team, block);
+    gv_block_store(a, team.world, block);
+    if (a.autoreset != GV_SAME_STEP) return;
+    for (gv_i32 i = 0; i < GV_BLOCK; ++i) {
+        if (!(block.terminated[i] | block.truncated[i])) continue;
+        const gv_i64 w = (gv_i64)team.world + i;
+        for (gv_i32 f = 0; f < GV_SOLO_FEATURES; ++f) a.final_obs[w * GV_SOLO_FEATURES + f] = block.obs[i * GV_SOLO_FEATURES + f];
+        GvWorld held;
+        gv_load(a, w, held);
+        GvWorld before = held;
+        const GvTeam alone = {0, 0, 1, team.slots, team.scratch};
+        GvArgs mine = gv_window(a, w, held);
+        gv_begin_held(mine, alone, held);
+        gv_store(a, w, before, held);
+    }
+}

@@ -1,0 +1,24 @@
+// What a kernel sees of its target: whole numbers of fixed size, and the team of lanes that works on a world.
+#pragma once
+
+typedef unsigned char gv_u8;
+typedef unsigned short gv_u16;
+typedef int gv_i32;
+typedef unsigned int gv_u32;
+typedef long long gv_i64;
+typedef unsigned long long gv_u64;
+
+struct GvTeam {
+    gv_i32 world;  // the world this team steps
+    gv_i32 lane;   // this lane's number, 0 .. lanes - 1
+    gv_i32 lanes;  // lanes in the team
+    float* slots;  // [32] for gv_sum
+    float* scratch;  // [GV_SCRATCH] for the env, shared by the team; what is in it is lost between kernels
+};
+
+#ifndef GV_SCRATCH
+#define GV_SCRATCH 1  // an env that wants more defines it before it includes gv_env.h
+#endif
+
+#define GV_FOR(i, n) for (gv_i32 i = team.lane; i < (n); i += team.lanes)
+#define GV_ONCE if (team.lane == 0)
