@@ -184,7 +184,8 @@ def _block(spec: EnvSpec, rows: dict[str, str]) -> list[str]:
         *(f"{store}block.{name}[i] = gv_{name}(a, first + i);" for name in by_world),
         "}",
         "template <gv_i32 BYTES>",
-        "GV_FN GvArgs gv_block_window(const GvArgs& a, gv_i64 first, gv_i32 i, const GvBlock& block, GvWorld& held, GvOutput& out) {",
+        "GV_FN GvArgs gv_block_window("
+        "const GvArgs& a, gv_i64 first, gv_i32 i, const GvBlock& block, GvWorld& held, GvOutput& out) {",
         "    GvArgs mine = a;",
         *(f"    held.{name} = (({rows[name]}*)a.{name})[first + i];" for name in kept),
         *(f"    held.{name}.value[0] = 0;" for name in flags),

@@ -1,0 +1,167 @@
+"""Worlds of one agent are stepped in blocks on the CPU; a build whose team is one thread (-DGV_LANES=1) knows no blocks."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level, object_name
+from gpu_vecenv.backend.cpu import CpuBackend
+from gpu_vecenv.envs import acrobot, cartpole, mountain_car, mountain_car_continuous, pendulum
+from gpu_vecenv.spec import EnvSpec, Field, Param, Role
+from gpu_vecenv.vector_env import GpuVectorEnv
+
+SPECS = {spec.name: spec for spec in (e.SPEC for e in (acrobot, cartpole, mountain_car, mountain_car_continuous, pendulum))}
+ONE_BY_ONE = ("-DGV_LANES=1", "-pthread")
+MODES = ("same_step", "next_step", "disabled")
+
+
+@pytest.fixture(scope="session")
+def backend(tmp_path_factory):
+    """Back ends of a spec: the build in blocks for one instruction set, or the one without blocks."""
+
+    folder = tmp_path_factory.mktemp("blocks")
+
+    def make(env, level=None):
+        built = folder / f"{level}-{object_name(env.env_spec, cpu_level())}"
+        if not built.exists():
+            compile_object(env.env_spec, level or cpu_level(), built, () if level else ONE_BY_ONE)
+        env._backend = CpuBackend(env.layout, built, threads=1)
+        return env
+
+    return make
+
+
+def actions_of(env, generator, dtype):
+    space = env.single_action_space
+    if isinstance(space, Box):
+        return generator.normal(0, 2, (env.num_envs, 1)).astype(np.float32)
+    return generator.integers(0, space.n, env.num_envs, dtype=dtype)
+
+
+def rollout(env, steps=120, dtype=np.int32):
+    """Every array that steps put out, and the state at the end. Some worlds are reset by hand where none is by itself."""
+    seen = [env.reset(seed=3)[0]]
+    generator = np.random.default_rng(4)
+    for step in range(steps):
+        *arrays, info = env.step(actions_of(env, generator, dtype))
+        finished = info.get("_final_obs", np.zeros(env.num_envs, bool))
+        seen += [*arrays, finished, info["final_obs"][finished] if finished.any() else np.zeros(0)]
+        if step % 50 == 49:
+            seen.append(env.reset(options={"reset_mask": np.arange(env.num_envs) % 3 == 0})[0])
+    return seen + list(env.get_state().values())
+
+
+def assert_equal(some, others):
+    for one, other in zip(some, others, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def compare(backend, spec, steps=120, dtype=np.int32, prepare=lambda env: None, **options):
+    """The builds for every instruction set against the one without blocks."""
+    runs = []
+    for level in (None, *LEVELS[LEVELS.index(cpu_level()) :]):
+        env = backend(GpuVectorEnv(spec, array="numpy", device="cpu", **options), level)
+        prepare(env)
+        runs.append(rollout(env, steps, dtype))
+    for run in runs[1:]:
+        assert_equal(run, runs[0])
+    return runs[0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("worlds", [1, 31, 32, 33, 95])
+@pytest.mark.parametrize("name", SPECS)
+def test_any_number_of_worlds(name, worlds, mode, backend):
+    """Less than a block, whole blocks, blocks and a rest; episodes end within blocks, at different times."""
+    compare(backend, SPECS[name], num_envs=worlds, max_episode_steps=17, autoreset_mode=mode)
+
+
+def test_restarts_are_met(backend):
+    """The rollouts above say something: with random actions poles fall in most blocks at some time, and not all at once."""
+    env = backend(GpuVectorEnv(SPECS["WarpCartPole-v1"], num_envs=64, array="numpy", device="cpu"), cpu_level())
+    env.reset(seed=3)
+    generator = np.random.default_rng(4)
+    ended = [env.step(actions_of(env, generator, np.int32))[2].reshape(2, 32).sum(1) for _ in range(60)]
+    assert ((np.array(ended) > 0) & (np.array(ended) < 32)).any(0).all()
+
+
+def test_each_parameter_by_world(backend):
+    spec = SPECS["WarpCartPole-v1"]
+    factors = np.linspace(0.7, 1.4, 70).astype(np.float32)
+    names = [param.name for param in spec.params if param.per_world]
+    assert len(names) > 3
+    for given in (names, names[::2]):
+        values = {p.name: np.float32(p.default) * factors for p in spec.params if p.name in given}
+        compare(backend, spec, num_envs=70, **values)
+
+
+@pytest.mark.parametrize("name", ["WarpCartPole-v1", "WarpAcrobot-v1"])
+def test_actions_of_eight_bytes(name, backend):
+    compare(backend, SPECS[name], dtype=np.int64, num_envs=70, max_episode_steps=30)
+
+
+def test_starts_from_a_pool(backend):
+    def prepare(env):
+        env.set_reset_pool(env.draw_start_states(5, seed=1))
+
+    compare(backend, SPECS["WarpCartPole-v1"], prepare=prepare, num_envs=70, max_episode_steps=30)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_invalid_actions_act_as_zero_and_are_counted(dtype, backend):
+    """Past the check in front of the kernel."""
+    after = []
+    bad = np.array([-1, 2, 2**31 - 1, -(2**31)] + ([2**32, 2**32 + 1, -(2**40)] if dtype is np.int64 else []), dtype)
+    for level in (None, cpu_level()):
+        env = backend(GpuVectorEnv(SPECS["WarpCartPole-v1"], num_envs=70, array="numpy", device="cpu"), level)
+        env.reset(seed=0)
+        actions = np.resize(np.concatenate([bad, np.array([0, 1], dtype)]), 70)
+        env._args.set_action(actions.ctypes.data, actions.itemsize)
+        env._args.set_slot(env._outputs.for_step())
+        env._launch("gv_step")
+        after.append((env.get_state("state")["state"], int(env._args.invalid[0])))
+        env._args.invalid[...] = 0
+    assert after[0][1] == after[1][1] == int((~np.isin(actions, (0, 1))).sum()) > 0
+    np.testing.assert_array_equal(after[0][0], after[1][0])
+
+
+WIDE = """
+#include "gv_env.h"
+GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
+    GV_ONCE a.place[team.world] = (float)(gv_draw(a, team, 0, 0).word[0] >> 28);
+}
+GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
+    GV_ONCE {
+        a.place[team.world] += (float)gv_action_index(a, gv_row(a, team.world, 0), 0, 1, 3);
+        a.agent_reward[gv_row(a, team.world, 0)] = a.place[team.world];
+        a.terminated[team.world] = a.place[team.world] > 20.0f;
+        a.truncated[team.world] = 0;
+    }
+}
+GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
+    float* row = gv_obs_row(a, obs, team.world, 0);
+    GV_ONCE for (gv_i32 f = 0; f < gv_num_features(a); ++f) row[f] = a.place[team.world] + (float)f;
+}
+GV_FN void env_settle(const GvArgs&, const GvTeam&) {}
+"""
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_an_observation_whose_width_is_a_parameter(width, backend, tmp_path: Path):
+    """Blocks are compiled for the default width; the others are stepped one by one."""
+    kernel = tmp_path / "wide.cu"
+    kernel.write_text(WIDE)
+    spec = EnvSpec(
+        name="Wide-v0",
+        kernel=kernel,
+        roles=(Role("agent", 1),),
+        params=(Param("width", 2, "int32", "features of an observation", low=1),),
+        state=(Field("place", "float32", (), "where it is"),),
+        observation=lambda params: Box(-np.inf, np.inf, (params["width"],), np.float32),
+        action=lambda params: Discrete(3),
+        rewards={"place": "where it is"},
+    )
+    seen = compare(backend, spec, num_envs=70, width=width)
+    np.testing.assert_array_equal(seen[1], seen[2][:, None] + np.arange(width))
