@@ -13,7 +13,7 @@ GV_FN void gv_run_block(const GvArgs& a, const GvTeam& team, GvBlock& block) {
         GvArgs mine = gv_block_window<BYTES>(a, team.world, i, block, held, out);
         mine.autoreset = GV_DISABLED;  // a new episode begins later
         const GvTeam alone = {0, 0, 1, team.slots, team.scratch};
-        gv_run(mine, alone);
+        gv_advance(mine, alone);
         gv_block_put(block, i, held, out);
     }
 }
