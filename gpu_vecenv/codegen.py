@@ -154,10 +154,7 @@ def _window(spec: EnvSpec) -> list[str]:
 
 
 def _block(spec: EnvSpec, rows: dict[str, str]) -> list[str]:
-    """For worlds of one agent on the host: what a block of them writes before it goes to memory, a row a world.
-
-    Flags are as wide as floats there, as a vector register holds as many worlds as elements of the narrowest type.
-    """
+    """For worlds of one agent on the host: what a block of them writes before it goes to memory, a row a world."""
     params = spec.resolve({})
     features, heads = math.prod(spec.observation(params).shape or ()), math.prod(spec.action(params).shape or ())
     by_world = [p.name for p in spec.params if p.per_world]
@@ -171,7 +168,8 @@ def _block(spec: EnvSpec, rows: dict[str, str]) -> list[str]:
         "struct GvBlock {",
         *(f"    {rows[name]} {name}[GV_BLOCK];" for name in kept),
         "    float obs[GV_BLOCK * GV_SOLO_FEATURES], reward[GV_BLOCK];",
-        "    gv_u8 terminated[GV_BLOCK], truncated[GV_BLOCK];", "    gv_i32 invalid[GV_BLOCK];",
+        "    gv_u8 terminated[GV_BLOCK], truncated[GV_BLOCK];",
+        "    gv_i32 invalid[GV_BLOCK];",
         *(f"    float {name}[GV_BLOCK];" for name in by_world),
         "};",
         "struct GvOutput {  // of one world",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -133,7 +132,7 @@ class Layout:
         """Values of the members that are fixed when the env is made, apart from addresses and row strides."""
         params = {p.name: self.params[p.name] for p in self.spec.kernel_params if p.name not in self.per_world}
         constants = {c.name: float(np.float32(c.value(self.params))) for c in self.spec.constants}
-        return {**self.sizes, "num_heads": self.num_heads, **params, **constants}
+        return {**self.sizes, **params, **constants}
 
     @cached_property
     def per_world(self) -> dict[str, np.ndarray]:
@@ -182,7 +181,6 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),
         Member("num_agents", "gv_i32", "int32", "agents in a world"),
         Member("num_features", "gv_i32", "int32", "length of an observation"),
-        Member("num_heads", "gv_i32", "int32", "elements of an agent's action"),
         Member("autoreset", "gv_i32", "int32", "GV_NEXT_STEP, GV_SAME_STEP or GV_DISABLED"),
         Member("agents_view", "gv_i32", "int32", "flags go to every agent's row, not to the world's"),
         Member("action_bytes", "gv_i32", "int32", "size of one action element"),
