@@ -11,6 +11,8 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from gpu_vecenv.backend.memory import Array, Memory
 from gpu_vecenv.errors import ActionError, ArrayTypeError, DeviceError, ShapeError
 
+_UNSIGNED = {4: np.uint32, 8: np.uint64}
+
 
 class ActionReader:
     """Turns the caller's actions into an array on the env's device.
@@ -28,6 +30,7 @@ class ActionReader:
         self._continuous = isinstance(space, Box)
         self._dtypes = ("float32", "float64") if self._continuous else ("int32", "int64")
         self._choices = _choices(space)
+        self._fewest = int(self._choices.min())
         self._device = device
         self._memory = memory
         self._warn = warn
@@ -104,10 +107,10 @@ class ActionReader:
 
     def _read_host(self, actions: np.ndarray) -> tuple[np.ndarray, int]:
         if self._continuous:
-            if np.isnan(actions).any():
+            if np.isnan(actions.min()):  # one pass: the least of numbers of which one is NaN is NaN
                 raise ActionError(f"actions must not be NaN; {int(np.isnan(actions).sum())} are.")
             actions = _as_float32(actions)
-        else:
+        elif actions.view(_UNSIGNED[actions.itemsize]).max() >= self._fewest:  # one pass: a negative index is a large one
             bad = (actions < 0) | (actions >= self._choices)
             if bad.any():
                 raise ActionError(

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
 from gpu_vecenv.backend.compiler import cache_dir, compile_object, cpu_level, shared_object
 from gpu_vecenv.backend.memory import Memory, NumpyMemory
+from gpu_vecenv.backend.threads import Threads
 from gpu_vecenv.errors import CompileError, ParameterError
 from gpu_vecenv.layout import KERNELS, Layout
 from gpu_vecenv.spec import EnvSpec
 
 MIN_AGENTS_PER_THREAD = 2048
-"""Handing work to a thread costs some ten microseconds; below this many agents it takes longer than it saves."""
+"""Waking a thread costs some ten microseconds; below this many agents it takes longer than it saves."""
 
 
 def num_threads() -> int:
@@ -55,27 +55,29 @@ class CpuBackend:
         library = _load(built or shared_object(layout.spec), layout.spec)
         self.memory: Memory = NumpyMemory()
         self._kernels = {}
+        self._entries: dict[str, int | None] = {}
         for name in KERNELS:
             kernel = getattr(library, name)
             kernel.argtypes = (ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
             kernel.restype = None
             self._kernels[name] = kernel
+            self._entries[name] = ctypes.cast(kernel, ctypes.c_void_p).value
         self._agents = layout.num_agents
         self._threads = threads or num_threads()
-        self._pool = ThreadPoolExecutor(self._threads - 1, "gpu_vecenv") if self._threads > 1 else None
+        self._pool = Threads(library, self._threads) if self._threads > 1 else None
+        self._struct: np.ndarray | None = None
+        self._address = 0
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
         """Run a kernel over all worlds; returns when it is done. ``args`` is the argument struct (0-d structured array)."""
-        kernel, address = self._kernels[name], args.ctypes.data
-        parts = max(1, min(self._threads, num_worlds, num_worlds * self._agents // MIN_AGENTS_PER_THREAD))
-        if self._pool is None or parts == 1:
-            kernel(address, 0, num_worlds)
-            return
-        cuts = [num_worlds * part // parts for part in range(parts + 1)]
-        others = [self._pool.submit(kernel, address, cuts[part], cuts[part + 1]) for part in range(1, parts)]
-        kernel(address, 0, cuts[1])
-        for other in others:
-            other.result()
+        if args is not self._struct:  # to ask for an address takes microseconds
+            self._struct, self._address = args, args.ctypes.data
+        kernel = self._kernels[name]
+        parts = min(self._threads, num_worlds * self._agents // MIN_AGENTS_PER_THREAD, num_worlds)
+        if self._pool is None or parts <= 1:
+            kernel(self._address, 0, num_worlds)
+        else:
+            self._pool.launch(self._entries[name], self._address, num_worlds, parts)
 
     def capturing(self) -> bool:
         """There are no graphs on the CPU."""
@@ -84,5 +86,5 @@ class CpuBackend:
     def close(self) -> None:
         """Stop the threads."""
         if self._pool is not None:
-            self._pool.shutdown(wait=False)
+            self._pool.close()
             self._pool = None

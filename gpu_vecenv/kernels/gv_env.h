@@ -273,6 +273,9 @@ GV_KERNEL(gv_reset, gv_reset_world)
 GV_KERNEL(gv_observe, gv_observe_world)
 GV_KERNEL(gv_copy, gv_copy_world)
 #endif
+#ifdef GV_BLOCK
+#include "gv_threads.h"
+#endif
 #if !defined(GV_PART) || GV_PART == 1
 GV_KERNEL(gv_rollout, gv_rollout_world)
 #endif

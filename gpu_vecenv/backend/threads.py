@@ -1,0 +1,52 @@
+"""Threads that share the worlds of a launch with its caller: they run the loop of kernels/gv_threads.h, outside Python."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+
+import numpy as np
+
+BLOCK = 32
+"""Worlds that a kernel may step side by side (GV_BLOCK); chunks hold whole blocks where they can."""
+
+CHUNKS_PER_THREAD = 4
+"""More than one, so that a thread that is late or slow leaves work to the others."""
+
+
+class Threads:
+    """A caller and ``count - 1`` threads, started once.
+
+    Args:
+        library: a compiled kernel.
+        count: threads to share worlds over, the caller among them.
+    """
+
+    def __init__(self, library: ctypes.CDLL, count: int) -> None:
+        pool = np.zeros(library.gv_threads_size(), np.uint8)
+        address = ctypes.c_void_p(pool.ctypes.data)
+        library.gv_threads_open(address)
+        self._address = pool.ctypes.data
+        self._launch = library.gv_threads_launch
+        self._launch.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
+        self._launch.restype = None
+        # The threads, and what ends them, know the pool and not this object, so that it may be collected.
+        for _ in range(count - 1):
+            threading.Thread(target=_work, args=(library, pool), name="gpu_vecenv", daemon=True).start()
+        self.close = weakref.finalize(self, _close, library, pool)
+
+    def launch(self, kernel: int | None, args: int, num_worlds: int, parts: int) -> None:
+        """Run the kernel at an address over all worlds, split for ``parts`` threads; returns when it is done."""
+        chunk = -(-num_worlds // (parts * CHUNKS_PER_THREAD))
+        if chunk > BLOCK:
+            chunk = -(-chunk // BLOCK) * BLOCK
+        self._launch(self._address, kernel, args, num_worlds, chunk)
+
+
+def _work(library: ctypes.CDLL, pool: np.ndarray) -> None:
+    library.gv_threads_work(ctypes.c_void_p(pool.ctypes.data))
+
+
+def _close(library: ctypes.CDLL, pool: np.ndarray) -> None:
+    library.gv_threads_close(ctypes.c_void_p(pool.ctypes.data))

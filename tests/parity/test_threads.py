@@ -1,0 +1,104 @@
+"""Threads that share a launch: every world is stepped once, whoever wakes when; they end with their env."""
+
+import gc
+import multiprocessing
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from gpu_vecenv.backend import cpu
+from gpu_vecenv.backend.cpu import CpuBackend
+from gpu_vecenv.envs import cartpole
+from gpu_vecenv.errors import ActionError
+
+
+def make(threads, worlds=97):
+    env = cartpole.make_vec(worlds, device="cpu", array="numpy")
+    env._backend.close()
+    env._backend = CpuBackend(env.layout, threads=threads)
+    env.reset(seed=0)
+    return env
+
+
+def run(env, steps, pause=0.0):
+    generator = np.random.default_rng(1)
+    for _ in range(steps):
+        obs = env.step(generator.integers(0, 2, env.num_envs, dtype=np.int32))[0]
+        time.sleep(pause)
+    return obs, *env.get_state().values()
+
+
+def alive(before):
+    return [t for t in threading.enumerate() if t.name == "gpu_vecenv" and t not in before]
+
+
+def gone(before):
+    until = time.monotonic() + 20
+    while alive(before) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not alive(before)
+
+
+@pytest.fixture(autouse=True)
+def share_all(monkeypatch):
+    """However few the worlds."""
+    monkeypatch.setattr(cpu, "MIN_AGENTS_PER_THREAD", 1)
+
+
+@pytest.mark.parametrize("worlds", [2, 31, 97, 1000])
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_each_world_once(threads, worlds):
+    for one, other in zip(run(make(threads, worlds), 300), run(make(1, worlds), 300), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_threads_that_have_gone_to_sleep():
+    for one, other in zip(run(make(3), 100, pause=0.003), run(make(1), 100), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_threads_end_when_the_env_closes_or_is_dropped():
+    before = threading.enumerate()
+    env = make(3)
+    run(env, 5)
+    assert len(alive(before)) == 2
+    env.close()
+    assert gone(before)
+    env = make(3)
+    run(env, 5)
+    del env
+    gc.collect()
+    assert gone(before)
+
+
+def stepped_in_child(env, queue):
+    queue.put(run(env, 20)[0])
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_child_steps_without_the_threads():
+    """It has none of them; the caller does their share."""
+    env, context = make(3), multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=stepped_in_child, args=(env, queue))
+    child.start()
+    seen = queue.get(timeout=60)
+    child.join(timeout=60)
+    np.testing.assert_array_equal(seen, run(env, 20)[0])
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("bad", [-1, 2, 2**31 - 1])
+@pytest.mark.parametrize("place", [0, 50, 96])
+def test_an_invalid_action_steps_nothing(place, bad, dtype):
+    env = make(2)
+    state = env.get_state()
+    actions = np.zeros(97, dtype)
+    actions[place] = bad
+    with pytest.raises(ActionError, match=rf"0\.\.1, got {bad} at \[{place}\]"):
+        env.step(actions)
+    for name, values in env.get_state().items():
+        np.testing.assert_array_equal(values, state[name])
+    env.check()
