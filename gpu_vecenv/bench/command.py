@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import os
 import time
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,14 +14,16 @@ import torch
 import tyro
 from rich.console import Console
 
+from gpu_vecenv.backend.cpu import num_threads
 from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.bench import env_only, inference, rollouts, startup, training
 from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, INFERENCE, START_UP, Case, choose
 from gpu_vecenv.bench.floors import measure_floors
 from gpu_vecenv.bench.machine import clocks, machine
 from gpu_vecenv.bench.peers.warpdrive import SOURCE
+from gpu_vecenv.bench.ready import Peers
 from gpu_vecenv.bench.results import Results
-from gpu_vecenv.bench.run import Peers, measure
+from gpu_vecenv.bench.run import measure
 from gpu_vecenv.bench.subject import Maker
 from gpu_vecenv.errors import ParameterError
 
@@ -73,26 +75,36 @@ def bench(
     console.print(f"floors of {device}")
     floors = measure_floors(device, rounds, seconds)
     environment = {SOURCE: str(warpdrive.resolve())} if warpdrive else {}
-    others = Peers(device, environment, frozenset() if warpdrive else frozenset({"warpdrive"}))
+    others = Peers(device, environment, () if warpdrive else ("warpdrive",))
     head = {
         "benchmark": "bench", "command": command, "machine": machine(device),
-        "torch_threads": threads, "env_threads": os.environ.get("GPU_VECENV_NUM_THREADS"), "rounds": rounds,
+        "torch_threads": threads, "env_threads": num_threads() if device == "cpu" else None, "rounds": rounds,
         "sample_s": seconds, "peers": others.versions, "clocks_before": clocks(device), "floors": floors,
     }  # fmt: skip
     results = Results(out, head)
     with closing(others):
+        cases = [case for case, _ in groups("env", kind, device, envs, sizes)] if "env" in modes else []
+        console.print(f"kernels, and other libraries for {len(cases)} cases" if peers else "kernels")
+        others.prepare(cases if peers else [], lambda: compile_kernels(cases, device))
         for mode in modes:
             for case, ways in groups(mode, kind, device, envs, sizes):
                 console.print(f"[dim]{time.perf_counter() - start:5.0f} s[/dim]  {mode}  {case.name}")
                 starts = mode == "startup"
                 rows = measure(
                     case, mode, ways, device, floors, min(rounds, START_UP_ROUNDS) if starts else rounds,
-                    None if starts else seconds, others if peers and mode == "env" else None, mode == "env" and device != "cpu",
+                    None if starts else seconds, others.ways(case) if mode == "env" else [], mode == "env" and device != "cpu",
                 )  # fmt: skip
                 results.add(rows, clocks_after=clocks(device), wall_s=time.perf_counter() - start)
                 for row in rows:
                     console.print(line(row))
     console.print(f"{len(results.rows)} rows in {out}, {time.perf_counter() - start:.0f} s")
+
+
+def compile_kernels(cases: Sequence[Case], device: str) -> None:
+    """Make a world of each case, so that no kernel is compiled between measurements; what fails here fails in its row."""
+    for case in cases:
+        with suppress(Exception):
+            env_only.make_env(replace(case, worlds=1), device)[0].close()
 
 
 def groups(

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_vecenv.bench.cases import Case
 from gpu_vecenv.bench.floors import bare_launch
-from gpu_vecenv.bench.machine import installed
-from gpu_vecenv.bench.peers import PEERS
-from gpu_vecenv.bench.peers.client import PeerProcess
+from gpu_vecenv.bench.ready import Ready
 from gpu_vecenv.bench.results import figures, identity
 from gpu_vecenv.bench.subject import Maker, Subject
 from gpu_vecenv.bench.timing import interleaved
@@ -20,49 +17,9 @@ OURS = "gpu_vecenv"
 Row = dict[str, Any]
 
 
-class Peers:
-    """The peers that are installed, each in a process that starts when it is first needed.
-
-    Args:
-        device: the device of the run.
-        environment: variables for the peers' processes.
-        skip: modules to leave out.
-    """
-
-    def __init__(self, device: str, environment: Mapping[str, str], skip: frozenset[str] = frozenset()) -> None:
-        self._device, self._environment = device, dict(environment)
-        modules = {name: import_module(f"gpu_vecenv.bench.peers.{name}") for name in PEERS if name not in skip}
-        self.versions = {m.NAME: installed(m.DISTRIBUTION) for m in modules.values() if m.DISTRIBUTION}
-        self._modules = {
-            name: m for name, m in modules.items() if m.DISTRIBUTION is None or self.versions[m.NAME] is not None
-        }
-        self._processes: dict[str, PeerProcess] = {}
-
-    def begin(self, case: Case) -> list[tuple[str, dict[str, Any], Callable[[], Subject]]]:
-        """Have every peer start to make its ways to run a case: (library, way, what waits for the subject)."""
-        begun = []
-        for name, module in self._modules.items():
-            for way in module.ways(case, self._device):
-                begun.append((module.NAME, way, self._begin(name, way)))
-        return begun
-
-    def close(self) -> None:
-        """End all processes."""
-        for process in self._processes.values():
-            process.close()
-        self._processes.clear()
-
-    def _begin(self, name: str, way: dict[str, Any]) -> Callable[[], Subject]:
-        process = self._processes.get(name)
-        if process is None or not process.alive:
-            process = self._processes[name] = PeerProcess(name, self._device, self._environment)
-        number = process.ask_to_make(way)
-        return lambda: process.made(number)
-
-
 def measure(
     case: Case, mode: str, ways: Mapping[str, Maker], device: str, floors: dict[str, float], rounds: int, seconds: float | None,
-    peers: Peers | None = None, beside_bare: bool = False,
+    peers: Sequence[Ready] = (), beside_bare: bool = False,
 ) -> list[Row]:  # fmt: skip
     """Time every way to run a case, in turns.
 
@@ -74,16 +31,15 @@ def measure(
         floors: of this run.
         rounds: samples of each.
         seconds: length of a sample; None for one call, not warmed up.
-        peers: libraries that may run the case, too.
+        peers: other libraries' ways.
         beside_bare: whether a bare launch from Python takes its turn; its median stands in every row.
 
     Returns:
         A row for each subject; one that failed has ``error`` in place of figures.
     """
-    waiting = peers.begin(case) if peers else []
     heads: dict[str, Row] = {path: identity(case, mode, OURS, path, device) for path in ways}
     makers: dict[str, Maker] = dict(ways)
-    for library, way, made in waiting:
+    for library, way, made in peers:
         heads[f"{library} {way['path']}"] = identity(case, mode, library, way["path"], way["device"])
         makers[f"{library} {way['path']}"] = made
     subjects: dict[str, Subject] = {}

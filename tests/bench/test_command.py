@@ -1,14 +1,16 @@
 """``gpu-vecenv bench`` at tiny sizes: the file, its rows, and peers that fail."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, TAG, Case, choose
 from gpu_vecenv.bench.env_only import make_env, prepare
 from gpu_vecenv.bench.peers.client import PeerError, PeerProcess
+from gpu_vecenv.bench.ready import Peers
 from gpu_vecenv.bench.results import figures
-from gpu_vecenv.bench.run import Peers, measure
+from gpu_vecenv.bench.run import measure
 from gpu_vecenv.bench.timing import Summary
 from gpu_vecenv.cli import main
 
@@ -70,18 +72,23 @@ def test_bytes_a_tag_must_move():
 
 
 def test_a_peer_that_fails_has_its_error_as_its_row():
-    peers = Peers("cpu", {}, frozenset({"envpool_sync", "gymnax_jax", "jaxmarl_mpe", "vmas_torch", "warpdrive"}))
-    (module,) = peers._modules.values()
-    wrong = {"path": "wrong", "device": "cpu", "env_id": "NoSuchEnv-v0", "num_envs": 2}
-    peers._modules = {"gymnasium_vector": type("Peer", (), {"NAME": module.NAME, "ways": lambda case, device: [wrong]})}
-    case = Case("WarpCartPole-v1", 2)
-    ours = {"broken": lambda: 1 / 0}
-    rows = measure(case, "env", ours, "cpu", FLOORS, 1, 1e-4, peers)
+    case, way = Case("WarpCartPole-v1", 2), {"path": "p", "device": "cpu", "env_id": "CartPole-v1", "num_envs": 2}
+    wrong = {**way, "path": "wrong", "env_id": "NoSuchEnv-v0"}
+    peers = Peers("cpu", {}, ("envpool_sync", "gymnax_jax", "jaxmarl_mpe", "vmas_torch", "warpdrive"))
+    peers.installed = [SimpleNamespace(NAME="A", __name__=peers.installed[0].__name__, ways=lambda *_: [wrong, way])]
+    peers.installed += [SimpleNamespace(NAME="B", __name__="no_such_module", ways=lambda *_: [way])]
+    called = []
+    peers.prepare([case], lambda: called.append(1))
+    rows = measure(case, "env", {"broken": lambda: 1 / 0}, "cpu", FLOORS, 1, 1e-4, peers.ways(case))
     peers.close()
-    assert [row["path"] for row in rows] == ["broken", "wrong"]
-    assert rows[0]["error"] == "ZeroDivisionError: division by zero"
-    assert rows[1]["error"].startswith("PeerError: ") and "NoSuchEnv" in rows[1]["error"]
-    assert all("median_s" not in row for row in rows)
+    errors = [row.get("error") for row in rows]
+    assert called == [1] and [row["library"] for row in rows] == ["gpu_vecenv", "A", "A", "B"]
+    assert errors[0] == "ZeroDivisionError: division by zero"
+    assert errors[1].startswith("PeerError: ") and "NoSuchEnv" in errors[1]
+    assert errors[2] is None and rows[2]["env_steps_per_s"] > 0
+    assert errors[3].startswith("PeerError: the process ended with status 1: ModuleNotFoundError")
+    assert all(("median_s" in row) == ("error" not in row) for row in rows)
+    assert peers.ways(Case("WarpCartPole-v1", 3)) == []
 
 
 def test_a_peer_whose_process_ends_says_so():
@@ -147,3 +154,16 @@ def test_a_floor_is_bytes_or_launches_whichever_is_more():
     many = figures(case, "env", 10, facts | {"kernel_launches": 0.1}, taken, floors | {"graph_node_s": 2e-5})
     assert (many["floor_s"], many["median_s"]) == (pytest.approx(2e-6), pytest.approx(3e-7))
     assert many["env_steps_per_s"] == pytest.approx(10 / 3e-7)
+
+
+def test_a_run_that_is_stopped_keeps_what_it_has_measured(tmp_path, monkeypatch):
+    def stopped(*given, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpu_vecenv.bench.inference.ways", stopped)
+    out = tmp_path / "bench.json"
+    words = ["--envs", "cartpole", "--sizes", "4", "--modes", "env", "inference", "--no-peers", "--out", str(out)]
+    assert main(["bench", *SMALL, *words]) == 130
+    made = json.loads(out.read_text())
+    assert {row["mode"] for row in made["rows"]} == {"env"} and made["wall_s"] > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["bench.json"]

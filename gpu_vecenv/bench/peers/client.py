@@ -30,7 +30,7 @@ class PeerProcess:
     """A process that holds one library.
 
     Args:
-        module: name of the peer's module in ``gpu_vecenv.bench.peers``.
+        module: full name of the peer's module.
         device: the device of the run; JAX is kept off GPUs for ``"cpu"``.
         environment: variables beside those of this process.
     """

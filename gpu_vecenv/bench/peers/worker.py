@@ -30,6 +30,8 @@ def answer(peer: ModuleType, subjects: Subjects, request: dict[str, Any]) -> dic
         return {"seconds": reading.seconds, "host_seconds": reading.host_seconds}
     subjects.pop(request["close"]).close()
     gc.collect()
+    if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
+        sys.modules["torch"].cuda.empty_cache()
     return {}
 
 
@@ -37,7 +39,7 @@ def main(module: str) -> None:
     """Answer until the input ends. What libraries print goes to the error output."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    peer = importlib.import_module(f"gpu_vecenv.bench.peers.{module}")
+    peer = importlib.import_module(module)
     subjects: Subjects = {}
     for line in sys.stdin:
         try:
