@@ -94,9 +94,10 @@ def bench(
                     case, mode, ways, device, floors, min(rounds, START_UP_ROUNDS) if starts else rounds,
                     None if starts else seconds, others.ways(case) if mode == "env" else [], mode == "env" and device != "cpu",
                 )  # fmt: skip
-                results.add(rows, clocks_after=clocks(device), wall_s=time.perf_counter() - start)
+                results.add(rows, wall_s=time.perf_counter() - start)
                 for row in rows:
                     console.print(line(row))
+            results.add([], clocks_after=clocks(device))
     console.print(f"{len(results.rows)} rows in {out}, {time.perf_counter() - start:.0f} s")
 
 

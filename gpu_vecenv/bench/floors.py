@@ -92,4 +92,9 @@ def _graph_of_nothing(device: str) -> Local:
             for _ in range(GRAPH_NODES):
                 kernel((1,), (32,), arrays)
             graph = stream.end_capture()
-    return Local(lambda: graph.launch(stream), device)
+
+    def launch() -> None:
+        with stream:
+            graph.launch()
+
+    return Local(launch, device)

@@ -115,13 +115,13 @@ def interleaved(subjects: Mapping[str, Timed], rounds: int, target: float | None
         try:
             calls[name] = calls_to_fill(subject, target)
         except Exception as error:  # whatever a library raises is that library's result
-            failed[name] = error
+            failed[name] = error.with_traceback(None)  # whose frames would keep memory
     for _ in range(rounds):
         for name in [name for name in calls if name not in failed]:
             try:
                 readings[name].append(subjects[name].read(calls[name]))
             except Exception as error:
-                failed[name] = error
+                failed[name] = error.with_traceback(None)
     return {name: failed[name] if name in failed else summary(readings[name], calls[name]) for name in subjects}
 
 

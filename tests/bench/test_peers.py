@@ -1,0 +1,69 @@
+"""What peers are asked for, without the libraries: they are run by ``gpu-vecenv bench`` where they are installed."""
+
+import inspect
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, TAG, Case
+from gpu_vecenv.bench.peers import PEERS
+from gpu_vecenv.bench.peers.warpdrive import FromReset
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_ways_are_json_and_what_make_takes(name):
+    peer = import_module(f"gpu_vecenv.bench.peers.{name}")
+    found = 0
+    for cases, device in ((GPU_CASES, "cuda:0"), (CPU_CASES, "cpu")):
+        for case in cases:
+            ways = peer.ways(case, device)
+            found += len(ways)
+            for way in ways:
+                inspect.signature(peer.make).bind(**json.loads(json.dumps(way)))
+                assert way["num_envs"] == case.worlds and way["device"] in (device, "cpu")
+            assert len({way["path"] for way in ways}) == len(ways)
+    assert found > 0
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_asking_for_ways_imports_no_library(name):
+    """Modules are imported in this library's process; only ``make`` may bring a peer in."""
+    source = inspect.getsource(import_module(f"gpu_vecenv.bench.peers.{name}"))
+    top = {line.split()[1].partition(".")[0] for line in source.splitlines() if line.startswith(("import ", "from "))}
+    assert top.isdisjoint({"torch", "jax", "gymnax", "jaxmarl", "vmas", "envpool", "warp_drive"})
+
+
+def test_corners_and_other_tags_have_no_peers():
+    tag = {"num_taggers": 5, "num_runners": 100}
+    modules = [import_module(f"gpu_vecenv.bench.peers.{name}") for name in PEERS]
+    assert [m.NAME for m in modules if m.ways(Case(TAG, 100, tag), "cuda:0")] == ["WarpDrive"]
+    assert [m.NAME for m in modules if m.ways(Case(TAG, 100, tag, "corner"), "cuda:0")] == []
+    assert [m.NAME for m in modules if m.ways(Case(TAG, 100, {**tag, "num_runners": 99}), "cuda:0")] == []
+
+
+def test_calls_follow_a_reset_that_is_not_timed():
+    done = []
+    timed = FromReset(lambda: done.append("step"), lambda: done.append("reset"), "cpu")
+    reading = timed.read(3)
+    assert done == ["reset", "step", "step", "step"] and reading.seconds >= reading.host_seconds > 0
+
+
+def test_gym_is_gymnasium_where_gym_is_missing():
+    """In a process of its own, as it is meant for."""
+    code = """import sys
+sys.modules["gym"] = None  # as if it were not installed
+from gpu_vecenv.bench.peers.gym_alias import alias_gym
+alias_gym()
+import gym, gym.spaces, gym.envs.classic_control.cartpole, numpy
+import gymnasium
+assert gym is gymnasium and gym.spaces is gymnasium.spaces
+assert numpy.row_stack([[1], [2]]).shape == (2, 1)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
