@@ -36,10 +36,11 @@ def args_header(spec: EnvSpec) -> str:
             f"GV_FN gv_i32 gv_{size}(const GvArgs& a) {{ return a.{size}; }}",
             "#endif",
         ]
+    lines += ["#ifndef GV_BY_WORLD", "#define GV_BY_WORLD 1  // whether a parameter may have a value a world", "#endif"]
     for param in spec.params:
         if param.per_world:
             name = param.name
-            body = f"return a.{name}_by_world ? a.{name}_by_world[world] : a.{name};"
+            body = f"return GV_BY_WORLD && a.{name}_by_world ? a.{name}_by_world[world] : a.{name};"
             lines.append(f"GV_FN float gv_{name}(const GvArgs& a, gv_i32 world) {{ {body} }}")
     functions = [_row_function(spec), "", _alive_function(spec), "", _take_function(spec), "", *_window(spec)]
     return "\n".join([*lines, "", *functions, ""])
@@ -112,7 +113,7 @@ def _window(spec: EnvSpec) -> list[str]:
         "    mine.num_agents = 1;",
         *(f"    mine.{name} = held.{name}.value;" for name in held),
         *(f"    mine.{name} += world;" for name in shifted),
-        *(f"    if (mine.{name}) mine.{name} += world;" for name in maybe),
+        *(f"    if (GV_BY_WORLD && mine.{name}) mine.{name} += world;" for name in maybe),
         f"    mine.{role}_row += world * mine.{role}_stride;",
         "    return mine;",
         "}",

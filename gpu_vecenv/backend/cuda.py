@@ -34,8 +34,8 @@ def block_shape(num_agents: int) -> tuple[int, int]:
 def compile_options(layout: Layout, part: int) -> tuple[str, ...]:
     """NVRTC options for one of ``layout.PARTS``: sizes that shape loops are constants; the number of worlds never is."""
     lanes, teams = block_shape(layout.num_agents)
-    sizes = tuple(f"-DGV_{name}={value}" for name, value in layout.sizes.items())
-    return (*OPTIONS, f"-DGV_LANES={lanes}", f"-DGV_TEAMS={teams}", f"-DGV_PART={part}", *sizes)
+    constants = {"LANES": lanes, "TEAMS": teams, "PART": part, "BY_WORLD": int(bool(layout.per_world)), **layout.sizes}
+    return (*OPTIONS, *(f"-DGV_{name}={value}" for name, value in constants.items()))
 
 
 def import_cupy() -> Any:

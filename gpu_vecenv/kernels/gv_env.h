@@ -146,15 +146,15 @@ GV_FN void gv_emit(const GvArgs& a, const GvTeam& team, bool terminated, bool tr
     if (a.agents_view) {
         GV_FOR(agent, agents) {
             const gv_i64 row = gv_row(a, w, agent);
-            a.out_terminated[row] = terminated;
-            a.out_truncated[row] = truncated;
-            a.out_finished[row] = finishing;
+            gv_put(a.out_terminated + row, (gv_u8)terminated);
+            gv_put(a.out_truncated + row, (gv_u8)truncated);
+            gv_put(a.out_finished + row, (gv_u8)finishing);
         }
     } else {
         GV_ONCE {
-            a.out_terminated[w] = terminated;
-            a.out_truncated[w] = truncated;
-            a.out_finished[w] = finishing;
+            gv_put(a.out_terminated + w, (gv_u8)terminated);
+            gv_put(a.out_truncated + w, (gv_u8)truncated);
+            gv_put(a.out_finished + w, (gv_u8)finishing);
         }
     }
     if (agents > 1) {
@@ -208,7 +208,32 @@ GV_FN void gv_begin(const GvArgs& a, const GvTeam& team) {
     if (a.autoreset == GV_NEXT_STEP) gv_emit(a, team, false, false, false);
 }
 
+#ifdef GV_num_heads
+#define GV_HEADS GV_num_heads
+#else
+#define GV_HEADS 64  // as many as an action may have
+#endif
+
+union GvEntry {
+    gv_i32 index;
+    float value;
+};
+
 #if defined(GV_SOLO) && GV_ONE_LANE
+// An entry of the action given for this step; what is no index in 64 bits is none in 32.
+GV_FN GvEntry gv_given_entry(const GvArgs& a, const char* actions, gv_i32 head, bool wide) {
+    GvEntry entry;
+    if (gv_continuous(a)) {
+        entry.value = ((const float*)actions)[head];
+    } else if (wide) {
+        const gv_i64 index = ((const gv_i64*)actions)[head];
+        entry.index = index == (gv_i32)index ? (gv_i32)index : -1;
+    } else {
+        entry.index = ((const gv_i32*)actions)[head];
+    }
+    return entry;
+}
+
 GV_FN void gv_begin_held(const GvArgs& mine, const GvTeam& alone, GvWorld& held) {
     GvArgs whole = gv_with_stream(mine, held);  // all at once, as each access to memory would wait for the last
     gv_begin(whole, alone);
@@ -221,10 +246,19 @@ GV_FN void gv_step_world(const GvArgs& a, const GvTeam& team) {
     GvWorld held;
     gv_load(a, team.world, held);
     GvWorld before = held;
+    GvEntry action[GV_HEADS];
+    const char* given = (const char*)a.action + team.world * (gv_i64)gv_num_heads(a) * a.action_bytes;
+    for (gv_i32 head = 0; head < gv_num_heads(a); ++head) action[head] = gv_given_entry(a, given, head, a.action_bytes == 8);
     GvArgs mine = gv_window(a, team.world, held);
+    gv_own_rows(mine);
+    float *reward_row = mine.agent_reward, reward = 0.0f;
+    mine.agent_reward = &reward;
+    mine.action = action;
+    mine.action_bytes = 4;
     const GvTeam alone = {0, 0, 1, team.slots, team.scratch};
     if (gv_advance(mine, alone)) gv_begin_held(mine, alone, held);
     gv_store(a, team.world, before, held);
+    gv_put(reward_row, reward);
 #else
     if (gv_advance(a, team)) gv_begin(a, team);
 #endif

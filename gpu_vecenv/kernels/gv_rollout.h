@@ -3,11 +3,6 @@
 #pragma once
 
 #define GV_ACTION_STREAM 0xFFFEu  // random numbers of an action's first entry; those of each further entry are one lower
-#ifdef GV_num_heads
-#define GV_HEADS GV_num_heads
-#else
-#define GV_HEADS 64  // as many as an action may have
-#endif
 
 // ---- random actions -------------------------------------------------------------------------------------------
 
@@ -30,11 +25,6 @@ struct GvRange {
 GV_FN GvRange gv_range(const GvArgs& a, gv_i32 head) {
     return {a.action_choices[head], a.action_bounds[2 * head], a.action_bounds[2 * head + 1]};
 }
-
-union GvEntry {
-    gv_i32 index;
-    float value;
-};
 
 // Random words for one entry of the actions of four steps, the first of which is `step`.
 GV_FN GvDraw gv_four_steps(const GvOrigin& from, gv_i32 head, gv_i32 agent, gv_i32 step) {
@@ -82,20 +72,6 @@ GV_FN void gv_next_slot(GvArgs& a, const GvStrides& strides) {
 #if defined(GV_SOLO) && GV_ONE_LANE
 
 #define GV_DRAW_AHEAD 8  // steps, a power of two
-
-// An entry of the action given for this step; what is no index in 64 bits is none in 32.
-GV_FN GvEntry gv_given_entry(const GvArgs& a, const char* actions, gv_i32 head, bool wide) {
-    GvEntry entry;
-    if (gv_continuous(a)) {
-        entry.value = ((const float*)actions)[head];
-    } else if (wide) {
-        const gv_i64 index = ((const gv_i64*)actions)[head];
-        entry.index = index == (gv_i32)index ? (gv_i32)index : -1;
-    } else {
-        entry.index = ((const gv_i32*)actions)[head];
-    }
-    return entry;
-}
 
 // The world stays in variables of its lane: of a step, memory sees the action and the outputs only.
 //

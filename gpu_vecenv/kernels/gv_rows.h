@@ -8,16 +8,30 @@ struct alignas(n * sizeof(T) % 16 == 0 ? 16 : n * sizeof(T) % 8 == 0 ? 8 : sizeo
     T value[n];
 };
 
+// Write what the env will not read again: it is the first to leave the cache, in which the worlds' state then stays.
+template <class T>
+GV_FN void gv_put(T* to, T value) {
+#if defined(__CUDA_ARCH__)
+    __stcs(to, value);
+#else
+    *to = value;
+#endif
+}
+
 // Write a row of n floats; `to` may lie anywhere, as callers bind arrays of their own.
 template <gv_i32 n>
 GV_FN void gv_put_row(float* to, const float (&values)[n]) {
-    GvRow<float, n> row;
-    for (gv_i32 i = 0; i < n; ++i) row.value[i] = values[i];
-    if ((gv_u64)to % alignof(GvRow<float, n>) == 0) {
-        *(GvRow<float, n>*)to = row;
-    } else {
-        for (gv_i32 i = 0; i < n; ++i) to[i] = row.value[i];
+#if defined(__CUDA_ARCH__)
+    if (n % 4 == 0 && (gv_u64)to % 16 == 0) {
+        for (gv_i32 i = 0; i < n; i += 4) __stcs((float4*)(to + i), make_float4(values[i], values[i + 1], values[i + 2], values[i + 3]));
+        return;
     }
+    if (n % 2 == 0 && (gv_u64)to % 8 == 0) {
+        for (gv_i32 i = 0; i < n; i += 2) __stcs((float2*)(to + i), make_float2(values[i], values[i + 1]));
+        return;
+    }
+#endif
+    for (gv_i32 i = 0; i < n; ++i) gv_put(to + i, values[i]);
 }
 
 // Where to gather floats that gv_write_out copies to `to`: as far behind a 16-byte boundary as those go. Takes up to 3 more.
