@@ -21,11 +21,11 @@ WARM_UP = 3
 
 
 class CapturedSteps:
-    """T steps of an env in a CUDA graph; made by :func:`capture_steps`.
+    """T steps of an env in a CUDA graph; made by ``capture_steps``.
 
     Attributes:
         actions: ``(T, *action_space.shape)``, what each step reads: the policy's, or the caller's to fill before a replay.
-        outputs: the slabs that the steps write, by the names of :meth:`GpuVectorEnv.bind`: ``obs`` ``(T + 1, ...)`` from the
+        outputs: the slabs that the steps write, by the names of ``GpuVectorEnv.bind``: ``obs`` ``(T + 1, ...)`` from the
             observation before the first step on, the others ``(T, ...)``. Each replay overwrites them.
     """
 
@@ -64,7 +64,7 @@ def capture_steps(
     Args:
         env: an env with torch arrays on a GPU, after its first reset; of a wrapper, the env inside is taken.
         num_steps: T.
-        policy: from observations to actions, both shaped as by :meth:`GpuVectorEnv.step`, without waiting for the device; it
+        policy: from observations to actions, both shaped as by ``GpuVectorEnv.step``, without waiting for the device; it
             is called T times and runs under ``no_grad``. None for actions that the caller writes.
 
     Raises:

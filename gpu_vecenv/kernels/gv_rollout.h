@@ -40,8 +40,8 @@ GV_FN GvEntry gv_random_entry(const GvArgs& a, const GvRange& range, gv_u32 word
 }
 
 GV_FN void gv_put_entry(const GvArgs& a, void* actions, gv_i64 at, const GvEntry& entry) {
-    if (gv_continuous(a)) ((float*)actions)[at] = entry.value;
-    else ((gv_i32*)actions)[at] = entry.index;
+    if (gv_continuous(a)) gv_put((float*)actions + at, entry.value);
+    else gv_put((gv_i32*)actions + at, entry.index);
 }
 
 // ---- outputs --------------------------------------------------------------------------------------------------
@@ -73,11 +73,19 @@ GV_FN void gv_next_slot(GvArgs& a, const GvStrides& strides) {
 
 #define GV_DRAW_AHEAD 8  // steps, a power of two
 
+// Where the length of a row is known, rows that are aligned are written without a look at each address.
+#ifdef GV_num_features
+#define GV_ROW_BYTES alignof(GvRow<float, GV_num_features>)
+#else
+#define GV_ROW_BYTES alignof(float)
+#endif
+
 // The world stays in variables of its lane: of a step, memory sees the action and the outputs only.
 //
 // The start of the next episode is drawn ahead. Lanes end their episodes at different times, and a warp in which one lane
 // draws takes as long as one in which all do; so all that want a start draw it together, every few steps.
-GV_FN void gv_rollout_world(const GvArgs& a, const GvTeam& team) {
+template <bool aligned>
+GV_FN void gv_rollout_alone(const GvArgs& a, const GvTeam& team) {
     GvWorld held, next;
     gv_load(a, team.world, held);
     const GvWorld before = held;
@@ -96,10 +104,11 @@ GV_FN void gv_rollout_world(const GvArgs& a, const GvTeam& team) {
     GvEntry action[GV_HEADS];
     mine.action = action;
     mine.action_bytes = 4;
+    mine.agents_view = 0;  // with one agent there is no difference
     gv_own_rows(mine);
     const GvArgs ahead = gv_with_world(mine, next);
     const GvStrides strides = gv_strides(a);
-    float* const previous_obs = mine.previous_obs;
+    float *const previous_obs = mine.previous_obs, *reward_row = mine.agent_reward, reward = 0.0f;
     bool drawn = false;  // whether `next` is the start of the next episode
     GV_LOOP for (gv_i32 step = 0; step < a.num_steps; ++step) {
         if (given) {
@@ -115,7 +124,13 @@ GV_FN void gv_rollout_world(const GvArgs& a, const GvTeam& team) {
             }
             to += a.action_stride;
         }
-        mine.previous_obs = step == 0 ? previous_obs : mine.obs - strides.obs;
+        mine.agent_reward = &reward;
+        if (aligned) {
+            mine.obs = (float*)__builtin_assume_aligned(mine.obs, GV_ROW_BYTES);
+            mine.final_obs = (float*)__builtin_assume_aligned(mine.final_obs, GV_ROW_BYTES);
+        }
+        if (held.terminated.value[0] || held.truncated.value[0])  // nothing else reads it
+            mine.previous_obs = step == 0 ? previous_obs : mine.obs - strides.obs;
         const bool begins = gv_advance(mine, alone);
         if (!drawn && (begins || (step & (GV_DRAW_AHEAD - 1)) == 0)) {
             gv_keep_stream(next, held);
@@ -128,10 +143,17 @@ GV_FN void gv_rollout_world(const GvArgs& a, const GvTeam& team) {
             drawn = false;
             env_observe(mine, alone, mine.obs);
         }
+        gv_put(reward_row, reward);
+        reward_row += strides.rows;
         gv_next_slot(mine, strides);
     }
     gv_store(a, team.world, before, held);
     gv_store_stream(window, held);
+}
+
+GV_FN void gv_rollout_world(const GvArgs& a, const GvTeam& team) {
+    if (((gv_u64)a.obs | (gv_u64)a.final_obs) % GV_ROW_BYTES == 0) gv_rollout_alone<true>(a, team);
+    else gv_rollout_alone<false>(a, team);
 }
 
 #else

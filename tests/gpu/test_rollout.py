@@ -148,3 +148,14 @@ def test_the_first_rollout_cannot_be_captured():
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=side):
             env.rollout(num_steps=3)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_slabs_may_begin_anywhere(name):
+    env, single = make(name), make(name)
+    shape = env.observation_space.shape
+    memory = torch.zeros(1 + 9 * torch.Size(shape).numel(), device="cuda")
+    obs = memory[1:].view(9, *shape)  # four bytes off
+    env.bind(obs=obs)
+    actions = env.rollout(num_steps=8)[4]["actions"]
+    assert torch.equal(obs[1:], torch.stack([single.step(action)[0] for action in actions]))
