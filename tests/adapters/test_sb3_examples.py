@@ -21,6 +21,7 @@ def test_an_example_runs(example, device, gpu_rollout):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @PATHS
 @pytest.mark.parametrize("device", DEVICES)
 def test_cartpole_is_solved(device, gpu_rollout):
@@ -28,6 +29,7 @@ def test_cartpole_is_solved(device, gpu_rollout):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("device", DEVICES)
 def test_pendulum_is_held_up(device):
     args = sb3_ppo.Args("WarpPendulum-v1", 16, device=device, n_steps=128, num_minibatches=16, learning_rate=2e-3, gamma=0.9)
@@ -36,6 +38,7 @@ def test_pendulum_is_held_up(device):
 
 @works("taggers that learn beat taggers that play at random")
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @PATHS
 @pytest.mark.parametrize("device", DEVICES)
 def test_taggers_beat_random_play(device, gpu_rollout):
