@@ -81,7 +81,8 @@ def _take_function(spec: EnvSpec) -> str:
 def _window(spec: EnvSpec) -> list[str]:
     """For worlds of one agent: their state as variables of one lane, and views of the arguments in which it is world 0.
 
-    The stream of random numbers stays in memory until a new episode begins: other steps do not pay for it.
+    The stream of random numbers stays in memory until a new episode begins: other steps do not pay for it. Worlds that were
+    given one seed share a stream, and none of them has to look it up.
     """
     if spec.alive is not None or [role.count for role in spec.roles] != [1]:
         return []
@@ -89,8 +90,9 @@ def _window(spec: EnvSpec) -> list[str]:
         return []
     fields = spec.state + WORLD_STATE
     rows = {f.name: f"GvRow<{C_TYPES[f.dtype]}, {math.prod(n for n in f.shape if isinstance(n, int))}>" for f in fields}
-    stream = ("seed", "world_id", "episode", "pool_entry")
+    stream = ("seed", "world_id", "pool_entry")
     held = [name for name in rows if name not in stream]
+    seldom = ("terminated", "truncated", "episode")  # change when an episode ends
     shifted = [*stream, "out_terminated", "out_truncated", "out_finished"]
     maybe = [f"{p.name}_by_world" for p in spec.params if p.per_world]
     role = spec.roles[0].name
@@ -98,19 +100,19 @@ def _window(spec: EnvSpec) -> list[str]:
         "#define GV_SOLO 1",
         "struct GvWorld {",
         *(f"    {row} {name};" for name, row in rows.items()),
-        "    gv_i32 pool_size;",
+        "    gv_i32 number, pool_size;",
         "};",
         "GV_FN void gv_load(const GvArgs& a, gv_i64 world, GvWorld& held) {",
         *(f"    held.{name} = (({rows[name]}*)a.{name})[world];" for name in held),
         "}",
         "GV_FN void gv_store(const GvArgs& a, gv_i64 world, const GvWorld& before, const GvWorld& held) {",
-        *(f"    (({rows[name]}*)a.{name})[world] = held.{name};" for name in held if name not in ("terminated", "truncated")),
-        *(f"    if (held.{name}.value[0] != before.{name}.value[0]) a.{name}[world] = held.{name}.value[0];  // seldom"
-          for name in ("terminated", "truncated")),
+        *(f"    (({rows[name]}*)a.{name})[world] = held.{name};" for name in held if name not in seldom),
+        *(f"    if (held.{name}.value[0] != before.{name}.value[0]) a.{name}[world] = held.{name}.value[0];" for name in seldom),
         "}",
         "GV_FN GvArgs gv_window(const GvArgs& a, gv_i64 world, GvWorld& held) {",
         "    GvArgs mine = a;",
         "    mine.num_agents = 1;",
+        "    held.number = (gv_i32)world;",
         *(f"    mine.{name} = held.{name}.value;" for name in held),
         *(f"    mine.{name} += world;" for name in shifted),
         *(f"    if (GV_BY_WORLD && mine.{name}) mine.{name} += world;" for name in maybe),
@@ -143,17 +145,20 @@ def _window(spec: EnvSpec) -> list[str]:
         "}",
         "GV_FN GvArgs gv_with_stream(const GvArgs& mine, GvWorld& held) {",
         "    GvArgs whole = mine;",
-        *(f"    held.{name}.value[0] = *mine.{name};" for name in stream),
+        "    const gv_u64 seed = mine.shared_stream[0], first = mine.shared_stream[1];",
+        "    const bool shared = first <= 0x7fffffff;",
+        "    held.seed.value[0] = shared ? seed : *mine.seed;",
+        "    held.world_id.value[0] = shared ? (gv_i32)first + held.number : *mine.world_id;",
         "    held.pool_size = *mine.pool_size;",
+        "    held.pool_entry.value[0] = held.pool_size == 0 ? -1 : *mine.pool_entry;",
         *(f"    whole.{name} = held.{name}.value;" for name in stream),
         "    whole.pool_size = &held.pool_size;",
         "    return whole;",
         "}",
         "GV_FN void gv_store_stream(const GvArgs& mine, const GvWorld& held) {",
-        "    *mine.episode = held.episode.value[0];",
-        "    *mine.pool_entry = held.pool_entry.value[0];",
+        "    if (held.pool_size != 0) *mine.pool_entry = held.pool_entry.value[0];",
         "}",
-        *_block(spec, {name: rows[name] for name in held}),
+        *_block(spec, {name: rows[name] for name in held if name != "episode"}),
     ]  # fmt: skip
 
 

@@ -99,7 +99,7 @@ class Layout:
     @cached_property
     def sizes(self) -> dict[str, int]:
         """What shapes loops: compile-time on CUDA, read from the struct by the prebuilt CPU object."""
-        own = {name: self.params[name] for name in self.spec.sizes}
+        own = {name: int(self.params[name]) for name in self.spec.sizes}
         return {"num_agents": self.num_agents, "num_features": self.num_features, "num_heads": self.num_heads,
                 "continuous": int(self.continuous), **own}  # fmt: skip
 
@@ -164,7 +164,8 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         ("drawn_actions", "uint8", "int32 or float32 rows of random actions that a rollout writes, null where they are given"),
         ("action_choices", "int32", "[num_heads] choices of each entry of an action"),
         ("action_bounds", "float32", "[num_heads, 2] of a box: lower bound, and how far the upper one is from it"),
-        ("pool_size", "int32", "[1] entries of the reset pool, 0 for none"),
+        ("shared_stream", "uint64", "[2] seed of all worlds and number of the first, or one that is none: each has its own"),
+        ("pool_size", "int32", "[1] entries of the reset pool; -1 for none any more, 0 where no world started from one"),
         ("pool_fields", "uint64", "addresses of the pool's arrays in the order of the state; 0 where the env draws"),
         ("copy_fields", "uint64", "addresses of the arrays that worlds are copied from, in the order of the state"),
         ("copy_source", "int32", "[worlds] world to copy into this one, -1 for none"),

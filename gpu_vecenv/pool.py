@@ -38,10 +38,17 @@ class ResetPool:
         """
         arrays = {} if states is None else self._checked(states)
         addresses = [self._memory.address(arrays[f.name]) if f.name in arrays else 0 for f in self._layout.state]
-        size = len(next(iter(arrays.values()))) if arrays else 0
         self._memory.assign(self._fields, self._memory.from_numpy(np.array(addresses, np.uint64)))
-        self._memory.assign(self._size, self._memory.from_numpy(np.array([size], np.int32)))
+        self._set_size(len(next(iter(arrays.values()))) if arrays else -1)
         self._arrays = arrays  # held, as kernels have their addresses
+
+    def forget_entries(self) -> None:
+        """Worlds may hold a ``pool_entry`` that resets have to clear, with a pool or without."""
+        if not self._arrays:
+            self._set_size(-1)
+
+    def _set_size(self, size: int) -> None:
+        self._memory.assign(self._size, self._memory.from_numpy(np.array([size], np.int32)))
 
     def _checked(self, states: Mapping[str, Any]) -> dict[str, Array]:
         fields = {field.name: field for field in self._layout.spec.state}

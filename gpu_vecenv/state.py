@@ -12,6 +12,8 @@ from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.layout import Layout
 
 FINISHED_MARKS = ("terminated", "truncated")
+OWN_STREAMS = 2**31
+"""In place of the first world's number where worlds do not share one stream of random numbers."""
 
 
 class State:
@@ -21,13 +23,15 @@ class State:
         self._memory = memory
         self.fields: dict[str, Array] = {}
         for field in layout.state:
-            zeros = np.zeros(layout.state_shape(field, num_worlds), field.dtype)
-            self.fields[field.name] = memory.from_numpy(zeros)
+            start = -1 if field.name == "pool_entry" else 0
+            self.fields[field.name] = memory.from_numpy(np.full(layout.state_shape(field, num_worlds), start, field.dtype))
         self._dtypes = {field.name: field.dtype for field in layout.state}
+        self._shared = memory.from_numpy(np.array([0, OWN_STREAMS], np.uint64))
 
     def addresses(self) -> dict[str, int]:
         """Address of each field, for the kernel's argument struct."""
-        return {name: self._memory.address(array) for name, array in self.fields.items()}
+        addresses = {name: self._memory.address(array) for name, array in self.fields.items()}
+        return {**addresses, "shared_stream": self._memory.address(self._shared)}
 
     def get(self, out: Memory, *names: str) -> dict[str, Array]:
         """Copies of the fields named, of all by default, in the array kind of ``out``, physical fields first.
@@ -53,6 +57,8 @@ class State:
         checked = {name: self._checked(name, value) for name, value in values.items()}
         for name, value in checked.items():
             self._memory.assign(self.fields[name], value)
+        if "seed" in checked or "world_id" in checked:
+            self.part_streams()
         for name in FINISHED_MARKS:
             if name not in checked:
                 self.fields[name][...] = 0
@@ -63,6 +69,15 @@ class State:
             if mask is not None:
                 value = np.where(mask, value, self._memory.to_numpy(self.fields[name]))
             self._memory.assign(self.fields[name], self._memory.from_numpy(value))
+        shared = mask is None and (seed == seed[0]).all() and (world_id == world_id[0] + np.arange(len(seed))).all()
+        self._share(int(seed[0]), int(world_id[0]) if shared else OWN_STREAMS)
+
+    def part_streams(self) -> None:
+        """Each world's random numbers are its own from now on: a world may have got those of another."""
+        self._share(0, OWN_STREAMS)
+
+    def _share(self, seed: int, first_world: int) -> None:
+        self._memory.assign(self._shared, self._memory.from_numpy(np.array([seed, first_world], np.uint64)))
 
     def copies(self) -> list[Array]:
         """Copies of all fields in their order, in the device's own kind."""

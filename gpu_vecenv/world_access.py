@@ -52,6 +52,8 @@ class WorldAccess(VectorEnv):
         """
         self._require_started("set_state()")
         self._state.set(state)
+        if "pool_entry" in state:
+            self._pool.forget_entries()
         self._observe(self._outputs.new_last_obs())
 
     def copy_worlds(self, source: Any, target: Any, diverge: bool = False) -> None:
@@ -70,6 +72,7 @@ class WorldAccess(VectorEnv):
         sources, overlap = read_worlds(source, target, self.num_worlds)
         fields = self._state.copies() if overlap else list(self._state.fields.values())
         fork = (draw_seed(self.np_random), self.first_world) if diverge else (0, -1)
+        self._state.part_streams()
         self._args.set_copy(sources, fields, fork)
         self._observe(self._outputs.new_last_obs(), "gv_copy")
 

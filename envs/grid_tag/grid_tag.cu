@@ -110,7 +110,7 @@ GV_FN void observe_one(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
 }
 
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    if (a.use_full_observation) {
+    if (gv_use_full_observation(a)) {
         observe_all(a, team, obs);
     } else {
         GV_FOR(i, gv_num_agents(a)) observe_one(a, team.world, i, gv_obs_row(a, obs, team.world, i));

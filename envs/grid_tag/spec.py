@@ -63,7 +63,7 @@ SPEC = EnvSpec(
     ),
     observation=observation_space,
     action=lambda params: Discrete(5),
-    sizes=("num_taggers",),
+    sizes=("num_taggers", "use_full_observation"),
     constants=(
         Constant("per_length", lambda p: 1 / p["grid_length"], "scale of positions", "1/cell"),
         Constant("per_episode_length", lambda p: 1 / p["episode_length"], "scale of time", "1/step"),

@@ -153,7 +153,7 @@ SPEC = EnvSpec(
     ),
     observation=observation_space,
     action=action_space,
-    sizes=("num_taggers", "num_other_agents_observed"),
+    sizes=("num_taggers", "num_other_agents_observed", "use_full_observation", "extended_observation"),
     constants=(
         Constant("margin", lambda p: p["tagging_distance"] * p["grid_length"], "reach of a tagger", "length"),
         Constant("tagger_top_speed", lambda p: p["max_speed"] * p["skill_level_tagger"], "top speed", "length/step"),

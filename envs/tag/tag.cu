@@ -239,9 +239,9 @@ GV_FN void write_rows(const GvArgs& a, const GvTeam& team, const Rows& table, Fi
 
 // What ends a row: the time, and the observer's own state if asked for.
 GV_FN void observe_end(const GvArgs& a, gv_i32 w, gv_i32 i, bool alive, float* row) {
-    const gv_i32 time = gv_num_features(a) - 1 - (a.extended_observation ? OWN_FEATURES : 0);
+    const gv_i32 time = gv_num_features(a) - 1 - (gv_extended_observation(a) ? OWN_FEATURES : 0);
     row[time] = alive ? observed_time(a, w) : 0.0f;
-    for (gv_i32 f = 0; a.extended_observation && f < OWN_FEATURES; ++f) row[time + 1 + f] = observe_self(a, w, i, f);
+    for (gv_i32 f = 0; gv_extended_observation(a) && f < OWN_FEATURES; ++f) row[time + 1 + f] = observe_self(a, w, i, f);
 }
 
 // ---- everyone else, in the order of indices -------------------------------------------------------------------
@@ -383,7 +383,7 @@ GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
 }
 
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    if (a.use_full_observation) {
+    if (gv_use_full_observation(a)) {
         observe_all(a, team, obs);
     } else if (gv_num_other_agents_observed(a) <= MAX_SORTED) {
         observe_nearest(a, team, obs);

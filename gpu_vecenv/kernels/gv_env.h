@@ -109,6 +109,7 @@ GV_FN void gv_cells(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body body) 
 // Where there is a reset pool, the fields of one of its entries replace what env_reset drew.
 GV_FN void gv_start_from_pool(const GvArgs& a, const GvTeam& team) {
     const gv_i32 size = a.pool_size[0];
+    if (size == 0) return;  // every pool_entry is -1
     const gv_i32 entry = size > 0 ? gv_below(gv_draw(a, team, GV_POOL_STREAM, 0).word[0], size) : -1;
     if (entry >= 0) gv_take(a, team, a.pool_fields, entry);
     GV_ONCE a.pool_entry[team.world] = entry;
