@@ -37,8 +37,14 @@ GV_FN float* gv_obs_row(const GvArgs& a, float* obs, gv_i32 world, gv_i32 agent)
 // Index chosen by head `head` of `heads`; an index outside [0, n) acts as 0 and is counted.
 GV_FN gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 heads, gv_i32 n) {
     const gv_i64 at = row * heads + head;
-    const gv_i64 index = a.action_bytes == 8 ? ((const gv_i64*)a.action)[at] : (gv_i64)((const gv_i32*)a.action)[at];
-    if (index >= 0 && index < n) return (gv_i32)index;
+    gv_i32 index;
+    if (a.action_bytes == 8) {
+        const gv_i64 wide = ((const gv_i64*)a.action)[at];
+        index = wide == (gv_i32)wide ? (gv_i32)wide : -1;  // what is no index in 64 bits is none in 32
+    } else {
+        index = ((const gv_i32*)a.action)[at];
+    }
+    if (index >= 0 && index < n) return index;
     gv_ticket(a.invalid_actions);
     return 0;
 }

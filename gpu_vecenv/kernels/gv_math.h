@@ -50,11 +50,25 @@ GV_FN float gv_mod(float x, float y) {
     return rest;
 }
 
+// x with its sign changed where `sign` is the sign bit, 0x80000000, and not where it is 0.
+GV_FN float gv_flipped(float x, gv_u32 sign) {
+#if defined(__CUDA_ARCH__)
+    return __uint_as_float(__float_as_uint(x) ^ sign);
+#else
+    gv_u32 bits;
+    __builtin_memcpy(&bits, &x, 4);
+    bits ^= sign;
+    __builtin_memcpy(&x, &bits, 4);
+    return x;
+#endif
+}
+
 // Sine and cosine of x radians. Cody-Waite reduction by pi/4 in three parts, then the single-precision minimax
 // polynomials of S. Moshier's Cephes library (sinf.c). Absolute error below 8e-8 for |x| <= 8192 (tests/kernels
 // tries every float); larger arguments lose accuracy in proportion, as the reduction does.
 GV_FN void gv_sincos(float x, float* sine, float* cosine) {
-    const float magnitude = gv_abs(x);
+    const gv_u32 negative = x < 0.0f ? 0x80000000u : 0u;
+    const float magnitude = gv_flipped(x, negative);
     gv_i32 octant = (gv_i32)((magnitude < 1.0e9f ? magnitude : 0.0f) * 1.27323954473516f);  // 4 / pi
     octant += octant & 1;
     const float turns = (float)octant;
@@ -63,10 +77,6 @@ GV_FN void gv_sincos(float x, float* sine, float* cosine) {
     const float s = ((-1.9515295891e-4f * zz + 8.3321608736e-3f) * zz - 1.6666654611e-1f) * zz * z + z;
     const float c = ((2.443315711809948e-5f * zz - 1.388731625493765e-3f) * zz + 4.166664568298827e-2f) * zz * zz - 0.5f * zz + 1.0f;
     const gv_i32 quadrant = (octant >> 1) & 3;
-    float sine_here = (quadrant & 1) ? c : s;
-    float cosine_here = (quadrant & 1) ? s : c;
-    if (quadrant == 2 || quadrant == 3) sine_here = -sine_here;
-    if (quadrant == 1 || quadrant == 2) cosine_here = -cosine_here;
-    *sine = x < 0.0f ? -sine_here : sine_here;
-    *cosine = cosine_here;
+    *sine = gv_flipped(quadrant & 1 ? c : s, (gv_u32)(quadrant & 2) << 30 ^ negative);
+    *cosine = gv_flipped(quadrant & 1 ? s : c, (gv_u32)((quadrant + 1) & 2) << 30);
 }

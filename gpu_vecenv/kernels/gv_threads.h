@@ -18,7 +18,7 @@ struct GvThreads {
     gv_i32 worlds, chunk_worlds;
 };
 
-#define GV_SPINS 400  // some ten to twenty microseconds: launches in a loop find the threads awake
+#define GV_SPINS 1000  // some ten microseconds, or some fifty where a pause is long: launches in a loop find the threads awake
 
 GV_FN void gv_pause() {
 #if defined(__x86_64__)

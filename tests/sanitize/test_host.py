@@ -55,8 +55,8 @@ RACES = {
     "no barrier inside a sum": {"team.slots[slot] = part;\n    }\n    gv_barrier(team);": "team.slots[slot] = part;\n    }"},
     "everybody counts the step": {"GV_ONCE a.t[w] += 1;": "a.t[w] += 1;"},
     "a shared counter without an atomic": {
-        "return (gv_i32)index;\n    gv_ticket(a.invalid_actions);":
-        "return (gv_i32)index;\n    *a.invalid_actions = *a.invalid_actions + 1;",
+        "return index;\n    gv_ticket(a.invalid_actions);":
+        "return index;\n    *a.invalid_actions = *a.invalid_actions + 1;",
     },
     "rewards scattered by runners": {
         "a.tagged_by[me] = i >= taggers && a.alive[me] ? catcher_of(a, w, i) : -1;":
