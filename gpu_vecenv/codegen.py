@@ -163,7 +163,7 @@ def _window(spec: EnvSpec) -> list[str]:
 
 
 def _block(spec: EnvSpec, rows: dict[str, str]) -> list[str]:
-    """For worlds of one agent on the host: what a block of them writes before it goes to memory, a row a world."""
+    """For worlds of one agent on the host: what a step of a block of them needs and puts out."""
     params = spec.resolve({})
     features, heads = math.prod(spec.observation(params).shape or ()), math.prod(spec.action(params).shape or ())
     by_world = [p.name for p in spec.params if p.per_world]
@@ -175,9 +175,6 @@ def _block(spec: EnvSpec, rows: dict[str, str]) -> list[str]:
         f"#define GV_SOLO_HEADS {heads}",
         "#ifdef GV_BLOCK",
         "struct GvBlock {",
-        *(f"    {rows[name]} {name}[GV_BLOCK];" for name in kept),
-        "    float obs[GV_BLOCK * GV_SOLO_FEATURES], reward[GV_BLOCK];",
-        "    gv_u8 terminated[GV_BLOCK], truncated[GV_BLOCK];",
         "    gv_i32 invalid[GV_BLOCK];",
         *(f"    float {name}[GV_BLOCK];" for name in by_world),
         "};",
@@ -211,22 +208,11 @@ def _block(spec: EnvSpec, rows: dict[str, str]) -> list[str]:
           for line in (f"    out.{name} = block.{name}[i];", f"    mine.{name}_by_world = &out.{name};")),
         "    return mine;",
         "}",
-        "GV_FN void gv_block_put(GvBlock& block, gv_i32 i, const GvWorld& held, const GvOutput& out) {",
-        *(f"    block.{name}[i] = held.{name};" for name in kept),
-        *(f"    block.{name}[i] = held.{name}.value[0];" for name in flags),
-        "    for (gv_i32 f = 0; f < GV_SOLO_FEATURES; ++f) block.obs[i * GV_SOLO_FEATURES + f] = out.obs[f];",
-        "    block.reward[i] = out.reward;",
-        "    block.invalid[i] = out.invalid;",
-        "}",
-        "GV_FN void gv_block_store(const GvArgs& a, gv_i64 first, const GvBlock& block) {",
-        *(f"{store}(({rows[name]}*)a.{name})[first + i] = block.{name}[i];" for name in kept),
-        *(f"{store}a.{name}[first + i] = (gv_u8)block.{name}[i];" for name in flags),
-        *(f"{store}a.out_{name}[first + i] = block.{name}[i] != 0;" for name in flags),
-        f"{store}a.out_finished[first + i] = (block.terminated[i] | block.truncated[i]) != 0;",
-        f"{store}*a.invalid_actions += block.invalid[i];",
-        f"{store}a.agent_reward[first + i] = block.reward[i];",
-        "    float* obs = a.obs + first * GV_SOLO_FEATURES;",
-        "    for (gv_i32 f = 0; f < GV_BLOCK * GV_SOLO_FEATURES; ++f) obs[f] = block.obs[f];",
+        "GV_FN void gv_block_put(const GvArgs& a, gv_i64 world, const GvWorld& held, const GvOutput& out) {",
+        *(f"    (({row}*)a.{name})[world] = held.{name};" for name, row in rows.items()),
+        *(f"    a.out_{name}[world] = out.{name};" for name in (*flags, "finished")),
+        "    a.agent_reward[world] = out.reward;",
+        "    for (gv_i32 f = 0; f < GV_SOLO_FEATURES; ++f) a.obs[world * GV_SOLO_FEATURES + f] = out.obs[f];",
         "}",
         "#endif",
     ]  # fmt: skip

@@ -7,14 +7,15 @@
 // Step the block's worlds, none of which awaits a reset. BYTES is the size of an action.
 template <gv_i32 BYTES>
 GV_FN void gv_run_block(const GvArgs& a, const GvTeam& team, GvBlock& block) {
-    for (gv_i32 i = 0; i < GV_BLOCK; ++i) {
+    GV_INDEPENDENT for (gv_i32 i = 0; i < GV_BLOCK; ++i) {
         GvWorld held;
         GvOutput out;
         GvArgs mine = gv_block_window<BYTES>(a, team.world, i, block, held, out);
         mine.autoreset = GV_DISABLED;  // a new episode begins later
         const GvTeam alone = {0, 0, 1, team.slots, team.scratch};
         gv_advance(mine, alone);
-        gv_block_put(block, i, held, out);
+        gv_block_put(a, (gv_i64)team.world + i, held, out);
+        block.invalid[i] = out.invalid;
     }
 }
 
@@ -36,12 +37,12 @@ GV_FN void gv_step_block(const GvArgs& a, const GvTeam& team) {
     gv_block_params(a, team.world, block);
     if (a.action_bytes == 8) gv_run_block<8>(a, team, block);
     else gv_run_block<4>(a, team, block);
-    gv_block_store(a, team.world, block);
+    for (gv_i32 i = 0; i < GV_BLOCK; ++i) *a.invalid_actions += block.invalid[i];
     if (a.autoreset != GV_SAME_STEP) return;
     for (gv_i32 i = 0; i < GV_BLOCK; ++i) {
-        if (!(block.terminated[i] | block.truncated[i])) continue;
         const gv_i64 w = (gv_i64)team.world + i;
-        for (gv_i32 f = 0; f < GV_SOLO_FEATURES; ++f) a.final_obs[w * GV_SOLO_FEATURES + f] = block.obs[i * GV_SOLO_FEATURES + f];
+        if (!(a.terminated[w] | a.truncated[w])) continue;
+        for (gv_i32 f = 0; f < GV_SOLO_FEATURES; ++f) a.final_obs[w * GV_SOLO_FEATURES + f] = a.obs[w * GV_SOLO_FEATURES + f];
         GvWorld held;
         gv_load(a, w, held);
         GvWorld before = held;

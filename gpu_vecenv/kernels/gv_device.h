@@ -85,6 +85,11 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
 #define GV_LOOP
 #define GV_ONE_LANE 1
 #define GV_BLOCK 32  // worlds of one agent that the compiler may step side by side, in the elements of vector registers
+#ifdef __clang__
+#define GV_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")  // no turn of the loop touches memory of another
+#else
+#define GV_INDEPENDENT _Pragma("GCC ivdep")
+#endif
 GV_FN void gv_barrier(const GvTeam&) {}
 GV_FN void gv_barrier_slots(const GvTeam&) {}
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return (*counter)++; }  // counters are this thread's own

@@ -128,13 +128,17 @@ def test_invalid_actions_act_as_zero_and_are_counted(dtype, backend):
 
 
 WIDE = """
+#define GV_SCRATCH 4
 #include "gv_env.h"
 GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
     GV_ONCE a.place[team.world] = (float)(gv_draw(a, team, 0, 0).word[0] >> 28);
 }
 GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
+    const float place = a.place[team.world];
+    const float sum = gv_sum(team, 5, [&](gv_i32 i) { return place * (float)i * 0.01f; });
     GV_ONCE {
-        a.place[team.world] += (float)gv_action_index(a, gv_row(a, team.world, 0), 0, 1, 3);
+        for (gv_i32 i = 0; i < 4; ++i) team.scratch[i] = i > 0 ? team.scratch[i - 1] + sum : place;
+        a.place[team.world] = team.scratch[3] + (float)gv_action_index(a, gv_row(a, team.world, 0), 0, 1, 3);
         a.agent_reward[gv_row(a, team.world, 0)] = a.place[team.world];
         a.terminated[team.world] = a.place[team.world] > 20.0f;
         a.truncated[team.world] = 0;
@@ -150,7 +154,7 @@ GV_FN void env_settle(const GvArgs&, const GvTeam&) {}
 
 @pytest.mark.parametrize("width", [1, 2, 5])
 def test_an_observation_whose_width_is_a_parameter(width, backend, tmp_path: Path):
-    """Blocks are compiled for the default width; the others are stepped one by one."""
+    """Blocks are compiled for the default width; the others are stepped one by one. Sums and scratch are each world's own."""
     kernel = tmp_path / "wide.cu"
     kernel.write_text(WIDE)
     spec = EnvSpec(
@@ -164,4 +168,6 @@ def test_an_observation_whose_width_is_a_parameter(width, backend, tmp_path: Pat
         rewards={"place": "where it is"},
     )
     seen = compare(backend, spec, num_envs=70, width=width)
-    np.testing.assert_array_equal(seen[1], seen[2][:, None] + np.arange(width))
+    obs, reward, ended = seen[1:4]
+    assert not ended.all()
+    np.testing.assert_array_equal(obs[~ended], reward[~ended, None] + np.arange(width, dtype=np.float32))
