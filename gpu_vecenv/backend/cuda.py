@@ -31,10 +31,26 @@ def block_shape(num_agents: int) -> tuple[int, int]:
     return int(given) if given else min(256, -(-num_agents // 32) * 32), 1
 
 
+def resident_blocks(threads: int) -> int:
+    """Blocks that a multiprocessor must have room for, which bounds the registers of a thread.
+
+    More blocks hide more of each other's waits, fewer leave registers for the lists of neighbours of a large world. The two
+    bounds are those with which Tag was fastest on an H100: 56 registers up to 128 threads, 80 above.
+    """
+    return max(1, (1152 if threads <= 128 else 768) // threads)
+
+
 def compile_options(layout: Layout, part: int) -> tuple[str, ...]:
     """NVRTC options for one of ``layout.PARTS``: sizes that shape loops are constants; the number of worlds never is."""
     lanes, teams = block_shape(layout.num_agents)
-    constants = {"LANES": lanes, "TEAMS": teams, "PART": part, "BY_WORLD": int(bool(layout.per_world)), **layout.sizes}
+    constants = {
+        "LANES": lanes,
+        "TEAMS": teams,
+        "PART": part,
+        "RESIDENT": 1 if part else resident_blocks(lanes * teams),  # a rollout has more to keep
+        "BY_WORLD": int(bool(layout.per_world)),
+        **layout.sizes,
+    }
     return (*OPTIONS, *(f"-DGV_{name}={value}" for name, value in constants.items()))
 
 

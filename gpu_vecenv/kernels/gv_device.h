@@ -31,7 +31,7 @@ GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) {  // lanes that vote yes
 // Floats of shared memory a team. Those of teams that share a warp start in different banks, so that they are read at once.
 #define GV_APART(floats) (((floats) + 31) / 32 * 32 + (GV_TEAMS > 1 ? 4 : 0))
 #define GV_KERNEL(name, body)                                                                    \
-    extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS) name(const GvArgs a) {      \
+    extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GvArgs a) { \
         __shared__ float slots[GV_TEAMS][GV_APART(32)];                                          \
         __shared__ alignas(16) float scratch[GV_TEAMS][GV_APART(GV_SCRATCH)];                    \
         const gv_i32 mine = (gv_i32)threadIdx.x / GV_LANES;                                      \
