@@ -350,21 +350,22 @@ GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
     const bool by_cell = agents >= MIN_GRID, staged = agents <= MAX_STAGED;
     const Scratch s = scratch_of(team, agents);
     const Grid grid = grid_of(a);
-    gv_u16* kept = a.nearest + at(a, w, 0) * k;  // from one observation to the next
-    gv_u16* near = by_cell ? kept : s.near;
-    GV_FOR(n, by_cell ? 0 : agents * k) near[n] = kept[n];
+    gv_u16* last = a.nearest + at(a, w, 0) * k;  // found by the last observation, until they are written over
+    gv_u16* near = by_cell ? last : s.near;
     stage(a, team, s);
     if (by_cell) sort_by_cell(a, team, s, grid);
     GV_FOR(p, agents) {
         const gv_i32 i = by_cell ? s.order[p] : p;  // lanes side by side look at the same cells
         Nearest nearest;
         forget(nearest, k);
-        if (!by_cell) search_all(s, agents, i, near + i * k, k, nearest);
+        if (!by_cell) search_all(s, agents, i, last + i * k, k, nearest);
         else if (is_seen(s.place[i])) search_cells(s, grid, i, k, nearest);
-        GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) near[i * k + slot] = (gv_u16)nearest.agent[slot];
+        GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) {
+            last[i * k + slot] = (gv_u16)nearest.agent[slot];
+            if (!by_cell) near[i * k + slot] = (gv_u16)nearest.agent[slot];
+        }
     }
     gv_barrier(team);
-    GV_FOR(n, by_cell ? 0 : agents * k) kept[n] = near[n];
     write_rows(a, team, rows_of(a, w, obs), [&](const Tile& tile) {
         gv_cells(team, tile.end - tile.first, k, [&](gv_i32 r, gv_i32 slot) {
             const gv_i32 i = tile.first + r;

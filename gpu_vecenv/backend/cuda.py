@@ -47,7 +47,7 @@ def compile_options(layout: Layout, part: int) -> tuple[str, ...]:
         "LANES": lanes,
         "TEAMS": teams,
         "PART": part,
-        "RESIDENT": 1 if part else resident_blocks(lanes * teams),  # a rollout has more to keep
+        "RESIDENT": resident_blocks(lanes * teams) - 2 * part if part == 0 or lanes == 1 else 1,
         "BY_WORLD": int(bool(layout.per_world)),
         **layout.sizes,
     }
