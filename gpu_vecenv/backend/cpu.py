@@ -1,4 +1,4 @@
-"""CPU back end: the same kernels, one lane a world, worlds split over a persistent thread pool."""
+"""CPU back end: the same kernels, one lane a world, worlds split over threads that live as long as the env."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpu_vecenv.errors import CompileError, ParameterError
 from gpu_vecenv.layout import KERNELS, Layout
 from gpu_vecenv.spec import EnvSpec
 
-MIN_AGENTS_PER_THREAD = 2048
+MIN_AGENTS_PER_THREAD = 1024
 """Waking a thread costs some ten microseconds; below this many agents it takes longer than it saves."""
 
 
@@ -73,11 +73,10 @@ class CpuBackend:
         if args is not self._struct:  # to ask for an address takes microseconds
             self._struct, self._address = args, args.ctypes.data
         kernel = self._kernels[name]
-        parts = min(self._threads, num_worlds * self._agents // MIN_AGENTS_PER_THREAD, num_worlds)
-        if self._pool is None or parts <= 1:
+        if self._pool is None or num_worlds * self._agents < 2 * MIN_AGENTS_PER_THREAD:
             kernel(self._address, 0, num_worlds)
         else:
-            self._pool.launch(self._entries[name], self._address, num_worlds, parts)
+            self._pool.launch(self._entries[name], self._address, num_worlds)
 
     def capturing(self) -> bool:
         """There are no graphs on the CPU."""

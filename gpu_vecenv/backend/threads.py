@@ -8,12 +8,6 @@ import weakref
 
 import numpy as np
 
-BLOCK = 32
-"""Worlds that a kernel may step side by side (GV_BLOCK); chunks hold whole blocks where they can."""
-
-CHUNKS_PER_THREAD = 4
-"""More than one, so that a thread that is late or slow leaves work to the others."""
-
 
 class Threads:
     """A caller and ``count - 1`` threads, started once.
@@ -24,28 +18,24 @@ class Threads:
     """
 
     def __init__(self, library: ctypes.CDLL, count: int) -> None:
-        pool = np.zeros(library.gv_threads_size(), np.uint8)
-        address = ctypes.c_void_p(pool.ctypes.data)
-        library.gv_threads_open(address)
+        pool = np.zeros(library.gv_threads_size(count), np.uint8)
+        library.gv_threads_open(ctypes.c_void_p(pool.ctypes.data), count)
         self._address = pool.ctypes.data
         self._launch = library.gv_threads_launch
-        self._launch.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
+        self._launch.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
         self._launch.restype = None
         # The threads, and what ends them, know the pool and not this object, so that it may be collected.
-        for _ in range(count - 1):
-            threading.Thread(target=_work, args=(library, pool), name="gpu_vecenv", daemon=True).start()
+        for number in range(1, count):
+            threading.Thread(target=_work, args=(library, pool, number), name="gpu_vecenv", daemon=True).start()
         self.close = weakref.finalize(self, _close, library, pool)
 
-    def launch(self, kernel: int | None, args: int, num_worlds: int, parts: int) -> None:
-        """Run the kernel at an address over all worlds, split for ``parts`` threads; returns when it is done."""
-        chunk = -(-num_worlds // (parts * CHUNKS_PER_THREAD))
-        if chunk > BLOCK:
-            chunk = -(-chunk // BLOCK) * BLOCK
-        self._launch(self._address, kernel, args, num_worlds, chunk)
+    def launch(self, kernel: int | None, args: int, num_worlds: int) -> None:
+        """Run the kernel at an address over all worlds; returns when it is done."""
+        self._launch(self._address, kernel, args, num_worlds)
 
 
-def _work(library: ctypes.CDLL, pool: np.ndarray) -> None:
-    library.gv_threads_work(ctypes.c_void_p(pool.ctypes.data))
+def _work(library: ctypes.CDLL, pool: np.ndarray, number: int) -> None:
+    library.gv_threads_work(ctypes.c_void_p(pool.ctypes.data), number)
 
 
 def _close(library: ctypes.CDLL, pool: np.ndarray) -> None:
