@@ -12,6 +12,7 @@ SMALL = {"num_taggers": 2, "num_runners": 5, "tagging_distance": 0.2, "episode_l
 
 CASES = {
     "cartpole": ("WarpCartPole-v1", 30, {"num_envs": 3, "max_episode_steps": 12}),
+    "cartpole, a block and a rest": ("WarpCartPole-v1", 30, {"num_envs": 35}),
     "cartpole, next step": ("WarpCartPole-v1", 30, {"num_envs": 3, "autoreset_mode": "next_step"}),
     "small": ("WarpTag-v0", 20, {"num_envs": 3, **SMALL}),
     "agents view": ("WarpTag-v0", 20, {"num_worlds": 3, "view": "agents", **SMALL}),
