@@ -31,12 +31,15 @@ def block_shape(num_agents: int) -> tuple[int, int]:
     return int(given) if given else min(256, -(-num_agents // 32) * 32), 1
 
 
-def resident_blocks(threads: int) -> int:
+def resident_blocks(lanes: int, threads: int, part: int) -> int:
     """Blocks that a multiprocessor must have room for, which bounds the registers of a thread.
 
-    More blocks hide more of each other's waits, fewer leave registers for the lists of neighbours of a large world. The two
-    bounds are those with which Tag was fastest on an H100: 56 registers up to 128 threads, 80 above.
+    More blocks hide more of each other's waits; fewer leave registers to large worlds, for their lists of neighbours, and to
+    rollouts, for what they carry from step to step. These are the bounds that were fastest on an H100: 56 registers up to 128
+    threads, 80 above, 72 in rollouts of worlds of one agent, none in other rollouts.
     """
+    if part == 1:
+        return max(1, 896 // threads) if lanes == 1 else 1
     return max(1, (1152 if threads <= 128 else 768) // threads)
 
 
@@ -47,7 +50,7 @@ def compile_options(layout: Layout, part: int) -> tuple[str, ...]:
         "LANES": lanes,
         "TEAMS": teams,
         "PART": part,
-        "RESIDENT": resident_blocks(lanes * teams) - 2 * part if part == 0 or lanes == 1 else 1,
+        "RESIDENT": resident_blocks(lanes, lanes * teams, part),
         "BY_WORLD": int(bool(layout.per_world)),
         **layout.sizes,
     }
