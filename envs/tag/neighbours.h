@@ -12,7 +12,7 @@
 #define MAX_SORTED 32   // up to this many neighbours are sorted in registers; more are found one scan each
 #define MAX_PICKED 32   // agents of a grid picked before they are sorted in
 #define MAX_STAGED 1024 // up to this many agents, all that is observed of them is staged in scratch; positions always are
-#define MIN_GRID 160    // from this many agents on, a grid pays
+#define MIN_GRID 288    // from this many agents on, a grid pays; whole words of a mask
 #define MAX_SIDE 32     // cells along its side
 #define WORDS (MIN_GRID / 32)  // of a mask of agents without a grid
 

@@ -52,3 +52,32 @@ GV_FN void gv_step_block(const GvArgs& a, const GvTeam& team) {
         gv_store(a, w, before, held);
     }
 }
+
+// Several steps of the block's worlds. One draw of random words serves four steps.
+GV_FN void gv_rollout_block(const GvArgs& a, const GvTeam& team) {
+    if (a.num_heads != GV_SOLO_HEADS) {
+        for (gv_i32 i = 0; i < GV_BLOCK; ++i) {
+            const GvTeam one = {team.world + i, 0, 1, team.slots, team.scratch};
+            gv_rollout_world(a, one);
+        }
+        return;
+    }
+    const GvStrides strides = gv_strides(a);
+    GvArgs now = a;
+    GvOrigin origins[GV_BLOCK];
+    GvDraw words[GV_BLOCK * GV_SOLO_HEADS];
+    for (gv_i32 i = 0; i < GV_BLOCK; ++i) origins[i] = gv_origin(a, team.world + i);
+    if (a.drawn_actions) now.action = a.drawn_actions;
+    for (gv_i32 step = 0; step < a.num_steps; ++step) {
+        for (gv_i32 entry = 0; a.drawn_actions && entry < GV_BLOCK * GV_SOLO_HEADS; ++entry) {
+            const gv_i32 i = entry / GV_SOLO_HEADS, head = entry - i * GV_SOLO_HEADS;
+            if ((step & 3) == 0) words[entry] = gv_four_steps(origins[i], head, 0, step);
+            const GvEntry drawn = gv_random_entry(a, gv_range(a, head), words[entry].word[step & 3]);
+            gv_put_entry(a, (void*)now.action, (gv_i64)team.world * GV_SOLO_HEADS + entry, drawn);
+        }
+        gv_step_block(now, team);
+        now.previous_obs = now.obs;
+        gv_next_slot(now, strides);
+        now.action = (const char*)now.action + a.action_stride;
+    }
+}

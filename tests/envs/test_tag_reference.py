@@ -60,6 +60,7 @@ def test_a_step_under_random_parameters(seed, device):
     [
         (1, 1, {}),
         (5, 100, {}),
+        (10, 240, {}),
         (20, 280, {"use_full_observation": True}),
         (20, 280, {"num_other_agents_observed": 40}),
         (96, 4000, {"num_other_agents_observed": 10, "tagging_distance": 0.01}),
