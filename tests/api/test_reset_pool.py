@@ -147,6 +147,17 @@ def test_none_brings_back_the_envs_own_starts():
     assert (env.unwrapped.get_state("pool_entry")["pool_entry"] == -1).all()
 
 
+@pytest.mark.parametrize("name", ["WarpCartPole-v1", "WarpTag-v0"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_entries_that_were_set_are_cleared_without_a_pool(name, device):
+    env = make(name, device=device)
+    env.reset(seed=1)
+    env.unwrapped.set_state({"pool_entry": np.full(6, 3, np.int32)})
+    assert (env.unwrapped.get_state("pool_entry")["pool_entry"] == 3).all()
+    env.reset()
+    assert (env.unwrapped.get_state("pool_entry")["pool_entry"] == -1).all()
+
+
 def test_the_pool_is_a_copy():
     env = make("WarpCartPole-v1")
     given = np.full((2, 4), 0.01, np.float32)
