@@ -13,6 +13,7 @@ CARTPOLE, TAG = "WarpCartPole-v1", "WarpTag-v0"
 OURS = "gpu_vecenv"
 COLOURS = {"gpu_vecenv": "#00695c", "gymnax": "#e65100", "Gymnasium": "#1565c0", "EnvPool": "#6a1b9a", "WarpDrive": "#b71c1c"}
 STYLES = ("-", "--", ":", "-.")
+MARKERS = ("o", "s", "^", "D", "v", "X")
 
 Row = dict[str, Any]
 
@@ -95,13 +96,14 @@ def _plot_lines(axes: Any, rows: list[Row], value: Callable[[Row, str], float]) 
     """A line for each library and path, with the interval of each median."""
     seen: dict[str, int] = {}
     for (library, path), points in _lines(rows).items():
-        style = STYLES[seen.setdefault(library, 0) % len(STYLES)]
+        number = seen.setdefault(library, 0)
+        style, marker = STYLES[number % len(STYLES)], MARKERS[number % len(MARKERS)]
         seen[library] += 1
         worlds, middle = [row["worlds"] for row in points], [value(row, "median_s") for row in points]
         ends = [sorted((value(row, "low_s"), value(row, "high_s"))) for row in points]
         errors = [[max(0.0, m - low) for m, (low, _) in zip(middle, ends, strict=True)],
                   [max(0.0, high - m) for m, (_, high) in zip(middle, ends, strict=True)]]  # fmt: skip
-        axes.errorbar(worlds, middle, yerr=errors, fmt="o", ms=3, ls=style, lw=1.2, color=COLOURS.get(library, "#555"),
+        axes.errorbar(worlds, middle, yerr=errors, fmt=marker, ms=4, ls=style, lw=1.2, color=COLOURS.get(library, "#555"),
                       label=f"{library} {path}")  # fmt: skip
 
 
