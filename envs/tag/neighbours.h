@@ -107,14 +107,12 @@ GV_FN void insert(Nearest& nearest, gv_i32 k, float distance, gv_i32 agent, bool
 
 // Which of up to 32 places, an even number, are closer than a bound: a bit each.
 GV_FN gv_u32 closer_than(float bound, Pair me, const Pair* places, gv_i32 count) {
-    gv_u32 bits = 0;
-    GV_UNROLL for (gv_i32 bit = count < 32 ? count : 32; bit > 0; bit -= 2) {
-        const Quad two = *(const Quad*)(places + bit - 2);
+    return gv_signs(count < 32 ? count : 32, [&](gv_i32 i, float& first, float& second) {
+        const Quad two = *(const Quad*)(places + i);
         const Pair one = {two.value[0], two.value[1]}, next = {two.value[2], two.value[3]};
-        bits = gv_append_sign(bits, squared_distance(me, next) - bound);  // cheaper than to compare and choose
-        bits = gv_append_sign(bits, squared_distance(me, one) - bound);
-    }
-    return bits;
+        first = squared_distance(me, one) - bound;
+        second = squared_distance(me, next) - bound;
+    });
 }
 
 GV_FN void search_all(const Scratch& s, gv_i32 agents, gv_i32 i, const gv_u16* last, gv_i32 k, Nearest& nearest) {

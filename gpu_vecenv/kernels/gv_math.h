@@ -16,13 +16,24 @@ GV_FN float gv_sqrt(float x) {
 #endif
 }
 
-// bits, one place on, with the sign of x in the place set free.
-GV_FN gv_u32 gv_append_sign(gv_u32 bits, float x) {
-#if defined(__CUDA_ARCH__)
-    return __funnelshift_l(__float_as_uint(x), bits, 1);
-#else
-    return bits << 1 | (__builtin_signbit(x) ? 1u : 0u);
+// The signs of 2 to 32 values, an even number, a bit each: pair(i, x, y) gives the values i and i + 1.
+template <class PairOf>
+GV_FN gv_u32 gv_signs(gv_i32 count, PairOf pair) {
+    gv_u32 bits = 0;
+    float x, y;
+#if defined(__CUDA_ARCH__)  // a shift each is cheaper than to compare and choose
+    GV_UNROLL for (gv_i32 i = count - 2; i >= 0; i -= 2) {
+        pair(i, x, y);
+        bits = __funnelshift_l(__float_as_uint(y), bits, 1);
+        bits = __funnelshift_l(__float_as_uint(x), bits, 1);
+    }
+#else  // what a compiler can do side by side
+    for (gv_i32 i = 0; i < count; i += 2) {
+        pair(i, x, y);
+        bits |= (x < 0.0f ? 1u << i : 0u) | (y < 0.0f ? 2u << i : 0u);
+    }
 #endif
+    return bits;
 }
 
 // Number of the lowest bit that is set; one must be.
