@@ -78,6 +78,12 @@ def _take_function(spec: EnvSpec) -> str:
     return "\n".join([*lines, "}"])
 
 
+def is_solo(spec: EnvSpec) -> bool:
+    """Whether worlds hold one agent and a state of fixed size; kernels then see ``GV_SOLO``."""
+    one_agent = spec.alive is None and [role.count for role in spec.roles] == [1]
+    return one_agent and all(isinstance(n, int) for field in spec.state for n in field.shape)
+
+
 def _window(spec: EnvSpec) -> list[str]:
     """For worlds of one agent: their state as variables of one lane, and views of the arguments in which it is world 0.
 
@@ -97,7 +103,6 @@ def _window(spec: EnvSpec) -> list[str]:
     maybe = [f"{p.name}_by_world" for p in spec.params if p.per_world]
     role = spec.roles[0].name
     return [
-        "#define GV_SOLO 1",
         "struct GvWorld {",
         *(f"    {row} {name};" for name, row in rows.items()),
         "    gv_i32 number, pool_size;",

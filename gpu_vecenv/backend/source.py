@@ -6,7 +6,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from gpu_vecenv.codegen import args_header
+from gpu_vecenv.codegen import args_header, is_solo
 from gpu_vecenv.errors import CompileError
 from gpu_vecenv.spec import EnvSpec
 
@@ -34,7 +34,8 @@ def kernel_source(spec: EnvSpec) -> str:
                 out.append("")
         return "\n".join(out)
 
-    return expand(spec.kernel.read_text(), spec.kernel) + "\n"
+    solo = "#define GV_SOLO 1\n" if is_solo(spec) else ""
+    return solo + expand(spec.kernel.read_text(), spec.kernel) + "\n"
 
 
 def _header(spec: EnvSpec, name: str, includer: Path) -> tuple[str, Path]:

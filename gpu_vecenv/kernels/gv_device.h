@@ -80,7 +80,7 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
     }
 
 #else
-#define GV_FN static inline __attribute__((always_inline))
+#define GV_FN static inline __attribute__((GV_HOST_INLINING))
 #define GV_UNROLL
 #define GV_LOOP
 #define GV_ONE_LANE 1

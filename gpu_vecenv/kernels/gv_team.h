@@ -22,3 +22,9 @@ struct GvTeam {
 
 #define GV_FOR(i, n) for (gv_i32 i = team.lane; i < (n); i += team.lanes)
 #define GV_ONCE if (team.lane == 0)
+
+#ifdef GV_SOLO  // on the host such worlds are stepped in blocks, which are vectorised only where all is inlined
+#define GV_HOST_INLINING always_inline
+#else           // larger kernels are compiled six times as fast as the compiler likes it
+#define GV_HOST_INLINING unused
+#endif
