@@ -25,11 +25,17 @@ GV_FN bool gv_awaits_reset(const GvArgs& a, gv_i64 first) {
     return waiting != 0;
 }
 
-GV_FN void gv_step_block(const GvArgs& a, const GvTeam& team) {
+// Called from more than one place, and written out in none: compilers would take minutes.
+#define GV_CALLED static __attribute__((noinline))
+GV_CALLED void gv_step_alone(const GvArgs& a, const GvTeam& team) { gv_step_world(a, team); }
+GV_CALLED void gv_rollout_alone(const GvArgs& a, const GvTeam& team) { gv_rollout_world(a, team); }
+
+// Its arguments are copies, which no store to an output can change: else the loop is not vectorised.
+GV_CALLED void gv_step_block(const GvArgs a, const GvTeam team) {
     if (a.num_features != GV_SOLO_FEATURES || a.num_heads != GV_SOLO_HEADS || gv_awaits_reset(a, team.world)) {
         for (gv_i32 i = 0; i < GV_BLOCK; ++i) {
             const GvTeam one = {team.world + i, 0, 1, team.slots, team.scratch};
-            gv_step_world(a, one);
+            gv_step_alone(a, one);
         }
         return;
     }
@@ -58,7 +64,7 @@ GV_FN void gv_rollout_block(const GvArgs& a, const GvTeam& team) {
     if (a.num_heads != GV_SOLO_HEADS) {
         for (gv_i32 i = 0; i < GV_BLOCK; ++i) {
             const GvTeam one = {team.world + i, 0, 1, team.slots, team.scratch};
-            gv_rollout_world(a, one);
+            gv_rollout_alone(a, one);
         }
         return;
     }
