@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Space
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.actions import ActionReader
@@ -32,7 +32,7 @@ VIEWS = ("worlds", "agents")
 ARRAYS = ("torch", "cupy", "numpy")
 
 
-class GpuVectorEnv(WorldAccess):
+class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells envs by their direct bases
     """All worlds of one env on one device.
 
     Made by ``gymnasium.make_vec(id, num_envs=N, ...)``. In the ``"worlds"`` view an env is a world: observations
