@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import math
 
 import numpy as np
 
-from gpu_vecenv.layout import C_TYPES, WORLD_STATE, struct_members
+from gpu_vecenv.layout import WORLD_STATE, struct_members
+from gpu_vecenv.solo import solo_functions
 from gpu_vecenv.spec import EnvSpec
 
 
@@ -42,7 +42,7 @@ def args_header(spec: EnvSpec) -> str:
             name = param.name
             body = f"return GV_BY_WORLD && a.{name}_by_world ? a.{name}_by_world[world] : a.{name};"
             lines.append(f"GV_FN float gv_{name}(const GvArgs& a, gv_i32 world) {{ {body} }}")
-    functions = [_row_function(spec), "", _alive_function(spec), "", _take_function(spec), "", *_window(spec)]
+    functions = [_row_function(spec), "", _alive_function(spec), "", _take_function(spec), "", *solo_functions(spec)]
     return "\n".join([*lines, "", *functions, ""])
 
 
@@ -76,151 +76,6 @@ def _take_function(spec: EnvSpec) -> str:
         size = " * ".join(f"gv_{n}(a)" if isinstance(n, str) else str(n) for n in field.shape) or "1"
         lines.append(f"    gv_take_row(team, a.{field.name}, fields[{number}], from, {size});")
     return "\n".join([*lines, "}"])
-
-
-def is_solo(spec: EnvSpec) -> bool:
-    """Whether worlds hold one agent and a state of fixed size; kernels then see ``GV_SOLO``."""
-    one_agent = spec.alive is None and [role.count for role in spec.roles] == [1]
-    return one_agent and all(isinstance(n, int) for field in spec.state for n in field.shape)
-
-
-def _window(spec: EnvSpec) -> list[str]:
-    """For worlds of one agent: their state as variables of one lane, and views of the arguments in which it is world 0.
-
-    The stream of random numbers stays in memory until a new episode begins: other steps do not pay for it. Worlds that were
-    given one seed share a stream, and none of them has to look it up.
-    """
-    if spec.alive is not None or [role.count for role in spec.roles] != [1]:
-        return []
-    if spec.workspaces or not all(isinstance(n, int) for f in spec.state for n in f.shape):
-        return []
-    fields = spec.state + WORLD_STATE
-    rows = {f.name: f"GvRow<{C_TYPES[f.dtype]}, {math.prod(n for n in f.shape if isinstance(n, int))}>" for f in fields}
-    stream = ("seed", "world_id", "pool_entry")
-    held = [name for name in rows if name not in stream]
-    seldom = ("terminated", "truncated", "episode")  # change when an episode ends
-    shifted = [*stream, "out_terminated", "out_truncated", "out_finished"]
-    maybe = [f"{p.name}_by_world" for p in spec.params if p.per_world]
-    role = spec.roles[0].name
-    return [
-        "struct GvWorld {",
-        *(f"    {row} {name};" for name, row in rows.items()),
-        "    gv_i32 number, pool_size;",
-        "};",
-        "GV_FN void gv_load(const GvArgs& a, gv_i64 world, GvWorld& held) {",
-        *(f"    held.{name} = (({rows[name]}*)a.{name})[world];" for name in held),
-        "}",
-        "GV_FN void gv_store(const GvArgs& a, gv_i64 world, const GvWorld& before, const GvWorld& held) {",
-        *(f"    (({rows[name]}*)a.{name})[world] = held.{name};" for name in held if name not in seldom),
-        *(f"    if (held.{name}.value[0] != before.{name}.value[0]) a.{name}[world] = held.{name}.value[0];" for name in seldom),
-        "}",
-        "GV_FN GvArgs gv_window(const GvArgs& a, gv_i64 world, GvWorld& held) {",
-        "    GvArgs mine = a;",
-        "    mine.num_agents = 1;",
-        "    held.number = (gv_i32)world;",
-        *(f"    mine.{name} = held.{name}.value;" for name in held),
-        *(f"    mine.{name} += world;" for name in shifted),
-        *(f"    if (GV_BY_WORLD && mine.{name}) mine.{name} += world;" for name in maybe),
-        f"    mine.{role}_row += world * mine.{role}_stride;",
-        "    return mine;",
-        "}",
-        "GV_FN void gv_own_rows(GvArgs& mine) {  // outputs begin at the world's row, and parameters are the world's",
-        f"    const gv_i64 row = mine.{role}_row, features = row * gv_num_features(mine);",
-        f"    mine.{role}_row = 0;",
-        "    mine.obs += features;",
-        "    mine.previous_obs += features;",
-        "    mine.final_obs += mine.final_obs ? features : 0;",
-        "    mine.agent_reward += row;",
-        *(f"    mine.{p.name} = gv_{p.name}(mine, 0);" for p in spec.params if p.per_world),
-        *(f"    mine.{name} = nullptr;" for name in maybe),
-        "}",
-        "GV_FN GvArgs gv_with_world(const GvArgs& mine, GvWorld& held) {",
-        "    GvArgs other = mine;",
-        *(f"    other.{name} = held.{name}.value;" for name in rows),
-        "    return other;",
-        "}",
-        "GV_FN void gv_keep_stream(GvWorld& to, const GvWorld& from) {",
-        *(f"    to.{name} = from.{name};" for name in ("seed", "world_id", "episode")),
-        "}",
-        "GV_FN void gv_take_start(GvWorld& held, const GvWorld& start) {  // a pool holds nothing but what is physical",
-        *(f"    held.{f.name} = start.{f.name};" for f in spec.state),
-        "    held.pool_entry = start.pool_entry;",
-        "    held.episode.value[0] += 1;",
-        *(f"    held.{name}.value[0] = 0;" for name in ("t", "terminated", "truncated")),
-        "}",
-        "GV_FN GvArgs gv_with_stream(const GvArgs& mine, GvWorld& held) {",
-        "    GvArgs whole = mine;",
-        "    const gv_u64 seed = mine.shared_stream[0], first = mine.shared_stream[1];",
-        "    const bool shared = first <= 0x7fffffff;",
-        "    held.seed.value[0] = shared ? seed : *mine.seed;",
-        "    held.world_id.value[0] = shared ? (gv_i32)first + held.number : *mine.world_id;",
-        "    held.pool_size = *mine.pool_size;",
-        "    held.pool_entry.value[0] = held.pool_size == 0 ? -1 : *mine.pool_entry;",
-        *(f"    whole.{name} = held.{name}.value;" for name in stream),
-        "    whole.pool_size = &held.pool_size;",
-        "    return whole;",
-        "}",
-        "GV_FN void gv_store_stream(const GvArgs& mine, const GvWorld& held) {",
-        "    if (held.pool_size != 0) *mine.pool_entry = held.pool_entry.value[0];",
-        "}",
-        *_block(spec, {name: rows[name] for name in held if name != "episode"}),
-    ]  # fmt: skip
-
-
-def _block(spec: EnvSpec, rows: dict[str, str]) -> list[str]:
-    """For worlds of one agent on the host: what a step of a block of them needs and puts out."""
-    params = spec.resolve({})
-    features, heads = math.prod(spec.observation(params).shape or ()), math.prod(spec.action(params).shape or ())
-    by_world = [p.name for p in spec.params if p.per_world]
-    flags = ("terminated", "truncated")
-    kept = [name for name in rows if name not in flags]
-    store = "    for (gv_i32 i = 0; i < GV_BLOCK; ++i) "
-    return [
-        f"#define GV_SOLO_FEATURES {features}  // with default parameters; other widths are stepped one by one",
-        f"#define GV_SOLO_HEADS {heads}",
-        "#ifdef GV_BLOCK",
-        "struct GvBlock {",
-        "    gv_i32 invalid[GV_BLOCK];",
-        *(f"    float {name}[GV_BLOCK];" for name in by_world),
-        "};",
-        "struct GvOutput {  // of one world",
-        "    float obs[GV_SOLO_FEATURES], reward;",
-        "    gv_i32 invalid;",
-        "    gv_u8 terminated, truncated, finished;",
-        *(f"    float {name};" for name in by_world),
-        "};",
-        "GV_FN void gv_block_params(const GvArgs& a, gv_i64 first, GvBlock& block) {",
-        *(f"{store}block.{name}[i] = gv_{name}(a, first + i);" for name in by_world),
-        "}",
-        "template <gv_i32 BYTES>",
-        "GV_FN GvArgs gv_block_window("
-        "const GvArgs& a, gv_i64 first, gv_i32 i, const GvBlock& block, GvWorld& held, GvOutput& out) {",
-        "    GvArgs mine = a;",
-        *(f"    held.{name} = (({rows[name]}*)a.{name})[first + i];" for name in kept),
-        *(f"    held.{name}.value[0] = 0;" for name in flags),
-        *(f"    mine.{name} = held.{name}.value;" for name in rows),
-        "    out.invalid = 0;",
-        "    mine.num_agents = 1;",
-        "    mine.num_features = GV_SOLO_FEATURES;",
-        f"    mine.{spec.roles[0].name}_row = 0;",
-        "    mine.obs = out.obs;",
-        "    mine.agent_reward = &out.reward;",
-        "    mine.invalid_actions = &out.invalid;",
-        *(f"    mine.out_{name} = &out.{name};" for name in (*flags, "finished")),
-        "    mine.action = (const char*)a.action + (first + i) * (GV_SOLO_HEADS * BYTES);",
-        "    mine.action_bytes = BYTES;",
-        *(line for name in by_world
-          for line in (f"    out.{name} = block.{name}[i];", f"    mine.{name}_by_world = &out.{name};")),
-        "    return mine;",
-        "}",
-        "GV_FN void gv_block_put(const GvArgs& a, gv_i64 world, const GvWorld& held, const GvOutput& out) {",
-        *(f"    (({row}*)a.{name})[world] = held.{name};" for name, row in rows.items()),
-        *(f"    a.out_{name}[world] = out.{name};" for name in (*flags, "finished")),
-        "    a.agent_reward[world] = out.reward;",
-        "    for (gv_i32 f = 0; f < GV_SOLO_FEATURES; ++f) a.obs[world * GV_SOLO_FEATURES + f] = out.obs[f];",
-        "}",
-        "#endif",
-    ]  # fmt: skip
 
 
 def docs_tables(spec: EnvSpec) -> str:

@@ -25,7 +25,7 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         const float total_mass = gv_masscart(a, w) + masspole, polemass_length = masspole * length;
         const float force = gv_action_index(a, row, 0, 1, 2) == 1 ? gv_force_mag(a, w) : -gv_force_mag(a, w);
         float sine, cosine;
-        gv_sincos(theta, &sine, &cosine);
+        gv_sincos_upright(theta, &sine, &cosine);
         // Equations of motion after R. Florian, "Correct equations for the dynamics of the cart-pole system" (2005), without friction.
         const float push = (force + polemass_length * theta_dot * theta_dot * sine) / total_mass;
         const float theta_acc = (gv_gravity(a, w) * sine - cosine * push)

@@ -6,8 +6,9 @@ import hashlib
 import re
 from pathlib import Path
 
-from gpu_vecenv.codegen import args_header, is_solo
+from gpu_vecenv.codegen import args_header
 from gpu_vecenv.errors import CompileError
+from gpu_vecenv.solo import is_solo
 from gpu_vecenv.spec import EnvSpec
 
 KERNELS = Path(__file__).parent.parent / "kernels"

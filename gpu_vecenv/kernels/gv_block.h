@@ -45,6 +45,8 @@ GV_CALLED void gv_step_block(const GvArgs a, const GvTeam team) {
     else gv_run_block<4>(a, team, block);
     for (gv_i32 i = 0; i < GV_BLOCK; ++i) *a.invalid_actions += block.invalid[i];
     if (a.autoreset != GV_SAME_STEP) return;
+    GvStart start;
+    gv_load_start(a, start);
     for (gv_i32 i = 0; i < GV_BLOCK; ++i) {
         const gv_i64 w = (gv_i64)team.world + i;
         if (!(a.terminated[w] | a.truncated[w])) continue;
@@ -54,8 +56,9 @@ GV_CALLED void gv_step_block(const GvArgs a, const GvTeam team) {
         GvWorld before = held;
         const GvTeam alone = {0, 0, 1, team.slots, team.scratch};
         GvArgs mine = gv_window(a, w, held);
-        gv_begin_held(mine, alone, held);
-        gv_store(a, w, before, held);
+        gv_at_row(a, mine, w);
+        gv_begin_held(mine, alone, start, held);
+        gv_store_changes(a, w, before, held);
     }
 }
 

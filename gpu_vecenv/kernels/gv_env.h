@@ -138,7 +138,6 @@ GV_FN void gv_restart(const GvArgs& a, const GvTeam& team) {
 }
 
 GV_FN void gv_copy_obs(const GvArgs& a, const GvTeam& team) {
-    if (a.previous_obs == a.obs) return;
     const gv_i32 features = gv_num_features(a);
     for (gv_i32 agent = 0; agent < gv_num_agents(a); ++agent) {
         const float* from = a.previous_obs + gv_row(a, team.world, agent) * features;
@@ -241,31 +240,72 @@ GV_FN GvEntry gv_given_entry(const GvArgs& a, const char* actions, gv_i32 head, 
     return entry;
 }
 
-GV_FN void gv_begin_held(const GvArgs& mine, const GvTeam& alone, GvWorld& held) {
-    GvArgs whole = gv_with_stream(mine, held);  // all at once, as each access to memory would wait for the last
-    gv_begin(whole, alone);
-    gv_store_stream(mine, held);
+// Outputs of a world of one agent: with one agent a world, rows are worlds in either view.
+template <class Row>
+GV_FN void gv_at_row(const GvArgs& a, GvArgs& mine, Row row) {
+    const gv_i64 features = (gv_i64)row * gv_num_features(a);
+    mine.agents_view = 0;
+    mine.obs = a.obs + features;
+    mine.final_obs = a.final_obs ? a.final_obs + features : nullptr;
+    mine.out_terminated = a.out_terminated + row;
+    mine.out_truncated = a.out_truncated + row;
+    mine.out_finished = a.out_finished + row;
+}
+
+// An observation that is not written before it is known whether it is the last: all lanes of a warp then write at once, where
+// sectors of memory that are written in parts cost more. On the host, where its length is not known, it is written in place.
+#ifdef GV_num_features
+struct GvSeen {
+    float value[GV_num_features];
+};
+GV_FN void gv_hold_obs(GvArgs& mine, GvSeen& seen) { mine.obs = mine.final_obs = seen.value; }
+GV_FN void gv_put_obs(float* to, const GvSeen& seen) { gv_stream_row<GV_num_features>(to, seen.value); }
+#else
+struct GvSeen {};
+GV_FN void gv_hold_obs(GvArgs&, GvSeen&) {}
+GV_FN void gv_put_obs(float*, const GvSeen&) {}
+#endif
+
+GV_FN void gv_begin_held(const GvArgs& mine, const GvTeam& alone, GvStart& start, GvWorld& held) {
+    gv_begin(gv_with_stream(mine, start, held), alone);
+    gv_store_stream(mine, start, held);
+}
+
+// Step a world of one agent in variables of its lane, which are read and written as a whole: memory is waited for once.
+GV_FN void gv_step_held(const GvArgs& a, const GvTeam& team) {
+    GvWorld held;
+    gv_load(a, team.world, held);
+    GvWorld before = held;
+    GvStart start;
+    gv_load_start(a, start);
+    GvEntry action[GV_HEADS];
+    const char* given = (const char*)a.action + team.world * (gv_i64)gv_num_heads(a) * a.action_bytes;
+    for (gv_i32 head = 0; head < gv_num_heads(a); ++head) action[head] = gv_given_entry(a, given, head, a.action_bytes == 8);
+    const gv_i64 features = team.world * (gv_i64)gv_num_features(a);
+    GvArgs mine = gv_window(a, team.world, held);
+    gv_own_params(mine);
+    gv_at_row(a, mine, team.world);
+    mine.previous_obs = a.previous_obs + features;
+    mine.action = action;
+    mine.action_bytes = 4;
+    float reward = 0.0f;
+    mine.agent_reward = &reward;
+    const GvTeam alone = {0, 0, 1, team.slots, team.scratch};
+    GvSeen seen;
+    gv_hold_obs(mine, seen);
+    if (gv_advance(mine, alone)) {
+        if (a.autoreset == GV_SAME_STEP) gv_put_obs(a.final_obs + features, seen);
+        gv_begin_held(mine, alone, start, held);
+    }
+    gv_put_obs(a.obs + features, seen);
+    gv_store_changes(a, team.world, before, held);
+    gv_put(a.agent_reward + team.world, reward);
 }
 #endif
 
 GV_FN void gv_step_world(const GvArgs& a, const GvTeam& team) {
-#if defined(GV_SOLO) && GV_ONE_LANE  // a world of one agent is stepped in variables of its lane, read and written as a whole
-    GvWorld held;
-    gv_load(a, team.world, held);
-    GvWorld before = held;
-    GvEntry action[GV_HEADS];
-    const char* given = (const char*)a.action + team.world * (gv_i64)gv_num_heads(a) * a.action_bytes;
-    for (gv_i32 head = 0; head < gv_num_heads(a); ++head) action[head] = gv_given_entry(a, given, head, a.action_bytes == 8);
-    GvArgs mine = gv_window(a, team.world, held);
-    gv_own_rows(mine);
-    float *reward_row = mine.agent_reward, reward = 0.0f;
-    mine.agent_reward = &reward;
-    mine.action = action;
-    mine.action_bytes = 4;
-    const GvTeam alone = {0, 0, 1, team.slots, team.scratch};
-    if (gv_advance(mine, alone)) gv_begin_held(mine, alone, held);
-    gv_store(a, team.world, before, held);
-    gv_put(reward_row, reward);
+#if defined(GV_SOLO) && GV_ONE_LANE
+    gv_step_held(a, team);
 #else
     if (gv_advance(a, team)) gv_begin(a, team);
 #endif
@@ -276,7 +316,7 @@ GV_FN void gv_reset_world(const GvArgs& a, const GvTeam& team) {
     if (a.reset_mask == nullptr || a.reset_mask[team.world]) {
         gv_restart(a, team);
         env_observe(a, team, a.obs);
-    } else {
+    } else if (a.previous_obs != a.obs) {
         gv_copy_obs(a, team);
     }
 }

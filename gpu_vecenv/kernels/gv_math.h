@@ -5,7 +5,15 @@
 GV_FN float gv_min(float x, float y) { return y < x ? y : x; }
 GV_FN float gv_max(float x, float y) { return x < y ? y : x; }
 GV_FN float gv_clamp(float x, float lo, float hi) { return gv_min(gv_max(x, lo), hi); }
-GV_FN float gv_abs(float x) { return x < 0.0f ? -x : x; }
+
+// The sign bit cleared, which costs no instruction of its own.
+GV_FN float gv_abs(float x) {
+#if defined(__CUDA_ARCH__)
+    return fabsf(x);
+#else
+    return __builtin_fabsf(x);
+#endif
+}
 
 // Correctly rounded square root, x >= 0.
 GV_FN float gv_sqrt(float x) {
@@ -74,20 +82,38 @@ GV_FN float gv_flipped(float x, gv_u32 sign) {
 #endif
 }
 
-// Sine and cosine of x radians. Cody-Waite reduction by pi/4 in three parts, then the single-precision minimax
-// polynomials of S. Moshier's Cephes library (sinf.c). Absolute error below 8e-8 for |x| <= 8192 (tests/kernels
-// tries every float); larger arguments lose accuracy in proportion, as the reduction does.
+// Sine and cosine of |z| <= pi / 4: the single-precision minimax polynomials of S. Moshier's Cephes library (sinf.c).
+GV_FN void gv_sincos_polynomials(float z, float* sine, float* cosine) {
+    const float zz = z * z;
+    *sine = ((-1.9515295891e-4f * zz + 8.3321608736e-3f) * zz - 1.6666654611e-1f) * zz * z + z;
+    *cosine = ((2.443315711809948e-5f * zz - 1.388731625493765e-3f) * zz + 4.166664568298827e-2f) * zz * zz - 0.5f * zz + 1.0f;
+}
+
+#define GV_EIGHTHS_OF_A_TURN 1.27323954473516f  // 4 / pi
+
+// Sine and cosine of x radians, after a Cody-Waite reduction by pi/4 in three parts. Absolute error below 8e-8 for
+// |x| <= 8192 (tests/kernels tries every float); larger arguments lose accuracy in proportion, as the reduction does.
 GV_FN void gv_sincos(float x, float* sine, float* cosine) {
     const gv_u32 negative = x < 0.0f ? 0x80000000u : 0u;
     const float magnitude = gv_flipped(x, negative);
-    gv_i32 octant = (gv_i32)((magnitude < 1.0e9f ? magnitude : 0.0f) * 1.27323954473516f);  // 4 / pi
+    gv_i32 octant = (gv_i32)((magnitude < 1.0e9f ? magnitude : 0.0f) * GV_EIGHTHS_OF_A_TURN);
     octant += octant & 1;
     const float turns = (float)octant;
     const float z = ((magnitude - turns * 0.78515625f) - turns * 2.4187564849853515625e-4f) - turns * 3.77489497744594108e-8f;
-    const float zz = z * z;
-    const float s = ((-1.9515295891e-4f * zz + 8.3321608736e-3f) * zz - 1.6666654611e-1f) * zz * z + z;
-    const float c = ((2.443315711809948e-5f * zz - 1.388731625493765e-3f) * zz + 4.166664568298827e-2f) * zz * zz - 0.5f * zz + 1.0f;
+    float s, c;
+    gv_sincos_polynomials(z, &s, &c);
     const gv_i32 quadrant = (octant >> 1) & 3;
     *sine = gv_flipped(quadrant & 1 ? c : s, (gv_u32)(quadrant & 2) << 30 ^ negative);
     *cosine = gv_flipped(quadrant & 1 ? s : c, (gv_u32)((quadrant + 1) & 2) << 30);
+}
+
+// The same bits for less, where x seldom passes pi / 4: nothing is reduced, and both functions know their signs.
+GV_FN void gv_sincos_upright(float x, float* sine, float* cosine) {
+#if defined(__CUDA_ARCH__)  // on the host a branch would keep worlds from being stepped side by side
+    if (gv_abs(x) * GV_EIGHTHS_OF_A_TURN < 1.0f) {
+        gv_sincos_polynomials(x, sine, cosine);
+        return;
+    }
+#endif
+    gv_sincos(x, sine, cosine);
 }

@@ -73,64 +73,55 @@ GV_FN void gv_next_slot(GvArgs& a, const GvStrides& strides) {
 
 #define GV_DRAW_AHEAD 8  // steps, a power of two
 
-// Where the length of a row is known, rows that are aligned are written without a look at each address.
-#ifdef GV_num_features
-#define GV_ROW_BYTES alignof(GvRow<float, GV_num_features>)
-#else
-#define GV_ROW_BYTES alignof(float)
-#endif
-
-// The world stays in variables of its lane: of a step, memory sees the action and the outputs only.
+// The world stays in variables of its lane: of a step, memory sees the action and the outputs only. Row is an integer type
+// that can number the rows of all steps; one index takes fewer registers than a pointer for each output.
 //
 // The start of the next episode is drawn ahead. Lanes end their episodes at different times, and a warp in which one lane
 // draws takes as long as one in which all do; so all that want a start draw it together, every few steps.
-template <bool aligned>
-GV_FN void gv_rollout_alone(const GvArgs& a, const GvTeam& team) {
+template <class Row>
+GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
     GvWorld held, next;
     gv_load(a, team.world, held);
-    const GvWorld before = held;
+    GvStart start;
+    gv_load_start(a, start);
     const GvArgs window = gv_window(a, team.world, held);
-    GvArgs mine = gv_with_stream(window, held);
+    GvArgs mine = gv_with_stream(window, start, held);
     const GvOrigin origin = gv_origin(mine, 0);
     const GvTeam alone = {0, 0, 1, team.slots, team.scratch};
-    const gv_i32 heads = gv_num_heads(a);
+    const gv_i32 heads = gv_num_heads(a), features = gv_num_features(a);
     const bool given = a.drawn_actions == nullptr, wide = a.action_bytes == 8;
-    const gv_i64 first = team.world * (gv_i64)heads;
-    const char* from = (const char*)a.action + (given ? first * a.action_bytes : 0);
-    gv_u8* to = a.drawn_actions + (given ? 0 : first * 4);
+    const char* from = (const char*)a.action;
+    if (given) from += team.world * (gv_i64)(heads * a.action_bytes);
     GvRange ranges[GV_HEADS];
     for (gv_i32 head = 0; head < heads; ++head) ranges[head] = gv_range(a, head);
     GvDraw words[GV_HEADS];
     GvEntry action[GV_HEADS];
+    gv_own_params(mine);
     mine.action = action;
     mine.action_bytes = 4;
-    mine.agents_view = 0;  // with one agent there is no difference
-    gv_own_rows(mine);
+    float reward = 0.0f;
+    mine.agent_reward = &reward;
     const GvArgs ahead = gv_with_world(mine, next);
-    const GvStrides strides = gv_strides(a);
-    float *const previous_obs = mine.previous_obs, *reward_row = mine.agent_reward, reward = 0.0f;
     bool drawn = false;  // whether `next` is the start of the next episode
+    Row row = (Row)team.world;
     GV_LOOP for (gv_i32 step = 0; step < a.num_steps; ++step) {
-        if (given) {
-            for (gv_i32 head = 0; head < heads; ++head) action[head] = gv_given_entry(a, from, head, wide);
-            from += a.action_stride;
-        } else {
-            for (gv_i32 head = 0; head < heads; ++head) {
+        for (gv_i32 head = 0; head < heads; ++head) {
+            if (given) {
+                action[head] = gv_given_entry(a, from, head, wide);
+            } else {
                 GvDraw& draw = words[head];
                 if ((step & 3) == 0) draw = gv_four_steps(origin, head, 0, step);
                 action[head] = gv_random_entry(a, ranges[head], draw.word[0]);
-                gv_put_entry(a, to, head, action[head]);
+                gv_put_entry(a, a.drawn_actions, (gv_i64)row * heads + head, action[head]);
                 draw = {{draw.word[1], draw.word[2], draw.word[3], 0}};
             }
-            to += a.action_stride;
         }
-        mine.agent_reward = &reward;
-        if (aligned) {
-            mine.obs = (float*)__builtin_assume_aligned(mine.obs, GV_ROW_BYTES);
-            mine.final_obs = (float*)__builtin_assume_aligned(mine.final_obs, GV_ROW_BYTES);
-        }
+        from += a.action_stride;
+        gv_at_row(a, mine, row);
         if (held.terminated.value[0] || held.truncated.value[0])  // nothing else reads it
-            mine.previous_obs = step == 0 ? previous_obs : mine.obs - strides.obs;
+            mine.previous_obs = step == 0 ? a.previous_obs + (gv_i64)row * features : a.obs + (gv_i64)(row - a.num_worlds) * features;
+        GvSeen seen;
+        gv_hold_obs(mine, seen);
         const bool begins = gv_advance(mine, alone);
         if (!drawn && (begins || (step & (GV_DRAW_AHEAD - 1)) == 0)) {
             gv_keep_stream(next, held);
@@ -138,22 +129,23 @@ GV_FN void gv_rollout_alone(const GvArgs& a, const GvTeam& team) {
             drawn = true;
         }
         if (begins) {
-            if (a.autoreset == GV_NEXT_STEP) gv_emit(mine, alone, false, false, false);
+            if (a.autoreset == GV_SAME_STEP) gv_put_obs(a.final_obs + (gv_i64)row * features, seen);
+            else gv_emit(mine, alone, false, false, false);
             gv_take_start(held, next);
             drawn = false;
             env_observe(mine, alone, mine.obs);
         }
-        gv_put(reward_row, reward);
-        reward_row += strides.rows;
-        gv_next_slot(mine, strides);
+        gv_put_obs(a.obs + (gv_i64)row * features, seen);
+        gv_put(a.agent_reward + row, reward);
+        row += a.num_worlds;
     }
-    gv_store(a, team.world, before, held);
-    gv_store_stream(window, held);
+    gv_store(a, team.world, held);
+    gv_store_stream(window, start, held);
 }
 
 GV_FN void gv_rollout_world(const GvArgs& a, const GvTeam& team) {
-    if (((gv_u64)a.obs | (gv_u64)a.final_obs) % GV_ROW_BYTES == 0) gv_rollout_alone<true>(a, team);
-    else gv_rollout_alone<false>(a, team);
+    if ((gv_i64)a.num_steps * a.num_worlds <= 0x7fffffff) gv_rollout_held<gv_u32>(a, team);
+    else gv_rollout_held<gv_u64>(a, team);
 }
 
 #else
