@@ -341,7 +341,8 @@ GV_FN void gv_copy_world(const GvArgs& a, const GvTeam& team) {
 
 #include "gv_rollout.h"
 
-#if defined(GV_SOLO) && defined(GV_BLOCK)  // on the host, by blocks of worlds as far as they go
+// On the host by blocks of worlds, as far as they go; with sizes as constants (tests) each by itself, as on CUDA.
+#if defined(GV_SOLO) && defined(GV_BLOCK) && !defined(GV_num_features)
 #include "gv_block.h"
 #define GV_KERNEL_BY_BLOCK(name, world, alone, block)                                                \
     GV_KERNEL_OF(name, for (; hi - w >= GV_BLOCK; w += GV_BLOCK) { GV_HOST_TEAM block(a, team); }     \

@@ -65,6 +65,18 @@ def test_sincos_is_odd_and_even_to_the_bit(call):
     np.testing.assert_array_equal(bits(cosine_of_minus), bits(cosine))
 
 
+def test_what_gv_sincos_upright_leaves_out_changes_no_bit(call):
+    """Where it takes the polynomials alone, by the very condition that it tests."""
+    generator = np.random.default_rng(6)
+    x = np.concatenate([generator.uniform(-0.79, 0.79, 300_000), neighbours([np.pi / 4, -np.pi / 4], 50), SPECIAL,
+                        2.0 ** generator.uniform(-149, 0, 50_000)]).astype(np.float32)  # fmt: skip
+    with np.errstate(over="ignore"):
+        x = x[np.abs(x) * np.float32(1.27323954473516) < 1]
+    assert len(x) > 300_000 and 0.7853 < x.max() < 0.7854
+    for some, others in zip(call("sincos_polynomials", x, outputs=2), call("sincos", x, outputs=2), strict=True):
+        np.testing.assert_array_equal(bits(some), bits(others))
+
+
 def test_sincos_of_huge_and_infinite_arguments_returns(call):
     """No accuracy is promised there, only an answer; NaN stays NaN."""
     sine, cosine = call("sincos", SPECIAL, outputs=2)

@@ -73,6 +73,21 @@ def test_lanes_over_several_steps(case, build):
     assert trajectory_hash(case, steps=100, backend=backend, at_once=25) == trajectory_hash(case, steps=100)
 
 
+def sizes_as_constants(layout):
+    """Flags that builds for CUDA have: worlds of one agent are then stepped as they are there, not in blocks."""
+    constants = {**layout.sizes, "BY_WORLD": int(bool(layout.per_world))}
+    return tuple(f"-DGV_{name}={value}" for name, value in constants.items())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sizes_as_constants(case, build):
+    def backend(layout):
+        return build(extra=sizes_as_constants(layout))(layout)
+
+    assert trajectory_hash(case, backend=backend) == reference(case)
+    assert trajectory_hash(case, backend=backend, at_once=50) == reference(case)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_several_steps_in_one_launch(case):
     assert trajectory_hash(case, at_once=50) == reference(case)
