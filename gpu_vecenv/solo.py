@@ -27,7 +27,7 @@ def solo_functions(spec: EnvSpec) -> list[str]:
     rows = {f.name: f"GvRow<{C_TYPES[f.dtype]}, {math.prod(n for n in f.shape if isinstance(n, int))}>" for f in fields}
     stream = ("seed", "world_id", "pool_entry")
     held = [name for name in rows if name not in stream]
-    seldom = ("terminated", "truncated", "episode")  # change when an episode ends
+    marks = ("terminated", "truncated")
     maybe = [f"{p.name}_by_world" for p in spec.params if p.per_world]
     role = spec.roles[0].name
     return [
@@ -53,8 +53,10 @@ def solo_functions(spec: EnvSpec) -> list[str]:
         *(f"    (({rows[name]}*)a.{name})[world] = held.{name};" for name in held),
         "}",
         "GV_FN void gv_store_changes(const GvArgs& a, gv_i64 world, const GvWorld& before, const GvWorld& held) {",
-        *(f"    (({rows[name]}*)a.{name})[world] = held.{name};" for name in held if name not in seldom),
-        *(f"    if (held.{name}.value[0] != before.{name}.value[0]) a.{name}[world] = held.{name}.value[0];" for name in seldom),
+        *(f"    (({rows[name]}*)a.{name})[world] = held.{name};" for name in held if name not in (*marks, "episode")),
+        "    if (held.episode.value[0] != before.episode.value[0]) a.episode[world] = held.episode.value[0];",
+        "    if (a.autoreset == GV_SAME_STEP) return;  // no mark outlives its step",
+        *(f"    if (held.{name}.value[0] != before.{name}.value[0]) a.{name}[world] = held.{name}.value[0];" for name in marks),
         "}",
         "GV_FN GvArgs gv_window(const GvArgs& a, gv_i64 world, GvWorld& held) {",
         "    GvArgs mine = a;",

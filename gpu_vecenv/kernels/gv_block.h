@@ -53,12 +53,11 @@ GV_CALLED void gv_step_block(const GvArgs a, const GvTeam team) {
         for (gv_i32 f = 0; f < GV_SOLO_FEATURES; ++f) a.final_obs[w * GV_SOLO_FEATURES + f] = a.obs[w * GV_SOLO_FEATURES + f];
         GvWorld held;
         gv_load(a, w, held);
-        GvWorld before = held;
         const GvTeam alone = {0, 0, 1, team.slots, team.scratch};
         GvArgs mine = gv_window(a, w, held);
         gv_at_row(a, mine, w);
         gv_begin_held(mine, alone, start, held);
-        gv_store_changes(a, w, before, held);
+        gv_store(a, w, held);
     }
 }
 

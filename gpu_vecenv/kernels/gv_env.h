@@ -4,11 +4,12 @@
 #include "gv_device.h"
 #include "gv_math.h"
 #include "gv_rng.h"
-#include "gv_args.h"  // generated from the env's spec: GvArgs, gv_row, gv_alive, one function per size
 
 #define GV_NEXT_STEP 0
 #define GV_SAME_STEP 1
 #define GV_DISABLED 2
+
+#include "gv_args.h"  // generated from the env's spec: GvArgs, gv_row, gv_alive, one function per size
 
 // ---- hooks, each called by every lane of the team -------------------------------------------------------------
 
@@ -259,11 +260,11 @@ struct GvSeen {
     float value[GV_num_features];
 };
 GV_FN void gv_hold_obs(GvArgs& mine, GvSeen& seen) { mine.obs = mine.final_obs = seen.value; }
-GV_FN void gv_put_obs(float* to, const GvSeen& seen) { gv_stream_row<GV_num_features>(to, seen.value); }
+GV_FN void gv_put_obs(float* obs, gv_i64 row, const GvSeen& seen) { gv_stream_row<GV_num_features>(obs, row, seen.value); }
 #else
 struct GvSeen {};
 GV_FN void gv_hold_obs(GvArgs&, GvSeen&) {}
-GV_FN void gv_put_obs(float*, const GvSeen&) {}
+GV_FN void gv_put_obs(float*, gv_i64, const GvSeen&) {}
 #endif
 
 GV_FN void gv_begin_held(const GvArgs& mine, const GvTeam& alone, GvStart& start, GvWorld& held) {
@@ -281,11 +282,10 @@ GV_FN void gv_step_held(const GvArgs& a, const GvTeam& team) {
     GvEntry action[GV_HEADS];
     const char* given = (const char*)a.action + team.world * (gv_i64)gv_num_heads(a) * a.action_bytes;
     for (gv_i32 head = 0; head < gv_num_heads(a); ++head) action[head] = gv_given_entry(a, given, head, a.action_bytes == 8);
-    const gv_i64 features = team.world * (gv_i64)gv_num_features(a);
     GvArgs mine = gv_window(a, team.world, held);
     gv_own_params(mine);
     gv_at_row(a, mine, team.world);
-    mine.previous_obs = a.previous_obs + features;
+    mine.previous_obs = a.previous_obs + team.world * (gv_i64)gv_num_features(a);
     mine.action = action;
     mine.action_bytes = 4;
     float reward = 0.0f;
@@ -294,10 +294,10 @@ GV_FN void gv_step_held(const GvArgs& a, const GvTeam& team) {
     GvSeen seen;
     gv_hold_obs(mine, seen);
     if (gv_advance(mine, alone)) {
-        if (a.autoreset == GV_SAME_STEP) gv_put_obs(a.final_obs + features, seen);
+        if (a.autoreset == GV_SAME_STEP) gv_put_obs(a.final_obs, team.world, seen);
         gv_begin_held(mine, alone, start, held);
     }
-    gv_put_obs(a.obs + features, seen);
+    gv_put_obs(a.obs, team.world, seen);
     gv_store_changes(a, team.world, before, held);
     gv_put(a.agent_reward + team.world, reward);
 }

@@ -129,13 +129,13 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
             drawn = true;
         }
         if (begins) {
-            if (a.autoreset == GV_SAME_STEP) gv_put_obs(a.final_obs + (gv_i64)row * features, seen);
+            if (a.autoreset == GV_SAME_STEP) gv_put_obs(a.final_obs, (gv_i64)row, seen);
             else gv_emit(mine, alone, false, false, false);
             gv_take_start(held, next);
             drawn = false;
             env_observe(mine, alone, mine.obs);
         }
-        gv_put_obs(a.obs + (gv_i64)row * features, seen);
+        gv_put_obs(a.obs, (gv_i64)row, seen);
         gv_put(a.agent_reward + row, reward);
         row += a.num_worlds;
     }

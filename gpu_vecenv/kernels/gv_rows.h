@@ -24,15 +24,17 @@ GV_FN void gv_put_row(float* to, const float (&values)[n]) {
     GV_UNROLL for (gv_i32 i = 0; i < n; ++i) to[i] = values[i];
 }
 
-// The same past the cache, as gv_put; `to` may lie anywhere, as callers bind arrays of their own.
+// Write row number `row` of a table of n floats a row past the cache, as gv_put; it may lie anywhere, as callers bind arrays
+// of their own.
 template <gv_i32 n>
-GV_FN void gv_stream_row(float* to, const float (&values)[n]) {
+GV_FN void gv_stream_row(float* table, gv_i64 row, const float (&values)[n]) {
+    float* to = table + row * n;
 #if defined(__CUDA_ARCH__)
-    if (n % 4 == 0 && (gv_u64)to % 16 == 0) {
+    if (n % 4 == 0 && (gv_u64)table % 16 == 0) {
         for (gv_i32 i = 0; i < n; i += 4) __stcs((float4*)(to + i), make_float4(values[i], values[i + 1], values[i + 2], values[i + 3]));
         return;
     }
-    if (n % 2 == 0 && (gv_u64)to % 8 == 0) {
+    if (n % 2 == 0 && (gv_u64)table % 8 == 0) {
         for (gv_i32 i = 0; i < n; i += 2) __stcs((float2*)(to + i), make_float2(values[i], values[i + 1]));
         return;
     }
