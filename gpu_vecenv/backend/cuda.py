@@ -39,7 +39,7 @@ def resident_blocks(lanes: int, threads: int, part: int) -> int:
     threads, 80 above, 72 in rollouts of worlds of one agent, none in other rollouts.
     """
     if part == 1:
-        return max(1, 1024 // threads) if lanes == 1 else 1
+        return max(1, 1152 // threads) if lanes == 1 else 1
     return max(1, (1152 if threads <= 128 else 768) // threads)
 
 

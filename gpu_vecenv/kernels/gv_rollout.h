@@ -78,7 +78,9 @@ GV_FN void gv_next_slot(GvArgs& a, const GvStrides& strides) {
 //
 // The start of the next episode is drawn ahead. Lanes end their episodes at different times, and a warp in which one lane
 // draws takes as long as one in which all do; so all that want a start draw it together, every few steps.
-template <class Row>
+//
+// `endless` is for worlds that never stand still: in same-step mode, and not marked as finished before.
+template <class Row, bool endless>
 GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
     GvWorld held, next;
     gv_load(a, team.world, held);
@@ -118,6 +120,10 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
         }
         from += a.action_stride;
         gv_at_row(a, mine, row);
+        if (endless) {
+            held.terminated.value[0] = held.truncated.value[0] = 0;  // as they are
+            mine.autoreset = GV_SAME_STEP;
+        }
         if (held.terminated.value[0] || held.truncated.value[0])  // nothing else reads it
             mine.previous_obs = step == 0 ? a.previous_obs + (gv_i64)row * features : a.obs + (gv_i64)(row - a.num_worlds) * features;
         GvSeen seen;
@@ -129,7 +135,7 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
             drawn = true;
         }
         if (begins) {
-            if (a.autoreset == GV_SAME_STEP) gv_put_obs(a.final_obs, (gv_i64)row, seen);
+            if (mine.autoreset == GV_SAME_STEP) gv_put_obs(a.final_obs, (gv_i64)row, seen);
             else gv_emit(mine, alone, false, false, false);
             gv_take_start(held, next);
             drawn = false;
@@ -144,8 +150,10 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
 }
 
 GV_FN void gv_rollout_world(const GvArgs& a, const GvTeam& team) {
-    if ((gv_i64)a.num_steps * a.num_worlds <= 0x7fffffff) gv_rollout_held<gv_u32>(a, team);
-    else gv_rollout_held<gv_u64>(a, team);
+    const bool finished = a.terminated[team.world] || a.truncated[team.world];
+    const bool endless = a.autoreset == GV_SAME_STEP && !finished;
+    if (endless && (gv_i64)a.num_steps * a.num_worlds <= 0xffffffffll) gv_rollout_held<gv_u32, true>(a, team);
+    else gv_rollout_held<gv_u64, false>(a, team);
 }
 
 #else
