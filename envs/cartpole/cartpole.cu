@@ -27,10 +27,14 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         float sine, cosine;
         gv_sincos_upright(theta, &sine, &cosine);
         // Equations of motion after R. Florian, "Correct equations for the dynamics of the cart-pole system" (2005), without friction.
-        const float push = (force + polemass_length * theta_dot * theta_dot * sine) / total_mass;
-        const float theta_acc = (gv_gravity(a, w) * sine - cosine * push)
-                                / (length * (a.four_thirds - masspole * cosine * cosine / total_mass));
-        const float x_acc = push - polemass_length * theta_acc * cosine / total_mass;
+        float theta_acc, x_acc;
+        gv_dividing([&](auto by) {
+            const auto mass = by(total_mass);
+            const float push = (force + polemass_length * theta_dot * theta_dot * sine) / mass;
+            theta_acc = (gv_gravity(a, w) * sine - cosine * push)
+                        / by(length * (a.four_thirds - masspole * cosine * cosine / mass));
+            x_acc = push - polemass_length * theta_acc * cosine / mass;
+        });
         state[X] += tau * x_dot;
         state[X_DOT] += tau * x_acc;
         state[THETA] += tau * theta_dot;

@@ -35,11 +35,11 @@ def resident_blocks(lanes: int, threads: int, part: int) -> int:
     """Blocks that a multiprocessor must have room for, which bounds the registers of a thread.
 
     More blocks hide more of each other's waits; fewer leave registers to large worlds, for their lists of neighbours, and to
-    rollouts, for what they carry from step to step. These are the bounds that were fastest on an H100: 56 registers up to 128
-    threads, 80 above, 72 in rollouts of worlds of one agent, none in other rollouts.
+    their rollouts, for what they carry from step to step. These are the bounds that were fastest on an H100: 56 registers up
+    to 128 threads, 80 above, none in rollouts of worlds of several agents.
     """
-    if part == 1:
-        return max(1, 1152 // threads) if lanes == 1 else 1
+    if part == 1 and lanes > 1:
+        return 1
     return max(1, (1152 if threads <= 128 else 768) // threads)
 
 

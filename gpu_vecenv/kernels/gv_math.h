@@ -69,6 +69,64 @@ GV_FN float gv_mod(float x, float y) {
     return rest;
 }
 
+// a * b + c, rounded once. Allowed in quotients alone, by the mark that the test of compiled text knows.
+GV_FN float gv_fused(float a, float b, float c) {
+#if defined(__CUDA_ARCH__)
+    float sum;
+    asm("fma.rn.f32 %0, %1, %2, %3;  // in a quotient" : "=f"(sum) : "f"(a), "f"(b), "f"(c));
+    return sum;
+#else
+    return __builtin_fmaf(a, b, c);
+#endif
+}
+
+// x / y by the instructions that a division compiles to on every CUDA architecture, from the guess at 1 / y that these have: off
+// by an ulp at most, and by nothing for the largest mantissa. As long as nothing overflows or underflows, these are the very bits
+// of x / y (P. Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990; tests/kernels).
+GV_FN float gv_inverse(float y, float guess) { return gv_fused(guess, gv_fused(-y, guess, 1.0f), guess); }
+GV_FN float gv_quotient(float x, float y, float inverse) {
+    const float quotient = x * inverse;
+    return gv_fused(gv_fused(-y, quotient, x), inverse, quotient);
+}
+
+#if defined(__CUDA_ARCH__)
+// Between which sizes operands lie; a NaN is passed over, and comes out of either way of dividing.
+struct GvSizes {
+    float least, most;
+};
+GV_FN void gv_note(GvSizes& sizes, float x) {
+    sizes.least = fminf(sizes.least, fabsf(x));
+    sizes.most = fmaxf(sizes.most, fabsf(x));
+}
+
+struct GvDivisor {
+    float value, inverse;
+    GvSizes& sizes;
+};
+GV_FN GvDivisor gv_divisor(float y, GvSizes& sizes) {
+    float guess;
+    asm("rcp.approx.ftz.f32 %0, %1;  // in a quotient" : "=f"(guess) : "f"(y));
+    gv_note(sizes, y);
+    return {y, gv_inverse(y, guess), sizes};
+}
+GV_FN float operator/(float x, const GvDivisor& y) {
+    gv_note(y.sizes, x);
+    return gv_quotient(x, y.value, y.inverse);
+}
+#endif
+
+// Run body(by), which writes x / by(y) for x / y, and may run twice. On CUDA each division would test its operands and wait
+// for the outcome; here one test serves them all, and a divisor that is used again is inverted once.
+template <class Body>
+GV_FN void gv_dividing(Body body) {
+#if defined(__CUDA_ARCH__)
+    GvSizes sizes = {1.0f, 1.0f};
+    body([&](float y) { return gv_divisor(y, sizes); });
+    if (sizes.least >= 1.0e-18f && sizes.most <= 1.0e18f) return;
+#endif
+    body([](float y) { return y; });
+}
+
 // x with its sign changed where `sign` is the sign bit, 0x80000000, and not where it is 0.
 GV_FN float gv_flipped(float x, gv_u32 sign) {
 #if defined(__CUDA_ARCH__)

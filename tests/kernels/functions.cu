@@ -10,6 +10,9 @@ EXPORT void sincos_of(gv_i64 n, const float* x, float* sine, float* cosine) {
 EXPORT void sincos_polynomials_of(gv_i64 n, const float* x, float* sine, float* cosine) {
     for (gv_i64 i = 0; i < n; ++i) gv_sincos_polynomials(x[i], &sine[i], &cosine[i]);
 }
+EXPORT void quotient_of(gv_i64 n, const float* x, const float* y, const float* guess, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_quotient(x[i], y[i], gv_inverse(y[i], guess[i]));
+}
 EXPORT void floor_of(gv_i64 n, const float* x, float* out) {
     for (gv_i64 i = 0; i < n; ++i) out[i] = gv_floor(x[i]);
 }

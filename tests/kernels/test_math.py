@@ -77,6 +77,20 @@ def test_what_gv_sincos_upright_leaves_out_changes_no_bit(call):
         np.testing.assert_array_equal(bits(some), bits(others))
 
 
+@pytest.mark.parametrize("off", [-1, 0, 1])
+def test_quotients_are_rounded_as_divisions(call, off):
+    """From a guess at the inverse that is ``off`` ulps from the nearest float, as much as a GPU's own may be."""
+    generator = np.random.default_rng(7)
+    mantissas = np.concatenate([1 + np.arange(64) / 2.0**23, 2 - (1 + np.arange(64)) / 2.0**23, [1.5, 4 / 3, 5 / 3]])
+    edges = np.stack(np.meshgrid(mantissas, mantissas), -1).reshape(-1, 2)
+    x, y = np.concatenate([edges, generator.uniform(1, 2, (2_000_000, 2))]).T.astype(np.float32)
+    x *= (2.0 ** generator.integers(-59, 59, len(x)) * generator.choice([-1, 1], len(x))).astype(np.float32)
+    y *= (2.0 ** generator.integers(-59, 59, len(y)) * generator.choice([-1, 1], len(y))).astype(np.float32)
+    largest = (bits(y) & 0x7FFFFF) == 0x7FFFFF  # mantissa: GPUs know its inverse
+    guess = (bits(np.float32(1) / y) + np.where(largest, 0, off)).astype(np.int32).view(np.float32)
+    np.testing.assert_array_equal(bits(call("quotient", x, y, guess)), bits(x / y))
+
+
 def test_sincos_of_huge_and_infinite_arguments_returns(call):
     """No accuracy is promised there, only an answer; NaN stays NaN."""
     sine, cosine = call("sincos", SPECIAL, outputs=2)
