@@ -15,6 +15,10 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
     }
 }
 
+struct Accelerations {
+    float x, theta;
+};
+
 GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     GV_ONCE {
         const gv_i32 w = team.world;
@@ -23,22 +27,22 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         const float x_dot = state[X_DOT], theta = state[THETA], theta_dot = state[THETA_DOT];
         const float masspole = gv_masspole(a, w), length = gv_length(a, w), tau = gv_tau(a, w);
         const float total_mass = gv_masscart(a, w) + masspole, polemass_length = masspole * length;
+        const float gravity = gv_gravity(a, w), four_thirds = a.four_thirds;
         const float force = gv_action_index(a, row, 0, 1, 2) == 1 ? gv_force_mag(a, w) : -gv_force_mag(a, w);
         float sine, cosine;
         gv_sincos_upright(theta, &sine, &cosine);
         // Equations of motion after R. Florian, "Correct equations for the dynamics of the cart-pole system" (2005), without friction.
-        float theta_acc, x_acc;
-        gv_dividing([&](auto by) {
+        const Accelerations acc = gv_dividing([=](auto by) {
             const auto mass = by(total_mass);
             const float push = (force + polemass_length * theta_dot * theta_dot * sine) / mass;
-            theta_acc = (gv_gravity(a, w) * sine - cosine * push)
-                        / by(length * (a.four_thirds - masspole * cosine * cosine / mass));
-            x_acc = push - polemass_length * theta_acc * cosine / mass;
+            const float theta_acc = (gravity * sine - cosine * push)
+                                    / by(length * (four_thirds - masspole * cosine * cosine / mass));
+            return Accelerations{push - polemass_length * theta_acc * cosine / mass, theta_acc};
         });
         state[X] += tau * x_dot;
-        state[X_DOT] += tau * x_acc;
+        state[X_DOT] += tau * acc.x;
         state[THETA] += tau * theta_dot;
-        state[THETA_DOT] += tau * theta_acc;
+        state[THETA_DOT] += tau * acc.theta;
         // Written so that NaN ends the episode.
         const bool inside = gv_abs(state[X]) <= a.x_threshold && gv_abs(state[THETA]) <= a.theta_threshold;
         a.agent_reward[row] = a.sutton_barto_reward ? (inside ? 0.0f : -1.0f) : 1.0f;

@@ -115,16 +115,16 @@ GV_FN float operator/(float x, const GvDivisor& y) {
 }
 #endif
 
-// Run body(by), which writes x / by(y) for x / y, and may run twice. On CUDA each division would test its operands and wait
-// for the outcome; here one test serves them all, and a divisor that is used again is inverted once.
+// What body(by) returns, which writes x / by(y) for x / y and may run twice. On CUDA each division would test its operands and
+// wait for the outcome; here one test serves them all, and a divisor that is used again is inverted once.
 template <class Body>
-GV_FN void gv_dividing(Body body) {
+GV_FN auto gv_dividing(Body body) {
 #if defined(__CUDA_ARCH__)
     GvSizes sizes = {1.0f, 1.0f};
-    body([&](float y) { return gv_divisor(y, sizes); });
-    if (sizes.least >= 1.0e-18f && sizes.most <= 1.0e18f) return;
+    const auto result = body([&](float y) { return gv_divisor(y, sizes); });
+    if (sizes.least >= 1.0e-18f && sizes.most <= 1.0e18f) return result;
 #endif
-    body([](float y) { return y; });
+    return body([](float y) { return y; });
 }
 
 // x with its sign changed where `sign` is the sign bit, 0x80000000, and not where it is 0.

@@ -1,17 +1,20 @@
 // What gv_math.h computes in a way of its own on CUDA, beside the plain way.
 #include "gv_math.h"
 
+struct Pair {
+    float first, second;
+};
+
 extern "C" __global__ void quotients(gv_i32 n, const float* x, const float* y, float* out, float* plain) {
     const gv_i32 i = (gv_i32)(blockIdx.x * blockDim.x + threadIdx.x);
     if (i >= n) return;
-    float first, second;
-    gv_dividing([&](auto by) {
+    const Pair pair = gv_dividing([=](auto by) {
         const auto divisor = by(y[i]);
-        first = x[i] / divisor;
-        second = first / divisor;
+        const float first = x[i] / divisor;
+        return Pair{first, first / divisor};
     });
-    out[2 * i] = first;
-    out[2 * i + 1] = second;
+    out[2 * i] = pair.first;
+    out[2 * i + 1] = pair.second;
     plain[2 * i] = x[i] / y[i];
     plain[2 * i + 1] = plain[2 * i] / y[i];
 }
