@@ -101,18 +101,18 @@ class TorchMemory:
         return self._torch.empty(shape, dtype=self._dtypes[dtype], device=self._device)
 
     def allocator(self, arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Callable[[], dict[str, Array]]:
-        """A function that makes fresh tensors; each is an allocation of its own, so that it begins where libraries like it."""
-        torch, device = self._torch, self._device
-        given = {name: (*_strided(shape), self._dtypes[dtype]) for name, (shape, dtype) in arrays.items()}
+        """A function that makes fresh tensors; each is an allocation of its own, so that it begins where libraries like it.
+
+        They are made like one element that is expanded, since torch then has neither a shape nor a type to read from Python.
+        """
+        torch = self._torch
+        patterns = {name: self.empty((1,), dtype).expand(shape) for name, (shape, dtype) in arrays.items()}
 
         def allocate() -> dict[str, Array]:
             if torch.is_inference_mode_enabled():
                 with torch.inference_mode(False):
                     return allocate()
-            return {
-                name: torch.empty_strided(shape, strides, dtype=dtype, device=device)
-                for name, (shape, strides, dtype) in given.items()
-            }
+            return {name: torch.empty_like(pattern) for name, pattern in patterns.items()}
 
         return allocate
 
@@ -191,14 +191,6 @@ class CupyMemory:
     def address(self, array: Array) -> int:
         """Address of the first byte."""
         return int(array.data.ptr)
-
-
-def _strided(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shape and the strides of a C-contiguous array: torch allocates fastest with both."""
-    strides = [1]
-    for length in reversed(shape[1:]):
-        strides.insert(0, strides[0] * length)
-    return shape, tuple(strides)
 
 
 def _is_cupy(value: Any) -> bool:
