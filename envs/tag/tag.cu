@@ -326,9 +326,17 @@ GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
     });
 }
 
+#ifdef GV_BLOCK
+#include "alone.h"
+#endif
+
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
     if (gv_use_full_observation(a)) {
         observe_all(a, team, obs);
+#ifdef GV_BLOCK
+    } else if (gv_num_other_agents_observed(a) <= MAX_SORTED && gv_num_agents(a) < MIN_GRID) {
+        observe_few(a, team, obs);
+#endif
     } else if (gv_num_other_agents_observed(a) <= MAX_SORTED) {
         observe_nearest(a, team, obs);
     } else {
