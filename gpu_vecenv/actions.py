@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -34,9 +35,9 @@ class ActionReader:
         self._device = device
         self._memory = memory
         self._warn = warn
-        self._element_bytes: dict[Any, int] = {}
         self._host_dtypes = {np.dtype(name) for name in self._dtypes} if device == "cpu" else set()
-        if device != "cpu":
+        self._tensor: type | None = None
+        if device != "cpu" or "torch" in sys.modules:
             import torch
 
             self._tensor, self._where = torch.Tensor, torch.device(device)
@@ -56,9 +57,11 @@ class ActionReader:
             ShapeError, ArrayTypeError, DeviceError: what was expected and what came.
             ActionError: on the CPU, an index out of range or NaN.
         """
-        if self._element_bytes and type(actions) is self._tensor:  # what a trainer on the GPU gives, in a microsecond
+        if type(actions) is self._tensor:  # what a trainer gives, in a microsecond; a step on the CPU may take fifty
             size = self._element_bytes.get(actions.dtype)
             if size and actions.shape == lead + self.shape and actions.device == self._where and actions.is_contiguous():
+                if self._device == "cpu":
+                    self._check_host(actions.detach().numpy())
                 return actions, actions.data_ptr(), size
         if type(actions) is np.ndarray and actions.dtype in self._host_dtypes and actions.shape == lead + self.shape:
             array, size = self._read_host(actions)  # on the CPU, where a step of thousands of worlds takes microseconds
@@ -110,17 +113,20 @@ class ActionReader:
             raise DeviceError(f"actions must be on {self._device}, got an array on {where}.")
 
     def _read_host(self, actions: np.ndarray) -> tuple[np.ndarray, int]:
+        self._check_host(actions)
+        actions = np.ascontiguousarray(_as_float32(actions) if self._continuous else actions)
+        return actions, actions.itemsize
+
+    def _check_host(self, actions: np.ndarray) -> None:
         if self._continuous:
             if np.isnan(actions.min()):  # one pass: the least of numbers of which one is NaN is NaN
                 raise ActionError(f"actions must not be NaN; {int(np.isnan(actions).sum())} are.")
-            actions = _as_float32(actions)
         elif actions.view(_UNSIGNED[actions.itemsize]).max() >= self._fewest:  # one pass: a negative index is a large one
             bad = (actions < 0) | (actions >= self._choices)
             if bad.any():
                 raise ActionError(
                     f"actions must lie in 0..{_spell(self._choices)}, got {actions[bad][0]} at {np.argwhere(bad)[0].tolist()}."
                 )
-        return np.ascontiguousarray(actions), actions.itemsize
 
     def _read_cuda(self, actions: Array, module: str) -> tuple[Array, int]:
         if module == "torch" and actions.is_cuda:
