@@ -258,16 +258,16 @@ GV_FN void gv_copy_world(const GvArgs& a, const GvTeam& team) {
 // On the host by blocks of worlds, as far as they go; with sizes as constants (tests) each by itself, as on CUDA.
 #if defined(GV_SOLO) && defined(GV_BLOCK) && !defined(GV_num_features)
 #include "gv_block.h"
-#define GV_KERNEL_BY_BLOCK(name, world, alone, block)                                                \
-    GV_KERNEL_OF(name, for (; hi - w >= GV_BLOCK; w += GV_BLOCK) { GV_HOST_TEAM block(a, team); }     \
+#define GV_KERNEL_BY_BLOCK(name, world, alone, blocks)                                               \
+    GV_KERNEL_OF(name, { GV_HOST_TEAM w = blocks(a, team, hi); }                                      \
                        for (; w < hi; ++w) { GV_HOST_TEAM alone(a, team); })
 #else
-#define GV_KERNEL_BY_BLOCK(name, world, alone, block) GV_KERNEL(name, world)
+#define GV_KERNEL_BY_BLOCK(name, world, alone, blocks) GV_KERNEL(name, world)
 #endif
 
 // On CUDA rollouts are compiled by themselves (GV_PART 1), when the first is asked for: they hold every hook once more.
 #if !defined(GV_PART) || GV_PART == 0
-GV_KERNEL_BY_BLOCK(gv_step, gv_step_world, gv_step_alone, gv_step_block)
+GV_KERNEL_BY_BLOCK(gv_step, gv_step_world, gv_step_alone, gv_step_blocks)
 GV_KERNEL(gv_reset, gv_reset_world)
 GV_KERNEL(gv_observe, gv_observe_world)
 GV_KERNEL(gv_copy, gv_copy_world)
@@ -276,5 +276,5 @@ GV_KERNEL(gv_copy, gv_copy_world)
 #include "gv_threads.h"
 #endif
 #if !defined(GV_PART) || GV_PART == 1
-GV_KERNEL_BY_BLOCK(gv_rollout, gv_rollout_world, gv_rollout_alone, gv_rollout_block)
+GV_KERNEL_BY_BLOCK(gv_rollout, gv_rollout_world, gv_rollout_alone, gv_rollout_blocks)
 #endif

@@ -78,6 +78,11 @@ def test_any_number_of_worlds(name, worlds, mode, backend):
     compare(backend, SPECS[name], num_envs=worlds, max_episode_steps=17, autoreset_mode=mode)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_more_blocks_than_are_stepped_together(mode, backend):
+    compare(backend, SPECS["WarpCartPole-v1"], num_envs=2 * 16 * 32 + 3 * 32 + 5, max_episode_steps=40, autoreset_mode=mode)
+
+
 def test_restarts_are_met(backend):
     """The rollouts above say something: with random actions poles fall in most blocks at some time, and not all at once."""
     env = backend(GpuVectorEnv(SPECS["WarpCartPole-v1"], num_envs=64, array="numpy", device="cpu"), cpu_level())
@@ -125,6 +130,28 @@ def test_invalid_actions_act_as_zero_and_are_counted(dtype, backend):
         env._args.invalid[...] = 0
     assert after[0][1] == after[1][1] == int((~np.isin(actions, (0, 1))).sum()) > 0
     np.testing.assert_array_equal(after[0][0], after[1][0])
+
+
+def test_actions_of_worlds_that_begin_anew_are_not_looked_at(backend):
+    """In next-step mode, past the check in front of the kernel."""
+    counts = []
+    bad = np.full(70, 7, np.int32)
+    for level in (None, cpu_level()):
+        spec = SPECS["WarpCartPole-v1"]
+        options = {"max_episode_steps": 3, "autoreset_mode": "next_step", "array": "numpy", "device": "cpu"}
+        env = backend(GpuVectorEnv(spec, num_envs=70, **options), level)
+        env.reset(seed=0)
+        env.set_state({"t": (np.arange(70) % 3).astype(np.int32)})
+        env._args.set_action(bad.ctypes.data, bad.itemsize)
+        seen = []
+        for _ in range(4):
+            env._args.set_slot(env._outputs.for_step())
+            env._launch("gv_step")
+            seen.append(int(env._args.invalid[0]))
+        counts.append(seen)
+        env._args.invalid[...] = 0
+    # Those with t = 2, then 1, then 0 at the start wait for the step after their last; there are 23, 23 and 24.
+    assert counts[0] == counts[1] == [70, 70 + 47, 70 + 47 + 47, 70 + 47 + 47 + 46]
 
 
 WIDE = """
