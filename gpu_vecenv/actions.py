@@ -36,7 +36,7 @@ class ActionReader:
         self._memory = memory
         self._warn = warn
         self._host_dtypes = {np.dtype(name) for name in self._dtypes} if device == "cpu" else set()
-        self._tensor: type | None = None
+        self._tensor: Any = None
         if device != "cpu" or "torch" in sys.modules:
             import torch
 
