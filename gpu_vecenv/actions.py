@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
+from gpu_vecenv.backend.base import Largest
 from gpu_vecenv.backend.memory import Array, Memory
 from gpu_vecenv.errors import ActionError, ArrayTypeError, DeviceError, ShapeError
 
@@ -24,9 +25,13 @@ class ActionReader:
         device: the env's device.
         memory: where state lives, for uploads of host arrays.
         warn: True to warn of the first upload, False where the caller asked for host arrays.
+        largest: on the CPU, the back end's function of this name: a check that takes microseconds less than NumPy's.
     """
 
-    def __init__(self, space: Space, lead: tuple[int, ...], device: str, memory: Memory, warn: bool = True) -> None:
+    def __init__(
+        self, space: Space, lead: tuple[int, ...], device: str, memory: Memory, warn: bool = True,
+        largest: Largest | None = None,
+    ) -> None:  # fmt: skip
         self.shape = lead + (space.shape or ())
         self._continuous = isinstance(space, Box)
         self._dtypes = ("float32", "float64") if self._continuous else ("int32", "int64")
@@ -35,6 +40,7 @@ class ActionReader:
         self._device = device
         self._memory = memory
         self._warn = warn
+        self._largest = None if self._continuous else largest
         self._host_dtypes = {np.dtype(name) for name in self._dtypes} if device == "cpu" else set()
         self._tensor: Any = None
         if device != "cpu" or "torch" in sys.modules:
@@ -60,11 +66,15 @@ class ActionReader:
         if type(actions) is self._tensor:  # what a trainer gives, in a microsecond; a step on the CPU may take fifty
             size = self._element_bytes.get(actions.dtype)
             if size and actions.shape == lead + self.shape and actions.device == self._where and actions.is_contiguous():
-                if self._device == "cpu":
+                address = actions.data_ptr()
+                if self._device == "cpu" and not self._are_indices(address, actions.numel(), size):
                     self._check_host(actions.detach().numpy())
-                return actions, actions.data_ptr(), size
+                return actions, address, size
         if type(actions) is np.ndarray and actions.dtype in self._host_dtypes and actions.shape == lead + self.shape:
-            array, size = self._read_host(actions)  # on the CPU, where a step of thousands of worlds takes microseconds
+            address = actions.ctypes.data
+            if actions.flags.c_contiguous and self._are_indices(address, actions.size, actions.itemsize):
+                return actions, address, actions.itemsize
+            array, size = self._read_host(actions)
         else:
             array, size = self._read_checked(actions, lead + self.shape)
         return array, _address(array), size
@@ -116,6 +126,10 @@ class ActionReader:
         self._check_host(actions)
         actions = np.ascontiguousarray(_as_float32(actions) if self._continuous else actions)
         return actions, actions.itemsize
+
+    def _are_indices(self, address: int, count: int, element_bytes: int) -> bool:
+        """Whether all are certainly valid; the answer no is not certain."""
+        return self._largest is not None and self._largest(address, count, element_bytes) < self._fewest
 
     def _check_host(self, actions: np.ndarray) -> None:
         if self._continuous:

@@ -101,7 +101,8 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         self._state = State(self.layout, self.num_worlds, self._backend.memory)
         self._outputs = Outputs(self._view, self._out, self._same_step, copy and not self._to_host)
         space, lead = self._view.agent_action_space, self._view.lead
-        self._actions = ActionReader(space, lead, self.device, self._backend.memory, warn=not self._to_host)
+        memory, largest = self._backend.memory, self._backend.largest
+        self._actions = ActionReader(space, lead, self.device, memory, warn=not self._to_host, largest=largest)
         self._pool = ResetPool(self.layout, self._backend.memory)
         addresses = self._state.addresses() | self._pool.addresses()
         self._args = Arguments(self._view, self._backend.memory, addresses, KERNEL_MODE[self.autoreset_mode])

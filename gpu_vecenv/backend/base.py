@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
 from gpu_vecenv.backend.memory import Memory
+
+Largest = Callable[[int, int, int], int]
+"""The largest of indices in host memory, read without their signs: from their address, number and bytes each."""
 
 
 class Backend(Protocol):
@@ -15,6 +19,8 @@ class Backend(Protocol):
     device: str
     memory: Memory
     """Where state lives."""
+    largest: Largest | None
+    """None on CUDA."""
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
         """Run one of ``layout.KERNELS`` over all worlds with the argument struct ``args``."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gpu_vecenv.backend.base import Largest
 from gpu_vecenv.backend.compiler import cache_dir, compile_object, cpu_level, shared_object
 from gpu_vecenv.backend.memory import Memory, NumpyMemory
 from gpu_vecenv.backend.threads import Threads
@@ -54,6 +55,9 @@ class CpuBackend:
     def __init__(self, layout: Layout, built: Path | None = None, threads: int | None = None) -> None:
         library = _load(built or shared_object(layout.spec), layout.spec)
         self.memory: Memory = NumpyMemory()
+        self.largest: Largest | None = library.gv_largest
+        library.gv_largest.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)
+        library.gv_largest.restype = ctypes.c_uint64
         self._kernels = {}
         self._entries: dict[str, int | None] = {}
         for name in KERNELS:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gpu_vecenv.backend.base import Largest
 from gpu_vecenv.backend.memory import CupyMemory, Memory, TorchMemory
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.errors import CompileError, DeviceError, MissingExtraError, ParameterError, SequenceError
@@ -89,6 +90,7 @@ class CudaBackend:
         self.device = device
         self._index = int(device.partition(":")[2])
         self._on_cupy_stream = kind == "cupy"
+        self.largest: Largest | None = None
         self.memory: Memory = CupyMemory(device) if self._on_cupy_stream else TorchMemory(device)
         self._torch = torch
         self._cupy = cupy

@@ -275,6 +275,9 @@ GV_KERNEL(gv_copy, gv_copy_world)
 #ifdef GV_BLOCK
 #include "gv_threads.h"
 #endif
+#if !defined(__CUDACC_RTC__) && !defined(__CUDACC__)
+#include "gv_largest.h"
+#endif
 #if !defined(GV_PART) || GV_PART == 1
 GV_KERNEL_BY_BLOCK(gv_rollout, gv_rollout_world, gv_rollout_alone, gv_rollout_blocks)
 #endif
