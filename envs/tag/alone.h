@@ -4,7 +4,6 @@
 #include "neighbours.h"
 
 #define SIDE_BY_SIDE 32  // distances at a time; MIN_GRID is a multiple
-#define KEYS 16          // ordered at a time
 
 // Agents of a world by increasing keys: the bits of a squared distance, which order as it does, above the index.
 struct Picked {
@@ -37,34 +36,18 @@ GV_FN void pick(const float* distance, gv_i32 agents, float bound, Picked& picke
         for (gv_i32 j = 0; j < SIDE_BY_SIDE; ++j) closer |= distance[first + j] < bound ? 1u << j : 0u;
         for (; closer != 0; closer &= closer - 1) {
             const gv_i32 j = first + gv_lowest_bit(closer);
-            gv_i32 bits;
-            __builtin_memcpy(&bits, distance + j, 4);
-            picked.key[count++] = (gv_i64)bits << 32 | j;
+            picked.key[count++] = (gv_i64)gv_bits(distance[j]) << 32 | j;
         }
     }
     picked.count = count;
 }
 
-// The first k of those picked: each goes where as many come before it as do. Returns how many there are.
+// The first k of those picked. Returns how many there are.
 GV_FN gv_i32 order(Picked& picked, gv_i32 k, gv_u16* nearest) {
-    typedef gv_i64 Four __attribute__((vector_size(32)));
-    gv_i64 before[KEYS];
-    gv_u16 sorted[MIN_GRID + 1];
-    const gv_i32 count = picked.count, padded = (count + KEYS - 1) / KEYS * KEYS;
-    for (gv_i32 i = count; i < padded; ++i) picked.key[i] = 0x7fffffffffffffff;
-    for (gv_i32 first = 0; first < padded; first += KEYS) {
-        Four keys[KEYS / 4], counts[KEYS / 4] = {};
-        __builtin_memcpy(keys, picked.key + first, sizeof keys);
-        for (gv_i32 i = 0; i < padded; ++i) {
-            const gv_i64 key = picked.key[i];
-            const Four other = {key, key, key, key};
-            for (gv_i32 part = 0; part < KEYS / 4; ++part) counts[part] -= other < keys[part];
-        }
-        __builtin_memcpy(before, counts, sizeof before);
-        for (gv_i32 i = 0; i < KEYS; ++i) sorted[before[i]] = (gv_u16)picked.key[first + i];
-    }
-    const gv_i32 found = count < k ? count : k;
-    for (gv_i32 slot = 0; slot < k; ++slot) nearest[slot] = slot < found ? sorted[slot] : NOBODY;
+    gv_u16 ordered[MIN_GRID + 1];
+    gv_order(picked.key, picked.count, ordered);
+    const gv_i32 found = picked.count < k ? picked.count : k;
+    for (gv_i32 slot = 0; slot < k; ++slot) nearest[slot] = slot < found ? ordered[slot] : NOBODY;
     return found;
 }
 

@@ -4,6 +4,10 @@
 #include "gv_device.h"
 #include "gv_math.h"
 #include "gv_rng.h"
+#if !defined(__CUDACC_RTC__) && !defined(__CUDACC__)
+#include "gv_largest.h"
+#include "gv_order.h"
+#endif
 
 #define GV_NEXT_STEP 0
 #define GV_SAME_STEP 1
@@ -274,9 +278,6 @@ GV_KERNEL(gv_copy, gv_copy_world)
 #endif
 #ifdef GV_BLOCK
 #include "gv_threads.h"
-#endif
-#if !defined(__CUDACC_RTC__) && !defined(__CUDACC__)
-#include "gv_largest.h"
 #endif
 #if !defined(GV_PART) || GV_PART == 1
 GV_KERNEL_BY_BLOCK(gv_rollout, gv_rollout_world, gv_rollout_alone, gv_rollout_blocks)

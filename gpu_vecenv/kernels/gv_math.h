@@ -127,6 +127,14 @@ GV_FN auto gv_dividing(Body body) {
     return body([](float y) { return y; });
 }
 
+#if !defined(__CUDA_ARCH__)
+GV_FN gv_i32 gv_bits(float x) {
+    gv_i32 bits;
+    __builtin_memcpy(&bits, &x, 4);
+    return bits;
+}
+#endif
+
 // x with its sign changed where `sign` is the sign bit, 0x80000000, and not where it is 0.
 GV_FN float gv_flipped(float x, gv_u32 sign) {
 #if defined(__CUDA_ARCH__)

@@ -118,6 +118,23 @@ def test_discrete_actions_out_of_range():
     env.unwrapped.check()
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("given", [np.asarray, torch.as_tensor, lambda a: np.repeat(a, 2)[::2],
+                                   lambda a: torch.as_tensor(np.repeat(a, 2))[::2]])  # fmt: skip
+def test_one_bad_action_among_many(given, dtype):
+    """Whatever kind of array it is in, contiguous or not."""
+    env = make("cartpole", num_worlds=100)
+    env.reset(seed=0)
+    for place, bad in ((0, 2), (57, -1), (99, 2**31 - 1)):
+        actions = np.arange(100, dtype=dtype) % 2
+        env.step(given(actions))
+        before = env.get_state()
+        actions[place] = bad
+        with pytest.raises(errors.ActionError, match=rf"actions must lie in 0..1, got {bad} at \[{place}\]"):
+            env.step(given(actions))
+        assert_same(env.get_state(), before)
+
+
 def test_before_the_first_reset():
     env = make("cartpole", render_mode="rgb_array")
     for call in ("step", "get_state", "set_state", "observe", "render"):

@@ -23,6 +23,13 @@ class Functions:
         subprocess.run([*compiler, *FLAGS, "-Wall", "-Wextra", "-I", str(KERNELS), str(source), "-o", str(built)], check=True)
         self._library = ctypes.CDLL(str(built))
 
+    def of_host(self, name: str, *args: int | np.ndarray, result: type | None = None):
+        """Call an export of any form: arrays by their addresses, integers as of 64 bits."""
+        function = getattr(self._library, name)
+        function.restype = result
+        given = [ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else ctypes.c_int64(a) for a in args]
+        return function(*given)
+
     def __call__(self, name: str, *inputs: np.ndarray, dtype: type = np.float32, outputs: int = 1, width: int = 1):
         """Call ``<name>_of`` on rows of 4-byte elements; ``width`` is the number of elements of an output row."""
         arrays = [np.ascontiguousarray(values, dtype) for values in inputs]
