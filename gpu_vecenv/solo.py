@@ -7,11 +7,16 @@ import math
 from gpu_vecenv.layout import C_TYPES, WORLD_STATE
 from gpu_vecenv.spec import EnvSpec
 
+MAX_HELD = 256
+"""Numbers of state that a lane holds at most, as many as it has registers; a longer state stays in memory."""
+
 
 def is_solo(spec: EnvSpec) -> bool:
-    """Whether worlds hold one agent and a state of fixed size; kernels then see ``GV_SOLO``."""
-    one_agent = spec.alive is None and [role.count for role in spec.roles] == [1]
-    return one_agent and not spec.workspaces and all(isinstance(n, int) for field in spec.state for n in field.shape)
+    """Whether worlds hold one agent and a short state of fixed size; kernels then see ``GV_SOLO``."""
+    if spec.alive is not None or [role.count for role in spec.roles] != [1] or spec.workspaces:
+        return False
+    lengths = [math.prod(n for n in field.shape if isinstance(n, int)) for field in spec.state]
+    return sum(lengths) <= MAX_HELD and all(isinstance(n, int) for field in spec.state for n in field.shape)
 
 
 def solo_functions(spec: EnvSpec) -> list[str]:
@@ -100,12 +105,15 @@ def solo_functions(spec: EnvSpec) -> list[str]:
         "GV_FN void gv_store_stream(const GvArgs& mine, const GvStart& start, const GvWorld& held) {",
         "    if (start.pool_size != 0) *mine.pool_entry = held.pool_entry.value[0];",
         "}",
-        *_block(spec, {name: rows[name] for name in held if name != "episode"}),
+        *_block(spec, {name: rows[name] for name in held if name != "episode"}, (*stream, "episode")),
     ]  # fmt: skip
 
 
-def _block(spec: EnvSpec, rows: dict[str, str]) -> list[str]:
-    """For worlds of one agent on the host: what a step of a block of them needs and puts out."""
+def _block(spec: EnvSpec, rows: dict[str, str], kept_in_memory: tuple[str, ...]) -> list[str]:
+    """For worlds of one agent on the host: what a step of a block of them needs and puts out.
+
+    ``rows`` are the fields held during a step; those ``kept_in_memory`` are read there by hooks that draw in every step.
+    """
     params = spec.resolve({})
     features, heads = math.prod(spec.observation(params).shape or ()), math.prod(spec.action(params).shape or ())
     by_world = [p.name for p in spec.params if p.per_world]
@@ -136,6 +144,7 @@ def _block(spec: EnvSpec, rows: dict[str, str]) -> list[str]:
         *(f"    held.{name} = (({rows[name]}*)a.{name})[first + i];" for name in kept),
         *(f"    held.{name}.value[0] = 0;" for name in flags),
         *(f"    mine.{name} = held.{name}.value;" for name in rows),
+        *(f"    mine.{name} += first + i;" for name in kept_in_memory),
         "    out.invalid = 0;",
         "    mine.num_agents = 1;",
         "    mine.num_features = GV_SOLO_FEATURES;",

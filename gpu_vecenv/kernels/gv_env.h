@@ -259,8 +259,9 @@ GV_FN void gv_copy_world(const GvArgs& a, const GvTeam& team) {
 
 #include "gv_rollout.h"
 
-// On the host by blocks of worlds, as far as they go; with sizes as constants (tests) each by itself, as on CUDA.
-#if defined(GV_SOLO) && defined(GV_BLOCK) && !defined(GV_num_features)
+// On the host by blocks of worlds, as far as they go and where a block's observations fit the stack; with sizes as constants
+// (tests) each by itself, as on CUDA.
+#if defined(GV_SOLO) && defined(GV_BLOCK) && !defined(GV_num_features) && GV_SOLO_FEATURES <= 1024
 #include "gv_block.h"
 #define GV_KERNEL_BY_BLOCK(name, world, alone, blocks)                                               \
     GV_KERNEL_OF(name, { GV_HOST_TEAM w = blocks(a, team, hi); }                                      \

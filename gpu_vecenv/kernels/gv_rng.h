@@ -10,8 +10,7 @@ struct GvDraw {
 
 // Both halves of a product.
 GV_FN void gv_multiply(gv_u32 x, gv_u32 y, gv_u32* high, gv_u32* low) {
-// In rollouts this is one instruction, where NVRTC 13.0 makes two of the plain text; single steps need more registers with it.
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__)  // one instruction, where NVRTC 13.0 makes two of the plain text
     asm("{ .reg .u64 product; mul.wide.u32 product, %2, %3; mov.b64 {%0, %1}, product; }" : "=r"(*low), "=r"(*high) : "r"(x), "r"(y));
 #else
     const gv_u64 product = (gv_u64)x * y;

@@ -8,7 +8,8 @@ struct alignas(n * sizeof(T) % 16 == 0 ? 16 : n * sizeof(T) % 8 == 0 ? 8 : sizeo
     T value[n];
 };
 
-// Write what the env will not read again: it is the first to leave the cache, in which the worlds' state then stays.
+// Write what the env will not read again: it is the first to leave the cache, in which the worlds' state then stays. Not for
+// hooks: on CUDA `to` must be in global memory, and what they write to may be a variable of the lane.
 template <class T>
 GV_FN void gv_put(T* to, T value) {
 #if defined(__CUDA_ARCH__)
@@ -18,7 +19,7 @@ GV_FN void gv_put(T* to, T value) {
 #endif
 }
 
-// Write a row of n floats.
+// Write a row of n floats. Where `to` is a variable of the lane, it stays in registers, as the loop is unrolled.
 template <gv_i32 n>
 GV_FN void gv_put_row(float* to, const float (&values)[n]) {
     GV_UNROLL for (gv_i32 i = 0; i < n; ++i) to[i] = values[i];

@@ -1,0 +1,152 @@
+"""Worlds of one agent whose hooks do what classic control never does, in every build and mode, by steps and by rollouts."""
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, MultiDiscrete
+
+from gpu_vecenv.backend.compiler import compile_object, cpu_level
+from gpu_vecenv.backend.cpu import CpuBackend
+from gpu_vecenv.spec import TIME_LIMIT, EnvSpec, Field, Param, Role
+from gpu_vecenv.vector_env import GpuVectorEnv
+from tests.parity.test_blocks import MODES, ONE_BY_ONE, assert_equal
+from tests.parity.test_same_bits import sizes_as_constants
+
+WORLDS = 70  # two blocks and a rest
+
+# Random numbers are drawn in every step, the observation tells the episode, and what is seen is not yet settled.
+KERNEL = """
+#include "gv_env.h"
+GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
+    GV_ONCE {
+        const GvDraw draw = gv_draw(a, team, 0, 0);
+        for (gv_i32 i = 0; i < LENGTH; ++i) a.place[LENGTH * (gv_i64)team.world + i] = gv_uniform(draw.word[i % 3]);
+        a.mark[team.world] = (gv_u8)(draw.word[3] & 7);
+    }
+}
+GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
+    GV_ONCE {
+        const gv_i64 w = team.world, row = gv_row(a, w, 0);
+        const gv_i32 heads = gv_num_heads(a);
+        float* place = a.place + LENGTH * w;
+        float push = gv_uniform(gv_draw(a, team, 1, 0).word[0]);
+        for (gv_i32 head = 0; head < heads; ++head)
+            push += gv_continuous(a) ? gv_clamp(gv_action_value(a, row, head, heads), -1.0f, 1.0f)
+                                     : (float)gv_action_index(a, row, head, heads, 2 + head);
+        for (gv_i32 i = 0; i < LENGTH; ++i) place[i] += gv_stride(a, team.world) * push * (float)(i + 1);
+        a.agent_reward[row] = place[0];
+        a.terminated[w] = place[1] > 2.0f;
+        a.truncated[w] = a.max_episode_steps > 0 && a.t[w] >= a.max_episode_steps;
+    }
+}
+GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
+    const gv_i64 w = team.world;
+    float* row = gv_obs_row(a, obs, team.world, 0);
+    GV_ONCE for (gv_i32 f = 0; f < gv_num_features(a); ++f)
+        row[f] = a.place[LENGTH * w + f % LENGTH] + (float)(f % 2 ? a.episode[w] : a.mark[w] + f);
+}
+GV_FN void env_settle(const GvArgs& a, const GvTeam& team) {
+    GV_ONCE {
+        a.mark[team.world] += 1;
+        a.place[LENGTH * (gv_i64)team.world + 2] *= 0.5f;
+    }
+}
+"""
+ACTIONS = {"choices": MultiDiscrete([2, 3]), "numbers": Box(-1, 1, (2,), np.float32)}
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory):
+    """An env with observations and a state of given lengths, in one of three builds."""
+    folder = tmp_path_factory.mktemp("hooks")
+
+    def build(which, width, kind, length=3, **options):
+        kernel = folder / f"hooks{length}.cu"
+        kernel.write_text(f"#define LENGTH {length}\n{KERNEL}")
+        spec = EnvSpec(
+            name="Hooks-v0",
+            kernel=kernel,
+            roles=(Role("agent", 1),),
+            params=(Param("stride", 0.05, "float32", "length of a step", per_world=True), TIME_LIMIT),
+            state=(Field("place", "float32", (length,), "where it is"), Field("mark", "uint8", (), "steps settled, and more")),
+            observation=lambda params: Box(-np.inf, np.inf, (width,), np.float32),
+            action=lambda params: ACTIONS[kind],
+            rewards={"place": "where it is"},
+        )
+        stride = np.linspace(0.02, 0.1, WORLDS).astype(np.float32)
+        env = GpuVectorEnv(spec, num_envs=WORLDS, stride=stride, max_episode_steps=17, array="numpy", device="cpu", **options)
+        flags = {"one by one": ONE_BY_ONE, "blocks": (), "constants": sizes_as_constants(env.layout)}[which]
+        built = folder / f"{which}-{width}-{length}-{kind}.so"
+        if not built.exists():
+            compile_object(spec, cpu_level(), built, flags)
+        env._backend = CpuBackend(env.layout, built, threads=1)
+        return env
+
+    return build
+
+
+def actions_of(env, steps, dtype):
+    generator = np.random.default_rng(steps)
+    shape = (steps, *env.action_space.shape)
+    return generator.normal(0, 1, shape).astype(np.float32) if env.layout.continuous else generator.integers(0, 2, shape, dtype)
+
+
+def arrays(out):
+    """Those of a step or a rollout, copied; rows of final_obs that say nothing are 0."""
+    *seen, info = out
+    if "final_obs" in info:
+        seen += [info["_final_obs"], np.where(info["_final_obs"][..., None], info["final_obs"], 0)]
+    return [np.array(array) for array in seen]
+
+
+def run(env, dtype, at_once):
+    """All that is put out: from shared and from own streams, with marks that were set, after resets of some, from a pool."""
+    seen = [np.array(env.reset(seed=3)[0])]
+
+    def go(steps):
+        actions = actions_of(env, steps, dtype)
+        outs = arrays(env.rollout(actions)) if at_once else zip(*(arrays(env.step(action)) for action in actions), strict=True)
+        seen.extend(np.stack(list(out)) for out in outs)
+        seen.extend(env.get_state().values())
+
+    slots = np.arange(WORLDS)
+    go(43)
+    seen.append(np.array(env.reset(options={"reset_mask": slots % 3 == 0})[0]))
+    go(21)
+    env.set_state({"terminated": (slots % 5 == 0).astype(np.uint8), "truncated": (slots % 7 == 0).astype(np.uint8)})
+    go(22)
+    env.reset(seed=slots.tolist())
+    env.copy_worlds([0, 1, 40], [3, 39, 69], diverge=True)
+    go(23)
+    env.set_reset_pool(env.get_state("place"))
+    env.reset()
+    go(24)
+    return seen
+
+
+def compare(make, width, kind, dtype, **options):
+    expected = run(make("one by one", width, kind, **options), dtype, at_once=False)
+    for which in ("one by one", "blocks", "constants"):
+        for at_once in (False, True):
+            assert_equal(run(make(which, width, kind, **options), dtype, at_once), expected)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("width", "kind", "dtype", "copy"), [(4, "choices", np.int64, False), (40, "numbers", np.float32, True)])
+def test_every_build(width, kind, dtype, copy, mode, make):
+    """A row of 4 floats is held by its lane in a build with constants, one of 40 is written in place."""
+    compare(make, width, kind, dtype, autoreset_mode=mode, copy=copy)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_state_too_long_for_registers(mode, make):
+    """It stays in memory, and worlds are stepped by what steps those of several agents."""
+    compare(make, 4, "choices", np.int32, length=300, autoreset_mode=mode)
+
+
+def test_an_observation_too_long_for_the_stack(make):
+    """As many times as a block has worlds."""
+    blocks, single = (make(which, 70_000, "numbers", autoreset_mode="next_step") for which in ("blocks", "one by one"))
+    for env in (blocks, single):
+        env.reset(seed=3)
+    for action in actions_of(single, 20, np.float32):
+        assert_equal(arrays(blocks.step(action)), arrays(single.step(action)))
