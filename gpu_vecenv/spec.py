@@ -43,15 +43,29 @@ TIME_LIMIT = Param("max_episode_steps", 0, "int32", "time limit; 0 for none", "s
 """The time limit of classic control, as Gymnasium spells it."""
 
 
+FIELD_DTYPES = ("float32", "int32", "uint8", "uint16", "uint64")
+"""Of state arrays: types that are as long in NumPy as in a kernel."""
+
+
 @dataclass(frozen=True)
 class Field:
-    """A state array with the leading axis worlds. ``shape`` holds ints and names of sizes (``"num_agents"``)."""
+    """A state array with the leading axis worlds. ``shape`` holds ints and names of sizes (``"num_agents"``).
+
+    ``dtype`` is one of ``FIELD_DTYPES``; a flag is ``"uint8"``, 0 or 1.
+
+    Raises:
+        ParameterError: another dtype.
+    """
 
     name: str
     dtype: str
     shape: tuple[int | str, ...]
     doc: str
     unit: str = "-"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in FIELD_DTYPES:
+            raise ParameterError(f"state field {self.name!r}: expected a dtype of {', '.join(FIELD_DTYPES)}, got {self.dtype!r}.")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import gpu_vecenv
 from gpu_vecenv import errors
 from gpu_vecenv.backend import compiler, select
 from gpu_vecenv.graph import capture_steps
+from gpu_vecenv.spec import Field
 from tests.api.envs import assert_same, host_info, make, random_actions
 
 
@@ -39,6 +40,12 @@ from tests.api.envs import assert_same, host_info, make, random_actions
 def test_envs_that_cannot_be_made(name, options, error, text):
     with pytest.raises(error, match=text):
         gymnasium.make_vec(name, **{"device": "cpu", **options})
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float64", "int64"])
+def test_state_fields_of_types_that_kernels_do_not_have(dtype):
+    with pytest.raises(errors.ParameterError, match=f"state field 'mark': expected a dtype of .*, uint64, got '{dtype}'"):
+        Field("mark", dtype, (), "a flag")
 
 
 def test_our_errors_are_the_built_in_ones_too():

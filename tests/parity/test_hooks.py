@@ -56,7 +56,7 @@ ACTIONS = {"choices": MultiDiscrete([2, 3]), "numbers": Box(-1, 1, (2,), np.floa
 
 @pytest.fixture(scope="module")
 def make(tmp_path_factory):
-    """An env with observations and a state of given lengths, in one of three builds."""
+    """An env with observations and a state of given lengths, in one of three builds for the CPU or on a GPU."""
     folder = tmp_path_factory.mktemp("hooks")
 
     def build(which, width, kind, length=3, **options):
@@ -73,7 +73,10 @@ def make(tmp_path_factory):
             rewards={"place": "where it is"},
         )
         stride = np.linspace(0.02, 0.1, WORLDS).astype(np.float32)
-        env = GpuVectorEnv(spec, num_envs=WORLDS, stride=stride, max_episode_steps=17, array="numpy", device="cpu", **options)
+        options |= {"device": "cuda:0" if which == "cuda" else "cpu", "array": "numpy", "max_episode_steps": 17}
+        env = GpuVectorEnv(spec, num_envs=WORLDS, stride=stride, **options)
+        if which == "cuda":
+            return env
         flags = {"one by one": ONE_BY_ONE, "blocks": (), "constants": sizes_as_constants(env.layout)}[which]
         built = folder / f"{which}-{width}-{length}-{kind}.so"
         if not built.exists():
@@ -123,9 +126,9 @@ def run(env, dtype, at_once):
     return seen
 
 
-def compare(make, width, kind, dtype, **options):
+def compare(make, width, kind, dtype, builds=("one by one", "blocks", "constants"), **options):
     expected = run(make("one by one", width, kind, **options), dtype, at_once=False)
-    for which in ("one by one", "blocks", "constants"):
+    for which in builds:
         for at_once in (False, True):
             assert_equal(run(make(which, width, kind, **options), dtype, at_once), expected)
 
@@ -135,6 +138,14 @@ def compare(make, width, kind, dtype, **options):
 def test_every_build(width, kind, dtype, copy, mode, make):
     """A row of 4 floats is held by its lane in a build with constants, one of 40 is written in place."""
     compare(make, width, kind, dtype, autoreset_mode=mode, copy=copy)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("width", "kind", "dtype", "length"), [
+    (4, "choices", np.int64, 3), (40, "numbers", np.float32, 3), (4, "choices", np.int32, 300)])  # fmt: skip
+def test_on_a_gpu(width, kind, dtype, length, mode, make):
+    compare(make, width, kind, dtype, builds=("cuda",), length=length, autoreset_mode=mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
