@@ -52,11 +52,12 @@ def _row_function(spec: EnvSpec) -> str:
     for role in spec.roles[:-1]:
         count = f"gv_{role.count}(a)" if isinstance(role.count, str) else str(role.count)
         body += [
-            f"    if (agent < {count}) return a.{role.name}_row + world * a.{role.name}_stride + agent;",
+            f"    if (agent < {count}) return a.{role.name}_row + world * (gv_i32)a.{role.name}_stride + agent;",
             f"    agent -= {count};",
         ]
     last = spec.roles[-1].name
-    body.append(f"    return a.{last}_row + world * a.{last}_stride + agent;")
+    # A stride is at most the number of agents: the product of two 32-bit numbers is one instruction.
+    body.append(f"    return a.{last}_row + world * (gv_i32)a.{last}_stride + agent;")
     return "\n".join(["GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {", *body, "}"])
 
 

@@ -26,7 +26,7 @@ BANNED = {
     r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d+)?(?![\w.])": "is a double literal; append f",
     r'#\s*include(?!\s*"(?:gv_env|(?!gv_)\w+|\.\./\w+/\w+)\.h")': "includes more than gv_env.h and headers of envs",
 }
-BARRIERS = ("gv_barrier", "gv_sum", "gv_tally")
+BARRIERS = ("gv_barrier", "gv_sum", "gv_tally", "gv_any")
 
 
 def sources() -> list[Path]:

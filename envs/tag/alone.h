@@ -89,6 +89,6 @@ GV_FN void observe_few(const GvArgs& a, const GvTeam& team, float* obs) {
         }
         for (gv_i32 block = 0; block < 7; ++block)
             for (gv_i32 slot = found; slot < k; ++slot) row[slot + block * k] = 0.0f;
-        observe_end(a, w, i, a.alive[first + i] != 0, row);
+        observe_end(a, w, i, a.alive[first + i] ? observed_time(a, a.t[w]) : 0.0f, row);
     }
 }

@@ -23,8 +23,8 @@
 #endif
 #define SCRATCH_PLACES(agents) (((agents) + 1) / 2 * 2)  // two are read at a time
 #define GRID_CELLS(agents) ((agents) < MIN_GRID ? 0 : MAX_SIDE * MAX_SIDE + 1)  // the last is for agents that nobody sees
-#define SCRATCH_FLOATS(agents)                                                                      \
-    (2 * SCRATCH_PLACES(agents) + ((agents) <= MAX_STAGED ? 4 * (agents) : 0) + GRID_CELLS(agents) \
+#define SCRATCH_FLOATS(agents)                                                                          \
+    (4 + 2 * SCRATCH_PLACES(agents) + ((agents) <= MAX_STAGED ? 5 * (agents) : 0) + GRID_CELLS(agents) \
      + ((agents) < MIN_GRID ? ((agents) * MAX_OBSERVED + 1) / 2 : ((agents) + 1) / 2))
 
 #include "gv_env.h"
@@ -32,30 +32,42 @@
 typedef GvRow<float, 2> Pair;  // read in one access
 typedef GvRow<float, 4> Quad;
 
-// What a team shares while it observes.
+// Of a world.
+struct Head {
+    gv_i32 tags;  // of the step
+    float time;   // as agents in the game observe it
+};
+
+// What a team shares while it steps and observes.
 struct Scratch {
-    Pair* place;    // FAR of agents that nobody sees
-    Quad* more;     // speed, acceleration, direction, type; where staged
-    gv_i32* end;    // [cells + 1] one past a cell's last agent in `order`
-    gv_u16* order;  // [agents] cell by cell, those that nobody sees last
-    gv_u16* near;   // [agents, neighbours observed], without a grid
+    Head* head;
+    Pair* place;     // FAR of agents that nobody sees
+    Quad* more;      // speed, acceleration, direction, type; where staged
+    float* reward;   // before tags; where staged
+    gv_i32* end;     // [cells + 1] one past a cell's last agent in `order`
+    gv_u16* order;   // [agents] cell by cell, those that nobody sees last
+    gv_u16* near;    // [agents, neighbours observed], without a grid
+    gv_u16* caught;  // [tags] who caught somebody, in the place of those two
 };
 
 GV_FN Scratch scratch_of(const GvTeam& team, gv_i32 agents) {
     const gv_i32 staged = agents <= MAX_STAGED ? agents : 0;
     Scratch s;
-    s.place = (Pair*)team.scratch;
+    s.head = (Head*)team.scratch;
+    s.place = (Pair*)(team.scratch + 4);
     s.more = (Quad*)(s.place + SCRATCH_PLACES(agents));
-    s.end = (gv_i32*)(s.more + staged);
-    s.order = s.near = (gv_u16*)(s.end + GRID_CELLS(agents));
+    s.reward = (float*)(s.more + staged);
+    s.end = (gv_i32*)(s.reward + staged);
+    s.order = s.near = s.caught = (gv_u16*)(s.end + GRID_CELLS(agents));
     return s;
 }
 
-// The last is 1 of a tagger, 0 of a runner and -1 of an agent that left.
+// 1 of a tagger, 0 of a runner and -1 of an agent that left.
+GV_FN float type_of(const GvArgs& a, gv_i32 i, bool alive) { return !alive ? -1.0f : i < gv_num_taggers(a) ? 1.0f : 0.0f; }
+
 GV_FN Quad more_of(const GvArgs& a, gv_i32 w, gv_i32 i) {
     const gv_i64 me = (gv_i64)w * gv_num_agents(a) + i;
-    const float type = !a.alive[me] ? -1.0f : i < gv_num_taggers(a) ? 1.0f : 0.0f;
-    const Quad more = {a.speed[me], a.acceleration[me], a.direction[me], type};
+    const Quad more = {a.speed[me], a.acceleration[me], a.direction[me], type_of(a, i, a.alive[me] != 0)};
     return more;
 }
 
@@ -115,10 +127,13 @@ GV_FN gv_u32 closer_than(float bound, Pair me, const Pair* places, gv_i32 count)
     });
 }
 
+// Whether each observes everybody else, so that there is nobody to leave out.
+GV_FN bool observes_all(gv_i32 agents, gv_i32 k) { return k >= agents - 1; }
+
 GV_FN void search_all(const Scratch& s, gv_i32 agents, gv_i32 i, const gv_u16* last, gv_i32 k, Nearest& nearest) {
     const Pair me = s.place[i];
-    float bound = 0.0f;
-    GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) {
+    float bound = observes_all(agents, k) ? FAR : 0.0f;
+    GV_UNROLL for (gv_i32 slot = 0; !observes_all(agents, k) && slot < k; ++slot) {
         const gv_i32 j = last[slot];
         bound = gv_max(bound, j < agents ? squared_distance(me, s.place[j]) : FAR);
     }
@@ -128,17 +143,33 @@ GV_FN void search_all(const Scratch& s, gv_i32 agents, gv_i32 i, const gv_u16* l
         const gv_u32 others = i / 32 == word ? ~(1u << i % 32) : ~0u;
         picked[word] = closer_than(bound, me, s.place + word * 32, SCRATCH_PLACES(agents) - word * 32) & others;
     }
-    for (gv_i32 first = 0; first < agents;) {
+    gv_i32 first = 0;
+    const auto take = [&](gv_i32 slots) {  // one of them into the list, of which no more than `slots` are in use then
+        if (picked[0] != 0) {
+            const gv_i32 j = first + gv_lowest_bit(picked[0]);
+            picked[0] &= picked[0] - 1;
+            insert(nearest, slots, squared_distance(me, s.place[j]), j, true);
+        }
         if (picked[0] == 0) {  // the next word, so that all lanes go through what they picked in one loop
             GV_UNROLL for (gv_i32 word = 1; word < WORDS; ++word) picked[word - 1] = picked[word];
             picked[WORDS - 1] = 0;
             first += 32;
-        } else {
-            const gv_i32 j = first + gv_lowest_bit(picked[0]);
-            picked[0] &= picked[0] - 1;
-            insert(nearest, k, squared_distance(me, s.place[j]), j, true);
         }
+    };
+    if (k >= 8) {
+        GV_LOOP for (gv_i32 turn = 0; turn < k / 2 && first < agents; ++turn) take(k / 2);
     }
+    GV_LOOP while (first < agents) take(k);
+}
+
+// Keep the nearest of an agent: agents of fewer than 2^16, two in one access where that can be.
+GV_FN void put_nearest(gv_u16* to, const Nearest& nearest, gv_i32 k) {
+    typedef GvRow<gv_u16, 2> Two;
+    GV_UNROLL for (gv_i32 slot = 0; k % 2 == 0 && slot < k; slot += 2) {
+        const Two two = {(gv_u16)nearest.agent[slot], (gv_u16)nearest.agent[slot + 1]};
+        ((Two*)to)[slot / 2] = two;
+    }
+    GV_UNROLL for (gv_i32 slot = 0; k % 2 != 0 && slot < k; ++slot) to[slot] = (gv_u16)nearest.agent[slot];
 }
 
 // ---- the grid -------------------------------------------------------------------------------------------------

@@ -8,20 +8,21 @@
 
 #include "neighbours.h"
 
-// Where rows of observations of one world are: those of a role lie one after the other.
+// Where rows of observations of one world are: those of a role lie one after the other. Where those of both do, all are `first`.
 struct Rows {
-    float *taggers, *runners;
-    gv_i32 num_taggers, features;
+    float *first, *second;
+    gv_i32 split, features;  // agents from `split` on have their rows in `second`
 };
 
 GV_FN Rows rows_of(const GvArgs& a, gv_i32 w, float* obs) {
     const gv_i32 taggers = gv_num_taggers(a), features = gv_num_features(a);
-    const Rows rows = {gv_obs_row(a, obs, w, 0), gv_obs_row(a, obs, w, taggers) - taggers * features, taggers, features};
+    float *first = gv_obs_row(a, obs, w, 0), *second = gv_obs_row(a, obs, w, taggers) - taggers * features;
+    const Rows rows = {first, second, first == second ? gv_num_agents(a) : taggers, features};
     return rows;
 }
 
 GV_FN float& entry(const Rows& rows, gv_i32 i, gv_i32 column) {
-    return (i < rows.num_taggers ? rows.taggers : rows.runners)[i * rows.features + column];
+    return (i < rows.split ? rows.first : rows.second)[i * rows.features + column];
 }
 
 // Rows `first` to `end` - 1, and where they are gathered.
@@ -37,24 +38,24 @@ GV_FN float* tile_scratch(const GvArgs& a, const GvTeam& team) {
 // Gathers rows with fill(tile) and writes them, a tile at a time; without room for a tile all at once, where they go.
 template <class Fill>
 GV_FN void write_rows(const GvArgs& a, const GvTeam& team, const Rows& table, Fill fill) {
-    const gv_i32 agents = gv_num_agents(a), taggers = table.num_taggers, features = table.features;
+    const gv_i32 agents = gv_num_agents(a), split = table.split, features = table.features;
     const gv_i32 size = TILE_ROWS(agents, features);
     const Tile all = {table, 0, agents};
     if (size == 0) fill(all);
     GV_LOOP for (gv_i32 first = 0; size > 0 && first < agents; first += size) {
         const gv_i32 end = first + size < agents ? first + size : agents;
-        const gv_i32 runner = first > taggers ? first : taggers, tagger_end = end < taggers ? end : taggers;  // of the tile
-        const gv_i32 of_taggers = first < taggers ? (tagger_end - first) * features : 0;
-        const gv_i32 of_runners = runner < end ? (end - runner) * features : 0;
-        float *to_taggers = table.taggers + first * features, *to_runners = table.runners + runner * features;
-        float* from_taggers = gv_gather_at(tile_scratch(a, team), to_taggers);
-        float* from_runners = gv_gather_at(tile_scratch(a, team) + (of_taggers + 6) / 4 * 4, to_runners);
-        const Rows rows = {from_taggers - first * features, from_runners - runner * features, taggers, features};
+        const gv_i32 second = first > split ? first : split, first_end = end < split ? end : split;  // of the tile
+        const gv_i32 of_first = first < split ? (first_end - first) * features : 0;
+        const gv_i32 of_second = second < end ? (end - second) * features : 0;
+        float *to_first = table.first + first * features, *to_second = table.second + second * features;
+        float* from_first = gv_gather_at(tile_scratch(a, team), to_first);
+        float* from_second = gv_gather_at(tile_scratch(a, team) + (of_first + 6) / 4 * 4, to_second);
+        const Rows rows = {from_first - first * features, from_second - second * features, split, features};
         const Tile tile = {rows, first, end};
         if (first > 0) gv_barrier(team);  // the last tile is still being written
         fill(tile);
         gv_barrier(team);
-        gv_write_out(team, from_taggers, to_taggers, of_taggers);
-        gv_write_out(team, from_runners, to_runners, of_runners);
+        gv_write_out(team, from_first, to_first, of_first);
+        gv_write_out(team, from_second, to_second, of_second);
     }
 }

@@ -7,11 +7,9 @@
 #define GV_SCRATCH 12160  // floats: 48 KiB, less what gv_sum needs; enough for any number of agents
 #endif
 #define OWN_FEATURES 6
+#define GV_OBSERVE_STEP env_observe_step
 #include "rows.h"
-#include "neighbours.h"
-
-// Index of an agent of this world in the (worlds, agents) state arrays.
-GV_FN gv_i64 at(const GvArgs& a, gv_i32 world, gv_i32 agent) { return (gv_i64)world * gv_num_agents(a) + agent; }
+#include "moves.h"
 
 // ---- reset ----------------------------------------------------------------------------------------------------
 
@@ -33,105 +31,31 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
 
 // ---- step -----------------------------------------------------------------------------------------------------
 
-struct Change {
-    float acceleration, turn;
-};
-
-GV_FN Change chosen_change(const GvArgs& a, gv_i64 row) {
-    Change change;
-    if (a.continuous_actions) {
-        change.acceleration = gv_clamp(gv_action_value(a, row, 0, 2), a.min_acceleration, a.max_acceleration);
-        change.turn = gv_clamp(gv_action_value(a, row, 1, 2), a.min_turn, a.max_turn);
-        return change;
-    }
-    const gv_i32 accelerations = a.num_acceleration_levels + 1, turns = a.num_turn_levels + 1;
-    gv_i32 acceleration, turn;
-    if (a.flatten_actions) {
-        const gv_i32 flat = gv_action_index(a, row, 0, 1, accelerations * turns);
-        acceleration = flat / turns;
-        turn = flat - acceleration * turns;
-    } else {
-        acceleration = gv_action_index(a, row, 0, 2, accelerations);
-        turn = gv_action_index(a, row, 1, 2, turns);
-    }
-    change.acceleration = a.acceleration_table[acceleration];
-    change.turn = a.turn_table[turn];
-    return change;
-}
-
-GV_FN void move(const GvArgs& a, gv_i32 w, gv_i32 i) {
-    const gv_i64 me = at(a, w, i), row = gv_row(a, w, i);
-    const Change change = chosen_change(a, row);
-    const bool tagger = i < gv_num_taggers(a);
-    const float alive = a.alive[me] ? 1.0f : 0.0f;
-    const float top_speed = tagger ? a.tagger_top_speed : a.runner_top_speed;
-    float acceleration = a.acceleration[me] + change.acceleration;
-    const float direction = gv_mod(a.direction[me] + change.turn, a.two_pi) * alive;
-    const float speed = gv_min(top_speed, gv_max(0.0f, a.speed[me] + acceleration)) * alive;
-    if (speed <= 0.0f || speed >= top_speed) acceleration = 0.0f;
-    float sine, cosine;
-    gv_sincos(direction, &sine, &cosine);
-    const float x = a.loc_x[me] + speed * cosine, y = a.loc_y[me] + speed * sine;
-    const bool crossed = x < 0.0f || x > a.grid_length || y < 0.0f || y > a.grid_length;
-    a.loc_x[me] = gv_clamp(x, 0.0f, a.grid_length);
-    a.loc_y[me] = gv_clamp(y, 0.0f, a.grid_length);
-    a.direction[me] = direction;
-    a.speed[me] = speed;
-    a.acceleration[me] = acceleration;
-    const float step_reward = tagger ? a.step_penalty_for_tagger : a.step_reward_for_runner;
-    a.agent_reward[row] = a.alive[me] ? (crossed ? a.edge_hit_penalty : 0.0f) + step_reward : 0.0f;
-}
-
-// The tagger that catches runner i in this step, or -1: the nearest one (the lowest index of equals), if within the margin.
-GV_FN gv_i32 catcher_of(const GvArgs& a, gv_i32 w, gv_i32 i) {
-    const float x = a.loc_x[at(a, w, i)], y = a.loc_y[at(a, w, i)];
-    const float out_of_reach = a.margin * a.margin * 1.001f;  // spares most square roots
-    float nearest = a.margin;
-    gv_i32 catcher = -1;
-    for (gv_i32 j = 0; j < gv_num_taggers(a); ++j) {
-        const float dx = a.loc_x[at(a, w, j)] - x, dy = a.loc_y[at(a, w, j)] - y, squared = dx * dx + dy * dy;
-        if (squared > out_of_reach) continue;
-        const float distance = gv_sqrt(squared);
-        if (distance < nearest) {
-            nearest = distance;
-            catcher = j;
-        }
-    }
-    return catcher;
-}
-
 GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    const gv_i32 w = team.world, taggers = gv_num_taggers(a), agents = gv_num_agents(a), runners = agents - taggers;
-    GV_FOR(i, agents) move(a, w, i);
+    const gv_i32 w = team.world, agents = gv_num_agents(a);
+    const Scratch s = scratch_of(team, agents);
+    const gv_i32 t = a.t[w];
+    const bool last_step = t >= a.episode_length;
+    GV_FOR(i, agents) move(a, s, w, i);
+    open_scratch(a, team, s, t);
     gv_barrier(team);
-    GV_FOR(i, agents) {
-        const gv_i64 me = at(a, w, i);
-        a.tagged_by[me] = i >= taggers && a.alive[me] ? catcher_of(a, w, i) : -1;
-    }
-    gv_barrier(team);
-    // Every lane gets the same counts, so all agree on the end of the episode.
-    const gv_i32 tags = gv_tally(team, runners, [&](gv_i32 runner) { return a.tagged_by[at(a, w, taggers + runner)] >= 0; });
-    const gv_i32 left = gv_tally(team, runners, [&](gv_i32 runner) {
-        const gv_i64 him = at(a, w, taggers + runner);
-        return a.alive[him] && !(a.runner_exits_game_after_tagged && a.tagged_by[him] >= 0);
-    });
-    const bool last_step = a.t[w] >= a.episode_length;
-    GV_FOR(i, agents) {
-        const gv_i64 me = at(a, w, i), row = gv_row(a, w, i);
-        float reward = a.agent_reward[row];
-        if (i < taggers) {  // gathered, not scattered: simultaneous tags all pay
-            for (gv_i32 j = taggers; tags > 0 && j < agents; ++j)
-                if (a.tagged_by[at(a, w, j)] == i) reward += a.tag_reward_for_tagger;
-        } else if (a.alive[me]) {
-            const bool tagged = a.tagged_by[me] >= 0;
-            if (tagged) reward += a.tag_penalty_for_runner;
-            if (last_step && !(tagged && a.runner_exits_game_after_tagged)) reward += a.end_of_game_reward_for_runner;
+    const bool left = gv_any(team, catch_runners(a, team, s, last_step));
+    const gv_i32 tags = s.head->tags;
+    GV_FOR(i, gv_num_taggers(a)) {
+        if (tags > 0) {  // gathered, not scattered: simultaneous tags all pay
+            float reward = reward_of(a, s, w, i);
+            GV_LOOP for (gv_i32 tag = 0; tag < tags; ++tag)
+                if (s.caught[tag] == i) reward += a.tag_reward_for_tagger;
+            a.agent_reward[gv_row(a, w, i)] = reward;
         }
-        a.agent_reward[row] = reward;
+        // A tagger that cannot be seen, as a state that was set may have it, still catches.
+        const Pair here = s.place[i];
+        const bool seen = is_alive(a, s, w, i) && here.value[0] == here.value[0] && here.value[1] == here.value[1];
+        if (!seen) place(s, i, false, FAR, FAR);
     }
-    GV_ONCE {
-        a.terminated[w] = left == 0;
-        a.truncated[w] = last_step;
+    GV_ONCE {  // both are 0 before
+        if (!left) a.terminated[w] = 1;
+        if (last_step) a.truncated[w] = 1;
     }
 }
 
@@ -166,9 +90,6 @@ GV_FN float block_scale(const GvArgs& a, gv_i32 block) {
     return block < 2 ? a.per_diagonal : block < 4 ? a.per_max_speed : a.per_turn;
 }
 
-// Time, as an agent in the game observes it.
-GV_FN float observed_time(const GvArgs& a, gv_i32 w) { return (float)a.t[w] * a.per_episode_length; }
-
 // The observer's own state, which differences to others leave out; 0 once it has left.
 GV_FN float observe_self(const GvArgs& a, gv_i32 w, gv_i32 i, gv_i32 feature) {
     const gv_i64 me = at(a, w, i);
@@ -181,11 +102,11 @@ GV_FN float observe_self(const GvArgs& a, gv_i32 w, gv_i32 i, gv_i32 feature) {
     return i < gv_num_taggers(a) ? alive : 0.0f;
 }
 
-// What ends a row: the time, and the observer's own state if asked for.
-GV_FN void observe_end(const GvArgs& a, gv_i32 w, gv_i32 i, bool alive, float* row) {
-    const gv_i32 time = gv_num_features(a) - 1 - (gv_extended_observation(a) ? OWN_FEATURES : 0);
-    row[time] = alive ? observed_time(a, w) : 0.0f;
-    for (gv_i32 f = 0; gv_extended_observation(a) && f < OWN_FEATURES; ++f) row[time + 1 + f] = observe_self(a, w, i, f);
+// What ends a row: the time, 0 to who has left, and the observer's own state if asked for.
+GV_FN void observe_end(const GvArgs& a, gv_i32 w, gv_i32 i, float time, float* row) {
+    const gv_i32 at_time = gv_num_features(a) - 1 - (gv_extended_observation(a) ? OWN_FEATURES : 0);
+    row[at_time] = time;
+    for (gv_i32 f = 0; gv_extended_observation(a) && f < OWN_FEATURES; ++f) row[at_time + 1 + f] = observe_self(a, w, i, f);
 }
 
 // ---- everyone else, in the order of indices -------------------------------------------------------------------
@@ -215,7 +136,7 @@ GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
         }
         GV_FOR(r, tile.end - tile.first) {
             const gv_i32 i = tile.first + r;
-            observe_end(a, w, i, alive[i] != 0, &entry(tile.rows, i, 0));
+            observe_end(a, w, i, alive[i] ? observed_time(a, a.t[w]) : 0.0f, &entry(tile.rows, i, 0));
         }
     });
 }
@@ -253,21 +174,20 @@ GV_FN void observe_many(const GvArgs& a, gv_i32 w, gv_i32 i, float* row) {
     }
     for (gv_i32 slot = count; slot < k; ++slot)
         for (gv_i32 block = 0; block < 7; ++block) row[slot + block * k] = 0.0f;
-    observe_end(a, w, i, alive, row);
+    observe_end(a, w, i, alive ? observed_time(a, a.t[w]) : 0.0f, row);
 }
 
 // ---- the nearest ----------------------------------------------------------------------------------------------
 
-// Where positions, and what else is observed, are read from while the nearest are looked for.
+// What a step leaves in scratch, of a state that no step has led to.
 GV_FN void stage(const GvArgs& a, const GvTeam& team, const Scratch& s) {
     const gv_i32 agents = gv_num_agents(a);
-    GV_FOR(i, SCRATCH_PLACES(agents)) {
-        const gv_i64 me = at(a, team.world, i < agents ? i : 0);
+    open_scratch(a, team, s, a.t[team.world]);
+    GV_FOR(i, agents) {
+        const gv_i64 me = at(a, team.world, i);
         const float x = a.loc_x[me], y = a.loc_y[me];
-        const bool seen = i < agents && a.alive[me] && x == x && y == y;
-        s.place[i].value[0] = seen ? x : FAR;  // the squared distance to there is infinite
-        s.place[i].value[1] = seen ? y : FAR;
-        if (agents <= MAX_STAGED && i < agents) s.more[i] = more_of(a, team.world, i);
+        place(s, i, a.alive[me] && x == x && y == y, x, y);
+        if (agents <= MAX_STAGED) s.more[i] = more_of(a, team.world, i);
     }
     gv_barrier(team);
 }
@@ -288,41 +208,51 @@ GV_FN void observe_near(const GvArgs& a, gv_i32 w, const Scratch& s, gv_i32 i, g
     seen[6] = 1.0f;
 }
 
-// Each lane looks for the nearest of its agents; then the team shares out the pairs of them.
+// Looks for the nearest agents of all, which are staged; then writes the rows. Where a tile holds all rows and a lane has one
+// agent, it writes what it found at once; else the team shares out the pairs of agent and neighbour.
 GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
-    const bool by_cell = agents >= MIN_GRID, staged = agents <= MAX_STAGED;
+    const bool by_cell = agents >= MIN_GRID, at_once = agents <= 32 && TILE_ROWS(agents, gv_num_features(a)) == agents;
     const Scratch s = scratch_of(team, agents);
     const Grid grid = grid_of(a);
     gv_u16* last = a.nearest + at(a, w, 0) * k;  // found by the last observation, until they are written over
     gv_u16* near = by_cell ? last : s.near;
-    stage(a, team, s);
-    if (by_cell) sort_by_cell(a, team, s, grid);
-    GV_FOR(p, agents) {
-        const gv_i32 i = by_cell ? s.order[p] : p;  // lanes side by side look at the same cells
-        Nearest nearest;
+    const auto search = [&](gv_i32 i, Nearest& nearest) {
         forget(nearest, k);
         if (!by_cell) search_all(s, agents, i, last + i * k, k, nearest);
         else if (is_seen(s.place[i])) search_cells(s, grid, i, k, nearest);
-        GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) {
-            last[i * k + slot] = (gv_u16)nearest.agent[slot];
-            if (!by_cell) near[i * k + slot] = (gv_u16)nearest.agent[slot];
-        }
+        if (!by_cell && !observes_all(agents, k)) put_nearest(last + i * k, nearest, k);
+    };
+    const auto observe = [&](const Tile& tile, gv_i32 i, gv_i32 slot, gv_i32 j) {
+        float seen[7];
+        observe_near(a, w, s, i, j, seen);
+        float* row = &entry(tile.rows, i, slot);
+        GV_UNROLL for (gv_i32 block = 0; block < 7; ++block) row[block * k] = seen[block];
+    };
+    const auto finish = [&](const Tile& tile, gv_i32 i) {
+        observe_end(a, w, i, is_alive(a, s, w, i) ? s.head->time : 0.0f, &entry(tile.rows, i, 0));
+    };
+    if (by_cell) sort_by_cell(a, team, s, grid);
+    GV_FOR(p, at_once ? 0 : agents) {
+        const gv_i32 i = by_cell ? s.order[p] : p;  // lanes side by side look at the same cells
+        Nearest nearest;
+        search(i, nearest);
+        put_nearest(near + i * k, nearest, k);
     }
-    gv_barrier(team);
+    if (!at_once) gv_barrier(team);
     write_rows(a, team, rows_of(a, w, obs), [&](const Tile& tile) {
-        gv_cells(team, tile.end - tile.first, k, [&](gv_i32 r, gv_i32 slot) {
-            const gv_i32 i = tile.first + r;
-            float seen[7];
-            observe_near(a, w, s, i, near[i * k + slot], seen);
-            float* row = &entry(tile.rows, i, slot);
-            GV_UNROLL for (gv_i32 block = 0; block < 7; ++block) row[block * k] = seen[block];
-        });
-        GV_FOR(r, tile.end - tile.first) {
-            const gv_i32 i = tile.first + r;
-            const bool alive = staged ? s.more[i].value[3] >= 0.0f : a.alive[at(a, w, i)] != 0;
-            observe_end(a, w, i, alive, &entry(tile.rows, i, 0));
+        GV_FOR(i, at_once ? agents : 0) {
+            Nearest nearest;
+            search(i, nearest);
+            GV_UNROLL for (gv_i32 slot = 0; slot < k; ++slot) observe(tile, i, slot, nearest.agent[slot]);
+            finish(tile, i);
         }
+        const gv_i32 rows = at_once ? 0 : tile.end - tile.first;
+        gv_cells(team, rows, k, [&](gv_i32 r, gv_i32 slot) {
+            const gv_i32 i = tile.first + r;
+            observe(tile, i, slot, near[i * k + slot]);
+        });
+        GV_LOOP GV_FOR(r, rows) finish(tile, tile.first + r);
     });
 }
 
@@ -330,7 +260,7 @@ GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
 #include "alone.h"
 #endif
 
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
+GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, float* obs) {
     if (gv_use_full_observation(a)) {
         observe_all(a, team, obs);
 #ifdef GV_BLOCK
@@ -342,4 +272,10 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
     } else {
         GV_FOR(i, gv_num_agents(a)) observe_many(a, team.world, i, gv_obs_row(a, obs, team.world, i));
     }
+}
+
+GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
+    if (!gv_use_full_observation(a) && gv_num_other_agents_observed(a) <= MAX_SORTED)
+        stage(a, team, scratch_of(team, gv_num_agents(a)));
+    env_observe_step(a, team, obs);
 }

@@ -14,29 +14,29 @@
 #define GV_LOOP _Pragma("unroll 1")  // not unrolled: what is inside is long
 #define GV_ONE_LANE (GV_LANES == 1)
 #define GV_TEAM_MASK ((GV_LANES & 31 ? (1u << (GV_LANES & 31)) - 1u : ~0u) << (threadIdx.x & 31u & ~(GV_LANES - 1u)))
-GV_FN void gv_barrier(const GvTeam&) {
+#define GV_TOGETHER(said) (GV_LANES > 1 && GV_LANES < 32 && __all_sync(~0u, said))  // teams share a warp, and all say so
+GV_FN void gv_barrier(const GvTeam& team) {
     if (GV_LANES > 32) __syncthreads();
-    // Teams that share a warp may part ways, so each waits for its own lanes only.
-    else if (GV_LANES > 1) __syncwarp(GV_TEAM_MASK);
+    else if (GV_LANES > 1) __syncwarp(team.apart ? GV_TEAM_MASK : ~0u);  // for all of a warp costs next to nothing
 }
 GV_FN void gv_barrier_slots(const GvTeam& team) {  // of the lanes below 32, a slot each: the others need not wait
-    if (GV_LANES <= 32) gv_barrier(team);
-    else if (team.lane < 32) __syncwarp();
+    if (GV_LANES > 1 && team.lane < 32) __syncwarp(team.apart ? GV_TEAM_MASK : ~0u);
 }
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return atomicAdd(counter, 1); }
-GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) {  // lanes that vote yes
+GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {  // lanes that vote yes
     if (GV_LANES > 32) return __syncthreads_count(vote);
-    return __popc(__ballot_sync(GV_TEAM_MASK, vote) & GV_TEAM_MASK);
+    gv_barrier(team);  // which a ballot is not, for memory
+    return __popc(__ballot_sync(team.apart ? GV_TEAM_MASK : ~0u, vote) & GV_TEAM_MASK);
 }
-// Floats of shared memory a team. Those of teams that share a warp start in different banks, so that they are read at once.
-#define GV_APART(floats) (((floats) + 31) / 32 * 32 + (GV_TEAMS > 1 ? 4 : 0))
+#define GV_SPAN (GV_LANES < 4 ? 4 : GV_LANES > 32 ? 32 : GV_LANES)
+// Floats of shared memory a team: an odd number of spans, so that lanes of teams that share a warp read different banks.
+#define GV_APART(floats) ((((floats) + GV_SPAN - 1) / GV_SPAN | 1) * GV_SPAN)
 #define GV_KERNEL(name, body)                                                                    \
     extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GvArgs a) { \
         __shared__ float slots[GV_TEAMS][GV_APART(32)];                                          \
         __shared__ alignas(16) float scratch[GV_TEAMS][GV_APART(GV_SCRATCH)];                    \
-        const gv_i32 mine = (gv_i32)threadIdx.x / GV_LANES;                                      \
-        const GvTeam team = {(gv_i32)blockIdx.x * GV_TEAMS + mine, (gv_i32)threadIdx.x % GV_LANES, \
-                             GV_LANES, slots[mine], scratch[mine]};                              \
+        const gv_i32 mine = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES; __builtin_assume(0 <= lane && lane < GV_LANES); \
+        const GvTeam team = {(gv_i32)blockIdx.x * GV_TEAMS + mine, lane, GV_LANES, slots[mine], scratch[mine], false}; \
         if (team.world < a.num_worlds) body(a, team);                                            \
     }
 
@@ -48,8 +48,8 @@ GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) {  // lanes that vote yes
 #define GV_UNROLL
 #define GV_LOOP
 #define GV_ONE_LANE 0
-static pthread_barrier_t gv_lanes_barrier;
-GV_FN void gv_barrier(const GvTeam&) { pthread_barrier_wait(&gv_lanes_barrier); }
+static pthread_barrier_t gv_lanes_barriers[2];  // in turns: with one, who leaves late would be in order after who is at the next
+GV_FN void gv_barrier(const GvTeam&) { static thread_local gv_i32 turn; pthread_barrier_wait(&gv_lanes_barriers[turn ^= 1]); }
 GV_FN void gv_barrier_slots(const GvTeam& team) { gv_barrier(team); }
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
 GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
@@ -66,7 +66,7 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
     void name(const GvArgs* a, gv_i32 lo, gv_i32 hi) {                                     \
         static float slots[32];                                                            \
         alignas(16) static float scratch[GV_SCRATCH];                                      \
-        pthread_barrier_init(&gv_lanes_barrier, nullptr, GV_LANES);                        \
+        for (auto& barrier : gv_lanes_barriers) pthread_barrier_init(&barrier, nullptr, GV_LANES); \
         std::vector<std::thread> lanes;                                                    \
         for (gv_i32 lane = 0; lane < GV_LANES; ++lane) lanes.emplace_back([=] {            \
             for (gv_i32 w = lo; w < hi; ++w) {                                             \
@@ -76,7 +76,7 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
             }                                                                              \
         });                                                                                \
         for (auto& lane : lanes) lane.join();                                              \
-        pthread_barrier_destroy(&gv_lanes_barrier);                                        \
+        for (auto& barrier : gv_lanes_barriers) pthread_barrier_destroy(&barrier);         \
     }
 
 #else

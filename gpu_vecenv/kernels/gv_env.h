@@ -23,8 +23,14 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team);
 GV_FN void env_step(const GvArgs& a, const GvTeam& team);
 // Write the observation rows of this world into obs.
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs);
-// Apply what becomes visible only after the observation of this step (an agent leaving the game); often empty.
+// Apply what becomes visible only after the observation of this step (an agent leaving the game), each agent by its lane of
+// GV_FOR; often empty.
 GV_FN void env_settle(const GvArgs& a, const GvTeam& team);
+// The observation of a step. An env that finds in scratch what its env_step left there defines this before it includes this file.
+#ifndef GV_OBSERVE_STEP
+#define GV_OBSERVE_STEP env_observe
+#endif
+GV_FN void GV_OBSERVE_STEP(const GvArgs& a, const GvTeam& team, float* obs);
 
 // ---- for hooks ------------------------------------------------------------------------------------------------
 
@@ -39,19 +45,24 @@ GV_FN float* gv_obs_row(const GvArgs& a, float* obs, gv_i32 world, gv_i32 agent)
     return obs + gv_row(a, world, agent) * gv_num_features(a);
 }
 
-// Index chosen by head `head` of `heads`; an index outside [0, n) acts as 0 and is counted.
-GV_FN gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 heads, gv_i32 n) {
+// Index given by head `head` of `heads`, which may be none; what is no index in 64 bits is none in 32.
+GV_FN gv_i32 gv_given_index(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 heads) {
     const gv_i64 at = row * heads + head;
-    gv_i32 index;
-    if (a.action_bytes == 8) {
-        const gv_i64 wide = ((const gv_i64*)a.action)[at];
-        index = wide == (gv_i32)wide ? (gv_i32)wide : -1;  // what is no index in 64 bits is none in 32
-    } else {
-        index = ((const gv_i32*)a.action)[at];
-    }
+    if (a.action_bytes != 8) return ((const gv_i32*)a.action)[at];
+    const gv_i64 wide = ((const gv_i64*)a.action)[at];
+    return wide == (gv_i32)wide ? (gv_i32)wide : -1;
+}
+
+// An index outside [0, n) acts as 0 and is counted.
+GV_FN gv_i32 gv_checked_index(const GvArgs& a, gv_i32 index, gv_i32 n) {
     if (index >= 0 && index < n) return index;
     gv_ticket(a.invalid_actions);
     return 0;
+}
+
+// Index chosen by a head. With several heads all are better read before one is checked, as each check waits for memory.
+GV_FN gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 heads, gv_i32 n) {
+    return gv_checked_index(a, gv_given_index(a, row, head, heads), n);
 }
 
 // Continuous action as given, for the env to clip; NaN acts as 0 and is counted.
@@ -97,11 +108,19 @@ GV_FN gv_i32 gv_tally(const GvTeam& team, gv_i32 n, Test test) {
     return total;
 }
 
-// Shares out the cells of a table in the order of memory: body(row, column).
+// Whether any lane says so; every lane gets it, and has met a barrier.
+GV_FN bool gv_any(const GvTeam& team, bool said) { return gv_vote(team, said) != 0; }
+
+// Shares out the cells of a table in the order of memory: body(row, column). Where whole rows keep most lanes busy, each lane
+// stays in its column, and nothing is computed anew from row to row.
 template <class Body>
 GV_FN void gv_cells(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body body) {
     const gv_i32 step = team.lanes / columns, rest = team.lanes - step * columns;  // rows and columns from cell to cell
     gv_i32 row = team.lane / columns, column = team.lane - row * columns;
+    if (8 * rest <= team.lanes) {
+        GV_LOOP for (gv_i32 end = row < step ? rows : 0; row < end; row += step) body(row, column);
+        return;
+    }
     GV_LOOP while (row < rows) {
         body(row, column);
         row += step;
@@ -111,6 +130,13 @@ GV_FN void gv_cells(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body body) 
             ++row;
         }
     }
+}
+
+// A team of whose warp others may not come along.
+GV_FN GvTeam gv_apart(const GvTeam& team) {
+    GvTeam own = team;
+    own.apart = true;
+    return own;
 }
 
 // ---- the protocol ---------------------------------------------------------------------------------------------
@@ -151,37 +177,41 @@ GV_FN void gv_copy_obs(const GvArgs& a, const GvTeam& team) {
     }
 }
 
-// Flags, masks and, in the worlds view, the mean reward. `finishing` is true in the step that ends the episode.
+GV_FN void gv_put_flags(const GvArgs& a, gv_i64 row, bool terminated, bool truncated, bool finishing) {
+    gv_put(a.out_terminated + row, (gv_u8)terminated);
+    gv_put(a.out_truncated + row, (gv_u8)truncated);
+    gv_put(a.out_finished + row, (gv_u8)finishing);
+}
+
+// In the worlds view, the mean of the rewards, which are all written.
+GV_FN void gv_emit_mean(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 w = team.world, agents = gv_num_agents(a);
+    if (agents == 1 || a.agents_view) return;
+    gv_sum_parts(team, agents, [&](gv_i32 agent) { return a.agent_reward[gv_row(a, w, agent)]; });
+    gv_barrier_slots(team);
+    GV_ONCE a.reward[w] = gv_sum_of_parts(team, agents) / (float)agents;
+}
+
+// Flags and masks. `finishing` is true in the step that ends the episode.
 GV_FN void gv_emit(const GvArgs& a, const GvTeam& team, bool terminated, bool truncated, bool finishing) {
     const gv_i32 w = team.world, agents = gv_num_agents(a);
-    if (a.agents_view) {
+    if (agents > 1) {
         GV_FOR(agent, agents) {
             const gv_i64 row = gv_row(a, w, agent);
-            gv_put(a.out_terminated + row, (gv_u8)terminated);
-            gv_put(a.out_truncated + row, (gv_u8)truncated);
-            gv_put(a.out_finished + row, (gv_u8)finishing);
-        }
-    } else {
-        GV_ONCE {
-            gv_put(a.out_terminated + w, (gv_u8)terminated);
-            gv_put(a.out_truncated + w, (gv_u8)truncated);
-            gv_put(a.out_finished + w, (gv_u8)finishing);
+            const gv_u8 alive = gv_alive(a, w, agent);
+            if (a.agents_view) gv_put_flags(a, row, terminated, truncated, finishing);
+            a.agent_alive[row] = alive;
         }
     }
-    if (agents > 1) {
-        GV_FOR(agent, agents) a.agent_alive[gv_row(a, w, agent)] = gv_alive(a, w, agent);
-        if (!a.agents_view) {
-            gv_barrier_slots(team);  // the slots may still be read from an earlier sum
-            gv_sum_parts(team, agents, [&](gv_i32 agent) { return a.agent_reward[gv_row(a, w, agent)]; });
-            gv_barrier_slots(team);
-            GV_ONCE a.reward[w] = gv_sum_of_parts(team, agents) / (float)agents;
-        }
+    if (agents == 1 || !a.agents_view) {  // one agent has its world's row in either view
+        GV_ONCE gv_put_flags(a, w, terminated, truncated, finishing);
     }
 }
 
 GV_FN void gv_stand_still(const GvArgs& a, const GvTeam& team, bool terminated, bool truncated) {
     gv_copy_obs(a, team);
     gv_barrier(team);  // the rewards are added up by others than wrote them
+    gv_emit_mean(a, team);
     gv_emit(a, team, terminated, truncated, false);
 }
 
@@ -192,21 +222,34 @@ GV_FN bool gv_run(const GvArgs& a, const GvTeam& team) {
     gv_barrier(team);
     const bool terminated = a.terminated[w] != 0, truncated = a.truncated[w] != 0;
     const bool restart = (terminated || truncated) && a.autoreset == GV_SAME_STEP;
-    env_observe(a, team, restart ? a.final_obs : a.obs);
+    gv_emit_mean(a, team);  // waits for memory together with the marks
+    GV_OBSERVE_STEP(a, team, restart ? a.final_obs : a.obs);
     gv_barrier(team);
     env_settle(a, team);
-    gv_barrier(team);
     gv_emit(a, team, terminated, truncated, terminated || truncated);
     return restart;
+}
+
+// The step that is next, to the lane that counts it.
+GV_FN gv_i32 gv_next_t(const GvArgs& a, const GvTeam& team) {
+    gv_i32 t = 0;
+    GV_ONCE t = a.t[team.world] + 1;
+    return t;
+}
+
+// A step of a world that goes on.
+GV_FN bool gv_count_and_run(const GvArgs& a, const GvTeam& team, gv_i32 t) {
+    GV_ONCE a.t[team.world] = t;
+    gv_barrier(team);  // every lane has read the marks before one of them changes
+    return gv_run(a, team);
 }
 
 // Everything but the beginning of a new episode; returns whether there is to be one.
 GV_FN bool gv_advance(const GvArgs& a, const GvTeam& team) {
     const bool terminated = a.terminated[team.world] != 0, truncated = a.truncated[team.world] != 0;
-    const bool finished = terminated || truncated;
-    GV_ONCE if (!finished) a.t[team.world] += 1;
-    gv_barrier(team);  // every lane has read the marks before one of them changes
-    if (!finished) return gv_run(a, team);
+    const gv_i32 t = gv_next_t(a, team);
+    if (!terminated && !truncated) return gv_count_and_run(a, team, t);
+    gv_barrier(team);
     GV_FOR(agent, gv_num_agents(a)) a.agent_reward[gv_row(a, team.world, agent)] = 0.0f;
     if (a.autoreset == GV_NEXT_STEP) return true;
     gv_stand_still(a, team, terminated, truncated);  // until it is reset
@@ -216,24 +259,36 @@ GV_FN bool gv_advance(const GvArgs& a, const GvTeam& team) {
 GV_FN void gv_begin(const GvArgs& a, const GvTeam& team) {
     gv_restart(a, team);
     env_observe(a, team, a.obs);
-    if (a.autoreset == GV_NEXT_STEP) gv_emit(a, team, false, false, false);
+    if (a.autoreset == GV_NEXT_STEP) {
+        gv_emit_mean(a, team);
+        gv_emit(a, team, false, false, false);
+    }
 }
 
 #include "gv_solo.h"
+
+#ifndef GV_TOGETHER  // on the host a team waits for itself only
+#define GV_TOGETHER(said) false
+#endif
 
 GV_FN void gv_step_world(const GvArgs& a, const GvTeam& team) {
 #if defined(GV_SOLO) && GV_ONE_LANE
     gv_step_held(a, team);
 #else
-    if (gv_advance(a, team)) gv_begin(a, team);
+    const bool finished = (a.terminated[team.world] | a.truncated[team.world]) != 0;
+    const gv_i32 t = gv_next_t(a, team);
+    bool begins;
+    if (GV_TOGETHER(!finished)) begins = gv_count_and_run(a, team, t);
+    else begins = gv_advance(a, gv_apart(team));
+    if (begins) gv_begin(a, gv_apart(team));
 #endif
 }
 
 // Start a new episode in the worlds of reset_mask (null: all); the others keep their last observation.
 GV_FN void gv_reset_world(const GvArgs& a, const GvTeam& team) {
     if (a.reset_mask == nullptr || a.reset_mask[team.world]) {
-        gv_restart(a, team);
-        env_observe(a, team, a.obs);
+        gv_restart(a, gv_apart(team));
+        env_observe(a, gv_apart(team), a.obs);
     } else if (a.previous_obs != a.obs) {
         gv_copy_obs(a, team);
     }

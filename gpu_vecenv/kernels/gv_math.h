@@ -64,6 +64,8 @@ GV_FN float gv_floor(float x) {
 // Exact for |x| < 2 y, as NumPy's float32 remainder; beyond, off by a rounding of x, by which it may pass y.
 GV_FN float gv_mod(float x, float y) {
     if (x >= 0.0f && x < y) return x;
+    if (x < 0.0f && x >= -y) return x + y;      // what the division comes to
+    if (x >= y && x < y + y) return x - y;
     float rest = x - gv_floor(x / y) * y;
     if (rest < 0.0f) rest += y;  // x / y was rounded up to the next integer
     return rest;

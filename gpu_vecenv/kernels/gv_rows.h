@@ -4,7 +4,7 @@
 
 // n elements that move in as few accesses as their size allows.
 template <class T, gv_i32 n>
-struct alignas(n * sizeof(T) % 16 == 0 ? 16 : n * sizeof(T) % 8 == 0 ? 8 : sizeof(T)) GvRow {
+struct alignas(n * sizeof(T) % 16 == 0 ? 16 : n * sizeof(T) % 8 == 0 ? 8 : n * sizeof(T) % 4 == 0 ? 4 : sizeof(T)) GvRow {
     T value[n];
 };
 
@@ -52,7 +52,9 @@ GV_FN void gv_write_out(const GvTeam& team, const float* gathered, float* to, gv
     const gv_i32 line = team.lanes < 32 ? 4 : 32, past = (gv_i32)((gv_u64)to / sizeof(float)) & (line - 1);
     const gv_i32 head = past == 0 ? 0 : line - past < n ? line - past : n, quads = (n - head) / 4;
     GV_LOOP GV_FOR(i, head) to[i] = gathered[i];
-    GV_LOOP GV_FOR(i, quads) ((Quad*)(to + head))[i] = ((const Quad*)(gathered + head))[i];
+    const Quad* from = (const Quad*)(gathered + head);
+    Quad* lines = (Quad*)(to + head);
+    GV_LOOP for (gv_u32 i = team.lane; i < (gv_u32)quads; i += team.lanes) lines[i] = from[i];
     GV_LOOP GV_FOR(i, n - head - 4 * quads) to[head + 4 * quads + i] = gathered[head + 4 * quads + i];
 }
 

@@ -14,12 +14,14 @@ struct GvTeam {
     gv_i32 lanes;  // lanes in the team
     float* slots;  // [32] for gv_sum
     float* scratch;  // [GV_SCRATCH] for the env, shared by the team; what is in it is lost between kernels
+    bool apart;  // on the way through a branch that not all teams take which share a warp on CUDA
 };
 
 #ifndef GV_SCRATCH
 #define GV_SCRATCH 1  // an env that wants more defines it before it includes gv_env.h
 #endif
 
+// On CUDA the compiler knows where a lane has one agent at most, and makes no loop.
 #define GV_FOR(i, n) for (gv_i32 i = team.lane; i < (n); i += team.lanes)
 #define GV_ONCE if (team.lane == 0)
 

@@ -50,20 +50,20 @@ def test_clean(case, flags, program, tmp_path):
     assert done.returncode == 0 and done.stdout == "replayed\n", done.stderr[:4000]
 
 
-MOVE = "GV_FOR(i, agents) move(a, w, i);\n"
+MOVE = "GV_FOR(i, agents) move(a, s, w, i);\n    open_scratch(a, team, s, t);\n"
 RACES = {
     "no barrier after moving": {MOVE + "    gv_barrier(team);": MOVE},
-    "no barrier inside a sum": {"team.slots[slot] = part;\n    }\n    gv_barrier(team);": "team.slots[slot] = part;\n    }"},
-    "everybody counts the step": {"GV_ONCE a.t[w] += 1;": "a.t[w] += 1;"},
+    "no barrier inside a sum": {"gv_barrier_slots(team);\n    GV_ONCE a.reward": "GV_ONCE a.reward"},
+    "everybody counts the step": {"GV_ONCE a.t[team.world] = t;": "a.t[team.world] = t;"},
     "a shared counter without an atomic": {
         "return index;\n    gv_ticket(a.invalid_actions);":
         "return index;\n    *a.invalid_actions = *a.invalid_actions + 1;",
     },
     "rewards scattered by runners": {
-        "a.tagged_by[me] = i >= taggers && a.alive[me] ? catcher_of(a, w, i) : -1;":
-        "a.tagged_by[me] = i >= taggers && a.alive[me] ? catcher_of(a, w, i) : -1;"
-        "if (a.tagged_by[me] >= 0) a.agent_reward[gv_row(a, w, a.tagged_by[me])] += a.tag_reward_for_tagger;",
+        "a.tagged_by[at(a, w, i)] = catcher;":
+        "a.tagged_by[at(a, w, i)] = catcher; if (tagged) a.agent_reward[gv_row(a, w, catcher)] += a.tag_reward_for_tagger;",
     },
+    "a list filled without an atomic": {"gv_ticket(&s.head->tags)": "s.head->tags++"},
 }  # fmt: skip
 
 
@@ -75,8 +75,8 @@ def test_a_planted_race_is_reported(fault, tmp_path):
 
 
 FAULTS = {
-    "an entry beyond the observation": (
-        {"entry(table, i, column) = value;": "entry(table, i, column + 1) = value;"}, "heap-buffer-overflow"
+    "a reward beyond the last agent": (
+        {"w, i)] = reward;\n        left": "w, i) + 1] = reward;\n        left"}, "heap-buffer-overflow"
     ),
     "an action head beyond the table": ({"if (index >= 0 && index < n)": "if (index >= 0)"}, "heap-buffer-overflow|SEGV"),
     "a float too large for an integer": (
