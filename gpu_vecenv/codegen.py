@@ -58,7 +58,9 @@ def _row_function(spec: EnvSpec) -> str:
     last = spec.roles[-1].name
     # A stride is at most the number of agents: the product of two 32-bit numbers is one instruction.
     body.append(f"    return a.{last}_row + world * (gv_i32)a.{last}_stride + agent;")
-    return "\n".join(["GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {", *body, "}"])
+    shift = [f"    a.{role.name}_row += rows;" for role in spec.roles]
+    return "\n".join(["GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {", *body, "}",
+                      "GV_FN void gv_shift_rows(GvArgs& a, gv_i64 rows) {", *shift, "}"])  # fmt: skip
 
 
 def _alive_function(spec: EnvSpec) -> str:

@@ -32,15 +32,13 @@ def block_shape(num_agents: int) -> tuple[int, int]:
     return int(given) if given else min(256, -(-num_agents // 32) * 32), 1
 
 
-def resident_blocks(lanes: int, threads: int, part: int) -> int:
+def resident_blocks(threads: int) -> int:
     """Blocks that a multiprocessor must have room for, which bounds the registers of a thread.
 
-    More blocks hide more of each other's waits; fewer leave registers to large worlds, for their lists of neighbours, and to
-    their rollouts, for what they carry from step to step. These are the bounds that were fastest on an H100: 56 registers up
-    to 128 threads, 80 above, none in rollouts of worlds of several agents.
+    More blocks hide more of each other's waits; fewer leave registers to large worlds, for their lists of neighbours. These
+    are the bounds that were fastest on an H100: 56 registers up to 128 threads, 80 above. Rollouts of worlds of several agents
+    have them, too, since what they carry from step to step has become little; that is not measured yet.
     """
-    if part == 1 and lanes > 1:
-        return 1
     return max(1, (1152 if threads <= 128 else 768) // threads)
 
 
@@ -51,7 +49,7 @@ def compile_options(layout: Layout, part: int) -> tuple[str, ...]:
         "LANES": lanes,
         "TEAMS": teams,
         "PART": part,
-        "RESIDENT": resident_blocks(lanes, lanes * teams, part),
+        "RESIDENT": resident_blocks(lanes * teams),
         "BY_WORLD": int(bool(layout.per_world)),
         **layout.sizes,
     }

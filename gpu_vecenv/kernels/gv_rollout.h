@@ -171,22 +171,27 @@ GV_FN void gv_draw_actions(const GvArgs& a, const GvTeam& team, const GvOrigin& 
     }
 }
 
+// Outputs of a step lie behind those of the step before, so that one number leads to all that have rows of agents.
 GV_FN void gv_rollout_world(const GvArgs& a, const GvTeam& team) {
     const GvOrigin origin = gv_origin(a, team.world);
-    const GvStrides strides = gv_strides(a);
-    gv_u8* drawn = a.drawn_actions;
-    GvArgs now = a;
-    if (drawn) now.action = drawn;
+    const gv_i32 features = gv_num_features(a), entry_bytes = gv_num_heads(a) * (a.drawn_actions ? 4 : a.action_bytes);
+    const gv_i64 rows = (gv_i64)a.num_worlds * gv_num_agents(a);
     GV_LOOP for (gv_i32 step = 0; step < a.num_steps; ++step) {
+        const gv_i64 shift = step * rows, envs = a.agents_view ? 0 : (gv_i64)step * a.num_worlds;
+        GvArgs now = a;
+        gv_shift_rows(now, shift);
+        now.action = (const char*)(a.drawn_actions ? a.drawn_actions : a.action) + (step * a.action_stride - shift * entry_bytes);
+        if (step > 0) now.previous_obs = a.obs - rows * features;
+        now.reward += envs;
+        now.out_terminated += envs;
+        now.out_truncated += envs;
+        now.out_finished += envs;
         gv_barrier(team);  // every lane is through with the step before
-        if (drawn) {
+        if (a.drawn_actions) {
             gv_draw_actions(now, team, origin, (void*)now.action, step);
             gv_barrier(team);
         }
         gv_step_world(now, team);
-        now.previous_obs = now.obs;
-        gv_next_slot(now, strides);
-        now.action = (const char*)now.action + a.action_stride;
     }
 }
 
