@@ -35,7 +35,7 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {  // lanes that vote yes
     extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GvArgs a) { \
         __shared__ float slots[GV_TEAMS][GV_APART(32)];                                          \
         __shared__ alignas(16) float scratch[GV_TEAMS][GV_APART(GV_SCRATCH)];                    \
-        const gv_i32 mine = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES; __builtin_assume(0 <= lane && lane < GV_LANES); \
+        const gv_i32 mine = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES; __builtin_assume((gv_u32)lane < GV_LANES); \
         const GvTeam team = {(gv_i32)blockIdx.x * GV_TEAMS + mine, lane, GV_LANES, slots[mine], scratch[mine], false}; \
         if (team.world < a.num_worlds) body(a, team);                                            \
     }

@@ -19,7 +19,7 @@
 
 // Draw the start of the episode a.episode[world]: all of the state, from nothing of the episode before.
 GV_FN void env_reset(const GvArgs& a, const GvTeam& team);
-// Advance one step; a.t[world] counts this step already. Write agent_reward rows and, once, a.terminated/a.truncated, which are 0.
+// Advance one step; a.t[world] counts this step already. Write agent_reward rows and, once, a.terminated/a.truncated, 0 before.
 GV_FN void env_step(const GvArgs& a, const GvTeam& team);
 // Write the observation rows of this world into obs.
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs);
