@@ -1,6 +1,7 @@
 // Gridworld Tag: one team a world, one agent a lane. Taggers are agents 0 .. num_taggers - 1, the runner comes last.
 // All agents move at once; a tagger on the runner's cell ends the game. Rules: README.md beside this file.
-#define MAX_GATHERED 2560  // floats of observations that are gathered in scratch before they are written
+// Floats of observations that are gathered in scratch before they are written.
+#define MAX_GATHERED (GV_SCRATCH_MOST < 2570 ? GV_SCRATCH_MOST - 10 : 2560)
 #ifdef GV_num_agents
 #define GV_SCRATCH (GV_num_agents * GV_num_features <= MAX_GATHERED ? GV_num_agents * GV_num_features + 10 : 1)
 #else

@@ -1,9 +1,14 @@
 // Rows of observations, gathered in scratch and written a tile of rows at a time, in whole lines.
 #pragma once
 
+// Floats of them, where many worlds share a block fewer than else.
+#define SPARE(agents) (GV_SCRATCH_MOST - SCRATCH_FLOATS(agents) - 13)
+#define ROOM(agents) (SPARE(agents) < 2560 ? SPARE(agents) : 2560)
+
 // Rows that are gathered at a time; 0 where there is no room for one.
 #define TILE_ROWS(agents, features) \
-    ((agents) > MAX_STAGED ? 0 : (features) > 320 ? 4608 / (features) : 2560 / (features) < (agents) ? 2560 / (features) : (agents))
+    ((agents) > MAX_STAGED ? 0 : (features) > 320 ? 4608 / (features) \
+     : ROOM(agents) / (features) < (agents) ? ROOM(agents) / (features) : (agents))
 #define TILE_FLOATS(agents, features) (TILE_ROWS(agents, features) * (features) + 10)  // two roles, each at its own offset
 
 #include "neighbours.h"

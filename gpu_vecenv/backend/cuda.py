@@ -21,14 +21,15 @@ OPTIONS = ("--std=c++17", "--fmad=false")
 def block_shape(num_agents: int) -> tuple[int, int]:
     """(lanes a team, teams a block): small worlds share a block, larger ones take one, the largest stride over it.
 
-    ``GPU_VECENV_BLOCK_SIZE`` sets the threads of a block; results do not depend on it.
+    ``GPU_VECENV_BLOCK_SIZE`` sets the threads of a block, up to 256 where worlds of several agents share it, as each of them
+    has its part of the block's shared memory; results do not depend on it.
     """
     given = os.environ.get("GPU_VECENV_BLOCK_SIZE")
     if given is not None and given not in ("32", "64", "128", "256", "512", "1024"):
         raise ParameterError(f"GPU_VECENV_BLOCK_SIZE must be a power of two from 32 to 1024, got {given!r}.")
     if num_agents <= 32:
         lanes = 1 << (num_agents - 1).bit_length()
-        return lanes, int(given or 128) // lanes
+        return lanes, min(int(given or 128), 1024 if lanes == 1 else 256) // lanes
     return int(given) if given else min(256, -(-num_agents // 32) * 32), 1
 
 

@@ -24,7 +24,7 @@ GV_FN void gv_barrier_slots(const GvTeam& team) {  // of the lanes below 32, a s
 }
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return atomicAdd(counter, 1); }
 GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {  // lanes that vote yes
-    if (GV_LANES > 32) return __syncthreads_count(vote);
+    if (GV_LANES == 1 || GV_LANES > 32) return GV_LANES == 1 ? vote : __syncthreads_count(vote);
     gv_barrier(team);  // which a ballot is not, for memory
     return __popc(__ballot_sync(team.apart ? GV_TEAM_MASK : ~0u, vote) & GV_TEAM_MASK);
 }

@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -35,6 +36,22 @@ def test_every_id_is_compiled_here():
     assert set(SHAPES) == set(IDS)
 
 
+PACKED = [
+    ("WarpTag-v0", {"num_taggers": 1, "num_runners": 1}),
+    ("WarpTag-v0", {"num_taggers": 4, "num_runners": 12, "use_full_observation": True}),
+    ("WarpTag-v0", {"num_taggers": 2, "num_runners": 30, "num_other_agents_observed": 31, "extended_observation": True}),
+    ("WarpGridTag-v0", {"num_taggers": 24}),
+]
+"""Worlds of several agents that share a block, with much to observe."""
+
+
+def shared_bytes(ptx):
+    """Shared memory of the kernel that has most."""
+    arrays = re.findall(r"\.shared \.align \d+ \.b8 _ZZ\d+(gv_[a-z]+)E\w+\[(\d+)\]", ptx)
+    assert len(arrays) == ptx.count(".shared .align")
+    return max((sum(int(size) for owner, size in arrays if owner == kernel) for kernel, _ in arrays), default=0)
+
+
 def impurities(ptx):
     """Instructions whose result may differ from the CPU's, or that cost double precision.
 
@@ -50,12 +67,27 @@ def test_arithmetic_is_plain(name, params, part):
     ptx = compile_ptx(spec_of(name), 90, part, **params)
     assert impurities(ptx) == []
     assert sorted(re.findall(r"\.entry (\w+)", ptx)) == sorted(PARTS[part])
-    shared = dict.fromkeys(PARTS[part], 0)  # bytes
-    arrays = re.findall(r"\.shared \.align \d+ \.b8 _ZZ\d+(gv_[a-z]+)E\w+\[(\d+)\]", ptx)
-    assert len(arrays) == ptx.count(".shared .align")
-    for kernel, size in arrays:
-        shared[kernel] += int(size)
-    assert max(shared.values()) <= 48 * 1024
+    assert shared_bytes(ptx) <= 48 * 1024
+
+
+@pytest.mark.parametrize("block", [None, "1024"])
+@pytest.mark.parametrize(("name", "params"), PACKED)
+def test_worlds_that_share_a_block_share_its_memory(name, params, block, monkeypatch):
+    if block is not None:
+        monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", block)
+    assert 0 < shared_bytes(compile_ptx(spec_of(name), 90, **params)) <= 48 * 1024
+
+
+def test_worlds_of_one_agent_wait_for_none(tmp_path):
+    """Lanes of a warp may take different ways then."""
+    spec = spec_of("WarpCartPole-v1")
+    text = spec.kernel.read_text()
+    mark = "a.terminated[w] = !inside;"
+    assert text.count(mark) == 1
+    kernel = tmp_path / "asks.cu"
+    kernel.write_text(text.replace(mark, "a.terminated[w] = gv_any(team, !inside);"))
+    for part in range(len(PARTS)):
+        assert not re.search(r"\b(?:vote|bar|barrier|activemask)\b", compile_ptx(replace(spec, kernel=kernel), 90, part))
 
 
 @pytest.mark.parametrize("text", ["fma.rn.f32 a, b, c, d;", "sqrt.approx.f32 a, b;", "mul.ftz.f32 a, b, c;", "add.f64 a, b, c;",

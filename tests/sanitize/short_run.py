@@ -13,8 +13,8 @@ import gpu_vecenv  # noqa: F401
 from gpu_vecenv.backend import cuda
 
 FAULTS = {
-    "overrun": ("entry(table, i, column) = a.alive[at(a, w, i)]", "entry(table, i, column + (1 << 28)) = a.alive[at(a, w, i)]"),
-    "race": ("= a.direction[me];\n        }\n    }\n    gv_barrier(team);", "= a.direction[me];\n        }\n    }"),
+    "overrun": ("w, i)] = reward;\n        left", "w, i) + (1 << 28)] = reward;\n        left"),
+    "race": ("open_scratch(a, team, s, t);\n    gv_barrier(team);", "open_scratch(a, team, s, t);"),
 }
 """Pieces of Tag's kernel text and what a planted fault puts in their place."""
 
