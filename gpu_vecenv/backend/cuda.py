@@ -36,9 +36,9 @@ def block_shape(num_agents: int) -> tuple[int, int]:
 def resident_blocks(threads: int) -> int:
     """Blocks that a multiprocessor must have room for, which bounds the registers of a thread.
 
-    More blocks hide more of each other's waits; fewer leave registers to large worlds, for their lists of neighbours. These
-    are the bounds that were fastest on an H100: 56 registers up to 128 threads, 80 above. Rollouts of worlds of several agents
-    have them, too, since what they carry from step to step has become little; that is not measured yet.
+    More blocks hide more of each other's waits; fewer leave registers to large worlds, for their lists of neighbours. For single
+    steps these bounds were the fastest on an H100: 56 registers up to 128 threads, 80 above. Rollouts have them, too, since they
+    carry little from step to step; for them, that is expected and not measured (benchmarks/notes/gpu.md).
     """
     return max(1, (1152 if threads <= 128 else 768) // threads)
 
