@@ -142,13 +142,16 @@ GV_FN void gv_rollout_block(const GvArgs& a, const GvTeam& team) {
         }
         return;
     }
-    const GvStrides strides = gv_strides(a);
     GvArgs now = a;
     GvOrigin origins[GV_BLOCK];
     GvDraw words[GV_BLOCK * GV_SOLO_HEADS];
     for (gv_i32 i = 0; i < GV_BLOCK; ++i) origins[i] = gv_origin(a, team.world + i);
     if (a.drawn_actions) now.action = a.drawn_actions;
     for (gv_i32 step = 0; step < a.num_steps; ++step) {
+        const gv_i64 row = (gv_i64)step * a.num_worlds;
+        if (step > 0) now.previous_obs = now.obs;
+        gv_at_row(a, now, row);
+        now.agent_reward = a.agent_reward + row;
         for (gv_i32 entry = 0; a.drawn_actions && entry < GV_BLOCK * GV_SOLO_HEADS; ++entry) {
             const gv_i32 i = entry / GV_SOLO_HEADS, head = entry - i * GV_SOLO_HEADS;
             if ((step & 3) == 0) words[entry] = gv_four_steps(origins[i], head, 0, step);
@@ -156,8 +159,6 @@ GV_FN void gv_rollout_block(const GvArgs& a, const GvTeam& team) {
             gv_put_entry(a, (void*)now.action, (gv_i64)team.world * GV_SOLO_HEADS + entry, drawn);
         }
         gv_step_blocks(now, team, team.world + GV_BLOCK);
-        now.previous_obs = now.obs;
-        gv_next_slot(now, strides);
         now.action = (const char*)now.action + a.action_stride;
     }
 }

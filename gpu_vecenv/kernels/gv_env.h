@@ -45,12 +45,16 @@ GV_FN float* gv_obs_row(const GvArgs& a, float* obs, gv_i32 world, gv_i32 agent)
     return obs + gv_row(a, world, agent) * gv_num_features(a);
 }
 
-// Index given by head `head` of `heads`, which may be none; what is no index in 64 bits is none in 32.
+// Index at place `at` of actions of 4 or 8 bytes; what is no index in 64 bits is none in 32.
+GV_FN gv_i32 gv_index_at(const void* actions, gv_i64 at, bool wide) {
+    if (!wide) return ((const gv_i32*)actions)[at];
+    const gv_i64 index = ((const gv_i64*)actions)[at];
+    return index == (gv_i32)index ? (gv_i32)index : -1;
+}
+
+// Index given by head `head` of `heads`, which may be none.
 GV_FN gv_i32 gv_given_index(const GvArgs& a, gv_i64 row, gv_i32 head, gv_i32 heads) {
-    const gv_i64 at = row * heads + head;
-    if (a.action_bytes != 8) return ((const gv_i32*)a.action)[at];
-    const gv_i64 wide = ((const gv_i64*)a.action)[at];
-    return wide == (gv_i32)wide ? (gv_i32)wide : -1;
+    return gv_index_at(a.action, row * heads + head, a.action_bytes == 8);
 }
 
 // An index outside [0, n) acts as 0 and is counted.

@@ -44,29 +44,6 @@ GV_FN void gv_put_entry(const GvArgs& a, void* actions, gv_i64 at, const GvEntry
     else gv_put((gv_i32*)actions + at, entry.index);
 }
 
-// ---- outputs --------------------------------------------------------------------------------------------------
-
-// Elements from one step to the next.
-struct GvStrides {
-    gv_i64 obs, final_obs, alive, rows, envs;
-};
-
-GV_FN GvStrides gv_strides(const GvArgs& a) {
-    const gv_i64 rows = (gv_i64)a.num_worlds * gv_num_agents(a), obs = rows * gv_num_features(a);
-    return {obs, a.final_obs ? obs : 0, a.agent_alive ? rows : 0, rows, a.agents_view ? rows : a.num_worlds};
-}
-
-GV_FN void gv_next_slot(GvArgs& a, const GvStrides& strides) {
-    a.obs += strides.obs;
-    a.final_obs += strides.final_obs;
-    a.agent_alive += strides.alive;
-    a.reward += strides.envs;
-    a.agent_reward += strides.rows;
-    a.out_terminated += strides.envs;
-    a.out_truncated += strides.envs;
-    a.out_finished += strides.envs;
-}
-
 // ---- the rollout ----------------------------------------------------------------------------------------------
 
 #if defined(GV_SOLO) && GV_ONE_LANE

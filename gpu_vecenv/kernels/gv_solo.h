@@ -16,17 +16,11 @@ union GvEntry {
 
 #if defined(GV_SOLO) && GV_ONE_LANE
 
-// An entry of the action given for this step; what is no index in 64 bits is none in 32.
+// An entry of the action given for this step.
 GV_FN GvEntry gv_given_entry(const GvArgs& a, const char* actions, gv_i32 head, bool wide) {
     GvEntry entry;
-    if (gv_continuous(a)) {
-        entry.value = ((const float*)actions)[head];
-    } else if (wide) {
-        const gv_i64 index = ((const gv_i64*)actions)[head];
-        entry.index = index == (gv_i32)index ? (gv_i32)index : -1;
-    } else {
-        entry.index = ((const gv_i32*)actions)[head];
-    }
+    if (gv_continuous(a)) entry.value = ((const float*)actions)[head];
+    else entry.index = gv_index_at(actions, head, wide);
     return entry;
 }
 
