@@ -61,8 +61,8 @@ class Arguments:
             autoreset=autoreset,
             agents_view=view.by_agent and layout.num_agents > 1,
         )
-        # What changes in each step is written as words into the struct's bytes, several times faster than by name. All
-        # addresses come first, of eight bytes each, so a slot's addresses are one run of words.
+        # What changes in each step is written as words into the struct's bytes, several times faster than by name. Addresses
+        # have eight bytes each, so a slot's addresses are one run of words.
         offsets = {name: field[1] for name, field in (layout.dtype.fields or {}).items()}
         self._words = words.data.cast("B").cast("Q")
         self._halves = words.data.cast("B").cast("i")

@@ -35,6 +35,9 @@ OUTPUTS = {
 }
 """Output addresses of the struct and the dtype behind each."""
 
+STREAM = ("seed", "world_id", "pool_entry")
+"""State that few steps look at: worlds of one seed share it, and what they started from changes with a pool only."""
+
 PARTS = (("gv_step", "gv_reset", "gv_observe", "gv_copy"), ("gv_rollout",))
 """What every env's kernel text offers, in parts that may be compiled each by itself (``GV_PART``)."""
 
@@ -119,7 +122,7 @@ class Layout:
 
     @cached_property
     def members(self) -> tuple[Member, ...]:
-        """Struct members, the 8-byte ones first, so that no padding is needed between them."""
+        """Struct members, without padding between them."""
         return struct_members(self.spec)
 
     @cached_property
@@ -150,50 +153,62 @@ class Layout:
 
 
 def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
-    """Members of the argument struct, which depend on the spec alone, not on parameter values."""
-    pointers = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.shape)}] {f.doc}; {f.unit}")
-                for f in spec.state + WORLD_STATE]
-    pointers += [(t.name, "float32", f"{t.doc}; {t.unit}") for t in spec.tables]
-    pointers += [(w.name, w.dtype, f"[worlds, ...] {w.doc}") for w in spec.workspaces]
-    pointers += [(f"{p.name}_by_world", "float32", f"[worlds] {p.doc}, or null; {p.unit}") for p in spec.params if p.per_world]
-    pointers += [(name, dtype, "output rows") for name, dtype in OUTPUTS.items()]
-    pointers += [
-        ("reset_mask", "uint8", "[worlds] worlds to reset, null for all"),
+    """Members of the argument struct, which depend on the spec alone, not on parameter values.
+
+    In the order in which a step asks for them, what it seldom needs last: on CUDA the struct is constant memory, which is cold
+    when a kernel starts, and each line of it that a step touches is waited for.
+    """
+    fields = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.shape)}] {f.doc}; {f.unit}")
+              for f in spec.state + WORLD_STATE]
+    always = [("marked", "int32", "[1] whether worlds may be marked as finished although they begin anew in the same step")]
+    always += [field for field in fields if field[0] == "t"]
+    always += [field for field in fields if field[0] not in ("t", *STREAM)]
+    always += [
+        ("shared_stream", "uint64", "[2] seed of all worlds and number of the first, or one that is none: each has its own"),
         ("reset_bounds", "float32", "reset options in the order of the spec"),
+        ("pool_size", "int32", "[1] entries of the reset pool; -1 for none any more, 0 where no world started from one"),
+    ]
+    always += [(name, dtype, "output rows") for name, dtype in OUTPUTS.items()]
+    always += [(t.name, "float32", f"{t.doc}; {t.unit}") for t in spec.tables]
+    always += [(w.name, w.dtype, f"[worlds, ...] {w.doc}") for w in spec.workspaces]
+    seldom = [field for field in fields if field[0] in STREAM]
+    seldom += [(f"{p.name}_by_world", "float32", f"[worlds] {p.doc}, or null; {p.unit}") for p in spec.params if p.per_world]
+    seldom += [
+        ("reset_mask", "uint8", "[worlds] worlds to reset, null for all"),
         ("invalid_actions", "int32", "actions out of range so far"),
-        ("drawn_actions", "uint8", "int32 or float32 rows of random actions that a rollout writes, null where they are given"),
+        ("drawn_actions", "uint8", "where a rollout puts random actions, int32 or float32 rows; null where they are given"),
         ("action_choices", "int32", "[num_heads] choices of each entry of an action"),
         ("action_bounds", "float32", "[num_heads, 2] of a box: lower bound, and how far the upper one is from it"),
-        ("shared_stream", "uint64", "[2] seed of all worlds and number of the first, or one that is none: each has its own"),
-        ("pool_size", "int32", "[1] entries of the reset pool; -1 for none any more, 0 where no world started from one"),
         ("pool_fields", "uint64", "addresses of the pool's arrays in the order of the state; 0 where the env draws"),
         ("copy_fields", "uint64", "addresses of the arrays that worlds are copied from, in the order of the state"),
         ("copy_source", "int32", "[worlds] world to copy into this one, -1 for none"),
     ]
-    members = [Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in pointers]
-    members.append(Member("action", "const void*", "uint64", "int32, int64 or float32 rows"))
-    members.append(Member("action_stride", "gv_i64", "int64", "bytes from the actions of one step of a rollout to the next"))
+    rows = []
     for role in spec.roles:
-        members.append(Member(f"{role.name}_row", "gv_i64", "int64", "first row of the role"))
-        members.append(Member(f"{role.name}_stride", "gv_i64", "int64", "rows from one world to the next"))
-    members += [
-        Member("fork_seed", "gv_u64", "uint64", "key of copies that go their own way"),
-        Member("fork_world", "gv_i32", "int32", "number of world 0 then; -1 for copies that go on as their originals"),
-        Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),
-        Member("num_agents", "gv_i32", "int32", "agents in a world"),
-        Member("num_features", "gv_i32", "int32", "length of an observation"),
-        Member("autoreset", "gv_i32", "int32", "GV_NEXT_STEP, GV_SAME_STEP or GV_DISABLED"),
-        Member("agents_view", "gv_i32", "int32", "flags go to every agent's row, not to the world's"),
-        Member("action_bytes", "gv_i32", "int32", "size of one action element"),
-    ]
+        rows.append(Member(f"{role.name}_row", "gv_i64", "int64", "first row of the role"))
+        rows.append(Member(f"{role.name}_stride", "gv_i64", "int64", "rows from one world to the next"))
+    numbers = []
     for param in spec.kernel_params:
         ctype = C_TYPES[str(param.dtype)]
         dtype = "float32" if ctype == "float" else "int32"
-        members.append(Member(param.name, ctype, dtype, f"{param.doc}; {param.unit}"))
-    members += [Member(c.name, "float", "float32", f"{c.doc}; {c.unit}") for c in spec.constants]
-    members += [
+        numbers.append(Member(param.name, ctype, dtype, f"{param.doc}; {param.unit}"))
+    numbers += [Member(c.name, "float", "float32", f"{c.doc}; {c.unit}") for c in spec.constants]
+    return (  # what takes 4 bytes in pairs before what takes 8, or behind it
+        Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),
+        Member("action_bytes", "gv_i32", "int32", "size of one action element"),
+        Member("autoreset", "gv_i32", "int32", "GV_NEXT_STEP, GV_SAME_STEP or GV_DISABLED"),
+        Member("agents_view", "gv_i32", "int32", "flags go to every agent's row, not to the world's"),
+        Member("action", "const void*", "uint64", "int32, int64 or float32 rows"),
+        *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in always),
+        *rows,
+        *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in seldom),
+        Member("action_stride", "gv_i64", "int64", "bytes from the actions of one step of a rollout to the next"),
+        Member("fork_seed", "gv_u64", "uint64", "key of copies that go their own way"),
+        *numbers,
+        Member("num_agents", "gv_i32", "int32", "agents in a world"),
+        Member("num_features", "gv_i32", "int32", "length of an observation"),
         Member("num_heads", "gv_i32", "int32", "entries of an action"),
         Member("continuous", "gv_i32", "int32", "actions are numbers of a box, not indices"),
         Member("num_steps", "gv_i32", "int32", "steps of a rollout"),
-    ]
-    return tuple(members)
+        Member("fork_world", "gv_i32", "int32", "number of world 0 then; -1 for copies that go on as their originals"),
+    )

@@ -112,13 +112,13 @@ class Outputs:
         self._at += 1
         return slot
 
-    def for_rollout(self, steps: int, draw: bool) -> Slot:
-        """Where the next ``steps`` steps write: every array with these as leading axis; ``actions``, too, if they are drawn.
+    def for_rollout(self, steps: int, keep_actions: bool) -> Slot:
+        """Where the next ``steps`` steps write: every array with these as leading axis; drawn ``actions``, too, if to be kept.
 
         Raises:
             SequenceError: the bound slabs have no room for them.
         """
-        at, names = self._at, [*self.shapes, *(["actions"] if draw else [])]
+        at, names = self._at, [*self.shapes, *(["actions"] if keep_actions else [])]
         if self._slabs:
             if at + steps > len(self._slots):
                 left = f"{len(self._slots) - at} of {len(self._slots)} steps"
@@ -134,6 +134,10 @@ class Outputs:
         slot = self._slot(arrays, arrays["obs"][0] if self._last_obs is None else self._last_obs)
         self._last_obs = arrays["obs"][-1]
         return slot
+
+    def actions_of_a_step(self) -> Array:
+        """Where a rollout puts the actions it draws for a step, if it keeps none."""
+        return self._long_array("actions", 1)
 
     def end_rollout(self, slot: Slot) -> None:
         """After its launch: without copies, the last observation goes where that of a step is, as later calls look there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gpu_vecenv.layout import C_TYPES, WORLD_STATE
+from gpu_vecenv.layout import C_TYPES, STREAM, WORLD_STATE
 from gpu_vecenv.spec import EnvSpec
 
 MAX_HELD = 256
@@ -30,8 +30,7 @@ def solo_functions(spec: EnvSpec) -> list[str]:
         return []
     fields = spec.state + WORLD_STATE
     rows = {f.name: f"GvRow<{C_TYPES[f.dtype]}, {math.prod(n for n in f.shape if isinstance(n, int))}>" for f in fields}
-    stream = ("seed", "world_id", "pool_entry")
-    held = [name for name in rows if name not in stream]
+    held = [name for name in rows if name not in STREAM]
     marks = ("terminated", "truncated")
     maybe = [f"{p.name}_by_world" for p in spec.params if p.per_world]
     role = spec.roles[0].name
@@ -52,7 +51,10 @@ def solo_functions(spec: EnvSpec) -> list[str]:
         *(f"    start.bounds[{i}] = a.reset_bounds[{i}];" for i in range(len(spec.reset_options))),
         "}",
         "GV_FN void gv_load(const GvArgs& a, gv_i64 world, GvWorld& held) {",
-        *(f"    held.{name} = (({rows[name]}*)a.{name})[world];" for name in held),
+        *(f"    held.{name} = (({rows[name]}*)a.{name})[world];" for name in held if name not in marks),
+        "}",
+        "GV_FN void gv_load_marks(const GvArgs& a, gv_i64 world, bool marked, GvWorld& held) {",
+        *(f"    held.{name}.value[0] = marked ? a.{name}[world] : 0;" for name in marks),
         "}",
         "GV_FN void gv_store(const GvArgs& a, gv_i64 world, const GvWorld& held) {",
         *(f"    (({rows[name]}*)a.{name})[world] = held.{name};" for name in held),
@@ -68,7 +70,7 @@ def solo_functions(spec: EnvSpec) -> list[str]:
         "    mine.num_agents = 1;",
         "    held.number = (gv_i32)world;",
         *(f"    mine.{name} = held.{name}.value;" for name in held),
-        *(f"    mine.{name} += world;" for name in stream),
+        *(f"    mine.{name} += world;" for name in STREAM),
         *(f"    if (GV_BY_WORLD && mine.{name}) mine.{name} += world;" for name in maybe),
         f"    mine.{role}_row = 0;",
         "    return mine;",
@@ -97,7 +99,7 @@ def solo_functions(spec: EnvSpec) -> list[str]:
         "    held.seed.value[0] = shared ? start.seed : *mine.seed;",
         "    held.world_id.value[0] = shared ? (gv_i32)start.first_id + held.number : *mine.world_id;",
         "    held.pool_entry.value[0] = start.pool_size == 0 ? -1 : *mine.pool_entry;",
-        *(f"    whole.{name} = held.{name}.value;" for name in stream),
+        *(f"    whole.{name} = held.{name}.value;" for name in STREAM),
         "    whole.pool_size = &start.pool_size;",
         "    whole.reset_bounds = start.bounds;",
         "    return whole;",
@@ -105,7 +107,7 @@ def solo_functions(spec: EnvSpec) -> list[str]:
         "GV_FN void gv_store_stream(const GvArgs& mine, const GvStart& start, const GvWorld& held) {",
         "    if (start.pool_size != 0) *mine.pool_entry = held.pool_entry.value[0];",
         "}",
-        *_block(spec, {name: rows[name] for name in held if name != "episode"}, (*stream, "episode")),
+        *_block(spec, {name: rows[name] for name in held if name != "episode"}, (*STREAM, "episode")),
     ]  # fmt: skip
 
 

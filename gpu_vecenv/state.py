@@ -27,11 +27,12 @@ class State:
             self.fields[field.name] = memory.from_numpy(np.full(layout.state_shape(field, num_worlds), start, field.dtype))
         self._dtypes = {field.name: field.dtype for field in layout.state}
         self._shared = memory.from_numpy(np.array([0, OWN_STREAMS], np.uint64))
+        self._marked = memory.from_numpy(np.zeros(1, np.int32))
 
     def addresses(self) -> dict[str, int]:
         """Address of each field, for the kernel's argument struct."""
         addresses = {name: self._memory.address(array) for name, array in self.fields.items()}
-        return {**addresses, "shared_stream": self._memory.address(self._shared)}
+        return {**addresses, "shared_stream": self._memory.address(self._shared), "marked": self._memory.address(self._marked)}
 
     def get(self, out: Memory, *names: str) -> dict[str, Array]:
         """Copies of the fields named, of all by default, in the array kind of ``out``, physical fields first.
@@ -62,6 +63,7 @@ class State:
         for name in FINISHED_MARKS:
             if name not in checked:
                 self.fields[name][...] = 0
+        self._marked[...] = any(name in checked for name in FINISHED_MARKS)
 
     def start_streams(self, seed: np.ndarray, world_id: np.ndarray, mask: np.ndarray | None) -> None:
         """Give worlds, all or those of the mask, new streams of random numbers: uint64, int32 and bool (num_worlds,)."""

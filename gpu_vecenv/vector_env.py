@@ -222,7 +222,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         return self._results(slot)
 
     def rollout(
-        self, actions: Any = None, num_steps: int | None = None
+        self, actions: Any = None, num_steps: int | None = None, keep_actions: bool = True
     ) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """Advance every world by T steps in one launch: the same bits as T calls of ``step()``.
 
@@ -230,12 +230,13 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             actions: as ``step()`` takes them, with T as leading axis; or those of one step, repeated ``num_steps`` times;
                 or None to draw them on the device, each choice or number of the action space being equally likely.
             num_steps: T, where the actions do not tell it.
+            keep_actions: False where nobody will look at drawn actions: they then take neither memory nor time to write.
 
         Returns:
             What ``step()`` returns, with T as leading axis of every array, those of ``info`` included; the rows of
-            ``final_obs`` are valid where ``_final_obs`` is true. Drawn actions are in ``info["actions"]``, int32 (float32
-            for a Box) ``(T, *action_space.shape)``. They depend on the worlds' random numbers and on where each world stands,
-            and disturb no other draw.
+            ``final_obs`` are valid where ``_final_obs`` is true. Drawn actions are in ``info["actions"]``, if kept, int32
+            (float32 for a Box) ``(T, *action_space.shape)``. They depend on the worlds' random numbers and on where each
+            world stands, and disturb no other draw.
 
         With bound slabs, the rollout is written into their next T places, and what is not bound into persistent arrays.
         With ``copy=False`` there is one persistent set of arrays for each T.
@@ -260,10 +261,12 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             lead = self._actions.lead(actions, num_steps)
             held, address, element_bytes = self._actions.read(actions, lead)
         steps = lead[0] if lead else num_steps or 0
-        slot = self._outputs.for_rollout(steps, draw)
-        stride = math.prod(self._actions.shape) * element_bytes if lead else 0
+        keep = draw and keep_actions
+        slot = self._outputs.for_rollout(steps, keep)
+        stride = math.prod(self._actions.shape) * element_bytes if keep or lead and not draw else 0
+        drawn = slot.arrays["actions"] if keep else self._outputs.actions_of_a_step() if draw else None
         self._args.set_action(address, element_bytes)
-        self._args.set_rollout(steps, stride, self._out.address(slot.arrays["actions"]) if draw else 0)
+        self._args.set_rollout(steps, stride, 0 if drawn is None else self._out.address(drawn))
         self._args.set_slot(slot)
         self._launch("gv_rollout")
         self._outputs.end_rollout(slot)

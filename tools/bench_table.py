@@ -23,6 +23,7 @@ OURS = "gpu_vecenv"
 PATHS = {
     "python_copy_false": "from Python", "python_copy_true": "from Python, fresh arrays", "python_bind": "from Python, into slabs",
     "graph": "in a CUDA graph", "rollout": "many steps a launch", "rollout_random": "the same, actions drawn",
+    "rollout_unkept": "drawn and not kept",
 }  # fmt: skip
 """This library's ways to step, in the order of the columns; a path that has no row has no column."""
 

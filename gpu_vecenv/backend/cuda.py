@@ -21,6 +21,9 @@ OPTIONS = ("--std=c++17", "--fmad=false")
 def block_shape(num_agents: int) -> tuple[int, int]:
     """(lanes a team, teams a block): small worlds share a block, larger ones take one, the largest stride over it.
 
+    Of worlds of one agent 256 share a block: in rollouts its warps go step by step together, so that what they write is one long
+    run, and with 512 a GPU of 132 multiprocessors is loaded less evenly.
+
     ``GPU_VECENV_BLOCK_SIZE`` sets the threads of a block, up to 256 where worlds of several agents share it, as each of them
     has its part of the block's shared memory; results do not depend on it.
     """
@@ -29,16 +32,15 @@ def block_shape(num_agents: int) -> tuple[int, int]:
         raise ParameterError(f"GPU_VECENV_BLOCK_SIZE must be a power of two from 32 to 1024, got {given!r}.")
     if num_agents <= 32:
         lanes = 1 << (num_agents - 1).bit_length()
-        return lanes, min(int(given or 128), 1024 if lanes == 1 else 256) // lanes
+        return lanes, int(given or 256) if lanes == 1 else min(int(given or 128), 256) // lanes
     return int(given) if given else min(256, -(-num_agents // 32) * 32), 1
 
 
 def resident_blocks(threads: int) -> int:
     """Blocks that a multiprocessor must have room for, which bounds the registers of a thread.
 
-    More blocks hide more of each other's waits; fewer leave registers to large worlds, for their lists of neighbours. For single
-    steps these bounds were the fastest on an H100: 56 registers up to 128 threads, 80 above. Rollouts have them, too, since they
-    carry little from step to step; for them, that is expected and not measured (benchmarks/notes/gpu.md).
+    More blocks hide more of each other's waits; fewer leave registers to large worlds, for their lists of neighbours. These
+    bounds were the fastest on an H100 for steps and for rollouts: 56 registers up to 128 threads, 80 above.
     """
     return max(1, (1152 if threads <= 128 else 768) // threads)
 

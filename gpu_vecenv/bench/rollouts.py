@@ -17,9 +17,13 @@ BYTES = 24 * 2**30
 
 
 def ways(case: Case, device: str) -> dict[str, Maker]:
-    """Both ways share an env, as what a rollout writes is large."""
+    """Actions given, drawn and kept, drawn and not kept. All share an env, as what a rollout writes is large."""
     env = LazyEnv(case, device)
-    return {"rollout": lambda: _rollout(env, drawn=False), "rollout_random": lambda: _rollout(env, drawn=True)}
+    return {
+        "rollout": lambda: _rollout(env, drawn=False),
+        "rollout_random": lambda: _rollout(env, drawn=True),
+        "rollout_unkept": lambda: _rollout(env, drawn=True, kept=False),
+    }
 
 
 class LazyEnv:
@@ -42,7 +46,7 @@ class LazyEnv:
             self._made = None
 
 
-def _rollout(shared: LazyEnv, drawn: bool) -> Subject:
+def _rollout(shared: LazyEnv, drawn: bool, kept: bool = True) -> Subject:
     env, facts = shared.get()
     results = env.step(random_actions(env, 1)[0])
     written = sum(array.nbytes for array in (*results[:4], *results[4].values()))
@@ -50,11 +54,11 @@ def _rollout(shared: LazyEnv, drawn: bool) -> Subject:
     actions = None if drawn else random_actions(env, steps)
 
     def call() -> None:
-        env.rollout(actions, num_steps=steps if drawn else None)
+        env.rollout(actions, num_steps=steps if drawn else None, keep_actions=kept)
 
     with peak_memory(shared.device) as peak:  # what the rollout takes beside the env
         call()
-    action_bytes = random_actions(env, 1)[0].nbytes  # read, or written where they are drawn
+    action_bytes = random_actions(env, 1)[0].nbytes if kept else 0  # read, or written where they are drawn
     floor = step_bytes(env, results, action_bytes, steps)
     facts = {**facts, **count(env, call, steps, shared.device), "floor_bytes": floor, "steps_per_launch": steps}
     return Subject(Local(call, shared.device), steps, {**facts, **peak}, shared.close)

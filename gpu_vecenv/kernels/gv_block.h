@@ -100,6 +100,7 @@ GV_FN void gv_step_next(const GvArgs& a, const GvTeam& team) {
     float obs[GV_BLOCK][GV_SOLO_FEATURES];
     for (gv_i32 i = 0; i < beginners.count; ++i) {
         gv_load(a, beginners.world[i], held[i]);
+        gv_load_marks(a, beginners.world[i], true, held[i]);
         gv_copy_row(a.obs + (gv_i64)beginners.world[i] * GV_SOLO_FEATURES, obs[i]);
     }
     gv_run_blocks(a, team, 1, beginners);

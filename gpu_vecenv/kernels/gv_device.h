@@ -2,8 +2,8 @@
 //   GPU    (NVRTC)     a block is GV_TEAMS teams of GV_LANES threads; a team steps one world
 //   lanes  (GV_LANES on the host)  a team is GV_LANES OS threads: race checks under TSan, block-size checks
 //   serial (host release)          a team is one lane, so a barrier is nothing; counters are a thread's own
-// Kernels are phases of complete GV_FOR loops separated by gv_barrier(). What a lane knows does not live
-// across a barrier, except through memory indexed by agent and values that are the same for the whole world.
+// Kernels are phases of complete GV_FOR loops separated by gv_barrier(). What a lane knows does not live across a
+// barrier, except through memory indexed by agent and values that are the same for the whole world.
 #pragma once
 
 #include "gv_team.h"
@@ -15,6 +15,11 @@
 #define GV_ONE_LANE (GV_LANES == 1)
 #define GV_TEAM_MASK ((GV_LANES & 31 ? (1u << (GV_LANES & 31)) - 1u : ~0u) << (threadIdx.x & 31u & ~(GV_LANES - 1u)))
 #define GV_TOGETHER(said) (GV_LANES > 1 && GV_LANES < 32 && __all_sync(~0u, said))  // teams share a warp, and all say so
+// For worlds of one lane, where all lanes of a warp, or of a block, come along. No read asked for before GV_ASKED is moved behind
+// it; GV_BESIDE: whether one of so many worlds side by side says so, a power of two up to 16.
+#define GV_ASKED() __syncwarp()
+#define GV_BLOCK_BARRIER() __syncthreads()
+#define GV_BESIDE(worlds, said) ((__ballot_sync(~0u, said) >> (threadIdx.x & 31u & ~((worlds) - 1u)) & ((1u << (worlds)) - 1u)) != 0)
 GV_FN void gv_barrier(const GvTeam& team) {
     if (GV_LANES > 32) __syncthreads();
     else if (GV_LANES > 1) __syncwarp(team.apart ? GV_TEAM_MASK : ~0u);  // for all of a warp costs next to nothing

@@ -45,11 +45,12 @@ GV_FN float* gv_obs_row(const GvArgs& a, float* obs, gv_i32 world, gv_i32 agent)
     return obs + gv_row(a, world, agent) * gv_num_features(a);
 }
 
-// Index at place `at` of actions of 4 or 8 bytes; what is no index in 64 bits is none in 32.
+// What is no index in 64 bits is none in 32.
+GV_FN gv_i32 gv_narrow(gv_i64 index) { return index == (gv_i32)index ? (gv_i32)index : -1; }
+
+// Index at place `at` of actions of 4 or 8 bytes.
 GV_FN gv_i32 gv_index_at(const void* actions, gv_i64 at, bool wide) {
-    if (!wide) return ((const gv_i32*)actions)[at];
-    const gv_i64 index = ((const gv_i64*)actions)[at];
-    return index == (gv_i32)index ? (gv_i32)index : -1;
+    return wide ? gv_narrow(((const gv_i64*)actions)[at]) : ((const gv_i32*)actions)[at];
 }
 
 // Index given by head `head` of `heads`, which may be none.
@@ -269,11 +270,14 @@ GV_FN void gv_begin(const GvArgs& a, const GvTeam& team) {
     }
 }
 
-#include "gv_solo.h"
-
 #ifndef GV_TOGETHER  // on the host a team waits for itself only
 #define GV_TOGETHER(said) false
+#define GV_ASKED()
+#define GV_BLOCK_BARRIER()
+#define GV_BESIDE(worlds, said) ((void)(worlds), said)
 #endif
+
+#include "gv_solo.h"
 
 GV_FN void gv_step_world(const GvArgs& a, const GvTeam& team) {
 #if defined(GV_SOLO) && GV_ONE_LANE

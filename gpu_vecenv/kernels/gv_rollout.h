@@ -50,27 +50,36 @@ GV_FN void gv_put_entry(const GvArgs& a, void* actions, gv_i64 at, const GvEntry
 
 #define GV_DRAW_AHEAD 8  // steps, a power of two
 
+// The words of one entry of the given actions of four steps, or of the `left` that are left: memory is waited for once.
+GV_FN GvDraw gv_given_steps(const GvArgs& a, const char* actions, gv_i32 head, bool wide, gv_i32 left) {
+    GvRaw raw[4];
+    for (gv_i32 i = 0; i < 4; ++i) raw[i] = gv_raw_entry(actions + (i < left ? i : 0) * a.action_stride, head, wide);
+    GvDraw draw;
+    for (gv_i32 i = 0; i < 4; ++i) draw.word[i] = (gv_u32)gv_entry_of(raw[i], wide).index;
+    return draw;
+}
+
 // The world stays in variables of its lane: of a step, memory sees the action and the outputs only. Row is an integer type
 // that can number the rows of all steps; one index takes fewer registers than a pointer for each output.
 //
 // The start of the next episode is drawn ahead. Lanes end their episodes at different times, and a warp in which one lane
 // draws takes as long as one in which all do; so all that want a start draw it together, every few steps.
 //
-// `endless` is for worlds that never stand still: in same-step mode, and not marked as finished before.
-template <class Row, bool endless>
+// The usual worlds never stand still, being in same-step mode and none marked as finished, and their observations lie well.
+template <class Row, bool usual>
 GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
     GvWorld held, next;
     gv_load(a, team.world, held);
     GvStart start;
     gv_load_start(a, start);
+    gv_load_marks(a, team.world, !usual, held);
     const GvArgs window = gv_window(a, team.world, held);
     GvArgs mine = gv_with_stream(window, start, held);
     const GvOrigin origin = gv_origin(mine, 0);
     const GvTeam alone = {0, 0, 1, team.slots, team.scratch};
     const gv_i32 heads = gv_num_heads(a), features = gv_num_features(a);
     const bool given = a.drawn_actions == nullptr, wide = a.action_bytes == 8;
-    const char* from = (const char*)a.action;
-    if (given) from += team.world * (gv_i64)(heads * a.action_bytes);
+    const char* actions = (const char*)(given ? a.action : a.drawn_actions) + team.world * (gv_i64)(heads * a.action_bytes);
     GvRange ranges[GV_HEADS];
     for (gv_i32 head = 0; head < heads; ++head) ranges[head] = gv_range(a, head);
     GvDraw words[GV_HEADS];
@@ -84,20 +93,24 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
     bool drawn = false;  // whether `next` is the start of the next episode
     Row row = (Row)team.world;
     GV_LOOP for (gv_i32 step = 0; step < a.num_steps; ++step) {
+        GV_BLOCK_BARRIER();  // a block's warps write their rows of a step at about the same time: memory takes longer runs faster
         for (gv_i32 head = 0; head < heads; ++head) {
-            if (given) {
-                action[head] = gv_given_entry(a, from, head, wide);
-            } else {
-                GvDraw& draw = words[head];
-                if ((step & 3) == 0) draw = gv_four_steps(origin, head, 0, step);
-                action[head] = gv_random_entry(a, ranges[head], draw.word[0]);
-                gv_put_entry(a, a.drawn_actions, (gv_i64)row * heads + head, action[head]);
-                draw = {{draw.word[1], draw.word[2], draw.word[3], 0}};
+            GvDraw& draw = words[head];
+            if ((step & 3) == 0) {
+                if (given) draw = gv_given_steps(a, actions, head, wide, a.num_steps - step);
+                else draw = gv_four_steps(origin, head, 0, step);
             }
+            if (given) {
+                action[head].index = (gv_i32)draw.word[0];
+            } else {
+                action[head] = gv_random_entry(a, ranges[head], draw.word[0]);
+                gv_put_entry(a, (void*)actions, head, action[head]);
+            }
+            draw = {{draw.word[1], draw.word[2], draw.word[3], 0}};
         }
-        from += a.action_stride;
+        actions += a.action_stride;
         gv_at_row(a, mine, row);
-        if (endless) {
+        if (usual) {
             held.terminated.value[0] = held.truncated.value[0] = 0;  // as they are
             mine.autoreset = GV_SAME_STEP;
         }
@@ -106,19 +119,20 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
         GvSeen seen;
         gv_hold_obs(mine, seen);
         const bool begins = gv_advance(mine, alone);
+        if (usual) gv_put_last(a, (gv_i64)row, seen, begins, true);
         if (!drawn && (begins || (step & (GV_DRAW_AHEAD - 1)) == 0)) {
             gv_keep_stream(next, held);
             gv_restart(ahead, alone);
             drawn = true;
         }
         if (begins) {
-            if (mine.autoreset == GV_SAME_STEP) gv_put_obs(a.final_obs, (gv_i64)row, seen);
-            else gv_emit(mine, alone, false, false, false);
+            if (mine.autoreset != GV_SAME_STEP) gv_emit(mine, alone, false, false, false);
+            else if (!usual) gv_put_obs(a.final_obs, (gv_i64)row, seen, gv_obs_lie_well(a.final_obs));
             gv_take_start(held, next);
             drawn = false;
             env_observe(mine, alone, mine.obs);
         }
-        gv_put_obs(a.obs, (gv_i64)row, seen);
+        gv_put_obs(a.obs, (gv_i64)row, seen, usual || gv_obs_lie_well(a.obs));
         gv_put(a.agent_reward + row, reward);
         row += a.num_worlds;
     }
@@ -127,9 +141,8 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
 }
 
 GV_FN void gv_rollout_world(const GvArgs& a, const GvTeam& team) {
-    const bool finished = a.terminated[team.world] || a.truncated[team.world];
-    const bool endless = a.autoreset == GV_SAME_STEP && !finished;
-    if (endless && (gv_i64)a.num_steps * a.num_worlds <= 0xffffffffll) gv_rollout_held<gv_u32, true>(a, team);
+    const bool usual = !gv_may_be_marked(a) && gv_obs_lie_well(a.obs) && gv_obs_lie_well(a.final_obs);
+    if (usual && (gv_i64)a.num_steps * a.num_worlds <= 0xffffffffll) gv_rollout_held<gv_u32, true>(a, team);
     else gv_rollout_held<gv_u64, false>(a, team);
 }
 

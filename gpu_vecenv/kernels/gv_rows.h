@@ -25,17 +25,22 @@ GV_FN void gv_put_row(float* to, const float (&values)[n]) {
     GV_UNROLL for (gv_i32 i = 0; i < n; ++i) to[i] = values[i];
 }
 
-// Write row number `row` of a table of n floats a row past the cache, as gv_put; it may lie anywhere, as callers bind arrays
-// of their own.
+// Whether rows of n floats can be written in as few stores as their size allows: arrays that callers bind may lie anywhere.
 template <gv_i32 n>
-GV_FN void gv_stream_row(float* table, gv_i64 row, const float (&values)[n]) {
+GV_FN bool gv_lies_well(const float* table) {
+    return (gv_u64)table % (n % 4 == 0 ? 16 : n % 2 == 0 ? 8 : 4) == 0;
+}
+
+// Write row number `row` of a table of n floats a row past the cache, as gv_put.
+template <gv_i32 n>
+GV_FN void gv_stream_row(float* table, gv_i64 row, const float (&values)[n], bool lies_well) {
     float* to = table + row * n;
 #if defined(__CUDA_ARCH__)
-    if (n % 4 == 0 && (gv_u64)table % 16 == 0) {
+    if (n % 4 == 0 && lies_well) {
         for (gv_i32 i = 0; i < n; i += 4) __stcs((float4*)(to + i), make_float4(values[i], values[i + 1], values[i + 2], values[i + 3]));
         return;
     }
-    if (n % 2 == 0 && (gv_u64)table % 8 == 0) {
+    if (n % 2 == 0 && lies_well) {
         for (gv_i32 i = 0; i < n; i += 2) __stcs((float2*)(to + i), make_float2(values[i], values[i + 1]));
         return;
     }

@@ -70,6 +70,18 @@ def test_random_actions(case, view, mode, device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_random_actions_that_are_not_kept(case, copy, device):
+    """They are the same ones: a rollout that keeps them gives the same."""
+    kept, unkept = env_of(case, device), env_of(case, device, copy=copy)
+    for steps in (50, 1, 45):
+        expected, found = flat(kept.rollout(num_steps=steps)), flat(unkept.rollout(num_steps=steps, keep_actions=False))
+        del expected["actions"]
+        assert_same(found, expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("case", CASES)
 def test_given_actions(case, device):
     rolled, single = env_of(case, device), env_of(case)
@@ -166,15 +178,18 @@ def test_parameters_of_each_world(name, device):
     assert_rollout(rolled, single, out, to_host(out[4]["actions"]))
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("mode", MODES)
-def test_finished_worlds_that_were_set(mode):
+def test_finished_worlds_that_were_set(mode, device):
     """In same-step mode, too, a world may be finished: its state was set so."""
-    rolled, single = env_of("cartpole", autoreset_mode=mode), env_of("cartpole", autoreset_mode=mode)
-    for env in (rolled, single):
-        env.step(np.zeros(24, np.int32))
+    rolled, single = env_of("cartpole", device, autoreset_mode=mode), env_of("cartpole", autoreset_mode=mode)
+    for env, where in ((rolled, device), (single, "cpu")):
+        env.step(torch.zeros(24, dtype=torch.int32, device=where))
         env.set_state({"terminated": np.arange(24, dtype=np.uint8) % 2, "truncated": np.zeros(24, np.uint8)})
+    actions = random_actions(rolled, 1)
+    assert_same(stepped(rolled, torch.as_tensor(actions, device=device)), stepped(single, actions))
     out = rolled.rollout(num_steps=30)
-    assert_rollout(rolled, single, out, out[4]["actions"])
+    assert_rollout(rolled, single, out, to_host(out[4]["actions"]))
 
 
 # ---- memory -------------------------------------------------------------------------------------------------------

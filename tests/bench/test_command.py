@@ -33,7 +33,8 @@ def test_the_file_holds_what_it_was_made_with_and_a_row_for_every_way(tmp_path, 
     assert made["floors"]["copy_bytes_per_s"] > 0
     rows = {(row["mode"], row["library"], row["path"]): row for row in made["rows"]}
     ours = {("env", f"python_{way}") for way in ("copy_false", "copy_true", "bind")}
-    ours |= {("env", "rollout"), ("env", "rollout_random"), ("inference", "eager"), ("training", "ppo_iteration")}
+    ours |= {("env", way) for way in ("rollout", "rollout_random", "rollout_unkept")}
+    ours |= {("inference", "eager"), ("training", "ppo_iteration")}
     assert {(mode, path) for mode, library, path in rows if library == "gpu_vecenv"} == ours
     assert ("env", "Gymnasium", "vector_entry_point") in rows
     for row in rows.values():
@@ -43,10 +44,11 @@ def test_the_file_holds_what_it_was_made_with_and_a_row_for_every_way(tmp_path, 
     step = rows["env", "gpu_vecenv", "python_copy_false"]
     assert (step["kernel_launches"], step["allocations"], step["torch_operations"]) == (1, 0, 0)
     assert rows["env", "gpu_vecenv", "python_copy_true"]["allocations"] == 6
-    for path in ("rollout", "rollout_random"):
+    for path in ("rollout", "rollout_random", "rollout_unkept"):
         many = rows["env", "gpu_vecenv", path]
         assert many["kernel_launches"] == 1 / many["steps_per_launch"] == 1 / 16
-        assert many["floor_bytes"] == {**step["floor_bytes"], "state": step["floor_bytes"]["state"] / 16}
+        apart = {"actions": 0} if path == "rollout_unkept" else {}
+        assert many["floor_bytes"] == {**step["floor_bytes"], "state": step["floor_bytes"]["state"] / 16, **apart}
     assert step["host_syncs"] is None and step["peak_bytes"] is None
     assert step["floor_s"] == pytest.approx(sum(step["floor_bytes"].values()) / made["floors"]["copy_bytes_per_s"])
     assert f"{len(made['rows'])} rows in" in capsys.readouterr().out

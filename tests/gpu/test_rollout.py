@@ -159,3 +159,18 @@ def test_slabs_may_begin_anywhere(name):
     env.bind(obs=obs)
     actions = env.rollout(num_steps=8)[4]["actions"]
     assert torch.equal(obs[1:], torch.stack([single.step(action)[0] for action in actions]))
+
+
+def test_a_graph_heeds_marks_that_are_set_after_it_was_captured():
+    """In same-step mode steps look at marks only where some were given; the graph must not have learned that there were none."""
+    env = gymnasium.make_vec("WarpCartPole-v1", num_envs=64, device="cuda:0").unwrapped
+    env.reset(seed=0)
+    captured = capture_steps(env, 3)
+    captured.actions.zero_()
+    captured.replay()
+    marks = (torch.arange(64, device="cuda:0") % 2).to(torch.uint8)
+    env.set_state({"terminated": marks, "t": torch.full((64,), 7, dtype=torch.int32, device="cuda:0")})
+    captured.replay()
+    assert torch.equal(env.get_state("t")["t"][marks == 1], torch.full((32,), 7, dtype=torch.int32, device="cuda:0"))
+    assert torch.equal(env.get_state("terminated")["terminated"], marks)
+    assert (env.get_state("t")["t"][marks == 0] != 7).all()

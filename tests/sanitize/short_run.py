@@ -33,7 +33,7 @@ def plant(fault: str) -> None:
 
 
 def main(env_id: str, steps: str, *options: str) -> None:
-    """Reset, step with random actions, end episodes, reset a part, look."""
+    """Reset, step with random actions, also several at once, end episodes, reset a part, look."""
     given = dict(option.split("=") for option in options)
     if "fault" in given:
         plant(given.pop("fault"))
@@ -43,6 +43,7 @@ def main(env_id: str, steps: str, *options: str) -> None:
     env.action_space.seed(0)
     for _ in range(int(steps)):
         env.step(torch.as_tensor(env.action_space.sample(), dtype=torch.int32).cuda())
+    env.unwrapped.rollout(num_steps=int(steps))
     half = torch.arange(env.num_envs) < max(1, env.num_envs // 2)
     env.reset(options={"reset_mask": half})
     env.unwrapped.observe()
