@@ -70,6 +70,7 @@ class Outputs:
         self._persistent: Slot | None = None
         self._long: dict[tuple[str, int], Array] = {}
         self._last_obs: Array | None = None
+        self._step_actions: Array | None = None
         self._slabs: dict[str, Array] = {}
         self._slots: list[Slot] = []
         self._at = 0
@@ -136,8 +137,10 @@ class Outputs:
         return slot
 
     def actions_of_a_step(self) -> Array:
-        """Where a rollout puts the actions it draws for a step, if it keeps none."""
-        return self._long_array("actions", 1)
+        """Where a rollout puts the actions it draws for a step, if it keeps none; nobody else gets to see it."""
+        if self._step_actions is None:
+            self._step_actions = self._empty("actions", 1)
+        return self._step_actions
 
     def end_rollout(self, slot: Slot) -> None:
         """After its launch: without copies, the last observation goes where that of a step is, as later calls look there."""

@@ -63,7 +63,8 @@ class State:
         for name in FINISHED_MARKS:
             if name not in checked:
                 self.fields[name][...] = 0
-        self._marked[...] = any(name in checked for name in FINISHED_MARKS)
+        terminated, truncated = (self.fields[name] for name in FINISHED_MARKS)
+        self._marked[...] = (terminated | truncated).any()
 
     def start_streams(self, seed: np.ndarray, world_id: np.ndarray, mask: np.ndarray | None) -> None:
         """Give worlds, all or those of the mask, new streams of random numbers: uint64, int32 and bool (num_worlds,)."""

@@ -230,7 +230,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             actions: as ``step()`` takes them, with T as leading axis; or those of one step, repeated ``num_steps`` times;
                 or None to draw them on the device, each choice or number of the action space being equally likely.
             num_steps: T, where the actions do not tell it.
-            keep_actions: False where nobody will look at drawn actions: they then take neither memory nor time to write.
+            keep_actions: False where nobody will look at drawn actions: those of a step then overwrite those of the one before.
 
         Returns:
             What ``step()`` returns, with T as leading axis of every array, those of ``info`` included; the rows of
@@ -303,7 +303,8 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         ``obs`` is ``(T + 1, *obs)`` and the others, any of ``reward, terminated, truncated, finished, final_obs,
         agent_alive, agent_reward``, are ``(T, ...)``; float32 or bool, C-contiguous, on the env's device. A reset
         writes ``obs[0]``; step t (from 0) writes ``obs[t + 1]`` and ``[t]`` of the others. After T steps call
-        ``rewind()``. Outputs not given go to persistent arrays. If the env has started, its last observation is copied
+        ``rewind()``. Outputs not given go to persistent arrays. What is in rows of ``final_obs`` where no episode ended
+        says nothing. If the env has started, its last observation is copied
         to ``obs[0]``.
 
         Raises:

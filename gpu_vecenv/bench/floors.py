@@ -56,7 +56,7 @@ def step_bytes(env: Any, results: tuple[Any, ...], action_bytes: int, steps: int
     Args:
         env: a ``GpuVectorEnv`` that was reset.
         results: what one of its steps returned.
-        action_bytes: bytes of one step's actions; 0 where the kernel draws them.
+        action_bytes: bytes of one step's actions; 0 where the kernel draws them and keeps none.
         steps: steps that a launch makes with the state in registers.
     """
     fields = env.get_state("t", *(field.name for field in env.env_spec.state)).values()

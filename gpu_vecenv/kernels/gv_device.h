@@ -36,12 +36,17 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {  // lanes that vote yes
 #define GV_SPAN (GV_LANES < 4 ? 4 : GV_LANES > 32 ? 32 : GV_LANES)
 // Floats of shared memory a team: an odd number of spans, so that lanes of teams that share a warp read different banks.
 #define GV_APART(floats) ((((floats) + GV_SPAN - 1) / GV_SPAN | 1) * GV_SPAN)
+#if GV_LANES == 1  // the memory of a team of one lane is that lane's own
+#define GV_TEAM_MEMORY float slots[1][32]; alignas(16) float scratch[1][GV_SCRATCH]; const gv_i32 at = 0;
+#else
+#define GV_TEAM_MEMORY const gv_i32 at = mine; __shared__ float slots[GV_TEAMS][GV_APART(32)]; \
+    __shared__ alignas(16) float scratch[GV_TEAMS][GV_APART(GV_SCRATCH)];
+#endif
 #define GV_KERNEL(name, body)                                                                    \
     extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GvArgs a) { \
-        __shared__ float slots[GV_TEAMS][GV_APART(32)];                                          \
-        __shared__ alignas(16) float scratch[GV_TEAMS][GV_APART(GV_SCRATCH)];                    \
         const gv_i32 mine = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES; __builtin_assume((gv_u32)lane < GV_LANES); \
-        const GvTeam team = {(gv_i32)blockIdx.x * GV_TEAMS + mine, lane, GV_LANES, slots[mine], scratch[mine], false}; \
+        GV_TEAM_MEMORY                                                                           \
+        const GvTeam team = {(gv_i32)blockIdx.x * GV_TEAMS + mine, lane, GV_LANES, slots[at], scratch[at], false}; \
         if (team.world < a.num_worlds) body(a, team);                                            \
     }
 

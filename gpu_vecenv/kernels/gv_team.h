@@ -21,7 +21,7 @@ struct GvTeam {
 #define GV_SCRATCH 1  // an env that wants more, up to GV_SCRATCH_MOST floats, defines it before it includes gv_env.h
 #endif
 
-#ifdef GV_TEAMS  // on CUDA they share the 48 KiB of a block
+#if defined(GV_TEAMS) && GV_LANES > 1  // on CUDA they share the 48 KiB of a block
 #define GV_SCRATCH_MOST ((((12288 / GV_TEAMS - GV_APART(32)) / GV_SPAN - 1) | 1) * GV_SPAN)
 #else  // as much as a team that shares its block with none has there
 #define GV_SCRATCH_MOST 12160

@@ -180,6 +180,17 @@ def test_parameters_of_each_world(name, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("mode", MODES)
+def test_a_state_that_is_set_back_marks_no_world(mode, device):
+    """Else every step would look at marks from then on."""
+    env = env_of("cartpole", device, autoreset_mode=mode)
+    env.set_state(env.get_state())
+    assert int(env._state._marked[0]) == 0
+    env.set_state({"truncated": np.arange(24, dtype=np.uint8) // 23, "terminated": np.zeros(24, np.uint8)})
+    assert int(env._state._marked[0]) == 1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("mode", MODES)
 def test_finished_worlds_that_were_set(mode, device):
     """In same-step mode, too, a world may be finished: its state was set so."""
     rolled, single = env_of("cartpole", device, autoreset_mode=mode), env_of("cartpole", autoreset_mode=mode)
@@ -193,6 +204,22 @@ def test_finished_worlds_that_were_set(mode, device):
 
 
 # ---- memory -------------------------------------------------------------------------------------------------------
+
+def test_actions_that_are_not_kept_leave_others_alone():
+    """They lie where nobody was given an array: not in those of a rollout of one step, nor in what is bound."""
+    env = env_of("cartpole", copy=False)
+    one = env.rollout(num_steps=1)[4]["actions"]
+    before = one.copy()
+    env.rollout(num_steps=40, keep_actions=False)
+    np.testing.assert_array_equal(one, before)
+    bound, single = (make("cartpole", array="torch").unwrapped for _ in range(2))
+    for each in (bound, single):
+        each.reset(seed=1)
+    obs = torch.zeros(11, *bound.observation_space.shape)
+    bound.bind(obs=obs)
+    bound.rollout(num_steps=10, keep_actions=False)
+    assert torch.equal(obs[1:], single.rollout(num_steps=10)[0])
+
 
 @pytest.mark.parametrize("names", [["reward"], ["terminated", "finished", "final_obs", "agent_alive", "agent_reward"]])
 @pytest.mark.parametrize("name", ["tag", "cartpole"])

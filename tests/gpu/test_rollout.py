@@ -151,14 +151,27 @@ def test_the_first_rollout_cannot_be_captured():
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_slabs_may_begin_anywhere(name):
+@pytest.mark.parametrize("off", ["obs", "final_obs", "both"])
+@pytest.mark.parametrize("way", ["rollout", "step"])
+def test_slabs_may_begin_anywhere(name, way, off):
     env, single = make(name), make(name)
-    shape = env.observation_space.shape
-    memory = torch.zeros(1 + 9 * torch.Size(shape).numel(), device="cuda")
-    obs = memory[1:].view(9, *shape)  # four bytes off
-    env.bind(obs=obs)
-    actions = env.rollout(num_steps=8)[4]["actions"]
-    assert torch.equal(obs[1:], torch.stack([single.step(action)[0] for action in actions]))
+    shape, steps = env.observation_space.shape, 60  # episodes end after 50
+    slabs = {}
+    for key, rows in (("obs", steps + 1), ("final_obs", steps)):
+        memory = torch.zeros(1 + rows * torch.Size(shape).numel(), device="cuda")
+        slabs[key] = (memory[1:] if off in (key, "both") else memory[:-1]).view(rows, *shape)  # four bytes off, or well
+    env.bind(**slabs)
+    actions = random_actions(env, steps)
+    if way == "rollout":
+        env.rollout(actions)
+    else:
+        for action in actions:
+            env.step(action)
+    for t, action in enumerate(actions):
+        obs, _, _, _, info = single.step(action)
+        finished = info["_final_obs"]
+        assert torch.equal(slabs["obs"][t + 1], obs)
+        assert torch.equal(slabs["final_obs"][t][finished], info["final_obs"][finished])
 
 
 def test_a_graph_heeds_marks_that_are_set_after_it_was_captured():
@@ -166,6 +179,7 @@ def test_a_graph_heeds_marks_that_are_set_after_it_was_captured():
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=64, device="cuda:0").unwrapped
     env.reset(seed=0)
     captured = capture_steps(env, 3)
+    assert int(env._state._marked[0]) == 0  # it sets the state back
     captured.actions.zero_()
     captured.replay()
     marks = (torch.arange(64, device="cuda:0") % 2).to(torch.uint8)

@@ -78,6 +78,23 @@ def test_worlds_that_share_a_block_share_its_memory(name, params, block, monkeyp
     assert 0 < shared_bytes(compile_ptx(spec_of(name), 90, **params)) <= 48 * 1024
 
 
+@pytest.mark.parametrize("block", [None, "1024"])
+def test_scratch_of_worlds_of_one_agent_is_a_lanes_own(block, tmp_path, monkeypatch):
+    """It takes no shared memory, however many of them share a block."""
+    if block is not None:
+        monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", block)
+    spec = spec_of("WarpCartPole-v1")
+    mark, text = "a.terminated[w] = !inside;", spec.kernel.read_text()
+    assert text.count(mark) == 1
+    sums = "for (gv_i32 i = 0; i < 40; ++i) team.scratch[i] = gv_sum(team, i + a.t[w], [](gv_i32 j) { return (float)j; });"
+    kernel = tmp_path / "scratch.cu"
+    asking = text.replace(mark, f"{sums} a.terminated[w] = team.scratch[a.t[w] % 40] > 7.0f;")
+    kernel.write_text(f"#define GV_SCRATCH 40\n{asking}")
+    for part in range(len(PARTS)):
+        ptx = compile_ptx(replace(spec, kernel=kernel), 90, part)
+        assert ".shared" not in ptx and ".local" in ptx
+
+
 def test_hooks_of_worlds_of_one_agent_wait_for_none(tmp_path):
     """A lane asks itself: those of a warp may be on different ways there. Votes and barriers around hooks stay as they are."""
     spec = spec_of("WarpCartPole-v1")

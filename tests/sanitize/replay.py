@@ -98,6 +98,7 @@ class Recorder:
             "reset_mask": env.num_worlds,
             "reset_bounds": 4 * max(1, len(env.env_spec.reset_options)),
             "invalid_actions": 4,
+            "marked": 4,
             "shared_stream": 16,
             "pool_size": 4,
             "pool_fields": 8 * len(layout.state),

@@ -43,7 +43,7 @@ def main(env_id: str, steps: str, *options: str) -> None:
     env.action_space.seed(0)
     for _ in range(int(steps)):
         env.step(torch.as_tensor(env.action_space.sample(), dtype=torch.int32).cuda())
-    env.unwrapped.rollout(num_steps=int(steps))
+    env.unwrapped.rollout(env.unwrapped.rollout(num_steps=5)[4]["actions"])
     half = torch.arange(env.num_envs) < max(1, env.num_envs // 2)
     env.reset(options={"reset_mask": half})
     env.unwrapped.observe()
