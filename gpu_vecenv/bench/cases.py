@@ -63,9 +63,9 @@ def tag(taggers: int, runners: int, **more: Any) -> dict[str, Any]:
 
 
 GPU_CASES: tuple[Case, ...] = (
-    *(Case(CARTPOLE, worlds) for worlds in (*SIZES, 4_000_000, 16_000_000)),
+    *(Case(CARTPOLE, worlds) for worlds in (*SIZES, 4_000_000, 16_000_000, 64_000_000)),
     *(Case(env, worlds) for env in CLASSIC for worlds in SIZES),
-    *(Case(TAG, worlds, tag(5, 100)) for worlds in (60, 500, 2_000)),
+    *(Case(TAG, worlds, tag(5, 100)) for worlds in (60, 500, 2_000, 16_000)),
     Case(TAG, 2_000, tag(5, 100, use_full_observation=True)),
     *(Case(TAG, 2_000, tag(5, agents - 5)) for agents in (125, 250, 500)),
     *(Case(TAG, 2_000, tag(50, 950), starts) for starts in ("own", "corner")),
