@@ -2,6 +2,7 @@
 
 import gc
 import multiprocessing
+import os
 import threading
 import time
 
@@ -71,6 +72,17 @@ def test_threads_end_when_the_env_closes_or_is_dropped():
     del env
     gc.collect()
     assert gone(before)
+
+
+def test_no_step_makes_a_thread():
+    """Those of the first are there from then on, seen from outside Python."""
+    env = make(3)
+    run(env, 1)
+    before = set(os.listdir("/proc/self/task"))
+    for _ in range(50):
+        run(env, 4)
+        env.rollout(np.zeros((3, env.num_envs), np.int32))
+        assert set(os.listdir("/proc/self/task")) == before
 
 
 def stepped_in_child(env, queue):

@@ -37,6 +37,15 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "WarpTag-v0", {"num_envs": 2, "num_taggers": 4, "num_runners": 32, "num_other_agents_observed": 34,
                        "episode_length": 120},
     ),
+    "tag, so many that a grid finds them": (
+        "WarpTag-v0", {"num_envs": 1, "num_taggers": 5, "num_runners": 295, "episode_length": 90, "tagging_distance": 0.01},
+    ),
+    "tag, a crowd that stays where it is": (
+        "WarpTag-v0",
+        {"num_envs": 1, "num_taggers": 5, "num_runners": 295, "episode_length": 90, "max_acceleration": 0.0,
+         "min_acceleration": 0.0, "runner_exits_game_after_tagged": False,
+         "starting_location_x": [i % 18 / 16 for i in range(300)], "starting_location_y": [i // 18 / 16 for i in range(300)]},
+    ),
 }  # fmt: skip
 """Envs small enough to run for a thousand steps in every build, together covering each path of the kernels."""
 
