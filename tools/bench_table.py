@@ -134,7 +134,8 @@ def made_on(made: dict[str, Any]) -> str:
             f"{floors['copy_bytes_per_s'] / 1e9:,.0f} GB/s")  # fmt: skip
     if "graph_node_s" in floors:
         text += f", an empty node of a CUDA graph takes {1e6 * floors['graph_node_s']:.2f} us"
-    return f"{text}. `{made['command']}`\n"
+    beside = [f"{name} {version}" if version else f"{name} (not installed)" for name, version in made["peers"].items()]
+    return f"{text}. Beside it: {', '.join(beside)}; `ours N x` is the fastest way of the row. `{made['command']}`\n"
 
 
 def short(made: dict[str, Any]) -> str:

@@ -31,7 +31,7 @@ def machine(device: str) -> dict[str, Any]:
         "torch": torch.__version__,
         "gymnasium": gymnasium.__version__,
         "gpu_vecenv": gpu_vecenv.__version__,
-        "commit": os.environ.get("GPU_VECENV_COMMIT") or _commit(),
+        "commit": os.environ.get("GPU_VECENV_COMMIT") or commit_of(Path(__file__).parent),
         "date": time.strftime("%Y-%m-%d"),
     }
     if device != "cpu":
@@ -69,8 +69,9 @@ def _cpu_name() -> str:
     return platform.processor()
 
 
-def _commit() -> str:
-    return _first_line(["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"])
+def commit_of(folder: Path) -> str:
+    """The commit of a checkout, ``unknown`` where there is none."""
+    return _first_line(["git", "-C", str(folder), "describe", "--always", "--dirty"])
 
 
 def _first_line(command: list[str]) -> str:

@@ -16,6 +16,10 @@ Ready = tuple[str, dict[str, Any], Maker]
 """A library, its way to run a case, and what gives its subject or raises why there is none."""
 
 
+BENEATH = ("jax", "jaxlib", "numba")
+"""What peers run on, whose versions count as well."""
+
+
 class Peers:
     """Other libraries' subjects, in a process for each library and env, so that all compile at the same time.
 
@@ -29,6 +33,7 @@ class Peers:
         self._device, self._environment = device, dict(environment)
         found = [import_module(f"gpu_vecenv.bench.peers.{name}") for name in PEERS if name not in skip]
         self.versions = {peer.NAME: installed(peer.DISTRIBUTION) for peer in found if peer.DISTRIBUTION}
+        self.beneath = {name: installed(name) for name in BENEATH if installed(name)}
         self.installed = [peer for peer in found if peer.DISTRIBUTION is None or self.versions[peer.NAME]]
         self._processes: dict[tuple[str, str], PeerProcess] = {}
         self._ready: dict[str, list[Ready]] = {}
