@@ -27,7 +27,8 @@ def row(library="gpu_vecenv", path="python_copy_false", worlds=1_000, seconds=1e
 
 def made(rows):
     machine = {"device": "cpu", "cpu": "a CPU", "cores": 2, "python": "3", "torch": "2", "commit": "c", "date": "today"}
-    return {"machine": machine, "floors": {"copy_bytes_per_s": 5e9}, "rounds": 5, "command": "gpu-vecenv bench", "rows": rows}
+    head = {"machine": machine, "floors": {"copy_bytes_per_s": 5e9}, "peers": {"gymnax": "1.0.1", "VMAS": None}}
+    return {**head, "rounds": 5, "command": "gpu-vecenv bench", "rows": rows}
 
 
 def cells(text, worlds):
@@ -51,6 +52,10 @@ def test_a_line_says_speeds_floor_and_the_fastest_peer():
     text = bench_table.env_table(bench_table.by_case(rows, "env"))
     others = "gymnax scan 25 M, ours 4 x<br>gymnax step 12.5 M, ours 8 x"
     assert cells(text, "1,000") == ["WarpCartPole-v1", "1,000", "100 M", "50 M", "4", others]
+
+
+def test_what_ran_beside_it_and_what_did_not():
+    assert "Beside it: gymnax 1.0.1, VMAS (not installed);" in bench_table.made_on(made([]))
 
 
 def test_errors_and_missing_ways_are_told():
