@@ -261,12 +261,14 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             lead = self._actions.lead(actions, num_steps)
             held, address, element_bytes = self._actions.read(actions, lead)
         steps = lead[0] if lead else num_steps or 0
-        keep = draw and keep_actions
-        slot = self._outputs.for_rollout(steps, keep)
-        stride = math.prod(self._actions.shape) * element_bytes if keep or lead and not draw else 0
-        drawn = slot.arrays["actions"] if keep else self._outputs.actions_of_a_step() if draw else None
+        slot = self._outputs.for_rollout(steps, draw and keep_actions)
+        stride, drawn = math.prod(self._actions.shape) * element_bytes, 0
+        if not lead or draw and not keep_actions:
+            stride = 0  # the actions of all steps lie in one place
+        if draw:
+            drawn = self._out.address(slot.arrays["actions"] if keep_actions else self._outputs.actions_of_a_step())
         self._args.set_action(address, element_bytes)
-        self._args.set_rollout(steps, stride, 0 if drawn is None else self._out.address(drawn))
+        self._args.set_rollout(steps, stride, drawn)
         self._args.set_slot(slot)
         self._launch("gv_rollout")
         self._outputs.end_rollout(slot)

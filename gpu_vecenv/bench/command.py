@@ -76,11 +76,13 @@ def bench(
     floors = measure_floors(device, rounds, seconds)
     environment = {SOURCE: str(warpdrive.resolve())} if warpdrive else {}
     others = Peers(device, environment, () if warpdrive else ("warpdrive",))
+    is_checkout = warpdrive is not None and (warpdrive / ".git").exists()  # not a folder inside another one
     head = {
         "benchmark": "bench", "command": command, "machine": machine(device),
         "torch_threads": threads, "env_threads": num_threads() if device == "cpu" else None, "rounds": rounds,
         "sample_s": seconds, "peers": others.versions, "beneath": others.beneath,
-        "warpdrive_commit": commit_of(warpdrive) if warpdrive else None, "clocks_before": clocks(device), "floors": floors,
+        "warpdrive_commit": commit_of(warpdrive) if warpdrive and is_checkout else None,
+        "clocks_before": clocks(device), "floors": floors,
     }  # fmt: skip
     results = Results(out, head)
     with closing(others):
