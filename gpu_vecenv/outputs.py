@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
 from gymnasium.spaces import Box
 
@@ -20,14 +21,10 @@ from gpu_vecenv.errors import (
 from gpu_vecenv.layout import OUTPUTS
 from gpu_vecenv.views import View
 
-_BY_WORD = [name.removeprefix("out_") for name in OUTPUTS]
-_PREVIOUS = list(OUTPUTS).index("previous_obs")
-
 BOOL = ("agent_alive", "terminated", "truncated", "finished")
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """Where one step or rollout writes: the arrays by public name, and their addresses in the order of ``OUTPUTS``.
 
     ``previous_obs`` is read by the kernel; it is held here, as the caller may have dropped it already.
@@ -64,9 +61,11 @@ class Outputs:
         self._actions = view.lead + (action.shape or ()), "float32" if isinstance(action, Box) else "int32"
         dtypes = {name: "bool" if name in BOOL else "float32" for name in self.shapes}
         self._allocate = memory.allocator({name: (shape, dtypes[name]) for name, shape in self.shapes.items()})
-        self._sources = [name if name in self.shapes else None for name in _BY_WORD]
-        if "agent_reward" not in self.shapes:  # in a flat view it is the reward
-            self._sources[list(OUTPUTS).index("agent_reward")] = "reward"
+        # From arrays to the words of OUTPUTS: a list of addresses, 0, that of previous_obs, those written, is put in order.
+        self._written = itemgetter(*self.shapes)
+        places = {"previous_obs": 1, **{name: place for place, name in enumerate(self.shapes, 2)}}
+        places.setdefault("agent_reward", places["reward"])  # in a flat view it is that
+        self._by_word = itemgetter(*(places.get(name.removeprefix("out_"), 0) for name in OUTPUTS))
         self._persistent: Slot | None = None
         self._long: dict[tuple[str, int], Array] = {}
         self._last_obs: Array | None = None
@@ -176,10 +175,8 @@ class Outputs:
         return self._persistent.arrays
 
     def _slot(self, arrays: Mapping[str, Array], previous_obs: Array) -> Slot:
-        address = self._memory.address
-        words = array("Q", [0 if name is None else address(arrays[name]) for name in self._sources])
-        words[_PREVIOUS] = address(previous_obs)
-        return Slot(arrays, previous_obs, words)
+        found = self._memory.addresses((previous_obs, *self._written(arrays)))
+        return Slot(arrays, previous_obs, array("Q", self._by_word((0, *found))))
 
     # ---- bound slabs ------------------------------------------------------------------------------------------
 

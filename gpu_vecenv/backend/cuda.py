@@ -10,6 +10,7 @@ import numpy as np
 
 from gpu_vecenv.backend.base import Largest
 from gpu_vecenv.backend.memory import CupyMemory, Memory, TorchMemory
+from gpu_vecenv.backend.overlap import may_overlap, overlapped_launch
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.errors import CompileError, DeviceError, MissingExtraError, ParameterError, SequenceError
 from gpu_vecenv.layout import PARTS, Layout
@@ -18,11 +19,11 @@ OPTIONS = ("--std=c++17", "--fmad=false")
 """No contraction, as on the CPU. Division and square root are correctly rounded by default."""
 
 
-def block_shape(num_agents: int) -> tuple[int, int]:
+def block_shape(num_agents: int, part: int) -> tuple[int, int]:
     """(lanes a team, teams a block): small worlds share a block, larger ones take one, the largest stride over it.
 
-    Of worlds of one agent 256 share a block: in rollouts its warps go step by step together, so that what they write is one long
-    run, and with 512 a GPU of 132 multiprocessors is loaded less evenly.
+    In rollouts, the second of ``layout.PARTS``, 256 worlds of one agent share a block: its warps go step by step together, so
+    that what they write is one long run, and with 512 a GPU of 132 multiprocessors is loaded less evenly.
 
     ``GPU_VECENV_BLOCK_SIZE`` sets the threads of a block, up to 256 where worlds of several agents share it, as each of them
     has its part of the block's shared memory; results do not depend on it.
@@ -32,7 +33,7 @@ def block_shape(num_agents: int) -> tuple[int, int]:
         raise ParameterError(f"GPU_VECENV_BLOCK_SIZE must be a power of two from 32 to 1024, got {given!r}.")
     if num_agents <= 32:
         lanes = 1 << (num_agents - 1).bit_length()
-        return lanes, int(given or 256) if lanes == 1 else min(int(given or 128), 256) // lanes
+        return lanes, int(given or (128, 256)[part]) if lanes == 1 else min(int(given or 128), 256) // lanes
     return int(given) if given else min(256, -(-num_agents // 32) * 32), 1
 
 
@@ -47,7 +48,7 @@ def resident_blocks(threads: int) -> int:
 
 def compile_options(layout: Layout, part: int) -> tuple[str, ...]:
     """NVRTC options for one of ``layout.PARTS``: sizes that shape loops are constants; the number of worlds never is."""
-    lanes, teams = block_shape(layout.num_agents)
+    lanes, teams = block_shape(layout.num_agents, part)
     constants = {
         "LANES": lanes,
         "TEAMS": teams,
@@ -97,20 +98,21 @@ class CudaBackend:
         self._cupy = cupy
         self._launch = driver.launchKernel
         self._args: np.ndarray | None = None
-        self._lanes, self._teams = block_shape(layout.num_agents)
         torch.zeros((), device=device)  # makes torch's context, which CuPy shares
+        self._overlaps = may_overlap(torch.cuda.get_device_capability(device), cupy.cuda.runtime.driverGetVersion())
         self._layout = layout
         self._modules: list[Any] = []
-        self._kernels: dict[str, int] = {}
+        self._kernels: dict[str, tuple[int, int, int]] = {}  # handle, worlds a block, threads a block
         self._load(0)
 
     def _load(self, part: int) -> None:
         """Compile one of ``PARTS``, or find it in CuPy's cache."""
         spec, cupy = self._layout.spec, self._cupy
+        lanes, teams = block_shape(self._layout.num_agents, part)
         with cupy.cuda.Device(self._index):
             module = cupy.RawModule(code=kernel_source(spec), options=compile_options(self._layout, part))
             try:
-                self._kernels |= {name: module.get_function(name).kernel.ptr for name in PARTS[part]}
+                self._kernels |= {name: (module.get_function(name).kernel.ptr, teams, lanes * teams) for name in PARTS[part]}
             except cupy.cuda.compiler.CompileException as error:
                 raise CompileError(f"{spec.name}: NVRTC failed:\n{error}") from error
         self._modules.append(module)
@@ -129,9 +131,12 @@ class CudaBackend:
             self._args = args
             self._pointers = (ctypes.c_void_p * 1)(args.ctypes.data)
             self._pointers_at = ctypes.addressof(self._pointers)
-        blocks = -(-num_worlds // self._teams)
-        threads = self._lanes * self._teams
-        self._launch(self._kernels[name], blocks, 1, 1, threads, 1, 1, 0, self._stream(), self._pointers_at, 0)
+        kernel, teams, threads = self._kernels[name]
+        blocks = -(-num_worlds // teams)
+        if self._overlaps and self.capturing():
+            overlapped_launch(kernel, blocks, threads, self._stream(), self._pointers_at)
+        else:
+            self._launch(kernel, blocks, 1, 1, threads, 1, 1, 0, self._stream(), self._pointers_at, 0)
 
     def _stream(self) -> int:
         """Handle of the caller's current stream: torch's, or CuPy's when the env hands out CuPy arrays."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,6 +42,9 @@ class Memory(Protocol):
     def address(self, array: Array) -> int:
         """Address of the first byte."""
 
+    def addresses(self, arrays: Iterable[Array]) -> list[int]:
+        """Of each array, in fewer calls than one by one."""
+
 
 class NumpyMemory:
     """Host memory as NumPy arrays."""
@@ -79,6 +82,10 @@ class NumpyMemory:
     def address(self, array: np.ndarray) -> int:
         """Address of the first byte."""
         return int(array.ctypes.data)
+
+    def addresses(self, arrays: Iterable[Array]) -> list[int]:
+        """Of each array."""
+        return [array.ctypes.data for array in arrays]
 
 
 class TorchMemory:
@@ -145,6 +152,10 @@ class TorchMemory:
         address: int = array.data_ptr()
         return address
 
+    def addresses(self, arrays: Iterable[Array]) -> list[int]:
+        """Of each tensor."""
+        return list(map(self._torch.Tensor.data_ptr, arrays))
+
 
 class CupyMemory:
     """Memory of one GPU as CuPy arrays, from CuPy's pool."""
@@ -191,6 +202,10 @@ class CupyMemory:
     def address(self, array: Array) -> int:
         """Address of the first byte."""
         return int(array.data.ptr)
+
+    def addresses(self, arrays: Iterable[Array]) -> list[int]:
+        """Of each array."""
+        return [array.data.ptr for array in arrays]
 
 
 def _is_cupy(value: Any) -> bool:

@@ -42,11 +42,19 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {  // lanes that vote yes
 #define GV_TEAM_MEMORY const gv_i32 at = mine; __shared__ float slots[GV_TEAMS][GV_APART(32)]; \
     __shared__ alignas(16) float scratch[GV_TEAMS][GV_APART(GV_SCRATCH)];
 #endif
+// A kernel in a graph may start while the one before it ends: it waits for the end of that, whose writes are then there, before
+// it looks at memory. Only then may the next one start, which so finds everything done that was before this one, too.
+#if __CUDA_ARCH__ >= 900
+#define GV_IN_TURN() asm volatile("griddepcontrol.wait; griddepcontrol.launch_dependents;" ::: "memory")
+#else
+#define GV_IN_TURN()
+#endif
 #define GV_KERNEL(name, body)                                                                    \
     extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GvArgs a) { \
         const gv_i32 mine = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES; __builtin_assume((gv_u32)lane < GV_LANES); \
         GV_TEAM_MEMORY                                                                           \
         const GvTeam team = {(gv_i32)blockIdx.x * GV_TEAMS + mine, lane, GV_LANES, slots[at], scratch[at], false}; \
+        GV_IN_TURN();                                                                            \
         if (team.world < a.num_worlds) body(a, team);                                            \
     }
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpu_vecenv.backend.overlap import may_overlap
 from gpu_vecenv.layout import PARTS
 from gpu_vecenv.registration import IDS
 from tests.kernels.nvrtc import compile_ptx
@@ -68,6 +69,31 @@ def test_arithmetic_is_plain(name, params, part):
     assert impurities(ptx) == []
     assert sorted(re.findall(r"\.entry (\w+)", ptx)) == sorted(PARTS[part])
     assert shared_bytes(ptx) <= 48 * 1024
+
+
+def touches(ptx):
+    """Of each kernel the instructions, in their order, that wait for the kernel before, let in the next, or touch memory."""
+    wanted = r"griddepcontrol\.\w+|(?:ld|st|atom|red)\.global|bar\.sync"
+    return [re.findall(wanted, text) for text in re.split(r"\.entry ", ptx)[1:]]
+
+
+@pytest.mark.parametrize("part", range(len(PARTS)))
+@pytest.mark.parametrize(("name", "params"), CASES)
+def test_kernels_wait_for_those_before_them(name, params, part):
+    for found in touches(compile_ptx(spec_of(name), 90, part, **params)):
+        assert found[:2] == ["griddepcontrol.wait", "griddepcontrol.launch_dependents"]
+        assert not any(instruction.startswith("griddep") for instruction in found[2:])
+        assert len(found) > 2
+
+
+def test_older_gpus_know_no_such_wait():
+    assert "griddepcontrol" not in compile_ptx(spec_of("WarpCartPole-v1"), 89)
+
+
+def test_who_is_asked_to_overlap_launches():
+    drivers = (12020, 12030, 13000)
+    asked = {(major, driver) for major in (7, 8, 9, 10, 12) for driver in drivers if may_overlap((major, 0), driver)}
+    assert asked == {(9, 12030), (9, 13000), (10, 12030), (10, 13000)}
 
 
 @pytest.mark.parametrize("block", [None, "1024"])

@@ -1,0 +1,66 @@
+"""Launches that may begin while the kernel before them ends: what CUDA calls programmatic dependent launch.
+
+Every kernel of ours first waits for all of the kernel before it, then lets the one behind it begin (``GV_IN_TURN`` in
+``gv_device.h``). Nothing is read early; what overlaps is the start of a grid. CuPy has no such launch, hence the driver's own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+
+CAPABILITIES = (9, 10)
+"""Major compute capabilities that are asked for it: Hopper and the data centre's Blackwell. Before 9 there is none, and on
+others it has not been tried."""
+
+FIRST_DRIVER = 12030
+"""CUDA 12.3, the first whose graphs take such launches."""
+
+_PROGRAMMATIC_STREAM_SERIALIZATION = 6
+
+
+class _Attribute(ctypes.Structure):
+    """``CUlaunchAttribute``: the value is a union of 64 bytes."""
+
+    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_int), ("rest", ctypes.c_char * 60))
+
+
+class _Config(ctypes.Structure):
+    """``CUlaunchConfig``."""
+
+    _fields_ = (
+        *((f"{of}_{axis}", ctypes.c_uint) for of in ("grid", "block") for axis in "xyz"),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("count", ctypes.c_uint),
+    )
+
+
+_ALLOWED = _Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION, 0, 1)
+
+
+def may_overlap(capability: tuple[int, int], driver: int) -> bool:
+    """Whether a GPU of a compute capability (major, minor) and its driver, as CUDA numbers it, take such launches in graphs."""
+    return capability[0] in CAPABILITIES and driver >= FIRST_DRIVER
+
+
+def overlapped_launch(kernel: int, blocks: int, threads: int, stream: int, pointers: int) -> None:
+    """Queue a kernel of ours.
+
+    Args:
+        kernel: its handle.
+        blocks: of the grid.
+        threads: of a block.
+        stream: handle.
+        pointers: address of the array of addresses of its arguments.
+
+    Raises:
+        RuntimeError: the driver's error number.
+    """
+    config = _Config(blocks, 1, 1, threads, 1, 1, 0, stream, ctypes.addressof(_ALLOWED), 1)
+    status = ctypes.CDLL(DRIVER).cuLaunchKernelEx(ctypes.byref(config), ctypes.c_void_p(kernel), ctypes.c_void_p(pointers), None)
+    if status:
+        raise RuntimeError(f"cuLaunchKernelEx failed with CUDA error {status}.")

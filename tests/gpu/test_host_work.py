@@ -1,0 +1,73 @@
+"""What a step asks of the host beside its launch: it never waits for the device, and in place it allocates nothing."""
+
+from contextlib import contextmanager
+
+import gymnasium
+import pytest
+
+import gpu_vecenv  # noqa: F401
+from gpu_vecenv.registration import IDS
+from tests.gpu.test_rollout import PARAMS
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.gpu
+STEPS = 60  # episodes end after 50
+
+
+def make(name, **options):
+    params = PARAMS.get(name, {"max_episode_steps": 50})
+    env = gymnasium.make_vec(name, num_worlds=40, device="cuda:0", **params, **options).unwrapped
+    env.reset(seed=3)
+    return env
+
+
+@contextmanager
+def waiting_is_an_error():
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def allocations():
+    return torch.cuda.memory_stats()["allocation.all.allocated"]
+
+
+@pytest.fixture(params=["copies", "in place", "bound", "bound in part"])
+def way(request):
+    return request.param
+
+
+@pytest.mark.parametrize("view", ["worlds", "agents"])
+@pytest.mark.parametrize("name", IDS)
+def test_a_step_never_waits_and_in_place_allocates_nothing(name, view, way):
+    actions = make(name, view=view).rollout(num_steps=STEPS)[4]["actions"]
+    env = make(name, view=view, copy=way == "copies")
+    if way.startswith("bound"):
+        slabs = env._outputs.new_slabs(STEPS)
+        env.bind(**(slabs if way == "bound" else {name: slabs[name] for name in ("obs", "reward")}))
+        env.step(actions[0])
+        env.rewind()
+    env.step(actions[0])
+    before = allocations()
+    with waiting_is_an_error():
+        for action in actions[1:]:
+            env.step(action)
+        if way.startswith("bound"):
+            env.rewind()
+            for action in actions:
+                env.step(action)
+    if way != "copies":
+        assert allocations() == before
+
+
+def test_waiting_would_be_noticed():
+    with waiting_is_an_error(), pytest.raises(RuntimeError, match="synchroniz"):
+        torch.zeros(1, device="cuda").item()
+
+
+def test_an_allocation_would_be_noticed():
+    before = allocations()
+    torch.zeros(1, device="cuda")
+    assert allocations() > before

@@ -1,0 +1,118 @@
+"""In a graph a step may start while the kernel before it ends: whatever lies before, between and behind steps, bits stay."""
+
+import gymnasium
+import pytest
+
+import gpu_vecenv  # noqa: F401
+from gpu_vecenv.backend.overlap import overlapped_launch
+from gpu_vecenv.registration import IDS
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.gpu
+STEPS = 24
+PARAMS = {"WarpTag-v0": {"episode_length": 10}, "WarpGridTag-v0": {"episode_length": 10}}
+WORLDS = {"WarpTag-v0": 600, "WarpGridTag-v0": 20_000}
+"""Enough to fill a GPU more than once."""
+
+
+def make(name, **options):
+    params = PARAMS.get(name, {"max_episode_steps": 10})
+    env = gymnasium.make_vec(name, num_envs=WORLDS.get(name, 300_000), device="cuda:0", copy=False, **params, **options).unwrapped
+    env.reset(seed=3)
+    return env
+
+
+def random_actions(name):
+    env = make(name)
+    return env.rollout(num_steps=STEPS)[4]["actions"].clone()
+
+
+def alone(env, bank, kept):
+    """Steps and nothing between them."""
+    for action in bank:
+        env.step(action)
+
+
+def copied(env, bank, kept):
+    """A copy writes the actions just before a step, and another takes its observation just behind it."""
+    given = kept["given"]
+    for t, action in enumerate(bank):
+        given.copy_(action)
+        kept["obs"][t % 4].copy_(env.step(given)[0])
+
+
+def cleared(env, bank, kept):
+    """The same memory is cleared, written, stepped from."""
+    given = kept["given"]
+    for action in bank:
+        given.zero_()
+        given.add_(action)
+        env.step(given)
+
+
+def forked(env, bank, kept):
+    """Another stream reads each observation, late, while the main one prepares the next actions; then both go on."""
+    main, side, given = torch.cuda.current_stream(), kept["side"], kept["given"]
+    for t, action in enumerate(bank):
+        given.copy_(action)
+        obs = env.step(given)[0]
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(20_000)
+            kept["obs"][t % 4].copy_(obs)
+        given.mul_(2)
+        main.wait_stream(side)
+
+
+def delayed(env, bank, kept):
+    """Actions come late, from a kernel that ends long after it began."""
+    given = kept["given"]
+    for action in bank:
+        torch.cuda._sleep(20_000)
+        torch.add(action, 0, out=given)
+        env.step(given)
+
+
+def rolled(env, bank, kept):
+    """Rollouts and steps in turns."""
+    for t in range(0, STEPS, 4):
+        env.rollout(bank[t : t + 2])
+        env.step(bank[t + 2])
+        env.step(bank[t + 3])
+
+
+@pytest.mark.parametrize("way", [alone, copied, cleared, forked, delayed, rolled])
+@pytest.mark.parametrize("name", IDS)
+def test_steps_in_a_graph_are_those_outside(name, way):
+    bank = random_actions(name)
+    states, seen = [], []
+    for captured in (False, True):
+        env = make(name)
+        kept = {
+            "given": torch.zeros_like(bank[0]),
+            "obs": torch.zeros(4, *env.observation_space.shape, device="cuda"),
+            "side": torch.cuda.Stream(),
+        }
+        way(env, bank, kept)  # compiles, and makes what stays
+        env.reset(seed=4)
+        torch.cuda.synchronize()
+        if captured:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                way(env, bank, kept)
+            graph.replay()
+            graph.replay()
+        else:
+            way(env, bank, kept)
+            way(env, bank, kept)
+        torch.cuda.synchronize()
+        states.append({key: value.clone() for key, value in env.get_state().items()})
+        seen.append(kept["obs"].clone())
+    for key, value in states[0].items():
+        assert torch.equal(value, states[1][key]), key
+    assert torch.equal(*seen)
+
+
+def test_a_failed_launch_is_told():
+    with pytest.raises(RuntimeError, match="^cuLaunchKernelEx failed with CUDA error 400"):
+        overlapped_launch(0, 1, 32, 0, 0)
