@@ -21,7 +21,8 @@ RESULTS = [ROOT / "benchmarks" / "results" / f"bench_{kind}.json" for kind in ("
 README, PAGE = ROOT / "README.md", ROOT / "benchmarks" / "README.md"
 OURS = "gpu_vecenv"
 PATHS = {
-    "python_copy_false": "from Python", "python_copy_true": "from Python, fresh arrays", "python_bind": "from Python, into slabs",
+    "python_copy_false": "from Python", "python_one_thread": "the same on one thread",
+    "python_copy_true": "from Python, fresh arrays", "python_bind": "from Python, into slabs",
     "graph": "in a CUDA graph", "rollout": "many steps a launch", "rollout_random": "the same, actions drawn",
     "rollout_unkept": "drawn and not kept",
 }  # fmt: skip
@@ -97,9 +98,12 @@ def env_table(cases: dict[Key, list[Row]], most: int | None = None) -> str:
 def policy_table(rows: list[Row]) -> str:
     """Steps with a policy and in training."""
     names = {"inference": "with a policy", "training": "in training"}
-    lines = [[label(row), f"{row['worlds']:,}", f"{names[row['mode']]}, {row['path'].replace('_', ' ')}", speed(row)]
+    counts = ("times_floor", "torch_operations", "host_syncs", "peak_bytes")
+    lines = [[label(row), f"{row['worlds']:,}", f"{names[row['mode']]}, {row['path'].replace('_', ' ')}", speed(row),
+              *("–" if row.get(name) is None else digits(row[name]) for name in counts)]
              for row in rows if row["mode"] in names and "median_s" in row]  # fmt: skip
-    return table(["environment", "worlds", "how", "env steps/s (agent steps/s)"], lines) if lines else ""
+    header = ["environment", "worlds", "how", "env steps/s (agent steps/s)", "times the floor", "torch operations a step"]
+    return table([*header, "host syncs a step", "peak bytes"], lines) if lines else ""
 
 
 def host_table(cases: dict[Key, list[Row]]) -> str:
@@ -109,11 +113,13 @@ def host_table(cases: dict[Key, list[Row]]) -> str:
         ours = {row["path"]: row for row in good(rows, True)}
         if {"python_copy_false", "python_copy_true"} <= ours.keys() and "bare_launch_s" in ours["python_copy_false"]:
             kept, fresh = ours["python_copy_false"], ours["python_copy_true"]
-            micro = [f"{1e6 * value:.1f}" for value in (kept["host_s"], fresh["host_s"], kept["bare_launch_s"])]
+            times = kept["host_s"], fresh["host_s"], kept["bare_launch_s"], kept["fresh_arrays_s"]
+            micro = [f"{1e6 * value:.1f}" for value in times]
             counts = [f"{kept['kernel_launches']:.3g}", f"{kept['host_syncs']:.3g}"]
             lines.append([name, f"{worlds:,}", *micro, *counts, f"{kept['bytes_per_world']:,.0f}"])
-    header = ["environment", "worlds", "host, us a step", "the same, fresh arrays", "a bare launch, us", "launches", "host syncs"]
-    return table([*header, "bytes a world"], lines) if lines else ""
+    header = ["environment", "worlds", "host, us a step", "the same, fresh arrays", "a bare launch, us"]
+    header += ["that many fresh tensors, us", "launches", "host syncs", "bytes a world"]
+    return table(header, lines) if lines else ""
 
 
 def start_up(rows: list[Row]) -> str:

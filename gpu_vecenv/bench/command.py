@@ -95,7 +95,7 @@ def bench(
                 starts = mode == "startup"
                 rows = measure(
                     case, mode, ways, device, floors, min(rounds, START_UP_ROUNDS) if starts else rounds,
-                    None if starts else seconds, others.ways(case) if mode == "env" else [], mode == "env" and device != "cpu",
+                    None if starts else seconds, *((others.ways(case), env_only.beside(case, device)) if mode == "env" else ()),
                 )  # fmt: skip
                 results.add(rows, wall_s=time.perf_counter() - start)
                 for row in rows:

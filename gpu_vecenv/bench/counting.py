@@ -32,6 +32,8 @@ class _Operations(TorchDispatchMode):
 def count(env: Any, call: Callable[[], object], steps: int, device: str) -> dict[str, float | None]:
     """Counts per step of a call that makes ``steps`` steps of an env, after a call that warmed it up.
 
+    Operations of a backward pass are not seen: on a GPU torch runs them in threads of its own.
+
     Returns:
         ``kernel_launches`` by the env's back end, ``torch_operations`` (each a launch or so), ``allocations``, and on CUDA
         ``host_syncs``: operations that made the host wait for the device.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable
 from itertools import cycle
 from typing import Any
+from unittest.mock import patch
 
 import gymnasium
 import torch
@@ -12,9 +15,9 @@ import torch
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.bench.cases import Case
 from gpu_vecenv.bench.counting import count, peak_memory
-from gpu_vecenv.bench.floors import step_bytes
+from gpu_vecenv.bench.floors import bare_launch, step_bytes
 from gpu_vecenv.bench.subject import Maker, Subject
-from gpu_vecenv.bench.timing import Local, synchronise
+from gpu_vecenv.bench.timing import Local, Timed, synchronise
 from gpu_vecenv.footprint import footprint
 from gpu_vecenv.views import View
 
@@ -35,7 +38,16 @@ def ways(case: Case, device: str) -> dict[str, Maker]:
         "python_copy_true": lambda: _python(case, device, copy=True),
         "python_bind": lambda: _bound(case, device),
     }
-    return made if device == "cpu" else {**made, "graph": lambda: _graph(case, device)}
+    if device == "cpu":
+        return {**made, "python_one_thread": lambda: _one_thread(case)}
+    return {**made, "graph": lambda: _graph(case, device)}
+
+
+def beside(case: Case, device: str) -> dict[str, Callable[[], Timed]]:
+    """What takes turns with the ways on a GPU, since a host has fast and slow phases: its median stands in every row."""
+    if device == "cpu":
+        return {}
+    return {"bare_launch_s": lambda: bare_launch(device), "fresh_arrays_s": lambda: fresh_arrays(case, device)}
 
 
 def random_actions(env: Any, steps: int, seed: int = 0) -> torch.Tensor:
@@ -73,6 +85,20 @@ def prepare(case: Case, device: str, copy: bool) -> tuple[Any, dict[str, Any]]:
     return env, {**facts, **peak, "floor_bytes": step_bytes(env, results, actions.nbytes)}
 
 
+def fresh_arrays(case: Case, device: str) -> Local:
+    """As many new tensors as a step with fresh arrays hands out: what these cost the host, whoever makes them."""
+    env, _ = make_env(case, device, copy=False)
+    *arrays, info = env.step(random_actions(env, 1)[0])
+    like = [array.new_empty(1).expand(array.shape) for array in (*arrays, *info.values())]
+    env.close()
+    last: list[Any] = [None]
+
+    def call() -> None:
+        last[0] = [torch.empty_like(pattern) for pattern in like]
+
+    return Local(call, device)
+
+
 def slabs_for(env: Any) -> dict[str, torch.Tensor]:
     """Slabs for every result but final observations, for as many steps as fit."""
     obs, reward, terminated, truncated, info = env.step(random_actions(env, 1)[0])
@@ -93,6 +119,12 @@ def _python(case: Case, device: str, copy: bool) -> Subject:
 
     call()
     return Subject(Local(call, device), 1, facts | count(env, call, 1, device), env.close)
+
+
+def _one_thread(case: Case) -> Subject:
+    """As ``python_copy_false``, with one thread to step the worlds."""
+    with patch.dict(os.environ, GPU_VECENV_NUM_THREADS="1"):
+        return _python(case, "cpu", copy=False)
 
 
 def _bound(case: Case, device: str) -> Subject:

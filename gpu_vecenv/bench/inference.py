@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from gpu_vecenv.bench.cases import Case
-from gpu_vecenv.bench.counting import count
+from gpu_vecenv.bench.counting import count, peak_memory
 from gpu_vecenv.bench.env_only import make_env
+from gpu_vecenv.bench.floors import step_bytes
 from gpu_vecenv.bench.subject import Maker, Subject
 from gpu_vecenv.bench.timing import Local
 
@@ -49,9 +50,15 @@ class ActorCritic(nn.Module):
 
 
 class RolloutLoop:
-    """An env bound to slabs, a policy, and the call that fills the slabs."""
+    """An env bound to slabs, a policy, and the call that fills the slabs, made once to warm up; and what is known of it."""
 
     def __init__(self, case: Case, device: str) -> None:
+        with peak_memory(device) as peak:
+            self._make(case, device)
+            self()
+        self.facts |= {**peak, "floor_bytes": self._floor()}
+
+    def _make(self, case: Case, device: str) -> None:
         torch.manual_seed(0)
         self.env, self.facts = make_env(case, device, copy=False, view="agents")
         env, rows = self.env, self.env.num_envs
@@ -76,12 +83,16 @@ class RolloutLoop:
         for t in range(STEPS):
             action, self.log_probabilities[t], self.values[t] = self.policy(self.obs[t])
             self.actions[t] = action
-            self.env.step(self.actions[t].view(-1, *self.action_shape))
+            self.results = self.env.step(self.actions[t].view(-1, *self.action_shape))
+
+    def _floor(self) -> dict[str, float]:
+        """Bytes of a step: the env's, and what a policy must read and write, its own weights aside."""
+        policy = (self.obs[0], self.actions[0], self.log_probabilities[0], self.values[0])
+        return step_bytes(self.env, self.results, self.actions[0].nbytes) | {"policy": sum(array.nbytes for array in policy)}
 
 
 def _eager(case: Case, device: str) -> Subject:
     loop = RolloutLoop(case, device)
-    loop()
     return Subject(Local(loop, device), STEPS, loop.facts | count(loop.env, loop, STEPS, device), loop.env.close)
 
 
@@ -90,8 +101,7 @@ def _graph(case: Case, device: str) -> Subject:
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         loop = RolloutLoop(case, device)
-        for _ in range(2):  # cuBLAS makes its workspace
-            loop()
+        loop()  # once more: cuBLAS makes its workspace
         facts = loop.facts | count(loop.env, loop, STEPS, device)
         side.synchronize()
         graph = torch.cuda.CUDAGraph()

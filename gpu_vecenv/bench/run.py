@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from gpu_vecenv.bench.cases import Case
-from gpu_vecenv.bench.floors import bare_launch
 from gpu_vecenv.bench.ready import Ready
 from gpu_vecenv.bench.results import figures, identity
 from gpu_vecenv.bench.subject import Maker, Subject
-from gpu_vecenv.bench.timing import interleaved
+from gpu_vecenv.bench.timing import Timed, interleaved
 
 OURS = "gpu_vecenv"
+NOTHING: Mapping[str, Callable[[], Timed]] = MappingProxyType({})
 Row = dict[str, Any]
 
 
 def measure(
     case: Case, mode: str, ways: Mapping[str, Maker], device: str, floors: dict[str, float], rounds: int, seconds: float | None,
-    peers: Sequence[Ready] = (), beside_bare: bool = False,
+    peers: Sequence[Ready] = (), beside: Mapping[str, Callable[[], Timed]] = NOTHING,
 ) -> list[Row]:  # fmt: skip
     """Time every way to run a case, in turns.
 
@@ -32,7 +33,7 @@ def measure(
         rounds: samples of each.
         seconds: length of a sample; None for one call, not warmed up.
         peers: other libraries' ways.
-        beside_bare: whether a bare launch from Python takes its turn; its median stands in every row.
+        beside: what else takes its turn, by the name under which its median stands in every row of this library.
 
     Returns:
         A row for each subject; one that failed has ``error`` in place of figures.
@@ -50,10 +51,8 @@ def measure(
         except Exception as error:  # whatever a library raises is that library's row
             rows[name] = heads[name] | {"error": f"{type(error).__name__}: {error}"}
     timed = {name: subject.timed for name, subject in subjects.items()}
-    bare = bare_launch(device) if beside_bare else None
-    taken = interleaved(timed if bare is None else {**timed, "bare launch": bare}, rounds, seconds)
-    beside = {"bare_launch_s": taken.pop("bare launch")} if bare is not None else {}
-    known = {name: value.median for name, value in beside.items() if not isinstance(value, Exception)}
+    taken = interleaved({**timed, **{name: make() for name, make in beside.items()}}, rounds, seconds)
+    known = {name: value.median for name in beside if not isinstance(value := taken.pop(name), Exception)}
     for name, result in taken.items():
         if isinstance(result, Exception):
             rows[name] = heads[name] | {"error": f"{type(result).__name__}: {result}"}

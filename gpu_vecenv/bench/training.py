@@ -8,6 +8,8 @@ from typing import Any
 import torch
 
 from gpu_vecenv.bench.cases import CARTPOLE, TAG, Case
+from gpu_vecenv.bench.counting import count, peak_memory
+from gpu_vecenv.bench.env_only import prepare
 from gpu_vecenv.bench.subject import Maker, Subject
 from gpu_vecenv.bench.timing import Local
 from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer
@@ -47,6 +49,16 @@ def ways(setting: Setting, device: str) -> dict[str, Maker]:
 def _trainer(setting: Setting, device: str) -> Subject:
     torch.manual_seed(0)
     case, ppo = setting.case, setting.ppo
-    trainer = Trainer(TrainConfig(case.env, case.worlds, MANY, device=device, env_kwargs=case.env_params(), ppo=ppo), quiet=True)
+    config = TrainConfig(case.env, case.worlds, MANY, device=device, env_kwargs=case.env_params(), ppo=ppo)
     facts: dict[str, Any] = {"num_epochs": ppo.num_epochs, "num_minibatches": ppo.num_minibatches, "num_steps": ppo.num_steps}
-    return Subject(Local(lambda: trainer.train(iterations=1), device), ppo.num_steps, facts, trainer.close)
+    env, alone = prepare(case, device, copy=False)
+    env.close()
+    with peak_memory(device) as peak:
+        trainer = Trainer(config, quiet=True)
+
+        def call() -> None:
+            trainer.train(iterations=1)
+
+        call()
+    facts |= {**peak, **count(trainer.env, call, ppo.num_steps, device), "floor_bytes": alone["floor_bytes"]}
+    return Subject(Local(call, device), ppo.num_steps, facts, trainer.close)

@@ -32,7 +32,7 @@ def test_the_file_holds_what_it_was_made_with_and_a_row_for_every_way(tmp_path, 
     )
     assert made["floors"]["copy_bytes_per_s"] > 0
     rows = {(row["mode"], row["library"], row["path"]): row for row in made["rows"]}
-    ours = {("env", f"python_{way}") for way in ("copy_false", "copy_true", "bind")}
+    ours = {("env", f"python_{way}") for way in ("copy_false", "copy_true", "bind", "one_thread")}
     ours |= {("env", way) for way in ("rollout", "rollout_random", "rollout_unkept")}
     ours |= {("inference", "eager"), ("training", "ppo_iteration")}
     assert {(mode, path) for mode, library, path in rows if library == "gpu_vecenv"} == ours
@@ -49,6 +49,13 @@ def test_the_file_holds_what_it_was_made_with_and_a_row_for_every_way(tmp_path, 
         assert many["kernel_launches"] == 1 / many["steps_per_launch"] == 1 / 16
         apart = {"actions": 0} if path == "rollout_unkept" else {}
         assert many["floor_bytes"] == {**step["floor_bytes"], "state": step["floor_bytes"]["state"] / 16, **apart}
+    assert rows["env", "gpu_vecenv", "python_one_thread"]["floor_bytes"] == step["floor_bytes"]
+    policy = rows["inference", "gpu_vecenv", "eager"]
+    heads = {"actions": 4 * 8, "policy": 4 * (4 * 4 + 8 + 4 + 4)}  # int64 indices; a row of 4 in, an index and two numbers out
+    assert policy["floor_bytes"] == {**step["floor_bytes"], **heads}
+    assert rows["training", "gpu_vecenv", "ppo_iteration"]["floor_bytes"] == step["floor_bytes"]
+    for row in (policy, rows["training", "gpu_vecenv", "ppo_iteration"]):
+        assert row["kernel_launches"] == 1 and row["times_floor"] > 1
     assert step["host_syncs"] is None and step["peak_bytes"] is None
     assert step["floor_s"] == pytest.approx(sum(step["floor_bytes"].values()) / made["floors"]["copy_bytes_per_s"])
     assert f"{len(made['rows'])} rows in" in capsys.readouterr().out

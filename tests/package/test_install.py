@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from gpu_vecenv.backend.compiler import LEVELS, cpu_level, object_name
+from gpu_vecenv.backend.cpu import CpuBackend
+from tests.parity.trajectory import trajectory_hash
+
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "constraints.txt")
 KEPT += ("tools", "gpu_vecenv", "envs", "adapters")
@@ -90,6 +94,19 @@ def test_wheel_runs_without_a_compiler(wheel, tmp_path):
     assert (Path(ours).parent, Path(spec).parent) == (package, package / "envs" / "tag")
     assert Path(kernel).parent == package / "_prebuilt"
     assert shape == ["2", "13", "71"]
+
+
+@pytest.mark.parametrize("level", LEVELS[LEVELS.index(cpu_level()) :])
+@pytest.mark.parametrize("case", ["cartpole", "pendulum", "grid tag", "tag, small worlds"])
+def test_kernels_of_the_wheel_give_the_same_bits(wheel, tmp_path, case, level):
+    """Those for every x86-64 processor, and those for processors with AVX2 and FMA."""
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    shipped = tmp_path / "gpu_vecenv" / "_prebuilt"
+
+    def backend(layout):
+        return CpuBackend(layout, shipped / object_name(layout.spec, level), threads=1)
+
+    assert trajectory_hash(case, 60, backend) == trajectory_hash(case, 60)
 
 
 def test_editable_install_runs_from_the_checkout_without_a_compiler(checkout, tmp_path):
