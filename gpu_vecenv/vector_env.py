@@ -282,17 +282,24 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
 
         Raises:
             ActionError: how many actions were out of range or NaN; each acted as index 0.
+            SequenceError: while a CUDA graph is captured, where nothing can be waited for.
         """
         self._require_open()
+        if self._backend.capturing():
+            raise SequenceError("check() waits for the device, which a CUDA graph cannot; call it before or after the capture.")
         count = int(self._backend.memory.to_numpy(self._args.invalid)[0])
         if count:
             self._args.invalid[...] = 0
             raise ActionError(f"{count} actions were out of range or NaN since the last check; each acted as index 0.")
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Stop the back end, after a last look at the actions; arrays handed out stay valid."""
+        """Stop the back end, after a last look at the actions, unless a graph is being captured; arrays handed out stay valid.
+
+        An env that nobody holds any more is closed whenever Python finds it, which may be while another one is captured.
+        """
         try:
-            self.check()
+            if not self._backend.capturing():
+                self.check()
         finally:
             self.closed = True  # also when check() raises
             self._backend.close()

@@ -22,8 +22,8 @@ OPTIONS = ("--std=c++17", "--fmad=false")
 def block_shape(num_agents: int, part: int) -> tuple[int, int]:
     """(lanes a team, teams a block): small worlds share a block, larger ones take one, the largest stride over it.
 
-    In rollouts, the second of ``layout.PARTS``, 256 worlds of one agent share a block: its warps go step by step together, so
-    that what they write is one long run, and with 512 a GPU of 132 multiprocessors is loaded less evenly.
+    In rollouts, the second of ``layout.PARTS``, worlds of one agent share the largest block that a multiprocessor has registers
+    for, or one of fewer (``rollout_block``): its warps go step by step together, so that what they write is one long run.
 
     ``GPU_VECENV_BLOCK_SIZE`` sets the threads of a block, up to 256 where worlds of several agents share it, as each of them
     has its part of the block's shared memory; results do not depend on it.
@@ -33,8 +33,19 @@ def block_shape(num_agents: int, part: int) -> tuple[int, int]:
         raise ParameterError(f"GPU_VECENV_BLOCK_SIZE must be a power of two from 32 to 1024, got {given!r}.")
     if num_agents <= 32:
         lanes = 1 << (num_agents - 1).bit_length()
-        return lanes, int(given or (128, 256)[part]) if lanes == 1 else min(int(given or 128), 256) // lanes
+        return lanes, int(given or (128, 768)[part]) if lanes == 1 else min(int(given or 128), 256) // lanes
     return int(given) if given else min(256, -(-num_agents // 32) * 32), 1
+
+
+def rollout_block(num_worlds: int, most: int, multiprocessors: int) -> int:
+    """Threads of a block, a multiple of 32 up to ``most``, with which a rollout loads all multiprocessors alike.
+
+    Worlds that fit all at once are one block to a multiprocessor. More of them come in rounds of two blocks, of which one
+    begins while the other ends.
+    """
+    rounds = -(-num_worlds // (multiprocessors * most))
+    blocks = multiprocessors * (rounds if rounds == 1 else 2 * rounds)
+    return 32 * -(-num_worlds // (32 * blocks))
 
 
 def resident_blocks(threads: int) -> int:
@@ -99,10 +110,12 @@ class CudaBackend:
         self._launch = driver.launchKernel
         self._args: np.ndarray | None = None
         torch.zeros((), device=device)  # makes torch's context, which CuPy shares
+        self._multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
+        self._even = "GPU_VECENV_BLOCK_SIZE" not in os.environ
         self._overlaps = may_overlap(torch.cuda.get_device_capability(device), cupy.cuda.runtime.driverGetVersion())
         self._layout = layout
         self._modules: list[Any] = []
-        self._kernels: dict[str, tuple[int, int, int]] = {}  # handle, worlds a block, threads a block
+        self._kernels: dict[str, tuple[int, int, int]] = {}  # handle, lanes a team, teams a block
         self._load(0)
 
     def _load(self, part: int) -> None:
@@ -112,7 +125,7 @@ class CudaBackend:
         with cupy.cuda.Device(self._index):
             module = cupy.RawModule(code=kernel_source(spec), options=compile_options(self._layout, part))
             try:
-                self._kernels |= {name: (module.get_function(name).kernel.ptr, teams, lanes * teams) for name in PARTS[part]}
+                self._kernels |= {name: (module.get_function(name).kernel.ptr, lanes, teams) for name in PARTS[part]}
             except cupy.cuda.compiler.CompileException as error:
                 raise CompileError(f"{spec.name}: NVRTC failed:\n{error}") from error
         self._modules.append(module)
@@ -131,8 +144,10 @@ class CudaBackend:
             self._args = args
             self._pointers = (ctypes.c_void_p * 1)(args.ctypes.data)
             self._pointers_at = ctypes.addressof(self._pointers)
-        kernel, teams, threads = self._kernels[name]
-        blocks = -(-num_worlds // teams)
+        kernel, lanes, teams = self._kernels[name]
+        if lanes == 1 and name == "gv_rollout" and self._even:
+            teams = rollout_block(num_worlds, teams, self._multiprocessors)
+        blocks, threads = -(-num_worlds // teams), lanes * teams
         if self._overlaps and self.capturing():
             overlapped_launch(kernel, blocks, threads, self._stream(), self._pointers_at)
         else:

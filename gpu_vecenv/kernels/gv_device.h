@@ -1,5 +1,5 @@
 // The only file that knows which compiler it is under. One kernel text, three targets:
-//   GPU    (NVRTC)     a block is GV_TEAMS teams of GV_LANES threads; a team steps one world
+//   GPU    (NVRTC)     a block is GV_TEAMS teams of GV_LANES threads, or up to as many of one thread; a team steps one world
 //   lanes  (GV_LANES on the host)  a team is GV_LANES OS threads: race checks under TSan, block-size checks
 //   serial (host release)          a team is one lane, so a barrier is nothing; counters are a thread's own
 // Kernels are phases of complete GV_FOR loops separated by gv_barrier(). What a lane knows does not live across a
@@ -19,6 +19,7 @@
 // it; GV_BESIDE: whether one of so many worlds side by side says so, a power of two up to 16.
 #define GV_ASKED() __syncwarp()
 #define GV_BLOCK_BARRIER() __syncthreads()
+#define GV_PREFETCH(address) asm volatile("prefetch.global.L2 [%0];" ::"l"(address))
 #define GV_BESIDE(worlds, said) ((__ballot_sync(~0u, said) >> (threadIdx.x & 31u & ~((worlds) - 1u)) & ((1u << (worlds)) - 1u)) != 0)
 GV_FN void gv_barrier(const GvTeam& team) {
     if (GV_LANES > 32) __syncthreads();
@@ -53,9 +54,10 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {  // lanes that vote yes
     extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GvArgs a) { \
         const gv_i32 mine = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES; __builtin_assume((gv_u32)lane < GV_LANES); \
         GV_TEAM_MEMORY                                                                           \
-        const GvTeam team = {(gv_i32)blockIdx.x * GV_TEAMS + mine, lane, GV_LANES, slots[at], scratch[at], false}; \
+        const gv_i32 world = (gv_i32)(blockIdx.x * (GV_LANES == 1 ? blockDim.x : GV_TEAMS)) + mine; \
+        const GvTeam team = {world, lane, GV_LANES, slots[at], scratch[at], false};              \
         GV_IN_TURN();                                                                            \
-        if (team.world < a.num_worlds) body(a, team);                                            \
+        if (world < a.num_worlds) body(a, team);                                                 \
     }
 
 #elif defined(GV_LANES)

@@ -50,10 +50,13 @@ GV_FN void gv_put_entry(const GvArgs& a, void* actions, gv_i64 at, const GvEntry
 
 #define GV_DRAW_AHEAD 8  // steps, a power of two
 
-// The words of one entry of the given actions of four steps, or of the `left` that are left: memory is waited for once.
+// The words of one entry of the given actions of four steps, or of the `left` that are left: memory is waited for once, and
+// the actions of the four steps behind them come nearer meanwhile.
 GV_FN GvDraw gv_given_steps(const GvArgs& a, const char* actions, gv_i32 head, bool wide, gv_i32 left) {
     GvRaw raw[4];
     for (gv_i32 i = 0; i < 4; ++i) raw[i] = gv_raw_entry(actions + (i < left ? i : 0) * a.action_stride, head, wide);
+    for (gv_i32 i = 4; i < 8; ++i)
+        if (i < left) GV_PREFETCH(actions + i * a.action_stride + head * a.action_bytes);
     GvDraw draw;
     for (gv_i32 i = 0; i < 4; ++i) draw.word[i] = (gv_u32)gv_entry_of(raw[i], wide).index;
     return draw;

@@ -188,3 +188,44 @@ def test_a_graph_heeds_marks_that_are_set_after_it_was_captured():
     assert torch.equal(env.get_state("t")["t"][marks == 1], torch.full((32,), 7, dtype=torch.int32, device="cuda:0"))
     assert torch.equal(env.get_state("terminated")["terminated"], marks)
     assert (env.get_state("t")["t"][marks == 0] != 7).all()
+
+
+@pytest.mark.parametrize("worlds", [1, 31, 33, 5_000, 20_001, 101_376, 101_377, 150_000, 210_007])
+@pytest.mark.parametrize("keep", [True, False])
+def test_rollouts_of_any_size(worlds, keep):
+    """Blocks of rollouts are as large as spreads the worlds out; no world is left out, and none steps twice."""
+    env, single = (
+        gymnasium.make_vec("WarpCartPole-v1", num_envs=worlds, device="cuda:0", max_episode_steps=9).unwrapped for _ in "ab"
+    )
+    for each in (env, single):
+        each.reset(seed=2)
+    drawn = env.rollout(num_steps=13)[4]["actions"]
+    single.rollout(drawn)
+    actions = env.rollout(num_steps=6, keep_actions=keep)[4].get("actions")
+    if keep:
+        for action in actions:
+            single.step(action)
+    else:
+        single.rollout(num_steps=6)
+    for (name, left), right in zip(env.get_state().items(), single.get_state().values(), strict=True):
+        assert torch.equal(left, right), name
+    assert int(env.get_state("t")["t"].max()) <= 9
+
+
+def test_an_env_that_is_let_go_while_another_is_captured():
+    """It is closed then, but nothing may be waited for, so its actions are not looked at; an explicit look is refused."""
+    env, other = make("WarpCartPole-v1", copy=False), make("WarpCartPole-v1")
+    actions = random_actions(env, 1)[0]
+    env.step(actions)
+    other.step(actions.clone().fill_(7))
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        env.step(actions)
+        other.close()
+        with pytest.raises(SequenceError, match=r"check\(\) waits for the device"):
+            env.check()
+        env.step(actions)
+    before = env.get_state("t")["t"].clone()
+    graph.replay()
+    assert other.closed and not torch.equal(env.get_state("t")["t"], before)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_vecenv.backend.overlap import may_overlap
 from gpu_vecenv.layout import PARTS
 from gpu_vecenv.registration import IDS
 from tests.kernels.nvrtc import compile_ptx
@@ -88,12 +87,6 @@ def test_kernels_wait_for_those_before_them(name, params, part):
 
 def test_older_gpus_know_no_such_wait():
     assert "griddepcontrol" not in compile_ptx(spec_of("WarpCartPole-v1"), 89)
-
-
-def test_who_is_asked_to_overlap_launches():
-    drivers = (12020, 12030, 13000)
-    asked = {(major, driver) for major in (7, 8, 9, 10, 12) for driver in drivers if may_overlap((major, 0), driver)}
-    assert asked == {(9, 12030), (9, 13000), (10, 12030), (10, 13000)}
 
 
 @pytest.mark.parametrize("block", [None, "1024"])
