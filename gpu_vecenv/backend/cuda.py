@@ -132,7 +132,7 @@ class CudaBackend:
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
         """Queue a kernel over all worlds on the caller's current stream. The struct is copied when this returns."""
-        if self._torch.cuda.current_device() != self._index:
+        if self._torch._C._cuda_getDevice() != self._index:
             with self._torch.cuda.device(self._index):
                 self.launch(name, args, num_worlds)
             return
@@ -148,10 +148,11 @@ class CudaBackend:
         if lanes == 1 and name == "gv_rollout" and self._even:
             teams = rollout_block(num_worlds, teams, self._multiprocessors)
         blocks, threads = -(-num_worlds // teams), lanes * teams
-        if self._overlaps and self.capturing():
-            overlapped_launch(kernel, blocks, threads, self._stream(), self._pointers_at)
+        stream = self._stream()
+        if stream and self._overlaps and self.capturing():  # 0 is the default stream, which is never captured
+            overlapped_launch(kernel, blocks, threads, stream, self._pointers_at)
         else:
-            self._launch(kernel, blocks, 1, 1, threads, 1, 1, 0, self._stream(), self._pointers_at, 0)
+            self._launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, self._pointers_at, 0)
 
     def _stream(self) -> int:
         """Handle of the caller's current stream: torch's, or CuPy's when the env hands out CuPy arrays."""
@@ -164,7 +165,7 @@ class CudaBackend:
         """Whether the caller's current stream records a CUDA graph."""
         if self._on_cupy_stream:
             return bool(self._cupy.cuda.get_current_stream().is_capturing())
-        return bool(self._torch.cuda.is_current_stream_capturing())
+        return self._stream() != 0 and bool(self._torch.cuda.is_current_stream_capturing())
 
     def close(self) -> None:
         """Nothing to stop; memory goes with the arrays."""

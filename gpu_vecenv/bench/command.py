@@ -124,7 +124,8 @@ def groups(
         "startup": (START_UP, startup.ways),
     }
     cases, ways = table[mode]
-    return [(case, ways(case, device)) for case in choose(cases[kind], envs, sizes)]
+    chosen = [(case, ways(case, device)) for case in choose(cases[kind], envs, sizes)]
+    return [(case, {path: way for path, way in made.items() if path in (case.only or made)}) for case, made in chosen]
 
 
 def line(row: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -51,8 +52,12 @@ def measure(
         except Exception as error:  # whatever a library raises is that library's row
             rows[name] = heads[name] | {"error": f"{type(error).__name__}: {error}"}
     timed = {name: subject.timed for name, subject in subjects.items()}
-    taken = interleaved({**timed, **{name: make() for name, make in beside.items()}}, rounds, seconds)
-    known = {name: value.median for name in beside if not isinstance(value := taken.pop(name), Exception)}
+    for name, neighbour in beside.items():
+        with suppress(Exception):  # where memory has no room for it, rows go without
+            timed[name] = neighbour()
+    taken = interleaved(timed, rounds, seconds)
+    neighbours = {name: taken.pop(name) for name in beside if name in taken}
+    known = {name: value.median for name, value in neighbours.items() if not isinstance(value, Exception)}
     for name, result in taken.items():
         if isinstance(result, Exception):
             rows[name] = heads[name] | {"error": f"{type(result).__name__}: {result}"}

@@ -5,13 +5,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpu_vecenv.bench import env_only
 from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, TAG, Case, choose
+from gpu_vecenv.bench.command import groups
+from gpu_vecenv.bench.counting import _Operations
 from gpu_vecenv.bench.env_only import make_env, prepare
 from gpu_vecenv.bench.peers.client import PeerError, PeerProcess
 from gpu_vecenv.bench.ready import Peers
 from gpu_vecenv.bench.results import figures
 from gpu_vecenv.bench.run import measure
-from gpu_vecenv.bench.timing import Summary
+from gpu_vecenv.bench.timing import Local, Summary
 from gpu_vecenv.cli import main
 
 SMALL = ["--device", "cpu", "--rounds", "2", "--seconds", "0.0001"]
@@ -98,6 +101,39 @@ def test_a_peer_that_fails_has_its_error_as_its_row():
     assert errors[3].startswith("PeerError: the process ended with status 1: ModuleNotFoundError")
     assert all(("median_s" in row) == ("error" not in row) for row in rows)
     assert peers.ways(Case("WarpCartPole-v1", 3)) == []
+
+
+def test_a_case_may_have_some_ways_only(monkeypatch):
+    large = Case("WarpCartPole-v1", 9, only=("python_bind",))
+    monkeypatch.setattr("gpu_vecenv.bench.command.CPU_CASES", (Case("WarpCartPole-v1", 2), large))
+    (_, every), (case, some) = groups("env", "cpu", "cpu", (), ())
+    assert case == large and list(some) == ["python_bind"] and set(some) < set(every)
+    assert [case.only for case, _ in groups("env", "cpu", "cpu", (), (5,))] == [()]  # sizes asked for are all alike
+
+
+def test_a_neighbour_that_cannot_be_made_leaves_rows_without_it():
+    case, made = Case("WarpCartPole-v1", 2), []
+
+    def neighbour():
+        made.append(Local(lambda: None, "cpu"))
+        return made[-1]
+
+    rows = measure(case, "env", env_only.ways(case, "cpu"), "cpu", FLOORS, 1, 1e-4, (), {"a_s": lambda: 1 / 0, "b_s": neighbour})
+    assert made and all("a_s" not in row and row["b_s"] > 0 and row["median_s"] > 0 for row in rows)
+
+
+def test_fresh_arrays_are_those_of_a_step():
+    case = Case(TAG, 3, {"num_taggers": 2, "num_runners": 4})
+    env, _ = make_env(case, "cpu")
+    *arrays, info = env.step(env.action_space.sample())
+    env.close()
+    with _Operations() as operations:
+        env_only.fresh_arrays(case, "cpu").read(1)
+    before = operations.allocations
+    with operations:
+        env_only.fresh_arrays(case, "cpu")
+    made_only = operations.allocations - before  # by an env and its step
+    assert before - made_only == len([*arrays, *info]) == 8
 
 
 def test_a_peer_whose_process_ends_says_so():
