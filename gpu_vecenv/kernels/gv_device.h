@@ -6,6 +6,7 @@
 // barrier, except through memory indexed by agent and values that are the same for the whole world.
 #pragma once
 
+#include "gv_grid.h"
 #include "gv_team.h"
 
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
@@ -19,7 +20,6 @@
 // it; GV_BESIDE: whether one of so many worlds side by side says so, a power of two up to 16.
 #define GV_ASKED() __syncwarp()
 #define GV_BLOCK_BARRIER() __syncthreads()
-#define GV_PREFETCH(address) asm volatile("prefetch.global.L2 [%0];" ::"l"(address))
 #define GV_BESIDE(worlds, said) ((__ballot_sync(~0u, said) >> (threadIdx.x & 31u & ~((worlds) - 1u)) & ((1u << (worlds)) - 1u)) != 0)
 GV_FN void gv_barrier(const GvTeam& team) {
     if (GV_LANES > 32) __syncthreads();
@@ -43,23 +43,13 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {  // lanes that vote yes
 #define GV_TEAM_MEMORY const gv_i32 at = mine; __shared__ float slots[GV_TEAMS][GV_APART(32)]; \
     __shared__ alignas(16) float scratch[GV_TEAMS][GV_APART(GV_SCRATCH)];
 #endif
-// A kernel in a graph may start while the one before it ends: it waits for the end of that, whose writes are then there, before
-// it looks at memory. Only then may the next one start, which so finds everything done that was before this one, too.
-#if __CUDA_ARCH__ >= 900
-#define GV_IN_TURN() asm volatile("griddepcontrol.wait; griddepcontrol.launch_dependents;" ::: "memory")
-#else
-#define GV_IN_TURN()
-#endif
 #define GV_KERNEL(name, body)                                                                    \
     extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GvArgs a) { \
         const gv_i32 mine = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES; __builtin_assume((gv_u32)lane < GV_LANES); \
         GV_TEAM_MEMORY                                                                           \
-        const gv_i32 world = (gv_i32)(blockIdx.x * (GV_LANES == 1 ? blockDim.x : GV_TEAMS)) + mine; \
-        const GvTeam team = {world, lane, GV_LANES, slots[at], scratch[at], false};              \
-        GV_IN_TURN();                                                                            \
-        if (world < a.num_worlds) body(a, team);                                                 \
+        const GvTeam team = {GV_FIRST_WORLD + mine, lane, GV_LANES, slots[at], scratch[at], false}; \
+        GV_IN_TURN(); if (team.world < a.num_worlds) body(a, team);                              \
     }
-
 #elif defined(GV_LANES)
 #include <pthread.h>
 #include <thread>

@@ -274,7 +274,6 @@ GV_FN void gv_begin(const GvArgs& a, const GvTeam& team) {
 #define GV_TOGETHER(said) false
 #define GV_ASKED()
 #define GV_BLOCK_BARRIER()
-#define GV_PREFETCH(address)
 #define GV_BESIDE(worlds, said) ((void)(worlds), said)
 #endif
 

@@ -56,7 +56,7 @@ GV_FN GvDraw gv_given_steps(const GvArgs& a, const char* actions, gv_i32 head, b
     GvRaw raw[4];
     for (gv_i32 i = 0; i < 4; ++i) raw[i] = gv_raw_entry(actions + (i < left ? i : 0) * a.action_stride, head, wide);
     for (gv_i32 i = 4; i < 8; ++i)
-        if (i < left) GV_PREFETCH(actions + i * a.action_stride + head * a.action_bytes);
+        if (i < left) gv_prefetch(actions + i * a.action_stride + head * a.action_bytes);
     GvDraw draw;
     for (gv_i32 i = 0; i < 4; ++i) draw.word[i] = (gv_u32)gv_entry_of(raw[i], wide).index;
     return draw;

@@ -19,6 +19,15 @@ GV_FN void gv_put(T* to, T value) {
 #endif
 }
 
+// Ask for what will be read some steps later: no register waits for it.
+GV_FN void gv_prefetch(const void* address) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#else
+    (void)address;
+#endif
+}
+
 // Write a row of n floats. Where `to` is a variable of the lane, it stays in registers, as the loop is unrolled.
 template <gv_i32 n>
 GV_FN void gv_put_row(float* to, const float (&values)[n]) {
