@@ -52,7 +52,8 @@ def resident_blocks(threads: int) -> int:
     """Blocks that a multiprocessor must have room for, which bounds the registers of a thread.
 
     More blocks hide more of each other's waits; fewer leave registers to large worlds, for their lists of neighbours. These
-    bounds were the fastest on an H100 for steps and for rollouts: 56 registers up to 128 threads, 80 above.
+    bounds were the fastest on an H100 for steps and for rollouts: 56 registers up to 128 threads, 80 above. Turing, whose
+    multiprocessors hold 1,024 threads, ignores the first.
     """
     return max(1, (1152 if threads <= 128 else 768) // threads)
 

@@ -11,9 +11,8 @@ import sys
 
 DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
-CAPABILITIES = (9, 10)
-"""Major compute capabilities that are asked for it: Hopper and the data centre's Blackwell. Before 9 there is none, and on
-others it has not been tried."""
+CAPABILITIES = (9,)
+"""Major compute capabilities that are asked for it: Hopper. Before it there is none, and on later ones it was not tried."""
 
 FIRST_DRIVER = 12030
 """CUDA 12.3, the first whose graphs take such launches."""

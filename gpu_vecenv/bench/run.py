@@ -8,6 +8,8 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
+import torch
+
 from gpu_vecenv.bench.cases import Case
 from gpu_vecenv.bench.ready import Ready
 from gpu_vecenv.bench.results import figures, identity
@@ -53,7 +55,7 @@ def measure(
             rows[name] = heads[name] | {"error": f"{type(error).__name__}: {error}"}
     timed = {name: subject.timed for name, subject in subjects.items()}
     for name, neighbour in beside.items():
-        with suppress(Exception):  # where memory has no room for it, rows go without
+        with suppress(MemoryError, torch.OutOfMemoryError):  # where there is no room for it, rows go without
             timed[name] = neighbour()
     taken = interleaved(timed, rounds, seconds)
     neighbours = {name: taken.pop(name) for name in beside if name in taken}
@@ -62,8 +64,9 @@ def measure(
         if isinstance(result, Exception):
             rows[name] = heads[name] | {"error": f"{type(result).__name__}: {result}"}
         else:
-            subject, ours = subjects[name], name in ways
-            rows[name] = heads[name] | figures(case, mode, subject.steps, subject.facts, result, floors) | (known if ours else {})
+            steps, facts = subjects[name].steps, subjects[name].facts
+            rows[name] = heads[name] | figures(case, mode, steps, facts, result, floors) | (known if name in ways else {})
+    timed.clear()  # what is timed holds its env
     _close(subjects)
     return [rows[name] for name in heads]
 
@@ -77,7 +80,5 @@ def _close(subjects: dict[str, Subject]) -> None:
             continue
     subjects.clear()
     gc.collect()
-    import torch
-
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -114,11 +114,14 @@ def test_a_case_may_have_some_ways_only(monkeypatch):
 def test_a_neighbour_that_cannot_be_made_leaves_rows_without_it():
     case, made = Case("WarpCartPole-v1", 2), []
 
+    def no_room():
+        raise MemoryError
+
     def neighbour():
         made.append(Local(lambda: None, "cpu"))
         return made[-1]
 
-    rows = measure(case, "env", env_only.ways(case, "cpu"), "cpu", FLOORS, 1, 1e-4, (), {"a_s": lambda: 1 / 0, "b_s": neighbour})
+    rows = measure(case, "env", env_only.ways(case, "cpu"), "cpu", FLOORS, 1, 1e-4, (), {"a_s": no_room, "b_s": neighbour})
     assert made and all("a_s" not in row and row["b_s"] > 0 and row["median_s"] > 0 for row in rows)
 
 

@@ -72,7 +72,7 @@ def test_arithmetic_is_plain(name, params, part):
 
 def touches(ptx):
     """Of each kernel the instructions, in their order, that wait for the kernel before, let in the next, or touch memory."""
-    wanted = r"griddepcontrol\.\w+|(?:ld|st|atom|red)\.global|bar\.sync"
+    wanted = r"griddepcontrol\.\w+|\b(?:ld|st|atom|red|prefetch)\.(?!param|local|shared|const)[\w.]+|bar\.sync"
     return [re.findall(wanted, text) for text in re.split(r"\.entry ", ptx)[1:]]
 
 
@@ -83,6 +83,12 @@ def test_kernels_wait_for_those_before_them(name, params, part):
         assert found[:2] == ["griddepcontrol.wait", "griddepcontrol.launch_dependents"]
         assert not any(instruction.startswith("griddep") for instruction in found[2:])
         assert len(found) > 2
+
+
+@pytest.mark.parametrize("early", ["ld.u64 %rd1, [%rd2];", "st.global.f32 [%rd1], %f1;", "prefetch.global.L2 [%rd1];"])
+def test_what_comes_before_the_wait_is_seen(early):
+    ptx = f".visible .entry gv_step( {{ ld.param.u64 %rd1, [a]; {early} griddepcontrol.wait; griddepcontrol.launch_dependents; }}"
+    assert touches(ptx)[0][0] == early.partition(" ")[0]
 
 
 def test_older_gpus_know_no_such_wait():
