@@ -19,6 +19,10 @@ OPTIONS = ("--std=c++17", "--fmad=false")
 """No contraction, as on the CPU. Division and square root are correctly rounded by default."""
 
 
+STEP_BLOCK, ROLLOUT_BLOCK = 128, 768
+"""Threads of a block of worlds of one agent, those of a rollout at most."""
+
+
 def block_shape(num_agents: int, part: int) -> tuple[int, int]:
     """(lanes a team, teams a block): small worlds share a block, larger ones take one, the largest stride over it.
 
@@ -33,7 +37,7 @@ def block_shape(num_agents: int, part: int) -> tuple[int, int]:
         raise ParameterError(f"GPU_VECENV_BLOCK_SIZE must be a power of two from 32 to 1024, got {given!r}.")
     if num_agents <= 32:
         lanes = 1 << (num_agents - 1).bit_length()
-        return lanes, int(given or (128, 768)[part]) if lanes == 1 else min(int(given or 128), 256) // lanes
+        return lanes, int(given or (STEP_BLOCK, ROLLOUT_BLOCK)[part]) if lanes == 1 else min(int(given or 128), 256) // lanes
     return int(given) if given else min(256, -(-num_agents // 32) * 32), 1
 
 
@@ -112,7 +116,7 @@ class CudaBackend:
         self._args: np.ndarray | None = None
         torch.zeros((), device=device)  # makes torch's context, which CuPy shares
         self._multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
-        self._even = "GPU_VECENV_BLOCK_SIZE" not in os.environ
+        self._spreads_rollouts = layout.num_agents == 1 and "GPU_VECENV_BLOCK_SIZE" not in os.environ
         self._overlaps = may_overlap(torch.cuda.get_device_capability(device), cupy.cuda.runtime.driverGetVersion())
         self._layout = layout
         self._modules: list[Any] = []
@@ -146,11 +150,11 @@ class CudaBackend:
             self._pointers = (ctypes.c_void_p * 1)(args.ctypes.data)
             self._pointers_at = ctypes.addressof(self._pointers)
         kernel, lanes, teams = self._kernels[name]
-        if lanes == 1 and name == "gv_rollout" and self._even:
+        if self._spreads_rollouts and name == "gv_rollout":
             teams = rollout_block(num_worlds, teams, self._multiprocessors)
         blocks, threads = -(-num_worlds // teams), lanes * teams
         stream = self._stream()
-        if stream and self._overlaps and self.capturing():  # 0 is the default stream, which is never captured
+        if self._overlaps and stream and self.capturing():
             overlapped_launch(kernel, blocks, threads, stream, self._pointers_at)
         else:
             self._launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, self._pointers_at, 0)
@@ -166,7 +170,9 @@ class CudaBackend:
         """Whether the caller's current stream records a CUDA graph."""
         if self._on_cupy_stream:
             return bool(self._cupy.cuda.get_current_stream().is_capturing())
-        return self._stream() != 0 and bool(self._torch.cuda.is_current_stream_capturing())
+        if self._torch._C._cuda_getCurrentRawStream(self._torch._C._cuda_getDevice()) == 0:
+            return False  # the default stream is never captured, and to ask takes a microsecond
+        return bool(self._torch.cuda.is_current_stream_capturing())
 
     def close(self) -> None:
         """Nothing to stop; memory goes with the arrays."""

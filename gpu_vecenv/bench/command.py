@@ -93,9 +93,10 @@ def bench(
             for case, ways in groups(mode, kind, device, envs, sizes):
                 console.print(f"[dim]{time.perf_counter() - start:5.0f} s[/dim]  {mode}  {case.name}")
                 starts = mode == "startup"
+                ready, beside = (others.ways(case), env_only.beside(case, device)) if mode == "env" else ([], {})
                 rows = measure(
                     case, mode, ways, device, floors, min(rounds, START_UP_ROUNDS) if starts else rounds,
-                    None if starts else seconds, *((others.ways(case), env_only.beside(case, device)) if mode == "env" else ()),
+                    None if starts else seconds, ready, beside,
                 )  # fmt: skip
                 results.add(rows, wall_s=time.perf_counter() - start)
                 for row in rows:

@@ -1,5 +1,5 @@
 // The only file that knows which compiler it is under. One kernel text, three targets:
-//   GPU    (NVRTC)     a block is GV_TEAMS teams of GV_LANES threads, or up to as many of one thread; a team steps one world
+//   GPU    (NVRTC)     a block is GV_TEAMS teams of GV_LANES threads, of one thread at most as many; a team steps one world
 //   lanes  (GV_LANES on the host)  a team is GV_LANES OS threads: race checks under TSan, block-size checks
 //   serial (host release)          a team is one lane, so a barrier is nothing; counters are a thread's own
 // Kernels are phases of complete GV_FOR loops separated by gv_barrier(). What a lane knows does not live across a
