@@ -6,6 +6,8 @@ import ctypes
 from dataclasses import dataclass
 from pathlib import Path
 
+LIBRARY = "libcuda.so.1"
+
 
 @dataclass(frozen=True)
 class Driver:
@@ -28,9 +30,9 @@ def find_driver() -> Driver:
         DriverError: the library is missing, does not start, or is too broken to answer.
     """
     try:
-        library = ctypes.CDLL("libcuda.so.1")
+        library = ctypes.CDLL(LIBRARY)
     except OSError as error:
-        raise DriverError("the driver's library libcuda.so.1 was not found") from error
+        raise DriverError(f"the driver's library {LIBRARY} was not found") from error
     status = library.cuInit(0)
     if status == 100:  # CUDA_ERROR_NO_DEVICE
         return Driver(_cuda_version(library), ())

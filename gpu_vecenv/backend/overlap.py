@@ -7,9 +7,9 @@ Every kernel of ours first waits for all of the kernel before it, then lets the 
 from __future__ import annotations
 
 import ctypes
-import sys
+from functools import cache
 
-DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+from gpu_vecenv.driver import LIBRARY
 
 CAPABILITIES = (9,)
 """Major compute capabilities that are asked for it: Hopper. Before it there is none, and on later ones it was not tried."""
@@ -46,6 +46,11 @@ def may_overlap(capability: tuple[int, int], driver: int) -> bool:
     return capability[0] in CAPABILITIES and driver >= FIRST_DRIVER
 
 
+@cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL(LIBRARY)
+
+
 def overlapped_launch(kernel: int, blocks: int, threads: int, stream: int, pointers: int) -> None:
     """Queue a kernel of ours.
 
@@ -60,6 +65,6 @@ def overlapped_launch(kernel: int, blocks: int, threads: int, stream: int, point
         RuntimeError: the driver's error number.
     """
     config = _Config(blocks, 1, 1, threads, 1, 1, 0, stream, ctypes.addressof(_ALLOWED), 1)
-    status = ctypes.CDLL(DRIVER).cuLaunchKernelEx(ctypes.byref(config), ctypes.c_void_p(kernel), ctypes.c_void_p(pointers), None)
+    status = _driver().cuLaunchKernelEx(ctypes.byref(config), ctypes.c_void_p(kernel), ctypes.c_void_p(pointers), None)
     if status:
         raise RuntimeError(f"cuLaunchKernelEx failed with CUDA error {status}.")

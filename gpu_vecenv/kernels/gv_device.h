@@ -1,5 +1,5 @@
 // The only file that knows which compiler it is under. One kernel text, three targets:
-//   GPU    (NVRTC)     a block is GV_TEAMS teams of GV_LANES threads, or up to as many of one thread; a team steps one world
+//   GPU    (NVRTC)     a block is GV_TEAMS teams of GV_LANES threads, of one thread at most as many; a team steps one world
 //   lanes  (GV_LANES on the host)  a team is GV_LANES OS threads: race checks under TSan, block-size checks
 //   serial (host release)          a team is one lane, so a barrier is nothing; counters are a thread's own
 // Kernels are phases of complete GV_FOR loops separated by gv_barrier(). What a lane knows does not live across a
@@ -48,7 +48,7 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {  // lanes that vote yes
         const gv_i32 mine = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES; __builtin_assume((gv_u32)lane < GV_LANES); \
         GV_TEAM_MEMORY                                                                           \
         const GvTeam team = {GV_FIRST_WORLD + mine, lane, GV_LANES, slots[at], scratch[at], false}; \
-        GV_IN_TURN(); if (team.world < a.num_worlds) body(a, team);                              \
+        GV_IN_TURN(); if ((gv_u32)team.world < (gv_u32)a.num_worlds) body(a, team);              \
     }
 #elif defined(GV_LANES)
 #include <pthread.h>

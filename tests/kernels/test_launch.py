@@ -1,14 +1,22 @@
 """How kernels are launched on a GPU, as far as no GPU is needed to tell."""
 
+import sys
+from contextlib import nullcontext
 from math import ceil
+from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_vecenv.backend.cuda import block_shape, rollout_block
+from gpu_vecenv.backend.blocks import blocks_of, rollout_block
+from gpu_vecenv.backend.cuda import CudaBackend
 from gpu_vecenv.backend.overlap import may_overlap
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.errors import ParameterError, SequenceError
+from gpu_vecenv.layout import Layout
+from tests.kernels.test_ptx import spec_of
 
 
 def test_who_is_asked_to_overlap_launches():
@@ -35,7 +43,119 @@ def test_few_worlds_are_spread_out_and_many_come_in_two_blocks_a_round():
 def test_a_block_size_that_is_asked_for(monkeypatch):
     monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", "64")
     for part in (0, 1):
-        assert [block_shape(agents, part) for agents in (1, 4, 105)] == [(1, 64), (4, 16), (64, 1)]
+        assert [blocks_of(agents, part) for agents in (1, 4, 105)] == [(1, 64, False), (4, 16, False), (64, 1, False)]
     monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", "768")
     with pytest.raises(ParameterError, match="must be a power of two from 32 to 1024, got '768'"):
-        block_shape(1, 0)
+        blocks_of(1, 0)
+
+
+# ---- the back end beside stand-ins for the driver, CuPy and torch's CUDA --------------------------------------------
+
+
+class StandIn:
+    """A GPU of 132 multiprocessors that does nothing, and what was launched on it: (overlapped, kernel, blocks, threads)."""
+
+    def __init__(self, monkeypatch, capability=(9, 0), driver=13000):
+        self.launched, self.compiled = [], []
+        self.stream, self.recording, self.cupy_recording = 0, False, False
+        driver_calls = "cupy_backends.cuda.api.driver"
+        names = ["cupy", "cupy.cuda", "cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.api", driver_calls]
+        modules = {name: ModuleType(name) for name in names}
+        for name, module in modules.items():
+            monkeypatch.setitem(sys.modules, name, module)
+            if "." in name:
+                setattr(modules[name.rpartition(".")[0]], name.rpartition(".")[2], module)
+        modules[driver_calls].launchKernel = lambda kernel, blocks, y, z, threads, *rest: self.launched.append(
+            (False, kernel, blocks, threads)
+        )
+        cupy = modules["cupy"]
+        cupy.cuda.Device = lambda index: nullcontext()
+        cupy.cuda.runtime = SimpleNamespace(driverGetVersion=lambda: driver)
+        cupy.cuda.compiler = SimpleNamespace(CompileException=KeyError)
+        cupy.cuda.get_current_stream = lambda: SimpleNamespace(ptr=self.stream, is_capturing=lambda: self.cupy_recording)
+        cupy.RawModule = self.module
+        monkeypatch.setattr("gpu_vecenv.backend.cuda.overlapped_launch", self.overlapped)
+        monkeypatch.setattr(torch, "zeros", lambda *_, **__: None)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132))
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.recording)
+        monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
+        monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: self.stream, raising=False)
+
+    def module(self, code, options):
+        self.compiled.append([option for option in options if option.startswith(("-DGV_TEAMS", "-DGV_LANES"))])
+        return SimpleNamespace(get_function=lambda name: SimpleNamespace(kernel=SimpleNamespace(ptr=name)))
+
+    def overlapped(self, kernel, blocks, threads, stream, pointers):
+        assert stream == self.stream
+        self.launched.append((True, kernel, blocks, threads))
+
+
+def backend_of(name, kind="torch", **params):
+    spec = spec_of(name)
+    return CudaBackend(Layout(spec, spec.resolve(params)), "cuda:0", kind)
+
+
+ARGS = np.zeros(())
+
+
+def test_steps_overlap_in_a_capture_only(monkeypatch):
+    gpu = StandIn(monkeypatch)
+    backend = backend_of("WarpCartPole-v1")
+    for gpu.stream, gpu.recording in ((0, True), (7, False), (7, True)):  # the default stream is not asked
+        backend.launch("gv_step", ARGS, 1_000)
+    assert gpu.launched == [(False, "gv_step", 8, 128), (False, "gv_step", 8, 128), (True, "gv_step", 8, 128)]
+
+
+@pytest.mark.parametrize(("capability", "driver"), [((8, 0), 13000), ((9, 0), 12020)])
+def test_steps_do_not_overlap_elsewhere(monkeypatch, capability, driver):
+    gpu = StandIn(monkeypatch, capability, driver)
+    backend, gpu.stream, gpu.recording = backend_of("WarpCartPole-v1"), 7, True
+    backend.launch("gv_step", ARGS, 1_000)
+    assert gpu.launched == [(False, "gv_step", 8, 128)]
+
+
+def test_rollouts_choose_their_blocks_where_none_are_asked_for(monkeypatch):
+    gpu = StandIn(monkeypatch)
+    backend = backend_of("WarpCartPole-v1")
+    monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", "64")  # too late
+    for worlds in (1_000, 100_000, 1_000_000):
+        backend.launch("gv_rollout", ARGS, worlds)
+    assert [launched[2:] for launched in gpu.launched] == [(32, 32), (131, 768), (2_605, 384)]
+    assert gpu.compiled == [["-DGV_LANES=1", "-DGV_TEAMS=128"], ["-DGV_LANES=1", "-DGV_TEAMS=768"]]
+    asked = backend_of("WarpCartPole-v1")
+    for name in ("gv_step", "gv_rollout"):
+        asked.launch(name, ARGS, 1_000)
+    assert [launched[2:] for launched in gpu.launched[3:]] == [(16, 64)] * 2
+
+
+def test_worlds_of_several_agents_have_blocks_of_one_size(monkeypatch):
+    gpu = StandIn(monkeypatch)
+    for params in ({}, {"num_taggers": 3, "num_runners": 1}):
+        backend = backend_of("WarpTag-v0", **params)
+        for name in ("gv_step", "gv_rollout"):
+            backend.launch(name, ARGS, 1_000)
+    assert [launched[2:] for launched in gpu.launched] == [(1_000, 128)] * 2 + [(32, 128)] * 2
+
+
+def test_nothing_is_compiled_in_a_capture(monkeypatch):
+    gpu = StandIn(monkeypatch)
+    backend, gpu.stream, gpu.recording = backend_of("WarpCartPole-v1"), 7, True
+    with pytest.raises(SequenceError, match="compiled with the first one"):
+        backend.launch("gv_rollout", ARGS, 10)
+    gpu.recording = False
+    backend.launch("gv_rollout", ARGS, 10)
+    gpu.recording = True
+    backend.launch("gv_rollout", ARGS, 10)
+    assert [launched[0] for launched in gpu.launched] == [False, True]
+
+
+@pytest.mark.parametrize("kind", ["torch", "cupy"])
+def test_nobody_waits_while_torch_or_cupy_capture(monkeypatch, kind):
+    gpu = StandIn(monkeypatch)
+    backend, gpu.stream = backend_of("WarpCartPole-v1", kind), 7
+    told = {}
+    for gpu.recording, gpu.cupy_recording in ((False, False), (True, False), (False, True)):
+        told[gpu.recording, gpu.cupy_recording] = backend.capturing(), backend.may_wait()
+    own, other = ((True, False), (False, True)) if kind == "torch" else ((False, True), (True, False))
+    assert told == {(False, False): (False, True), own: (True, False), other: (False, False)}
