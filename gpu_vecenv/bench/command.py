@@ -19,7 +19,7 @@ from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.bench import env_only, inference, rollouts, startup, training
 from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, INFERENCE, START_UP, Case, choose
 from gpu_vecenv.bench.floors import measure_floors
-from gpu_vecenv.bench.machine import clocks, commit_of, machine
+from gpu_vecenv.bench.machine import clocks, commit_of, contents_of, machine
 from gpu_vecenv.bench.peers.warpdrive import SOURCE
 from gpu_vecenv.bench.ready import Peers
 from gpu_vecenv.bench.results import Results
@@ -82,6 +82,7 @@ def bench(
         "torch_threads": threads, "env_threads": num_threads() if device == "cpu" else None, "rounds": rounds,
         "sample_s": seconds, "peers": others.versions, "beneath": others.beneath,
         "warpdrive_commit": commit_of(warpdrive) if warpdrive and is_checkout else None,
+        "warpdrive_sha256": contents_of(warpdrive) if warpdrive else None,
         "clocks_before": clocks(device), "floors": floors,
     }  # fmt: skip
     results = Results(out, head)
@@ -93,9 +94,10 @@ def bench(
             for case, ways in groups(mode, kind, device, envs, sizes):
                 console.print(f"[dim]{time.perf_counter() - start:5.0f} s[/dim]  {mode}  {case.name}")
                 starts = mode == "startup"
+                ready, beside = (others.ways(case), env_only.beside(case, device)) if mode == "env" else ([], {})
                 rows = measure(
                     case, mode, ways, device, floors, min(rounds, START_UP_ROUNDS) if starts else rounds,
-                    None if starts else seconds, *((others.ways(case), env_only.beside(case, device)) if mode == "env" else ()),
+                    None if starts else seconds, ready, beside,
                 )  # fmt: skip
                 results.add(rows, wall_s=time.perf_counter() - start)
                 for row in rows:

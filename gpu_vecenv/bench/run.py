@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -17,13 +16,12 @@ from gpu_vecenv.bench.subject import Maker, Subject
 from gpu_vecenv.bench.timing import Timed, interleaved
 
 OURS = "gpu_vecenv"
-NOTHING: Mapping[str, Callable[[], Timed]] = MappingProxyType({})
 Row = dict[str, Any]
 
 
 def measure(
     case: Case, mode: str, ways: Mapping[str, Maker], device: str, floors: dict[str, float], rounds: int, seconds: float | None,
-    peers: Sequence[Ready] = (), beside: Mapping[str, Callable[[], Timed]] = NOTHING,
+    peers: Sequence[Ready] = (), beside: Mapping[str, Callable[[], Timed]] | None = None,
 ) -> list[Row]:  # fmt: skip
     """Time every way to run a case, in turns.
 
@@ -54,11 +52,11 @@ def measure(
         except Exception as error:  # whatever a library raises is that library's row
             rows[name] = heads[name] | {"error": f"{type(error).__name__}: {error}"}
     timed = {name: subject.timed for name, subject in subjects.items()}
-    for name, neighbour in beside.items():
+    for name, neighbour in (beside or {}).items():
         with suppress(MemoryError, torch.OutOfMemoryError):  # where there is no room for it, rows go without
             timed[name] = neighbour()
     taken = interleaved(timed, rounds, seconds)
-    neighbours = {name: taken.pop(name) for name in beside if name in taken}
+    neighbours = {name: taken.pop(name) for name in beside or {} if name in taken}
     known = {name: value.median for name, value in neighbours.items() if not isinstance(value, Exception)}
     for name, result in taken.items():
         if isinstance(result, Exception):
