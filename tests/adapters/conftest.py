@@ -2,7 +2,8 @@
 
 A test marked ``works("library", "what")`` shows that something works, one marked ``limit("library", "what, and why")`` that
 something does not, by catching the error. ``pytest tests/adapters --record-support FILE`` merges what passed into FILE, from
-which the table in ``docs/adapters/index.md`` is made.
+which the table in ``docs/adapters/index.md`` is made: a text of which a test failed is taken out, and one of which none was run
+stays as it is, so that fast, slow and GPU tests may be recorded one after the other.
 """
 
 import json
@@ -39,12 +40,18 @@ RESULTS = pytest.StashKey()
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
-    if report.when == "call" and report.passed:
+    if report.failed or (report.when == "call" and report.passed):
         for kind in ("works", "limit"):
             for marker in item.iter_markers(kind):
                 library, what = marker.args
-                item.config.stash[RESULTS].setdefault(library, {"works": [], "limit": []})[kind].append(what)
+                said = item.config.stash[RESULTS].setdefault(library, {"works": {}, "limit": {}})[kind]
+                said[what] = said.get(what, True) and report.passed
     return report
+
+
+def merged(before, said):
+    """Texts recorded before, and those said now: by each whether all of its tests passed."""
+    return sorted({text for text in before if said.get(text, True)} | {text for text, passed in said.items() if passed})
 
 
 def pytest_sessionfinish(session):
@@ -53,6 +60,7 @@ def pytest_sessionfinish(session):
         return
     recorded = json.loads(target.read_text()) if target.exists() else {}
     for library, found in session.config.stash[RESULTS].items():
-        lists = {kind: sorted(set(texts)) for kind, texts in found.items()}
+        before = recorded.get(library, {})
+        lists = {kind: merged(before.get(kind, []), said) for kind, said in found.items()}
         recorded[library] = {"version": version(DISTRIBUTIONS[library]), **lists}
     target.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n")

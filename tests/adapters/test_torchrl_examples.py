@@ -4,7 +4,7 @@ import pytest
 
 from examples import torchrl_mappo_tag, torchrl_ppo
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 works = lambda what: pytest.mark.works("TorchRL", what)  # noqa: E731
 
 

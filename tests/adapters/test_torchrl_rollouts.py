@@ -263,6 +263,23 @@ def test_torchrls_own_wrapper_checks_rows_without_content():
         GymWrapper(env).rollout(7, break_when_any_done=False)
 
 
+@pytest.mark.limit("TorchRL", "its own GymWrapper on a GPU in the disabled mode: it reads the mask of a reset as a NumPy array")
+def test_torchrls_own_wrapper_reads_masks_on_the_host(monkeypatch):
+    """What a tensor on a GPU answers to ``numpy()`` is answered here by all."""
+
+    def refuse(tensor):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+    options = {"array": "torch", "autoreset_mode": "disabled", "max_episode_steps": 6}
+    wrapped = GymWrapper(gymnasium.make_vec("WarpPendulum-v1", num_envs=4, device="cpu", **options))
+    data = wrapped.reset()
+    data["_reset"] = torch.tensor([[True], [False], [True], [False]])
+    monkeypatch.setattr(torch.Tensor, "numpy", refuse)
+    with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy") as caught:
+        wrapped.reset(data)
+    assert caught.traceback[-2].path.name == "gym.py"  # it was TorchRL that asked
+
+
 @pytest.mark.slow
 @works("AsyncCollector and MultiSyncCollector, an env in each process")
 @pytest.mark.parametrize("make_collector", [

@@ -1,6 +1,7 @@
 """The table of libraries says what tests and benchmark recorded, of every library."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +14,24 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import adapter_table  # noqa: E402
 from adapter_table import DOCUMENT, PAGES, SPEED, SUPPORT, current_text, document, main  # noqa: E402
+
+CLAIMS = """
+import pytest
+
+@pytest.mark.works("CleanRL-style", "holds for all")
+@pytest.mark.parametrize("n", [1, 2])
+def test_all(n): pass
+
+@pytest.mark.works("CleanRL-style", "holds for some")
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_some(n): assert n != 2
+
+@pytest.mark.works("CleanRL-style", "held once")
+def test_no_more(): assert False
+
+@pytest.mark.works("CleanRL-style", "skipped, so as it was")
+def test_skipped(): pytest.skip()
+"""
 
 EMPTY = "<!-- generated: adapters -->\n<!-- end generated -->\n"
 MADE = {"cpu": "a CPU", "torch": "2", "torch_threads": 1, "python": "3", "commit": "c", "date": "today"}
@@ -35,6 +54,19 @@ def test_the_table_is_current():
 def test_every_library_is_in_the_table(library):
     assert (DOCUMENT.parent / PAGES[library]).is_file()
     assert len(cells(DOCUMENT.read_text(), library)) == 5
+
+
+def test_a_claim_stands_while_all_of_its_tests_pass(tmp_path):
+    record, test = tmp_path / "support.json", tmp_path / "test_claims.py"
+    test.write_text(CLAIMS)
+    before = ["held once", "not asked", "skipped, so as it was"]
+    record.write_text(json.dumps({"CleanRL-style": {"version": "1", "works": before, "limit": ["a limit"]}}))
+    options = ["-p", "tests.adapters.conftest", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", "-W", "ignore"]
+    command = [sys.executable, "-m", "pytest", *options, test, f"--record-support={record}"]
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    told = json.loads(record.read_text())["CleanRL-style"]
+    assert told["works"] == ["holds for all", "not asked", "skipped, so as it was"] and told["limit"] == ["a limit"]
+    assert told["version"] != "1"
 
 
 def test_every_page_is_linked():

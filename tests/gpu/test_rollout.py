@@ -219,8 +219,11 @@ def test_rollouts_of_any_size(worlds, keep):
     assert int(env.get_state("t")["t"].max()) <= 9
 
 
-def test_an_env_that_is_let_go_while_another_is_captured():
-    """It is closed then, but nothing may be waited for, so its actions are not looked at; an explicit look is refused."""
+def test_an_env_that_is_closed_while_another_is_captured():
+    """As Python closes one that nobody holds any more. Nothing may be waited for, so its actions are not looked at.
+
+    An explicit look is refused.
+    """
     env, other = make("WarpCartPole-v1", copy=False), make("WarpCartPole-v1")
     actions = random_actions(env, 1)[0]
     env.step(actions)

@@ -159,3 +159,12 @@ def test_nobody_waits_while_torch_or_cupy_capture(monkeypatch, kind):
         told[gpu.recording, gpu.cupy_recording] = backend.capturing(), backend.may_wait()
     own, other = ((True, False), (False, True)) if kind == "torch" else ((False, True), (True, False))
     assert told == {(False, False): (False, True), own: (True, False), other: (False, False)}
+
+
+def test_a_capture_on_another_device_counts(monkeypatch):
+    """There an env would allocate, or wait, in the midst of it; its own device's stream is the default one."""
+    gpu = StandIn(monkeypatch)
+    backend, gpu.recording = backend_of("WarpCartPole-v1"), True
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 1, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7 * index, raising=False)
+    assert backend.capturing()

@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = """
@@ -10,7 +13,9 @@ import sys, time
 sys.path.insert(0, {root!r})
 start = time.process_time()
 import gpu_vecenv
-print(time.process_time() - start, *sorted({{name.partition(".")[0] for name in sys.modules}}))
+seconds = time.process_time() - start
+import gpu_vecenv.adapters
+print(seconds, *sorted({{name.partition(".")[0] for name in sys.modules}}))
 """
 
 
@@ -25,3 +30,11 @@ def test_import_is_light():
     modules = set(reports[0][1:])
     assert "gymnasium" in modules
     assert modules.isdisjoint({"torch", "cupy", "tyro", "matplotlib", "PIL"})
+    assert modules.isdisjoint({"stable_baselines3", "torchrl", "tensordict", "pettingzoo", "skrl", "rl_games", "rsl_rl", "jax"})
+
+
+def test_the_gymnasium_that_rllib_asks_for_is_allowed():
+    """It pins 1.2.2, and takes these envs through their vector entry point."""
+    asked = map(Requirement, tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"])
+    (gymnasium,) = (each for each in asked if each.name == "gymnasium")
+    assert gymnasium.specifier.contains("1.2.2")
