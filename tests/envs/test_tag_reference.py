@@ -63,6 +63,10 @@ def test_a_step_under_random_parameters(seed, device):
         (10, 240, {}),
         (20, 280, {"use_full_observation": True}),
         (20, 280, {"num_other_agents_observed": 40}),
+        (15, 400, {}),
+        (16, 400, {}),
+        (24, 1000, {}),
+        (24, 1001, {}),
         (96, 4000, {"num_other_agents_observed": 10, "tagging_distance": 0.01}),
     ],
 )
@@ -81,12 +85,16 @@ def test_sizes(taggers, runners, more, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("worlds", "agents", "side", "neighbours"),
-    [(30, 36, 17, 3), (30, 36, 17, 12), (30, 36, 17, 33), (4, 320, 17, 10), (4, 320, 17, 40), (4, 320, 3, 10), (2, 320, 1, 10)],
+    [
+        *((30, 36, 17, 3), (30, 36, 17, 12), (30, 36, 17, 33), (3, 320, 17, 10), (2, 320, 1, 32), (3, 430, 17, 10), (3, 430, 17, 40)),
+        *((3, 430, 3, 10), (2, 430, 1, 10), (1, 1100, 17, 10), (1, 1100, 1, 10)),
+    ],
 )
 def test_equal_distances_go_to_the_lower_index(worlds, agents, side, neighbours, device):
     """Agents at rest on a small lattice: every distance is exact, ties abound, and no reading of a tie is excused.
 
-    Many agents are looked up in a grid, of which they may fill every cell or one.
+    Many agents are looked up in a grid, of which they may fill every cell or one: from 416 on, or above 1,024 by a lane that is
+    alone with its world.
     """
     params = {
         "num_taggers": 6, "num_runners": agents - 6, "grid_length": 16.0, "num_other_agents_observed": neighbours,

@@ -16,6 +16,7 @@ SHAPES = {
         {},
         {"num_taggers": 1, "num_runners": 1},
         {"num_taggers": 50, "num_runners": 950},
+        {"num_taggers": 5, "num_runners": 410, "num_other_agents_observed": 32},
         {"num_taggers": 96, "num_runners": 4000, "use_full_observation": True},
         {"num_other_agents_observed": 64},
     ],

@@ -38,19 +38,19 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
                        "episode_length": 120},
     ),
     "tag, so many that a grid finds them": (
-        "WarpTag-v0", {"num_envs": 1, "num_taggers": 5, "num_runners": 295, "episode_length": 90, "tagging_distance": 0.01},
+        "WarpTag-v0", {"num_envs": 1, "num_taggers": 5, "num_runners": 425, "episode_length": 60, "tagging_distance": 0.01},
     ),
     "tag, a crowd that stays where it is": (
         "WarpTag-v0",
-        {"num_envs": 1, "num_taggers": 5, "num_runners": 295, "episode_length": 90, "max_acceleration": 0.0,
+        {"num_envs": 1, "num_taggers": 5, "num_runners": 425, "episode_length": 60, "max_acceleration": 0.0,
          "min_acceleration": 0.0, "runner_exits_game_after_tagged": False,
-         "starting_location_x": [i % 18 / 16 for i in range(300)], "starting_location_y": [i // 18 / 16 for i in range(300)]},
+         "starting_location_x": [i % 21 / 16 for i in range(430)], "starting_location_y": [i // 21 / 16 for i in range(430)]},
     ),
 }  # fmt: skip
 """Envs small enough to run for a thousand steps in every build, together covering each path of the kernels."""
 
 
-STEPS = {"tag, so many that a grid finds them": 250, "tag, a crowd that stays where it is": 250}
+STEPS = {"tag, so many that a grid finds them": 150, "tag, a crowd that stays where it is": 150}
 """Where a thousand take long: still some episodes."""
 
 

@@ -27,6 +27,7 @@ CASES = {
     "worlds packed in a warp": ("WarpTag-v0", "6", "num_envs=37", "num_taggers=2", "num_runners=4", *SMALL),
     "a block a world": ("WarpTag-v0", "6", "num_envs=3", *SMALL),
     "more agents than lanes": ("WarpTag-v0", "3", "num_envs=2", "num_taggers=20", "num_runners=280", "episode_length=2"),
+    "so many that a grid finds them": ("WarpTag-v0", "3", "num_envs=2", "num_taggers=20", "num_runners=400", "episode_length=2"),
 }
 
 
