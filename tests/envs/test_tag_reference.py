@@ -119,6 +119,29 @@ def test_equal_distances_go_to_the_lower_index(worlds, agents, side, neighbours,
     assert (at_margin > 0 or side < 3) and (after["tagged_by"] >= 0).any(axis=1).all()
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("agents", [320, 430, 1100])
+@pytest.mark.parametrize("left", [0, 300])
+def test_who_stands_apart_finds_the_others(agents, left, device):
+    """All but a few stand in one corner of the square; cells around the others are empty, and further than any that hold somebody."""
+    params = {
+        "num_taggers": 6, "num_runners": agents - 6, "grid_length": 64.0, "num_other_agents_observed": 10,
+        "tagging_distance": 0.01, "episode_length": 8,
+    }  # fmt: skip
+    generator = np.random.default_rng(5)
+    state = {name: np.zeros((1, agents), np.float32) for name in cases.STATE}
+    apart = np.broadcast_to(np.arange(agents) >= agents - 5, (2, 1, agents))
+    state["loc_x"], state["loc_y"] = np.float32(generator.integers(np.where(apart, 60, 0), np.where(apart, 65, 2)))
+    state["alive"], state["t"] = np.ones((1, agents), np.int32), np.full(1, 3, np.int32)
+    state["alive"][0, 6 : 6 + agents * left // 310] = 0
+    actions = np.zeros((1, agents, 2), np.int32)
+    (obs, *_), _ = cases.kernel_step(params, state, actions, device)
+    reference = TagReference(SPEC.resolve(params))
+    cases.load(reference, state, 0)
+    expected, *_ = reference.step(actions[0])
+    np.testing.assert_allclose(obs[0], expected, atol=1e-7, rtol=0)
+
+
 def crowd(tags_of_tagger, far, params, t, device):
     """One step of one world at rest: tagger j stands at (20 j + 10, 50) with runners within reach, the others far off."""
     taggers, runners = len(tags_of_tagger), sum(tags_of_tagger) + far
