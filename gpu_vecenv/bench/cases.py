@@ -72,6 +72,7 @@ GPU_CASES: tuple[Case, ...] = (
     *(Case(env, worlds) for env in CLASSIC for worlds in SIZES),
     *(Case(CONTINUOUS, worlds) for worlds in (1_000, 1_000_000)),
     *(Case(TAG, worlds, tag(5, 100)) for worlds in (60, 500, 2_000, 16_000)),
+    *(Case(TAG, worlds, tag(5, 100), only=("graph",)) for worlds in (4_000, 8_000)),
     Case(TAG, 2_000, tag(5, 100, use_full_observation=True)),
     *(Case(TAG, 2_000, tag(5, agents - 5)) for agents in (125, 250, 500)),
     *(Case(TAG, 2_000, tag(50, 950), starts) for starts in ("own", "corner")),
