@@ -50,7 +50,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 """Envs small enough to run for a thousand steps in every build, together covering each path of the kernels."""
 
 
-STEPS = {"tag, so many that a grid finds them": 150, "tag, a crowd that stays where it is": 150}
+STEPS = {"tag, so many that a grid finds them": 250, "tag, a crowd that stays where it is": 250}
 """Where a thousand take long: still some episodes."""
 
 
@@ -62,6 +62,8 @@ def trajectory_hash(case: str, steps: int | None = None, backend: Any = None, at
     """
     name, params = CASES[case]
     steps = steps or STEPS.get(case, 1000)
+    if at_once and steps % at_once:
+        raise ValueError(f"{case}: {steps} steps are no whole number of launches of {at_once}")
     env = gymnasium.make_vec(name, **{"device": "cpu", **params, "array": "numpy", **options})
     inner = env.unwrapped
     if backend is not None:
