@@ -210,7 +210,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             SequenceError: before the first reset, or past the end of bound slabs.
         """
         self._require_started("step()")
-        self._require_no_allocation()
+        self._require_capturable()
         held, address, element_bytes = self._actions.read(actions)
         slot = self._outputs.for_step()
         self._args.set_action(address, element_bytes)
@@ -249,7 +249,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             SequenceError: before the first reset, or where bound slabs have no room for T steps.
         """
         self._require_started("rollout()")
-        self._require_no_allocation()
+        self._require_capturable()
         if num_steps is not None or actions is None:
             require_steps(num_steps)
         held, address, element_bytes, draw = None, 0, 4, actions is None
@@ -285,7 +285,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             SequenceError: while a CUDA graph is captured, where nothing can be waited for.
         """
         self._require_open()
-        if self._backend.capturing():
+        if not self._backend.may_wait():
             raise SequenceError("check() waits for the device, which a CUDA graph cannot; call it before or after the capture.")
         count = int(self._backend.memory.to_numpy(self._args.invalid)[0])
         if count:
@@ -298,7 +298,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         An env that nobody holds any more is closed whenever Python finds it, which may be while another one is captured.
         """
         try:
-            if not self._backend.capturing():
+            if self._backend.may_wait():
                 self.check()
         finally:
             self.closed = True  # also when check() raises
@@ -365,9 +365,13 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
     def _same_step(self) -> bool:
         return self.autoreset_mode is AutoresetMode.SAME_STEP
 
-    def _require_no_allocation(self) -> None:
-        if self._outputs.fresh and self._backend.capturing():
-            raise SequenceError("copy=True allocates in every step, which a CUDA graph cannot; use bind() or copy=False.")
+    def _require_capturable(self) -> None:
+        """Where a CUDA graph is being captured, raise SequenceError for what it cannot hold."""
+        if not (self._outputs.fresh or self.debug) or not self._backend.capturing():
+            return
+        if self.debug:
+            raise SequenceError("debug=True waits for the device in each step, which a CUDA graph cannot; make another env.")
+        raise SequenceError("copy=True allocates in every step, which a CUDA graph cannot; use bind() or copy=False.")
 
     def _results(self, slot: Slot) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """What a step or a rollout returns."""

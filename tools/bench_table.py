@@ -113,11 +113,12 @@ def host_table(cases: dict[Key, list[Row]]) -> str:
         ours = {row["path"]: row for row in good(rows, True)}
         if {"python_copy_false", "python_copy_true"} <= ours.keys() and "bare_launch_s" in ours["python_copy_false"]:
             kept, fresh = ours["python_copy_false"], ours["python_copy_true"]
-            times = kept["host_s"], fresh["host_s"], kept["bare_launch_s"], kept.get("fresh_arrays_s")
+            bound = ours.get("python_bind", {})
+            times = kept["host_s"], bound.get("host_s"), fresh["host_s"], kept["bare_launch_s"], kept.get("fresh_arrays_s")
             micro = ["–" if value is None else f"{1e6 * value:.1f}" for value in times]
             counts = [f"{kept['kernel_launches']:.3g}", f"{kept['host_syncs']:.3g}"]
             lines.append([name, f"{worlds:,}", *micro, *counts, f"{kept['bytes_per_world']:,.0f}"])
-    header = ["environment", "worlds", "host, us a step", "the same, fresh arrays", "a bare launch, us"]
+    header = ["environment", "worlds", "host, us a step", "into slabs", "fresh arrays", "a bare launch, us"]
     header += ["that many fresh tensors, us", "launches", "host syncs", "bytes a world"]
     return table(header, lines) if lines else ""
 

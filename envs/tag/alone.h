@@ -3,11 +3,12 @@
 #pragma once
 #include "neighbours.h"
 
-#define SIDE_BY_SIDE 32  // distances at a time; MIN_GRID is a multiple
+#define SIDE_BY_SIDE 32  // distances at a time; MOST_ALONE is a multiple
+#define MOST_PICKED 96   // agents picked before all but the nearest of them are dropped
 
 // Agents of a world by increasing keys: the bits of a squared distance, which order as it does, above the index.
 struct Picked {
-    gv_i64 key[MIN_GRID];
+    gv_i64 key[MOST_PICKED + SIDE_BY_SIDE];
     gv_i32 count;
 };
 
@@ -29,26 +30,34 @@ GV_FN float bound_of(const float* distance, gv_i32 agents, const gv_u16* last, g
     return bound < FAR ? above(bound) : FAR;
 }
 
-GV_FN void pick(const float* distance, gv_i32 agents, float bound, Picked& picked) {
-    gv_i32 count = 0;
+// Puts the first k of those picked, or as many as there are, into order. Returns how many.
+GV_FN gv_i32 order(Picked& picked, gv_i32 k, gv_u16* nearest) {
+    gv_u16 ordered[MOST_PICKED + SIDE_BY_SIDE + 1];
+    gv_order(picked.key, picked.count, ordered);
+    const gv_i32 found = picked.count < k ? picked.count : k;
+    for (gv_i32 slot = 0; slot < found; ++slot) nearest[slot] = ordered[slot];
+    return found;
+}
+
+GV_FN void add(Picked& picked, const float* distance, gv_i32 j) {
+    picked.key[picked.count++] = (gv_i64)gv_bits(distance[j]) << 32 | j;
+}
+
+// Agents within a bound, which shrinks where it was so wide that they would be many.
+GV_FN void pick(const float* distance, gv_i32 agents, float bound, gv_i32 k, Picked& picked) {
+    picked.count = 0;
     for (gv_i32 first = 0; first < agents; first += SIDE_BY_SIDE) {
         gv_u32 closer = 0;
         for (gv_i32 j = 0; j < SIDE_BY_SIDE; ++j) closer |= distance[first + j] < bound ? 1u << j : 0u;
-        for (; closer != 0; closer &= closer - 1) {
-            const gv_i32 j = first + gv_lowest_bit(closer);
-            picked.key[count++] = (gv_i64)gv_bits(distance[j]) << 32 | j;
+        for (; closer != 0; closer &= closer - 1) add(picked, distance, first + gv_lowest_bit(closer));
+        if (picked.count > MOST_PICKED) {
+            gv_u16 nearest[MAX_SORTED];
+            order(picked, k, nearest);
+            bound = above(distance[nearest[k - 1]]);
+            picked.count = 0;
+            for (gv_i32 slot = 0; slot < k; ++slot) add(picked, distance, nearest[slot]);
         }
     }
-    picked.count = count;
-}
-
-// The first k of those picked. Returns how many there are.
-GV_FN gv_i32 order(Picked& picked, gv_i32 k, gv_u16* nearest) {
-    gv_u16 ordered[MIN_GRID + 1];
-    gv_order(picked.key, picked.count, ordered);
-    const gv_i32 found = picked.count < k ? picked.count : k;
-    for (gv_i32 slot = 0; slot < k; ++slot) nearest[slot] = slot < found ? ordered[slot] : NOBODY;
-    return found;
 }
 
 GV_FN void observe_few(const GvArgs& a, const GvTeam& team, float* obs) {
@@ -57,7 +66,7 @@ GV_FN void observe_few(const GvArgs& a, const GvTeam& team, float* obs) {
     const float *speed = a.speed + first, *acceleration = a.acceleration + first, *direction = a.direction + first;
     const float per_diagonal = a.per_diagonal, per_max_speed = a.per_max_speed, per_turn = a.per_turn;
     const Rows rows = rows_of(a, w, obs);
-    float x[MIN_GRID], y[MIN_GRID], type[MIN_GRID], distance[MIN_GRID];
+    float x[MOST_ALONE], y[MOST_ALONE], type[MOST_ALONE], distance[MOST_ALONE];
     for (gv_i32 i = 0; i < (agents + SIDE_BY_SIDE - 1) / SIDE_BY_SIDE * SIDE_BY_SIDE; ++i) {
         const gv_i64 me = first + (i < agents ? i : 0);
         const bool seen = i < agents && a.alive[me] && a.loc_x[me] == a.loc_x[me] && a.loc_y[me] == a.loc_y[me];
@@ -71,9 +80,10 @@ GV_FN void observe_few(const GvArgs& a, const GvTeam& team, float* obs) {
         picked.count = 0;
         if (x[i] < FAR) {
             measure(x, y, agents, i, distance);
-            pick(distance, agents, bound_of(distance, agents, nearest, k), picked);
+            pick(distance, agents, bound_of(distance, agents, nearest, k), k, picked);
         }
         const gv_i32 found = order(picked, k, nearest);
+        for (gv_i32 slot = found; slot < k; ++slot) nearest[slot] = NOBODY;
         float* row = &entry(rows, i, 0);
         const float my_x = x[i], my_y = y[i], my_speed = speed[i], my_acceleration = acceleration[i], my_direction = direction[i];
         for (gv_i32 slot = 0; slot < found; ++slot) {

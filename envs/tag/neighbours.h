@@ -10,9 +10,10 @@
 #define FAR 3.0e38f     // farther than anyone; also the place of agents that nobody sees
 #define NOBODY 0xFFFF
 #define MAX_SORTED 32   // up to this many neighbours are sorted in registers; more are found one scan each
-#define MAX_PICKED 32   // agents of a grid picked before they are sorted in
+#define MAX_PICKED 20   // agents of a grid picked before they are sorted in
 #define MAX_STAGED 1024 // up to this many agents, all that is observed of them is staged in scratch; positions always are
-#define MIN_GRID 288    // from this many agents on, a grid pays; whole words of a mask
+#define MIN_GRID 416    // from this many agents on, a grid pays; whole words of a mask
+#define MOST_ALONE 1024 // up to this many, none does for a lane that is alone with its world (alone.h)
 #define MAX_SIDE 32     // cells along its side
 #define WORDS (MIN_GRID / 32)  // of a mask of agents without a grid
 
@@ -179,12 +180,12 @@ struct Grid {
     float length, per_length;
 };
 
-// Cells of a size that nine hold about half as many agents again as are looked for.
+// Cells of a size that nine hold about three times as many agents as are looked for: few rows of cells, as each costs a look-up.
 GV_FN Grid grid_of(const GvArgs& a) {
     const gv_i32 k = gv_num_other_agents_observed(a);
     Grid grid;
     grid.side = 1;
-    while (grid.side < MAX_SIDE && k * (grid.side + 1) * (grid.side + 1) <= 6 * gv_num_agents(a)) ++grid.side;
+    while (grid.side < MAX_SIDE && k * (grid.side + 1) * (grid.side + 1) <= 3 * gv_num_agents(a)) ++grid.side;
     grid.length = a.grid_length;
     grid.per_length = (float)grid.side / a.grid_length;
     return grid;
@@ -244,41 +245,63 @@ GV_FN void sort_in(const Scratch& s, Search& q, const gv_u16* pick, gv_i32 k, Ne
     q.bound = gv_min(q.bound, above(nearest.distance[k - 1]));
 }
 
-// The cells of one row, from column `left` to `right`.
-GV_FN void search_row(const Scratch& s, const Grid& grid, Search& q, gv_u16* pick, gv_i32 k, Nearest& nearest, gv_i32 row,
-                      gv_i32 left, gv_i32 right) {
-    if (left > right) return;
-    const gv_i32 first = row * grid.side + left, end = s.end[row * grid.side + right];
-    GV_LOOP for (gv_i32 p = first > 0 ? s.end[first - 1] : 0; p < end; ++p) {
-        const gv_i32 j = s.order[p];
-        if ((squared_distance(q.me, s.place[j]) < q.bound) & (j != q.self)) {
-            pick[q.picks++] = (gv_u16)j;
-            if (q.picks == MAX_PICKED) sort_in(s, q, pick, k, nearest);
-        }
-    }
+// Cells from column `left` to `right` and row `bottom` to `top`.
+struct Block {
+    gv_i32 left, right, bottom, top;
+};
+
+GV_FN Block block_of(const Grid& grid, Pair low, Pair high) {
+    const Block block = {cell_of(grid, low.value[0]), cell_of(grid, high.value[0]), cell_of(grid, low.value[1]), cell_of(grid, high.value[1])};
+    return block;
 }
 
+// Where a cell's agents start in `order`.
+GV_FN gv_i32 start_of(const Scratch& s, gv_i32 cell) { return cell > 0 ? s.end[cell - 1] : 0; }
+
+// Agents in a block, but for those in a block seen before. A lane goes on to its next row in the turn in which one ends, so that
+// all that share a warp go through their cells in one loop, and sort what they picked together.
+GV_FN void search_block(const Scratch& s, const Grid& grid, Search& q, gv_u16* pick, gv_i32 k, Nearest& nearest, Block block,
+                        Block seen) {
+    gv_i32 row = block.bottom, p, end, skip, skipped;
+    const auto enter = [&]() {
+        const bool crosses = (row >= seen.bottom) & (row <= seen.top);
+        p = start_of(s, row * grid.side + block.left);
+        end = s.end[row * grid.side + block.right];
+        skip = crosses ? start_of(s, row * grid.side + seen.left) : 0;
+        skipped = crosses ? s.end[row * grid.side + seen.right] - skip : 0;
+    };
+    enter();
+    GV_LOOP do {
+        GV_LOOP while (row <= block.top && q.picks < MAX_PICKED) {
+            if ((gv_u32)(p - skip) < (gv_u32)skipped) p = skip + skipped;
+            if (p < end) {
+                const gv_i32 j = s.order[p];
+                if ((squared_distance(q.me, s.place[j]) < q.bound) & (j != q.self)) pick[q.picks++] = (gv_u16)j;
+            }
+            if (++p >= end && ++row <= block.top) enter();
+        }
+        sort_in(s, q, pick, k, nearest);
+    } while (row <= block.top);
+}
+
+// The cells around an agent, further ones while they hold too few; then what else the bound reaches.
 GV_FN void search_cells(const Scratch& s, const Grid& grid, gv_i32 i, gv_i32 k, Nearest& nearest) {
     gv_u16 pick[MAX_PICKED];  // apart from the rest, which stays in registers
     Search q = {s.place[i], FAR, i, 0};
     const gv_i32 x = cell_of(grid, q.me.value[0]), y = cell_of(grid, q.me.value[1]), last = grid.side - 1;
-    gv_i32 left = 0, right = last, bottom = 0, top = last;
-    GV_LOOP for (gv_i32 around = 1; !(nearest.distance[k - 1] < FAR) && around <= 2 * grid.side; around *= 2) {
-        forget(nearest, k);  // too few in a smaller block: start anew
-        left = x > around ? x - around : 0;
-        right = x + around < last ? x + around : last;
-        bottom = y > around ? y - around : 0;
-        top = y + around < last ? y + around : last;
-        GV_LOOP for (gv_i32 row = bottom; row <= top; ++row) search_row(s, grid, q, pick, k, nearest, row, left, right);
-        sort_in(s, q, pick, k, nearest);
+    Block seen = {0, 0, 1, 0};  // none
+    bool enough = false, done = false;
+    GV_LOOP for (gv_i32 around = 1; !done; around *= 2) {
+        Block block = {x > around ? x - around : 0, x + around < last ? x + around : last, y > around ? y - around : 0,
+                       y + around < last ? y + around : last};
+        if (enough) {
+            const float reach = gv_sqrt(q.bound) * 1.0001f + 1.0e-18f;  // the rest is for rounding
+            const Pair low = {q.me.value[0] - reach, q.me.value[1] - reach}, high = {q.me.value[0] + reach, q.me.value[1] + reach};
+            block = block_of(grid, low, high);
+        }
+        search_block(s, grid, q, pick, k, nearest, block, seen);
+        done = enough || around > grid.side;  // all of them
+        enough = nearest.distance[k - 1] < FAR;
+        seen = block;
     }
-    const float reach = gv_sqrt(q.bound) * 1.0001f + 1.0e-18f;  // the rest is for rounding
-    const gv_i32 far_left = cell_of(grid, q.me.value[0] - reach), far_right = cell_of(grid, q.me.value[0] + reach);
-    const gv_i32 far_top = cell_of(grid, q.me.value[1] + reach);
-    GV_LOOP for (gv_i32 row = cell_of(grid, q.me.value[1] - reach); row <= far_top; ++row) {
-        const bool seen = row >= bottom && row <= top;  // but for its ends
-        search_row(s, grid, q, pick, k, nearest, row, far_left, seen ? left - 1 : far_right);
-        if (seen) search_row(s, grid, q, pick, k, nearest, row, right + 1, far_right);
-    }
-    sort_in(s, q, pick, k, nearest);
 }

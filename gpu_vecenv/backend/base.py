@@ -28,5 +28,8 @@ class Backend(Protocol):
     def capturing(self) -> bool:
         """Whether launches are being recorded into a CUDA graph."""
 
+    def may_wait(self) -> bool:
+        """Whether the host may wait for the device, which would break a CUDA graph that is being recorded."""
+
     def close(self) -> None:
         """Release threads."""

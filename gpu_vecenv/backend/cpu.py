@@ -86,6 +86,10 @@ class CpuBackend:
         """There are no graphs on the CPU."""
         return False
 
+    def may_wait(self) -> bool:
+        """There is nothing to wait for."""
+        return True
+
     def close(self) -> None:
         """Stop the threads."""
         if self._pool is not None:

@@ -55,6 +55,8 @@ STAY = {"runner_exits_game_after_tagged": False}
 """Tagged runners go on, so that no step is cheap because the world has emptied."""
 
 CLASSIC = ("WarpAcrobot-v1", "WarpPendulum-v1", "WarpMountainCar-v0")
+CONTINUOUS = "WarpMountainCarContinuous-v0"
+OTHERS = (*CLASSIC, CONTINUOUS, "WarpGridTag-v0")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 SIMPLE_TAG = {"num_taggers": 3, "num_runners": 1, "num_other_agents_observed": 3}
 
@@ -66,9 +68,11 @@ def tag(taggers: int, runners: int, **more: Any) -> dict[str, Any]:
 
 GPU_CASES: tuple[Case, ...] = (
     *(Case(CARTPOLE, worlds) for worlds in (*SIZES, 4_000_000, 16_000_000)),
-    Case(CARTPOLE, 64_000_000, only=("graph",)),
+    *(Case(CARTPOLE, worlds, only=("graph",)) for worlds in (2_000_000, 64_000_000, 256_000_000)),
     *(Case(env, worlds) for env in CLASSIC for worlds in SIZES),
+    *(Case(CONTINUOUS, worlds) for worlds in (1_000, 1_000_000)),
     *(Case(TAG, worlds, tag(5, 100)) for worlds in (60, 500, 2_000, 16_000)),
+    *(Case(TAG, worlds, tag(5, 100), only=("graph",)) for worlds in (4_000, 8_000)),
     Case(TAG, 2_000, tag(5, 100, use_full_observation=True)),
     *(Case(TAG, 2_000, tag(5, agents - 5)) for agents in (125, 250, 500)),
     *(Case(TAG, 2_000, tag(50, 950), starts) for starts in ("own", "corner")),
@@ -79,7 +83,7 @@ GPU_CASES: tuple[Case, ...] = (
 
 CPU_CASES: tuple[Case, ...] = (
     *(Case(CARTPOLE, worlds) for worlds in (1_000, 10_000, 100_000)),
-    *(Case(env, 10_000) for env in CLASSIC),
+    *(Case(env, 10_000) for env in (*CLASSIC, CONTINUOUS)),
     Case(TAG, 1, tag(5, 100)),
     Case(TAG, 64, tag(5, 100)),
     Case(TAG, 1_000, {**SIMPLE_TAG, **STAY}),
@@ -87,8 +91,16 @@ CPU_CASES: tuple[Case, ...] = (
 )
 
 INFERENCE = {
-    "cuda": (*(Case(CARTPOLE, worlds) for worlds in SIZES), Case(TAG, 500, tag(5, 100)), Case(TAG, 2_000, tag(5, 100))),
-    "cpu": (Case(CARTPOLE, 1_000), Case(CARTPOLE, 10_000), Case(TAG, 16, tag(5, 100))),
+    "cuda": (
+        *(Case(CARTPOLE, worlds) for worlds in SIZES),
+        *(Case(TAG, worlds, tag(5, 100)) for worlds in (500, 2_000)),
+        *(Case(env, 10_000) for env in OTHERS),
+    ),
+    "cpu": (
+        *(Case(CARTPOLE, worlds) for worlds in (1_000, 10_000)),
+        Case(TAG, 16, tag(5, 100)),
+        *(Case(env, 200) for env in OTHERS),
+    ),
 }
 
 START_UP = {

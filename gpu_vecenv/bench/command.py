@@ -19,7 +19,7 @@ from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.bench import env_only, inference, rollouts, startup, training
 from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, INFERENCE, START_UP, Case, choose
 from gpu_vecenv.bench.floors import measure_floors
-from gpu_vecenv.bench.machine import clocks, commit_of, machine
+from gpu_vecenv.bench.machine import clocks, commit_of, contents_of, machine
 from gpu_vecenv.bench.peers.warpdrive import SOURCE
 from gpu_vecenv.bench.ready import Peers
 from gpu_vecenv.bench.results import Results
@@ -82,6 +82,7 @@ def bench(
         "torch_threads": threads, "env_threads": num_threads() if device == "cpu" else None, "rounds": rounds,
         "sample_s": seconds, "peers": others.versions, "beneath": others.beneath,
         "warpdrive_commit": commit_of(warpdrive) if warpdrive and is_checkout else None,
+        "warpdrive_sha256": contents_of(warpdrive) if warpdrive else None,
         "clocks_before": clocks(device), "floors": floors,
     }  # fmt: skip
     results = Results(out, head)

@@ -25,10 +25,11 @@ BANK = 8
 """Different batches of actions that take turns."""
 
 SLAB_STEPS = {"cpu": 16, "cuda": 64}
-SLAB_BYTES = 4 * 2**30
+SLAB_BYTES = 16 * 2**30
 """Steps in bound slabs, fewer where slabs would take more bytes than this."""
 
-GRAPH_STEPS = 64
+GRAPH_STEPS = 128
+"""As in a rollout of a trainer."""
 
 
 def ways(case: Case, device: str) -> dict[str, Maker]:

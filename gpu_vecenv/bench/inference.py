@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import gymnasium
+import numpy as np
 import torch
 from torch import nn
 
@@ -19,6 +22,8 @@ STEPS = 32
 
 HIDDEN = 64
 
+HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
+
 
 def ways(case: Case, device: str) -> dict[str, Maker]:
     """The rollout called from Python and, on CUDA, as a graph."""
@@ -27,18 +32,30 @@ def ways(case: Case, device: str) -> dict[str, Maker]:
 
 
 class ActorCritic(nn.Module):
-    """Two networks, 64-64 tanh, over rows of observations; one categorical head for each part of an action."""
+    """Two networks, 64-64 tanh, over rows of observations.
 
-    def __init__(self, features: int, levels: list[int]) -> None:
+    Args:
+        features: of an observation.
+        levels: choices of each part of an action, a categorical head each; of a box ``numbers`` ones, a Gaussian head.
+        numbers: whether the action is of a box.
+    """
+
+    def __init__(self, features: int, levels: list[int], numbers: bool = False) -> None:
         super().__init__()
         self.levels = levels
+        self.log_std = nn.Parameter(torch.zeros(len(levels))) if numbers else None
         self.actor, self.critic = (
             nn.Sequential(nn.Linear(features, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, out))
             for out in (sum(levels), 1)
         )
 
     def forward(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Sampled indices (rows, heads), log-probabilities (rows,) and values (rows,)."""
+        """Sampled indices or numbers (rows, heads), log-probabilities (rows,) and values (rows,)."""
+        if self.log_std is not None:
+            mean = self.actor(obs)
+            noise = torch.randn_like(mean)
+            log_probability = (-0.5 * noise * noise - self.log_std - HALF_LOG_TAU).sum(-1)
+            return mean + self.log_std.exp() * noise, log_probability, self.critic(obs)[:, 0]
         actions, log_probability = [], obs.new_zeros(())
         for logits in self.actor(obs).split(self.levels, dim=-1):
             logs = logits.log_softmax(-1)
@@ -63,15 +80,17 @@ class RolloutLoop:
         self.env, self.facts = make_env(case, device, copy=False, view="agents")
         env, rows = self.env, self.env.num_envs
         space = env.single_action_space
-        levels = [int(n) for n in space.nvec] if hasattr(space, "nvec") else [int(space.n)]
-        self.policy = ActorCritic(env.single_observation_space.shape[0], levels).to(env.device)
+        numbers = isinstance(space, gymnasium.spaces.Box)
+        choices = np.ones(space.shape) if numbers else np.atleast_1d(space.nvec if hasattr(space, "nvec") else space.n)
+        levels = [int(n) for n in choices]
+        self.policy = ActorCritic(env.single_observation_space.shape[0], levels, numbers).to(env.device)
         self.action_shape = space.shape
 
         def slab(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
             return torch.zeros((STEPS, rows, *shape), dtype=dtype, device=env.device)
 
         self.obs = torch.zeros((STEPS + 1, rows, *env.single_observation_space.shape), device=env.device)
-        self.actions = slab(len(levels), dtype=torch.int64)
+        self.actions = slab(len(levels), dtype=torch.float32 if numbers else torch.int64)
         self.log_probabilities, self.values = slab(), slab()
         flags = {name: slab(dtype=torch.bool) for name in ("terminated", "truncated")}
         env.bind(obs=self.obs, reward=slab(), **flags)

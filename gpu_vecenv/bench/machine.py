@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -72,6 +73,15 @@ def _cpu_name() -> str:
 def commit_of(folder: Path) -> str:
     """The commit of a checkout, ``unknown`` where there is none."""
     return _first_line(["git", "-C", str(folder), "describe", "--always", "--dirty"])
+
+
+def contents_of(folder: Path) -> str:
+    """SHA-256 of the Python files in a folder, and of their names: what a source is that has no version."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{path.stat().st_size}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _first_line(command: list[str]) -> str:

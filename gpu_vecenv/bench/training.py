@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from gpu_vecenv.bench.cases import CARTPOLE, TAG, Case
+from gpu_vecenv.bench.cases import CARTPOLE, OTHERS, TAG, Case
 from gpu_vecenv.bench.counting import count, peak_memory
 from gpu_vecenv.bench.env_only import prepare
 from gpu_vecenv.bench.subject import Maker, Subject
@@ -33,10 +33,12 @@ SETTINGS = {
         Setting(Case(TAG, 60), PPOConfig(num_steps=32, num_minibatches=4)),
         Setting(Case(TAG, 500), PPOConfig(num_steps=32, num_minibatches=4)),
         Setting(Case(TAG, 2_000), PPOConfig(num_steps=16, num_minibatches=4)),
+        *(Setting(Case(env, 4_096), PPOConfig(num_steps=32, num_minibatches=4)) for env in OTHERS),
     ),
     "cpu": (
         Setting(Case(CARTPOLE, 1_024), PPOConfig(num_steps=16, num_minibatches=4)),
         Setting(Case(TAG, 8), PPOConfig(num_steps=16, num_minibatches=4)),
+        *(Setting(Case(env, 64), PPOConfig(num_steps=16, num_minibatches=4)) for env in OTHERS),
     ),
 }
 

@@ -7,7 +7,6 @@
 #pragma once
 
 #include "gv_grid.h"
-#include "gv_team.h"
 
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
 #define GV_FN static __device__ __forceinline__
@@ -48,7 +47,8 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {  // lanes that vote yes
         const gv_i32 mine = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES; __builtin_assume((gv_u32)lane < GV_LANES); \
         GV_TEAM_MEMORY                                                                           \
         const GvTeam team = {GV_FIRST_WORLD + mine, lane, GV_LANES, slots[at], scratch[at], false}; \
-        GV_IN_TURN(); if (team.world < a.num_worlds) body(a, team);                              \
+        if ((gv_u32)team.world >= (gv_u32)a.num_worlds || !gv_has_work(a)) return;               \
+        GV_IN_TURN(); body(a, team);                                                             \
     }
 #elif defined(GV_LANES)
 #include <pthread.h>

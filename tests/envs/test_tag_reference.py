@@ -63,6 +63,10 @@ def test_a_step_under_random_parameters(seed, device):
         (10, 240, {}),
         (20, 280, {"use_full_observation": True}),
         (20, 280, {"num_other_agents_observed": 40}),
+        (15, 400, {}),
+        (16, 400, {}),
+        (24, 1000, {}),
+        (24, 1001, {}),
         (96, 4000, {"num_other_agents_observed": 10, "tagging_distance": 0.01}),
     ],
 )
@@ -81,12 +85,16 @@ def test_sizes(taggers, runners, more, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("worlds", "agents", "side", "neighbours"),
-    [(30, 36, 17, 3), (30, 36, 17, 12), (30, 36, 17, 33), (4, 320, 17, 10), (4, 320, 17, 40), (4, 320, 3, 10), (2, 320, 1, 10)],
+    [
+        *((30, 36, 17, 3), (30, 36, 17, 12), (30, 36, 17, 33), (3, 320, 17, 10), (2, 320, 1, 32), (3, 430, 17, 10), (3, 430, 17, 40)),
+        *((3, 430, 3, 10), (2, 430, 1, 10), (1, 1100, 17, 10), (1, 1100, 1, 10)),
+    ],
 )
 def test_equal_distances_go_to_the_lower_index(worlds, agents, side, neighbours, device):
     """Agents at rest on a small lattice: every distance is exact, ties abound, and no reading of a tie is excused.
 
-    Many agents are looked up in a grid, of which they may fill every cell or one.
+    Many agents are looked up in a grid, of which they may fill every cell or one: from 416 on, or above 1,024 by a lane that is
+    alone with its world.
     """
     params = {
         "num_taggers": 6, "num_runners": agents - 6, "grid_length": 16.0, "num_other_agents_observed": neighbours,
@@ -109,6 +117,29 @@ def test_equal_distances_go_to_the_lower_index(worlds, agents, side, neighbours,
         np.testing.assert_array_equal(info["agent_reward"][w], reward)
         at_margin += sum((reference.distances(i, np.arange(6)) == 2).any() for i in range(6, agents))
     assert (at_margin > 0 or side < 3) and (after["tagged_by"] >= 0).any(axis=1).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("agents", [320, 430, 1100])
+@pytest.mark.parametrize("left", [0, 300])
+def test_who_stands_apart_finds_the_others(agents, left, device):
+    """All but a few stand in one corner of the square; cells around the others are empty, and further than any that hold somebody."""
+    params = {
+        "num_taggers": 6, "num_runners": agents - 6, "grid_length": 64.0, "num_other_agents_observed": 10,
+        "tagging_distance": 0.01, "episode_length": 8,
+    }  # fmt: skip
+    generator = np.random.default_rng(5)
+    state = {name: np.zeros((1, agents), np.float32) for name in cases.STATE}
+    apart = np.broadcast_to(np.arange(agents) >= agents - 5, (2, 1, agents))
+    state["loc_x"], state["loc_y"] = np.float32(generator.integers(np.where(apart, 60, 0), np.where(apart, 65, 2)))
+    state["alive"], state["t"] = np.ones((1, agents), np.int32), np.full(1, 3, np.int32)
+    state["alive"][0, 6 : 6 + agents * left // 310] = 0
+    actions = np.zeros((1, agents, 2), np.int32)
+    (obs, *_), _ = cases.kernel_step(params, state, actions, device)
+    reference = TagReference(SPEC.resolve(params))
+    cases.load(reference, state, 0)
+    expected, *_ = reference.step(actions[0])
+    np.testing.assert_allclose(obs[0], expected, atol=1e-7, rtol=0)
 
 
 def crowd(tags_of_tagger, far, params, t, device):

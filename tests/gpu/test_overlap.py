@@ -4,6 +4,7 @@ import gymnasium
 import pytest
 
 import gpu_vecenv  # noqa: F401
+from gpu_vecenv.backend import cuda
 from gpu_vecenv.backend.overlap import overlapped_launch
 from gpu_vecenv.registration import IDS
 
@@ -64,6 +65,22 @@ def forked(env, bank, kept):
         main.wait_stream(side)
 
 
+def joined(env, bank, kept):
+    """A step right after the streams join: it has two predecessors, the second a kernel or a copy."""
+    main, side = torch.cuda.current_stream(), kept["side"]
+    for t, action in enumerate(bank):
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(20_000)
+            if t % 2:
+                kept["given"].copy_(action)
+            else:
+                torch.add(action, 0, out=kept["given"])
+        kept["obs"][t % 4].mul_(2)
+        main.wait_stream(side)
+        env.step(kept["given"])
+
+
 def delayed(env, bank, kept):
     """Actions come late, from a kernel that ends long after it began."""
     given = kept["given"]
@@ -81,7 +98,7 @@ def rolled(env, bank, kept):
         env.step(bank[t + 3])
 
 
-@pytest.mark.parametrize("way", [alone, copied, cleared, forked, delayed, rolled])
+@pytest.mark.parametrize("way", [alone, copied, cleared, forked, joined, delayed, rolled])
 @pytest.mark.parametrize("name", IDS)
 def test_steps_in_a_graph_are_those_outside(name, way):
     bank = random_actions(name)
@@ -111,6 +128,78 @@ def test_steps_in_a_graph_are_those_outside(name, way):
     for key, value in states[0].items():
         assert torch.equal(value, states[1][key]), key
     assert torch.equal(*seen)
+
+
+def test_two_envs_in_one_graph():
+    """Each step finds what the step before it left, whichever env that was of: the second acts on what the first observes."""
+    made = [[make("WarpCartPole-v1"), make("WarpCartPole-v1")] for _ in "ab"]
+
+    def play(one, two):
+        given = torch.zeros(one.num_envs, dtype=torch.int32, device="cuda")
+        for _ in range(STEPS):
+            obs = one.step(given)[0]
+            torch.gt(obs[:, 2], 0, out=kept[id(one)])
+            given = kept[id(one)].view(torch.uint8).to(torch.int32)
+            two.step(given)
+            one.step(given)
+
+    kept = {id(one): torch.zeros(one.num_envs, dtype=torch.bool, device="cuda") for one, _ in made}
+    for one, two in made:
+        play(one, two)
+        one.reset(seed=5)
+        two.reset(seed=6)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        play(*made[1])
+    graph.replay()
+    play(*made[0])
+    for left, right in zip(*made, strict=True):
+        for (key, value), other in zip(left.get_state().items(), right.get_state().values(), strict=True):
+            assert torch.equal(value, other), key
+
+
+def test_steps_on_a_cupy_stream_overlap_too():
+    import cupy
+
+    envs = [make("WarpCartPole-v1", array="cupy") for _ in "ab"]
+    actions = [cupy.random.default_rng(seed).integers(0, 2, 300_000, dtype=cupy.int32) for seed in range(STEPS)]
+    stream = cupy.cuda.Stream(non_blocking=True)
+    for env in envs:
+        with stream:
+            env.reset(seed=3)
+            env.step(actions[0])
+            env.reset(seed=4)
+        stream.synchronize()
+    with stream:
+        stream.begin_capture()
+        for action in actions:
+            envs[0].step(action)
+        graph = stream.end_capture()
+        graph.launch(stream)
+        for action in actions:
+            envs[1].step(action)
+    stream.synchronize()
+    for (key, value), other in zip(envs[0].get_state().items(), envs[1].get_state().values(), strict=True):
+        assert bool((value == other).all()), key
+
+
+def test_captured_steps_are_launched_so(monkeypatch):
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("asked for on Hopper only")
+    calls = []
+    launch = cuda.overlapped_launch
+    monkeypatch.setattr(cuda, "overlapped_launch", lambda *given: (calls.append(given), launch(*given)))
+    env, bank = make("WarpCartPole-v1"), random_actions("WarpCartPole-v1")
+    alone(env, bank, {})
+    with torch.cuda.stream(torch.cuda.Stream()):
+        alone(env, bank, {})
+    torch.cuda.synchronize()
+    assert calls == []
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        alone(env, bank, {})
+    assert len(calls) == STEPS
 
 
 def test_a_failed_launch_is_told():

@@ -6,6 +6,7 @@ from typing import Any
 
 from cuda.bindings import nvrtc
 
+from gpu_vecenv.backend.blocks import blocks_of
 from gpu_vecenv.backend.cuda import compile_options
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.layout import Layout
@@ -16,7 +17,8 @@ def compile_ptx(spec: EnvSpec, arch: int, part: int = 0, **params: Any) -> str:
     """PTX of one of ``layout.PARTS`` for ``sm_<arch>``; RuntimeError with the compiler's log where it does not compile."""
     source = kernel_source(spec).encode()
     layout = Layout(spec, spec.resolve(params))
-    options = [option.encode() for option in (*compile_options(layout, part), f"--gpu-architecture=compute_{arch}")]
+    chosen = compile_options(layout, part, blocks_of(layout.num_agents, part))
+    options = [option.encode() for option in (*chosen, f"--gpu-architecture=compute_{arch}")]
     status, program = nvrtc.nvrtcCreateProgram(source, b"kernel.cu", 0, [], [])
     _check(status)
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)

@@ -11,7 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_vecenv.backend.cuda import CudaBackend, block_shape, rollout_block
+from gpu_vecenv.backend.blocks import blocks_of, rollout_block
+from gpu_vecenv.backend.cuda import CudaBackend
 from gpu_vecenv.backend.overlap import may_overlap
 from gpu_vecenv.errors import ParameterError, SequenceError
 from gpu_vecenv.layout import Layout
@@ -42,10 +43,10 @@ def test_few_worlds_are_spread_out_and_many_come_in_two_blocks_a_round():
 def test_a_block_size_that_is_asked_for(monkeypatch):
     monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", "64")
     for part in (0, 1):
-        assert [block_shape(agents, part) for agents in (1, 4, 105)] == [(1, 64), (4, 16), (64, 1)]
+        assert [blocks_of(agents, part) for agents in (1, 4, 105)] == [(1, 64, False), (4, 16, False), (64, 1, False)]
     monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", "768")
     with pytest.raises(ParameterError, match="must be a power of two from 32 to 1024, got '768'"):
-        block_shape(1, 0)
+        blocks_of(1, 0)
 
 
 # ---- the back end beside stand-ins for the driver, CuPy and torch's CUDA --------------------------------------------
@@ -117,11 +118,11 @@ def test_steps_do_not_overlap_elsewhere(monkeypatch, capability, driver):
 def test_rollouts_choose_their_blocks_where_none_are_asked_for(monkeypatch):
     gpu = StandIn(monkeypatch)
     backend = backend_of("WarpCartPole-v1")
+    monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", "64")  # too late
     for worlds in (1_000, 100_000, 1_000_000):
         backend.launch("gv_rollout", ARGS, worlds)
     assert [launched[2:] for launched in gpu.launched] == [(32, 32), (131, 768), (2_605, 384)]
     assert gpu.compiled == [["-DGV_LANES=1", "-DGV_TEAMS=128"], ["-DGV_LANES=1", "-DGV_TEAMS=768"]]
-    monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", "64")
     asked = backend_of("WarpCartPole-v1")
     for name in ("gv_step", "gv_rollout"):
         asked.launch(name, ARGS, 1_000)
@@ -150,13 +151,14 @@ def test_nothing_is_compiled_in_a_capture(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["torch", "cupy"])
-def test_the_capture_of_the_own_library_counts(monkeypatch, kind):
+def test_nobody_waits_while_torch_or_cupy_capture(monkeypatch, kind):
     gpu = StandIn(monkeypatch)
     backend, gpu.stream = backend_of("WarpCartPole-v1", kind), 7
-    told = []
+    told = {}
     for gpu.recording, gpu.cupy_recording in ((False, False), (True, False), (False, True)):
-        told.append(backend.capturing())
-    assert told == [False, kind == "torch", kind == "cupy"]
+        told[gpu.recording, gpu.cupy_recording] = backend.capturing(), backend.may_wait()
+    own, other = ((True, False), (False, True)) if kind == "torch" else ((False, True), (True, False))
+    assert told == {(False, False): (False, True), own: (True, False), other: (False, False)}
 
 
 def test_a_capture_on_another_device_counts(monkeypatch):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_vecenv.layout import PARTS
+from gpu_vecenv.layout import PARTS, Layout
 from gpu_vecenv.registration import IDS
 from tests.kernels.nvrtc import compile_ptx
 
@@ -16,6 +16,7 @@ SHAPES = {
         {},
         {"num_taggers": 1, "num_runners": 1},
         {"num_taggers": 50, "num_runners": 950},
+        {"num_taggers": 5, "num_runners": 410, "num_other_agents_observed": 32},
         {"num_taggers": 96, "num_runners": 4000, "use_full_observation": True},
         {"num_other_agents_observed": 64},
     ],
@@ -83,6 +84,18 @@ def test_kernels_wait_for_those_before_them(name, params, part):
         assert found[:2] == ["griddepcontrol.wait", "griddepcontrol.launch_dependents"]
         assert not any(instruction.startswith("griddep") for instruction in found[2:])
         assert len(found) > 2
+
+
+@pytest.mark.parametrize("part", range(len(PARTS)))
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_argument_struct_is_read_before_the_wait(name, part):
+    """A word of each line of 64 bytes."""
+    spec = spec_of(name)
+    size = Layout(spec, spec.resolve({})).dtype.itemsize
+    for text in re.split(r"\.entry ", compile_ptx(spec, 90, part))[1:]:
+        early = text.partition("griddepcontrol")[0]
+        offsets = {int(offset) for offset in re.findall(r"ld\.param\.\w+\s[^;]*\+(\d+)\]", early)}
+        assert offsets >= set(range(64, size, 64))
 
 
 @pytest.mark.parametrize("early", ["ld.u64 %rd1, [%rd2];", "st.global.f32 [%rd1], %f1;", "prefetch.global.L2 [%rd1];"])

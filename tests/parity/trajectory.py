@@ -38,13 +38,13 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
                        "episode_length": 120},
     ),
     "tag, so many that a grid finds them": (
-        "WarpTag-v0", {"num_envs": 1, "num_taggers": 5, "num_runners": 295, "episode_length": 90, "tagging_distance": 0.01},
+        "WarpTag-v0", {"num_envs": 1, "num_taggers": 5, "num_runners": 425, "episode_length": 60, "tagging_distance": 0.01},
     ),
     "tag, a crowd that stays where it is": (
         "WarpTag-v0",
-        {"num_envs": 1, "num_taggers": 5, "num_runners": 295, "episode_length": 90, "max_acceleration": 0.0,
+        {"num_envs": 1, "num_taggers": 5, "num_runners": 425, "episode_length": 60, "max_acceleration": 0.0,
          "min_acceleration": 0.0, "runner_exits_game_after_tagged": False,
-         "starting_location_x": [i % 18 / 16 for i in range(300)], "starting_location_y": [i // 18 / 16 for i in range(300)]},
+         "starting_location_x": [i % 21 / 16 for i in range(430)], "starting_location_y": [i // 21 / 16 for i in range(430)]},
     ),
 }  # fmt: skip
 """Envs small enough to run for a thousand steps in every build, together covering each path of the kernels."""
@@ -62,6 +62,8 @@ def trajectory_hash(case: str, steps: int | None = None, backend: Any = None, at
     """
     name, params = CASES[case]
     steps = steps or STEPS.get(case, 1000)
+    if at_once and steps % at_once:
+        raise ValueError(f"{case}: {steps} steps are no whole number of launches of {at_once}")
     env = gymnasium.make_vec(name, **{"device": "cpu", **params, "array": "numpy", **options})
     inner = env.unwrapped
     if backend is not None:

@@ -17,31 +17,35 @@ pytestmark = [
     pytest.mark.skipif(TOOL is None, reason="compute-sanitizer is neither on the path nor in /usr/local/cuda/bin"),
 ]
 
+BLOCKS = {"one lane a world, blocks of several warps": "256"}
+"""Threads of a block, where not those that a launch chooses: few worlds would have a warp to a block."""
+
 SMALL = ("tagging_distance=0.2", "episode_length=4")
 CASES = {
     "one lane a world": ("WarpCartPole-v1", "12", "num_envs=70", "max_episode_steps=5"),
+    "one lane a world, blocks of several warps": ("WarpCartPole-v1", "12", "num_envs=70", "max_episode_steps=5"),
     "worlds packed in a warp": ("WarpTag-v0", "6", "num_envs=37", "num_taggers=2", "num_runners=4", *SMALL),
     "a block a world": ("WarpTag-v0", "6", "num_envs=3", *SMALL),
     "more agents than lanes": ("WarpTag-v0", "3", "num_envs=2", "num_taggers=20", "num_runners=280", "episode_length=2"),
+    "so many that a grid finds them": ("WarpTag-v0", "3", "num_envs=2", "num_taggers=20", "num_runners=400", "episode_length=2"),
 }
 
 
 
-def run(tool, *arguments):
+def run(tool, *arguments, block=None):
     # Only our kernels; torch and CuPy probe the driver with calls that may fail, which is no error of theirs.
     options = ["--kernel-name", "kernel_substring=gv_", *(["--report-api-errors", "no"] if tool == "memcheck" else [])]
     command = [str(TOOL), "--tool", tool, "--error-exitcode", "9", *options,
                sys.executable, str(Path(__file__).with_name("short_run.py")), *arguments]  # fmt: skip
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=280, check=False, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths}
-    )
+    environment = {**os.environ, "PYTHONPATH": paths, **({"GPU_VECENV_BLOCK_SIZE": block} if block else {})}
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, cwd=ROOT, env=environment)
 
 
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
 @pytest.mark.parametrize("case", CASES)
 def test_no_errors(case, tool):
-    done = run(tool, *CASES[case])
+    done = run(tool, *CASES[case], block=BLOCKS.get(case))
     assert done.returncode == 0 and "ran" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
 
 
