@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from struct import Struct
 
 import numpy as np
 
@@ -64,10 +65,9 @@ class Arguments:
         # What changes in each step is written as words into the struct's bytes, several times faster than by name. Addresses
         # have eight bytes each, so a slot's addresses are one run of words.
         offsets = {name: field[1] for name, field in (layout.dtype.fields or {}).items()}
-        self._words = words.data.cast("B").cast("Q")
-        self._halves = words.data.cast("B").cast("i")
-        first = offsets[next(iter(OUTPUTS))] // 8
-        self._outputs = slice(first, first + len(OUTPUTS))
+        self._bytes = words.data.cast("B")
+        self._words, self._halves = self._bytes.cast("Q"), self._bytes.cast("i")
+        self._pack_outputs, self._outputs = Struct(f"{len(OUTPUTS)}Q").pack_into, offsets[next(iter(OUTPUTS))]
         self._action, self._action_bytes = offsets["action"] // 8, offsets["action_bytes"] // 4
 
     def set(self, **values: float) -> None:
@@ -77,7 +77,7 @@ class Arguments:
 
     def set_slot(self, slot: Slot) -> None:
         """Overwrite the output addresses."""
-        self._words[self._outputs] = memoryview(slot.words)
+        self._pack_outputs(self._bytes, self._outputs, *slot.words)
 
     def set_action(self, address: int, element_bytes: int) -> None:
         """Overwrite where the next step's actions are."""

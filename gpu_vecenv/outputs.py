@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping
 from operator import itemgetter
 from typing import NamedTuple
@@ -32,7 +31,7 @@ class Slot(NamedTuple):
 
     arrays: Mapping[str, Array]
     previous_obs: Array
-    words: array[int]
+    words: tuple[int, ...]
 
 
 class Outputs:
@@ -176,7 +175,7 @@ class Outputs:
 
     def _slot(self, arrays: Mapping[str, Array], previous_obs: Array) -> Slot:
         found = self._memory.addresses((previous_obs, *self._written(arrays)))
-        return Slot(arrays, previous_obs, array("Q", self._by_word((0, *found))))
+        return Slot(arrays, previous_obs, self._by_word((0, *found)))
 
     # ---- bound slabs ------------------------------------------------------------------------------------------
 

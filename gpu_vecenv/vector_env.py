@@ -375,17 +375,19 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
 
     def _results(self, slot: Slot) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """What a step or a rollout returns."""
-        arrays, public = slot.arrays, self._public
+        arrays = slot.arrays
+        if self._to_host:
+            arrays = {name: self._public(array) for name, array in arrays.items()}
         info: dict[str, Any] = {}
         if "final_obs" in arrays:
-            info["_final_obs"] = public(arrays["finished"])
-            info["final_obs"] = public(arrays["final_obs"])
+            info["_final_obs"] = arrays["finished"]
+            info["final_obs"] = arrays["final_obs"]
         if "agent_alive" in arrays:
-            info["agent_alive"] = public(arrays["agent_alive"])
-            info["agent_reward"] = public(arrays["reward" if self._view.flat else "agent_reward"])
+            info["agent_alive"] = arrays["agent_alive"]
+            info["agent_reward"] = arrays["reward" if self._view.flat else "agent_reward"]
         if "actions" in arrays:
-            info["actions"] = public(arrays["actions"])
-        return public(arrays["obs"]), public(arrays["reward"]), public(arrays["terminated"]), public(arrays["truncated"]), info
+            info["actions"] = arrays["actions"]
+        return arrays["obs"], arrays["reward"], arrays["terminated"], arrays["truncated"], info
 
 
 def require_steps(num_steps: Any) -> None:

@@ -112,14 +112,14 @@ class TorchMemory:
 
         They are made like one element that is expanded, since torch then has neither a shape nor a type to read from Python.
         """
-        torch = self._torch
+        torch, empty_like, inferring = self._torch, self._torch.empty_like, self._torch.is_inference_mode_enabled
         patterns = {name: self.empty((1,), dtype).expand(shape) for name, (shape, dtype) in arrays.items()}
 
         def allocate() -> dict[str, Array]:
-            if torch.is_inference_mode_enabled():
+            if inferring():
                 with torch.inference_mode(False):
                     return allocate()
-            return {name: torch.empty_like(pattern) for name, pattern in patterns.items()}
+            return {name: empty_like(pattern) for name, pattern in patterns.items()}
 
         return allocate
 
