@@ -15,6 +15,7 @@
 #define MIN_GRID 416    // from this many agents on, a grid pays; whole words of a mask
 #define MOST_ALONE 1024 // up to this many, none does for a lane that is alone with its world (alone.h)
 #define MAX_SIDE 32     // cells along its side
+#define FINENESS (GV_ONE_LANE ? 6 : 3)  // as many cells hold as many agents as are looked for
 #define WORDS (MIN_GRID / 32)  // of a mask of agents without a grid
 
 #ifdef GV_num_other_agents_observed
@@ -180,12 +181,13 @@ struct Grid {
     float length, per_length;
 };
 
-// Cells of a size that nine hold about three times as many agents as are looked for: few rows of cells, as each costs a look-up.
+// Cells that hold about a third of as many agents as are looked for, so that there are few rows of them, which cost a look-up
+// each; half of that for a lane that is alone, which minds the agents in them more.
 GV_FN Grid grid_of(const GvArgs& a) {
     const gv_i32 k = gv_num_other_agents_observed(a);
     Grid grid;
     grid.side = 1;
-    while (grid.side < MAX_SIDE && k * (grid.side + 1) * (grid.side + 1) <= 3 * gv_num_agents(a)) ++grid.side;
+    while (grid.side < MAX_SIDE && k * (grid.side + 1) * (grid.side + 1) <= FINENESS * gv_num_agents(a)) ++grid.side;
     grid.length = a.grid_length;
     grid.per_length = (float)grid.side / a.grid_length;
     return grid;
