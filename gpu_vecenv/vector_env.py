@@ -16,6 +16,7 @@ from gpu_vecenv.arguments import Arguments
 from gpu_vecenv.autoreset import KERNEL_MODE, parse_autoreset_mode
 from gpu_vecenv.backend.memory import Array, output_memory
 from gpu_vecenv.backend.select import choose_device, make_backend
+from gpu_vecenv.capturable import require_capturable
 from gpu_vecenv.errors import ActionError, ArrayTypeError, ParameterError, SequenceError
 from gpu_vecenv.layout import Layout
 from gpu_vecenv.outputs import Outputs, Slot
@@ -210,7 +211,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             SequenceError: before the first reset, or past the end of bound slabs.
         """
         self._require_started("step()")
-        self._require_capturable()
+        require_capturable(self._backend, self._outputs.fresh, self.debug, self._to_host)
         held, address, element_bytes = self._actions.read(actions)
         slot = self._outputs.for_step()
         self._args.set_action(address, element_bytes)
@@ -249,7 +250,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             SequenceError: before the first reset, or where bound slabs have no room for T steps.
         """
         self._require_started("rollout()")
-        self._require_capturable()
+        require_capturable(self._backend, self._outputs.fresh, self.debug, self._to_host)
         if num_steps is not None or actions is None:
             require_steps(num_steps)
         held, address, element_bytes, draw = None, 0, 4, actions is None
@@ -365,19 +366,12 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
     def _same_step(self) -> bool:
         return self.autoreset_mode is AutoresetMode.SAME_STEP
 
-    def _require_capturable(self) -> None:
-        """Where a CUDA graph is being captured, raise SequenceError for what it cannot hold."""
-        if not (self._outputs.fresh or self.debug) or not self._backend.capturing():
-            return
-        if self.debug:
-            raise SequenceError("debug=True waits for the device in each step, which a CUDA graph cannot; make another env.")
-        raise SequenceError("copy=True allocates in every step, which a CUDA graph cannot; use bind() or copy=False.")
-
     def _results(self, slot: Slot) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """What a step or a rollout returns."""
         arrays = slot.arrays
         if self._to_host:
-            arrays = {name: self._public(array) for name, array in arrays.items()}
+            wanted = (name for name in arrays if name != "finished" or "final_obs" in arrays)
+            arrays = {name: self._public(arrays[name]) for name in wanted}
         info: dict[str, Any] = {}
         if "final_obs" in arrays:
             info["_final_obs"] = arrays["finished"]

@@ -60,7 +60,7 @@ GV_FN void pick(const float* distance, gv_i32 agents, float bound, gv_i32 k, Pic
     }
 }
 
-GV_FN void observe_few(const GvArgs& a, const GvTeam& team, float* obs) {
+GV_FN void observe_alone(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 w = team.world, agents = gv_num_agents(a), taggers = gv_num_taggers(a), k = gv_num_other_agents_observed(a);
     const gv_i64 first = at(a, w, 0);
     const float *speed = a.speed + first, *acceleration = a.acceleration + first, *direction = a.direction + first;

@@ -302,7 +302,7 @@ GV_FN void search_cells(const Scratch& s, const Grid& grid, gv_i32 i, gv_i32 k, 
             block = block_of(grid, low, high);
         }
         search_block(s, grid, q, pick, k, nearest, block, seen);
-        done = enough || around > grid.side;  // all of them
+        done = enough || around >= last;  // all of them
         enough = nearest.distance[k - 1] < FAR;
         seen = block;
     }

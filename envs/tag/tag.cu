@@ -265,7 +265,7 @@ GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, float* obs) {
         observe_all(a, team, obs);
 #ifdef GV_BLOCK
     } else if (gv_num_other_agents_observed(a) <= MAX_SORTED && gv_num_agents(a) <= MOST_ALONE) {
-        observe_few(a, team, obs);
+        observe_alone(a, team, obs);
 #endif
     } else if (gv_num_other_agents_observed(a) <= MAX_SORTED) {
         observe_nearest(a, team, obs);

@@ -1,7 +1,7 @@
 """Launches that may begin while the kernel before them ends: what CUDA calls programmatic dependent launch.
 
 Every kernel of ours first waits for all of the kernel before it, then lets the one behind it begin (``GV_IN_TURN`` in
-``gv_grid.h``). Nothing is read early; what overlaps is the start of a grid. CuPy has no such launch, hence the driver's own.
+``gv_grid.h``). What overlaps is the start of a grid, up to its arguments. CuPy has no such launch, hence the driver's own.
 """
 
 from __future__ import annotations

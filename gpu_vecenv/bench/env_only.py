@@ -16,6 +16,7 @@ import gpu_vecenv  # noqa: F401
 from gpu_vecenv.bench.cases import Case
 from gpu_vecenv.bench.counting import count, peak_memory
 from gpu_vecenv.bench.floors import bare_launch, step_bytes
+from gpu_vecenv.bench.machine import room_for
 from gpu_vecenv.bench.subject import Maker, Subject
 from gpu_vecenv.bench.timing import Local, Timed, synchronise
 from gpu_vecenv.footprint import footprint
@@ -105,7 +106,8 @@ def slabs_for(env: Any) -> dict[str, torch.Tensor]:
     obs, reward, terminated, truncated, info = env.step(random_actions(env, 1)[0])
     arrays = {"obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated, "finished": info["_final_obs"]}
     arrays |= {name: info[name] for name in ("agent_alive", "agent_reward") if name in info}
-    steps = max(1, min(SLAB_STEPS[env.device.partition(":")[0]], SLAB_BYTES // sum(array.nbytes for array in arrays.values())))
+    room = room_for(SLAB_BYTES, env.device) // sum(array.nbytes for array in arrays.values())
+    steps = max(1, min(SLAB_STEPS[env.device.partition(":")[0]], room))
     return {name: array.new_empty((steps + (name == "obs"), *array.shape)) for name, array in arrays.items()}
 
 

@@ -90,3 +90,10 @@ def _first_line(command: list[str]) -> str:
     except OSError:
         return "unknown"
     return done.stdout.partition("\n")[0].strip() or "unknown"
+
+
+def room_for(most: int, device: str) -> int:
+    """Bytes that may be taken for results: ``most``, or a third of what a GPU has free."""
+    import torch
+
+    return most if device == "cpu" else min(most, torch.cuda.mem_get_info(device)[0] // 3)

@@ -8,6 +8,7 @@ from gpu_vecenv.bench.cases import Case
 from gpu_vecenv.bench.counting import count, peak_memory
 from gpu_vecenv.bench.env_only import prepare, random_actions
 from gpu_vecenv.bench.floors import step_bytes
+from gpu_vecenv.bench.machine import room_for
 from gpu_vecenv.bench.subject import Maker, Subject
 from gpu_vecenv.bench.timing import Local
 
@@ -50,7 +51,7 @@ def _rollout(shared: LazyEnv, drawn: bool, kept: bool = True) -> Subject:
     env, facts = shared.get()
     results = env.step(random_actions(env, 1)[0])
     written = sum(array.nbytes for array in (*results[:4], *results[4].values()))
-    steps = max(1, min(STEPS[shared.device.partition(":")[0]], BYTES // written))
+    steps = max(1, min(STEPS[shared.device.partition(":")[0]], room_for(BYTES, shared.device) // written))
     actions = None if drawn else random_actions(env, steps)
 
     def call() -> None:

@@ -1,6 +1,7 @@
 """Many steps without the host: nothing waits for the device, and one graph holds a rollout of 128 steps of any env."""
 
 import gc
+import weakref
 
 import gymnasium
 import pytest
@@ -229,11 +230,13 @@ def test_an_env_that_is_closed_while_another_is_captured():
     env.step(actions)
     other.step(actions.clone().fill_(7))
     torch.cuda.synchronize()
+    gone = weakref.ref(other)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         env.step(actions)
         del other
         gc.collect()
+        assert gone() is None
         with pytest.raises(SequenceError, match=r"check\(\) waits for the device"):
             env.check()
         env.step(actions)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gpu_vecenv.backend.blocks import blocks_of, rollout_block
 from gpu_vecenv.backend.cuda import CudaBackend
 from gpu_vecenv.backend.overlap import may_overlap
+from gpu_vecenv.capturable import require_capturable
 from gpu_vecenv.errors import ParameterError, SequenceError
 from gpu_vecenv.layout import Layout
 from tests.kernels.test_ptx import spec_of
@@ -159,6 +160,36 @@ def test_nobody_waits_while_torch_or_cupy_capture(monkeypatch, kind):
         told[gpu.recording, gpu.cupy_recording] = backend.capturing(), backend.may_wait()
     own, other = ((True, False), (False, True)) if kind == "torch" else ((False, True), (True, False))
     assert told == {(False, False): (False, True), own: (True, False), other: (False, False)}
+
+
+def step_is_refused(backend, **what):
+    what = {"fresh": False, "debug": False, "to_host": False, **what}
+    try:
+        require_capturable(backend, **what)
+    except SequenceError as error:
+        return str(error).partition(" ")[0]
+    return None
+
+
+def test_what_a_step_may_not_do_while_it_is_captured(monkeypatch):
+    """New arrays come from the library whose stream launches; to wait is wrong while any captures."""
+    gpu = StandIn(monkeypatch)
+    backend, gpu.stream = backend_of("WarpCartPole-v1"), 7
+    told = {}
+    for gpu.recording, gpu.cupy_recording in ((False, False), (True, False), (False, True)):
+        each = [step_is_refused(backend, **{what: True}) for what in ("fresh", "debug", "to_host")]
+        told[gpu.recording, gpu.cupy_recording] = each
+        assert step_is_refused(backend) is None
+    waits = ["debug=True", 'array="numpy"']
+    assert told == {(False, False): [None] * 3, (True, False): ["copy=True", *waits], (False, True): [None, *waits]}
+
+
+def test_torch_is_asked_first(monkeypatch):
+    """CuPy asks the default stream, too, which the driver calls an error while a blocking stream captures."""
+    gpu = StandIn(monkeypatch)
+    backend, gpu.stream, gpu.recording = backend_of("WarpCartPole-v1"), 7, True
+    monkeypatch.setattr(sys.modules["cupy"].cuda, "get_current_stream", None)
+    assert not backend.may_wait()
 
 
 def test_a_capture_on_another_device_counts(monkeypatch):

@@ -94,7 +94,7 @@ def test_the_argument_struct_is_read_before_the_wait(name, part):
     size = Layout(spec, spec.resolve({})).dtype.itemsize
     for text in re.split(r"\.entry ", compile_ptx(spec, 90, part))[1:]:
         early = text.partition("griddepcontrol")[0]
-        offsets = {int(offset) for offset in re.findall(r"ld\.param\.\w+\s[^;]*\+(\d+)\]", early)}
+        offsets = {int(offset) for offset in re.findall(r"ld\.param\.\S+\s[^;]*\+(\d+)\]", early)}
         assert offsets >= set(range(64, size, 64))
 
 

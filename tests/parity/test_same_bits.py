@@ -1,7 +1,6 @@
 """The same bits from every build of a kernel: compilers, instruction sets, thread counts, team sizes, GPU block sizes."""
 
 import functools
-import hashlib
 import sys
 
 import gymnasium
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.backend import cpu
-from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level
+from gpu_vecenv.backend.compiler import LEVELS, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
 from tests.parity.trajectory import CASES, trajectory_hash
 
@@ -20,27 +19,6 @@ CLANG = f"{sys.executable} -m ziglang cc"
 def reference(case):
     """Hash of the plain CPU build."""
     return trajectory_hash(case, backend=functools.partial(CpuBackend, threads=1))
-
-
-@pytest.fixture(scope="session")
-def build(tmp_path_factory):
-    """Backend maker for a build with another compiler, instruction set or flags; each kernel is compiled once."""
-    folder = tmp_path_factory.mktemp("builds")
-
-    def make(level=None, extra=(), compiler=None):
-        def backend(layout):
-            build = repr((layout.spec.name, level, extra, compiler))
-            path = folder / f"{hashlib.sha256(build.encode()).hexdigest()}.so"
-            if not path.exists():
-                with pytest.MonkeyPatch.context() as patch:
-                    if compiler:
-                        patch.setenv("CXX", compiler)
-                    compile_object(layout.spec, level or cpu_level(), path, extra)
-            return CpuBackend(layout, path, threads=1)
-
-        return backend
-
-    return make
 
 
 @pytest.mark.parametrize("case", CASES)

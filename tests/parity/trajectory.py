@@ -46,11 +46,18 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
          "min_acceleration": 0.0, "runner_exits_game_after_tagged": False,
          "starting_location_x": [i % 21 / 16 for i in range(430)], "starting_location_y": [i // 21 / 16 for i in range(430)]},
     ),
+    "tag, more than a lane alone looks at": (
+        "WarpTag-v0", {"num_envs": 1, "num_taggers": 10, "num_runners": 1090, "episode_length": 60, "tagging_distance": 0.01},
+    ),
 }  # fmt: skip
 """Envs small enough to run for a thousand steps in every build, together covering each path of the kernels."""
 
 
-STEPS = {"tag, so many that a grid finds them": 250, "tag, a crowd that stays where it is": 250}
+STEPS = {
+    "tag, so many that a grid finds them": 250,
+    "tag, a crowd that stays where it is": 250,
+    "tag, more than a lane alone looks at": 250,
+}
 """Where a thousand take long: still some episodes."""
 
 

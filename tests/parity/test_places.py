@@ -1,0 +1,47 @@
+"""Where agents of Tag may be put, in every search for neighbours: the same bits from a lane alone, from teams, from a GPU."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+SIZES = [60, 300, 430, 1100]
+"""All looked at, more than lanes of a block; a grid for teams; a grid for a lane alone, too."""
+
+
+def odd_places(generator, shape, left):
+    """Some outside of the square, at infinity, nowhere, or in one spot, and some that left."""
+    x, y = generator.uniform(-10, 30, (2, *shape)).astype(np.float32)
+    for value in (np.nan, np.inf, -np.inf, 1e18, 3.0):
+        where = generator.random(shape) < 0.05
+        x[where], y[where] = value, 3.0
+    return {"loc_x": x, "loc_y": y, "alive": (generator.random(shape) >= left).astype(np.int32)}
+
+
+def observations(agents, neighbours, device="cpu", backend=None):
+    """Of states far from one another, so that neighbours of the last one say nothing of the next, each set and stepped."""
+    params = {"num_taggers": 5, "num_runners": agents - 5, "num_other_agents_observed": neighbours, "autoreset_mode": "disabled"}
+    env = gymnasium.make_vec("WarpTag-v0", num_envs=2, device=device, array="numpy", **params).unwrapped
+    if backend is not None:
+        env._backend = backend(env.layout)
+    env.reset(seed=1)
+    generator, seen = np.random.default_rng(agents + neighbours), []
+    for left in (0.1, 0.1, 0.98, 0.1, 0.98, 0.98):
+        env.set_state(odd_places(generator, (2, agents), left))
+        seen += [env.observe(), env.step(generator.integers(0, 10, (2, agents, 2), np.int32))[0]]
+    env.close()
+    return np.stack(seen)
+
+
+@pytest.mark.parametrize("neighbours", [1, 10, 32])
+@pytest.mark.parametrize("agents", SIZES)
+def test_teams(agents, neighbours, build):
+    teams = observations(agents, neighbours, backend=build(extra=("-DGV_LANES=7", "-pthread")))
+    alone = observations(agents, neighbours)
+    assert teams.tobytes() == alone.tobytes() and np.count_nonzero(alone[0]) > agents
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("neighbours", [1, 10, 32])
+@pytest.mark.parametrize("agents", SIZES)
+def test_gpu(agents, neighbours):
+    assert observations(agents, neighbours, "cuda:0").tobytes() == observations(agents, neighbours).tobytes()
