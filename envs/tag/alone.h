@@ -3,12 +3,12 @@
 #pragma once
 #include "neighbours.h"
 
-#define SIDE_BY_SIDE 32  // distances at a time; MOST_ALONE is a multiple
-#define MOST_PICKED 96   // agents picked before all but the nearest of them are dropped
+#define SIDE_BY_SIDE 32  // distances at a time; MAX_ALONE is a multiple
+#define MAX_UNORDERED 96 // agents picked before all but the nearest of them are dropped
 
 // Agents of a world by increasing keys: the bits of a squared distance, which order as it does, above the index.
 struct Picked {
-    gv_i64 key[MOST_PICKED + SIDE_BY_SIDE];
+    gv_i64 key[MAX_UNORDERED + SIDE_BY_SIDE];
     gv_i32 count;
 };
 
@@ -32,7 +32,7 @@ GV_FN float bound_of(const float* distance, gv_i32 agents, const gv_u16* last, g
 
 // Puts the first k of those picked, or as many as there are, into order. Returns how many.
 GV_FN gv_i32 order(Picked& picked, gv_i32 k, gv_u16* nearest) {
-    gv_u16 ordered[MOST_PICKED + SIDE_BY_SIDE + 1];
+    gv_u16 ordered[MAX_UNORDERED + SIDE_BY_SIDE + 1];
     gv_order(picked.key, picked.count, ordered);
     const gv_i32 found = picked.count < k ? picked.count : k;
     for (gv_i32 slot = 0; slot < found; ++slot) nearest[slot] = ordered[slot];
@@ -43,14 +43,13 @@ GV_FN void add(Picked& picked, const float* distance, gv_i32 j) {
     picked.key[picked.count++] = (gv_i64)gv_bits(distance[j]) << 32 | j;
 }
 
-// Agents within a bound, which shrinks where it was so wide that they would be many.
+// Adds agents within a bound, which shrinks where it was so wide that they would be many.
 GV_FN void pick(const float* distance, gv_i32 agents, float bound, gv_i32 k, Picked& picked) {
-    picked.count = 0;
     for (gv_i32 first = 0; first < agents; first += SIDE_BY_SIDE) {
         gv_u32 closer = 0;
         for (gv_i32 j = 0; j < SIDE_BY_SIDE; ++j) closer |= distance[first + j] < bound ? 1u << j : 0u;
         for (; closer != 0; closer &= closer - 1) add(picked, distance, first + gv_lowest_bit(closer));
-        if (picked.count > MOST_PICKED) {
+        if (picked.count > MAX_UNORDERED) {
             gv_u16 nearest[MAX_SORTED];
             order(picked, k, nearest);
             bound = above(distance[nearest[k - 1]]);
@@ -66,7 +65,7 @@ GV_FN void observe_alone(const GvArgs& a, const GvTeam& team, float* obs) {
     const float *speed = a.speed + first, *acceleration = a.acceleration + first, *direction = a.direction + first;
     const float per_diagonal = a.per_diagonal, per_max_speed = a.per_max_speed, per_turn = a.per_turn;
     const Rows rows = rows_of(a, w, obs);
-    float x[MOST_ALONE], y[MOST_ALONE], type[MOST_ALONE], distance[MOST_ALONE];
+    float x[MAX_ALONE], y[MAX_ALONE], type[MAX_ALONE], distance[MAX_ALONE];
     for (gv_i32 i = 0; i < (agents + SIDE_BY_SIDE - 1) / SIDE_BY_SIDE * SIDE_BY_SIDE; ++i) {
         const gv_i64 me = first + (i < agents ? i : 0);
         const bool seen = i < agents && a.alive[me] && a.loc_x[me] == a.loc_x[me] && a.loc_y[me] == a.loc_y[me];

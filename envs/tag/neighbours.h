@@ -13,9 +13,9 @@
 #define MAX_PICKED 20   // agents of a grid picked before they are sorted in
 #define MAX_STAGED 1024 // up to this many agents, all that is observed of them is staged in scratch; positions always are
 #define MIN_GRID 416    // from this many agents on, a grid pays; whole words of a mask
-#define MOST_ALONE 1024 // up to this many, none does for a lane that is alone with its world (alone.h)
+#define MAX_ALONE 1024  // up to this many, none does for a lane that is alone with its world (alone.h)
 #define MAX_SIDE 32     // cells along its side
-#define FINENESS (GV_ONE_LANE ? 6 : 3)  // as many cells hold as many agents as are looked for
+#define FINENESS (GV_ONE_LANE ? 6 : 3)  // cells that together hold about as many agents as are looked for
 #define WORDS (MIN_GRID / 32)  // of a mask of agents without a grid
 
 #ifdef GV_num_other_agents_observed
@@ -181,8 +181,7 @@ struct Grid {
     float length, per_length;
 };
 
-// Cells that hold about a third of as many agents as are looked for, so that there are few rows of them, which cost a look-up
-// each; half of that for a lane that is alone, which minds the agents in them more.
+// Larger cells are fewer rows to enter, smaller ones fewer agents to look at. Rows cost a warp more, agents a lane that is alone.
 GV_FN Grid grid_of(const GvArgs& a) {
     const gv_i32 k = gv_num_other_agents_observed(a);
     Grid grid;
@@ -252,8 +251,9 @@ struct Block {
     gv_i32 left, right, bottom, top;
 };
 
-GV_FN Block block_of(const Grid& grid, Pair low, Pair high) {
-    const Block block = {cell_of(grid, low.value[0]), cell_of(grid, high.value[0]), cell_of(grid, low.value[1]), cell_of(grid, high.value[1])};
+GV_FN Block block_between(const Grid& grid, Pair low, Pair high) {
+    const Block block = {cell_of(grid, low.value[0]), cell_of(grid, high.value[0]), cell_of(grid, low.value[1]),
+                         cell_of(grid, high.value[1])};
     return block;
 }
 
@@ -299,7 +299,7 @@ GV_FN void search_cells(const Scratch& s, const Grid& grid, gv_i32 i, gv_i32 k, 
         if (enough) {
             const float reach = gv_sqrt(q.bound) * 1.0001f + 1.0e-18f;  // the rest is for rounding
             const Pair low = {q.me.value[0] - reach, q.me.value[1] - reach}, high = {q.me.value[0] + reach, q.me.value[1] + reach};
-            block = block_of(grid, low, high);
+            block = block_between(grid, low, high);
         }
         search_block(s, grid, q, pick, k, nearest, block, seen);
         done = enough || around >= last;  // all of them

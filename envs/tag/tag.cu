@@ -264,7 +264,7 @@ GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, float* obs) {
     if (gv_use_full_observation(a)) {
         observe_all(a, team, obs);
 #ifdef GV_BLOCK
-    } else if (gv_num_other_agents_observed(a) <= MAX_SORTED && gv_num_agents(a) <= MOST_ALONE) {
+    } else if (gv_num_other_agents_observed(a) <= MAX_SORTED && gv_num_agents(a) <= MAX_ALONE) {
         observe_alone(a, team, obs);
 #endif
     } else if (gv_num_other_agents_observed(a) <= MAX_SORTED) {

@@ -134,7 +134,8 @@ class CudaBackend:
 
     def may_wait(self) -> bool:
         """Whether the host may wait for the device: neither torch's nor CuPy's current stream records a graph."""
-        return not self._torch_captures() and not self._cupy_captures()  # CuPy raises where it would be torch's answer
+        # torch first: CuPy, asked about the default stream, raises while a stream that blocks it is captured.
+        return not self._torch_captures() and not self._cupy_captures()
 
     def _torch_captures(self) -> bool:
         if self._torch._C._cuda_getCurrentRawStream(self._torch._C._cuda_getDevice()) == 0:

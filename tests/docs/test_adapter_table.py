@@ -30,7 +30,7 @@ def test_some(n): assert n != 2
 def test_no_more(): assert False
 
 @pytest.mark.works("CleanRL-style", "skipped, so as it was")
-def test_skipped(): pytest.skip()
+def test_without_its_library(): pytest.importorskip("no_such_library")
 """
 
 EMPTY = "<!-- generated: adapters -->\n<!-- end generated -->\n"
