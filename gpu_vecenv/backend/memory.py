@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -110,16 +111,21 @@ class TorchMemory:
     def allocator(self, arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Callable[[], dict[str, Array]]:
         """A function that makes fresh tensors; each is an allocation of its own, so that it begins where libraries like it.
 
-        They are made like one element that is expanded, since torch then has neither a shape nor a type to read from Python.
+        They are made by the function that programs of torch.compile make theirs with: it goes straight to the allocator of
+        the current device, past torch's dispatcher, in less than half the time.
         """
-        torch, empty_like, inferring = self._torch, self._torch.empty_like, self._torch.is_inference_mode_enabled
-        patterns = {name: self.empty((1,), dtype).expand(shape) for name, (shape, dtype) in arrays.items()}
+        torch, inferring = self._torch, self._torch.is_inference_mode_enabled
+        on_cuda = self._device.type == "cuda"
+        make = getattr(torch._C._dynamo.guards, "_empty_strided_cuda" if on_cuda else "_empty_strided_cpu")
+        current = torch._C._cuda_getDevice if on_cuda else lambda: -1
+        index = self._device.index if on_cuda else -1  # which torch.cuda.device() takes for no device
+        wanted = {name: (shape, strides(shape), self._dtypes[dtype]) for name, (shape, dtype) in arrays.items()}
 
         def allocate() -> dict[str, Array]:
-            if inferring():
-                with torch.inference_mode(False):
+            if inferring() or current() != index:
+                with torch.inference_mode(False), torch.cuda.device(index):
                     return allocate()
-            return {name: empty_like(pattern) for name, pattern in patterns.items()}
+            return {name: make(*tensor) for name, tensor in wanted.items()}
 
         return allocate
 
@@ -206,6 +212,11 @@ class CupyMemory:
     def addresses(self, arrays: Iterable[Array]) -> list[int]:
         """Of each array."""
         return [array.data.ptr for array in arrays]
+
+
+def strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Of a C-contiguous array, in elements."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def _is_cupy(value: Any) -> bool:

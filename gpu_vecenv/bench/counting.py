@@ -39,14 +39,14 @@ def count(env: Any, call: Callable[[], object], steps: int, device: str) -> dict
         ``host_syncs``: operations that made the host wait for the device.
     """
     calls = max(1, STEPS // steps)
-    with _launches(env) as launched, _syncs(device) as waited, _Operations() as operations:
+    with _launches(env) as launched, _fresh(env) as fresh, _syncs(device) as waited, _Operations() as operations:
         for _ in range(calls):
             call()
     made = calls * steps
     return {
         "kernel_launches": len(launched) / made,
         "torch_operations": operations.computations / made,
-        "allocations": operations.allocations / made,
+        "allocations": (operations.allocations + len(fresh)) / made,
         "host_syncs": None if device == "cpu" else len(waited) / made,
     }
 
@@ -78,6 +78,21 @@ def _launches(env: Any) -> Iterator[list[str]]:
 
     with patch.object(env._backend, "launch", counted):
         yield launched
+
+
+@contextmanager
+def _fresh(env: Any) -> Iterator[list[str]]:
+    """Names of the arrays that an env makes for its results meanwhile, which torch's dispatcher does not see."""
+    made: list[str] = []
+    allocate = env._outputs._allocate
+
+    def counted() -> Any:
+        arrays = allocate()
+        made.extend(arrays)
+        return arrays
+
+    with patch.object(env._outputs, "_allocate", counted):
+        yield made
 
 
 @contextmanager

@@ -131,20 +131,23 @@ def _one_thread(case: Case) -> Subject:
 
 
 def _bound(case: Case, device: str) -> Subject:
-    """Each step a call from Python that writes into a rollout's slabs; a call fills and rewinds them."""
+    """Each step a call from Python that writes into a rollout's slabs, which are rewound when they are full."""
     env, facts = prepare(case, device, copy=False)
     slabs = slabs_for(env)
     env.bind(**slabs)
-    steps, actions = len(slabs["reward"]), random_actions(env, BANK)
-    turns = [actions[t % BANK] for t in range(steps)]
+    steps, turns = len(slabs["reward"]), cycle(list(random_actions(env, BANK)))
 
     def call() -> None:
-        for each in turns:
-            env.step(each)
+        env.step(next(turns))
+
+    def fill() -> None:
+        for _ in range(steps):
+            call()
         env.rewind()
 
-    call()
-    return Subject(Local(call, device), steps, facts | count(env, call, steps, device), env.close)
+    fill()
+    timed = Local(call, device, lap=steps, between=env.rewind)
+    return Subject(timed, 1, facts | count(env, fill, steps, device), env.close)
 
 
 def _graph(case: Case, device: str) -> Subject:

@@ -1,11 +1,13 @@
 """Who owns the arrays: fresh ones, persistent ones, slabs of the caller, and what comes from inference mode."""
 
 import zlib
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
 
+from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, SequenceError, ShapeError, UnknownParameterError
 from tests.api.envs import MODES, VIEWS, assert_same, host, host_info, make, random_actions
 
@@ -200,6 +202,42 @@ def test_arrays_from_inference_mode_can_be_written_outside():
     for array in kept:
         array.zero_()
     env.step(random_actions(env, 1)[0])
+
+
+WANTED = {"obs": ((3, 2, 4), "float32"), "reward": ((5,), "float32"), "flags": ((5,), "bool"), "one": ((), "int32")}
+
+
+def test_fresh_tensors_are_like_those_of_torch():
+    def facts(tensor):
+        of = (tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad, tensor.is_inference())
+        return (*of, tensor._version, tensor.is_contiguous(), tensor.data_ptr() % 64)
+
+    allocate = TorchMemory("cpu").allocator(WANTED)
+    with torch.inference_mode():
+        made = [allocate(), allocate()]
+    for tensors in made:
+        for name, (shape, dtype) in WANTED.items():
+            assert facts(tensors[name]) == facts(torch.empty(shape, dtype=getattr(torch, dtype)))
+    assert len({tensor.untyped_storage().data_ptr() for tensors in made for tensor in tensors.values()}) == 2 * len(WANTED)
+
+
+def test_fresh_tensors_are_made_on_the_device_of_their_env(monkeypatch):
+    at = [0]
+
+    @contextmanager
+    def device(index):
+        before, at[0] = at[0], index
+        yield
+        at[0] = before
+
+    monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: at[0], raising=False)
+    monkeypatch.setattr(torch._C._dynamo.guards, "_empty_strided_cuda", lambda *of: (at[0], *of))
+    for index in (0, 1):
+        assert TorchMemory(f"cuda:{index}").allocator({"obs": ((3, 4), "float32")})() == {
+            "obs": (index, (3, 4), (4, 1), torch.float32)
+        }
+    assert at == [0]
 
 
 def test_actions_that_need_a_gradient_or_are_not_contiguous():

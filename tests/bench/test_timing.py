@@ -1,10 +1,11 @@
 """The interval of a median against a count of all cases, and that subjects take turns."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 
-from gpu_vecenv.bench.timing import Reading, interleaved, median_interval
+from gpu_vecenv.bench import timing
+from gpu_vecenv.bench.timing import CHUNK, Local, Reading, interleaved, median_interval
 
 
 class Fake:
@@ -47,3 +48,43 @@ def test_a_sample_has_as_many_calls_as_fill_it_and_no_more_than_allowed():
     taken = interleaved({"long": Fake("long", diary), "short": Fake("short", diary, most_calls=20)}, 3, 50.0)
     assert (taken["long"].calls, taken["short"].calls) == (50, 20)
     assert taken["short"].median == 1.0
+
+
+class Clock:
+    """A clock of which calls, what is between them and waits take so much as they are said to."""
+
+    def __init__(self, monkeypatch):
+        self.now, self.diary = 0.0, []
+        monkeypatch.setattr(timing.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(timing, "synchronise", lambda device: self.takes("wait", 1000))
+
+    def takes(self, what, seconds):
+        self.diary.append(what)
+        self.now += seconds
+
+    def call(self):
+        cold = 50 if self.diary[-1] == "wait" else 0
+        self.takes("call", 1 + cold)
+
+
+@pytest.mark.parametrize("calls", [1, 2, 7, CHUNK, 3 * CHUNK + 1])
+def test_the_host_is_not_charged_for_what_a_wait_costs_the_first_call(calls, monkeypatch):
+    clock = Clock(monkeypatch)
+    reading = Local(clock.call, "cuda:0").read(calls)
+    waits = clock.diary.count("wait")
+    assert clock.diary.count("call") == calls
+    assert reading.host_seconds == (51 if calls == 1 else pytest.approx(calls))
+    assert reading.seconds == clock.now - 1000 == calls + 50 * sum(
+        pair == ("wait", "call") for pair in pairwise(clock.diary)
+    ) + 1000 * (waits - 1)
+    assert waits == 2 + calls // CHUNK
+
+
+@pytest.mark.parametrize(("lap", "calls", "laps"), [(64, 1000, 16), (1, 5, 5), (300, 300, 1)])
+def test_what_is_between_laps_counts_but_not_as_the_hosts(lap, calls, laps, monkeypatch):
+    clock = Clock(monkeypatch)
+    reading = Local(clock.call, "cuda:0", lap=lap, between=lambda: clock.takes("between", 10)).read(calls)
+    assert clock.diary.count("call") == calls and clock.diary.count("between") == laps
+    assert clock.diary[-2:] == ["between", "wait"] or clock.diary[-3:] == ["between", "wait", "wait"]
+    assert reading.host_seconds == pytest.approx(calls)
+    assert reading.seconds >= calls + 10 * laps
