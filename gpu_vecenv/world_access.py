@@ -116,6 +116,6 @@ class WorldAccess(VectorEnv):
             raise ClosedError(f"{self.env_spec.name} was closed; make a new env.")
 
     def _require_started(self, call: str) -> None:
-        self._require_open()
-        if not self._started:
+        if self.closed or not self._started:
+            self._require_open()
             raise SequenceError(f"call reset() before {call}.")

@@ -68,6 +68,7 @@ class CudaBackend:
         self.largest: Largest | None = None
         self.memory: Memory = CupyMemory(device) if self._on_cupy_stream else TorchMemory(device)
         self._torch = torch
+        self._current_device, self._current_stream = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
         self._cupy = cupy
         self._launch = driver.launchKernel
         self._args: np.ndarray | None = None
@@ -95,7 +96,7 @@ class CudaBackend:
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
         """Queue a kernel over all worlds on the caller's current stream. The struct is copied when this returns."""
-        if self._torch._C._cuda_getDevice() != self._index:
+        if self._current_device() != self._index:
             with self._torch.cuda.device(self._index):
                 self.launch(name, args, num_worlds)
             return
@@ -126,7 +127,7 @@ class CudaBackend:
         if self._on_cupy_stream:
             return int(self._cupy.cuda.get_current_stream().ptr)
         # The handle that torch.cuda.current_stream().cuda_stream gives, without making a stream object for it.
-        return int(self._torch._C._cuda_getCurrentRawStream(self._index))
+        return int(self._current_stream(self._index))
 
     def capturing(self) -> bool:
         """Whether the caller's current stream records a CUDA graph."""
@@ -138,7 +139,7 @@ class CudaBackend:
         return not self._torch_captures() and not self._cupy_captures()
 
     def _torch_captures(self) -> bool:
-        if self._torch._C._cuda_getCurrentRawStream(self._torch._C._cuda_getDevice()) == 0:
+        if self._current_stream(self._current_device()) == 0:
             return False  # the default stream is never captured, and to ask takes a microsecond
         return bool(self._torch.cuda.is_current_stream_capturing())
 

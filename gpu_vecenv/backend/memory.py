@@ -99,6 +99,7 @@ class TorchMemory:
 
         self._torch = torch
         self._device = torch.device(device)
+        self._data_ptr = torch.Tensor.data_ptr
         self._dtypes = {name: getattr(torch, name) for name in ("float32", "int32", "uint8", "uint64", "bool")}
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
@@ -160,7 +161,7 @@ class TorchMemory:
 
     def addresses(self, arrays: Iterable[Array]) -> list[int]:
         """Of each tensor."""
-        return list(map(self._torch.Tensor.data_ptr, arrays))
+        return list(map(self._data_ptr, arrays))
 
 
 class CupyMemory:

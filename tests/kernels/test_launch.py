@@ -195,7 +195,7 @@ def test_torch_is_asked_first(monkeypatch):
 def test_a_capture_on_another_device_counts(monkeypatch):
     """There an env would allocate, or wait, in the midst of it; its own device's stream is the default one."""
     gpu = StandIn(monkeypatch)
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 1)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7 * index)
     backend, gpu.recording = backend_of("WarpCartPole-v1"), True
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 1, raising=False)
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7 * index, raising=False)
     assert backend.capturing()
