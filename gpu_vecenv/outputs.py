@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from operator import itemgetter
-from typing import NamedTuple
 
 from gymnasium.spaces import Box
 
@@ -23,7 +23,8 @@ from gpu_vecenv.views import View
 BOOL = ("agent_alive", "terminated", "truncated", "finished")
 
 
-class Slot(NamedTuple):
+@dataclass(slots=True)
+class Slot:
     """Where one step or rollout writes: the arrays by public name, and their addresses in the order of ``OUTPUTS``.
 
     ``previous_obs`` is read by the kernel; it is held here, as the caller may have dropped it already.

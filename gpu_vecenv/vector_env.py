@@ -216,7 +216,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         slot = self._outputs.for_step()
         self._args.set_action(address, element_bytes)
         self._args.set_slot(slot)
-        self._launch("gv_step")
+        self._backend.launch("gv_step", self._args.struct, self.num_worlds)
         del held  # a copy made for the kernel may go once it is queued: memory is reused in the order of the stream
         if self.debug:
             self.check()

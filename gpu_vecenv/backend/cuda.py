@@ -68,8 +68,11 @@ class CudaBackend:
         self.largest: Largest | None = None
         self.memory: Memory = CupyMemory(device) if self._on_cupy_stream else TorchMemory(device)
         self._torch = torch
-        self._current_device, self._current_stream = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
         self._cupy = cupy
+        # The device and the handles that torch.cuda.current_device() and current_stream() give, without objects made for them.
+        self._current_device, self._torch_stream = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
+        # The caller's current stream on a device: torch's, or CuPy's when the env hands out CuPy arrays.
+        self._stream = (lambda _: int(cupy.cuda.get_current_stream().ptr)) if self._on_cupy_stream else self._torch_stream
         self._launch = driver.launchKernel
         self._args: np.ndarray | None = None
         torch.zeros((), device=device)  # makes torch's context, which CuPy shares
@@ -105,7 +108,7 @@ class CudaBackend:
             self._args = args
             self._pointers = (ctypes.c_void_p * 1)(args.ctypes.data)
             self._pointers_at = ctypes.addressof(self._pointers)
-        stream = self._stream()
+        stream = self._stream(self._index)
         if stream and self._overlaps and self.capturing():  # 0 is the default stream, which is never captured
             overlapped_launch(kernel, blocks, threads, stream, self._pointers_at)
         else:
@@ -122,13 +125,6 @@ class CudaBackend:
         self._grids[name, num_worlds] = grid
         return grid
 
-    def _stream(self) -> int:
-        """Handle of the caller's current stream: torch's, or CuPy's when the env hands out CuPy arrays."""
-        if self._on_cupy_stream:
-            return int(self._cupy.cuda.get_current_stream().ptr)
-        # The handle that torch.cuda.current_stream().cuda_stream gives, without making a stream object for it.
-        return int(self._current_stream(self._index))
-
     def capturing(self) -> bool:
         """Whether the caller's current stream records a CUDA graph."""
         return self._cupy_captures() if self._on_cupy_stream else self._torch_captures()
@@ -139,7 +135,7 @@ class CudaBackend:
         return not self._torch_captures() and not self._cupy_captures()
 
     def _torch_captures(self) -> bool:
-        if self._current_stream(self._current_device()) == 0:
+        if self._torch_stream(self._current_device()) == 0:
             return False  # the default stream is never captured, and to ask takes a microsecond
         return bool(self._torch.cuda.is_current_stream_capturing())
 
