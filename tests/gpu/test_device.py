@@ -226,3 +226,19 @@ def test_as_many_agents_as_a_world_holds():
         outputs.append([env.step(action)[0] for action in actions])
     for left, right in zip(*outputs, strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.parametrize("name", ["WarpTag-v0", "WarpCartPole-v1"])
+@pytest.mark.parametrize("array", ["torch", "cupy"])
+@pytest.mark.parametrize("copy", [True, False])
+def test_an_env_on_another_device_than_the_current_one(name, array, copy):
+    """Its arrays are made there, its kernels run there, and the current device stays what it was."""
+    here, there = (make(name, device=device, array=array, copy=copy) for device in ("cuda:0", "cuda:1"))
+    for action in random_actions(here, 20):
+        ours, theirs = here.step(action), there.step(action.to("cuda:1"))
+        assert torch.cuda.current_device() == 0
+        for mine, other in zip([*ours[:4], *ours[4].values()], [*theirs[:4], *theirs[4].values()], strict=True):
+            mine, other = torch.as_tensor(mine), torch.as_tensor(other)
+            assert other.device == torch.device("cuda:1")
+            assert torch.equal(mine, other.to("cuda:0"))
