@@ -127,6 +127,13 @@ class GpuRolloutBuffer(BaseBuffer):
         return torch.zeros((self.buffer_size, self.n_envs, *shape), dtype=dtype, device=self.device)
 
 
+def _with_its_device(env: Any, device: torch.device | str) -> tuple[Any, torch.device | str]:
+    """An env as SB3 takes it, and the device asked for, of which ``"auto"`` is the env's."""
+    if isinstance(env, VectorEnv):
+        env = Sb3VecEnv(env)
+    return env, env.device if isinstance(env, Sb3VecEnv) and device == "auto" else device
+
+
 class GpuPPO(PPO):
     """SB3's ``PPO`` without a copy to the host in its rollouts.
 
@@ -146,14 +153,19 @@ class GpuPPO(PPO):
     """
 
     def __init__(self, policy: Any, env: Any, *, device: torch.device | str = "auto", **kwargs: Any) -> None:
-        if isinstance(env, VectorEnv):
-            env = Sb3VecEnv(env)
-        if isinstance(env, Sb3VecEnv) and device == "auto":
-            device = env.device
+        env, device = _with_its_device(env, device)
         buffer_class = kwargs.setdefault("rollout_buffer_class", GpuRolloutBuffer)
         if not issubclass(buffer_class, GpuRolloutBuffer):
             raise ParameterError(f"rollout_buffer_class must be a GpuRolloutBuffer, got {buffer_class.__name__}.")
         super().__init__(policy, env, device=device, **kwargs)
+
+    @classmethod
+    def load(cls, path: Any, env: Any = None, device: torch.device | str = "auto", *args: Any, **kwargs: Any) -> GpuPPO:
+        """See ``PPO.load()``; here, too, ``"auto"`` is the env's device, where an env is given.
+
+        The optimiser's step counts stay where they are loaded to, and Adam wants them with the policy or on the host.
+        """
+        return super().load(path, *_with_its_device(env, device), *args, **kwargs)
 
     def collect_rollouts(self, env: VecEnv, callback: BaseCallback, rollout_buffer: Any, n_rollout_steps: int) -> bool:
         """Fill the buffer, as ``PPO`` does; False when a callback stops the training."""

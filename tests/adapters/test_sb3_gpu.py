@@ -276,6 +276,15 @@ def test_save_and_load(device, tmp_path):
     np.testing.assert_array_equal(plain.predict(obs, deterministic=True)[0], expected)
 
 
+@pytest.mark.parametrize(("asked", "given"), [({}, torch.device("cpu")), ({"device": "cuda:7"}, "cuda:7")], ids=["auto", "asked"])
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_model_is_loaded_to_the_device_of_its_env(monkeypatch, asked, given, wrapped):
+    """Where SB3 itself would choose the current GPU, which another than that of the env may be."""
+    env = make("cartpole", "cpu") if wrapped else gymnasium.make_vec("WarpCartPole-v1", num_envs=2, device="cpu")
+    monkeypatch.setattr(PPO, "load", classmethod(lambda cls, path, env, device, **rest: (path, type(env), device, rest)))
+    assert GpuPPO.load("model", env, **asked, force_reset=False) == ("model", Sb3VecEnv, given, {"force_reset": False})
+
+
 def test_learning_goes_on_where_it_stopped():
     once = GpuPPO("MlpPolicy", make("cartpole"), device="cpu", **SMALL).learn(24 * 4 * 2)
     twice = GpuPPO("MlpPolicy", make("cartpole"), device="cpu", **SMALL).learn(24 * 4)
