@@ -161,9 +161,10 @@ class GpuPPO(PPO):
 
     @classmethod
     def load(cls, path: Any, env: Any = None, device: torch.device | str = "auto", *args: Any, **kwargs: Any) -> GpuPPO:
-        """See ``PPO.load()``; here, too, ``"auto"`` is the env's device, where an env is given.
+        """See ``PPO.load()``; here, too, ``"auto"`` is the device of the env given.
 
-        The optimiser's step counts stay where they are loaded to, and Adam wants them with the policy or on the host.
+        SB3 would take the current GPU, which may be another than the env's; the optimiser's step counts would stay there, and
+        Adam refuses them. So where the env comes later, by ``set_env()``, say on which device it is.
         """
         return super().load(path, *_with_its_device(env, device), *args, **kwargs)
 

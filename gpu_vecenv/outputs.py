@@ -23,7 +23,7 @@ from gpu_vecenv.views import View
 BOOL = ("agent_alive", "terminated", "truncated", "finished")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Slot:
     """Where one step or rollout writes: the arrays by public name, and their addresses in the order of ``OUTPUTS``.
 
@@ -49,8 +49,6 @@ class Outputs:
         self._memory = memory
         self._addresses = memory.addresses
         self._copy = copy
-        self.fresh = copy
-        """Whether every call allocates."""
         obs = view.lead + view.layout.spec.observation(view.layout.params).shape
         self.shapes: dict[str, tuple[int, ...]] = {"obs": obs}
         self.shapes.update({name: (view.num_envs,) for name in ("reward", "terminated", "truncated", "finished")})
@@ -70,17 +68,25 @@ class Outputs:
         self._by_word = itemgetter(*(places.get(name.removeprefix("out_"), 0) for name in OUTPUTS))
         self._persistent: Slot | None = None
         self._long: dict[tuple[str, int], Array] = {}
-        self._last: tuple[Array, int] | None = None  # the last observation of fresh arrays, and its address
+        self._last_obs: Array | None = None
         self._step_actions: Array | None = None
         self._slabs: dict[str, Array] = {}
         self._slots: list[Slot] = []
         self._at = 0
 
+    @property
+    def fresh(self) -> bool:
+        """Whether every call allocates."""
+        return self._copy and not self._slabs
+
     def new_last_obs(self) -> Array:
         """Where the observation of a state that was set goes: in place of the last one; one handed out stays as it is."""
         if self._slabs:
             return self._slabs["obs"][self._at]
-        return self._keep(self._memory.empty(self.shapes["obs"], "float32")) if self._copy else self._own()["obs"]
+        if self._copy:
+            self._last_obs = self._memory.empty(self.shapes["obs"], "float32")
+            return self._last_obs
+        return self._own()["obs"]
 
     def for_reset(self, partial: bool) -> Slot:
         """Where a reset writes. A partial one goes where the last observation is, or into a fresh copy of it."""
@@ -88,7 +94,7 @@ class Outputs:
             self._at = self._at if partial else 0
             slab = self._slabs["obs"]
             return self._slot({**self._own(), "obs": slab[self._at]}, slab[self._at])
-        return self._new() if self.fresh else self._persist()
+        return self._unbound()
 
     def for_step(self) -> Slot:
         """Where the next step writes.
@@ -97,7 +103,7 @@ class Outputs:
             SequenceError: the bound slabs are full.
         """
         if not self._slabs:
-            return self._new() if self.fresh else self._persist()
+            return self._unbound()
         if self._at >= len(self._slots):
             raise SequenceError(
                 f"the bound slabs hold {len(self._slots)} steps and are full; call rewind() before the next step."
@@ -125,8 +131,8 @@ class Outputs:
         if not self._copy:
             return self._slot({name: self._long_array(name, steps) for name in names}, self._own()["obs"])
         arrays = {name: self._empty(name, steps) for name in names}
-        slot = self._slot(arrays, arrays["obs"][0] if self._last is None else self._last[0])
-        self._keep(arrays["obs"][-1])
+        slot = self._slot(arrays, arrays["obs"][0] if self._last_obs is None else self._last_obs)
+        self._last_obs = arrays["obs"][-1]
         return slot
 
     def actions_of_a_step(self) -> Array:
@@ -150,14 +156,13 @@ class Outputs:
             self._long[name, steps] = self._empty(name, steps)
         return self._long[name, steps]
 
-    def _new(self) -> Slot:
-        """Fresh arrays."""
+    def _unbound(self) -> Slot:
+        if not self._copy:
+            return self._persist()
         arrays = self._allocate()
-        found = self._addresses(arrays.values())
-        now = arrays["obs"], found[0]
-        previous, at = self._last or now
-        self._last = now
-        return Slot(arrays, previous, self._by_word((0, at, *found)))
+        slot = self._slot(arrays, arrays["obs"] if self._last_obs is None else self._last_obs)
+        self._last_obs = arrays["obs"]
+        return slot
 
     def _persist(self) -> Slot:
         """The persistent arrays."""
@@ -170,12 +175,8 @@ class Outputs:
         """Persistent arrays, for outputs that were not bound."""
         return self._persist().arrays
 
-    def _keep(self, obs: Array) -> Array:
-        """Let it be the last observation of fresh arrays."""
-        self._last = obs, self._memory.address(obs)
-        return obs
-
     def _slot(self, arrays: Mapping[str, Array], previous_obs: Array) -> Slot:
+        # Addresses are asked for each time: `share_memory_()`, for one, gives a tensor that was handed out another.
         return Slot(arrays, previous_obs, self._by_word((0, *self._addresses((previous_obs, *arrays.values())))))
 
     # ---- bound slabs ------------------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ class Outputs:
         last = self._current_obs()
         if last is not None:
             self._memory.assign(slabs["obs"][0], last)
-        self._slabs, self.fresh = dict(slabs), False
+        self._slabs = dict(slabs)
         own, obs = self._own(), slabs["obs"]
         self._slots = [
             self._slot(
@@ -258,15 +259,15 @@ class Outputs:
         if self._slabs:
             last = self._slabs["obs"][self._at]
             if self._copy:
-                self._keep(self._memory.copy(last))
+                self._last_obs = self._memory.copy(last)
             else:
                 self._memory.assign(self._own()["obs"], last)
-        self._slabs, self._slots, self._at, self.fresh = {}, [], 0, self._copy
+        self._slabs, self._slots, self._at = {}, [], 0
 
     def _current_obs(self) -> Array | None:
         """The last observation written; None when there is none."""
         if self._slabs:
             return self._slabs["obs"][self._at]
         if self._copy:
-            return self._last and self._last[0]
+            return self._last_obs
         return None if self._persistent is None else self._persistent.arrays["obs"]

@@ -46,7 +46,7 @@ def ways(case: Case, device: str) -> dict[str, Maker]:
 
 
 def beside(case: Case, device: str) -> dict[str, Callable[[], Timed]]:
-    """What takes turns with the ways on a GPU, since a host has fast and slow phases: its median stands in every row."""
+    """What takes turns with the ways on a GPU, since a host has fast and slow phases: its host time stands in every row."""
     if device == "cpu":
         return {}
     return {"bare_launch_s": lambda: bare_launch(device), "fresh_arrays_s": lambda: fresh_arrays(case, device)}

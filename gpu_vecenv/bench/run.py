@@ -34,7 +34,7 @@ def measure(
         rounds: samples of each.
         seconds: length of a sample; None for one call, not warmed up.
         peers: other libraries' ways.
-        beside: what else takes its turn, by the name under which its median stands in every row of this library.
+        beside: what else takes its turn, by the name under which what it costs the host stands in every row of this library.
 
     Returns:
         A row for each subject; one that failed has ``error`` in place of figures.
@@ -57,7 +57,7 @@ def measure(
             timed[name] = neighbour()
     taken = interleaved(timed, rounds, seconds)
     neighbours = {name: taken.pop(name) for name in beside or {} if name in taken}
-    known = {name: value.median for name, value in neighbours.items() if not isinstance(value, Exception)}
+    known = {name: value.host for name, value in neighbours.items() if not isinstance(value, Exception)}
     for name, result in taken.items():
         if isinstance(result, Exception):
             rows[name] = heads[name] | {"error": f"{type(result).__name__}: {result}"}

@@ -10,7 +10,7 @@ from math import comb
 from typing import Protocol
 
 CHUNK = 500
-"""Calls between two waits for the device. CUDA queues about a thousand launches; in a full queue the host would wait."""
+"""Calls between two waits for the device, or up to a lap more. CUDA queues about a thousand launches; in a full queue the host would wait."""
 
 CONFIDENCE = 0.9
 """Confidence asked of an interval. Five rounds give 0.9375 between the lowest and the highest."""
@@ -42,7 +42,7 @@ class Local:
         call: what is timed.
         device: whose work is waited for.
         most_calls: calls in one sample at most.
-        lap: calls after which ``between`` is made.
+        lap: calls after which ``between`` is made, as it is at the end of a sample.
         between: what calls need from time to time. It counts in the seconds of a sample, not in those of the host.
     """
 

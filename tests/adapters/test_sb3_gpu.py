@@ -285,6 +285,14 @@ def test_a_model_is_loaded_to_the_device_of_its_env(monkeypatch, asked, given, w
     assert GpuPPO.load("model", env, **asked, force_reset=False) == ("model", Sb3VecEnv, given, {"force_reset": False})
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_learning_goes_on_on_another_gpu_than_the_current_one(tmp_path):
+    GpuPPO("MlpPolicy", make("cartpole", "cuda:1"), **SMALL).learn(200).save(tmp_path / "model")
+    loaded = GpuPPO.load(tmp_path / "model", make("cartpole", "cuda:1"))
+    assert loaded.learn(200, reset_num_timesteps=False).device == torch.device("cuda:1")
+
+
 def test_learning_goes_on_where_it_stopped():
     once = GpuPPO("MlpPolicy", make("cartpole"), device="cpu", **SMALL).learn(24 * 4 * 2)
     twice = GpuPPO("MlpPolicy", make("cartpole"), device="cpu", **SMALL).learn(24 * 4)

@@ -10,6 +10,7 @@ import torch
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, SequenceError, ShapeError, UnknownParameterError
 from tests.api.envs import MODES, VIEWS, assert_same, host, host_info, make, random_actions
+from tests.devices import DEVICES
 
 
 def flat(out):
@@ -207,18 +208,38 @@ def test_arrays_from_inference_mode_can_be_written_outside():
 WANTED = {"obs": ((3, 2, 4), "float32"), "reward": ((5,), "float32"), "flags": ((5,), "bool"), "one": ((), "int32")}
 
 
-def test_fresh_tensors_are_like_those_of_torch():
+@pytest.mark.parametrize("private", [True, False], ids=["as torch.compile", "if that is missing"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_fresh_tensors_are_like_those_of_torch(monkeypatch, device, private):
     def facts(tensor):
         of = (tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad, tensor.is_inference())
         return (*of, tensor._version, tensor.is_contiguous(), tensor.data_ptr() % 64)
 
-    allocate = TorchMemory("cpu").allocator(WANTED)
+    if not private:
+        monkeypatch.delattr(torch._C._dynamo.guards, f"_empty_strided_{device[:4].removesuffix(':')}")
+    allocate = TorchMemory(device).allocator(WANTED)
     with torch.inference_mode():
-        made = [allocate(), allocate()]
+        made = [allocate()]
+    made.append(allocate())
     for tensors in made:
         for name, (shape, dtype) in WANTED.items():
-            assert facts(tensors[name]) == facts(torch.empty(shape, dtype=getattr(torch, dtype)))
+            assert facts(tensors[name]) == facts(torch.empty(shape, dtype=getattr(torch, dtype), device=device))
     assert len({tensor.untyped_storage().data_ptr() for tensors in made for tensor in tensors.values()}) == 2 * len(WANTED)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_memory_of_a_tensor_may_move(mode):
+    """The last observation is the caller's, too, and moves where it is shared with another process, say."""
+    env, twin = (make("tag", autoreset_mode=mode, array="torch") for _ in range(2))
+    mask = {"reset_mask": np.array([True, False, True])}
+    for at, action in enumerate(random_actions(env, 20)):
+        (obs, *out), (expected, *others) = (e.step(action) if at else e.reset(seed=3) for e in (env, twin))
+        assert_same(host_info(flat((obs, *out))), host_info(flat((expected, *others))))
+        before = obs.detach()
+        obs.data = obs.clone()
+        before.fill_(np.nan)
+        if at % 4 == 3:
+            assert torch.equal(env.reset(options=mask)[0], twin.reset(options=mask)[0])
 
 
 def test_fresh_tensors_are_made_on_the_device_of_their_env(monkeypatch):
