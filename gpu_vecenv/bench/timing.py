@@ -10,7 +10,8 @@ from math import comb
 from typing import Protocol
 
 CHUNK = 500
-"""Calls between two waits for the device, or up to a lap more. CUDA queues about a thousand launches; in a full queue the host would wait."""
+"""Calls between two waits for the device, or up to a lap more. CUDA queues about a thousand launches; in a full queue the host
+would wait."""
 
 CONFIDENCE = 0.9
 """Confidence asked of an interval. Five rounds give 0.9375 between the lowest and the highest."""
