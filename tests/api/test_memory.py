@@ -216,7 +216,7 @@ def test_fresh_tensors_are_like_those_of_torch(monkeypatch, device, private):
         return (*of, tensor._version, tensor.is_contiguous(), tensor.data_ptr() % 64)
 
     if not private:
-        monkeypatch.delattr(torch._C._dynamo.guards, f"_empty_strided_{device[:4].removesuffix(':')}")
+        monkeypatch.delattr(torch._C._dynamo.guards, f"_empty_strided_{device[:4]}")
     allocate = TorchMemory(device).allocator(WANTED)
     with torch.inference_mode():
         made = [allocate()]
