@@ -47,7 +47,6 @@ class Outputs:
 
     def __init__(self, view: View, memory: Memory, same_step: bool, copy: bool) -> None:
         self._memory = memory
-        self._addresses = memory.addresses
         self._copy = copy
         obs = view.lead + view.layout.spec.observation(view.layout.params).shape
         self.shapes: dict[str, tuple[int, ...]] = {"obs": obs}
@@ -62,7 +61,7 @@ class Outputs:
         self._actions = view.lead + (action.shape or ()), "float32" if isinstance(action, Box) else "int32"
         dtypes = {name: "bool" if name in BOOL else "float32" for name in self.shapes}
         self._allocate = memory.allocator({name: (shape, dtypes[name]) for name, shape in self.shapes.items()})
-        # From arrays to the words of OUTPUTS: addresses (0, that of previous_obs, and those written) are put in order.
+        # OUTPUTS has an order of its own: its words are picked from 0, the address of previous_obs, and those of the arrays.
         places = {"previous_obs": 1, **{name: place for place, name in enumerate(self.shapes, 2)}}
         places.setdefault("agent_reward", places["reward"])  # in a flat view it is that
         self._by_word = itemgetter(*(places.get(name.removeprefix("out_"), 0) for name in OUTPUTS))
@@ -176,8 +175,9 @@ class Outputs:
         return self._persist().arrays
 
     def _slot(self, arrays: Mapping[str, Array], previous_obs: Array) -> Slot:
-        # Addresses are asked for each time: `share_memory_()`, for one, gives a tensor that was handed out another.
-        return Slot(arrays, previous_obs, self._by_word((0, *self._addresses((previous_obs, *arrays.values())))))
+        # That of previous_obs is asked for again: `share_memory_()`, for one, moves a tensor that was handed out.
+        found = self._memory.addresses((previous_obs, *arrays.values()))
+        return Slot(arrays, previous_obs, self._by_word((0, *found)))
 
     # ---- bound slabs ------------------------------------------------------------------------------------------
 

@@ -188,7 +188,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         slot = self._outputs.for_reset(partial=mask is not None)
         self._args.set_reset(mask, bounds)
         self._args.set_slot(slot)
-        self._launch("gv_reset")
+        self._backend.launch("gv_reset", self._args.struct, self.num_worlds)
         self._started = True
         return self._public(slot.arrays["obs"]), {}
 
@@ -271,7 +271,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         self._args.set_action(address, element_bytes)
         self._args.set_rollout(steps, stride, drawn)
         self._args.set_slot(slot)
-        self._launch("gv_rollout")
+        self._backend.launch("gv_rollout", self._args.struct, self.num_worlds)
         self._outputs.end_rollout(slot)
         del held
         if self.debug:

@@ -101,12 +101,9 @@ class WorldAccess(VectorEnv):
 
     # ---- inside -----------------------------------------------------------------------------------------------
 
-    def _launch(self, kernel: str) -> None:
-        self._backend.launch(kernel, self._args.struct, self.num_worlds)
-
     def _observe(self, obs: Array, kernel: str = "gv_observe") -> None:
         self._args.set(obs=self._out.address(obs))
-        self._launch(kernel)
+        self._backend.launch(kernel, self._args.struct, self.num_worlds)
 
     def _public(self, array: Array) -> Array:
         return self._out.to_numpy(array) if self._to_host else array

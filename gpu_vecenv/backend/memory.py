@@ -121,7 +121,7 @@ class TorchMemory:
         make = bare or (lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=self._device))
         current = torch._C._cuda_getDevice if on_cuda else lambda: -1
         index = self._device.index if on_cuda else -1  # which torch.cuda.device() takes for no device
-        wanted = {name: (shape, strides(shape), self._dtypes[dtype]) for name, (shape, dtype) in arrays.items()}
+        wanted = {name: (shape, _strides(shape), self._dtypes[dtype]) for name, (shape, dtype) in arrays.items()}
 
         def allocate() -> dict[str, Array]:
             if inferring() or current() != index:
@@ -216,7 +216,7 @@ class CupyMemory:
         return [array.data.ptr for array in arrays]
 
 
-def strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Of a C-contiguous array, in elements."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 

@@ -88,7 +88,7 @@ def prepare(case: Case, device: str, copy: bool) -> tuple[Any, dict[str, Any]]:
 
 
 def fresh_arrays(case: Case, device: str) -> Local:
-    """As many new tensors as a step with fresh arrays hands out: what these cost the host, whoever makes them."""
+    """As many new tensors as a step with fresh arrays hands out, by ``torch.empty_like``: a yardstick for such a step."""
     env, _ = make_env(case, device, copy=False)
     *arrays, info = env.step(random_actions(env, 1)[0])
     like = [array.new_empty(1).expand(array.shape) for array in (*arrays, *info.values())]

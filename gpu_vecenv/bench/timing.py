@@ -64,20 +64,20 @@ class Local:
         synchronise(self._device)
         start = time.perf_counter()
         for done in range(0, calls, self._lap):
-            left = min(self._lap, calls - done)
-            queued += left
-            if queued == left and calls > 1:
-                call()
-                left -= 1
-            before = time.perf_counter()
-            for _ in range(left):
-                call()
-            host += time.perf_counter() - before
-            timed += left
-            self._between()
             if queued >= CHUNK:
                 synchronise(self._device)
                 queued = 0
+            lap = min(self._lap, calls - done)
+            cold = int(queued == 0 and calls > 1)
+            for _ in range(cold):
+                call()
+            before = time.perf_counter()
+            for _ in range(lap - cold):
+                call()
+            host += time.perf_counter() - before
+            timed += lap - cold
+            queued += lap
+            self._between()
         synchronise(self._device)
         return Reading(time.perf_counter() - start, host / max(1, timed) * calls)
 

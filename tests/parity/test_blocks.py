@@ -125,7 +125,7 @@ def test_invalid_actions_act_as_zero_and_are_counted(dtype, backend):
         actions = np.resize(np.concatenate([bad, np.array([0, 1], dtype)]), 70)
         env._args.set_action(actions.ctypes.data, actions.itemsize)
         env._args.set_slot(env._outputs.for_step())
-        env._launch("gv_step")
+        env._backend.launch("gv_step", env._args.struct, env.num_worlds)
         after.append((env.get_state("state")["state"], int(env._args.invalid[0])))
         env._args.invalid[...] = 0
     assert after[0][1] == after[1][1] == int((~np.isin(actions, (0, 1))).sum()) > 0
@@ -146,7 +146,7 @@ def test_actions_of_worlds_that_begin_anew_are_not_looked_at(backend):
         seen = []
         for _ in range(4):
             env._args.set_slot(env._outputs.for_step())
-            env._launch("gv_step")
+            env._backend.launch("gv_step", env._args.struct, env.num_worlds)
             seen.append(int(env._args.invalid[0]))
         counts.append(seen)
         env._args.invalid[...] = 0
