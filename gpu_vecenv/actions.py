@@ -149,7 +149,8 @@ class ActionReader:
         if module == "cupy":
             import cupy
 
-            actions = cupy.ascontiguousarray(actions, dtype="float32" if self._continuous else None)
+            with actions.device:  # a copy is made on the current one
+                actions = cupy.ascontiguousarray(actions, dtype="float32" if self._continuous else None)
             return actions, actions.itemsize
         if self._warn:
             self._warn = False

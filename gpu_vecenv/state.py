@@ -60,11 +60,12 @@ class State:
             self._memory.assign(self.fields[name], value)
         if "seed" in checked or "world_id" in checked:
             self.part_streams()
-        for name in FINISHED_MARKS:
-            if name not in checked:
-                self.fields[name][...] = 0
         terminated, truncated = (self.fields[name] for name in FINISHED_MARKS)
-        self._marked[...] = (terminated | truncated).any()
+        with self._memory.here():
+            for name in FINISHED_MARKS:
+                if name not in checked:
+                    self.fields[name][...] = 0
+            self._marked[...] = (terminated | truncated).any()
 
     def start_streams(self, seed: np.ndarray, world_id: np.ndarray, mask: np.ndarray | None) -> None:
         """Give worlds, all or those of the mask, new streams of random numbers: uint64, int32 and bool (num_worlds,)."""

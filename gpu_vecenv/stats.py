@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
-from gpu_vecenv.backend.memory import Array, host_array
+from gpu_vecenv.backend.memory import Array, host_array, output_memory
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.vector_env import GpuVectorEnv
 
@@ -27,8 +27,7 @@ class EpisodeStatistics(VectorWrapper):
         inner = env.unwrapped
         if not isinstance(inner, GpuVectorEnv):
             raise ParameterError(f"EpisodeStatistics wraps an env of this package, got {type(inner).__name__}.")
-        self._kind = inner.array
-        self._device = inner.device
+        self._memory = output_memory(inner.array, "cpu" if inner.array == "numpy" else inner.device)
         self._mode = inner.autoreset_mode
         self._returns: Array = None
         self._lengths: Array = None
@@ -39,49 +38,26 @@ class EpisodeStatistics(VectorWrapper):
         obs, info = self.env.reset(seed=seed, options=options)
         mask = (options or {}).get("reset_mask")
         if mask is None or self._returns is None:
-            self._returns = self._zeros("float32")
-            self._lengths = self._zeros("int32")
-            self._ended = self._zeros("bool")
+            zeros = (np.zeros(self.num_envs, dtype) for dtype in ("float32", "int32", "bool"))
+            self._returns, self._lengths, self._ended = map(self._memory.from_numpy, zeros)
         else:
-            kept = ~self._as_own(mask)
-            self._returns = self._returns * kept
-            self._lengths = self._lengths * kept
-            self._ended = self._ended & kept
+            with self._memory.here():
+                kept = ~self._memory.from_numpy(host_array(mask))
+                self._returns, self._lengths = self._returns * kept, self._lengths * kept
+                self._ended = self._ended & kept
         return obs, info
 
     def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """Step the env and add the statistics of episodes that end in this step."""
         obs, reward, terminated, truncated, info = self.env.step(actions)
-        going = ~self._ended  # the step that resets (next-step mode) or stands still (disabled) counts for nothing
-        returns = self._returns + reward * going
-        lengths = self._lengths + going
-        over = (terminated | truncated) & going
-        info["episode"] = {"r": returns, "l": lengths}
-        info["_episode"] = over
-        self._returns, self._lengths = returns * ~over, lengths * ~over
-        if self._mode is not AutoresetMode.SAME_STEP:
-            self._ended = over if self._mode is AutoresetMode.NEXT_STEP else self._ended | over
+        with self._memory.here():
+            going = ~self._ended  # the step that resets (next-step mode) or stands still (disabled) counts for nothing
+            returns = self._returns + reward * going
+            lengths = self._lengths + going
+            over = (terminated | truncated) & going
+            info["episode"] = {"r": returns, "l": lengths}
+            info["_episode"] = over
+            self._returns, self._lengths = returns * ~over, lengths * ~over
+            if self._mode is not AutoresetMode.SAME_STEP:
+                self._ended = over if self._mode is AutoresetMode.NEXT_STEP else self._ended | over
         return obs, reward, terminated, truncated, info
-
-    def _zeros(self, dtype: str) -> Array:
-        if self._kind == "numpy":
-            return np.zeros(self.num_envs, dtype)
-        if self._kind == "cupy":
-            import cupy
-
-            return cupy.zeros(self.num_envs, dtype)
-        import torch
-
-        return torch.zeros(self.num_envs, dtype=getattr(torch, dtype), device=self._device)
-
-    def _as_own(self, mask: Any) -> Array:
-        host = host_array(mask)
-        if self._kind == "torch":
-            import torch
-
-            return torch.tensor(host, device=self._device)
-        if self._kind == "cupy":
-            import cupy
-
-            return cupy.asarray(host)
-        return host

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +19,9 @@ class Memory(Protocol):
     """What back ends and envs ask of an array library. Arrays are C-contiguous."""
 
     kind: str
+
+    def here(self) -> AbstractContextManager[Any]:
+        """Within it arithmetic with these arrays runs on their device, in the order of their stream."""
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
         """Uninitialised array."""
@@ -51,6 +55,10 @@ class NumpyMemory:
     """Host memory as NumPy arrays."""
 
     kind = "numpy"
+
+    def here(self) -> AbstractContextManager[Any]:
+        """Nothing."""
+        return nullcontext()
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         """Uninitialised array."""
@@ -101,6 +109,10 @@ class TorchMemory:
         self._device = torch.device(device)
         self._data_ptr = torch.Tensor.data_ptr
         self._dtypes = {name: getattr(torch, name) for name in ("float32", "int32", "uint8", "uint64", "bool")}
+
+    def here(self) -> AbstractContextManager[Any]:
+        """Nothing, as torch looks at where a tensor is."""
+        return nullcontext()
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
         """Uninitialised tensor. Made outside inference mode, so that it can be written in place anywhere later."""
@@ -166,7 +178,10 @@ class TorchMemory:
 
 
 class CupyMemory:
-    """Memory of one GPU as CuPy arrays, from CuPy's pool."""
+    """Memory of one GPU as CuPy arrays, from CuPy's pool.
+
+    CuPy works on the current device and its stream, wherever an array lies.
+    """
 
     kind = "cupy"
 
@@ -176,9 +191,14 @@ class CupyMemory:
         self._cupy = cupy
         self._index = int(device.partition(":")[2] or 0)
 
+    def here(self) -> AbstractContextManager[Any]:
+        """The arrays' GPU as the current one."""
+        device: AbstractContextManager[Any] = self._cupy.cuda.Device(self._index)
+        return device
+
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
         """Uninitialised array."""
-        with self._cupy.cuda.Device(self._index):
+        with self.here():
             return self._cupy.empty(shape, dtype)
 
     def allocator(self, arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Callable[[], dict[str, Array]]:
@@ -187,24 +207,27 @@ class CupyMemory:
 
     def from_numpy(self, values: np.ndarray) -> Array:
         """Array with a copy of host values."""
-        with self._cupy.cuda.Device(self._index):
+        with self.here():
             return self._cupy.asarray(values)
 
     def to_numpy(self, array: Array) -> np.ndarray:
         """Host copy."""
-        return np.asarray(array.get())
+        with self.here():
+            return np.asarray(array.get())
 
     def copy(self, array: Array) -> Array:
         """Copy on the same device."""
-        return array.copy()
+        with self.here():
+            return array.copy()
 
     def assign(self, target: Array, values: Array) -> None:
         """Overwrite ``target``."""
-        target[...] = values
+        with self.here():
+            target[...] = values
 
     def adopt(self, array: Array) -> Array:
         """The array on the device."""
-        with self._cupy.cuda.Device(self._index):
+        with self.here():
             return self._cupy.ascontiguousarray(self._cupy.asarray(array if _is_cupy(array) else host_array(array)))
 
     def address(self, array: Array) -> int:

@@ -21,6 +21,7 @@ def jnp():
     jax = pytest.importorskip("jax")
     if not any(device.platform == "gpu" for device in jax.devices()):
         pytest.skip("this JAX knows no GPU")
+    torch.cuda.set_device(0)  # JAX has just made the last GPU current
     import jax.numpy
 
     return jax.numpy

@@ -243,7 +243,7 @@ def test_a_rollout_never_waits_for_the_gpu(name, options, env_options):
 
 @pytest.mark.gpu
 def test_waiting_would_be_noticed():
-    model = PPO("MlpPolicy", make("cartpole", "cuda:0"), device="cuda", **SMALL)
+    model = PPO("MlpPolicy", make("cartpole", "cuda:0"), device="cuda:0", **SMALL)
     try:
         with pytest.raises(RuntimeError, match="synchroniz"):
             model.learn(24 * 4 * 2, callback=Watch(lambda on: torch.cuda.set_sync_debug_mode("error" if on else "default")))

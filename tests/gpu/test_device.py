@@ -11,6 +11,7 @@ import pytest
 
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.errors import ActionError, DeviceError, SequenceError, ShapeError
+from gpu_vecenv.stats import EpisodeStatistics
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.gpu
@@ -232,6 +233,7 @@ def test_as_many_agents_as_a_world_holds():
 @pytest.mark.parametrize("name", ["WarpTag-v0", "WarpCartPole-v1"])
 @pytest.mark.parametrize("array", ["torch", "cupy"])
 @pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.filterwarnings("error")  # CuPy warns when it works on an array of another device than the current one
 def test_an_env_on_another_device_than_the_current_one(name, array, copy):
     """Its arrays are made there, its kernels run there, and the current device stays what it was."""
     here, there = (make(name, device=device, array=array, copy=copy) for device in ("cuda:0", "cuda:1"))
@@ -245,3 +247,43 @@ def test_an_env_on_another_device_than_the_current_one(name, array, copy):
             assert other.device == torch.device("cuda:1")
             valid = ended if key == "final_obs" else slice(None)
             assert torch.equal(mine[valid], other.to("cuda:0")[valid])
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("array", ["torch", "cupy"])
+def test_a_rewind_on_another_device_waits_for_the_last_step(array):
+    """What is copied is what the step wrote, although the other device is busy when it is asked for."""
+    env = make("WarpCartPole-v1", device="cuda:1", array=array)
+    slabs = env._outputs.new_slabs(8)
+    env.bind(**slabs)
+    for action in random_actions(make("WarpCartPole-v1"), 8).to("cuda:1"):
+        with torch.cuda.device("cuda:1"):
+            torch.cuda._sleep(50_000_000)
+        env.step(action)
+    env.rewind()
+    assert torch.cuda.current_device() == 0
+    obs = torch.as_tensor(slabs["obs"])
+    assert torch.equal(obs[0], obs[8])
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.filterwarnings("error")
+def test_cupy_works_where_the_env_is():
+    """Statistics, states and actions that must be copied first, while another device is the current one."""
+    cupy = pytest.importorskip("cupy")
+    here, there = (EpisodeStatistics(make(device=device, array="cupy")) for device in ("cuda:0", "cuda:1"))
+    there.reset(seed=3)
+    here.reset(seed=3)
+    for t, action in enumerate(random_actions(here.unwrapped, 20).transpose(2, 3).contiguous()):
+        mine = here.step(cupy.from_dlpack(action).swapaxes(1, 2))
+        other = there.step(cupy.from_dlpack(action.to("cuda:1")).swapaxes(1, 2))
+        assert cupy.cuda.Device().id == 0
+        for left, right in ((mine[0], other[0]), *((mine[4]["episode"][k], other[4]["episode"][k]) for k in "rl")):
+            assert right.device.id == 1
+            np.testing.assert_array_equal(left.get(), host(right))
+        if t == 10:
+            for env in (here, there):
+                env.unwrapped.set_state(env.unwrapped.get_state())
+                mask = np.arange(64) % 2 == 0
+                env.reset(options={"reset_mask": mask})
