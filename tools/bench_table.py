@@ -106,20 +106,28 @@ def policy_table(rows: list[Row]) -> str:
     return table([*header, "host syncs a step", "peak bytes"], lines) if lines else ""
 
 
+def cost(row: Row) -> str:
+    """What a step costs the host, and how much of it is over a bare launch, in microseconds."""
+    if not row:
+        return "–"
+    text = f"{1e6 * row['host_s']:.1f}"
+    return f"{text} ({1e6 * row['host_over_bare_s']:.1f})" if "host_over_bare_s" in row else text
+
+
 def host_table(cases: dict[Key, list[Row]]) -> str:
-    """On a GPU: what a step called from Python costs the host, beside a bare launch of the same rounds, and its memory."""
+    """On a GPU: what a step called from Python costs the host, over a bare launch of the same round, and its memory."""
     lines = []
     for (name, worlds), rows in cases.items():
         ours = {row["path"]: row for row in good(rows, True)}
         if {"python_copy_false", "python_copy_true"} <= ours.keys() and "bare_launch_s" in ours["python_copy_false"]:
-            kept, fresh = ours["python_copy_false"], ours["python_copy_true"]
-            bound = ours.get("python_bind", {})
-            times = kept["host_s"], bound.get("host_s"), fresh["host_s"], kept["bare_launch_s"], kept.get("fresh_arrays_s")
-            micro = ["–" if value is None else f"{1e6 * value:.1f}" for value in times]
+            kept = ours["python_copy_false"]
+            stepped = [cost(ours.get(f"python_{how}", {})) for how in ("copy_false", "bind", "copy_true")]
+            times = (kept.get(name) for name in ("bare_launch_s", "fresh_arrays_s", "python_loop_s"))
+            micro = [*stepped, *("–" if value is None else f"{1e6 * value:.1f}" for value in times)]
             counts = [f"{kept['kernel_launches']:.3g}", f"{kept['host_syncs']:.3g}"]
             lines.append([name, f"{worlds:,}", *micro, *counts, f"{kept['bytes_per_world']:,.0f}"])
-    header = ["environment", "worlds", "host, us a step", "into slabs", "fresh arrays", "a bare launch, us"]
-    header += ["that many fresh tensors, us", "launches", "host syncs", "bytes a world"]
+    header = ["environment", "worlds", "host, us a step (over a bare launch)", "into slabs", "fresh arrays", "a bare launch, us"]
+    header += ["that many fresh tensors, us", "a Python loop, us", "launches", "host syncs", "bytes a world"]
     return table(header, lines) if lines else ""
 
 

@@ -15,7 +15,7 @@ import torch
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.bench.cases import Case
 from gpu_vecenv.bench.counting import count, peak_memory
-from gpu_vecenv.bench.floors import bare_launch, step_bytes
+from gpu_vecenv.bench.floors import bare_launch, python_loop, step_bytes
 from gpu_vecenv.bench.machine import room_for
 from gpu_vecenv.bench.subject import Maker, Subject
 from gpu_vecenv.bench.timing import Local, Timed, synchronise
@@ -49,7 +49,11 @@ def beside(case: Case, device: str) -> dict[str, Callable[[], Timed]]:
     """What takes turns with the ways on a GPU, since a host has fast and slow phases: its host time stands in every row."""
     if device == "cpu":
         return {}
-    return {"bare_launch_s": lambda: bare_launch(device), "fresh_arrays_s": lambda: fresh_arrays(case, device)}
+    return {
+        "bare_launch_s": lambda: bare_launch(device),
+        "fresh_arrays_s": lambda: fresh_arrays(case, device),
+        "python_loop_s": lambda: python_loop(device),
+    }
 
 
 def random_actions(env: Any, steps: int, seed: int = 0) -> torch.Tensor:

@@ -1,4 +1,7 @@
-"""What no step can beat: bytes over the bandwidth of a copy, a node of a CUDA graph, a bare launch from Python."""
+"""What no step can beat: bytes over the bandwidth of a copy, a node of a CUDA graph, a bare launch from Python.
+
+And what tells how fast the host is at the time: a loop in Python that does nothing but arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}
 """Bytes of the array that is copied: more than any cache holds."""
 
 GRAPH_NODES = 1_000
+LOOP_TURNS = 100
 BARE_ARRAYS = 8
 
 _BARE = r"""extern "C" __global__ void bare(
@@ -45,6 +49,17 @@ def bare_launch(device: str) -> Local:
         kernel = cupy.RawKernel(_BARE, "bare")
         arrays = tuple(cupy.zeros(16, cupy.float32) for _ in range(BARE_ARRAYS))
     return Local(lambda: kernel((1,), (32,), arrays), device)
+
+
+def python_loop(device: str) -> Local:
+    """Arithmetic of the interpreter alone: what becomes slower here is the host, whatever is called from it."""
+
+    def call() -> None:
+        total = 0
+        for i in range(LOOP_TURNS):
+            total += i * i
+
+    return Local(call, device)
 
 
 def step_bytes(env: Any, results: tuple[Any, ...], action_bytes: int, steps: int = 1) -> dict[str, float]:

@@ -63,7 +63,7 @@ def figures(
     step, agents = taken.median / steps, facts.get("agents", case.agents)
     row: dict[str, Any] = {
         "median_s": step, "low_s": taken.low / steps, "high_s": taken.high / steps, "coverage": taken.coverage,
-        "host_s": taken.host / steps, "rounds": taken.rounds, "steps_per_sample": taken.calls * steps,
+        "host_s": taken.host / steps, "rounds": len(taken.hosts), "steps_per_sample": taken.calls * steps,
     }  # fmt: skip
     if mode != "startup":
         row |= {"env_steps_per_s": case.worlds / step, "agent_steps_per_s": case.worlds * agents / step}

@@ -57,13 +57,18 @@ def measure(
             timed[name] = neighbour()
     taken = interleaved(timed, rounds, seconds)
     neighbours = {name: taken.pop(name) for name in beside or {} if name in taken}
-    known = {name: value.host for name, value in neighbours.items() if not isinstance(value, Exception)}
+    near = {name: value for name, value in neighbours.items() if not isinstance(value, Exception)}
+    known = {name: value.host for name, value in near.items()}
     for name, result in taken.items():
         if isinstance(result, Exception):
             rows[name] = heads[name] | {"error": f"{type(result).__name__}: {result}"}
         else:
             steps, facts = subjects[name].steps, subjects[name].facts
-            rows[name] = heads[name] | figures(case, mode, steps, facts, result, floors) | (known if name in ways else {})
+            rows[name] = heads[name] | figures(case, mode, steps, facts, result, floors)
+            if name in ways:
+                rows[name] |= known
+                if steps == 1 and "bare_launch_s" in near:
+                    rows[name]["host_over_bare_s"] = result.host_over(near["bare_launch_s"])
     timed.clear()  # what is timed holds its env
     _close(subjects)
     return [rows[name] for name in heads]

@@ -84,15 +84,23 @@ class Local:
 
 @dataclass(frozen=True)
 class Summary:
-    """Seconds of a call: median over the rounds, interval of the median, its coverage, and the host's share."""
+    """Seconds of a call: median over the rounds, interval of the median, its coverage, and the host's share by round."""
 
     median: float
     low: float
     high: float
     coverage: float
-    host: float
-    rounds: int
+    hosts: tuple[float, ...]
     calls: int
+
+    @property
+    def host(self) -> float:
+        """The host's share, median over the rounds."""
+        return statistics.median(self.hosts)
+
+    def host_over(self, other: Summary) -> float:
+        """How much more a call costs the host than one of ``other``: median over the rounds, as phases last longer than one."""
+        return statistics.median(mine - theirs for mine, theirs in zip(self.hosts, other.hosts, strict=True))
 
 
 def synchronise(device: str) -> None:
@@ -156,8 +164,8 @@ def summary(readings: Sequence[Reading], calls: int) -> Summary:
     """Seconds of one call over rounds of ``calls`` each."""
     each = [reading.seconds / calls for reading in readings]
     low, high, coverage = median_interval(each)
-    host = statistics.median(reading.host_seconds / calls for reading in readings)
-    return Summary(statistics.median(each), low, high, coverage, host, len(readings), calls)
+    hosts = tuple(reading.host_seconds / calls for reading in readings)
+    return Summary(statistics.median(each), low, high, coverage, hosts, calls)
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:

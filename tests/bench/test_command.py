@@ -193,7 +193,7 @@ def test_start_up_is_measured_with_both_caches(tmp_path):
 
 
 def test_a_floor_is_bytes_or_launches_whichever_is_more():
-    taken = Summary(median=3e-6, low=2e-6, high=4e-6, coverage=0.9, host=1e-6, rounds=5, calls=7)
+    taken = Summary(median=3e-6, low=2e-6, high=4e-6, coverage=0.9, hosts=(1e-6,) * 5, calls=7)
     facts = {"floor_bytes": {"state": 600.0, "results": 300, "actions": 100}, "kernel_launches": 1.0}
     case = Case("WarpCartPole-v1", 10)
     floors = {"copy_bytes_per_s": 1e9, "graph_node_s": 1e-6}

@@ -6,6 +6,9 @@ from math import ceil
 import pytest
 
 from gpu_vecenv.bench import timing
+from gpu_vecenv.bench.cases import Case
+from gpu_vecenv.bench.run import measure
+from gpu_vecenv.bench.subject import Subject
 from gpu_vecenv.bench.timing import CHUNK, Local, Reading, interleaved, median_interval
 
 
@@ -40,7 +43,7 @@ def test_subjects_take_turns_and_one_that_fails_is_left_out():
     diary = []
     taken = interleaved({"a": Fake("a", diary), "b": Fake("b", diary, fails_at=3), "c": Fake("c", diary)}, 4, 1.0)
     assert isinstance(taken["b"], ValueError)
-    assert (taken["a"].median, taken["a"].host, taken["a"].rounds, taken["a"].calls) == (1.0, 0.25, 4, 1)
+    assert (taken["a"].median, taken["a"].host, taken["a"].hosts, taken["a"].calls) == (1.0, 0.25, (0.25,) * 4, 1)
     assert [name for name, _ in diary[-5:]] == ["c", "a", "c", "a", "c"][-5:]
 
 
@@ -88,3 +91,25 @@ def test_what_is_between_laps_counts_but_not_as_the_hosts(lap, calls, laps, monk
     assert reading.host_seconds == pytest.approx(calls)
     cold = sum(pair == ("wait", "call") for pair in pairwise(clock.diary))
     assert reading.seconds == calls + 50 * cold + 10 * laps + 1000 * (clock.diary.count("wait") - 1)
+
+
+class Phases:
+    """Calls whose cost to the host is another in each round."""
+
+    most_calls = 1
+
+    def __init__(self, *costs):
+        self.costs = iter(costs)
+
+    def read(self, calls):
+        return Reading(10.0, next(self.costs))
+
+
+def test_a_step_is_set_against_the_bare_launch_of_its_own_round():
+    ways = {"python": lambda: Subject(Phases(7.0, 13.0, 8.0)), "graph": lambda: Subject(Phases(7.0, 13.0, 8.0), steps=2)}
+    beside = {"bare_launch_s": lambda: Phases(5.0, 9.0, 6.5), "python_loop_s": lambda: Phases(1.0, 2.0, 1.5)}
+    rows = measure(Case("WarpCartPole-v1", 10), "env", ways, "cpu", {}, 3, None, beside=beside)
+    python, graph = rows
+    assert [python[name] for name in ("host_s", "bare_launch_s", "python_loop_s")] == [8.0, 6.5, 1.5]
+    assert python["host_over_bare_s"] == 2.0  # of 2, 4 and 1.5; the medians' difference is 1.5
+    assert graph["python_loop_s"] == 1.5 and "host_over_bare_s" not in graph
