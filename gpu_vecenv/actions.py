@@ -149,7 +149,7 @@ class ActionReader:
         if module == "cupy":
             import cupy
 
-            with actions.device:  # a copy is made on the current one
+            with self._memory.here():  # a copy is made on the current device
                 actions = cupy.ascontiguousarray(actions, dtype="float32" if self._continuous else None)
             return actions, actions.itemsize
         if self._warn:

@@ -21,7 +21,7 @@ class Memory(Protocol):
     kind: str
 
     def here(self) -> AbstractContextManager[Any]:
-        """Within it arithmetic with these arrays runs on their device, in the order of their stream."""
+        """Within it the device of these arrays is the current one, as CuPy needs it, and then again the one that was."""
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
         """Uninitialised array."""
@@ -111,8 +111,8 @@ class TorchMemory:
         self._dtypes = {name: getattr(torch, name) for name in ("float32", "int32", "uint8", "uint64", "bool")}
 
     def here(self) -> AbstractContextManager[Any]:
-        """Nothing, as torch looks at where a tensor is."""
-        return nullcontext()
+        """The tensors' device as the current one."""
+        return on_device(self._device) if self._device.type == "cuda" else nullcontext()
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
         """Uninitialised tensor. Made outside inference mode, so that it can be written in place anywhere later."""
@@ -180,7 +180,7 @@ class TorchMemory:
 class CupyMemory:
     """Memory of one GPU as CuPy arrays, from CuPy's pool.
 
-    CuPy works on the current device and its stream, wherever an array lies.
+    CuPy computes on the current device, in the order of the current stream there, wherever an array lies.
     """
 
     kind = "cupy"
@@ -189,12 +189,11 @@ class CupyMemory:
         import cupy
 
         self._cupy = cupy
-        self._index = int(device.partition(":")[2] or 0)
+        self._device = device
 
     def here(self) -> AbstractContextManager[Any]:
         """The arrays' GPU as the current one."""
-        device: AbstractContextManager[Any] = self._cupy.cuda.Device(self._index)
-        return device
+        return on_device(self._device)
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
         """Uninitialised array."""
@@ -237,6 +236,16 @@ class CupyMemory:
     def addresses(self, arrays: Iterable[Array]) -> list[int]:
         """Of each array."""
         return [array.data.ptr for array in arrays]
+
+
+def on_device(device: Any) -> AbstractContextManager[Any]:
+    """A CUDA device as the current one, for torch and CuPy, and then again the one that was.
+
+    ``cupy.cuda.Device`` would end with the device of the ``with`` around it, or the first one, not with one that torch had set.
+    """
+    import torch
+
+    return torch.cuda.device(device)
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpu_vecenv.backend.memory import on_device
 from gpu_vecenv.bench.timing import Local, Timed, interleaved
 
 COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}
@@ -45,7 +46,7 @@ def bare_launch(device: str) -> Local:
     """An empty kernel that takes eight arrays, launched through CuPy: what any step called from Python costs the host."""
     import cupy
 
-    with cupy.cuda.Device(int(device.partition(":")[2] or 0)):
+    with on_device(device):
         kernel = cupy.RawKernel(_BARE, "bare")
         arrays = tuple(cupy.zeros(16, cupy.float32) for _ in range(BARE_ARRAYS))
     return Local(lambda: kernel((1,), (32,), arrays), device)
@@ -96,7 +97,7 @@ def _graph_of_nothing(device: str) -> Local:
     """Empty kernels in one graph, so many that starting the graph does not count."""
     import cupy
 
-    with cupy.cuda.Device(int(device.partition(":")[2] or 0)):
+    with on_device(device):
         kernel = cupy.RawKernel(_BARE, "bare")
         arrays = tuple(cupy.zeros(16, cupy.float32) for _ in range(BARE_ARRAYS))
         stream = cupy.cuda.Stream(non_blocking=True)

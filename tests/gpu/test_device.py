@@ -236,7 +236,11 @@ def test_as_many_agents_as_a_world_holds():
 @pytest.mark.filterwarnings("error")  # CuPy warns when it works on an array of another device than the current one
 def test_an_env_on_another_device_than_the_current_one(name, array, copy):
     """Its arrays are made there, its kernels run there, and the current device stays what it was."""
-    here, there = (make(name, device=device, array=array, copy=copy) for device in ("cuda:0", "cuda:1"))
+    there = make(name, device="cuda:1", array=array, copy=copy)
+    torch.cuda.set_device(1)
+    here = make(name, device="cuda:0", array=array, copy=copy)
+    assert torch.cuda.current_device() == 1
+    torch.cuda.set_device(0)
     for action in random_actions(here, 20):
         ours, theirs = here.step(action), there.step(action.to("cuda:1"))
         assert torch.cuda.current_device() == 0

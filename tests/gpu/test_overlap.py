@@ -164,6 +164,7 @@ def test_steps_on_a_cupy_stream_overlap_too():
 
     envs = [make("WarpCartPole-v1", array="cupy") for _ in "ab"]
     actions = [cupy.random.default_rng(seed).integers(0, 2, 300_000, dtype=cupy.int32) for seed in range(STEPS)]
+    torch.cuda.synchronize()  # envs and actions were made on the default stream, which the other does not wait for
     stream = cupy.cuda.Stream(non_blocking=True)
     for env in envs:
         with stream:

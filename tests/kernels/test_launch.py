@@ -70,12 +70,12 @@ class StandIn:
             (False, kernel, blocks, threads)
         )
         cupy = modules["cupy"]
-        cupy.cuda.Device = lambda index: nullcontext()
         cupy.cuda.runtime = SimpleNamespace(driverGetVersion=lambda: driver)
         cupy.cuda.compiler = SimpleNamespace(CompileException=KeyError)
         cupy.cuda.get_current_stream = lambda: SimpleNamespace(ptr=self.stream, is_capturing=lambda: self.cupy_recording)
         cupy.RawModule = self.module
         monkeypatch.setattr("gpu_vecenv.backend.cuda.overlapped_launch", self.overlapped)
+        monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
         monkeypatch.setattr(torch, "zeros", lambda *_, **__: None)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132))
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
