@@ -239,10 +239,7 @@ class CupyMemory:
 
 
 def on_device(device: Any) -> AbstractContextManager[Any]:
-    """A CUDA device as the current one, for torch and CuPy, and then again the one that was.
-
-    ``cupy.cuda.Device`` would end with the device of the ``with`` around it, or the first one, not with one that torch had set.
-    """
+    """A CUDA device as the current one, for torch and CuPy, and then again the one that was."""
     import torch
 
     return torch.cuda.device(device)
