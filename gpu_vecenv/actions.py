@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
 from gpu_vecenv.backend.base import Largest
-from gpu_vecenv.backend.memory import Array, Memory
+from gpu_vecenv.backend.memory import Array, Memory, on_device
 from gpu_vecenv.errors import ActionError, ArrayTypeError, DeviceError, ShapeError
 
 _UNSIGNED = {4: np.uint32, 8: np.uint64}
@@ -149,7 +149,7 @@ class ActionReader:
         if module == "cupy":
             import cupy
 
-            with self._memory.here():  # a copy is made on the current device
+            with on_device(actions.device.id):  # where a copy is made
                 actions = cupy.ascontiguousarray(actions, dtype="float32" if self._continuous else None)
             return actions, actions.itemsize
         if self._warn:

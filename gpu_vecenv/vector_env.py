@@ -290,7 +290,8 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             raise SequenceError("check() waits for the device, which a CUDA graph cannot; call it before or after the capture.")
         count = int(self._backend.memory.to_numpy(self._args.invalid)[0])
         if count:
-            self._args.invalid[...] = 0
+            with self._backend.memory.here():
+                self._args.invalid[...] = 0
             raise ActionError(f"{count} actions were out of range or NaN since the last check; each acted as index 0.")
 
     def close_extras(self, **kwargs: Any) -> None:

@@ -89,7 +89,7 @@ class CudaBackend:
         """Compile one of ``PARTS``, or find it in CuPy's cache."""
         spec, cupy = self._layout.spec, self._cupy
         options = compile_options(self._layout, part, self._blocks[part])
-        with on_device(self.device):
+        with on_device(self._index):
             module = cupy.RawModule(code=kernel_source(spec), options=options)
             try:
                 self._kernels |= {name: module.get_function(name).kernel.ptr for name in PARTS[part]}

@@ -111,8 +111,8 @@ class TorchMemory:
         self._dtypes = {name: getattr(torch, name) for name in ("float32", "int32", "uint8", "uint64", "bool")}
 
     def here(self) -> AbstractContextManager[Any]:
-        """The tensors' device as the current one."""
-        return on_device(self._device) if self._device.type == "cuda" else nullcontext()
+        """Nothing, as torch itself looks at where a tensor is."""
+        return nullcontext()
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
         """Uninitialised tensor. Made outside inference mode, so that it can be written in place anywhere later."""
@@ -189,11 +189,11 @@ class CupyMemory:
         import cupy
 
         self._cupy = cupy
-        self._device = device
+        self._index = int(device.partition(":")[2] or 0)
 
     def here(self) -> AbstractContextManager[Any]:
         """The arrays' GPU as the current one."""
-        return on_device(self._device)
+        return on_device(self._index)
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
         """Uninitialised array."""
@@ -202,7 +202,12 @@ class CupyMemory:
 
     def allocator(self, arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Callable[[], dict[str, Array]]:
         """A function that makes fresh arrays."""
-        return lambda: {name: self.empty(shape, dtype) for name, (shape, dtype) in arrays.items()}
+
+        def allocate() -> dict[str, Array]:
+            with self.here():
+                return {name: self._cupy.empty(shape, dtype) for name, (shape, dtype) in arrays.items()}
+
+        return allocate
 
     def from_numpy(self, values: np.ndarray) -> Array:
         """Array with a copy of host values."""
@@ -238,11 +243,11 @@ class CupyMemory:
         return [array.data.ptr for array in arrays]
 
 
-def on_device(device: Any) -> AbstractContextManager[Any]:
+def on_device(index: int) -> AbstractContextManager[Any]:
     """A CUDA device as the current one, for torch and CuPy, and then again the one that was."""
     import torch
 
-    return torch.cuda.device(device)
+    return torch.cuda.device(index)
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -259,7 +264,10 @@ def host_array(value: Any) -> Any:
     module = type(value).__module__.partition(".")[0]
     if module == "torch":
         return value.detach().cpu().numpy()
-    return value.get() if _is_cupy(value) else value
+    if module != "cupy":
+        return value
+    with on_device(value.device.id):  # whose stream CuPy waits for
+        return value.get()
 
 
 def output_memory(kind: str, device: str) -> Memory:

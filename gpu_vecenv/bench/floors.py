@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_vecenv.backend.memory import on_device
+import torch
+
 from gpu_vecenv.bench.timing import Local, Timed, interleaved
 
 COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}
@@ -46,7 +47,7 @@ def bare_launch(device: str) -> Local:
     """An empty kernel that takes eight arrays, launched through CuPy: what any step called from Python costs the host."""
     import cupy
 
-    with on_device(device):
+    with torch.cuda.device(device):
         kernel = cupy.RawKernel(_BARE, "bare")
         arrays = tuple(cupy.zeros(16, cupy.float32) for _ in range(BARE_ARRAYS))
     return Local(lambda: kernel((1,), (32,), arrays), device)
@@ -86,8 +87,6 @@ def step_bytes(env: Any, results: tuple[Any, ...], action_bytes: int, steps: int
 
 
 def _copy(device: str) -> Local:
-    import torch
-
     source = torch.zeros(COPY_BYTES[device.partition(":")[0]], dtype=torch.uint8, device=device)
     target = torch.zeros_like(source)
     return Local(lambda: target.copy_(source), device)
@@ -97,7 +96,7 @@ def _graph_of_nothing(device: str) -> Local:
     """Empty kernels in one graph, so many that starting the graph does not count."""
     import cupy
 
-    with on_device(device):
+    with torch.cuda.device(device):
         kernel = cupy.RawKernel(_BARE, "bare")
         arrays = tuple(cupy.zeros(16, cupy.float32) for _ in range(BARE_ARRAYS))
         stream = cupy.cuda.Stream(non_blocking=True)
