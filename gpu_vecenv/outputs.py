@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -25,12 +25,13 @@ BOOL = ("agent_alive", "terminated", "truncated", "finished")
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """Where one step or rollout writes: the arrays by public name, and their addresses in the order of ``OUTPUTS``.
+    """Where one step or rollout writes: the arrays, and their addresses in the order of ``OUTPUTS``.
 
-    ``previous_obs`` is read by the kernel; it is held here, as the caller may have dropped it already.
+    The arrays are in the order of ``Outputs.shapes``, drawn actions that are kept behind them. ``previous_obs`` is read by the
+    kernel; it is held here, as the caller may have dropped it already.
     """
 
-    arrays: Mapping[str, Array]
+    arrays: Sequence[Array]
     previous_obs: Array
     words: tuple[int, ...]
 
@@ -43,11 +44,16 @@ class Outputs:
         memory: allocator of public arrays.
         same_step: whether final observations are written.
         copy: True for fresh arrays in every call, False for one persistent set.
+
+    Attributes:
+        fresh: whether every call allocates: without slabs, if results are copies.
+        shapes: of a step's arrays by name: ``obs``, ``reward``, ``terminated``, ``truncated``, and what this env has beside.
+        info: places, among those arrays, of what ``info`` holds.
     """
 
     def __init__(self, view: View, memory: Memory, same_step: bool, copy: bool) -> None:
         self._memory = memory
-        self._copy = copy
+        self._copy = self.fresh = copy
         obs = view.lead + view.layout.spec.observation(view.layout.params).shape
         self.shapes: dict[str, tuple[int, ...]] = {"obs": obs}
         self.shapes.update({name: (view.num_envs,) for name in ("reward", "terminated", "truncated", "finished")})
@@ -60,7 +66,11 @@ class Outputs:
         action = view.agent_action_space
         self._actions = view.lead + (action.shape or ()), "float32" if isinstance(action, Box) else "int32"
         dtypes = {name: "bool" if name in BOOL else "float32" for name in self.shapes}
-        self._allocate = memory.allocator({name: (shape, dtypes[name]) for name, shape in self.shapes.items()})
+        self._allocate = memory.allocator([(shape, dtypes[name]) for name, shape in self.shapes.items()])
+        named = {"_final_obs": "finished", "final_obs": "final_obs"} if same_step else {}
+        if view.layout.num_agents > 1:
+            named |= {"agent_alive": "agent_alive", "agent_reward": "reward" if view.flat else "agent_reward"}
+        self.info = {name: list(self.shapes).index(array) for name, array in named.items()}
         # OUTPUTS has an order of its own: its words are picked from 0, the address of previous_obs, and those of the arrays.
         places = {"previous_obs": 1, **{name: place for place, name in enumerate(self.shapes, 2)}}
         places.setdefault("agent_reward", places["reward"])  # in a flat view it is that
@@ -73,11 +83,6 @@ class Outputs:
         self._slots: list[Slot] = []
         self._at = 0
 
-    @property
-    def fresh(self) -> bool:
-        """Whether every call allocates."""
-        return self._copy and not self._slabs
-
     def new_last_obs(self) -> Array:
         """Where the observation of a state that was set goes: in place of the last one; one handed out stays as it is."""
         if self._slabs:
@@ -85,15 +90,15 @@ class Outputs:
         if self._copy:
             self._last_obs = self._memory.empty(self.shapes["obs"], "float32")
             return self._last_obs
-        return self._own()["obs"]
+        return self._own()[0]
 
     def for_reset(self, partial: bool) -> Slot:
         """Where a reset writes. A partial one goes where the last observation is, or into a fresh copy of it."""
         if self._slabs:
             self._at = self._at if partial else 0
             slab = self._slabs["obs"]
-            return self._slot({**self._own(), "obs": slab[self._at]}, slab[self._at])
-        return self._unbound()
+            return self._slot([slab[self._at], *self._own()[1:]], slab[self._at])
+        return self._new_slot() if self.fresh else self._persist()
 
     def for_step(self) -> Slot:
         """Where the next step writes.
@@ -101,8 +106,10 @@ class Outputs:
         Raises:
             SequenceError: the bound slabs are full.
         """
+        if self.fresh:
+            return self._new_slot()
         if not self._slabs:
-            return self._unbound()
+            return self._persist()
         if self._at >= len(self._slots):
             raise SequenceError(
                 f"the bound slabs hold {len(self._slots)} steps and are full; call rewind() before the next step."
@@ -125,14 +132,13 @@ class Outputs:
             self._at += steps
             bound = {name: slab[at + (name == "obs") :][:steps] for name, slab in self._slabs.items()}
             return self._slot(
-                {name: bound[name] if name in bound else self._long_array(name, steps) for name in names}, self._slabs["obs"][at]
+                [bound[name] if name in bound else self._long_array(name, steps) for name in names], self._slabs["obs"][at]
             )
         if not self._copy:
-            return self._slot({name: self._long_array(name, steps) for name in names}, self._own()["obs"])
-        arrays = {name: self._empty(name, steps) for name in names}
-        slot = self._slot(arrays, arrays["obs"][0] if self._last_obs is None else self._last_obs)
-        self._last_obs = arrays["obs"][-1]
-        return slot
+            return self._slot([self._long_array(name, steps) for name in names], self._own()[0])
+        arrays = [self._empty(name, steps) for name in names]
+        last, self._last_obs = self._last_obs, arrays[0][-1]
+        return self._slot(arrays, arrays[0][0] if last is None else last)
 
     def actions_of_a_step(self) -> Array:
         """Where a rollout puts the actions it draws for a step, if it keeps none; nobody else gets to see it."""
@@ -143,7 +149,7 @@ class Outputs:
     def end_rollout(self, slot: Slot) -> None:
         """After its launch: without copies, the last observation goes where that of a step is, as later calls look there."""
         if not self._slabs and not self._copy:
-            self._memory.assign(self._own()["obs"], slot.arrays["obs"][-1])
+            self._memory.assign(self._own()[0], slot.arrays[0][-1])
 
     def _empty(self, name: str, steps: int) -> Array:
         shape, dtype = self._actions if name == "actions" else (self.shapes[name], "bool" if name in BOOL else "float32")
@@ -155,29 +161,26 @@ class Outputs:
             self._long[name, steps] = self._empty(name, steps)
         return self._long[name, steps]
 
-    def _unbound(self) -> Slot:
-        if not self._copy:
-            return self._persist()
+    def _new_slot(self) -> Slot:
+        """Arrays that nobody holds yet."""
         arrays = self._allocate()
-        slot = self._slot(arrays, arrays["obs"] if self._last_obs is None else self._last_obs)
-        self._last_obs = arrays["obs"]
-        return slot
+        last, self._last_obs = self._last_obs, arrays[0]
+        return self._slot(arrays, arrays[0] if last is None else last)
 
     def _persist(self) -> Slot:
         """The persistent arrays."""
         if self._persistent is None:
             arrays = self._allocate()
-            self._persistent = self._slot(arrays, arrays["obs"])
+            self._persistent = self._slot(arrays, arrays[0])
         return self._persistent
 
-    def _own(self) -> Mapping[str, Array]:
+    def _own(self) -> Sequence[Array]:
         """Persistent arrays, for outputs that were not bound."""
         return self._persist().arrays
 
-    def _slot(self, arrays: Mapping[str, Array], previous_obs: Array) -> Slot:
+    def _slot(self, arrays: Sequence[Array], previous_obs: Array) -> Slot:
         # That of previous_obs is asked for again: `share_memory_()`, for one, moves a tensor that was handed out.
-        found = self._memory.addresses((previous_obs, *arrays.values()))
-        return Slot(arrays, previous_obs, self._by_word((0, *found)))
+        return Slot(arrays, previous_obs, self._by_word((0, *map(self._memory.address, (previous_obs, *arrays)))))
 
     # ---- bound slabs ------------------------------------------------------------------------------------------
 
@@ -192,12 +195,10 @@ class Outputs:
         last = self._current_obs()
         if last is not None:
             self._memory.assign(slabs["obs"][0], last)
-        self._slabs = dict(slabs)
-        own, obs = self._own(), slabs["obs"]
+        self._slabs, self.fresh = dict(slabs), False
+        own, obs = dict(zip(self.shapes, self._own(), strict=True)), slabs["obs"]
         self._slots = [
-            self._slot(
-                {name: own[name] if name not in slabs else slabs[name][t + (name == "obs")] for name in self.shapes}, obs[t]
-            )
+            self._slot([slabs[name][t + (name == "obs")] if name in slabs else own[name] for name in self.shapes], obs[t])
             for t in range(len(obs) - 1)
         ]
         self._at = 0
@@ -261,8 +262,8 @@ class Outputs:
             if self._copy:
                 self._last_obs = self._memory.copy(last)
             else:
-                self._memory.assign(self._own()["obs"], last)
-        self._slabs, self._slots, self._at = {}, [], 0
+                self._memory.assign(self._own()[0], last)
+        self._slabs, self._slots, self._at, self.fresh = {}, [], 0, self._copy
 
     def _current_obs(self) -> Array | None:
         """The last observation written; None when there is none."""
@@ -270,4 +271,4 @@ class Outputs:
             return self._slabs["obs"][self._at]
         if self._copy:
             return self._last_obs
-        return None if self._persistent is None else self._persistent.arrays["obs"]
+        return None if self._persistent is None else self._persistent.arrays[0]

@@ -190,7 +190,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         self._args.set_slot(slot)
         self._backend.launch("gv_reset", self._args.struct, self.num_worlds)
         self._started = True
-        return self._public(slot.arrays["obs"]), {}
+        return self._public(slot.arrays[0]), {}
 
     def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """Advance every world by one step, in one launch.
@@ -267,7 +267,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         if not lead or draw and not keep_actions:
             stride = 0  # the actions of all steps lie in one place
         if draw:
-            drawn = self._out.address(slot.arrays["actions"] if keep_actions else self._outputs.actions_of_a_step())
+            drawn = self._out.address(slot.arrays[-1] if keep_actions else self._outputs.actions_of_a_step())
         self._args.set_action(address, element_bytes)
         self._args.set_rollout(steps, stride, drawn)
         self._args.set_slot(slot)
@@ -276,7 +276,10 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         del held
         if self.debug:
             self.check()
-        return self._results(slot)
+        results = self._results(slot)
+        if draw and keep_actions:
+            results[4]["actions"] = self._public(slot.arrays[-1])
+        return results
 
     def check(self) -> None:
         """Raise if a kernel met an invalid action since the last check. Waits for the device.
@@ -369,20 +372,11 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
 
     def _results(self, slot: Slot) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """What a step or a rollout returns."""
-        arrays = slot.arrays
+        arrays: Any = slot.arrays
         if self._to_host:
-            wanted = (name for name in arrays if name != "finished" or "final_obs" in arrays)
-            arrays = {name: self._public(arrays[name]) for name in wanted}
-        info: dict[str, Any] = {}
-        if "final_obs" in arrays:
-            info["_final_obs"] = arrays["finished"]
-            info["final_obs"] = arrays["final_obs"]
-        if "agent_alive" in arrays:
-            info["agent_alive"] = arrays["agent_alive"]
-            info["agent_reward"] = arrays["reward" if self._view.flat else "agent_reward"]
-        if "actions" in arrays:
-            info["actions"] = arrays["actions"]
-        return arrays["obs"], arrays["reward"], arrays["terminated"], arrays["truncated"], info
+            arrays = {place: self._public(arrays[place]) for place in (0, 1, 2, 3, *self._outputs.info.values())}
+        info = {name: arrays[place] for name, place in self._outputs.info.items()}
+        return arrays[0], arrays[1], arrays[2], arrays[3], info
 
 
 def require_steps(num_steps: Any) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import starmap
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,8 +27,8 @@ class Memory(Protocol):
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
         """Uninitialised array."""
 
-    def allocator(self, arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Callable[[], dict[str, Array]]:
-        """A function that makes a fresh, uninitialised set of arrays, given by (shape, dtype), in each call."""
+    def allocator(self, arrays: Sequence[tuple[tuple[int, ...], str]]) -> Callable[[], list[Array]]:
+        """A function that makes fresh, uninitialised arrays, given by (shape, dtype), in each call."""
 
     def from_numpy(self, values: np.ndarray) -> Array:
         """Copy of a host array."""
@@ -44,11 +45,8 @@ class Memory(Protocol):
     def adopt(self, array: Array) -> Array:
         """An array of any kind as a C-contiguous one of this memory: itself if it is that, else a copy."""
 
-    def address(self, array: Array) -> int:
+    def address(self, array: Array, /) -> int:
         """Address of the first byte."""
-
-    def addresses(self, arrays: Iterable[Array]) -> list[int]:
-        """Of each array, in fewer calls than one by one."""
 
 
 class NumpyMemory:
@@ -64,9 +62,9 @@ class NumpyMemory:
         """Uninitialised array."""
         return np.empty(shape, dtype)
 
-    def allocator(self, arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Callable[[], dict[str, Array]]:
+    def allocator(self, arrays: Sequence[tuple[tuple[int, ...], str]]) -> Callable[[], list[Array]]:
         """A function that makes fresh arrays."""
-        return lambda: {name: np.empty(shape, dtype) for name, (shape, dtype) in arrays.items()}
+        return lambda: list(starmap(np.empty, arrays))
 
     def from_numpy(self, values: np.ndarray) -> np.ndarray:
         """Copy of a host array."""
@@ -88,13 +86,9 @@ class NumpyMemory:
         """The array on the host."""
         return np.ascontiguousarray(host_array(array))
 
-    def address(self, array: np.ndarray) -> int:
+    def address(self, array: np.ndarray, /) -> int:
         """Address of the first byte."""
         return int(array.ctypes.data)
-
-    def addresses(self, arrays: Iterable[Array]) -> list[int]:
-        """Of each array."""
-        return [array.ctypes.data for array in arrays]
 
 
 class TorchMemory:
@@ -107,7 +101,7 @@ class TorchMemory:
 
         self._torch = torch
         self._device = torch.device(device)
-        self._data_ptr = torch.Tensor.data_ptr
+        self.address: Callable[[Array], int] = torch.Tensor.data_ptr  # itself, as each step asks for several
         self._dtypes = {name: getattr(torch, name) for name in ("float32", "int32", "uint8", "uint64", "bool")}
 
     def here(self) -> AbstractContextManager[Any]:
@@ -121,7 +115,7 @@ class TorchMemory:
                 return self.empty(shape, dtype)
         return self._torch.empty(shape, dtype=self._dtypes[dtype], device=self._device)
 
-    def allocator(self, arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Callable[[], dict[str, Array]]:
+    def allocator(self, arrays: Sequence[tuple[tuple[int, ...], str]]) -> Callable[[], list[Array]]:
         """A function that makes fresh tensors; each is an allocation of its own, so that it begins where libraries like it.
 
         They are made by the function that programs written by torch.compile use, too: it goes straight to the allocator of the
@@ -133,13 +127,13 @@ class TorchMemory:
         make = bare or (lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=self._device))
         current = torch._C._cuda_getDevice if on_cuda else lambda: -1
         index = self._device.index if on_cuda else -1  # which torch.cuda.device() takes for no device
-        wanted = {name: (shape, _strides(shape), self._dtypes[dtype]) for name, (shape, dtype) in arrays.items()}
+        wanted = [(shape, _strides(shape), self._dtypes[dtype]) for shape, dtype in arrays]
 
-        def allocate() -> dict[str, Array]:
+        def allocate() -> list[Array]:
             if inferring() or current() != index:
                 with torch.inference_mode(False), torch.cuda.device(index):
                     return allocate()
-            return {name: make(*tensor) for name, tensor in wanted.items()}
+            return list(starmap(make, wanted))
 
         return allocate
 
@@ -167,15 +161,6 @@ class TorchMemory:
             return array.detach().to(self._device).contiguous()
         return self.from_numpy(np.asarray(host_array(array)))
 
-    def address(self, array: Array) -> int:
-        """Address of the first byte."""
-        address: int = array.data_ptr()
-        return address
-
-    def addresses(self, arrays: Iterable[Array]) -> list[int]:
-        """Of each tensor."""
-        return list(map(self._data_ptr, arrays))
-
 
 class CupyMemory:
     """Memory of one GPU as CuPy arrays, from CuPy's pool.
@@ -200,12 +185,12 @@ class CupyMemory:
         with self.here():
             return self._cupy.empty(shape, dtype)
 
-    def allocator(self, arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Callable[[], dict[str, Array]]:
+    def allocator(self, arrays: Sequence[tuple[tuple[int, ...], str]]) -> Callable[[], list[Array]]:
         """A function that makes fresh arrays."""
 
-        def allocate() -> dict[str, Array]:
+        def allocate() -> list[Array]:
             with self.here():
-                return {name: self._cupy.empty(shape, dtype) for name, (shape, dtype) in arrays.items()}
+                return list(starmap(self._cupy.empty, arrays))
 
         return allocate
 
@@ -234,13 +219,9 @@ class CupyMemory:
         with self.here():
             return self._cupy.ascontiguousarray(self._cupy.asarray(array if _is_cupy(array) else host_array(array)))
 
-    def address(self, array: Array) -> int:
+    def address(self, array: Array, /) -> int:
         """Address of the first byte."""
         return int(array.data.ptr)
-
-    def addresses(self, arrays: Iterable[Array]) -> list[int]:
-        """Of each array."""
-        return [array.data.ptr for array in arrays]
 
 
 def on_device(index: int) -> AbstractContextManager[Any]:

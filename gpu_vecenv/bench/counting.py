@@ -46,7 +46,7 @@ def count(env: Any, call: Callable[[], object], steps: int, device: str) -> dict
     return {
         "kernel_launches": len(launched) / made,
         "torch_operations": operations.computations / made,
-        "allocations": (operations.allocations + len(fresh)) / made,
+        "allocations": (operations.allocations + sum(fresh)) / made,
         "host_syncs": None if device == "cpu" else len(waited) / made,
     }
 
@@ -81,14 +81,14 @@ def _launches(env: Any) -> Iterator[list[str]]:
 
 
 @contextmanager
-def _fresh(env: Any) -> Iterator[list[str]]:
-    """Names of the arrays that an env makes for its results meanwhile, which torch's dispatcher does not see."""
-    made: list[str] = []
+def _fresh(env: Any) -> Iterator[list[int]]:
+    """How many arrays an env makes for its results meanwhile, call by call; torch's dispatcher does not see them."""
+    made: list[int] = []
     allocate = env._outputs._allocate
 
     def counted() -> Any:
         arrays = allocate()
-        made.extend(arrays)
+        made.append(len(arrays))
         return arrays
 
     with patch.object(env._outputs, "_allocate", counted):

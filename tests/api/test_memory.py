@@ -205,7 +205,7 @@ def test_arrays_from_inference_mode_can_be_written_outside():
     env.step(random_actions(env, 1)[0])
 
 
-WANTED = {"obs": ((3, 2, 4), "float32"), "reward": ((5,), "float32"), "flags": ((5,), "bool"), "one": ((), "int32")}
+WANTED = [((3, 2, 4), "float32"), ((5,), "float32"), ((5,), "bool"), ((), "int32")]
 
 
 @pytest.mark.parametrize("private", [True, False], ids=["as torch.compile", "if that is missing"])
@@ -222,9 +222,9 @@ def test_fresh_tensors_are_like_those_of_torch(monkeypatch, device, private):
         made = [allocate()]
     made.append(allocate())
     for tensors in made:
-        for name, (shape, dtype) in WANTED.items():
-            assert facts(tensors[name]) == facts(torch.empty(shape, dtype=getattr(torch, dtype), device=device))
-    assert len({tensor.untyped_storage().data_ptr() for tensors in made for tensor in tensors.values()}) == 2 * len(WANTED)
+        for tensor, (shape, dtype) in zip(tensors, WANTED, strict=True):
+            assert facts(tensor) == facts(torch.empty(shape, dtype=getattr(torch, dtype), device=device))
+    assert len({tensor.untyped_storage().data_ptr() for tensors in made for tensor in tensors}) == 2 * len(WANTED)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -255,9 +255,8 @@ def test_fresh_tensors_are_made_on_the_device_of_their_env(monkeypatch):
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: at[0], raising=False)
     monkeypatch.setattr(torch._C._dynamo.guards, "_empty_strided_cuda", lambda *of: (at[0], *of))
     for index in (0, 1):
-        assert TorchMemory(f"cuda:{index}").allocator({"obs": ((3, 4), "float32")})() == {
-            "obs": (index, (3, 4), (4, 1), torch.float32)
-        }
+        made = TorchMemory(f"cuda:{index}").allocator([((3, 4), "float32")])()
+        assert made == [(index, (3, 4), (4, 1), torch.float32)]
     assert at == [0]
 
 
