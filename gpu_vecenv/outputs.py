@@ -65,16 +65,15 @@ class Outputs:
                 self.shapes["agent_reward"] = view.lead
         action = view.agent_action_space
         self._actions = view.lead + (action.shape or ()), "float32" if isinstance(action, Box) else "int32"
-        dtypes = {name: "bool" if name in BOOL else "float32" for name in self.shapes}
-        self._allocate = memory.allocator([(shape, dtypes[name]) for name, shape in self.shapes.items()])
-        named = {"_final_obs": "finished", "final_obs": "final_obs"} if same_step else {}
-        if view.layout.num_agents > 1:
-            named |= {"agent_alive": "agent_alive", "agent_reward": "reward" if view.flat else "agent_reward"}
-        self.info = {name: list(self.shapes).index(array) for name, array in named.items()}
-        # OUTPUTS has an order of its own: its words are picked from 0, the address of previous_obs, and those of the arrays.
-        places = {"previous_obs": 1, **{name: place for place, name in enumerate(self.shapes, 2)}}
+        self._allocate = memory.allocator([(shape, _dtype(name)) for name, shape in self.shapes.items()])
+        places = {name: place for place, name in enumerate(self.shapes)}
         places.setdefault("agent_reward", places["reward"])  # in a flat view it is that
-        self._by_word = itemgetter(*(places.get(name.removeprefix("out_"), 0) for name in OUTPUTS))
+        self.info = {"_final_obs": places["finished"], "final_obs": places["final_obs"]} if same_step else {}
+        if view.layout.num_agents > 1:
+            self.info |= {name: places[name] for name in ("agent_alive", "agent_reward")}
+        # OUTPUTS has an order of its own: its words are picked from 0, the address of previous_obs, and those of the arrays.
+        words = {"previous_obs": 1, **{name: place + 2 for name, place in places.items()}}
+        self._by_word = itemgetter(*(words.get(name.removeprefix("out_"), 0) for name in OUTPUTS))
         self._persistent: Slot | None = None
         self._long: dict[tuple[str, int], Array] = {}
         self._last_obs: Array | None = None
@@ -152,7 +151,7 @@ class Outputs:
             self._memory.assign(self._own()[0], slot.arrays[0][-1])
 
     def _empty(self, name: str, steps: int) -> Array:
-        shape, dtype = self._actions if name == "actions" else (self.shapes[name], "bool" if name in BOOL else "float32")
+        shape, dtype = self._actions if name == "actions" else (self.shapes[name], _dtype(name))
         return self._memory.empty((steps, *shape), dtype)
 
     def _long_array(self, name: str, steps: int) -> Array:
@@ -238,7 +237,7 @@ class Outputs:
         if steps < 1 or tuple(slab.shape) != shape:
             expected = ("T + 1" if name == "obs" else "T", *self.shapes[name])
             raise ShapeError(f"bound {name} must have shape ({', '.join(map(str, expected))}), got {tuple(slab.shape)}.")
-        dtype = "bool" if name in BOOL else "float32"
+        dtype = _dtype(name)
         if str(slab.dtype).removeprefix("torch.") != dtype:
             raise ArrayTypeError(f"bound {name} must be {dtype}, got {slab.dtype}.")
         contiguous = slab.is_contiguous() if module == "torch" else slab.flags.c_contiguous
@@ -272,3 +271,8 @@ class Outputs:
         if self._copy:
             return self._last_obs
         return None if self._persistent is None else self._persistent.arrays[0]
+
+
+def _dtype(name: str) -> str:
+    """Of an output."""
+    return "bool" if name in BOOL else "float32"

@@ -262,12 +262,13 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             lead = self._actions.lead(actions, num_steps)
             held, address, element_bytes = self._actions.read(actions, lead)
         steps = lead[0] if lead else num_steps or 0
-        slot = self._outputs.for_rollout(steps, draw and keep_actions)
+        kept = draw and keep_actions
+        slot = self._outputs.for_rollout(steps, kept)
         stride, drawn = math.prod(self._actions.shape) * element_bytes, 0
-        if not lead or draw and not keep_actions:
+        if not lead or draw and not kept:
             stride = 0  # the actions of all steps lie in one place
         if draw:
-            drawn = self._out.address(slot.arrays[-1] if keep_actions else self._outputs.actions_of_a_step())
+            drawn = self._out.address(slot.arrays[-1] if kept else self._outputs.actions_of_a_step())
         self._args.set_action(address, element_bytes)
         self._args.set_rollout(steps, stride, drawn)
         self._args.set_slot(slot)
@@ -277,7 +278,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         if self.debug:
             self.check()
         results = self._results(slot)
-        if draw and keep_actions:
+        if kept:
             results[4]["actions"] = self._public(slot.arrays[-1])
         return results
 

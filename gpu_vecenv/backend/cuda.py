@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_vecenv.backend.base import Largest
 from gpu_vecenv.backend.blocks import Blocks, blocks_of, resident_blocks
-from gpu_vecenv.backend.memory import CupyMemory, Memory, TorchMemory, on_device
+from gpu_vecenv.backend.memory import CupyMemory, Memory, TorchMemory
 from gpu_vecenv.backend.overlap import may_overlap, overlapped_launch
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.errors import CompileError, DeviceError, MissingExtraError, SequenceError
@@ -89,7 +89,7 @@ class CudaBackend:
         """Compile one of ``PARTS``, or find it in CuPy's cache."""
         spec, cupy = self._layout.spec, self._cupy
         options = compile_options(self._layout, part, self._blocks[part])
-        with on_device(self._index):
+        with self._torch.cuda.device(self._index):
             module = cupy.RawModule(code=kernel_source(spec), options=options)
             try:
                 self._kernels |= {name: module.get_function(name).kernel.ptr for name in PARTS[part]}

@@ -99,7 +99,7 @@ class Summary:
         return statistics.median(self.hosts)
 
     def host_over(self, other: Summary) -> float:
-        """How much more a call costs the host than one of ``other``: median over the rounds, as phases last longer than one."""
+        """How much more a call costs the host than one of ``other``: median of the differences within a round."""
         return statistics.median(mine - theirs for mine, theirs in zip(self.hosts, other.hosts, strict=True))
 
 

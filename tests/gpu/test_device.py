@@ -15,6 +15,7 @@ from gpu_vecenv.stats import EpisodeStatistics
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.gpu
+two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 SMALL = {"num_taggers": 2, "num_runners": 4, "episode_length": 12, "tagging_distance": 0.1}
 
 
@@ -229,7 +230,7 @@ def test_as_many_agents_as_a_world_holds():
         np.testing.assert_array_equal(left, right)
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@two_gpus
 @pytest.mark.parametrize("name", ["WarpTag-v0", "WarpCartPole-v1"])
 @pytest.mark.parametrize("array", ["torch", "cupy"])
 @pytest.mark.parametrize("copy", [True, False])
@@ -253,7 +254,7 @@ def test_an_env_on_another_device_than_the_current_one(name, array, copy):
             assert torch.equal(mine[valid], other.to("cuda:0")[valid])
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@two_gpus
 @pytest.mark.filterwarnings("error")
 def test_a_rewind_on_another_device_waits_for_the_last_step():
     """What CuPy copies is what the step wrote, although the other device is busy when it is asked for."""
@@ -270,7 +271,7 @@ def test_a_rewind_on_another_device_waits_for_the_last_step():
     assert torch.equal(obs[0], obs[8])
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@two_gpus
 def test_a_bad_action_on_another_device_is_reported_once():
     """Its count is cleared there, although the current device is busy."""
     env = make("WarpCartPole-v1", device="cuda:1", array="cupy")
@@ -281,7 +282,7 @@ def test_a_bad_action_on_another_device_is_reported_once():
     env.check()
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@two_gpus
 @pytest.mark.filterwarnings("error")
 def test_cupy_works_where_the_env_is():
     """Statistics, states and actions that must be copied first, while another device is the current one."""
@@ -299,5 +300,4 @@ def test_cupy_works_where_the_env_is():
         if t == 10:
             for env in (here, there):
                 env.unwrapped.set_state(env.unwrapped.get_state())
-                mask = np.arange(64) % 2 == 0
-                env.reset(options={"reset_mask": mask})
+                env.reset(options={"reset_mask": np.arange(64) % 2 == 0})
