@@ -15,10 +15,9 @@
 #define GV_ONE_LANE (GV_LANES == 1)
 #define GV_TEAM_MASK ((GV_LANES & 31 ? (1u << (GV_LANES & 31)) - 1u : ~0u) << (threadIdx.x & 31u & ~(GV_LANES - 1u)))
 #define GV_TOGETHER(said) (GV_LANES > 1 && GV_LANES < 32 && __all_sync(~0u, said))  // teams share a warp, and all say so
-// For worlds of one lane, where all lanes of a warp, or of a block, come along. No read asked for before GV_ASKED is moved behind
-// it; GV_BESIDE: whether one of so many worlds side by side says so, a power of two up to 16.
+// For worlds of one lane, where all lanes of a warp come along. No read asked for before GV_ASKED is moved behind it; GV_BESIDE:
+// whether one of so many worlds side by side says so, a power of two up to 16.
 #define GV_ASKED() __syncwarp()
-#define GV_BLOCK_BARRIER() __syncthreads()
 #define GV_BESIDE(worlds, said) ((__ballot_sync(~0u, said) >> (threadIdx.x & 31u & ~((worlds) - 1u)) & ((1u << (worlds)) - 1u)) != 0)
 GV_FN void gv_barrier(const GvTeam& team) {
     if (GV_LANES > 32) __syncthreads();
@@ -27,6 +26,7 @@ GV_FN void gv_barrier(const GvTeam& team) {
 GV_FN void gv_barrier_slots(const GvTeam& team) {  // of the lanes below 32, a slot each: the others need not wait
     if (GV_LANES > 1 && team.lane < 32) __syncwarp(team.apart ? GV_TEAM_MASK : ~0u);
 }
+GV_FN void gv_block_barrier(const GvTeam&) { __syncthreads(); }  // of all teams of a block, each lane of which comes along
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return atomicAdd(counter, 1); }
 GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {  // lanes that vote yes
     if (GV_LANES == 1 || GV_LANES > 32) return GV_LANES == 1 ? vote : __syncthreads_count(vote);

@@ -273,8 +273,8 @@ GV_FN void gv_begin(const GvArgs& a, const GvTeam& team) {
 #ifndef GV_TOGETHER  // on the host a team waits for itself only
 #define GV_TOGETHER(said) false
 #define GV_ASKED()
-#define GV_BLOCK_BARRIER()
 #define GV_BESIDE(worlds, said) ((void)(worlds), said)
+GV_FN void gv_block_barrier(const GvTeam& team) { gv_barrier(team); }
 #endif
 
 #include "gv_solo.h"

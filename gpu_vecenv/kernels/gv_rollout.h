@@ -96,7 +96,7 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
     bool drawn = false;  // whether `next` is the start of the next episode
     Row row = (Row)team.world;
     GV_LOOP for (gv_i32 step = 0; step < a.num_steps; ++step) {
-        GV_BLOCK_BARRIER();  // a block's warps write their rows of a step at about the same time: memory takes longer runs faster
+        gv_block_barrier(team);  // its warps write their rows of a step at about the same time: memory takes longer runs faster
         for (gv_i32 head = 0; head < heads; ++head) {
             GvDraw& draw = words[head];
             if ((step & 3) == 0) {
@@ -179,7 +179,7 @@ GV_FN void gv_rollout_world(const GvArgs& a, const GvTeam& team) {
         now.out_terminated += envs;
         now.out_truncated += envs;
         now.out_finished += envs;
-        gv_barrier(team);  // every lane is through with the step before
+        gv_block_barrier(team);  // every lane is through with the step before, and small worlds write side by side
         if (a.drawn_actions) {
             gv_draw_actions(now, team, origin, (void*)now.action, step);
             gv_barrier(team);
