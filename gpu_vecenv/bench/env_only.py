@@ -46,13 +46,13 @@ def ways(case: Case, device: str) -> dict[str, Maker]:
 
 
 def beside(case: Case, device: str) -> dict[str, Callable[[], Timed]]:
-    """What takes turns with the ways on a GPU, since a host has fast and slow phases: its host time stands in every row."""
+    """What takes its turn before the ways on a GPU, as a host has fast and slow phases: its host time stands in every row."""
     if device == "cpu":
         return {}
     return {
-        "bare_launch_s": lambda: bare_launch(device),
-        "fresh_arrays_s": lambda: fresh_arrays(case, device),
         "python_loop_s": lambda: python_loop(device),
+        "fresh_arrays_s": lambda: fresh_arrays(case, device),
+        "bare_launch_s": lambda: bare_launch(device),
     }
 
 

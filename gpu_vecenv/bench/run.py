@@ -34,7 +34,7 @@ def measure(
         rounds: samples of each.
         seconds: length of a sample; None for one call, not warmed up.
         peers: other libraries' ways.
-        beside: what else takes its turn, by the name under which what it costs the host stands in every row of this library.
+        beside: what takes its turn before them, by the name of what it costs the host in every row of this library.
 
     Returns:
         A row for each subject; one that failed has ``error`` in place of figures.
@@ -51,10 +51,11 @@ def measure(
             subjects[name] = make()
         except Exception as error:  # whatever a library raises is that library's row
             rows[name] = heads[name] | {"error": f"{type(error).__name__}: {error}"}
-    timed = {name: subject.timed for name, subject in subjects.items()}
+    timed: dict[str, Timed] = {}
     for name, neighbour in (beside or {}).items():
         with suppress(MemoryError, torch.OutOfMemoryError):  # where there is no room for it, rows go without
             timed[name] = neighbour()
+    timed |= {name: subject.timed for name, subject in subjects.items()}  # ours first: a phase of the host seldom ends in between
     taken = interleaved(timed, rounds, seconds)
     neighbours = {name: taken.pop(name) for name in beside or {} if name in taken}
     near = {name: value for name, value in neighbours.items() if not isinstance(value, Exception)}

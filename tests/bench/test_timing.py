@@ -94,14 +94,15 @@ def test_what_is_between_laps_counts_but_not_as_the_hosts(lap, calls, laps, monk
 
 
 class Phases:
-    """Calls whose cost to the host is another in each round."""
+    """Calls whose cost to the host is another in each round; `turns` has whose turn it was."""
 
     most_calls = 1
 
-    def __init__(self, *costs):
-        self.costs = iter(costs)
+    def __init__(self, *costs, turns=None):
+        self.costs, self.turns = iter(costs), [] if turns is None else turns
 
     def read(self, calls):
+        self.turns.append(self)
         return Reading(10.0, next(self.costs))
 
 
@@ -113,3 +114,12 @@ def test_a_step_is_set_against_the_bare_launch_of_its_own_round():
     assert [python[name] for name in ("host_s", "bare_launch_s", "python_loop_s")] == [8.0, 6.5, 1.5]
     assert python["host_over_bare_s"] == 2.0  # of 2, 4 and 1.5; the medians' difference is 1.5
     assert graph["python_loop_s"] == 1.5 and "host_over_bare_s" not in graph
+
+
+def test_the_bare_launch_has_its_turn_right_before_the_first_step():
+    turns = []
+    bare, step, peer = (Phases(1.0, 1.0, turns=turns) for _ in range(3))
+    ways, beside = {"python": lambda: Subject(step)}, {"bare_launch_s": lambda: bare}
+    peers = [("other", {"path": "step", "device": "cpu"}, lambda: Subject(peer))]
+    measure(Case("WarpCartPole-v1", 10), "env", ways, "cpu", {}, 2, None, peers, beside)
+    assert turns == 2 * [bare, step, peer]
