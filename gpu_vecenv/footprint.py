@@ -16,7 +16,7 @@ from gpu_vecenv.backend.memory import NumpyMemory
 from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.outputs import BOOL, Outputs
-from gpu_vecenv.train.commands import Settings, parse_settings
+from gpu_vecenv.train.settings import Settings, parse_settings
 from gpu_vecenv.vector_env import GpuVectorEnv
 from gpu_vecenv.views import View, count_worlds
 

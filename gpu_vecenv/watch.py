@@ -16,8 +16,8 @@ from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.rendering import WorldRenderers, tile
 from gpu_vecenv.train.build import make_env
 from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
-from gpu_vecenv.train.commands import Settings, parse_settings
 from gpu_vecenv.train.evaluate import play
+from gpu_vecenv.train.settings import Settings, parse_settings
 from gpu_vecenv.video import write_video
 
 State = dict[str, np.ndarray]

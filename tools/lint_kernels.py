@@ -22,6 +22,7 @@ BANNED = {
     r"\b__\w+": "names a compiler's own thing; use gv_barrier, gv_sum and gv_math.h",
     rf"(?<![\w.>])(?:{LIBRARY})[fl]?\s*\(": "calls a mathematical library; use gv_math.h",
     r"\batomic\w*": "uses an atomic; gather instead, or sum with gv_sum",
+    r"\bgv_block_barrier\b": "waits for other worlds; use gv_barrier",
     r"\bdouble\b": "computes in double precision",
     r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d+)?(?![\w.])": "is a double literal; append f",
     r'#\s*include(?!\s*"(?:gv_env|(?!gv_)\w+|\.\./\w+/\w+)\.h")': "includes more than gv_env.h and headers of envs",

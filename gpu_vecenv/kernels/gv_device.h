@@ -26,7 +26,7 @@ GV_FN void gv_barrier(const GvTeam& team) {
 GV_FN void gv_barrier_slots(const GvTeam& team) {  // of the lanes below 32, a slot each: the others need not wait
     if (GV_LANES > 1 && team.lane < 32) __syncwarp(team.apart ? GV_TEAM_MASK : ~0u);
 }
-GV_FN void gv_block_barrier(const GvTeam&) { __syncthreads(); }  // of all teams of a block, each lane of which comes along
+GV_FN void gv_block_barrier(const GvTeam&) { __syncthreads(); }  // of all teams of a block that have a world
 GV_FN gv_i32 gv_ticket(gv_i32* counter) { return atomicAdd(counter, 1); }
 GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {  // lanes that vote yes
     if (GV_LANES == 1 || GV_LANES > 32) return GV_LANES == 1 ? vote : __syncthreads_count(vote);

@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import dataclasses
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 import tyro
 
 from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig, from_options
 from gpu_vecenv.train.errors import ConfigError
-
-Settings = tuple[str, ...]
-"""Command line words of the form KEY=VALUE."""
-
-
-def parse_settings(words: Iterable[str], option: str) -> dict[str, Any]:
-    """Turn KEY=VALUE words into a dict; values are Python literals, anything else is text.
-
-    Args:
-        words: such as ``num_taggers=5`` or ``hidden_sizes=(64,64)``.
-        option: the option they came from, for the error's text.
-
-    Raises:
-        ConfigError: a word has no ``=``.
-    """
-    settings = {}
-    for word in words:
-        key, equals, text = word.partition("=")
-        if not key or not equals:
-            raise ConfigError(f"{option}: expected KEY=VALUE, got {word!r}")
-        try:
-            settings[key] = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            settings[key] = text
-    return settings
+from gpu_vecenv.train.settings import Settings, parse_settings
 
 
 def train(

@@ -5,7 +5,7 @@ from math import ceil
 
 import pytest
 
-from gpu_vecenv.bench import timing
+from gpu_vecenv.bench import env_only, timing
 from gpu_vecenv.bench.cases import Case
 from gpu_vecenv.bench.run import measure
 from gpu_vecenv.bench.subject import Subject
@@ -119,7 +119,11 @@ def test_a_step_is_set_against_the_bare_launch_of_its_own_round():
 def test_the_bare_launch_has_its_turn_right_before_the_first_step():
     turns = []
     bare, step, peer = (Phases(1.0, 1.0, turns=turns) for _ in range(3))
+    case = Case("WarpCartPole-v1", 10)
     ways, beside = {"python": lambda: Subject(step)}, {"bare_launch_s": lambda: bare}
     peers = [("other", {"path": "step", "device": "cpu"}, lambda: Subject(peer))]
-    measure(Case("WarpCartPole-v1", 10), "env", ways, "cpu", {}, 2, None, peers, beside)
+    measure(case, "env", ways, "cpu", {}, 2, None, peers, beside)
     assert turns == 2 * [bare, step, peer]
+    *_, last = env_only.beside(case, "cuda:0")
+    first, *_ = env_only.ways(case, "cuda:0")
+    assert (last, first) == ("bare_launch_s", "python_copy_false")

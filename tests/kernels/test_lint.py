@@ -51,6 +51,7 @@ OFFENCES = {
     '#include "../../gpu_vecenv/kernels/gv_math.h"': "#include",
     "if (a.n == 0) return;": "return",
     "GV_ONCE gv_barrier(team);": "GV_ONCE",
+    "gv_block_barrier(team);": "gv_block_barrier",
     "GV_FOR(i, a.n) { total(team, a.x); }": "GV_FOR",
 }
 
