@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gpu_vecenv.backend.memory import Array
+from gpu_vecenv.arrays import Array
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.vector_env import GpuVectorEnv
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
+from gpu_vecenv.arrays import Array, host_array, library, on_device, plain_tensor
 from gpu_vecenv.backend.base import Largest
-from gpu_vecenv.backend.memory import Array, Memory, on_device
+from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ActionError, ArrayTypeError, DeviceError, ShapeError
 
 _UNSIGNED = {4: np.uint32, 8: np.uint64}
@@ -46,7 +47,7 @@ class ActionReader:
         if device != "cpu" or "torch" in sys.modules:
             import torch
 
-            self._tensor, self._where = torch.Tensor, torch.device(device)
+            self._tensor, self._where, self._dense = torch.Tensor, torch.device(device), torch.strided
             self._element_bytes = {torch.float32: 4} if self._continuous else {torch.int32: 4, torch.int64: 8}
 
     def read(self, actions: Any, lead: tuple[int, ...] = ()) -> tuple[Array, int, int]:
@@ -65,7 +66,7 @@ class ActionReader:
         """
         if type(actions) is self._tensor:  # what a trainer gives, in a microsecond; a step on the CPU may take fifty
             size = self._element_bytes.get(actions.dtype)
-            if size and actions.shape == lead + self.shape and actions.device == self._where and actions.is_contiguous():
+            if size and actions.shape == lead + self.shape and actions.device == self._where and self._lies_plain(actions):
                 address = actions.data_ptr()
                 if self._device == "cpu" and not self._are_indices(address, actions.numel(), size):
                     self._check_host(actions.detach().numpy())
@@ -78,6 +79,10 @@ class ActionReader:
         else:
             array, size = self._read_checked(actions, lead + self.shape)
         return array, _address(array), size
+
+    def _lies_plain(self, actions: Any) -> bool:
+        """Whether a tensor's memory holds its values one after the other; a sign may be left for later where they are floats."""
+        return actions.layout is self._dense and actions.is_contiguous() and not (self._continuous and actions.is_neg())
 
     def lead(self, actions: Any, num_steps: int | None) -> tuple[int, ...]:
         """Which axes the actions of a rollout have before those of one step: ``(T,)``, or none where they are constant.
@@ -97,10 +102,13 @@ class ActionReader:
         return shape[:1]
 
     def _read_checked(self, actions: Any, shape: tuple[int, ...]) -> tuple[Array, int]:
-        module = type(actions).__module__.partition(".")[0]
-        if module not in ("torch", "cupy"):
+        module = library(actions)
+        if module == "torch" and hasattr(actions, "layout"):
+            actions = plain_tensor(actions, "actions")
+        elif module != "cupy":
+            module = "numpy"
             try:
-                actions = np.asarray(actions)
+                actions = np.asarray(host_array(actions, "actions"))
             except ValueError as error:
                 raise ShapeError(f"actions must have shape {shape}, got a list that is no array.") from error
         dtype = str(actions.dtype).removeprefix("torch.")
@@ -110,7 +118,7 @@ class ActionReader:
             raise ArrayTypeError(f"actions must be {' or '.join(self._dtypes)}, got {dtype}.")
         self._check_device(actions, module)
         if self._device == "cpu":
-            return self._read_host(actions.detach().numpy() if module == "torch" else actions)
+            return self._read_host(actions.numpy() if module == "torch" else actions)
         return self._read_cuda(actions, module)
 
     def _check_device(self, actions: Array, module: str) -> None:
@@ -144,7 +152,7 @@ class ActionReader:
 
     def _read_cuda(self, actions: Array, module: str) -> tuple[Array, int]:
         if module == "torch" and actions.is_cuda:
-            actions = actions.detach().contiguous()
+            actions = actions.contiguous()
             return (actions.float(), 4) if self._continuous else (actions, actions.element_size())
         if module == "cupy":
             import cupy

@@ -8,7 +8,8 @@ from struct import Struct
 import numpy as np
 
 from gpu_vecenv.actions import random_ranges
-from gpu_vecenv.backend.memory import Array, Memory
+from gpu_vecenv.arrays import Array
+from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ShapeError
 from gpu_vecenv.layout import OUTPUTS, Layout
 from gpu_vecenv.outputs import Slot
@@ -38,7 +39,7 @@ class Arguments:
         choices, bounds = random_ranges(view.agent_action_space)
         self.can_draw = bool(np.isfinite(bounds).all())
         self._choices, self._action_bounds = memory.from_numpy(choices), memory.from_numpy(bounds)
-        self._tables = {t.name: memory.from_numpy(t.values(layout.params)) for t in spec.tables}
+        self._tables = {name: memory.from_numpy(values) for name, values in layout.tables.items()}
         for name, (shape, dtype, fill) in layout.workspaces.items():
             self._tables[name] = memory.from_numpy(np.full((view.num_worlds, *shape), fill, dtype))
         for name, values in layout.per_world.items():

@@ -37,6 +37,14 @@ class ClosedError(GpuVecenvError, RuntimeError):
     """The env was used after ``close()``."""
 
 
+class ConcurrentCallError(GpuVecenvError, RuntimeError):
+    """A second thread called an env in the middle of a call of a first one."""
+
+
+class OutOfMemoryError(GpuVecenvError, MemoryError):
+    """An env needs more memory than its device has free."""
+
+
 class SequenceError(GpuVecenvError, RuntimeError):
     """Calls in an order that cannot work: a step before the first reset, a step past a bound slab."""
 

@@ -6,43 +6,16 @@ import contextlib
 from typing import Annotated, cast
 
 import gymnasium
-import numpy as np
 import tyro
-from gymnasium.spaces import Box
-from gymnasium.vector import AutoresetMode
 
 from gpu_vecenv.autoreset import parse_autoreset_mode
-from gpu_vecenv.backend.memory import NumpyMemory
+from gpu_vecenv.backend.free import free_memory
 from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.outputs import BOOL, Outputs
+from gpu_vecenv.needs import memory_needs, room_for
 from gpu_vecenv.train.settings import Settings, parse_settings
 from gpu_vecenv.vector_env import GpuVectorEnv
 from gpu_vecenv.views import View, count_worlds
-
-
-def footprint(view: View, autoreset_mode: AutoresetMode, copy: bool) -> dict[str, int]:
-    """Bytes by what they are for, while an env is stepped with a batch of actions on its device.
-
-    With ``copy`` a caller who keeps only the last results still holds them while the next ones are written: two sets.
-    """
-    layout, worlds = view.layout, view.num_worlds
-    state = sum(int(np.prod(layout.state_shape(f, worlds))) * np.dtype(f.dtype).itemsize for f in layout.state)
-    tables = sum(table.values(layout.params).nbytes for table in layout.spec.tables)
-    work = sum(worlds * int(np.prod(shape)) * np.dtype(dtype).itemsize for shape, dtype, _ in layout.workspaces.values())
-    by_world = 4 * worlds * len(layout.per_world)
-    masks = worlds * (1 + 4)  # worlds to reset, and worlds to copy
-    shapes = Outputs(view, NumpyMemory(), autoreset_mode is AutoresetMode.SAME_STEP, copy).shapes
-    results = sum(int(np.prod(shape)) * (1 if name in BOOL else 4) for name, shape in shapes.items())
-    space = view.agent_action_space
-    actions = int(np.prod(view.lead + (space.shape or ()))) * (4 if isinstance(space, Box) else 8)
-    return {
-        "state": state,
-        "workspace": work,
-        "parameters, tables, masks": tables + by_world + masks,
-        "results of a step" + (", two sets" if copy else ""): results * (2 if copy else 1),
-        "actions, float32" if isinstance(space, Box) else "actions, int64": actions,
-    }
 
 
 def memory(
@@ -78,14 +51,12 @@ def memory(
     with contextlib.closing(made):
         layout = cast(GpuVectorEnv, made.unwrapped).layout
     worlds = count_worlds(num_envs, num_worlds, layout, view == "agents")
-    parts = footprint(View(layout, worlds, view == "agents"), parse_autoreset_mode(autoreset_mode), copy)
+    parts = memory_needs(View(layout, worlds, view == "agents"), parse_autoreset_mode(autoreset_mode), copy)
     total = sum(parts.values())
     agents = f"{layout.num_agents} agents" if layout.num_agents > 1 else "one agent"
     print(f"{env_id}: {worlds:,} worlds of {agents}")
     for what, size in [*parts.items(), ("in all", total)]:
         print(f"  {what:28}{size / 1e6:14,.3f} MB{size / worlds:14,.1f} B a world")
     if where != "cpu":
-        import torch
-
-        free, _ = torch.cuda.mem_get_info(where)
-        print(f"{where} has {free / 1e6:,.0f} MB free: room for about {int(free * worlds / total):,} worlds")
+        free = free_memory(where, "torch") or 0
+        print(f"{where} has {free / 1e6:,.0f} MB free: room for about {room_for(parts, free, worlds):,} worlds")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv, VectorWrapper
 
+from gpu_vecenv.arrays import require_steps
 from gpu_vecenv.errors import ArrayTypeError, ClosedError, DeviceError, ParameterError, SequenceError
-from gpu_vecenv.vector_env import GpuVectorEnv, require_steps
+from gpu_vecenv.vector_env import GpuVectorEnv
 
 if TYPE_CHECKING:
     import torch
@@ -81,7 +82,7 @@ def capture_steps(
         raise ArrayTypeError(f'capture_steps() needs an env with array="torch", got array={inner.array!r}.')
     if inner.debug:
         raise ParameterError("debug=True waits for the device in each step, which a CUDA graph cannot; make the env without it.")
-    require_steps(num_steps)
+    num_steps = require_steps(num_steps)
     import torch
 
     slabs = inner._outputs.new_slabs(num_steps)

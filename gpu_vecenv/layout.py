@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -11,14 +13,17 @@ from gymnasium.spaces import Box
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec import EnvSpec, Field, Params
 
+LONGEST = 2**30
+"""Largest count of steps or episodes that a state may be set to; kernels count on from there in 32 bits."""
+
 WORLD_STATE = (
-    Field("t", "int32", (), "steps taken in this episode", "steps"),
+    Field("t", "int32", (), "steps taken in this episode", "steps", 0, LONGEST),
     Field("seed", "uint64", (), "key of the world's random numbers"),
-    Field("world_id", "int32", (), "number of the world among all that share its seed"),
-    Field("episode", "int32", (), "episodes started since the seed was set, less one"),
-    Field("terminated", "uint8", (), "the episode ended by its rules and awaits a reset"),
-    Field("truncated", "uint8", (), "the episode ran into its time limit and awaits a reset"),
-    Field("pool_entry", "int32", (), "entry of the reset pool that the episode started from, -1 for none"),
+    Field("world_id", "int32", (), "number of the world among all that share its seed", low=0),
+    Field("episode", "int32", (), "episodes started since the seed was set, less one", low=-1, high=LONGEST),
+    Field("terminated", "uint8", (), "the episode ended by its rules and awaits a reset", low=0, high=1),
+    Field("truncated", "uint8", (), "the episode ran into its time limit and awaits a reset", low=0, high=1),
+    Field("pool_entry", "int32", (), "entry of the reset pool that the episode started from, -1 for none", low=-1),
 )
 """State every env has: where a world stands in its stream of random numbers, whether it is finished, how it began."""
 
@@ -72,6 +77,7 @@ class Layout:
             )
         if not 1 <= self.num_heads <= MAX_HEADS:
             raise ParameterError(f"{self.spec.name}: an action has 1 to {MAX_HEADS} entries, got {self.num_heads}.")
+        _ = self.scalars, self.tables  # which raise where the parameters give no finite numbers
 
     @cached_property
     def role_counts(self) -> dict[str, int]:
@@ -134,8 +140,31 @@ class Layout:
     def scalars(self) -> dict[str, float]:
         """Values of the members that are fixed when the env is made, apart from addresses and row strides."""
         params = {p.name: self.params[p.name] for p in self.spec.kernel_params if p.name not in self.per_world}
-        constants = {c.name: float(np.float32(c.value(self.params))) for c in self.spec.constants}
-        return {**self.sizes, **params, **constants}
+        constants = {c.name: self._finite(f"{c.name} ({c.doc})", c.value) for c in self.spec.constants}
+        return {**self.sizes, **params, **{name: float(value) for name, value in constants.items()}}
+
+    @cached_property
+    def tables(self) -> dict[str, np.ndarray]:
+        """The float32 values of each table.
+
+        Raises:
+            ParameterError: one of them is not finite.
+        """
+        return {table.name: self._finite(f"{table.name} ({table.doc})", table.values) for table in self.spec.tables}
+
+    def _finite(self, what: str, values: Callable[[Params], Any]) -> np.ndarray:
+        """What the parameters give, in float32. Kernels turn such numbers into indices, so that none may be infinite or NaN."""
+        with np.errstate(all="ignore"):
+            try:
+                found = np.asarray(values(self.params)).astype(np.float32)
+            except (ZeroDivisionError, OverflowError):
+                found = np.asarray(np.inf, np.float32)
+        if not np.isfinite(found).all():
+            raise ParameterError(
+                f"{self.spec.name}: {what} must be finite in float32, and these parameters give "
+                f"{found[~np.isfinite(found)].flat[0]}; give values nearer to their defaults."
+            )
+        return found
 
     @cached_property
     def per_world(self) -> dict[str, np.ndarray]:

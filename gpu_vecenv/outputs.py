@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import itemgetter
 
 from gymnasium.spaces import Box
 
-from gpu_vecenv.backend.memory import Array, Memory
+from gpu_vecenv.arrays import Array, library, plain_tensor
+from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import (
     ArrayTypeError,
     DeviceError,
@@ -225,10 +227,14 @@ class Outputs:
         shape: tuple[int, ...] = tuple(getattr(slabs["obs"], "shape", ()))
         for name, slab in slabs.items():
             self._check_slab(name, slab, shape[0] - 1 if shape else 0, device)
+        spans = sorted((self._memory.address(slab), slab.nbytes, name) for name, slab in slabs.items())
+        for (first, length, name), (second, _, other) in pairwise(spans):
+            if first + length > second:
+                raise ParameterError(f"bound {name} and {other} share memory; each slab needs memory of its own.")
 
     def _check_slab(self, name: str, slab: Array, steps: int, device: str) -> None:
-        module = type(slab).__module__.partition(".")[0]
-        if module != self._memory.kind:
+        module = library(slab)
+        if module != self._memory.kind or not hasattr(slab, "nbytes"):
             raise ArrayTypeError(f"bound {name} must be a {self._memory.kind} array, got {type(slab).__name__}.")
         where = f"cuda:{slab.device.id}" if module == "cupy" else str(slab.device)
         if module != "numpy" and where != device:
@@ -240,6 +246,8 @@ class Outputs:
         dtype = _dtype(name)
         if str(slab.dtype).removeprefix("torch.") != dtype:
             raise ArrayTypeError(f"bound {name} must be {dtype}, got {slab.dtype}.")
+        if module == "torch" and plain_tensor(slab, f"bound {name}") is not None and slab.is_neg():
+            raise ArrayTypeError(f"bound {name} must hold its values, got a tensor that torch negates when it is read.")
         contiguous = slab.is_contiguous() if module == "torch" else slab.flags.c_contiguous
         if not contiguous:
             raise ShapeError(f"bound {name} must be C-contiguous.")

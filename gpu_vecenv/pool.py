@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.backend.memory import Array, Memory, host_array
+from gpu_vecenv.arrays import Array, host_array, require_mapping
+from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.layout import WORLD_STATE, Layout
 from gpu_vecenv.state import checked_field
@@ -36,7 +37,7 @@ class ResetPool:
             ParameterError: a name that is no field, no physical field, no entries.
             ShapeError, ArrayTypeError: a field that does not fit. The pool is what it was then.
         """
-        arrays = {} if states is None else self._checked(states)
+        arrays = {} if states is None else self._checked(require_mapping(states, "a reset pool"))
         addresses = [self._memory.address(arrays[f.name]) if f.name in arrays else 0 for f in self._layout.state]
         self._memory.assign(self._fields, self._memory.from_numpy(np.array(addresses, np.uint64)))
         self._set_size(len(next(iter(arrays.values()))) if arrays else -1)
@@ -56,13 +57,16 @@ class ResetPool:
         given = [name for name in fields if name in states]
         if unknown or not given:
             raise ParameterError(f"a reset pool holds fields of {', '.join(fields)}; got {', '.join(states) or 'nothing'}.")
-        size = len(host_array(states[given[0]]))
+        try:
+            size = len(states[given[0]])
+        except TypeError:  # a number, an array without axes
+            size = 0
         if not 1 <= size < 2**31:
             raise ParameterError(f"a reset pool holds 1 to 2**31 - 1 start states, got {size}.")
         return {
             name: self._memory.copy(
                 checked_field(f"reset pool {name}", states[name], self._layout.state_shape(fields[name], size),
-                              fields[name].dtype, self._memory)
+                              fields[name].dtype, fields[name].bounds(self._layout.params), self._memory)
             )
             for name in given
         }  # fmt: skip

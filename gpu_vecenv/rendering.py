@@ -13,6 +13,9 @@ from gpu_vecenv.spec import EnvSpec, Params
 TILED_WIDTH, TILED_HEIGHT = 1920, 1080
 """Largest picture of many worlds."""
 
+LARGEST_DRAWN = 1e6
+"""Largest number of a state that is drawn; Pillow counts pixels in 32 bits."""
+
 GAP = 4
 """Pixels between worlds."""
 
@@ -25,7 +28,19 @@ class WorldRenderers:
         self._renderers = [renderer(world_params(env_spec, params, world)) for world in range(num_worlds)]
 
     def frames(self, state: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """One uint8 (H, W, 3) frame a world, from state arrays with the leading axis worlds."""
+        """One uint8 (H, W, 3) frame a world, from state arrays with the leading axis worlds.
+
+        Raises:
+            ParameterError: a number that has no place in a picture.
+        """
+        for name, array in state.items():
+            shown = np.abs(array) <= LARGEST_DRAWN if array.dtype.kind == "f" else np.ones(array.shape, bool)
+            if not shown.all():
+                world = int(np.argwhere(~shown)[0][0])
+                raise ParameterError(
+                    f"a picture needs numbers from {-LARGEST_DRAWN:g} to {LARGEST_DRAWN:g}; "
+                    f"{name} of world {world} holds {array[~shown][0]}."
+                )
         return [
             renderer.frame({name: array[world] for name, array in state.items()})
             for world, renderer in enumerate(self._renderers)

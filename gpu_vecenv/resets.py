@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.backend.memory import host_array
+from gpu_vecenv.arrays import host_array, real_number, rounded, shown
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.spec import EnvSpec
 from gpu_vecenv.views import View
@@ -23,7 +24,7 @@ def read_mask(mask: Any, view: View) -> np.ndarray | None:
     """
     if mask is None:
         return None
-    host = host_array(mask)
+    host = host_array(mask, "reset_mask")
     if not isinstance(host, np.ndarray) or host.dtype != np.bool_:
         raise ArrayTypeError(f"reset_mask must be a bool array, got {getattr(mask, 'dtype', type(mask).__name__)}.")
     if host.shape != (view.num_envs,):
@@ -43,13 +44,15 @@ def read_bounds(options: Mapping[str, Any], spec: EnvSpec) -> np.ndarray:
     for name, value in options.items():
         if name not in known:
             raise ParameterError(f"{spec.name} has no reset option {name!r}; it has {', '.join(['reset_mask', *known])}.")
-        if isinstance(value, np.ndarray) and value.ndim == 0:
-            value = value.item()
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
-            raise ParameterError(f"reset option {name} must be a finite number, got {value!r}.")
-        known[name] = float(value)
-    if known.get("low", 0.0) > known.get("high", known.get("low", 0.0)):
-        raise ParameterError(f"reset option low must not be above high, got {known['low']} and {known['high']}.")
+        number = real_number(value)
+        if number is None or not math.isfinite(rounded(number)):
+            raise ParameterError(f"reset option {name} must be a finite float32, got {shown(value)}.")
+        known[name] = float(number)
+    low, high = known.get("low", 0.0), known.get("high", math.inf)
+    if low > high:
+        raise ParameterError(f"reset option low must not be above high, got {low} and {high}.")
+    if "high" in known and not math.isfinite(rounded(high - low)):
+        raise ParameterError(f"reset options low and high must lie within float32 of each other, got {low} and {high}.")
     return np.array(list(known.values()) or [0.0], np.float32)
 
 
@@ -67,18 +70,21 @@ def read_worlds(source: Any, target: Any, num_worlds: int) -> tuple[np.ndarray, 
     """
     both = []
     for name, given in (("source", source), ("target", target)):
-        worlds = np.asarray(host_array(given))
+        try:
+            worlds = np.asarray(host_array(given, name))
+        except ValueError as error:
+            raise ShapeError(f"{name} must have shape (n,), got a list that is no array.") from error
         if worlds.dtype.kind not in "iu":
             raise ArrayTypeError(f"{name} must be integers, got {worlds.dtype}.")
         if worlds.ndim != 1:
             raise ShapeError(f"{name} must have shape (n,), got {worlds.shape}.")
         if ((worlds < 0) | (worlds >= num_worlds)).any():
-            raise ParameterError(f"{name} must lie in 0..{num_worlds - 1}, got {worlds.tolist()}.")
+            raise ParameterError(f"{name} must lie in 0..{num_worlds - 1}, got {shown(worlds.tolist())}.")
         both.append(worlds.astype(np.int32))
     if len(both[0]) != len(both[1]):
         raise ShapeError(f"source and target must be of one length, got {len(both[0])} and {len(both[1])}.")
     if len(np.unique(both[1])) != len(both[1]):
-        raise ParameterError(f"target must name each world once, got {both[1].tolist()}.")
+        raise ParameterError(f"target must name each world once, got {shown(both[1].tolist())}.")
     sources = np.full(num_worlds, -1, np.int32)
     sources[both[1]] = both[0]
     return sources, bool((sources[both[0]] >= 0).any())

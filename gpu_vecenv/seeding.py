@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
+from gpu_vecenv.arrays import shown, whole_number
 from gpu_vecenv.errors import ParameterError, ShapeError
 
 MAX_SEED = 2**64 - 1
@@ -22,9 +23,10 @@ def check_seed(seed: object, num_worlds: int) -> Seed:
     """
     if seed is None:
         return None
-    if isinstance(seed, str | bytes) or not isinstance(seed, Iterable):
+    several = getattr(seed, "ndim", 0) > 0 or isinstance(seed, Sequence) and not isinstance(seed, str | bytes)
+    if not several:
         return _checked(seed)
-    given = list(seed)
+    given = list(seed)  # type: ignore[call-overload]
     if len(given) != num_worlds:
         raise ShapeError(f"a list of seeds holds one seed a world: expected {num_worlds}, got {len(given)}.")
     return [None if one is None else _checked(one) for one in given]
@@ -63,12 +65,14 @@ def check_first_world(first_world: object, num_worlds: int) -> int:
         ParameterError: not an integer from 0, or so large that a world's number would not fit 32 bits.
     """
     last = 2**31 - num_worlds
-    if isinstance(first_world, bool) or not isinstance(first_world, int | np.integer) or not 0 <= first_world <= last:
-        raise ParameterError(f"first_world must be an integer from 0 to {last}, got {first_world!r}.")
-    return int(first_world)
+    number = whole_number(first_world)
+    if number is None or not 0 <= number <= last:
+        raise ParameterError(f"first_world must be an integer from 0 to {last}, got {shown(first_world)}.")
+    return number
 
 
 def _checked(seed: object) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= int(seed) <= MAX_SEED:
-        raise ParameterError(f"a seed must be an integer from 0 to 2**64 - 1, got {seed!r}.")
-    return int(seed)
+    number = whole_number(seed)
+    if number is None or not 0 <= number <= MAX_SEED:
+        raise ParameterError(f"a seed must be an integer from 0 to 2**64 - 1, got {shown(seed)}.")
+    return number

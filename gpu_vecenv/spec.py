@@ -14,9 +14,13 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Space
 
-from gpu_vecenv.errors import ParameterError, UnknownParameterError
+from gpu_vecenv.arrays import host_array, real_number, rounded, shown
+from gpu_vecenv.errors import ParameterError, ShapeError, UnknownParameterError
 
 Params = Mapping[str, Any]
+
+SMALLEST, LARGEST = 1e-9, 1e6
+"""Bounds of numbers that name none: a product of six large ones or of four small ones is a normal float32."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,8 @@ class Param:
 
     ``dtype`` is ``"float32"``, ``"int32"`` or ``"bool"`` for a scalar that the kernel reads, ``"float64"`` for one that
     only constants are computed from, and ``None`` for a value that is no scalar (explicit starts, say). ``low`` and
-    ``high`` are inclusive unless ``above`` is set, in which case ``low`` itself is refused.
+    ``high`` are inclusive unless ``above`` is set, in which case ``low`` itself is refused; a float that names none lies
+    within plus and minus ``LARGEST``.
     """
 
     name: str
@@ -37,6 +42,11 @@ class Param:
     high: float = math.inf
     above: bool = False
     per_world: bool = False
+
+    def __post_init__(self) -> None:
+        if self.dtype in ("float32", "float64"):  # bounds are rounded as the values that are compared with them
+            object.__setattr__(self, "low", rounded(-LARGEST if self.low == -math.inf else self.low, self.dtype))
+            object.__setattr__(self, "high", rounded(LARGEST if self.high == math.inf else self.high, self.dtype))
 
 
 TIME_LIMIT = Param("max_episode_steps", 0, "int32", "time limit; 0 for none", "steps", low=0)
@@ -51,7 +61,9 @@ FIELD_DTYPES = ("float32", "int32", "uint8", "uint16", "uint64")
 class Field:
     """A state array with the leading axis worlds. ``shape`` holds ints and names of sizes (``"num_agents"``).
 
-    ``dtype`` is one of ``FIELD_DTYPES``; a flag is ``"uint8"``, 0 or 1.
+    ``dtype`` is one of ``FIELD_DTYPES``; a flag is ``"uint8"``, 0 or 1. ``low`` and ``high`` are inclusive, numbers or
+    functions of the parameters: the values a kernel was written for, outside which a state is refused. A kernel that indexes by
+    a field names them. A float field without them takes every value, NaN included.
 
     Raises:
         ParameterError: another dtype.
@@ -62,10 +74,17 @@ class Field:
     shape: tuple[int | str, ...]
     doc: str
     unit: str = "-"
+    low: float | Callable[[Params], float] = -math.inf
+    high: float | Callable[[Params], float] = math.inf
 
     def __post_init__(self) -> None:
         if self.dtype not in FIELD_DTYPES:
             raise ParameterError(f"state field {self.name!r}: expected a dtype of {', '.join(FIELD_DTYPES)}, got {self.dtype!r}.")
+
+    def bounds(self, params: Params) -> tuple[float, float]:
+        """The lowest and the highest value; infinite where the field names none."""
+        low, high = (bound(params) if callable(bound) else bound for bound in (self.low, self.high))
+        return low, high
 
 
 @dataclass(frozen=True)
@@ -183,36 +202,37 @@ def _convert(env: str, param: Param, value: Any) -> Any:
     where = f"{env}: {param.name}"
     if param.dtype == "bool":
         if not isinstance(value, bool | np.bool_):
-            raise ParameterError(f"{where} must be True or False, got {value!r}.")
+            raise ParameterError(f"{where} must be True or False, got {shown(value)}.")
         return bool(value)
-    if param.per_world and not isinstance(value, int | float | np.number):
+    number = real_number(value)
+    if param.per_world and number is None:
         return _convert_array(where, param, value)
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise ParameterError(f"{where} must be a number, got {value!r}.")
-    if not math.isfinite(float(value)):
-        raise ParameterError(f"{where} must be finite, got {value!r}.")
+    if number is None:
+        raise ParameterError(f"{where} must be a number, got {shown(value)}.")
     if param.dtype == "int32":
-        if int(value) != value or abs(int(value)) > 2**31 - 1:
-            raise ParameterError(f"{where} must be a 32-bit integer, got {value!r}.")
-        converted: float = int(value)
+        if number != number or abs(number) > 2**31 - 1 or int(number) != number:
+            raise ParameterError(f"{where} must be a 32-bit integer, got {shown(value)}.")
+        converted: float = int(number)
     else:
-        converted = float(np.dtype(param.dtype).type(value))
-    if not math.isfinite(converted):
-        raise ParameterError(f"{where} must be finite, got {value!r}.")
+        converted = rounded(number, param.dtype)
+        if not math.isfinite(converted):
+            raise ParameterError(f"{where} must be finite, got {shown(value)}.")
     if converted < param.low or converted > param.high or (param.above and converted == param.low):
         lower = f"above {param.low:g}" if param.above else f"at least {param.low:g}"
         bounds = [lower] if param.low > -math.inf else []
         bounds += [f"at most {param.high:g}"] if param.high < math.inf else []
-        raise ParameterError(f"{where} must be {' and '.join(bounds)}, got {value!r}.")
+        raise ParameterError(f"{where} must be {' and '.join(bounds)}, got {shown(value)}.")
     return converted
 
 
 def _convert_array(where: str, param: Param, value: Any) -> np.ndarray:
     """One float32 a world."""
-    values = np.asarray(value.get() if hasattr(value, "get") else value.cpu() if hasattr(value, "cpu") else value)
-    if values.ndim != 1 or values.dtype.kind not in "fiu":
-        raise ParameterError(f"{where} must be a number, or numbers of shape (num_worlds,), got {values.dtype} {values.shape}.")
-    converted = values.astype(np.float32)
+    expected = "a number, or numbers of shape (num_worlds,)"
+    values = number_array(value, where, expected)
+    if values.ndim != 1:
+        raise ParameterError(f"{where} must be {expected}, got the shape {values.shape}.")
+    with np.errstate(over="ignore"):
+        converted = values.astype(np.float32)
     inside = np.isfinite(converted) & (converted >= param.low) & (converted <= param.high)
     if param.above:
         inside &= converted != param.low
@@ -220,3 +240,35 @@ def _convert_array(where: str, param: Param, value: Any) -> np.ndarray:
         world = int(np.argmin(inside))
         _convert(where.partition(":")[0], dataclasses.replace(param, per_world=False), float(values[world]))
     return converted
+
+
+def agent_values(env: str, params: Params, name: str, agents: int) -> np.ndarray:
+    """An explicit start, one number an agent, as float64 (agents,); empty where the parameter is None.
+
+    Raises:
+        ParameterError: no real, finite numbers.
+        ShapeError: another number of them.
+    """
+    if params[name] is None:
+        return np.zeros(0)
+    values = number_array(params[name], f"{env}: {name}", "numbers, one an agent").astype(np.float64)
+    if values.shape != (agents,):
+        raise ShapeError(f"{env}: {name} must have shape ({agents},), one value an agent, got {values.shape}.")
+    if not np.isfinite(values).all():
+        raise ParameterError(f"{env}: {name} must be finite, got {shown(params[name])}.")
+    return values
+
+
+def number_array(value: Any, where: str, expected: str) -> np.ndarray:
+    """Real numbers, an array of any kind or nested lists, on the host; ``expected`` says so in an error's text.
+
+    Raises:
+        ParameterError: something else.
+    """
+    try:
+        values = np.asarray(host_array(value, where))
+    except (TypeError, ValueError, RuntimeError) as error:  # a list that is no array, a tensor that holds no numbers
+        raise ParameterError(f"{where} must be {expected}, got {shown(value)}.") from error
+    if values.dtype.kind not in "fiu":
+        raise ParameterError(f"{where} must be {expected}, got {shown(value)}.")
+    return values

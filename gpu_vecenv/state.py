@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.backend.memory import Array, Memory
+from gpu_vecenv.arrays import Array, host_array, list_array, require_mapping
+from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.layout import Layout
 
@@ -25,7 +27,8 @@ class State:
         for field in layout.state:
             start = -1 if field.name == "pool_entry" else 0
             self.fields[field.name] = memory.from_numpy(np.full(layout.state_shape(field, num_worlds), start, field.dtype))
-        self._dtypes = {field.name: field.dtype for field in layout.state}
+        self._layout = layout
+        self._spec = {field.name: field for field in layout.state}
         self._shared = memory.from_numpy(np.array([0, OWN_STREAMS], np.uint64))
         self._marked = memory.from_numpy(np.zeros(1, np.int32))
 
@@ -55,7 +58,7 @@ class State:
             ParameterError: a name that is no field.
             ShapeError, ArrayTypeError: what was expected and what came. Nothing is written then.
         """
-        checked = {name: self._checked(name, value) for name, value in values.items()}
+        checked = {name: self._checked(name, value) for name, value in require_mapping(values, "a state").items()}
         for name, value in checked.items():
             self._memory.assign(self.fields[name], value)
         if "seed" in checked or "world_id" in checked:
@@ -94,22 +97,36 @@ class State:
 
     def _checked(self, name: str, value: Any) -> Array:
         shape = tuple(self._field(name).shape)
-        return checked_field(f"state field {name}", value, shape, self._dtypes[name], self._memory)
+        bounds = self._spec[name].bounds(self._layout.params)
+        return checked_field(f"state field {name}", value, shape, self._spec[name].dtype, bounds, self._memory)
 
 
-def checked_field(where: str, value: Any, shape: tuple[int, ...], dtype: str, memory: Memory) -> Array:
+def checked_field(
+    where: str, value: Any, shape: tuple[int, ...], dtype: str, bounds: tuple[float, float], memory: Memory
+) -> Array:
     """A field's values, of any array kind or nested lists, as a C-contiguous array of ``memory``; the one given if it is that.
 
+    Where a bound is finite, this waits for the device.
+
     Raises:
-        ShapeError, ArrayTypeError: what was expected and what came.
+        ShapeError, ArrayTypeError, DeviceError: what was expected and what came.
+        ParameterError: a value outside ``bounds``.
     """
     if not hasattr(value, "dtype"):
-        try:
-            value = np.array(value, dtype)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ArrayTypeError(f"{where} must be {dtype}, got {type(value).__name__}: {error}.") from error
+        value = list_array(value, dtype, where)
     if tuple(value.shape) != shape:
         raise ShapeError(f"{where} must have shape {shape}, got {tuple(value.shape)}.")
     if str(value.dtype).removeprefix("torch.") != dtype:
         raise ArrayTypeError(f"{where} must be {dtype}, got {value.dtype}.")
-    return memory.adopt(value)
+    array = memory.adopt(value, where)
+    low, high = bounds
+    if low == -math.inf and high == math.inf:
+        return array
+    values = memory.to_numpy(array) if dtype in ("uint16", "uint64") else array  # torch compares no such numbers
+    with memory.here():
+        outside = ~((values >= low) & (values <= high))
+        if bool(outside.any()):
+            first = np.asarray(host_array(values))[np.asarray(host_array(outside))][0]
+            limits = [f"at least {low:.12g}"] * (low > -math.inf) + [f"at most {high:.12g}"] * (high < math.inf)
+            raise ParameterError(f"{where} must be {' and '.join(limits)}, got {first}.")
+    return array

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
-from gpu_vecenv.backend.memory import Array, host_array, output_memory
+from gpu_vecenv.arrays import Array, host_array
+from gpu_vecenv.backend.memory import output_memory
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.vector_env import GpuVectorEnv
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,12 +14,14 @@ from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.actions import ActionReader
 from gpu_vecenv.arguments import Arguments
+from gpu_vecenv.arrays import Array, require_mapping, require_one_of, require_steps
 from gpu_vecenv.autoreset import KERNEL_MODE, parse_autoreset_mode
-from gpu_vecenv.backend.memory import Array, output_memory
+from gpu_vecenv.backend.memory import output_memory
 from gpu_vecenv.backend.select import choose_device, make_backend
 from gpu_vecenv.capturable import require_capturable
-from gpu_vecenv.errors import ActionError, ArrayTypeError, ParameterError, SequenceError
+from gpu_vecenv.errors import ActionError, ArrayTypeError, ConcurrentCallError, ParameterError, SequenceError
 from gpu_vecenv.layout import Layout
+from gpu_vecenv.needs import require_room
 from gpu_vecenv.outputs import Outputs, Slot
 from gpu_vecenv.pool import ResetPool
 from gpu_vecenv.rendering import WorldRenderers
@@ -27,7 +30,7 @@ from gpu_vecenv.seeding import check_first_world, check_seed, world_identity
 from gpu_vecenv.spec import EnvSpec, Params
 from gpu_vecenv.state import State
 from gpu_vecenv.views import View, count_worlds
-from gpu_vecenv.world_access import WorldAccess
+from gpu_vecenv.world_access import WorldAccess, one_caller
 
 VIEWS = ("worlds", "agents")
 ARRAYS = ("torch", "cupy", "numpy")
@@ -75,11 +78,12 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         **params: Any,
     ) -> None:
         self.closed = True  # until everything is there
-        _require_one_of("view", view, VIEWS)
-        _require_one_of("array", array, ARRAYS)
-        _require_one_of("render_mode", render_mode, (None, "rgb_array"))
-        _require_one_of("copy", copy, (True, False))
-        _require_one_of("debug", debug, (True, False))
+        self._caller = threading.RLock()
+        require_one_of("view", view, VIEWS)
+        require_one_of("array", array, ARRAYS)
+        require_one_of("render_mode", render_mode, (None, "rgb_array"))
+        require_one_of("copy", copy, (True, False))
+        require_one_of("debug", debug, (True, False))
         if params.get("max_episode_steps", 0) is None:
             params["max_episode_steps"] = 0
         self.env_spec = env_spec
@@ -98,6 +102,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         self.device = choose_device(device)
         self._out = output_memory(array, self.device)
         self._to_host = array == "numpy" and self.device != "cpu"
+        require_room(self._view, self.autoreset_mode, copy and not self._to_host, self.device, array)
         self._backend = make_backend(self.layout, self.device, array)
         self._state = State(self.layout, self.num_worlds, self._backend.memory)
         self._outputs = Outputs(self._view, self._out, self._same_step, copy and not self._to_host)
@@ -157,6 +162,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
 
     # ---- reset and step ---------------------------------------------------------------------------------------
 
+    @one_caller
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
@@ -175,7 +181,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             SequenceError: a ``reset_mask`` in the first reset.
         """
         self._require_open()
-        options = dict(options or {})
+        options = {} if options is None else dict(require_mapping(options, "reset options"))
         mask = read_mask(options.pop("reset_mask", None), self._view)
         bounds = read_bounds(options, self.env_spec)
         seeds = check_seed(seed, self.num_worlds)
@@ -209,7 +215,16 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             ShapeError, ArrayTypeError, DeviceError: actions that do not fit; nothing was stepped.
             ActionError: an index out of range or NaN: at once on the CPU, at ``check()`` on CUDA unless ``debug``.
             SequenceError: before the first reset, or past the end of bound slabs.
+            ConcurrentCallError: another thread is in a call of this env.
         """
+        if not self._caller.acquire(False):  # as one_caller() does, at half its cost
+            raise ConcurrentCallError(self._busy())
+        try:
+            return self._step(actions)
+        finally:
+            self._caller.release()
+
+    def _step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         self._require_started("step()")
         require_capturable(self._backend, self._outputs.fresh, self.debug, self._to_host)
         held, address, element_bytes = self._actions.read(actions)
@@ -222,6 +237,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             self.check()
         return self._results(slot)
 
+    @one_caller
     def rollout(
         self, actions: Any = None, num_steps: int | None = None, keep_actions: bool = True
     ) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
@@ -252,7 +268,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         self._require_started("rollout()")
         require_capturable(self._backend, self._outputs.fresh, self.debug, self._to_host)
         if num_steps is not None or actions is None:
-            require_steps(num_steps)
+            num_steps = require_steps(num_steps)
         held, address, element_bytes, draw = None, 0, 4, actions is None
         if draw:
             if not self._args.can_draw:
@@ -303,15 +319,17 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
 
         An env that nobody holds any more is closed whenever Python finds it, which may be while another one is captured.
         """
-        try:
-            if self._backend.may_wait():
-                self.check()
-        finally:
-            self.closed = True  # also when check() raises
-            self._backend.close()
+        with self._caller:  # a step of another thread ends first
+            try:
+                if self._backend.may_wait():
+                    self.check()
+            finally:
+                self.closed = True  # also when check() raises
+                self._backend.close()
 
     # ---- memory -----------------------------------------------------------------------------------------------
 
+    @one_caller
     def bind(self, **slabs: Array) -> None:
         """Write into the caller's slabs instead of the env's arrays: no allocation, no copy.
 
@@ -330,10 +348,12 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             raise ArrayTypeError('bind() needs arrays on the device; array="numpy" hands out host copies.')
         self._outputs.bind(slabs, self.device)
 
+    @one_caller
     def rewind(self) -> None:
         """Make the last observation written slot 0 of the bound slabs, and start over there."""
         self._outputs.rewind()
 
+    @one_caller
     def unbind(self) -> None:
         """Write into the env's own arrays again."""
         self._outputs.unbind()
@@ -378,14 +398,3 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             arrays = {place: self._public(arrays[place]) for place in (0, 1, 2, 3, *self._outputs.info.values())}
         info = {name: arrays[place] for name, place in self._outputs.info.items()}
         return arrays[0], arrays[1], arrays[2], arrays[3], info
-
-
-def require_steps(num_steps: Any) -> None:
-    """Raise ParameterError unless it is a number of steps."""
-    if isinstance(num_steps, bool) or not isinstance(num_steps, int | np.integer) or not 1 <= num_steps < 2**31:
-        raise ParameterError(f"num_steps must be a positive integer, got {num_steps!r}.")
-
-
-def _require_one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    if value not in allowed:
-        raise ParameterError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")

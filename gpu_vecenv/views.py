@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
+from gpu_vecenv.arrays import shown, whole_number
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.layout import Layout
 
@@ -100,23 +101,27 @@ def count_worlds(num_envs: int, num_worlds: int | None, layout: Layout, by_agent
     Raises:
         ParameterError: not a positive number, both given, or rows that do not fill whole worlds.
     """
-    for name, value in (("num_envs", num_envs), ("num_worlds", 1 if num_worlds is None else num_worlds)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise ParameterError(f"{name} must be a positive integer, got {value!r}.")
-    if num_worlds is not None:
-        rows = num_worlds * (layout.num_agents if by_agent else 1)
-        if num_envs not in (1, rows):
-            raise ParameterError(f"num_worlds={num_worlds} makes num_envs={rows}, got num_envs={num_envs}; give one of them.")
-        return int(num_worlds)
+    envs, worlds = _positive("num_envs", num_envs), None if num_worlds is None else _positive("num_worlds", num_worlds)
     agents = layout.num_agents if by_agent else 1
-    if num_envs % agents == 0:
-        return int(num_envs) // agents
-    if num_envs == 1:
+    if worlds is not None:
+        if envs not in (1, worlds * agents):
+            raise ParameterError(f"num_worlds={worlds} makes num_envs={worlds * agents}, got num_envs={envs}; give one of them.")
+        return worlds
+    if envs % agents == 0:
+        return envs // agents
+    if envs == 1:
         raise ParameterError(
             f'view="agents" counts rows, and a world has {agents}: give num_worlds=W, or num_envs={agents} for one world.'
         )
-    below, above = num_envs // agents * agents, -(-num_envs // agents) * agents
+    below, above = envs // agents * agents, -(-envs // agents) * agents
     nearest = f"{above}" if below == 0 else f"{below} or {above}"
     raise ParameterError(
-        f'view="agents" counts rows, and a world has {agents}: num_envs must be a multiple of it ({nearest}), got {num_envs}.'
+        f'view="agents" counts rows, and a world has {agents}: num_envs must be a multiple of it ({nearest}), got {envs}.'
     )
+
+
+def _positive(name: str, value: object) -> int:
+    number = whole_number(value)
+    if number is None or not 1 <= number < 2**31:
+        raise ParameterError(f"{name} must be a positive integer of 32 bits, got {shown(value)}.")
+    return number

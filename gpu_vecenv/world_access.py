@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import functools
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gymnasium.vector import VectorEnv
 
 from gpu_vecenv.arguments import Arguments
+from gpu_vecenv.arrays import Array
 from gpu_vecenv.backend.base import Backend
-from gpu_vecenv.backend.memory import Array, Memory
-from gpu_vecenv.errors import ClosedError, SequenceError
+from gpu_vecenv.backend.memory import Memory
+from gpu_vecenv.errors import ClosedError, ConcurrentCallError, SequenceError
 from gpu_vecenv.outputs import Outputs
 from gpu_vecenv.pool import ResetPool
 from gpu_vecenv.resets import read_worlds
 from gpu_vecenv.seeding import draw_seed
 from gpu_vecenv.spec import EnvSpec
 from gpu_vecenv.state import State
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def one_caller(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A method of an env that refuses a second thread while a first one is in such a method.
+
+    A call writes the argument struct and launches a kernel with it, which two threads at once would mix up.
+    """
+
+    @functools.wraps(method)
+    def call(env: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not env._caller.acquire(False):
+            raise ConcurrentCallError(env._busy())
+        try:
+            return method(env, *args, **kwargs)
+        finally:
+            env._caller.release()
+
+    return call
 
 
 class WorldAccess(VectorEnv):
@@ -33,12 +57,15 @@ class WorldAccess(VectorEnv):
     _out: Memory
     _to_host: bool
     _started: bool
+    _caller: threading.RLock  # a signal handler of the same thread may step the env
 
+    @one_caller
     def get_state(self, *names: str) -> dict[str, Array]:
         """Copies of the state fields named, of all by default, leading axis worlds in both views, physical fields first."""
         self._require_started("get_state()")
         return self._state.on_host(*names) if self._to_host else self._state.get(self._out, *names)
 
+    @one_caller
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Overwrite the fields given. Finished worlds may be stepped again, unless ``terminated``, ``truncated`` are given.
 
@@ -56,6 +83,7 @@ class WorldAccess(VectorEnv):
             self._pool.forget_entries()
         self._observe(self._outputs.new_last_obs())
 
+    @one_caller
     def copy_worlds(self, source: Any, target: Any, diverge: bool = False) -> None:
         """Make the worlds ``target`` copies of the worlds ``source``; what agents see there becomes the last observation.
 
@@ -76,6 +104,7 @@ class WorldAccess(VectorEnv):
         self._args.set_copy(sources, fields, fork)
         self._observe(self._outputs.new_last_obs(), "gv_copy")
 
+    @one_caller
     def set_reset_pool(self, states: Mapping[str, Any] | None) -> None:
         """Let each reset from now on draw its start from a pool, by the world's random numbers; None for the env's own starts.
 
@@ -92,6 +121,7 @@ class WorldAccess(VectorEnv):
         self._require_open()
         self._pool.set(states)
 
+    @one_caller
     def observe(self) -> Array:
         """Observations of the present state, in a fresh array. Changes nothing."""
         self._require_started("observe()")
@@ -107,6 +137,9 @@ class WorldAccess(VectorEnv):
 
     def _public(self, array: Array) -> Array:
         return self._out.to_numpy(array) if self._to_host else array
+
+    def _busy(self) -> str:
+        return f"{self.env_spec.name}: another thread is in a call of this env; use an env a thread, or a lock around it."
 
     def _require_open(self) -> None:
         if self.closed:

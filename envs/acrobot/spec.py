@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from gpu_vecenv.spec import TIME_LIMIT, Constant, EnvSpec, Field, Param, ResetOption, Role
+from gpu_vecenv.spec import SMALLEST, TIME_LIMIT, Constant, EnvSpec, Field, Param, ResetOption, Role
 
 DT = 0.2
 MAX_VEL_1 = 4 * math.pi
@@ -20,12 +20,12 @@ SPEC = EnvSpec(
     roles=(Role("agent", 1),),
     params=(
         Param("gravity", 9.8, "float32", "gravity", "m/s^2", per_world=True),
-        Param("link_length_1", 1.0, "float32", "length of the first link", "m", low=0, above=True, per_world=True),
-        Param("link_mass_1", 1.0, "float32", "mass of the first link", "kg", low=0, above=True, per_world=True),
-        Param("link_mass_2", 1.0, "float32", "mass of the second link", "kg", low=0, above=True, per_world=True),
-        Param("link_com_pos_1", 0.5, "float32", "centre of mass of the first link", "m", low=0, above=True, per_world=True),
-        Param("link_com_pos_2", 0.5, "float32", "centre of mass of the second link", "m", low=0, above=True, per_world=True),
-        Param("link_moi", 1.0, "float32", "moment of inertia of each link", "kg m^2", low=0, above=True, per_world=True),
+        Param("link_length_1", 1.0, "float32", "length of the first link", "m", low=SMALLEST, per_world=True),
+        Param("link_mass_1", 1.0, "float32", "mass of the first link", "kg", low=SMALLEST, per_world=True),
+        Param("link_mass_2", 1.0, "float32", "mass of the second link", "kg", low=SMALLEST, per_world=True),
+        Param("link_com_pos_1", 0.5, "float32", "centre of mass of the first link", "m", low=SMALLEST, per_world=True),
+        Param("link_com_pos_2", 0.5, "float32", "centre of mass of the second link", "m", low=SMALLEST, per_world=True),
+        Param("link_moi", 1.0, "float32", "moment of inertia of each link", "kg m^2", low=SMALLEST, per_world=True),
         Param("book_dynamics", True, "bool", "equations of the book; False for those of the 1996 paper"),
         TIME_LIMIT,
     ),

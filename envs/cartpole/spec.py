@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from gpu_vecenv.spec import TIME_LIMIT, Constant, EnvSpec, Field, Param, ResetOption, Role
+from gpu_vecenv.spec import SMALLEST, TIME_LIMIT, Constant, EnvSpec, Field, Param, ResetOption, Role
 
 X_THRESHOLD = 2.4
 THETA_THRESHOLD = 12 * 2 * math.pi / 360
@@ -20,11 +20,11 @@ SPEC = EnvSpec(
     params=(
         Param("sutton_barto_reward", False, "bool", "0 a step and -1 at the end, instead of 1 a step"),
         Param("gravity", 9.8, "float32", "gravity", "m/s^2", per_world=True),
-        Param("masscart", 1.0, "float32", "mass of the cart", "kg", low=0, above=True, per_world=True),
-        Param("masspole", 0.1, "float32", "mass of the pole", "kg", low=0, above=True, per_world=True),
-        Param("length", 0.5, "float32", "half the pole's length", "m", low=0, above=True, per_world=True),
+        Param("masscart", 1.0, "float32", "mass of the cart", "kg", low=SMALLEST, per_world=True),
+        Param("masspole", 0.1, "float32", "mass of the pole", "kg", low=SMALLEST, per_world=True),
+        Param("length", 0.5, "float32", "half the pole's length", "m", low=SMALLEST, per_world=True),
         Param("force_mag", 10.0, "float32", "push of one action", "N", per_world=True),
-        Param("tau", 0.02, "float32", "time between steps", "s", low=0, above=True, per_world=True),
+        Param("tau", 0.02, "float32", "time between steps", "s", low=SMALLEST, per_world=True),
         TIME_LIMIT,
     ),
     state=(Field("state", "float32", (4,), "cart position, cart velocity, pole angle, pole angular velocity",

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from gpu_vecenv.errors import ParameterError, ShapeError
-from gpu_vecenv.spec import Constant, EnvSpec, Field, Param, Params, Role, Table
+from gpu_vecenv.arrays import shown
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec import Constant, EnvSpec, Field, Param, Params, Role, Table, agent_values
 
 ROUNDING = 1.00001
 """Upper bounds are widened by this, as a scaled value may be rounded up."""
@@ -29,15 +30,12 @@ def check(params: Params) -> None:
 
 def start(params: Params, name: str) -> np.ndarray:
     """Explicit cells as float32 (agents,), taggers first; empty when not given."""
-    if params[name] is None:
-        return np.zeros(0, np.float32)
-    values = np.asarray(params[name], np.float32)
-    agents = params["num_taggers"] + 1
-    if values.shape != (agents,):
-        raise ShapeError(f"WarpGridTag-v0: {name} must have shape ({agents},), one cell an agent, got {values.shape}.")
+    values = agent_values("WarpGridTag-v0", params, name, params["num_taggers"] + 1)
     if not ((values == np.floor(values)) & (values >= 0) & (values <= params["grid_length"])).all():
-        raise ParameterError(f"WarpGridTag-v0: {name} must be whole numbers from 0 to {params['grid_length']}.")
-    return values
+        raise ParameterError(
+            f"WarpGridTag-v0: {name} must be whole numbers from 0 to {params['grid_length']}, got {shown(params[name])}."
+        )
+    return values.astype(np.float32)
 
 
 SPEC = EnvSpec(
@@ -58,8 +56,8 @@ SPEC = EnvSpec(
         Param("use_full_observation", True, "bool", "observe all agents; else the agent itself and one opponent"),
     ),
     state=(
-        Field("loc_x", "int32", ("num_agents",), "cell", "cells"),
-        Field("loc_y", "int32", ("num_agents",), "cell", "cells"),
+        Field("loc_x", "int32", ("num_agents",), "cell", "cells", 0, lambda p: p["grid_length"]),
+        Field("loc_y", "int32", ("num_agents",), "cell", "cells", 0, lambda p: p["grid_length"]),
     ),
     observation=observation_space,
     action=lambda params: Discrete(5),

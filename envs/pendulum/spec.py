@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from gymnasium.spaces import Box
 
-from gpu_vecenv.spec import TIME_LIMIT, Constant, EnvSpec, Field, Param, ResetOption, Role
+from gpu_vecenv.spec import SMALLEST, TIME_LIMIT, Constant, EnvSpec, Field, Param, ResetOption, Role
 
 MAX_SPEED = 8.0
 MAX_TORQUE = 2.0
@@ -20,8 +20,8 @@ SPEC = EnvSpec(
     roles=(Role("agent", 1),),
     params=(
         Param("g", 10.0, "float32", "gravity", "m/s^2", per_world=True),
-        Param("m", 1.0, "float32", "mass", "kg", low=0, above=True, per_world=True),
-        Param("l", 1.0, "float32", "length", "m", low=0, above=True, per_world=True),
+        Param("m", 1.0, "float32", "mass", "kg", low=SMALLEST, per_world=True),
+        Param("l", 1.0, "float32", "length", "m", low=SMALLEST, per_world=True),
         TIME_LIMIT,
     ),
     state=(Field("state", "float32", (2,), "angle from upright, not wrapped, and angular velocity", "rad, rad/s"),),

@@ -178,7 +178,7 @@ GV_FN void put_nearest(gv_u16* to, const Nearest& nearest, gv_i32 k) {
 
 struct Grid {
     gv_i32 side;
-    float length, per_length;
+    float last, per_length;  // side - 1, and cells per unit of length
 };
 
 // Larger cells are fewer rows to enter, smaller ones fewer agents to look at. Rows cost a warp more, agents a lane that is alone.
@@ -187,16 +187,15 @@ GV_FN Grid grid_of(const GvArgs& a) {
     Grid grid;
     grid.side = 1;
     while (grid.side < MAX_SIDE && k * (grid.side + 1) * (grid.side + 1) <= FINENESS * gv_num_agents(a)) ++grid.side;
-    grid.length = a.grid_length;
+    grid.last = (float)(grid.side - 1);
     grid.per_length = (float)grid.side / a.grid_length;
     return grid;
 }
 
 // Row or column of cells in which a coordinate lies: never falls as the coordinate rises, so cells between those of two
-// coordinates hold all agents between them, rounding or not.
+// coordinates hold all agents between them, rounding or not. The bounds come before the conversion; NaN becomes 0.
 GV_FN gv_i32 cell_of(const Grid& grid, float coordinate) {
-    const gv_i32 cell = (gv_i32)(gv_clamp(coordinate, 0.0f, grid.length) * grid.per_length);
-    return cell < grid.side ? cell : grid.side - 1;
+    return (gv_i32)gv_min(gv_max(0.0f, coordinate * grid.per_length), grid.last);
 }
 
 GV_FN gv_i32 cell_at(const Grid& grid, Pair place) {

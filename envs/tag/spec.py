@@ -6,8 +6,21 @@ from pathlib import Path
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
-from gpu_vecenv.errors import ParameterError, ShapeError
-from gpu_vecenv.spec import Constant, EnvSpec, Field, Param, Params, Role, Table, Workspace
+from gpu_vecenv.arrays import shown
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec import (
+    LARGEST,
+    SMALLEST,
+    Constant,
+    EnvSpec,
+    Field,
+    Param,
+    Params,
+    Role,
+    Table,
+    Workspace,
+    agent_values,
+)
 
 ROUNDING = 1.00001
 """Bounds of scaled features are widened by this, as a quotient may be rounded up."""
@@ -84,19 +97,12 @@ def check(params: Params) -> None:
 
 def start(params: Params, name: str) -> np.ndarray:
     """An explicit start as float32 (agents,), taggers first; empty when not given."""
-    if params[name] is None:
-        return np.zeros(0, np.float32)
-    try:
-        values = np.asarray(params[name], np.float32)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"WarpTag-v0: {name} must be numbers, one an agent, got {params[name]!r}.") from error
     agents = params["num_taggers"] + params["num_runners"]
-    if values.shape != (agents,):
-        raise ShapeError(f"WarpTag-v0: {name} must have shape ({agents},), one value an agent, got {values.shape}.")
-    top = params["grid_length"] if "location" in name else np.inf
-    if not (np.isfinite(values).all() and (np.abs(values) <= top).all() and (np.isinf(top) or (values >= 0).all())):
-        raise ParameterError(f"WarpTag-v0: {name} must be finite, and a location within [0, grid_length].")
-    return values
+    values = agent_values("WarpTag-v0", params, name, agents)
+    low, high = (0.0, params["grid_length"]) if "location" in name else (-LARGEST, LARGEST)
+    if not ((values >= low) & (values <= high)).all():
+        raise ParameterError(f"WarpTag-v0: {name} must lie within [{low:g}, {high:g}], got {shown(params[name])}.")
+    return values.astype(np.float32)
 
 
 def remembered(params: Params) -> tuple[int, ...]:
@@ -113,22 +119,22 @@ SPEC = EnvSpec(
     params=(
         Param("num_taggers", 5, "int32", "taggers in a world", low=1),
         Param("num_runners", 100, "int32", "runners in a world", low=1),
-        Param("grid_length", 20.0, "float32", "side of the square [0, L] x [0, L]", "length", low=0, above=True),
+        Param("grid_length", 20.0, "float32", "side of the square [0, L] x [0, L]", "length", low=SMALLEST),
         Param("episode_length", 500, "int32", "time limit", "steps", low=1),
         Param("starting_location_x", None, None, "explicit starts, one an agent, taggers first", "length"),
         Param("starting_location_y", None, None, "explicit starts, one an agent, taggers first", "length"),
         Param("starting_directions", None, None, "explicit headings, one an agent, taggers first", "rad"),
         Param("fixed_start", False, "bool", "every world and episode starts alike, from a draw that depends on the seed alone"),
-        Param("max_speed", 1.0, "float32", "top speed before skill", "length/step", low=0, above=True),
-        Param("skill_level_runner", 1.0, "float32", "multiplies a runner's top speed", low=0, above=True),
-        Param("skill_level_tagger", 1.0, "float32", "multiplies a tagger's top speed", low=0, above=True),
+        Param("max_speed", 1.0, "float32", "top speed before skill", "length/step", low=SMALLEST),
+        Param("skill_level_runner", 1.0, "float32", "multiplies a runner's top speed", low=SMALLEST),
+        Param("skill_level_tagger", 1.0, "float32", "multiplies a tagger's top speed", low=SMALLEST),
         Param("max_acceleration", 0.1, "float32", "largest change of acceleration", "length/step^3"),
         Param("min_acceleration", -0.1, "float32", "smallest change of acceleration", "length/step^3"),
         Param("max_turn", 2.356, "float32", "largest turn", "rad/step"),
         Param("min_turn", -2.356, "float32", "smallest turn", "rad/step"),
         Param("num_acceleration_levels", 20, "int32", "acceleration choices beside the no-op", low=0, high=4096),
         Param("num_turn_levels", 20, "int32", "turn choices beside the no-op", low=0, high=4096),
-        Param("edge_hit_penalty", 0.0, "float32", "paid in each step that would leave the square", low=-math.inf, high=0),
+        Param("edge_hit_penalty", 0.0, "float32", "paid in each step that would leave the square", high=0),
         Param("use_full_observation", False, "bool", "observe every other agent"),
         Param("num_other_agents_observed", ten_or_all, "int32", "nearest agents observed otherwise", low=1),
         Param("extended_observation", False, "bool", "append the observer's own position, speed, acceleration, heading, type"),
@@ -148,8 +154,9 @@ SPEC = EnvSpec(
         Field("speed", "float32", ("num_agents",), "speed", "length/step"),
         Field("direction", "float32", ("num_agents",), "heading in [0, 2 pi]", "rad"),
         Field("acceleration", "float32", ("num_agents",), "accumulated acceleration", "length/step^2"),
-        Field("alive", "int32", ("num_agents",), "1 while in the game"),
-        Field("tagged_by", "int32", ("num_agents",), "tagger that tagged this runner in the last step, else -1"),
+        Field("alive", "int32", ("num_agents",), "1 while in the game", low=0, high=1),
+        Field("tagged_by", "int32", ("num_agents",), "tagger that tagged this runner in the last step, else -1",
+              low=-1, high=lambda p: p["num_taggers"] - 1),
     ),
     observation=observation_space,
     action=action_space,

@@ -10,10 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gpu_vecenv.arrays import Array, host_array, library, on_device, plain_tensor
 from gpu_vecenv.errors import DeviceError
-
-Array = Any
-"""A numpy.ndarray, torch.Tensor or cupy.ndarray."""
 
 
 class Memory(Protocol):
@@ -42,8 +40,12 @@ class Memory(Protocol):
     def assign(self, target: Array, values: Array) -> None:
         """Overwrite ``target`` with values of the same shape."""
 
-    def adopt(self, array: Array) -> Array:
-        """An array of any kind as a C-contiguous one of this memory: itself if it is that, else a copy."""
+    def adopt(self, array: Array, where: str) -> Array:
+        """An array of any kind as a C-contiguous one of this memory: itself if it is that, else a copy.
+
+        Raises:
+            ArrayTypeError, DeviceError: ``where`` names an array that cannot be read.
+        """
 
     def address(self, array: Array, /) -> int:
         """Address of the first byte."""
@@ -82,9 +84,9 @@ class NumpyMemory:
         """Overwrite ``target``."""
         target[...] = values
 
-    def adopt(self, array: Array) -> np.ndarray:
+    def adopt(self, array: Array, where: str) -> np.ndarray:
         """The array on the host."""
-        return np.ascontiguousarray(host_array(array))
+        return np.ascontiguousarray(host_array(array, where))
 
     def address(self, array: np.ndarray, /) -> int:
         """Address of the first byte."""
@@ -155,11 +157,11 @@ class TorchMemory:
         """Overwrite ``target``."""
         target.copy_(values)
 
-    def adopt(self, array: Array) -> Array:
+    def adopt(self, array: Array, where: str) -> Array:
         """The array as a tensor on the device."""
         if isinstance(array, self._torch.Tensor):
-            return array.detach().to(self._device).contiguous()
-        return self.from_numpy(np.asarray(host_array(array)))
+            return plain_tensor(array, where).to(self._device).contiguous()
+        return self.from_numpy(np.asarray(host_array(array, where)))
 
 
 class CupyMemory:
@@ -214,41 +216,20 @@ class CupyMemory:
         with self.here():
             target[...] = values
 
-    def adopt(self, array: Array) -> Array:
+    def adopt(self, array: Array, where: str) -> Array:
         """The array on the device."""
         with self.here():
-            return self._cupy.ascontiguousarray(self._cupy.asarray(array if _is_cupy(array) else host_array(array)))
+            given = array if library(array) == "cupy" else host_array(array, where)
+            return self._cupy.ascontiguousarray(self._cupy.asarray(given))
 
     def address(self, array: Array, /) -> int:
         """Address of the first byte."""
         return int(array.data.ptr)
 
 
-def on_device(index: int) -> AbstractContextManager[Any]:
-    """A CUDA device as the current one, for torch and CuPy, and then again the one that was."""
-    import torch
-
-    return torch.cuda.device(index)
-
-
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Of a C-contiguous array, in elements."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def _is_cupy(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "cupy"
-
-
-def host_array(value: Any) -> Any:
-    """An array of any kind as a NumPy array; what is no torch or CuPy array comes back as it is."""
-    module = type(value).__module__.partition(".")[0]
-    if module == "torch":
-        return value.detach().cpu().numpy()
-    if module != "cupy":
-        return value
-    with on_device(value.device.id):  # whose stream CuPy waits for
-        return value.get()
 
 
 def output_memory(kind: str, device: str) -> Memory:

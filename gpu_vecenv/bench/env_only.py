@@ -19,7 +19,7 @@ from gpu_vecenv.bench.floors import bare_launch, python_loop, step_bytes
 from gpu_vecenv.bench.machine import room_for
 from gpu_vecenv.bench.subject import Maker, Subject
 from gpu_vecenv.bench.timing import Local, Timed, synchronise
-from gpu_vecenv.footprint import footprint
+from gpu_vecenv.needs import memory_needs
 from gpu_vecenv.views import View
 
 BANK = 8
@@ -86,7 +86,7 @@ def prepare(case: Case, device: str, copy: bool) -> tuple[Any, dict[str, Any]]:
         for _ in range(3):
             results = env.step(actions)
     view = View(env.layout, env.num_worlds, env.view == "agents")
-    facts["predicted_bytes"] = sum(footprint(view, env.autoreset_mode, copy).values())
+    facts["predicted_bytes"] = sum(memory_needs(view, env.autoreset_mode, copy).values())
     facts["bytes_per_world"] = facts["predicted_bytes"] / env.num_worlds
     return env, {**facts, **peak, "floor_bytes": step_bytes(env, results, actions.nbytes)}
 

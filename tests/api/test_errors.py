@@ -31,7 +31,7 @@ from tests.api.envs import assert_same, host_info, make, random_actions
     ("WarpTag-v0", {"copy": "no"}, errors.ParameterError, "copy must be one of True, False, got 'no'"),
     ("WarpTag-v0", {"first_world": -1}, errors.ParameterError, "first_world must be an integer from 0 to 2147483647, got -1"),
     ("WarpTag-v0", {"first_world": 2**31, "num_envs": 1}, errors.ParameterError, "first_world must be an integer from 0"),
-    ("WarpTag-v0", {"num_envs": 0}, errors.ParameterError, "num_envs must be a positive integer, got 0"),
+    ("WarpTag-v0", {"num_envs": 0}, errors.ParameterError, "num_envs must be a positive integer of 32 bits, got 0"),
     ("WarpTag-v0", {"array": "cupy"}, errors.DeviceError, 'array="cupy" needs a CUDA device, and this env runs on the CPU'),
     ("WarpCartPole-v1", {"max_episode_steps": -1}, errors.ParameterError, "max_episode_steps must be at least 0, got -1"),
     ("WarpCartPole-v1", {"sutton_barto_reward": "x"}, errors.ParameterError, "sutton_barto_reward must be True or False"),
@@ -49,7 +49,7 @@ def test_state_fields_of_types_that_kernels_do_not_have(dtype):
 
 
 def test_our_errors_are_the_built_in_ones_too():
-    kinds = (ValueError, TypeError, RuntimeError, ImportError)
+    kinds = (ValueError, TypeError, RuntimeError, ImportError, MemoryError)
     for kind in vars(errors).values():
         if isinstance(kind, type) and kind is not errors.GpuVecenvError:
             assert issubclass(kind, errors.GpuVecenvError) and issubclass(kind, kinds), kind
@@ -88,7 +88,7 @@ def out_of_range(action):
     (lambda a: a[..., 0], errors.ShapeError, r"actions must have shape \(3, 6, 2\), got \(3, 6\)"),
     (lambda a: a.astype(np.float32), errors.ArrayTypeError, "actions must be int32 or int64, got float32"),
     (lambda a: a.astype(np.uint8), errors.ArrayTypeError, "actions must be int32 or int64, got uint8"),
-    (lambda a: torch.as_tensor(a, device="meta"), errors.DeviceError, "actions must be on cpu, got an array on meta"),
+    (lambda a: torch.as_tensor(a, device="meta"), errors.DeviceError, "actions must hold values, got a tensor on the device .meta."),
     (out_of_range, errors.ActionError, r"actions must lie in 0..20 and 0..20, got 21 at \[1, 4, 1\]"),
     (lambda a: -1 - a, errors.ActionError, "actions must lie in 0..20 and 0..20, got -"),
     (lambda a: None, errors.ShapeError, r"actions must have shape \(3, 6, 2\), got \(\)"),

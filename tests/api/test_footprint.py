@@ -8,7 +8,7 @@ from gymnasium.vector import AutoresetMode
 
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.cli import main
-from gpu_vecenv.footprint import footprint
+from gpu_vecenv.needs import memory_needs
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.views import View
 
@@ -17,7 +17,7 @@ MODES = {"same_step": AutoresetMode.SAME_STEP, "next_step": AutoresetMode.NEXT_S
 
 
 def predicted(env, mode, copy):
-    parts = footprint(View(env.layout, env.num_worlds, env.view == "agents"), MODES[mode], copy)
+    parts = memory_needs(View(env.layout, env.num_worlds, env.view == "agents"), MODES[mode], copy)
     return sum(parts.values())
 
 

@@ -181,8 +181,8 @@ def test_low_and_high():
 
 @pytest.mark.parametrize("options, text", [
     ({"hihg": 1}, "WarpCartPole-v1 has no reset option 'hihg'; it has reset_mask, low, high"),
-    ({"low": "x"}, "reset option low must be a finite number, got 'x'"),
-    ({"high": float("nan")}, "reset option high must be a finite number, got nan"),
+    ({"low": "x"}, "reset option low must be a finite float32, got 'x'"),
+    ({"high": float("nan")}, "reset option high must be a finite float32, got nan"),
     ({"low": 0.2, "high": 0.1}, "low must not be above high, got 0.2 and 0.1"),
 ])  # fmt: skip
 def test_options_that_do_not_fit(options, text):

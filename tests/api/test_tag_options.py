@@ -188,16 +188,16 @@ def test_as_many_agents_as_a_world_holds(view):
     ({"num_runners": 0}, ParameterError, "WarpTag-v0: num_runners must be at least 1, got 0"),
     ({"num_runners": 2.5}, ParameterError, "num_runners must be a 32-bit integer, got 2.5"),
     ({"num_runners": "4"}, ParameterError, "num_runners must be a number, got '4'"),
-    ({"grid_length": 0}, ParameterError, "grid_length must be above 0, got 0"),
+    ({"grid_length": 0}, ParameterError, "grid_length must be at least 1e-09 and at most .*, got 0"),
     ({"grid_length": float("nan")}, ParameterError, "grid_length must be finite, got nan"),
     ({"tagging_distance": 1.5}, ParameterError, "tagging_distance must be at least 0 and at most 1, got 1.5"),
-    ({"edge_hit_penalty": 1}, ParameterError, "edge_hit_penalty must be at most 0, got 1"),
+    ({"edge_hit_penalty": 1}, ParameterError, "edge_hit_penalty must be at least .* and at most 0, got 1"),
     ({"fixed_start": 1}, ParameterError, "fixed_start must be True or False, got 1"),
     ({"max_turn": -3}, ParameterError, "min_turn must not be above max_turn, got"),
     ({"flatten_actions": True, "continuous_actions": True}, ParameterError, "flatten_actions joins two discrete heads"),
     ({"starting_location_x": [1.0] * 6}, ParameterError, "give both starting_location_x and starting_location_y"),
     ({"starting_directions": [1.0] * 5}, ShapeError, r"starting_directions must have shape \(6,\).*got \(5,\)"),
-    ({"starting_location_x": [21.0] * 6, "starting_location_y": [1.0] * 6}, ParameterError, r"within \[0, grid_length\]"),
+    ({"starting_location_x": [21.0] * 6, "starting_location_y": [1.0] * 6}, ParameterError, r"starting_location_x must lie within \[0, 20\]"),
 ])  # fmt: skip
 def test_parameters_that_do_not_fit(params, error, text):
     with pytest.raises(error, match=text):
