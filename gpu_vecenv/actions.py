@@ -164,7 +164,7 @@ class ActionReader:
             self._warn = False
             warnings.warn(
                 f"Host actions are uploaded to {self._device} in every step; arrays on the device avoid the copy.",
-                stacklevel=5,
+                stacklevel=6,
             )
         host = actions.numpy() if module == "torch" else actions
         device = self._memory.from_numpy(np.ascontiguousarray(_as_float32(host) if self._continuous else host))

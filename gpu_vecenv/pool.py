@@ -82,10 +82,17 @@ def join_states(states: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
         The same fields on the host, leading axis the worlds of all states, for ``set_reset_pool``.
 
     Raises:
-        ParameterError: no states.
+        ParameterError: no states, or states of different fields, or without the marks of finished worlds.
     """
     if not states:
         raise ParameterError("join_states() needs one state at least, got none.")
+    for state in states:
+        names = list(require_mapping(state, "a recorded state"))
+        if names != list(states[0]) or not {"terminated", "truncated"} <= set(names):
+            raise ParameterError(
+                "join_states() needs states with the same fields, terminated and truncated among them, as get_state() returns "
+                f"them; got {', '.join(names) or 'nothing'}."
+            )
     host = [{name: np.asarray(host_array(values)) for name, values in state.items()} for state in states]
     going = [(state["terminated"] | state["truncated"]) == 0 for state in host]
     return {name: np.concatenate([s[name][keep] for s, keep in zip(host, going, strict=True)]) for name in host[0]}

@@ -19,7 +19,7 @@ from gpu_vecenv.autoreset import KERNEL_MODE, parse_autoreset_mode
 from gpu_vecenv.backend.memory import output_memory
 from gpu_vecenv.backend.select import choose_device, make_backend
 from gpu_vecenv.capturable import require_capturable
-from gpu_vecenv.errors import ActionError, ArrayTypeError, ConcurrentCallError, ParameterError, SequenceError
+from gpu_vecenv.errors import ActionError, ArrayTypeError, ParameterError, SequenceError
 from gpu_vecenv.layout import Layout
 from gpu_vecenv.needs import require_room
 from gpu_vecenv.outputs import Outputs, Slot
@@ -77,8 +77,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         render_mode: str | None = None,
         **params: Any,
     ) -> None:
-        self.closed = True  # until everything is there
-        self._caller = threading.RLock()
+        self.closed, self._closing, self._caller = True, False, threading.RLock()  # closed until everything is there
         require_one_of("view", view, VIEWS)
         require_one_of("array", array, ARRAYS)
         require_one_of("render_mode", render_mode, (None, "rgb_array"))
@@ -217,8 +216,8 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             SequenceError: before the first reset, or past the end of bound slabs.
             ConcurrentCallError: another thread is in a call of this env.
         """
-        if not self._caller.acquire(False):  # as one_caller() does, at half its cost
-            raise ConcurrentCallError(self._busy())
+        if not self._caller.acquire(False):  # as one_caller() does, for less time
+            raise self._busy()
         try:
             return self._step(actions)
         finally:
@@ -319,6 +318,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
 
         An env that nobody holds any more is closed whenever Python finds it, which may be while another one is captured.
         """
+        self._closing = True
         with self._caller:  # a step of another thread ends first
             try:
                 if self._backend.may_wait():
@@ -330,7 +330,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
     # ---- memory -----------------------------------------------------------------------------------------------
 
     @one_caller
-    def bind(self, **slabs: Array) -> None:
+    def bind(self, /, **slabs: Array) -> None:
         """Write into the caller's slabs instead of the env's arrays: no allocation, no copy.
 
         ``obs`` is ``(T + 1, *obs)`` and the others, any of ``reward, terminated, truncated, finished, final_obs,
@@ -367,7 +367,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         env.close()
         return states
 
-    # ---- seeing -----------------------------------------------------------------------------------------------
+    # ---- pictures ---------------------------------------------------------------------------------------------
 
     def render(self) -> tuple[np.ndarray, ...] | None:
         """One uint8 (H, W, 3) frame an env; rows of one world share theirs. None without ``render_mode``."""

@@ -34,7 +34,7 @@ def one_caller(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
     @functools.wraps(method)
     def call(env: Any, *args: P.args, **kwargs: P.kwargs) -> R:
         if not env._caller.acquire(False):
-            raise ConcurrentCallError(env._busy())
+            raise env._busy()
         try:
             return method(env, *args, **kwargs)
         finally:
@@ -57,6 +57,7 @@ class WorldAccess(VectorEnv):
     _out: Memory
     _to_host: bool
     _started: bool
+    _closing: bool
     _caller: threading.RLock  # a signal handler of the same thread may step the env
 
     @one_caller
@@ -138,8 +139,12 @@ class WorldAccess(VectorEnv):
     def _public(self, array: Array) -> Array:
         return self._out.to_numpy(array) if self._to_host else array
 
-    def _busy(self) -> str:
-        return f"{self.env_spec.name}: another thread is in a call of this env; use an env a thread, or a lock around it."
+    def _busy(self) -> Exception:
+        """The error of a call while another thread is in one."""
+        name = self.env_spec.name
+        if self._closing:
+            return ClosedError(f"{name} is being closed by another thread; make a new env.")
+        return ConcurrentCallError(f"{name}: another thread is in a call of this env; use an env a thread, or a lock around it.")
 
     def _require_open(self) -> None:
         if self.closed:

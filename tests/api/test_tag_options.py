@@ -197,7 +197,7 @@ def test_as_many_agents_as_a_world_holds(view):
     ({"flatten_actions": True, "continuous_actions": True}, ParameterError, "flatten_actions joins two discrete heads"),
     ({"starting_location_x": [1.0] * 6}, ParameterError, "give both starting_location_x and starting_location_y"),
     ({"starting_directions": [1.0] * 5}, ShapeError, r"starting_directions must have shape \(6,\).*got \(5,\)"),
-    ({"starting_location_x": [21.0] * 6, "starting_location_y": [1.0] * 6}, ParameterError, r"starting_location_x must lie within \[0, 20\]"),
+    ({"starting_location_x": [21.0] * 6, "starting_location_y": [1.0] * 6}, ParameterError, r"must lie within \[0, 20\]"),
 ])  # fmt: skip
 def test_parameters_that_do_not_fit(params, error, text):
     with pytest.raises(error, match=text):

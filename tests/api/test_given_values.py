@@ -1,0 +1,155 @@
+"""Numbers and arrays of every kind that a caller may give: read as they are, or refused with a typed error."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from gpu_vecenv.arrays import list_array, real_number, shown, whole_number
+from gpu_vecenv.errors import ArrayTypeError, DeviceError, GpuVecenvError, ParameterError, ShapeError
+from tests.api.envs import assert_same, make
+
+HUGE = 10**400
+
+
+def pendulum(array="torch"):
+    env = gymnasium.make_vec("WarpPendulum-v1", num_envs=2, device="cpu", array=array).unwrapped
+    env.reset(seed=0)
+    return env
+
+
+@pytest.mark.parametrize(("given", "read"), [
+    (3, 3), (2.5, 2.5), (np.int64(4), 4), (np.float32(0.5), 0.5), (np.array(7), 7), (torch.tensor(1.5), 1.5), (HUGE, HUGE),
+    (True, None), (np.bool_(True), None), (1j, None), (np.complex64(1), None), (np.timedelta64(5, "s"), None), ("1", None),
+    (None, None), ([1], None), (np.array([1]), None), (torch.zeros((), device="meta"), None), (torch.tensor(1j), None),
+])  # fmt: skip
+def test_what_counts_as_a_number(given, read):
+    assert real_number(given) == read
+    assert whole_number(given) == (read if isinstance(read, int) else None)
+
+
+@pytest.mark.parametrize(("given", "dtype"), [
+    ([1.5], "int32"), ([True], "int32"), (["1"], "float32"), ([1j], "float32"), ([np.complex64(1 + 2j)], "float32"),
+    ([[1], [1, 2]], "float32"), ([300], "uint8"), ([-1], "uint64"), ([2**64], "uint64"), ([1e39], "float32"), ([HUGE], "float32"),
+    ([None], "int32"), ("here", "float32"), ([np.zeros((2, 2)), np.zeros((2, 3))], "float32"),
+])  # fmt: skip
+def test_lists_that_a_dtype_cannot_hold(given, dtype):
+    with pytest.raises(ArrayTypeError, match=f"field must be {dtype}, got "):
+        list_array(given, dtype, "field")
+
+
+def test_lists_keep_every_bit():
+    assert list_array([1, 2**64 - 1], "uint64", "field").tolist() == [1, 2**64 - 1]
+    assert list_array([[float("inf"), 1]], "float32", "field").tolist() == [[float("inf"), 1.0]]
+
+
+def test_an_error_shows_a_number_of_any_length():
+    assert shown(10**5000) == "an integer of 16,610 bits"
+    assert len(shown(10**400)) == 100
+
+
+@pytest.mark.parametrize("value", [1j, np.complex64(1 + 2j), np.timedelta64(5, "s"), HUGE, 1e39, "9.8", [[1.0, 2.0]], [1.0, "2"]])
+def test_parameters_that_are_no_float32(value):
+    with pytest.raises(ParameterError, match="gravity must be "):
+        make("cartpole", num_worlds=2, gravity=value)
+
+
+@pytest.mark.parametrize("value", [
+    [3.9999999999] * 5, np.full(5, 1 + 5j), ["a"] * 5, [None] * 5, [101] * 5, [-1] * 5, [HUGE] * 5, torch.zeros(5, device="meta"),
+    np.ma.masked_array([1] * 5, [0, 0, 1, 0, 0]),
+])  # fmt: skip
+def test_starting_cells_that_are_no_cells(value):
+    with pytest.raises(ParameterError, match="starting_location_x must be "):
+        gymnasium.make_vec("WarpGridTag-v0", device="cpu", starting_location_x=value, starting_location_y=[1] * 5)
+
+
+@pytest.mark.parametrize("size", [2**31, 2**33, HUGE, 0, -1, True, 2.0, "3"])
+@pytest.mark.parametrize("name", ["num_envs", "num_worlds"])
+def test_sizes_of_more_than_32_bits(name, size):
+    with pytest.raises(ParameterError, match=f"{name} must be a positive integer of 32 bits, got "):
+        gymnasium.make_vec("WarpCartPole-v1", device="cpu", **{name: size})
+
+
+@pytest.mark.parametrize("seed", [2**64, -1, 1.0, True, "1", 1j, HUGE, {"a": 1}, torch.tensor(1.5), iter([1, 2])])
+def test_seeds_that_are_none(seed):
+    env = pendulum()
+    with pytest.raises(GpuVecenvError, match="seed"):
+        env.reset(seed=seed)
+
+
+@pytest.mark.parametrize("seed", [np.array(3), torch.tensor(3), np.uint64(3)])
+def test_a_seed_without_axes_is_an_int(seed):
+    twin = pendulum("numpy")
+    assert_same([pendulum("numpy").reset(seed=seed)[0]], [twin.reset(seed=3)[0]])
+
+
+@pytest.mark.parametrize("options", [{"high": 1e39}, {"low": -3e38, "high": 3e38}, {"high": np.complex64(1)}, {"low": HUGE}])
+def test_reset_options_that_leave_float32(options):
+    env = make("cartpole")
+    with pytest.raises(ParameterError, match="reset option"):
+        env.reset(seed=0, options=options)
+
+
+@pytest.mark.parametrize("call", ["reset", "set_state", "set_reset_pool"])
+@pytest.mark.parametrize("given", [5, [], "options", {1: 2}])
+def test_mappings_are_asked_for(call, given):
+    env = pendulum()
+    with pytest.raises(ArrayTypeError, match="must be a mapping with names as keys, got"):
+        env.reset(options=given) if call == "reset" else getattr(env, call)(given)
+
+
+NEGATED = torch._neg_view(torch.full((2, 1), 1.5))
+FROM_A_CONJUGATE = torch.complex(torch.zeros(2, 1), torch.full((2, 1), 1.5)).conj().imag
+
+
+@pytest.mark.parametrize("given", [NEGATED, FROM_A_CONJUGATE, FROM_A_CONJUGATE.double()])
+def test_a_sign_that_torch_keeps_for_later_counts(given):
+    env, twin = pendulum(), pendulum()
+    assert_same(env.step(given)[:2], twin.step(torch.full((2, 1), -1.5))[:2])
+    assert_same(env.get_state(), twin.get_state())
+
+
+def test_a_state_with_a_sign_for_later():
+    env = pendulum()
+    env.set_state({"state": torch._neg_view(torch.ones(2, 2))})
+    assert (env.get_state()["state"] == -1).all()
+    env.set_reset_pool({"state": torch._neg_view(torch.ones(1, 2))})
+    env.reset(seed=0)
+    assert (env.get_state()["state"] == -1).all()
+
+
+@pytest.mark.parametrize(("given", "error"), [
+    (torch.zeros(2, 2).to_sparse(), ArrayTypeError), (torch.zeros(2, 2, dtype=torch.bfloat16), ArrayTypeError),
+    (torch.zeros(2, 2, device="meta"), DeviceError), (torch.zeros(2, 2, dtype=torch.complex64), ArrayTypeError),
+    (np.ma.masked_array(np.zeros((2, 2), np.float32), True), ArrayTypeError),
+])  # fmt: skip
+def test_arrays_without_plain_values(given, error):
+    env = pendulum()
+    before = env.get_state()
+    for call in (lambda: env.set_state({"state": given}), lambda: env.set_reset_pool({"state": given})):
+        with pytest.raises(error):
+            call()
+    with pytest.raises((error, ShapeError)):
+        env.step(given)
+    assert_same(env.get_state(), before)
+    for wrong in (given, torch.zeros(2, dtype=torch.bfloat16)):
+        with pytest.raises(GpuVecenvError):
+            env.reset(options={"reset_mask": wrong})
+        with pytest.raises(GpuVecenvError):
+            env.copy_worlds(wrong, [0, 1])
+
+
+def test_slabs_need_memory_and_signs_of_their_own():
+    env = pendulum()
+    slab = torch.zeros(3, 2, 3)
+    with pytest.raises(ArrayTypeError, match="bound obs must hold its values, got a tensor that torch negates"):
+        env.bind(obs=torch._neg_view(slab))
+    with pytest.raises(ParameterError, match="bound final_obs and obs share memory|bound obs and final_obs share memory"):
+        env.bind(obs=slab, final_obs=slab[:2])
+    env.bind(obs=slab, final_obs=torch.zeros(2, 2, 3))
+
+
+@pytest.mark.parametrize(("name", "value"), [("copy", 1), ("debug", 0), ("view", np.array(["worlds", "agents"])), ("array", 0)])
+def test_options_of_another_type(name, value):
+    with pytest.raises(ParameterError, match=f"{name} must be one of "):
+        make("cartpole", **{name: value})

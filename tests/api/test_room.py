@@ -1,0 +1,43 @@
+"""An env that does not fit its device says what it needs and what is free, before it takes anything."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from gpu_vecenv.backend import free
+from gpu_vecenv.errors import OutOfMemoryError
+from tests.api.envs import make
+from tests.devices import DEVICES
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_too_many_worlds_are_refused(device):
+    with pytest.raises(OutOfMemoryError, match=r"2,147,483,647 worlds need .* MB on .* MB are free: room for about .* worlds"):
+        gymnasium.make_vec("WarpTag-v0", num_worlds=2**31 - 1, device=device)
+
+
+def test_the_numbers_are_those_of_the_memory_command(monkeypatch):
+    monkeypatch.setattr("gpu_vecenv.needs.free_memory", lambda device, kind: 1_000_000)
+    make("cartpole", num_worlds=1_000)
+    with pytest.raises(OutOfMemoryError, match=r"10,000 worlds need 1.3 MB .* 1.0 MB are free") as raised:
+        make("cartpole", num_worlds=10_000)
+    room = int(str(raised.value).split("room for about ")[1].split()[0].replace(",", ""))
+    make("cartpole", num_worlds=room)
+    with pytest.raises(OutOfMemoryError):
+        make("cartpole", num_worlds=room + 100)
+
+
+def test_free_memory_of_the_host(tmp_path, monkeypatch):
+    (tmp_path / "meminfo").write_text("MemTotal:  9000 kB\nMemAvailable:    4000 kB\n")
+    monkeypatch.setattr(free, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(free, "CGROUP", tmp_path)
+    assert free.free_memory("cpu", "numpy") == 4_096_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert free.free_memory("cpu", "numpy") == 4_096_000
+    for name, text in (("memory.max", "3000000\n"), ("memory.current", "2500000\n"), ("memory.stat", "inactive_file 70000\n")):
+        (tmp_path / name).write_text(text)
+    assert free.free_memory("cpu", "numpy") == 570_000
+    monkeypatch.setattr(free, "MEMINFO", tmp_path / "none")
+    monkeypatch.setattr(free, "CGROUP", tmp_path / "none")
+    assert free.free_memory("cpu", "numpy") is None
+    assert make("cartpole").reset(seed=0)[0].dtype == np.float32
