@@ -79,6 +79,7 @@ def _write_mp4(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
     except RuntimeError as error:  # no program in the package, nor on this machine
         raise MissingExtraError(f"writing an mp4 needs ffmpeg: {error}") from error
     first = _even(next(frames))
+    # Without xerror, versions before 5 end with status 0 though the end of a file could not be written.
     options = ["-loglevel", "error", "-xerror", "-y"]
     options += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{first.shape[1]}x{first.shape[0]}", "-r", str(fps), "-i", "-"]
     # Flat colours and thin lines: low crf costs little. faststart lets a browser play while it loads.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +19,7 @@ from gpu_vecenv.rendering import WorldRenderers, tile
 from gpu_vecenv.train.build import make_env
 from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.evaluate import play
+from gpu_vecenv.train.progress import Progress
 from gpu_vecenv.train.settings import Settings, parse_settings
 from gpu_vecenv.video import write_video
 
@@ -56,9 +59,15 @@ def watch(
         raise ParameterError(f"--worlds must be at least 1, got {worlds}.")
     # play() counts its episodes up from its seed.
     seeds = range(seed, seed + worlds * episodes, episodes)
-    games = [play(run, episodes, policy_map, deterministic, seed=s, device=device) for s in seeds]
+    ended: list[int] = []  # an entry an episode
+    games = [
+        play(run, episodes, policy_map, deterministic, on_end=functools.partial(ended.append, s), seed=s, device=device)
+        for s in seeds
+    ]
     frames = itertools.islice(draw(run, side_by_side(games), worlds, device), max_frames)
-    print(f"video: {write_video(frames, out, fps)}")
+    with Progress(sys.stderr) as progress:
+        path = write_video(shown(progress, frames, ended, worlds * episodes, max_frames), out, fps)
+    print(f"video: {path}")
 
 
 def side_by_side(games: Sequence[Iterator[State]]) -> Iterator[State]:
@@ -90,3 +99,22 @@ def draw(run: str | Path, states: Iterator[State], worlds: int, device: str) -> 
         renderers = WorldRenderers(env.env_spec, env.params, worlds)
     for state in states:
         yield tile(renderers.frames(state))
+
+
+def shown(
+    progress: Progress, frames: Iterator[np.ndarray], ended: Sequence[object], episodes: int, max_frames: int | None
+) -> Iterator[np.ndarray]:
+    """Yield the frames, and show how many were taken.
+
+    Args:
+        progress: where it is shown.
+        frames: pictures.
+        ended: grows by an entry when an episode ends.
+        episodes: entries in the end.
+        max_frames: frames in the end, if there is a limit.
+    """
+    for count, frame in enumerate(frames, start=1):
+        yield frame
+        share = max(len(ended) / episodes, count / max_frames if max_frames else 0.0)
+        counts = f"{count:,} frames  {len(ended):,} of {episodes:,} episodes  {progress.rate(count):,.1f} frames/s"
+        progress.show(share, counts)

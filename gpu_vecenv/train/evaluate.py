@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.policy import Policy
 from gpu_vecenv.train.policy_map import RANDOM, assign_rows
 from gpu_vecenv.train.presets import resolve
+from gpu_vecenv.train.progress import Progress
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector_env import GpuVectorEnv
@@ -96,6 +98,7 @@ def evaluate(
     episodes: int = 64,
     policy_map: Mapping[str, str] | None = None,
     deterministic: bool = False,
+    progress: bool = False,
     **changes: Any,
 ) -> Evaluation:
     """Play one episode in each of some worlds.
@@ -107,6 +110,7 @@ def evaluate(
         policy_map: role to policy name, for roles that act otherwise than in training: ``random``, or another
             policy of the checkpoint.
         deterministic: take likeliest actions instead of draws.
+        progress: say on standard error how far it is.
         **changes: config fields to change, such as ``seed`` or ``device``; the device of a checkpoint's run does
             not matter, ``auto`` is the default.
 
@@ -114,11 +118,11 @@ def evaluate(
         CheckpointError, ConfigError, PolicyMapError: see their texts.
     """
     config, checkpoint = _setup(target, changes)
-    with contextlib.closing(make_env(config, episodes)) as env:
-        return _measure(env, Players(env, config, checkpoint, policy_map), config.seed, deterministic)
+    with contextlib.closing(make_env(config, episodes)) as env, Progress(sys.stderr, quiet=not progress) as display:
+        return _measure(env, Players(env, config, checkpoint, policy_map), config.seed, deterministic, display)
 
 
-def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool) -> Evaluation:
+def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool, display: Progress) -> Evaluation:
     """Play the first episode of every world."""
     episodes = env.num_worlds
     obs, _ = env.reset(seed=seed)
@@ -127,7 +131,8 @@ def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool
     alive = running.clone()
     total = torch.zeros(env.num_envs, dtype=torch.float64, device=env.device)
     survival, length = torch.zeros_like(total), torch.zeros_like(total)
-    while bool(running.any()):
+    rows, steps = env.num_envs, 0
+    while rows:
         obs, reward, terminated, truncated, info = env.step(players.act(obs, deterministic))
         total += torch.where(running, reward, 0.0)
         survival += running & alive
@@ -135,6 +140,11 @@ def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool
         after = info.get("agent_alive", torch.ones_like(alive))
         alive = torch.where(running, after.bool(), alive)
         running &= ~(terminated | truncated)
+        rows = int(running.sum())  # the one host sync of a step
+        steps += episodes
+        ended = episodes - rows * episodes // env.num_envs
+        counts = f"{ended:,} of {episodes:,} episodes  {steps:,} steps  {display.rate(steps):,.0f} steps/s"
+        display.show(ended / episodes, counts)
     roles = env.role_rows
     return Evaluation(
         episodes=episodes,
@@ -150,6 +160,7 @@ def play(
     episodes: int = 1,
     policy_map: Mapping[str, str] | None = None,
     deterministic: bool = False,
+    on_end: Callable[[], object] = lambda: None,
     **changes: Any,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yield one world's states, the start and the end of every episode included, for a renderer.
@@ -159,6 +170,7 @@ def play(
         episodes: episodes to play one after the other.
         policy_map: see ``evaluate()``.
         deterministic: take likeliest actions instead of draws.
+        on_end: called when an episode has ended, before its last state is yielded.
         **changes: config fields to change.
 
     Yields:
@@ -175,6 +187,8 @@ def play(
             while not ended:
                 obs, _, terminated, truncated, _ = env.step(players.act(obs, deterministic))
                 ended = bool((terminated | truncated).any())
+                if ended:
+                    on_end()
                 yield _world_state(env)
 
 
