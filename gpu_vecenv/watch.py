@@ -6,8 +6,9 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -59,14 +60,14 @@ def watch(
         raise ParameterError(f"--worlds must be at least 1, got {worlds}.")
     # play() counts its episodes up from its seed.
     seeds = range(seed, seed + worlds * episodes, episodes)
-    ended: list[int] = []  # an entry an episode
+    played = dict.fromkeys(seeds, 0.0)  # episodes of each world
     games = [
-        play(run, episodes, policy_map, deterministic, on_end=functools.partial(ended.append, s), seed=s, device=device)
+        play(run, episodes, policy_map, deterministic, on_step=functools.partial(played.__setitem__, s), seed=s, device=device)
         for s in seeds
     ]
     frames = itertools.islice(draw(run, side_by_side(games), worlds, device), max_frames)
     with Progress(sys.stderr) as progress:
-        path = write_video(shown(progress, frames, ended, worlds * episodes, max_frames), out, fps)
+        path = write_video(shown(progress, frames, played, episodes, max_frames), out, fps)
     print(f"video: {path}")
 
 
@@ -102,19 +103,19 @@ def draw(run: str | Path, states: Iterator[State], worlds: int, device: str) -> 
 
 
 def shown(
-    progress: Progress, frames: Iterator[np.ndarray], ended: Sequence[object], episodes: int, max_frames: int | None
+    progress: Progress, frames: Iterator[np.ndarray], played: Mapping[int, float], episodes: int, max_frames: int | None
 ) -> Iterator[np.ndarray]:
     """Yield the frames, and show how many were taken.
 
     Args:
         progress: where it is shown.
         frames: pictures.
-        ended: grows by an entry when an episode ends.
-        episodes: entries in the end.
-        max_frames: frames in the end, if there is a limit.
+        played: episodes that each world has played so far.
+        episodes: episodes that each world is to play.
+        max_frames: frames after which the video ends in any case.
     """
     for count, frame in enumerate(frames, start=1):
         yield frame
-        share = max(len(ended) / episodes, count / max_frames if max_frames else 0.0)
-        counts = f"{count:,} frames  {len(ended):,} of {episodes:,} episodes  {progress.rate(count):,.1f} frames/s"
-        progress.show(share, counts)
+        share = max(min(played.values()) / episodes, count / (max_frames or math.inf))
+        ended, total = sum(map(int, played.values())), episodes * len(played)
+        progress.show(share, f"{count:,} frames  {ended:,} of {total:,} episodes  {progress.rate(count):,.1f} frames/s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -131,7 +132,7 @@ def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool
     alive = running.clone()
     total = torch.zeros(env.num_envs, dtype=torch.float64, device=env.device)
     survival, length = torch.zeros_like(total), torch.zeros_like(total)
-    rows, steps = env.num_envs, 0
+    rows, steps, limit = env.num_envs, 0, _step_limit(env)
     while rows:
         obs, reward, terminated, truncated, info = env.step(players.act(obs, deterministic))
         total += torch.where(running, reward, 0.0)
@@ -143,8 +144,9 @@ def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool
         rows = int(running.sum())  # the one host sync of a step
         steps += episodes
         ended = episodes - rows * episodes // env.num_envs
+        share = max(ended / episodes, steps / episodes / limit)  # a time limit ends the longest episode in any case
         counts = f"{ended:,} of {episodes:,} episodes  {steps:,} steps  {display.rate(steps):,.0f} steps/s"
-        display.show(ended / episodes, counts)
+        display.show(share, counts)
     roles = env.role_rows
     return Evaluation(
         episodes=episodes,
@@ -155,12 +157,18 @@ def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool
     )
 
 
+def _step_limit(env: GpuVectorEnv) -> float:
+    """Return the steps after which an episode ends in any case; infinity if there is no such number."""
+    params = getattr(env, "params", {})
+    return float(params.get("max_episode_steps") or params.get("episode_length") or math.inf)
+
+
 def play(
     target: str | Path | TrainConfig,
     episodes: int = 1,
     policy_map: Mapping[str, str] | None = None,
     deterministic: bool = False,
-    on_end: Callable[[], object] = lambda: None,
+    on_step: Callable[[float], object] = lambda played: None,
     **changes: Any,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yield one world's states, the start and the end of every episode included, for a renderer.
@@ -170,7 +178,8 @@ def play(
         episodes: episodes to play one after the other.
         policy_map: see ``evaluate()``.
         deterministic: take likeliest actions instead of draws.
-        on_end: called when an episode has ended, before its last state is yielded.
+        on_step: called before the state after a step is yielded, with the episodes played so far; one that has not
+            ended counts as its share of the time limit, or as nothing if there is none.
         **changes: config fields to change.
 
     Yields:
@@ -183,12 +192,12 @@ def play(
         for episode in range(episodes):
             obs, _ = env.reset(seed=config.seed + episode)
             yield _world_state(env)
-            ended = False
+            ended, steps = False, 0
             while not ended:
                 obs, _, terminated, truncated, _ = env.step(players.act(obs, deterministic))
                 ended = bool((terminated | truncated).any())
-                if ended:
-                    on_end()
+                steps += 1
+                on_step(episode + (1.0 if ended else steps / _step_limit(env)))
                 yield _world_state(env)
 
 

@@ -8,8 +8,9 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from tag_stand_in import TagStandIn
 
-from gpu_vecenv.train import Trainer, evaluate, progress
+from gpu_vecenv.train import Trainer, evaluate, play, progress
 from gpu_vecenv.train.logger import Logger
 from gpu_vecenv.train.progress import Progress
 
@@ -205,3 +206,29 @@ def test_a_trainer_from_python_says_how_far_it_is_unless_quiet(config, capsys):
     assert capsys.readouterr() == ("", "")
     Trainer(config).train()
     assert "100%  240 steps" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["episode_length", "max_episode_steps"])
+def test_the_time_limit_tells_the_share_while_no_episode_has_ended(config, clock, monkeypatch, capsys, name):
+    def step(env, actions):
+        clock.now += 5.0
+        return plain_step(env, actions)
+
+    plain_step = TagStandIn.step
+    monkeypatch.setattr(TagStandIn, "step", step)
+    monkeypatch.setattr(TagStandIn, "params", {name: 10}, raising=False)
+    evaluate(config, episodes=1, progress=True)
+    assert [line[:4] for line in capsys.readouterr().err.splitlines()[:3]] == [" 10%", " 20%", " 30%"]
+
+
+def test_episodes_of_a_player_are_told_with_their_share(config, monkeypatch):
+    played = []
+    states = list(play(config, episodes=2, on_step=played.append))
+    assert len(played) == len(states) - 2  # no step leads to the start of an episode
+    assert sorted(set(played)) == [0.0, 1.0, 2.0]  # the stand-in tells no time limit
+    assert played == sorted(played)
+    monkeypatch.setattr(TagStandIn, "params", {"episode_length": 10}, raising=False)
+    played = []
+    list(play(config, episodes=1, on_step=played.append))
+    assert played[:-1] == [k / 10 for k in range(1, len(played))]
+    assert played[-1] == 1.0
