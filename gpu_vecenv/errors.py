@@ -51,3 +51,7 @@ class SequenceError(GpuVecenvError, RuntimeError):
 
 class MissingExtraError(GpuVecenvError, ImportError):
     """An optional library is needed; the message names the extra that brings it."""
+
+
+class VideoError(GpuVecenvError, OSError):
+    """The encoder of a video failed; the message holds its own words, and ``errno`` what the disk said if it refused."""

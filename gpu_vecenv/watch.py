@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +20,7 @@ from gpu_vecenv.rendering import WorldRenderers, tile
 from gpu_vecenv.train.build import make_env
 from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.evaluate import play
+from gpu_vecenv.train.progress import Progress
 from gpu_vecenv.train.settings import Settings, parse_settings
 from gpu_vecenv.video import write_video
 
@@ -56,9 +60,15 @@ def watch(
         raise ParameterError(f"--worlds must be at least 1, got {worlds}.")
     # play() counts its episodes up from its seed.
     seeds = range(seed, seed + worlds * episodes, episodes)
-    games = [play(run, episodes, policy_map, deterministic, seed=s, device=device) for s in seeds]
+    played = dict.fromkeys(seeds, 0.0)  # episodes of each world
+    games = [
+        play(run, episodes, policy_map, deterministic, on_step=functools.partial(played.__setitem__, s), seed=s, device=device)
+        for s in seeds
+    ]
     frames = itertools.islice(draw(run, side_by_side(games), worlds, device), max_frames)
-    print(f"video: {write_video(frames, out, fps)}")
+    with Progress(sys.stderr) as progress:
+        path = write_video(shown(progress, frames, played, episodes, max_frames), out, fps)
+    print(f"video: {path}")
 
 
 def side_by_side(games: Sequence[Iterator[State]]) -> Iterator[State]:
@@ -90,3 +100,22 @@ def draw(run: str | Path, states: Iterator[State], worlds: int, device: str) -> 
         renderers = WorldRenderers(env.env_spec, env.params, worlds)
     for state in states:
         yield tile(renderers.frames(state))
+
+
+def shown(
+    progress: Progress, frames: Iterator[np.ndarray], played: Mapping[int, float], episodes: int, max_frames: int | None
+) -> Iterator[np.ndarray]:
+    """Yield the frames, and show how many were taken.
+
+    Args:
+        progress: where it is shown.
+        frames: pictures.
+        played: episodes that each world has played so far.
+        episodes: episodes that each world is to play.
+        max_frames: frames after which the video ends in any case.
+    """
+    for count, frame in enumerate(frames, start=1):
+        yield frame
+        share = max(min(played.values()) / episodes, count / (max_frames or math.inf))
+        ended, total = sum(map(int, played.values())), episodes * len(played)
+        progress.show(share, f"{count:,} frames  {ended:,} of {total:,} episodes  {progress.rate(count):,.1f} frames/s")

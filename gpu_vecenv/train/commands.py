@@ -134,7 +134,7 @@ def evaluate(
     from gpu_vecenv.train.evaluate import evaluate as measure
 
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
-    result = measure(run, episodes, policy_map, deterministic, seed=seed, device=device)
+    result = measure(run, episodes, policy_map, deterministic, progress=True, seed=seed, device=device)
     print(f"{result.episodes} episodes of {result.mean_length:.1f} steps")
     for role, mean_return in result.mean_return.items():
         survival, exits = result.mean_survival[role], result.mean_exits[role]

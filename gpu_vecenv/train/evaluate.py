@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.policy import Policy
 from gpu_vecenv.train.policy_map import RANDOM, assign_rows
 from gpu_vecenv.train.presets import resolve
+from gpu_vecenv.train.progress import Progress
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector_env import GpuVectorEnv
@@ -96,6 +99,7 @@ def evaluate(
     episodes: int = 64,
     policy_map: Mapping[str, str] | None = None,
     deterministic: bool = False,
+    progress: bool = False,
     **changes: Any,
 ) -> Evaluation:
     """Play one episode in each of some worlds.
@@ -107,6 +111,7 @@ def evaluate(
         policy_map: role to policy name, for roles that act otherwise than in training: ``random``, or another
             policy of the checkpoint.
         deterministic: take likeliest actions instead of draws.
+        progress: say on standard error how far it is.
         **changes: config fields to change, such as ``seed`` or ``device``; the device of a checkpoint's run does
             not matter, ``auto`` is the default.
 
@@ -114,11 +119,11 @@ def evaluate(
         CheckpointError, ConfigError, PolicyMapError: see their texts.
     """
     config, checkpoint = _setup(target, changes)
-    with contextlib.closing(make_env(config, episodes)) as env:
-        return _measure(env, Players(env, config, checkpoint, policy_map), config.seed, deterministic)
+    with contextlib.closing(make_env(config, episodes)) as env, Progress(sys.stderr, quiet=not progress) as display:
+        return _measure(env, Players(env, config, checkpoint, policy_map), config.seed, deterministic, display)
 
 
-def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool) -> Evaluation:
+def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool, display: Progress) -> Evaluation:
     """Play the first episode of every world."""
     episodes = env.num_worlds
     obs, _ = env.reset(seed=seed)
@@ -127,7 +132,8 @@ def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool
     alive = running.clone()
     total = torch.zeros(env.num_envs, dtype=torch.float64, device=env.device)
     survival, length = torch.zeros_like(total), torch.zeros_like(total)
-    while bool(running.any()):
+    rows, steps, limit = env.num_envs, 0, _step_limit(env)
+    while rows:
         obs, reward, terminated, truncated, info = env.step(players.act(obs, deterministic))
         total += torch.where(running, reward, 0.0)
         survival += running & alive
@@ -135,6 +141,12 @@ def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool
         after = info.get("agent_alive", torch.ones_like(alive))
         alive = torch.where(running, after.bool(), alive)
         running &= ~(terminated | truncated)
+        rows = int(running.sum())  # the one host sync of a step
+        steps += episodes
+        ended = episodes - rows * episodes // env.num_envs
+        share = max(ended / episodes, steps / episodes / limit)  # a time limit ends the longest episode in any case
+        counts = f"{ended:,} of {episodes:,} episodes  {steps:,} steps  {display.rate(steps):,.0f} steps/s"
+        display.show(share, counts)
     roles = env.role_rows
     return Evaluation(
         episodes=episodes,
@@ -145,11 +157,18 @@ def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool
     )
 
 
+def _step_limit(env: GpuVectorEnv) -> float:
+    """Return the steps after which an episode ends in any case; infinity if there is no such number."""
+    params = getattr(env, "params", {})
+    return float(params.get("max_episode_steps") or params.get("episode_length") or math.inf)
+
+
 def play(
     target: str | Path | TrainConfig,
     episodes: int = 1,
     policy_map: Mapping[str, str] | None = None,
     deterministic: bool = False,
+    on_step: Callable[[float], object] = lambda played: None,
     **changes: Any,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yield one world's states, the start and the end of every episode included, for a renderer.
@@ -159,6 +178,8 @@ def play(
         episodes: episodes to play one after the other.
         policy_map: see ``evaluate()``.
         deterministic: take likeliest actions instead of draws.
+        on_step: called before the state after a step is yielded, with the episodes played so far; one that has not
+            ended counts as its share of the time limit, or as nothing if there is none.
         **changes: config fields to change.
 
     Yields:
@@ -171,10 +192,12 @@ def play(
         for episode in range(episodes):
             obs, _ = env.reset(seed=config.seed + episode)
             yield _world_state(env)
-            ended = False
+            ended, steps = False, 0
             while not ended:
                 obs, _, terminated, truncated, _ = env.step(players.act(obs, deterministic))
                 ended = bool((terminated | truncated).any())
+                steps += 1
+                on_step(episode + (1.0 if ended else steps / _step_limit(env)))
                 yield _world_state(env)
 
 

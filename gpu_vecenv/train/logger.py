@@ -7,19 +7,14 @@ import importlib.util
 import json
 import math
 import os
-import time
+import sys
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from gpu_vecenv.train.errors import MetricsError
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from gpu_vecenv.train.progress import Progress
 
 METRICS_FILE = "metrics.jsonl"
-PLAIN_INTERVAL_S = 5.0
-"""Seconds between two lines where there is no terminal to redraw."""
 
 
 class Logger:
@@ -38,7 +33,8 @@ class Logger:
         self.total_steps = total_steps
         self.first_iteration = first_iteration
         self._resources = contextlib.ExitStack()
-        self._console = None if quiet else _Console(total_steps)
+        self._progress = Progress(sys.stdout, quiet)
+        self._returns: dict[str, float] = {}
 
     def __enter__(self) -> Logger:
         """Open files and the progress bar."""
@@ -53,8 +49,7 @@ class Logger:
 
                 board = SummaryWriter(str(self.out / "tensorboard"), purge_step=self.first_iteration)
                 self._board = self._resources.enter_context(board)
-        if self._console is not None:
-            self._resources.enter_context(self._console)
+        self._resources.enter_context(self._progress)
         return self
 
     def __exit__(
@@ -77,64 +72,18 @@ class Logger:
             for name, x in metrics.items():
                 if not math.isnan(x):
                     self._board.add_scalar(name, x, int(metrics["iteration"]))
-        if self._console is not None:
-            self._console.show(metrics)
+        self._show(metrics)
 
-
-class _Console:
-    """A rich progress bar on a terminal, otherwise a plain line every few seconds."""
-
-    def __init__(self, total_steps: int):
-        self.total_steps = total_steps
-        self.progress: Progress | None = None
-        self.last_line = -math.inf
-        self.returns: dict[str, float] = {}
-
-    def __enter__(self) -> _Console:
-        if importlib.util.find_spec("rich") is not None:
-            from rich import progress
-            from rich.console import Console
-
-            console = Console()
-            if console.is_terminal:
-                columns = (
-                    progress.BarColumn(bar_width=20),
-                    progress.TaskProgressColumn(),
-                    progress.TextColumn("{task.description}"),
-                    progress.TimeRemainingColumn(),
-                )
-                self.progress = progress.Progress(*columns, console=console)
-                self.progress.start()
-                self.task = self.progress.add_task("starting", total=self.total_steps)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.progress is not None:
-            self.progress.stop()
-
-    def show(self, metrics: dict[str, float]) -> None:
+    def _show(self, metrics: dict[str, float]) -> None:
         """Show an iteration; a policy without a finished episode keeps its last mean return."""
         fresh = {k: v for k, v in metrics.items() if k.startswith("return/") and not math.isnan(v)}
-        self.returns.update(fresh)
-        text = self._describe(metrics)
-        if self.progress is not None:
-            self.progress.update(self.task, completed=metrics["steps"], description=text)
-            return
-        now, done = time.monotonic(), metrics["steps"] >= self.total_steps
-        if done or now - self.last_line >= PLAIN_INTERVAL_S:
-            self.last_line = now
-            left = (self.total_steps - metrics["steps"]) / max(metrics["steps_per_second"], 1e-9)
-            percent = 100.0 * metrics["steps"] / self.total_steps
-            print(f"{percent:3.0f}%  {text}  {max(left, 0.0):.0f} s left", flush=True)
-
-    def _describe(self, metrics: dict[str, float]) -> str:
-        parts = [f"{metrics['steps']:,.0f} steps", f"{metrics['steps_per_second']:,.0f}/s"]
-        parts += [f"{name} {mean:.2f}" for name, mean in self.returns.items()]
-        losses = [
-            f"{k.removeprefix('policy_loss/')} {v:+.3f}" for k, v in metrics.items() if "policy_loss/" in k
-        ]
+        self._returns.update(fresh)
+        notes = [f"{name} {mean:.2f}" for name, mean in self._returns.items()]
+        losses = [f"{k.removeprefix('policy_loss/')} {v:+.3f}" for k, v in metrics.items() if "policy_loss/" in k]
         values = [f"{v:.3f}" for k, v in metrics.items() if k.startswith("value_loss/")]
-        return "  ".join([*parts, "loss " + " ".join(losses), "value loss " + " ".join(values)])
+        notes += ["loss " + " ".join(losses), "value loss " + " ".join(values)]
+        counts = f"{metrics['steps']:,.0f} steps  {metrics['steps_per_second']:,.0f} steps/s"
+        self._progress.show(metrics["steps"] / self.total_steps, counts, "  ".join(notes))
 
 
 def _keep_before(path: Path, first_iteration: int) -> None:

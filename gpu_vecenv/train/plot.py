@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 from typing import Any
 
+from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.train.errors import MetricsError
 from gpu_vecenv.train.logger import METRICS_FILE, read_metrics
 
@@ -23,7 +23,7 @@ _COLUMNS = 3
 
 
 def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
-    """Draw ``metrics.jsonl`` as one picture.
+    """Draw ``metrics.jsonl`` as one picture; until it is safely on disk, the file that was there before stays.
 
     Args:
         run: a run's folder.
@@ -34,6 +34,7 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
 
     Raises:
         MetricsError: the folder holds no metrics, or not one iteration yet.
+        OSError: the disk refused; the previous file is untouched.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -71,9 +72,8 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
             axes.set_ylim(bottom=0)
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
-    partial = path.with_name(f"{path.stem}.{os.getpid()}.partial.png")
-    figure.savefig(partial, dpi=120)
-    os.replace(partial, path)
+    with atomic_file(path) as partial:
+        figure.savefig(partial, dpi=120, format="png")
     return path
 
 

@@ -1,13 +1,20 @@
 """Videos, read back with imageio."""
 
+import errno
+import os
+import resource
+import signal
 import sys
 
 import imageio.v3 as imageio
+import imageio_ffmpeg
 import numpy as np
 import pytest
 
-from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, ShapeError
+from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, ShapeError, VideoError
 from gpu_vecenv.video import write_video
+
+FFMPEG = imageio_ffmpeg.get_ffmpeg_exe()
 
 
 def blank(*shape):
@@ -51,18 +58,132 @@ def test_odd_sizes_grow_by_a_line(tmp_path):
     assert imageio.imread(path, index=None).shape == (10, 64, 96, 3)
 
 
-def test_failure_leaves_the_old_file_and_nothing_else(tmp_path):
+@pytest.fixture
+def old(tmp_path):
+    """A file that has the video's name already."""
     path = tmp_path / "film.mp4"
     path.write_bytes(b"old")
+    return path
+
+
+def assert_untouched(old):
+    assert old.read_bytes() == b"old"
+    assert list(old.parent.iterdir()) == [old]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, BrokenPipeError, OSError(errno.ECONNRESET, "lost")])
+@pytest.mark.parametrize("ending", [".mp4", ".gif"])
+def test_frames_that_fail_leave_the_old_file_and_nothing_else(old, ending, error):
+    old = old.rename(old.with_suffix(ending))
 
     def frames():
         yield from make_frames(3)
-        raise KeyboardInterrupt
+        raise error
 
-    with pytest.raises(KeyboardInterrupt):
-        write_video(frames(), path)
-    assert path.read_bytes() == b"old"
-    assert [p.name for p in tmp_path.iterdir()] == ["film.mp4"]
+    with pytest.raises(type(error) if isinstance(error, OSError) else error) as caught:
+        write_video(frames(), old)
+    assert not isinstance(caught.value, VideoError)
+    assert getattr(caught.value, "filename", None) is None
+    assert_untouched(old)
+
+
+@pytest.fixture
+def encoder(tmp_path_factory, monkeypatch):
+    """Return a function that puts a shell script in the encoder's place; the script's last argument is the file."""
+    program = tmp_path_factory.mktemp("encoder") / "ffmpeg"
+    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(program))
+
+    def replace(script):
+        program.write_text(f"#!/bin/bash\nfor file; do :; done; file=${{file#file:}}\n{script}\n")
+        program.chmod(0o755)
+
+    return replace
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("head -c 30000 > $file; echo broken >&2; exit 1", "got exit status 1: broken"),
+        ("cat > $file; exit 3", "got exit status 3: no message"),
+        ("head -c 30000 > $file; exit 0", "expected ffmpeg to write all frames, got exit status 0"),
+        ("head -c 30000 > $file; kill -KILL $$", "got signal 9"),
+        ("cat > $file; kill -TERM $$", "got signal 15"),
+        # More words than a pipe holds.
+        ("yes words | head -c 300000 >&2; cat > $file; exit 1", "got exit status 1: words; words"),
+    ],
+)
+def test_an_encoder_that_fails_leaves_the_old_file(old, encoder, script, text):
+    encoder(script)
+    with pytest.raises(VideoError, match=f"{old}: .*{text}") as caught:
+        write_video(make_frames(30), old)
+    assert caught.value.errno is None
+    assert_untouched(old)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_full_disk_is_recognised_in_the_words_of_the_encoder(old, encoder, number):
+    encoder(f"cat > $file; echo Error closing file: {os.strerror(number)} >&2; exit 228")
+    with pytest.raises(OSError, match="ffmpeg ended with exit status 228: Error closing file") as caught:
+        write_video(make_frames(), old)
+    assert (caught.value.errno, caught.value.filename) == (number, str(old))
+    assert_untouched(old)
+
+
+def test_an_encoder_without_the_codec(old, encoder):
+    encoder(f'exec {FFMPEG} "${{@/libx264/libx999}}"')
+    with pytest.raises(VideoError, match=f"{old}: .*got exit status .*Unknown encoder 'libx999'"):
+        write_video(make_frames(), old)
+    assert_untouched(old)
+
+
+def test_no_encoder_on_the_machine(old, monkeypatch):
+    def missing():
+        raise RuntimeError("No ffmpeg exe could be found.")
+
+    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", missing)
+    with pytest.raises(MissingExtraError, match="writing an mp4 needs ffmpeg: No ffmpeg exe could be found"):
+        write_video(make_frames(), old)
+    assert_untouched(old)
+
+
+@pytest.fixture
+def small_files():
+    """Refuse writes past the 4096th byte of a file, as a full disk refuses them."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("ending", [".mp4", ".gif"])
+def test_a_disk_that_refuses_leaves_the_old_file(old, small_files, ending):
+    old = old.rename(old.with_suffix(ending))
+    noise = np.random.default_rng(0).integers(0, 256, (10, 64, 96, 3), np.uint8)
+    with pytest.raises(OSError, match=str(old)) as caught:
+        write_video(noise, old)
+    # The kernel stops ffmpeg itself with a signal, which Python ignores.
+    assert (caught.value.errno == errno.EFBIG) if ending == ".gif" else (f"signal {signal.SIGXFSZ}" in str(caught.value))
+    assert_untouched(old)
+
+
+def test_a_folder_of_the_same_name(tmp_path):
+    (tmp_path / "film.gif").mkdir()
+    with pytest.raises(IsADirectoryError, match=f"{tmp_path}/film.gif"):
+        write_video(make_frames(), tmp_path / "film.gif")
+    assert [p.name for p in tmp_path.iterdir()] == ["film.gif"]
+
+
+def test_a_video_is_as_readable_as_any_new_file(tmp_path):
+    (tmp_path / "other").touch()
+    path = write_video(make_frames(), tmp_path / "film.mp4")
+    assert path.stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_name_that_looks_like_an_option_or_an_address(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("-film.mp4", "http:film.mp4", "%03d.mp4"):
+        write_video(make_frames(), name)
+        assert len(imageio.imread(tmp_path / name, index=None)) == 10
 
 
 def test_overwrites(tmp_path):

@@ -32,13 +32,16 @@ def run(tmp_path_factory):
 def test_video_holds_start_and_end_of_each_episode(run, capsys):
     watch(str(run), episodes=2, device="cpu")
     assert imageio.imread(run / "video.mp4", index=None).shape == (2 * 13, 688, 960, 3)
-    assert str(run / "video.mp4") in capsys.readouterr().out
+    out, error = capsys.readouterr()
+    assert out == f"video: {run / 'video.mp4'}\n"
+    assert error.splitlines()[-1].startswith("100%  26 frames  2 of 2 episodes  ")
 
 
-def test_random_policies_into_a_short_gif(run, tmp_path):
+def test_random_policies_into_a_short_gif(run, tmp_path, capsys):
     words = ("tagger=random", "runner=random")
     watch(str(run), tmp_path / "film.gif", max_frames=5, device="cpu", policy=words)
     assert len(imageio.imread(tmp_path / "film.gif", index=None)) == 5
+    assert capsys.readouterr().err.splitlines()[-1].startswith("100%  5 frames  0 of 1 episodes  ")
 
 
 def test_same_seed_same_video(run, tmp_path):

@@ -1,7 +1,9 @@
 """The loop: what it logs, whom it trains, how it stops."""
 
 import dataclasses
+import errno
 import os
+import resource
 import signal
 
 import pytest
@@ -243,6 +245,21 @@ def test_metrics_that_cannot_be_drawn(tmp_path):
     file.write_text('{"iteration": 1, "st\n{}\n')
     with pytest.raises(MetricsError, match=f"{file}: expected lines of JSON, got"):
         plot_curves(tmp_path)
+
+
+def test_curves_on_a_full_disk_leave_the_old_picture(tmp_path):
+    (tmp_path / METRICS_FILE).write_text('{"iteration": 1, "steps": 10, "steps_per_second": 5.0}\n')
+    old = plot_curves(tmp_path).read_bytes()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(old) // 2, before[1]))  # writes past it fail
+    try:
+        with pytest.raises(OSError, match=f"{tmp_path}/curves.png") as caught:
+            plot_curves(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.errno == errno.EFBIG
+    assert (tmp_path / "curves.png").read_bytes() == old
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["curves.png", METRICS_FILE]
 
 
 def test_a_torn_last_line_is_left_out(tmp_path):

@@ -1,0 +1,234 @@
+"""The display of how far a task is, read as a terminal of some width shows it."""
+
+import importlib.util
+import io
+import math
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+from tag_stand_in import TagStandIn
+
+from gpu_vecenv.train import Trainer, evaluate, play, progress
+from gpu_vecenv.train.logger import Logger
+from gpu_vecenv.train.progress import Progress
+
+TWO = ("tagger", "runner")
+TEN = tuple(f"a_policy_with_quite_a_long_name_{k}" for k in range(10))
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal, and works out what its screen shows."""
+
+    def isatty(self):
+        return True
+
+    def screen(self, width):
+        """Return the lines on the screen and whether its cursor shows."""
+        rows, row, column, cursor = [""], 0, 0, True
+        for token in re.findall(r"\x1b\[[?0-9;]*[A-Za-z]|[\s\S]", self.getvalue()):
+            if token == "\n":
+                row, column = row + 1, 0
+            elif token == "\r":
+                column = 0
+            elif token == "\x1b[2K":
+                rows[row] = ""
+            elif token.startswith("\x1b[?25"):
+                cursor = token.endswith("h")
+            elif token.endswith("A") and token.startswith("\x1b"):
+                row -= int(token[2:-1])
+            elif not token.startswith("\x1b"):
+                if column == width:
+                    row, column = row + 1, 0
+                    rows += [""] * (row + 1 - len(rows))
+                rows[row] = rows[row][:column].ljust(column) + token + rows[row][column + 1 :]
+                column += 1
+            rows += [""] * (row + 1 - len(rows))
+        return [line.rstrip() for line in rows if line.strip()], cursor
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock of which `now` can be set."""
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def open_terminal(monkeypatch, stream=Terminal, width=80, **variables):
+    """Make a stream standard output; pytest puts its own there before a test, but after the fixtures."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_INTERACTIVE", "TTY_COMPATIBLE", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm-256color", "COLUMNS": str(width), **variables}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", stream())
+    return sys.stdout
+
+
+def train(policies, clock, iterations=(1, 2, 3)):
+    """Log a run of 20 iterations, 10 s each, in which nobody has finished an episode in the third."""
+    with Logger(None, 20_000_000) as logger:
+        for k in iterations:
+            clock.now = 100.0 + 10.0 * k
+            metrics = {"iteration": k, "steps": 1e6 * k, "steps_per_second": 1e5}
+            for n, name in enumerate(policies):
+                mean = math.nan if k == 3 else n + 0.25
+                metrics |= {f"return/{name}": mean, f"policy_loss/{name}": -0.0123, f"value_loss/{name}": 0.5}
+            logger.log(metrics)
+
+
+@pytest.mark.parametrize("policies", [TWO, TEN], ids=["two", "ten"])
+@pytest.mark.parametrize("width", [80, 110, 120])
+def test_training_takes_two_lines_and_says_how_long_it_lasts(clock, monkeypatch, width, policies):
+    terminal = open_terminal(monkeypatch, width=width)
+    train(policies, clock)
+    first, second = terminal.screen(width)[0]
+    bar, text = first.split(" ", 1)
+    assert len(bar) == 20
+    assert text.split("  ") == [" 15%", "3,000,000 steps", "100,000 steps/s", "0:02:50 left"]
+    whole = "  ".join(f"return/{name} {n}.25" for n, name in enumerate(policies))
+    whole += "  loss " + " ".join(f"{name} -0.012" for name in policies) + "  value loss" + " 0.500" * len(policies)
+    assert second == (whole if len(whole) <= width else whole[: width - 1].rstrip() + "…")
+
+
+def test_a_narrow_terminal_still_gets_two_lines(clock, monkeypatch):
+    terminal = open_terminal(monkeypatch, width=40)
+    train(TWO, clock)
+    lines = terminal.screen(40)[0]
+    assert len(lines) == 2
+    assert " 15%  3,000,000 steps" in lines[0]
+
+
+def test_other_output_stays_above(clock, monkeypatch):
+    terminal = open_terminal(monkeypatch)
+    with Progress(sys.stdout) as display:
+        for k in range(1, 4):
+            clock.now += 1
+            display.show(k / 4, f"{k} things", "note")
+            print(f"words {k}")
+    lines = terminal.screen(80)[0]
+    assert lines[:3] == ["words 1", "words 2", "words 3"]
+    assert [line.split("  ")[-2:] for line in lines[3:]] == [["3 things", "0:00:01 left"], ["note"]]
+
+
+def test_the_cursor_shows_while_drawing_and_after_an_interrupt(clock, monkeypatch):
+    terminal = open_terminal(monkeypatch)
+    with pytest.raises(KeyboardInterrupt), Progress(sys.stdout) as display:
+        for k in range(1, 4):
+            clock.now += 1
+            display.show(k / 4, f"{k} things")
+            assert terminal.screen(80)[1]  # as a process that is killed here leaves it
+        raise KeyboardInterrupt
+    lines, cursor = terminal.screen(80)
+    assert cursor
+    assert "3 things" in lines[-1]
+    assert terminal.getvalue().rstrip("\x1b[?25h").endswith("\n")
+
+
+def colours(text):
+    return [code for codes in re.findall(r"\x1b\[([0-9;]*)m", text) for code in codes.split(";") if int(code or 0) >= 30]
+
+
+def test_no_colour_where_none_is_wanted(clock, monkeypatch):
+    terminal = open_terminal(monkeypatch)
+    train(TWO, clock)
+    assert colours(terminal.getvalue())
+    terminal = open_terminal(monkeypatch, NO_COLOR="1")
+    train(TWO, clock)
+    assert colours(terminal.getvalue()) == []
+    assert "0:02:50 left" in terminal.screen(80)[0][0]
+
+
+PLAIN = """\
+  5%  1,000,000 steps  100,000 steps/s  return/a 0.25  loss a -0.012  value loss 0.500
+ 10%  2,000,000 steps  100,000 steps/s  0:03:00 left  return/a 0.25  loss a -0.012  value loss 0.500
+ 15%  3,000,000 steps  100,000 steps/s  0:02:50 left  return/a 0.25  loss a -0.012  value loss 0.500
+"""
+
+
+@pytest.mark.parametrize(("stream", "variables"), [(Terminal, {"TERM": "dumb"}), (io.StringIO, {"FORCE_COLOR": "1"})])
+def test_plain_lines(clock, monkeypatch, stream, variables):
+    stream = open_terminal(monkeypatch, stream, **variables)
+    train(("a",), clock)
+    assert stream.getvalue() == PLAIN
+
+
+def test_plain_lines_without_rich(clock, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    terminal = open_terminal(monkeypatch)
+    train(("a",), clock)
+    assert terminal.getvalue() == PLAIN
+
+
+def test_at_most_a_plain_line_every_five_seconds_and_the_last_one(clock):
+    stream = io.StringIO()
+    with Progress(stream) as display:
+        for k in range(1, 181):
+            clock.now = 100.0 + 0.1 * k
+            display.show(k / 180, f"{k} things")
+    assert [int(line.split()[1]) for line in stream.getvalue().splitlines()] == [50, 100, 150, 180]
+
+
+def test_a_resumed_run_counts_only_its_own_time(clock):
+    stream = io.StringIO()
+    with Progress(stream) as display:
+        for share in (0.5, 0.6):
+            clock.now += 100.0
+            display.show(share, "counts")
+    assert stream.getvalue().splitlines()[-1] == " 60%  counts  0:06:40 left"
+
+
+def test_nothing_done_says_nothing_and_quiet_prints_nothing(monkeypatch):
+    terminal = open_terminal(monkeypatch)
+    with Progress(io.StringIO()) as display:
+        pass
+    assert display.stream.getvalue() == ""
+    with Progress(sys.stdout, quiet=True) as display:
+        display.show(1.0, "counts")
+    assert terminal.getvalue() == ""
+
+
+def test_evaluate_counts_episodes_on_standard_error_if_asked(config, capsys):
+    silent = evaluate(config, episodes=3)
+    assert capsys.readouterr() == ("", "")
+    assert evaluate(config, episodes=3, progress=True) == silent
+    out, error = capsys.readouterr()
+    assert out == ""
+    steps = int(re.match(r"100%  3 of 3 episodes  (\d+) steps  [\d,]+ steps/s$", error.splitlines()[-1])[1])
+    # All worlds step until the last one ends.
+    assert steps % 3 == 0
+    assert silent.mean_length <= steps / 3 <= 7
+
+
+def test_a_trainer_from_python_says_how_far_it_is_unless_quiet(config, capsys):
+    Trainer(config, quiet=True).train()
+    assert capsys.readouterr() == ("", "")
+    Trainer(config).train()
+    assert "100%  240 steps" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["episode_length", "max_episode_steps"])
+def test_the_time_limit_tells_the_share_while_no_episode_has_ended(config, clock, monkeypatch, capsys, name):
+    def step(env, actions):
+        clock.now += 5.0
+        return plain_step(env, actions)
+
+    plain_step = TagStandIn.step
+    monkeypatch.setattr(TagStandIn, "step", step)
+    monkeypatch.setattr(TagStandIn, "params", {name: 10}, raising=False)
+    evaluate(config, episodes=1, progress=True)
+    assert [line[:4] for line in capsys.readouterr().err.splitlines()[:3]] == [" 10%", " 20%", " 30%"]
+
+
+def test_episodes_of_a_player_are_told_with_their_share(config, monkeypatch):
+    played = []
+    states = list(play(config, episodes=2, on_step=played.append))
+    assert len(played) == len(states) - 2  # no step leads to the start of an episode
+    assert sorted(set(played)) == [0.0, 1.0, 2.0]  # the stand-in tells no time limit
+    assert played == sorted(played)
+    monkeypatch.setattr(TagStandIn, "params", {"episode_length": 10}, raising=False)
+    played = []
+    list(play(config, episodes=1, on_step=played.append))
+    assert played[:-1] == [k / 10 for k in range(1, len(played))]
+    assert played[-1] == 1.0
