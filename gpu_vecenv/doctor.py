@@ -168,7 +168,7 @@ def check_compiler() -> Check:
         done = subprocess.run([*command, "--version"], capture_output=True, text=True, errors="replace", check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         return Check("C++ compiler", False, f"{' '.join(command)} does not run: {error}", "look at CXX; " + remedy)
-    return Check("C++ compiler", True, f"{' '.join(command)}: {(done.stdout.splitlines() or ["says nothing of itself"])[0]}")
+    return Check("C++ compiler", True, ": ".join([" ".join(command), *done.stdout.splitlines()[:1]]))
 
 
 def check_prebuilt() -> Check:

@@ -20,7 +20,7 @@ import platformdirs
 from gpu_vecenv.errors import CompileError
 
 VARIABLE = "GPU_VECENV_CACHE_DIR"
-REMEDY = f"Name a folder of your own that can be written in {VARIABLE}."
+REMEDY = f"Set {VARIABLE} to a folder of your own that can be written."
 
 STRAY_AGE = 3600.0
 """Seconds after which an unfinished file is one that a killed process left."""

@@ -72,7 +72,7 @@ def _compiled(spec: EnvSpec, name: str) -> ctypes.CDLL:
     try:
         cache.keep(path, built)
     except OSError as error:
-        raise CompileError(f"{spec.name}: compiled kernels cannot be kept: {error}. {cache.REMEDY}") from error
+        raise CompileError(f"{spec.name}: compiled kernels cannot be kept in {path.parent}: {error}. {cache.REMEDY}") from error
     try:
         return cache.load(path)
     except OSError as error:
