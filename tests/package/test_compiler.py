@@ -37,7 +37,7 @@ def test_a_command_that_cannot_be_run(stand_in, monkeypatch, command):
     ("printf 'gar\\377bled' >&2; exit 1", "failed:\ngar\ufffdbled"),
 ])  # fmt: skip
 def test_a_compiler_that_does_not_compile(stand_in, does, says):
-    stand_in.command.write_text(f"#!/bin/sh\n{does}\n")
+    stand_in.command.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exit\n{does}\n')
     with pytest.raises(CompileError, match=says):
         episode()
 
