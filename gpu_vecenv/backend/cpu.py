@@ -77,7 +77,7 @@ def _compiled(spec: EnvSpec, name: str) -> ctypes.CDLL:
         return cache.load(path)
     except OSError as error:
         raise CompileError(
-            f"{spec.name}: the kernel just compiled cannot be loaded: {error}. {cache.REMEDY} "
+            f"{spec.name}: the kernel just compiled cannot be loaded from {path.parent}: {error}. {cache.REMEDY} "
             "If that does not help, name another compiler in CXX."
         ) from error
 

@@ -32,8 +32,8 @@ def test_a_command_that_cannot_be_run(stand_in, monkeypatch, command):
 @pytest.mark.parametrize(("does", "says"), [
     ("exit 0", "succeeded but made no file. Name a C\\+\\+ compiler in CXX"),
     ("for last; do :; done; mkdir $last", "succeeded but made no file. Name a C\\+\\+ compiler in CXX"),
-    ("for last; do :; done; > $last", "cannot be loaded: .* name another compiler in CXX"),
-    ("for last; do :; done; echo rubbish > $last", "cannot be loaded: .* name another compiler in CXX"),
+    ("for last; do :; done; > $last", "cannot be loaded from .* name another compiler in CXX"),
+    ("for last; do :; done; echo rubbish > $last", "cannot be loaded from .* name another compiler in CXX"),
     ("printf 'gar\\377bled' >&2; exit 1", "failed:\ngar\ufffdbled"),
 ])  # fmt: skip
 def test_a_compiler_that_does_not_compile(stand_in, does, says):
