@@ -87,8 +87,8 @@ def load(path: Path) -> ctypes.CDLL:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe must not block
         try:
             _check(file, path)
-            # The loader takes a name it has seen for the library it found then, so each number names one library only:
-            # the file stays open, and a number that was closed behind our back is not used again.
+            # The loader returns the library it has under a name without opening the file again, so each number names one
+            # library only: the file stays open, and a number that other code closed is not used again.
             while (name := f"/proc/self/fd/{file}") in _names:
                 file = os.dup(file)
             _libraries[path] = ctypes.CDLL(name)
