@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_vecenv import __version__
-from gpu_vecenv.backend import compiler
+from gpu_vecenv.backend import cache, compiler
 from gpu_vecenv.backend.cpu import num_threads
 from gpu_vecenv.cli import TRAIN_EXTRA
 from gpu_vecenv.driver import Driver, DriverError, find_driver, nvidia_card
-from gpu_vecenv.errors import GpuVecenvError
+from gpu_vecenv.errors import CompileError, GpuVecenvError, ParameterError
 from gpu_vecenv.spec import EnvSpec
 
 MARKS = {True: "ok", False: "NO", None: "--"}
 """Works, does not, is not needed here."""
 
 _UPDATE_DRIVER = "update the NVIDIA driver (580 or newer for CUDA 13)"
-_OTHER_FOLDER = "set GPU_VECENV_CACHE_DIR to a folder that can be written."
+_OTHER_FOLDER = f"set {cache.VARIABLE} to a folder of your own that can be written."
 _SHOW_CAUSE = 'python -c "import torch; torch.zeros(1).cuda()" shows the cause.'
 
 
@@ -77,7 +77,11 @@ def doctor() -> int:
 
 def check_cpu() -> Check:
     """Cores and instruction set."""
-    detail = f"{os.cpu_count()} cores, kernels use {num_threads()} threads and {compiler.cpu_level()}"
+    try:
+        threads = num_threads()
+    except ParameterError as error:
+        return Check("CPU", False, str(error), "unset it, or give the number of threads that worlds are split over.")
+    detail = f"{os.cpu_count()} cores, kernels use {threads} threads and {compiler.cpu_level()}"
     if (platform.system(), platform.machine()) == ("Linux", "x86_64"):
         return Check("CPU", True, detail)
     return Check("CPU", False, detail, "only Linux on x86-64 is supported; on Windows use WSL.")
@@ -153,15 +157,18 @@ def check_cupy(driver: Driver | None) -> list[Check]:
 
 def check_compiler() -> Check:
     """C++ compiler, needed for kernels that are not prebuilt."""
-    command = compiler.find_compiler()
     remedy = "needed for kernels of your own only: install g++ or clang++, or pip install ziglang"
+    try:
+        command = compiler.find_compiler()
+    except CompileError as error:
+        return Check("C++ compiler", False, str(error), "look at CXX; " + remedy)
     if command is None:
         return Check("C++ compiler", None, "none", remedy)
     try:
-        done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, errors="replace", check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         return Check("C++ compiler", False, f"{' '.join(command)} does not run: {error}", "look at CXX; " + remedy)
-    return Check("C++ compiler", True, f"{' '.join(command)}: {done.stdout.splitlines()[0]}")
+    return Check("C++ compiler", True, ": ".join([" ".join(command), *done.stdout.splitlines()[:1]]))
 
 
 def check_prebuilt() -> Check:
@@ -178,7 +185,10 @@ def check_prebuilt() -> Check:
 
 def check_cache() -> Check:
     """Folder that compiled kernels are kept in."""
-    folder = compiler.cache_dir()
+    folder = cache.lasting_dir()
+    if folder is None:
+        detail = "this user has none: kernels compiled here are lost when their process ends"
+        return Check("cache folder", False, detail, _OTHER_FOLDER)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

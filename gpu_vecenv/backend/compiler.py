@@ -1,8 +1,9 @@
-"""Host compiler: a kernel's text to a shared object, cached by content."""
+"""Host compiler: a kernel's text to a shared object, named by what it is made from."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import shlex
 import shutil
@@ -11,8 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import platformdirs
-
+from gpu_vecenv.backend.cache import write_whole
 from gpu_vecenv.backend.source import content_hash, kernel_source
 from gpu_vecenv.errors import CompileError
 from gpu_vecenv.spec import EnvSpec
@@ -26,16 +26,18 @@ FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-m
 """No contraction: a fused multiply-add rounds once where the GPU build, told the same, rounds twice."""
 
 
-def cache_dir() -> Path:
-    """Folder of compiled kernels; ``GPU_VECENV_CACHE_DIR`` moves it."""
-    given = os.environ.get("GPU_VECENV_CACHE_DIR")
-    return Path(given) if given else Path(platformdirs.user_cache_dir("gpu_vecenv"))
-
-
 def find_compiler() -> list[str] | None:
-    """Command of a C++ compiler: ``$CXX``, else c++, g++, clang++ on the path, else the ziglang wheel; None if there is none."""
-    if os.environ.get("CXX"):
-        return shlex.split(os.environ["CXX"])
+    """Command of a C++ compiler: ``$CXX``, else c++, g++, clang++ on the path, else the ziglang wheel; None if there is none.
+
+    Raises:
+        CompileError: ``$CXX`` is no command.
+    """
+    given = os.environ.get("CXX", "")
+    if given.strip():
+        try:
+            return shlex.split(given)
+        except ValueError as error:
+            raise CompileError(f"CXX must be the command of a C++ compiler, got {given!r}: {error}.") from error
     for name in ("c++", "g++", "clang++"):
         if shutil.which(name):
             return [name]
@@ -62,23 +64,69 @@ def object_name(spec: EnvSpec, level: str) -> str:
     return f"{spec.kernel.stem}-{level}-{digest}.so"
 
 
-def shared_object(spec: EnvSpec) -> Path:
-    """Path of the compiled kernel: prebuilt with the package, or compiled at first use and kept in the cache.
+def name_by_compiler(name: str, compiler: list[str]) -> str:
+    """File name of a kernel that a compiler made: the ``object_name()``, with the command and the version of the compiler.
+
+    Raises:
+        CompileError: the compiler cannot be run.
+    """
+    made_by = "\0".join([*compiler, version(tuple(compiler))])
+    return f"{Path(name).stem}-{hashlib.sha256(made_by.encode(errors='surrogateescape')).hexdigest()[:16]}.so"
+
+
+@functools.cache
+def version(compiler: tuple[str, ...]) -> str:
+    """What a compiler says of itself.
+
+    Raises:
+        CompileError: it cannot be run.
+    """
+    done = _run([*compiler, "--version"])
+    return done.stdout + done.stderr
+
+
+def compile_object(spec: EnvSpec, level: str, target: Path, extra: tuple[str, ...] = ()) -> Path:
+    """Compile a kernel for one instruction set to a file, which appears whole or not at all; see ``compiled()``."""
+    write_whole(target, compiled(spec, level, extra))
+    return target
+
+
+def compiled(spec: EnvSpec, level: str, extra: tuple[str, ...] = ()) -> bytes:
+    """The shared object of a kernel for one instruction set.
+
+    ``extra`` are further compiler flags: ``-DGV_LANES=4 -fsanitize=thread`` makes the build that looks for races.
 
     Raises:
         CompileError: no compiler, or the kernel does not compile; the message holds the compiler's output.
     """
-    name = object_name(spec, cpu_level())
-    for folder in (PREBUILT, cache_dir()):
-        if (folder / name).is_file():
-            return folder / name
-    return compile_object(spec, cpu_level(), cache_dir() / name)
+    compiler = require_compiler(spec)
+    # zig spells the psABI levels with underscores
+    zig = "ziglang" in compiler or Path(compiler[0]).name == "zig"
+    march = level.replace("-", "_") if zig else level
+    text = kernel_source(spec)
+    try:
+        # Not where others may write, as they could then exchange the source.
+        with tempfile.TemporaryDirectory(prefix="gpu_vecenv-") as folder:
+            source, built = Path(folder) / spec.kernel.name, Path(folder) / "kernel.so"
+            source.write_text(text)
+            command = [*compiler, *FLAGS, f"-march={march}", *extra, str(source), "-o", str(built)]
+            done = _run(command)
+            if done.returncode != 0:
+                raise CompileError(f"{spec.name}: {' '.join(command)} failed:\n{done.stderr.strip()}")
+            if not built.is_file():
+                raise CompileError(
+                    f"{spec.name}: {' '.join(command)} succeeded but made no file. Name a C++ compiler in CXX."
+                )
+            return built.read_bytes()
+    except OSError as error:
+        raise CompileError(f"{spec.name}: no folder to compile in: {error}. Name one with room in TMPDIR.") from error
 
 
-def compile_object(spec: EnvSpec, level: str, target: Path, extra: tuple[str, ...] = ()) -> Path:
-    """Compile a kernel for one instruction set. The target appears whole or not at all.
+def require_compiler(spec: EnvSpec) -> list[str]:
+    """The command of ``find_compiler()``.
 
-    ``extra`` are further compiler flags: ``-DGV_LANES=4 -fsanitize=thread`` makes the build that looks for races.
+    Raises:
+        CompileError: there is none.
     """
     compiler = find_compiler()
     if compiler is None:
@@ -86,27 +134,11 @@ def compile_object(spec: EnvSpec, level: str, target: Path, extra: tuple[str, ..
             f"{spec.name} has no prebuilt CPU kernel for this source, and no C++ compiler was found. "
             "Install g++ or clang++ (or `pip install ziglang`), or name one in the environment variable CXX."
         )
+    return compiler
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(target.parent, os.W_OK):
-            raise PermissionError(f"{target.parent} is not writable")
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
-        raise CompileError(
-            f"{spec.name}: compiled kernels cannot be kept: {error}. Name a folder in GPU_VECENV_CACHE_DIR."
-        ) from error
-    # zig spells the psABI levels with underscores
-    zig = "ziglang" in compiler or Path(compiler[0]).name == "zig"
-    march = level.replace("-", "_") if zig else level
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        source = Path(folder) / spec.kernel.name
-        source.write_text(kernel_source(spec))
-        built = Path(folder) / target.name
-        command = [*compiler, *FLAGS, f"-march={march}", *extra, str(source), "-o", str(built)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise CompileError(f"{spec.name}: could not run {compiler[0]!r}: {error}.") from error
-        if done.returncode != 0:
-            raise CompileError(f"{spec.name}: {' '.join(command)} failed:\n{done.stderr.strip()}")
-        os.replace(built, target)
-    return target
+        raise CompileError(f"could not run {command[0]!r}: {error}. Name a C++ compiler in CXX.") from error

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import glob
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 
+from gpu_vecenv.backend import cache, compiler
 from gpu_vecenv.backend.base import Largest
-from gpu_vecenv.backend.compiler import cache_dir, compile_object, cpu_level, shared_object
 from gpu_vecenv.backend.memory import Memory, NumpyMemory
 from gpu_vecenv.backend.threads import Threads
 from gpu_vecenv.errors import CompileError, ParameterError
@@ -19,25 +22,64 @@ from gpu_vecenv.spec import EnvSpec
 MIN_AGENTS_PER_THREAD = 1024
 """Waking a thread costs some ten microseconds; below this many agents it takes longer than it saves."""
 
+MOST_THREADS = 4096
+"""More than the cores of any machine."""
+
 
 def num_threads() -> int:
     """Threads for kernels: ``GPU_VECENV_NUM_THREADS``, else the cores this process may use."""
     given = os.environ.get("GPU_VECENV_NUM_THREADS")
     if given is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not given.isdigit() or int(given) < 1:
-        raise ParameterError(f"GPU_VECENV_NUM_THREADS must be a positive integer, got {given!r}.")
+    if not re.fullmatch("[1-9][0-9]{0,3}", given) or int(given) > MOST_THREADS:
+        raise ParameterError(f"GPU_VECENV_NUM_THREADS must be an integer from 1 to {MOST_THREADS}, got {given!r}.")
     return int(given)
 
 
+def load_kernels(spec: EnvSpec) -> ctypes.CDLL:
+    """The compiled kernel: prebuilt with the package, or compiled at first use and kept in the cache.
+
+    Where it cannot be compiled, one in the cache that another compiler made is taken: their bits are the same.
+
+    Raises:
+        CompileError: the kernel cannot be compiled, kept or loaded; the message holds the cause and the remedy.
+    """
+    name = compiler.object_name(spec, compiler.cpu_level())
+    if (compiler.PREBUILT / name).is_file():
+        return _load(compiler.PREBUILT / name, spec)
+    try:
+        return _compiled(spec, name)
+    except CompileError:
+        for other in sorted(cache.cache_dir().glob(f"{glob.escape(Path(name).stem)}-*.so")):
+            with contextlib.suppress(OSError):
+                return cache.load(other)
+        raise
+
+
 def _load(built: Path, spec: EnvSpec) -> ctypes.CDLL:
-    """The library; a damaged one in the cache is compiled again, once."""
     try:
         return ctypes.CDLL(str(built))
     except OSError as error:
-        if built.parent != cache_dir():
-            raise CompileError(f"{spec.name}: {built} cannot be loaded: {error}. Install the package again.") from error
-        return ctypes.CDLL(str(compile_object(spec, cpu_level(), built)))
+        raise CompileError(f"{spec.name}: {built} cannot be loaded: {error}. Install the package again.") from error
+
+
+def _compiled(spec: EnvSpec, name: str) -> ctypes.CDLL:
+    """From the cache; compiled where it holds none that may be loaded."""
+    path = cache.cache_dir() / compiler.name_by_compiler(name, compiler.require_compiler(spec))
+    with contextlib.suppress(OSError):
+        return cache.load(path)
+    built = compiler.compiled(spec, compiler.cpu_level())
+    try:
+        cache.keep(path, built)
+    except OSError as error:
+        raise CompileError(f"{spec.name}: compiled kernels cannot be kept in {path.parent}: {error}. {cache.REMEDY}") from error
+    try:
+        return cache.load(path)
+    except OSError as error:
+        raise CompileError(
+            f"{spec.name}: the kernel just compiled cannot be loaded from {path.parent}: {error}. {cache.REMEDY} "
+            "If that does not help, name another compiler in CXX."
+        ) from error
 
 
 class CpuBackend:
@@ -53,7 +95,7 @@ class CpuBackend:
     device = "cpu"
 
     def __init__(self, layout: Layout, built: Path | None = None, threads: int | None = None) -> None:
-        library = _load(built or shared_object(layout.spec), layout.spec)
+        library = _load(built, layout.spec) if built else load_kernels(layout.spec)
         self.memory: Memory = NumpyMemory()
         self.largest: Largest | None = library.gv_largest
         library.gv_largest.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)

@@ -8,6 +8,8 @@ import weakref
 
 import numpy as np
 
+from gpu_vecenv.errors import DeviceError
+
 
 class Threads:
     """A caller and ``count - 1`` threads, started once.
@@ -15,6 +17,9 @@ class Threads:
     Args:
         library: a compiled kernel.
         count: threads to share worlds over, the caller among them.
+
+    Raises:
+        DeviceError: the system starts fewer threads; those it has started have ended.
     """
 
     def __init__(self, library: ctypes.CDLL, count: int) -> None:
@@ -25,9 +30,21 @@ class Threads:
         self._launch.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
         self._launch.restype = None
         # The threads, and what ends them, know the pool and not this object, so that it may be collected.
-        for number in range(1, count):
-            threading.Thread(target=_work, args=(library, pool, number), name="gpu_vecenv", daemon=True).start()
         self.close = weakref.finalize(self, _close, library, pool)
+        started: list[threading.Thread] = []
+        try:
+            for number in range(1, count):
+                thread = threading.Thread(target=_work, args=(library, pool, number), name="gpu_vecenv", daemon=True)
+                thread.start()
+                started.append(thread)
+        except RuntimeError as error:
+            self.close()
+            for thread in started:
+                thread.join()
+            raise DeviceError(
+                f"{count} threads were asked for, the caller among them, and the system started {len(started)} of the other "
+                f"{count - 1}: {error}. Set GPU_VECENV_NUM_THREADS to fewer, or raise the limit on processes (ulimit -u)."
+            ) from error
 
     def launch(self, kernel: int | None, args: int, num_worlds: int) -> None:
         """Run the kernel at an address over all worlds; returns when it is done."""

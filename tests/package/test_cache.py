@@ -1,38 +1,250 @@
 """The folder of compiled kernels, when it cannot be used as it is."""
 
-import gymnasium
-import numpy as np
+import errno
+import os
+import stat
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import platformdirs
 import pytest
 
-import gpu_vecenv  # noqa: F401
-from gpu_vecenv.backend import compiler
+from gpu_vecenv.backend import cache, compiler
+from gpu_vecenv.envs.cartpole.spec import SPEC
 from gpu_vecenv.errors import CompileError
+from tests.package.episodes import episode, in_child
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+
+
+def entry(folder: Path) -> Path:
+    (found,) = folder.glob("*.so")
+    return found
 
 
 @pytest.fixture
-def no_prebuilt(monkeypatch, tmp_path):
-    monkeypatch.setattr(compiler, "PREBUILT", tmp_path / "none")
-    monkeypatch.setenv("GPU_VECENV_CACHE_DIR", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+def no_user_folder(monkeypatch):
+    """Stand for a user that is not in the list of users, in an environment without HOME."""
+
+    def unknown(*args, **options):
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.delenv("GPU_VECENV_CACHE_DIR")
+    monkeypatch.setattr(platformdirs, "user_cache_dir", unknown)
+    cache._temporary_dir.cache_clear()
+    yield
+    cache._temporary_dir.cache_clear()
 
 
-def step():
-    env = gymnasium.make_vec("WarpCartPole-v1", num_envs=2, device="cpu", array="numpy")
-    env.reset(seed=0)
-    return env.step(np.zeros(2, np.int32))[1]
+def test_a_kernel_is_compiled_once(stand_in):
+    first = in_child(episode)
+    assert in_child(episode) == first == episode()
+    assert stand_in.count("compiled") == 1
 
 
-def test_a_damaged_kernel_is_compiled_again(no_prebuilt):
-    from gpu_vecenv.envs.cartpole.spec import SPEC
+def test_a_kernel_of_the_package_asks_neither_for_a_folder_nor_for_a_compiler(
+    stand_in, no_user_folder, monkeypatch, tmp_path, compiled_once
+):
+    shipped = tmp_path / compiler.object_name(SPEC, compiler.cpu_level())
+    shipped.write_bytes(compiled_once.read_bytes())
+    monkeypatch.setattr(compiler, "PREBUILT", tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        episode()
+    assert stand_in.log.read_text() == ""
 
-    damaged = no_prebuilt / compiler.object_name(SPEC, compiler.cpu_level())
-    no_prebuilt.mkdir()
-    damaged.write_bytes(b"\x7fELF")
-    assert step().tolist() == [1.0, 1.0]
-    assert damaged.stat().st_size > 1000
+
+def test_a_compiler_is_asked_for_its_version_once(stand_in):
+    episode()
+    episode()
+    assert stand_in.count("asked") == 1
 
 
-def test_a_folder_that_cannot_be_made(no_prebuilt, monkeypatch):
-    monkeypatch.setenv("GPU_VECENV_CACHE_DIR", "/proc/none")
+def test_another_version_of_the_compiler_compiles_anew(stand_in, tmp_path, compiled_once):
+    episode()
+    stand_in.says("two", compiled_once)
+    compiler.version.cache_clear()
+    episode()
+    assert stand_in.count("compiled") == len(list((tmp_path / "cache").iterdir())) == 2
+
+
+@pytest.mark.parametrize("command", ["/nonexistent/c++", "false", "'unclosed"])
+def test_a_kernel_of_a_compiler_that_is_gone_serves(stand_in, monkeypatch, command):
+    expected = episode()
+    monkeypatch.setenv("CXX", command)
+    assert in_child(episode) == expected
+
+
+def test_a_kernel_under_the_name_of_another_is_not_loaded(stand_in, tmp_path):
+    episode()
+    good = entry(tmp_path / "cache")
+    good.rename(good.with_name("other.so"))
+    with pytest.raises(OSError, match="damaged"):
+        cache.load(good.with_name("other.so"))
+
+
+def give_away(path, monkeypatch):
+    if os.geteuid() == 0:
+        os.chown(path, 65534, -1)
+    else:
+        other = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: other)
+
+
+def link_to_it(path, monkeypatch):
+    path.symlink_to(path.rename(path.with_suffix(".elsewhere")))
+
+
+@pytest.mark.parametrize("change", [
+    give_away, lambda path, _: path.chmod(0o646), lambda path, _: path.chmod(0o664), link_to_it,
+])  # fmt: skip
+def test_a_kernel_that_another_user_may_have_put_there_is_not_loaded(stand_in, monkeypatch, tmp_path, change):
+    in_child(episode)
+    found = entry(tmp_path / "cache")
+    change(found, monkeypatch)
+    with pytest.raises(OSError, match="another user|other users|symbolic links"):
+        cache.load(found)
+
+
+def test_a_planted_kernel_is_compiled_anew(stand_in, tmp_path):
+    expected = in_child(episode)
+    entry(tmp_path / "cache").chmod(0o666)
+    assert in_child(episode) == expected
+    assert stand_in.count("compiled") == 2
+    assert entry(tmp_path / "cache").stat().st_mode & 0o022 == 0
+
+
+def test_what_stands_in_place_of_a_kernel_is_replaced_and_not_followed(stand_in, tmp_path):
+    expected = in_child(episode)
+    place, precious = entry(tmp_path / "cache"), tmp_path / "precious"
+    precious.write_text("precious")
+    for target in (precious, tmp_path / "nowhere"):
+        place.unlink()
+        place.symlink_to(target)
+        assert in_child(episode) == expected
+        assert stat.S_ISREG(place.lstat().st_mode)
+    assert precious.read_text() == "precious" and not (tmp_path / "nowhere").exists()
+    place.unlink()
+    os.mkfifo(place)
+    assert in_child(episode) == expected
+
+
+def test_a_folder_in_place_of_a_kernel(stand_in, tmp_path):
+    in_child(episode)
+    place = entry(tmp_path / "cache")
+    place.unlink()
+    (place / "precious").mkdir(parents=True)
+    with pytest.raises(CompileError, match="cannot be kept.*GPU_VECENV_CACHE_DIR"):
+        episode()
+    assert list((tmp_path / "cache").rglob("*")) == [place, place / "precious"]
+
+
+@pytest.mark.parametrize("folder", ["/proc/none", "/dev/null/none", __file__])
+def test_a_folder_that_cannot_be_made(stand_in, monkeypatch, folder):
+    monkeypatch.setenv("GPU_VECENV_CACHE_DIR", folder)
     with pytest.raises(CompileError, match="compiled kernels cannot be kept.*GPU_VECENV_CACHE_DIR"):
-        step()
+        episode()
+
+
+def test_a_full_folder_is_left_as_it_was(stand_in, monkeypatch, tmp_path):
+    def full(file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(CompileError, match="No space left.*GPU_VECENV_CACHE_DIR"):
+        episode()
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_unfinished_files_of_killed_processes_are_removed(stand_in, tmp_path):
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    old, young, foreign = (folder / name for name in ("a.so.12345678.partial", "b.so.12345678.partial", "film.partial"))
+    for path in (old, young, foreign):
+        path.touch()
+    for path in (old, foreign):
+        os.utime(path, (time.time() - 7200,) * 2)
+    episode()
+    assert sorted(folder.iterdir()) == sorted([entry(folder), young, foreign])
+
+
+def test_a_user_without_a_folder_gets_one_of_this_process_and_one_warning(stand_in, no_user_folder):
+    with pytest.warns(UserWarning, match="until this process ends. Set GPU_VECENV_CACHE_DIR") as seen:
+        episode()
+        episode()
+    assert len(seen) == 1 and stand_in.count("compiled") == 1
+    assert stat.S_IMODE(cache.cache_dir().stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("named", ["~/.cache/gpu_vecenv", "/proc/none"])
+def test_a_user_whose_folder_cannot_be_made_has_none(named, tmp_path, monkeypatch):
+    """As platformdirs named it for a user without a home in older versions, or in a home that does not exist."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GPU_VECENV_CACHE_DIR", raising=False)
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: named)
+    assert cache.lasting_dir() is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_a_process_ends_with_it_and_not_with_its_forks(tmp_path):
+    code = """
+import os
+from gpu_vecenv.backend.cache import cache_dir
+folder = cache_dir()
+if os.fork() == 0:
+    raise SystemExit
+os.wait()
+print(folder, folder.is_dir())
+"""
+    environment = {**os.environ, "HOME": "/proc/none", "TMPDIR": str(tmp_path)}
+    for name in ("GPU_VECENV_CACHE_DIR", "XDG_CACHE_HOME"):
+        environment.pop(name, None)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    folder, there = done.stdout.split()
+    assert Path(folder).parent == tmp_path and there == "True" and list(tmp_path.iterdir()) == []
+
+
+def two_libraries(folder: Path) -> list[Path]:
+    paths = []
+    for number in (1, 2):
+        source, built = folder / f"{number}.c", folder / f"{number}.built"
+        source.write_text(f'extern "C" int number() {{ return {number}; }}')
+        command = [*(compiler.find_compiler() or []), *compiler.FLAGS, "-O0", str(source), "-o", str(built)]
+        subprocess.run(["sh", "-c", '"$@"', "sh", *command, "-fvisibility=default"], check=True)
+        paths.append(folder / f"{number}.so")
+        cache.keep(paths[-1], built.read_bytes())
+    return paths
+
+
+def test_a_number_of_a_file_that_is_used_again_does_not_lead_to_another_kernel(tmp_path):
+    """The loader remembers names, and daemons close files that are not theirs."""
+    one, two = two_libraries(tmp_path)
+
+    def load_both():
+        before = set(cache._names)
+        first = cache.load(one).number()
+        (name,) = cache._names - before
+        os.close(int(Path(name).name))
+        return first, cache.load(two).number()
+
+    assert in_child(load_both) == (1, 2)
+
+
+def test_the_file_that_was_checked_is_the_one_that_is_loaded(tmp_path, monkeypatch):
+    """Even where another is put in its place in between."""
+    one, two = two_libraries(tmp_path)
+
+    def load_while_replaced():
+        check = cache._check
+
+        def check_then_replace(file, path):
+            check(file, path)
+            os.replace(two, one)
+
+        cache._check = check_then_replace
+        return cache.load(one).number()
+
+    assert in_child(load_while_replaced) == 1

@@ -140,6 +140,34 @@ def test_nothing_works_without_kernel_and_compiler(monkeypatch, tmp_path, capsys
     assert "NO  C++ compiler" in out and "NO  an env on cpu" in out and "Envs run on: nothing." in out
 
 
+def test_a_user_without_a_cache_folder(monkeypatch):
+    monkeypatch.setattr(doctor.cache, "lasting_dir", lambda: None)
+    check = doctor.check_cache()
+    assert check.ok is False and "lost when their process ends" in check.detail
+    assert check.remedy == "set GPU_VECENV_CACHE_DIR to a folder of your own that can be written."
+
+
+@pytest.mark.parametrize("command", ["'g++", "false", __file__, "/tmp"])
+def test_commands_that_are_no_compiler(monkeypatch, command):
+    monkeypatch.setenv("CXX", command)
+    check = doctor.check_compiler()
+    assert check.ok is False and command in check.detail and "look at CXX" in check.remedy
+
+
+def test_a_compiler_that_says_nothing(monkeypatch, tmp_path):
+    quiet = tmp_path / "c++"
+    quiet.write_text("#!/bin/sh\n")
+    quiet.chmod(0o755)
+    monkeypatch.setenv("CXX", str(quiet))
+    assert doctor.check_compiler() == doctor.Check("C++ compiler", True, str(quiet))
+
+
+def test_a_number_of_threads_that_is_none(monkeypatch):
+    monkeypatch.setenv("GPU_VECENV_NUM_THREADS", "two")
+    check = doctor.check_cpu()
+    assert check.ok is False and "GPU_VECENV_NUM_THREADS" in check.detail and "unset it" in check.remedy
+
+
 def test_help(capsys):
     assert doctor.main(["--help"]) == 0
     assert doctor.main(["loudly"]) == 2

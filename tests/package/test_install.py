@@ -21,12 +21,12 @@ KEPT += ("tools", "gpu_vecenv", "envs", "adapters")
 
 USE = """
 import gpu_vecenv, gpu_vecenv.adapters, gymnasium
-from gpu_vecenv.backend import compiler
+from gpu_vecenv.backend import cpu
 from gpu_vecenv.envs.tag.spec import SPEC
 env = gymnasium.make_vec("WarpTag-v0", num_envs=2, device="cpu", array="numpy", num_runners=8)
 obs, _ = env.reset(seed=0)
 env.step(env.action_space.sample())
-print(gpu_vecenv.__file__, SPEC.kernel, compiler.shared_object(SPEC), *obs.shape, sep="\\n")
+print(gpu_vecenv.__file__, SPEC.kernel, cpu.load_kernels(SPEC)._name, *obs.shape, sep="\\n")
 """
 
 

@@ -12,7 +12,7 @@ import pytest
 from gpu_vecenv.backend import cpu
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.envs import cartpole
-from gpu_vecenv.errors import ActionError
+from gpu_vecenv.errors import ActionError, DeviceError, ParameterError
 
 
 def make(threads, worlds=97):
@@ -83,6 +83,42 @@ def test_no_step_makes_a_thread():
         run(env, 4)
         env.rollout(np.zeros((3, env.num_envs), np.int32))
         assert set(os.listdir("/proc/self/task")) == before
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_threads_that_cannot_start_leave_none(monkeypatch, most):
+    """As where the system allows this user ``most`` more of them."""
+    before, tasks, started = threading.enumerate(), set(os.listdir("/proc/self/task")), []
+    start = threading.Thread.start
+
+    def limited(thread):
+        if len(started) == most:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+        started.append(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    monkeypatch.setenv("GPU_VECENV_NUM_THREADS", "5")
+    with pytest.raises(DeviceError, match=f"5 threads .* started {most} of the other 4: .*Set GPU_VECENV_NUM_THREADS to fewer"):
+        cartpole.make_vec(97, device="cpu", array="numpy")
+    assert len(started) == most and not alive(before)
+    until = time.monotonic() + 20
+    while not set(os.listdir("/proc/self/task")) <= tasks:  # the system is a little behind Python
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("given", ["", "0", "-1", "+3", " 3", "3 ", "3\n", "1_0", "1.0", "0x2", "²", "३", "4097", "9" * 5000])
+def test_numbers_of_threads_that_are_none(monkeypatch, given):
+    monkeypatch.setenv("GPU_VECENV_NUM_THREADS", given)
+    with pytest.raises(ParameterError, match="GPU_VECENV_NUM_THREADS must be an integer from 1 to 4096, got"):
+        cartpole.make_vec(4, device="cpu")
+
+
+@pytest.mark.parametrize("given", [1, 10, 4096])
+def test_numbers_of_threads(monkeypatch, given):
+    monkeypatch.setenv("GPU_VECENV_NUM_THREADS", str(given))
+    assert cpu.num_threads() == given
 
 
 def stepped_in_child(env, queue):

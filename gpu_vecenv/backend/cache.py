@@ -1,0 +1,155 @@
+"""Kernels that were compiled at first use: kept on disk, and loaded only where they are whole and nobody else's."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import platformdirs
+
+from gpu_vecenv.errors import CompileError
+
+VARIABLE = "GPU_VECENV_CACHE_DIR"
+REMEDY = f"Set {VARIABLE} to a folder of your own that can be written."
+
+STRAY_AGE = 3600.0
+"""Seconds after which an unfinished file is one that a killed process left."""
+
+_DIGEST = hashlib.sha256().digest_size
+_libraries: dict[Path, ctypes.CDLL] = {}
+_names: set[str] = set()
+
+
+def cache_dir() -> Path:
+    """Folder of compiled kernels: a lasting one, or else one that this process removes at its end.
+
+    Raises:
+        CompileError: neither can be made.
+    """
+    return lasting_dir() or _temporary_dir()
+
+
+def lasting_dir() -> Path | None:
+    """``GPU_VECENV_CACHE_DIR``, else the user's cache folder, made if need be; None for a user who can have none."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        return Path(given)
+    try:
+        folder = Path(platformdirs.user_cache_dir("gpu_vecenv"))
+        if not folder.is_absolute():  # older platformdirs return "~/.cache" for a user without a home
+            return None
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return None
+    return folder
+
+
+@functools.cache
+def _temporary_dir() -> Path:
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="gpu_vecenv-"))
+    except OSError as error:
+        raise CompileError(f"compiled kernels cannot be kept: {error}. {REMEDY}") from error
+    atexit.register(_remove, folder, os.getpid())
+    warnings.warn(
+        f"This user has no cache folder, and none can be made, so compiled kernels are kept in {folder} until this "
+        f"process ends. {REMEDY}",
+        stacklevel=2,
+    )
+    return folder
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # and not a fork, which ends earlier
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """The library that ``keep()`` wrote at ``path``; each is loaded once by a process.
+
+    It must be a plain file, not a link, that belongs to this user or to root and that nobody else may write, and its
+    digest must fit. The open file that was checked is the one that is loaded, whatever its folder holds by then.
+
+    Raises:
+        OSError: there is none, or it may not be loaded, or cannot be.
+    """
+    if path not in _libraries:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe must not block
+        try:
+            _check(file, path)
+            # The loader returns the library it has under a name without opening the file again, so each number names one
+            # library only: the file stays open, and a number that other code closed is not used again.
+            while (name := f"/proc/self/fd/{file}") in _names:
+                file = os.dup(file)
+            _libraries[path] = ctypes.CDLL(name)
+        except OSError:
+            os.close(file)
+            raise
+        _names.add(name)
+    return _libraries[path]
+
+
+def _check(file: int, path: Path) -> None:
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(f"{path} is not a plain file")
+    if status.st_uid not in (0, os.geteuid()):
+        raise PermissionError(f"{path} belongs to another user ({status.st_uid})")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(f"{path} can be written by other users")
+    with open(file, "rb", closefd=False) as opened:
+        data = opened.read()
+    if data != _sealed(path, data[:-_DIGEST]):
+        raise OSError(f"{path} is damaged")
+
+
+def _sealed(path: Path, library: bytes) -> bytes:
+    """The library, which ends where its own tables say, and behind it the SHA-256 of its file's name and itself."""
+    return library + hashlib.sha256(os.fsencode(path.name) + library).digest()
+
+
+def keep(path: Path, library: bytes) -> None:
+    """Write a library for ``load()``; unfinished files of processes that were killed are removed.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_whole(path, _sealed(path, library))
+    for stray in path.parent.glob("*.so.*.partial"):
+        with contextlib.suppress(OSError):  # another process may remove it, too
+            if time.time() - stray.stat().st_mtime > STRAY_AGE:
+                stray.unlink()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file that appears whole or not at all and survives a power cut. A link is replaced, not followed.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    number, partial = tempfile.mkstemp(".partial", f"{path.name}.", path.parent)
+    try:
+        with open(number, "wb") as file:
+            os.fchmod(number, 0o644)
+            file.write(data)
+            file.flush()
+            os.fsync(number)
+        os.replace(partial, path)
+    finally:
+        Path(partial).unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the name, too
+    finally:
+        os.close(folder)

@@ -1,0 +1,26 @@
+"""A few steps of an env, here or in a child process."""
+
+import multiprocessing
+
+import gymnasium
+import numpy as np
+
+
+def episode() -> bytes:
+    """What 20 steps of four worlds put out."""
+    env = gymnasium.make_vec("WarpCartPole-v1", num_envs=4, device="cpu", array="numpy")
+    env.reset(seed=0)
+    seen = [env.step(np.array([0, 1, 0, 1]))[0].tobytes() for _ in range(20)]
+    env.close()
+    return b"".join(seen)
+
+
+def in_child(function):
+    """What a function returns in a process of its own, as a signal may end it, and a library is loaded once by each."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: sender.send(function()))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    return receiver.recv()
