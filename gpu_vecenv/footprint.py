@@ -9,7 +9,7 @@ import gymnasium
 import tyro
 
 from gpu_vecenv.autoreset import parse_autoreset_mode
-from gpu_vecenv.backend.free import free_memory
+from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.needs import memory_needs, room_for
@@ -58,5 +58,5 @@ def memory(
     for what, size in [*parts.items(), ("in all", total)]:
         print(f"  {what:28}{size / 1e6:14,.3f} MB{size / worlds:14,.1f} B a world")
     if where != "cpu":
-        free = free_memory(where, "torch") or 0
+        free = TorchMemory(where).free() or 0
         print(f"{where} has {free / 1e6:,.0f} MB free: room for about {room_for(parts, free, worlds):,} worlds")

@@ -8,8 +8,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 
-from gpu_vecenv.backend.free import free_memory
-from gpu_vecenv.backend.memory import NumpyMemory
+from gpu_vecenv.backend.memory import Memory, NumpyMemory
 from gpu_vecenv.errors import OutOfMemoryError
 from gpu_vecenv.outputs import BOOL, Outputs
 from gpu_vecenv.views import View
@@ -44,13 +43,13 @@ def room_for(needs: Mapping[str, int], free: int, num_worlds: int) -> int:
     return free * num_worlds // max(1, sum(needs.values()))
 
 
-def require_room(view: View, autoreset_mode: AutoresetMode, copy: bool, device: str, kind: str) -> None:
+def require_room(view: View, autoreset_mode: AutoresetMode, copy: bool, device: str, memory: Memory) -> None:
     """Check that the device has room for an env, before anything of it is made.
 
     Raises:
         OutOfMemoryError: what the env needs, what is free, and how many worlds that holds.
     """
-    needs, free = memory_needs(view, autoreset_mode, copy), free_memory(device, kind)
+    needs, free = memory_needs(view, autoreset_mode, copy), memory.free()
     total = sum(needs.values())
     if free is None or total <= free:
         return

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
 
+import numpy as np
 from gymnasium.spaces import Box
 
 from gpu_vecenv.arrays import Array, library, plain_tensor
@@ -14,6 +16,7 @@ from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import (
     ArrayTypeError,
     DeviceError,
+    OutOfMemoryError,
     ParameterError,
     SequenceError,
     ShapeError,
@@ -21,6 +24,9 @@ from gpu_vecenv.errors import (
 )
 from gpu_vecenv.layout import OUTPUTS
 from gpu_vecenv.views import View
+
+ASKED_FOR = 2**30
+"""Bytes from which a rollout asks whether there is room for its arrays: to ask takes some ten microseconds."""
 
 BOOL = ("agent_alive", "terminated", "truncated", "finished")
 
@@ -124,8 +130,10 @@ class Outputs:
 
         Raises:
             SequenceError: the bound slabs have no room for them.
+            OutOfMemoryError: the device has no room for them.
         """
         at, names = self._at, [*self.shapes, *(["actions"] if keep_actions else [])]
+        self._require_room([name for name in names if name not in self._slabs and (name, steps) not in self._long], steps)
         if self._slabs:
             if at + steps > len(self._slots):
                 left = f"{len(self._slots) - at} of {len(self._slots)} steps"
@@ -152,8 +160,22 @@ class Outputs:
         if not self._slabs and not self._copy:
             self._memory.assign(self._own()[0], slot.arrays[0][-1])
 
+    def _require_room(self, names: list[str], steps: int) -> None:
+        """Check that the arrays of a long rollout fit; what little others take is not asked for."""
+        needed = sum(steps * math.prod(self._kind(name)[0]) * np.dtype(self._kind(name)[1]).itemsize for name in names)
+        free = self._memory.free() if needed >= ASKED_FOR else None
+        if free is not None and needed > free:
+            raise OutOfMemoryError(
+                f"a rollout of {steps:,} steps needs {needed / 1e6:,.1f} MB for its results, and {free / 1e6:,.1f} MB are free; "
+                "take fewer steps at a time."
+            )
+
+    def _kind(self, name: str) -> tuple[tuple[int, ...], str]:
+        """Shape in a step and dtype of an array."""
+        return self._actions if name == "actions" else (self.shapes[name], _dtype(name))
+
     def _empty(self, name: str, steps: int) -> Array:
-        shape, dtype = self._actions if name == "actions" else (self.shapes[name], _dtype(name))
+        shape, dtype = self._kind(name)
         return self._memory.empty((steps, *shape), dtype)
 
     def _long_array(self, name: str, steps: int) -> Array:

@@ -101,7 +101,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         self.device = choose_device(device)
         self._out = output_memory(array, self.device)
         self._to_host = array == "numpy" and self.device != "cpu"
-        require_room(self._view, self.autoreset_mode, copy and not self._to_host, self.device, array)
+        require_room(self._view, self.autoreset_mode, copy and not self._to_host, self.device, self._out)
         self._backend = make_backend(self.layout, self.device, array)
         self._state = State(self.layout, self.num_worlds, self._backend.memory)
         self._outputs = Outputs(self._view, self._out, self._same_step, copy and not self._to_host)

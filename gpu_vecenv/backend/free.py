@@ -1,4 +1,4 @@
-"""Memory that an env may still take on a device."""
+"""Memory of the host that a process may still take."""
 
 from __future__ import annotations
 
@@ -7,23 +7,10 @@ from pathlib import Path
 MEMINFO, CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
-def free_memory(device: str, kind: str) -> int | None:
-    """Bytes free on ``"cpu"`` or ``"cuda:N"``; None where the system does not tell.
-
-    On a GPU this counts what the pool of the array library ``kind`` holds and does not use.
-    """
-    if device == "cpu":
-        found = [free for free in (_available(), _left_of_cgroup()) if free is not None]
-        return min(found, default=None)
-    import torch
-
-    free, _ = torch.cuda.mem_get_info(device)
-    if kind == "cupy":
-        import cupy
-
-        with cupy.cuda.Device(int(device.partition(":")[2])):
-            return int(free + cupy.get_default_memory_pool().free_bytes())
-    return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+def free_on_host() -> int | None:
+    """Bytes free in the host's memory; None where the system does not tell."""
+    found = [free for free in (_available(), _left_of_cgroup()) if free is not None]
+    return min(found, default=None)
 
 
 def _available() -> int | None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpu_vecenv.arrays import Array, host_array, library, on_device, plain_tensor
+from gpu_vecenv.backend.free import free_on_host
 from gpu_vecenv.errors import DeviceError
 
 
@@ -49,6 +50,9 @@ class Memory(Protocol):
 
     def address(self, array: Array, /) -> int:
         """Address of the first byte."""
+
+    def free(self) -> int | None:
+        """Bytes that arrays may still take, those that the library's pool holds unused among them; None where nobody tells."""
 
 
 class NumpyMemory:
@@ -91,6 +95,10 @@ class NumpyMemory:
     def address(self, array: np.ndarray, /) -> int:
         """Address of the first byte."""
         return int(array.ctypes.data)
+
+    def free(self) -> int | None:
+        """Of the host."""
+        return free_on_host()
 
 
 class TorchMemory:
@@ -163,6 +171,14 @@ class TorchMemory:
             return plain_tensor(array, where).to(self._device).contiguous()
         return self.from_numpy(np.asarray(host_array(array, where)))
 
+    def free(self) -> int | None:
+        """Of the device."""
+        if self._device.type == "cpu":
+            return free_on_host()
+        cuda = self._torch.cuda
+        unused = cuda.memory_reserved(self._device) - cuda.memory_allocated(self._device)
+        return int(cuda.mem_get_info(self._device)[0] + unused)
+
 
 class CupyMemory:
     """Memory of one GPU as CuPy arrays, from CuPy's pool.
@@ -225,6 +241,11 @@ class CupyMemory:
     def address(self, array: Array, /) -> int:
         """Address of the first byte."""
         return int(array.data.ptr)
+
+    def free(self) -> int | None:
+        """Of the GPU."""
+        with self.here():
+            return int(self._cupy.cuda.runtime.memGetInfo()[0] + self._cupy.get_default_memory_pool().free_bytes())
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:

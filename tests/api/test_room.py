@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.backend import free
+from gpu_vecenv.backend.memory import NumpyMemory
 from gpu_vecenv.errors import OutOfMemoryError
 from tests.api.envs import make
 from tests.devices import DEVICES
@@ -17,7 +18,7 @@ def test_too_many_worlds_are_refused(device):
 
 
 def test_the_numbers_are_those_of_the_memory_command(monkeypatch):
-    monkeypatch.setattr("gpu_vecenv.needs.free_memory", lambda device, kind: 1_000_000)
+    monkeypatch.setattr(NumpyMemory, "free", lambda memory: 1_000_000)
     make("cartpole", num_worlds=1_000)
     with pytest.raises(OutOfMemoryError, match=r"10,000 worlds need 1.3 MB .* 1.0 MB are free") as raised:
         make("cartpole", num_worlds=10_000)
@@ -31,13 +32,25 @@ def test_free_memory_of_the_host(tmp_path, monkeypatch):
     (tmp_path / "meminfo").write_text("MemTotal:  9000 kB\nMemAvailable:    4000 kB\n")
     monkeypatch.setattr(free, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(free, "CGROUP", tmp_path)
-    assert free.free_memory("cpu", "numpy") == 4_096_000
+    assert free.free_on_host() == 4_096_000
     (tmp_path / "memory.max").write_text("max\n")
-    assert free.free_memory("cpu", "numpy") == 4_096_000
+    assert free.free_on_host() == 4_096_000
     for name, text in (("memory.max", "3000000\n"), ("memory.current", "2500000\n"), ("memory.stat", "inactive_file 70000\n")):
         (tmp_path / name).write_text(text)
-    assert free.free_memory("cpu", "numpy") == 570_000
+    assert free.free_on_host() == 570_000
     monkeypatch.setattr(free, "MEMINFO", tmp_path / "none")
     monkeypatch.setattr(free, "CGROUP", tmp_path / "none")
-    assert free.free_memory("cpu", "numpy") is None
+    assert free.free_on_host() is None
     assert make("cartpole").reset(seed=0)[0].dtype == np.float32
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("copy", [True, False])
+def test_too_long_a_rollout_is_refused_before_a_step(device, copy):
+    env = make("tag", device=device, array="torch", copy=copy).unwrapped
+    env.reset(seed=0)
+    with pytest.raises(OutOfMemoryError, match=r"a rollout of 2,000,000,000 steps needs .* MB .* MB are free; take fewer steps"):
+        env.rollout(num_steps=2_000_000_000)
+    assert not env.get_state("t")["t"].any()
+    env.rollout(num_steps=3)
+    assert (env.get_state("t")["t"] == 3).all()
