@@ -44,7 +44,8 @@ def small(tmp_path, monkeypatch):
         "gone": mistake("gone", "a / b", "a"),
         "twice": mistake("twice", "return", "yield"),
         "same": mistake("same", "2 * a", "2 * a"),
-        "no tests": mistake("no tests", "2 * a", "a", "tests/test_none.py::test_none"),
+        "no file": mistake("no file", "2 * a", "a", "tests/test_none.py"),
+        "no test": mistake("no test", "2 * a", "a", "tests/test_sums.py::test_twice"),
         "no library": mistake("no library", "2 * a", "a", needs="no_such_library"),
     }
 
@@ -66,7 +67,8 @@ def test_who_noticed_is_told_and_the_checkout_is_left_as_it_was(small, capsys):
     ("gone", "gone: expected its text once in gpu_vecenv/sums.py, got it 0 times"),
     ("twice", "twice: expected its text once in gpu_vecenv/sums.py, got it 2 times"),
     ("same", "same: expected another text to plant, got the same"),
-    ("no tests", "no tests: expected tests in tests/test_none.py::test_none, got no such file or folder"),
+    ("no file", "no file: expected tests as tests/test_none.py, got none"),
+    ("no test", "no test: expected tests as tests/test_sums.py::test_twice, got none"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_named(small, name, said):
     root, mistakes = small
