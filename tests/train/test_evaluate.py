@@ -8,7 +8,8 @@ import torch
 
 from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer, evaluate, play
 
-TAG = {"num_taggers": 3, "num_runners": 2, "tagging_distance": 0.1, "episode_length": 40}
+TAG = {"num_taggers": 3, "num_runners": 2, "tagging_distance": 0.1, "episode_length": 40, "step_penalty_for_tagger": -0.25,
+       "step_reward_for_runner": 0.5}  # fmt: skip
 
 
 @pytest.fixture
