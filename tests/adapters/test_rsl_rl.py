@@ -121,6 +121,18 @@ def test_time_limits_add_the_value_before_the_step():
     assert (storage.values[8].abs() > 1e-6).all()
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_who_arrives_in_the_last_step_is_not_timed_out(device):
+    """Two cars in their last step, one of them on its flag."""
+    inner = make("WarpMountainCarContinuous-v0", num_worlds=2, device=device)
+    env = RslRlEnv(inner, seed=0)
+    state = torch.tensor([[0.5, 0.06], [-0.5, 0.0]])
+    inner.unwrapped.set_state({"state": state, "t": torch.full((2,), 8, dtype=torch.int32)})
+    _, _, dones, extras = env.step(torch.zeros(2, 1, device=device))
+    assert dones.tolist() == [True, True]
+    assert extras["time_outs"].tolist() == [False, True]
+
+
 # ---- clocks -------------------------------------------------------------------------------------------------------
 
 

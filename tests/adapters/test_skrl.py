@@ -217,6 +217,25 @@ def test_an_off_policy_memory_holds_the_last_observation(tmp_path):
         assert torch.equal(stored("next_observations")[t], torch.where(ended.view(-1, 1), info["final_obs"], obs))
 
 
+@pytest.mark.parametrize("wrap", [lambda x: x, lambda x: {"tagger_0": x}], ids=["one agent", "by agent"])
+def test_an_agent_is_handed_the_last_observations_and_states(wrap):
+    """Those of the env where an episode ended, those that follow where none did, and the rest as it is."""
+
+    class Recorder:
+        def record_transition(self, **transition):
+            self.seen = transition
+
+    agent = with_final_observations(Recorder)()
+    names = ("next_observations", "next_states")
+    following = {name: wrap(torch.tensor([[1.0], [2.0]]) + 10 * i) for i, name in enumerate(names)}
+    infos = {"ended": torch.tensor([[True], [False]]), "final_observations": wrap(torch.tensor([[3.0], [4.0]])),
+             "final_states": wrap(torch.tensor([[13.0], [14.0]]))}  # fmt: skip
+    agent.record_transition(**following, infos=infos, rewards=7)
+    assert agent.seen.keys() == {*names, "infos", "rewards"} and agent.seen["rewards"] == 7
+    for name, expected in zip(names, ([[3.0], [2.0]], [[13.0], [12.0]]), strict=True):
+        torch.testing.assert_close(agent.seen[name], wrap(torch.tensor(expected)))
+
+
 # ---- several agents a world ---------------------------------------------------------------------------------------
 
 
@@ -264,6 +283,7 @@ def test_dicts_by_agent(options, device):
     pytest.param(MAPPO, marks=pytest.mark.works("skrl", "MAPPO on a small game of Tag, with values of the whole world")),
 ])  # fmt: skip
 def test_multi_agent_algorithms_train(algorithm, device, tmp_path):
+    """Every network changes in an update, which sees what the env gives for the actions that were stored."""
     set_seed(0)
     env = SkrlMultiAgentEnv(tag_worlds(device))
     models = {}
@@ -287,7 +307,20 @@ def test_multi_agent_algorithms_train(algorithm, device, tmp_path):
             **{option: {name: {} for name in NAMES} for option in KWARGS},
         },
     )
-    SequentialTrainer(env=env, agents=agent, cfg={**QUIET, "timesteps": 24}).train()
+    SequentialTrainer(env=env, agents=agent, cfg={**QUIET, "timesteps": 8}).train()
+    stored = {name: memory.get_tensor_by_name for name, memory in agent.memories.items()}
+    plain, ended = tag_worlds(device), 0
+    obs, _ = plain.reset(seed=0)
+    for t in range(8):
+        for i, name in enumerate(NAMES):
+            assert torch.equal(stored[name]("observations")[t], obs[:, i])
+            assert algorithm is IPPO or torch.equal(stored[name]("states")[t], obs.flatten(1))
+        obs, *_, info = plain.step(torch.stack([stored[name]("actions")[t] for name in NAMES], dim=1).long())
+        goes_on = ~info["_final_obs"]  # rewards of an episode's end may have a value added
+        ended += int((~goes_on).sum())
+        for i, name in enumerate(NAMES):
+            assert torch.equal(stored[name]("rewards")[t, goes_on, 0], info["agent_reward"][goes_on, i])
+    assert ended >= 4
     for name, both in models.items():
         for kind, model in both.items():
             assert torch.isfinite(model.net.weight).all()

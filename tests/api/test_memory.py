@@ -28,13 +28,24 @@ def test_copies_are_never_written_again(name, array):
     def keep(out):
         kept.extend((value, zlib.crc32(host(value).tobytes())) for value in flat(out).values())
 
+    def change(call, *args):
+        """Overwrites the last observation with another one."""
+        before = host(env.unwrapped.observe())
+        call(*args)
+        assert not np.array_equal(host(env.unwrapped.observe()), before)
+
     keep(env.reset(seed=1))
+    start = env.get_state()
     for step, action in enumerate(random_actions(env, 20)):
         keep(env.step(action))
         if step == 10:
-            keep(env.reset(options={"reset_mask": np.array([True, False, True])}))
             kept.extend((value, zlib.crc32(host(value).tobytes())) for value in env.get_state().values())
-            env.unwrapped.set_state(env.get_state())
+            change(env.unwrapped.set_state, start)
+        if step == 12:
+            change(env.unwrapped.copy_worlds, [0], [1])
+        if step == 14:
+            keep(env.reset(options={"reset_mask": np.array([True, False, True])}))
+            change(env.unwrapped.set_state, start)
     for value, then in kept:
         assert zlib.crc32(host(value).tobytes()) == then
 

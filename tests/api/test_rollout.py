@@ -12,11 +12,14 @@ from tests.api.envs import MODES, VIEWS, assert_same, expand, host, make, random
 from tests.devices import DEVICES
 from tests.parity.trajectory import CASES
 
+WORLDS = 40
+"""Of an env at most: worlds of one agent make a block and a rest."""
+
 
 def env_of(case, device="cpu", **options):
     name, params = CASES[case]
     params = {**params, **options}
-    params["num_worlds"] = min(params.pop("num_envs"), 24)
+    params["num_worlds"] = min(params.pop("num_envs"), WORLDS)
     params = {k: v[: params["num_worlds"]] if isinstance(v, np.ndarray) else v for k, v in params.items()}
     env = gymnasium.make_vec(name, device=device, **{"array": "numpy", **params}).unwrapped
     env.reset(seed=3)
@@ -50,12 +53,23 @@ def assert_rollout(rolled, single, out, actions):
     assert_same({k: to_host(v) for k, v in rolled.get_state().items()}, {k: to_host(v) for k, v in single.get_state().items()})
 
 
+def assert_spread(actions, space):
+    """Every choice of every entry was drawn, or numbers from one end to the other."""
+    heads = actions.reshape(-1, int(np.prod(space.shape))).T
+    if isinstance(space, gymnasium.spaces.Box):
+        tenth = (space.high - space.low) / 10
+        assert (heads.min(1) < space.low + tenth).all() and (heads.max(1) > space.high - tenth).all()
+    else:
+        choices = np.broadcast_to(space.nvec if space.shape else space.n, len(heads))
+        assert [np.unique(head).tolist() for head in heads] == [list(range(n)) for n in choices]
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("case", CASES)
 def test_random_actions(case, view, mode, device):
-    """Steps with the actions that were drawn give the same; episodes end on the way and between rollouts."""
+    """Any of the space; steps with them give the same; episodes end on the way and between rollouts."""
     options = {"view": view, "autoreset_mode": mode}
     rolled, single = env_of(case, device, **options), env_of(case, **options)
     seen = []
@@ -63,10 +77,10 @@ def test_random_actions(case, view, mode, device):
         out = rolled.rollout(num_steps=steps)
         actions = to_host(out[4]["actions"])
         assert actions.shape == (steps, *rolled.action_space.shape)
-        assert all(rolled.action_space.contains(a.astype(rolled.action_space.dtype)) for a in actions[:3])
+        assert all(rolled.action_space.contains(a.astype(rolled.action_space.dtype)) for a in actions)
         assert_rollout(rolled, single, out, actions)
         seen.append(actions)
-    assert len(np.unique(np.concatenate(seen))) > 1
+    assert_spread(np.concatenate(seen), rolled.env_spec.action(rolled.params))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -172,7 +186,7 @@ def test_episodes_start_from_the_pool(case, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ["masspole", "gravity", "force_mag"])
 def test_parameters_of_each_world(name, device):
-    values = np.linspace(5, 12, 24)
+    values = np.linspace(5, 12, WORLDS)
     rolled, single = env_of("cartpole", device, **{name: values}), env_of("cartpole", **{name: values})
     out = rolled.rollout(num_steps=40)
     assert_rollout(rolled, single, out, to_host(out[4]["actions"]))
@@ -185,22 +199,37 @@ def test_a_state_that_is_set_back_marks_no_world(mode, device):
     env = env_of("cartpole", device, autoreset_mode=mode)
     env.set_state(env.get_state())
     assert int(env._state._marked[0]) == 0
-    env.set_state({"truncated": np.arange(24, dtype=np.uint8) // 23, "terminated": np.zeros(24, np.uint8)})
+    env.set_state({"truncated": (np.arange(WORLDS) == 3).astype(np.uint8), "terminated": np.zeros(WORLDS, np.uint8)})
     assert int(env._state._marked[0]) == 1
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("mode", MODES)
 def test_finished_worlds_that_were_set(mode, device):
-    """In same-step mode, too, a world may be finished: its state was set so."""
+    """They stand still, or begin anew in next-step mode. In same-step mode, too, a world may be finished: it was set so."""
     rolled, single = env_of("cartpole", device, autoreset_mode=mode), env_of("cartpole", autoreset_mode=mode)
+    marked = np.arange(WORLDS) % 2 == 1
     for env, where in ((rolled, device), (single, "cpu")):
-        env.step(torch.zeros(24, dtype=torch.int32, device=where))
-        env.set_state({"terminated": np.arange(24, dtype=np.uint8) % 2, "truncated": np.zeros(24, np.uint8)})
+        env.step(torch.zeros(WORLDS, dtype=torch.int32, device=where))
+        env.set_state({"terminated": marked.astype(np.uint8), "truncated": np.zeros(WORLDS, np.uint8)})
+    before = single.get_state()
     actions = random_actions(rolled, 1)
-    assert_same(stepped(rolled, torch.as_tensor(actions, device=device)), stepped(single, actions))
+    out = stepped(single, actions)
+    assert_same(stepped(rolled, torch.as_tensor(actions, device=device)), out)
+    after = single.get_state()
+    assert not out["reward"][0, marked].any() and (out["reward"][0, ~marked] == 1).all()
+    assert (after["state"][~marked] != before["state"][~marked]).any(axis=1).all()
+    if mode == "next_step":
+        assert not after["t"][marked].any() and (after["episode"][marked] == before["episode"][marked] + 1).all()
+        assert not out["terminated"][0, marked].any()
+    else:
+        assert out["terminated"][0, marked].all()
+        assert_same({name: values[marked] for name, values in after.items()},
+                    {name: values[marked] for name, values in before.items()})  # fmt: skip
     out = rolled.rollout(num_steps=30)
     assert_rollout(rolled, single, out, to_host(out[4]["actions"]))
+    if mode != "next_step":
+        np.testing.assert_array_equal(single.get_state("state")["state"][marked], before["state"][marked])
 
 
 # ---- memory -------------------------------------------------------------------------------------------------------

@@ -97,6 +97,16 @@ def test_observing_changes_nothing(name):
     assert_same(env.get_state(), twin.get_state())
 
 
+@pytest.mark.parametrize("copy", [True, False])
+def test_what_is_observed_is_in_an_array_of_its_own(copy):
+    env = make("cartpole", copy=copy)
+    obs, _ = env.reset(seed=0)
+    before = obs.copy()
+    env.unwrapped.observe()[:] = 7
+    np.testing.assert_array_equal(obs, before)
+    np.testing.assert_array_equal(env.unwrapped.observe(), before)
+
+
 @pytest.mark.parametrize("bad, error, text", [
     ({"locx": 0}, ParameterError, "the state has no field 'locx'; it has loc_x, loc_y, speed"),
     ({"loc_y": np.zeros((3, 5), np.float32)}, ShapeError, r"loc_y must have shape \(3, 6\), got \(3, 5\)"),

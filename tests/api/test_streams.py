@@ -81,3 +81,11 @@ def test_a_partial_reset_with_a_seed_leaves_the_other_worlds_theirs(shared, devi
     others = np.arange(WORLDS) != 3
     np.testing.assert_array_equal(seen[:, others], shared[:, others])
     assert not np.array_equal(seen[-1, 3], shared[-1, 3])
+
+
+def test_worlds_given_one_seed_each_start_all_alike(device):
+    env = make(device)
+    env.reset(seed=[5] * WORLDS)
+    for _ in range(STEPS):  # several episodes
+        obs = env.step(np.zeros(WORLDS, np.int32))[0]
+        np.testing.assert_array_equal(obs, np.broadcast_to(obs[0], obs.shape))

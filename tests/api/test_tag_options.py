@@ -67,15 +67,16 @@ def test_nan_is_refused_before_anything_moves():
     assert_same(env.get_state(), before)
 
 
-def test_a_fixed_start_is_the_same_in_all_worlds_and_episodes():
-    env = make("tag", fixed_start=True, num_worlds=4)
+@pytest.mark.parametrize("options", [{}, {"starting_directions": np.linspace(0, 3, 6)}], ids=["drawn", "given directions"])
+def test_a_fixed_start_is_the_same_in_all_worlds_and_episodes(options):
+    env = make("tag", fixed_start=True, num_worlds=4, **options)
     obs, _ = env.reset(seed=5)
     for world in obs[1:]:
         np.testing.assert_array_equal(world, obs[0])
     np.testing.assert_array_equal(env.reset()[0], obs)
-    np.testing.assert_array_equal(make("tag", fixed_start=True, num_worlds=4, first_world=9).reset(seed=5)[0], obs)
+    np.testing.assert_array_equal(make("tag", fixed_start=True, num_worlds=4, first_world=9, **options).reset(seed=5)[0], obs)
     assert not np.array_equal(env.reset(seed=6)[0], obs)
-    plain, _ = make("tag", num_worlds=4).reset(seed=5)
+    plain, _ = make("tag", num_worlds=4, **options).reset(seed=5)
     assert not np.array_equal(plain[0], plain[1])
 
 

@@ -122,6 +122,16 @@ def test_ends_of_the_road_without_gravity(name, start, end, arrived, device):
         assert flag == arrived
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_angle_that_rounding_brings_past_half_a_turn_is_kept_from_it(device):
+    """One and a half turns to either side: taking off whole turns leaves more than pi of an acrobot that stands still."""
+    case, angle = CASES["acrobot"], np.float32(3 * np.pi)
+    states = np.array([[angle, 0, 0, 0], [-angle, 0, 0, 0], [0, angle, 0, 0]], np.float32)
+    _, after = kernel_step(case, states, np.zeros(3, np.int32), np.ones(3, np.int32), device, {"gravity": 0.0})
+    np.testing.assert_allclose(np.abs(after).max(axis=1), np.pi, rtol=1e-6)
+    assert np.abs(after).max() <= np.float32(np.pi)
+
+
 @pytest.mark.parametrize(("name", "options"), ALL_OPTIONS)
 def test_the_reference_repeats_gymnasium(name, options):
     case, generator, count = CASES[name], np.random.default_rng(3), 200

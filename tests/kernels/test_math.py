@@ -137,10 +137,15 @@ def test_modulo_at_the_edges(call, divisor):
 def test_modulo_of_large_numbers_is_off_by_a_rounding_of_them(call):
     generator = np.random.default_rng(6)
     y = generator.uniform(0.1, 100, 200_000).astype(np.float32)
-    x = (y * generator.uniform(-1e4, 1e4, len(y))).astype(np.float32)
-    error = np.abs(call("mod", x, y) - np.mod(x.astype(np.float64), y.astype(np.float64)))
+    between = (y * generator.uniform(-1e4, 1e4, len(y))).astype(np.float32)
+    multiples = y * generator.integers(-10_000, 10_001, len(y)).astype(np.float32)
+    x = np.concatenate([between, multiples, *(np.nextafter(multiples, np.float32(end)) for end in (-np.inf, np.inf))])
+    y = np.tile(y, 4)
+    result, rounding = call("mod", x, y), np.maximum(np.spacing(np.abs(x)), np.spacing(y))
+    assert (result >= 0).all() and (result <= y + rounding).all()
+    error = np.abs(result - np.mod(x.astype(np.float64), y.astype(np.float64)))
     around = np.minimum(error, np.abs(error - y))  # just below the divisor and just above 0 are neighbours
-    assert (around <= np.maximum(np.spacing(np.abs(x)), np.spacing(y))).all()
+    assert (around <= rounding).all()
 
 
 def test_modulo_of_what_is_no_number_is_none(call):

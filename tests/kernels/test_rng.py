@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.spaces import Box
 
 import gpu_vecenv  # noqa: F401
 from tests.devices import DEVICES
@@ -57,3 +58,37 @@ def test_a_start_is_drawn_from_seed_world_and_episode(device):
                 assert state["loc_x"][w, i] == side * (words[0] >> 8) / 2**24
                 assert state["loc_y"][w, i] == side * (words[1] >> 8) / 2**24
                 assert state["direction"][w, i] == np.float32((words[2] >> 30) * np.float32(np.pi / 2))
+
+
+DRAWN = {
+    "cartpole": ("WarpCartPole-v1", {"num_envs": 5}),
+    "cartpole, two blocks and a rest": ("WarpCartPole-v1", {"num_envs": 70}),
+    "pendulum": ("WarpPendulum-v1", {"num_envs": 40}),
+    "tag": ("WarpTag-v0", {"num_envs": 3, "num_taggers": 2, "num_runners": 3}),
+    "tag, continuous": ("WarpTag-v0", {"num_envs": 2, "num_taggers": 1, "num_runners": 2, "continuous_actions": True}),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("case", DRAWN)
+def test_an_action_is_drawn_from_seed_place_entry_and_agent(case, device):
+    """Four steps share a draw, whose counter is (world_id, e, t of the first of them, entry and agent) under the seed as key."""
+    name, options = DRAWN[case]
+    env = gymnasium.make_vec(name, device=device, array="numpy", first_world=5, **options).unwrapped
+    env.reset(seed=2**40 + 17)
+    env.rollout(num_steps=6)
+    before = env.get_state("seed", "world_id", "episode", "t")
+    actions = env.rollout(num_steps=10)[4]["actions"]
+    agents, space = env.num_agents, env.env_spec.action(env.params)
+    heads = int(np.prod(space.shape))
+    for w, *place in zip(range(env.num_worlds), *(values.tolist() for values in before.values()), strict=True):
+        for agent, head, step in np.ndindex(agents, heads, 10):
+            seed, world_id, episode, t = place
+            words = philox(seed, (world_id, episode, t + step // 4 * 4, (0xFFFE - head) << 16 | agent))
+            if isinstance(space, Box):
+                low, high = space.low[head], space.high[head]
+                expected = low + (high - low) * np.float32((words[step % 4] >> 8) / 2**24)
+            else:
+                choices = space.nvec[head] if space.shape else space.n
+                expected = words[step % 4] * int(choices) >> 32
+            assert actions.reshape(10, -1, agents, heads)[step, w, agent, head] == expected, (step, w, agent, head)

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tempfile
 import zipfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,9 +32,21 @@ print(gpu_vecenv.__file__, SPEC.kernel, cpu.load_kernels(SPEC)._name, *obs.shape
 """
 
 
+@cache
+def dependencies() -> tempfile.TemporaryDirectory[str]:
+    """A folder with links to all that is installed here but this package, however it may be installed."""
+    folder = tempfile.TemporaryDirectory(prefix="dependencies")
+    for path in (Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")):
+        for found in path.iterdir():
+            link = Path(folder.name) / found.name
+            if "gpu_vecenv" not in found.name and found.suffix != ".pth" and not link.exists():
+                link.symlink_to(found)
+    return folder
+
+
 def python(code: str, cwd: Path, setup: str = "", **environment: str) -> list[str]:
     """Lines that an interpreter prints which knows our dependencies and nothing installed of ours."""
-    start = f"import sys, site; sys.path.append({sysconfig.get_path('purelib')!r}); {setup}\n"
+    start = f"import sys, site; sys.path.append({dependencies().name!r}); {setup}\n"
     command = [sys.executable, "-I", "-S", "-c", start + code]
     done = subprocess.run(command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

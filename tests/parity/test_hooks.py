@@ -8,6 +8,7 @@ from gpu_vecenv.backend.compiler import compile_object, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.spec import TIME_LIMIT, EnvSpec, Field, Param, Role
 from gpu_vecenv.vector_env import GpuVectorEnv
+from tests.kernels.test_rng import philox
 from tests.parity.test_blocks import MODES, ONE_BY_ONE, assert_equal
 from tests.parity.test_same_bits import sizes_as_constants
 
@@ -138,6 +139,21 @@ def compare(make, width, kind, dtype, builds=("one by one", "blocks", "constants
 def test_every_build(width, kind, dtype, copy, mode, make):
     """A row of 4 floats is held by its lane in a build with constants, one of 40 is written in place."""
     compare(make, width, kind, dtype, autoreset_mode=mode, copy=copy)
+
+
+@pytest.mark.parametrize("which", ["one by one", "blocks"])
+def test_a_step_draws_from_seed_world_episode_and_step(which, make):
+    """World w draws in step t of episode e from counter (w, e, t, stream), under the seed as key."""
+    env = make(which, 40, "numbers")
+    env.reset(seed=2**40 + 17)
+    idle, stride = np.zeros(env.action_space.shape, np.float32), np.linspace(0.02, 0.1, WORLDS).astype(np.float32)
+    for _ in range(20):  # some of an episode's, and some of the next
+        before = env.get_state("place", "episode", "t")
+        reward = env.step(idle)[1]
+        words = [philox(2**40 + 17, (w, int(before["episode"][w]), int(before["t"][w]) + 1, 1 << 16))[0] for w in range(WORLDS)]
+        push = (np.array(words) >> 8).astype(np.float32) * np.float32(2**-24)
+        np.testing.assert_array_equal(reward, before["place"][:, 0] + stride * push)
+    assert (before["episode"] > 0).all()
 
 
 @pytest.mark.gpu

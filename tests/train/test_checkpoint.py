@@ -13,6 +13,7 @@ from tag_stand_in import TagStandIn
 
 from gpu_vecenv.train import CheckpointError, RunExistsError, Trainer, load_checkpoint
 from gpu_vecenv.train.checkpoint import FORMAT, save_checkpoint
+from gpu_vecenv.train.logger import read_metrics
 
 
 @pytest.fixture
@@ -42,20 +43,24 @@ def assert_same(a, b):
     "policy_map", [None, {"catcher": "one", "runner": "one"}], ids=["separate", "shared"]
 )
 def test_interrupted_equals_uninterrupted(config, tmp_path, policy_map):
-    config = dataclasses.replace(config, policy_map=policy_map)
+    config = dataclasses.replace(config, policy_map=policy_map, out=str(tmp_path / "run"))
     whole = Trainer(config, quiet=True)
     whole.train()
+    (tmp_path / "run").rename(tmp_path / "whole")
     first = Trainer(config, quiet=True)
     first.train(iterations=3)
     # In the middle of episodes, or the test would not see a forgotten env state or running return.
     assert 0 < first.env.t[0] < 7
-    second = Trainer.resume(first.save(tmp_path / "half.pt"), quiet=True)
+    second = Trainer.resume(tmp_path / "run", quiet=True)
     assert second.iteration == 3
     second.train()
     assert second.iteration == whole.iteration == 6
-    assert_same(
-        load_checkpoint(whole.save(tmp_path / "a.pt")), load_checkpoint(second.save(tmp_path / "b.pt"))
-    )
+    assert_same(*(load_checkpoint(tmp_path / name) for name in ("whole", "run")))
+    # The return of an episode that was cut in two shows in the metrics and nowhere else.
+    lines = [read_metrics(tmp_path / name) for name in ("whole", "run")]
+    for line in (*lines[0], *lines[1]):
+        del line["steps_per_second"]
+    assert len(lines[0]) == 6 and lines[0] == lines[1]
 
 
 def test_a_run_really_changes_the_policies(config, tmp_path):

@@ -212,22 +212,26 @@ def test_gradient_norm_is_limited():
     assert total.item() == pytest.approx(1e-3, rel=1e-3)
 
 
-def test_kl_limit_ends_the_epochs():
-    full, stopped = [], []
-    for target_kl, count in ((None, full), (1e-6, stopped)):
-        policy = make_policy()
-        learner = PPO(
-            policy,
-            ROWS,
-            make_rollout(policy),
-            PPOConfig(num_epochs=5, num_minibatches=2, learning_rate=0.01, target_kl=target_kl),
-            torch.Generator(),
-        )
-        step = learner._step
-        learner._step = lambda batch, coef, step=step, count=count: count.append(1) or step(batch, coef)
-        learner.update(learner.rollout.masks()[0], 0.0)
-    assert len(full) == 10
-    assert len(stopped) == 2
+def divergences(target_kl):
+    """KL divergence in each minibatch of an update of at most three epochs of four."""
+    policy = make_policy()
+    config = PPOConfig(num_epochs=3, num_minibatches=4, learning_rate=0.01, target_kl=target_kl)
+    learner = PPO(policy, ROWS, make_rollout(policy), config, torch.Generator().manual_seed(5))
+    step, seen = learner._step, []
+    learner._step = lambda batch, coef: seen.append(step(batch, coef)) or seen[-1]
+    learner.update(learner.rollout.masks()[0], 0.0)
+    return [parts["kl"].item() for parts in seen]
+
+
+def test_an_epoch_whose_mean_divergence_passes_the_limit_is_the_last():
+    full = divergences(None)
+    assert len(full) == 12
+    means = [sum(full[epoch : epoch + 4]) / 4 for epoch in (0, 4, 8)]
+    assert 0 < 2 * means[0] < means[1] < means[2]
+    assert divergences(0.9 * means[0]) == full[:4]
+    assert divergences(1.1 * means[0]) == full[:8]
+    assert divergences(0.9 * means[1]) == full[:8]
+    assert divergences(1.1 * means[2]) == full
 
 
 def test_statistics_of_nothing_are_zero():

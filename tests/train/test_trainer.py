@@ -106,12 +106,7 @@ def test_a_run_leaves_its_files_and_can_be_measured_and_watched(config, tmp_path
     assert any((tmp_path / "tensorboard").iterdir())
     assert plot_curves(tmp_path).read_bytes().startswith(b"\x89PNG")
 
-    result = evaluate(tmp_path, episodes=5, policy_map={"catcher": "random"})
-    assert result.mean_return.keys() == {"catcher", "runner"}
-    assert result.mean_survival["catcher"] == pytest.approx(result.mean_length)
-    assert result.mean_survival["runner"] <= result.mean_length <= 7
-    assert 0 <= result.mean_exits["runner"] <= 3
-
+    assert evaluate(tmp_path, episodes=5).mean_return.keys() == {"catcher", "runner"}
     states = list(play(tmp_path, episodes=2, seed=3))
     times = [float(state["t"]) for state in states]
     assert times.count(0.0) == 2
@@ -279,6 +274,14 @@ def test_dropping_lines_cannot_lose_the_others(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no space left"), Logger(tmp_path, 20, first_iteration=1, quiet=True):
         pass
     assert [line["iteration"] for line in read_metrics(tmp_path)] == [1, 2]
+
+
+def test_a_schedule_starts_with_the_run_and_would_end_behind_its_last_iteration(config):
+    trainer, rates = Trainer(config, quiet=True), []
+    for _ in range(6):
+        trainer.train(iterations=1)
+        rates += [group["lr"] / config.ppo.learning_rate for group in trainer.learners["runner"].optimizer.param_groups]
+    assert rates == pytest.approx([1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
 
 
 def test_saving_needs_a_place(config):
