@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import threading
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,8 +28,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
     Raises:
         OSError: the disk refused; the error names ``path``.
     """
-    # A native thread id is unique on the machine, so writers of the same file do not meet.
-    partial = path.with_name(f"{path.stem}.{threading.get_native_id()}.partial{path.suffix}")
+    # Writers of the same file, in containers that share a folder too, have files of their own.
+    partial = path.with_name(f"{path.stem}.{secrets.token_hex(8)}.partial{path.suffix}")
     try:
         yield partial
         _sync(partial)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gymnasium.vector import AutoresetMode
 
+from gpu_vecenv.arrays import shown
 from gpu_vecenv.errors import ParameterError
 
 KERNEL_MODE = {AutoresetMode.NEXT_STEP: 0, AutoresetMode.SAME_STEP: 1, AutoresetMode.DISABLED: 2}
@@ -21,5 +22,5 @@ def parse_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     if isinstance(mode, AutoresetMode):
         return mode
     if not isinstance(mode, str) or mode not in _SPELLINGS:
-        raise ParameterError(f"autoreset_mode must be one of {', '.join(_SPELLINGS)}, got {mode!r}.")
+        raise ParameterError(f"autoreset_mode must be one of {', '.join(_SPELLINGS)}, got {shown(mode)}.")
     return _SPELLINGS[mode]

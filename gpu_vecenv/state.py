@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.arrays import Array, host_array, list_array, require_mapping
+from gpu_vecenv.arrays import Array, host_array, list_array, require_mapping, shown
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.layout import Layout
@@ -91,8 +91,8 @@ class State:
         return [self._memory.copy(array) for array in self.fields.values()]
 
     def _field(self, name: str) -> Array:
-        if name not in self.fields:
-            raise ParameterError(f"the state has no field {name!r}; it has {', '.join(self.fields)}.")
+        if not isinstance(name, str) or name not in self.fields:
+            raise ParameterError(f"the state has no field {shown(name)}; it has {', '.join(self.fields)}.")
         return self.fields[name]
 
     def _checked(self, name: str, value: Any) -> Array:

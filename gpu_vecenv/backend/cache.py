@@ -17,6 +17,7 @@ from pathlib import Path
 
 import platformdirs
 
+from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.errors import CompileError
 
 VARIABLE = "GPU_VECENV_CACHE_DIR"
@@ -124,32 +125,21 @@ def keep(path: Path, library: bytes) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    write_whole(path, _sealed(path, library))
-    for stray in path.parent.glob("*.so.*.partial"):
+    write_library(path, _sealed(path, library))
+    for stray in path.parent.glob("*.partial.so"):
         with contextlib.suppress(OSError):  # another process may remove it, too
             if time.time() - stray.stat().st_mtime > STRAY_AGE:
                 stray.unlink()
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that appears whole or not at all and survives a power cut. A link is replaced, not followed.
+def write_library(path: Path, data: bytes) -> None:
+    """Write a file that nobody else may write, and its folder if need be. A link is replaced, not followed.
 
     Raises:
         OSError: it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    number, partial = tempfile.mkstemp(".partial", f"{path.name}.", path.parent)
-    try:
-        with open(number, "wb") as file:
-            os.fchmod(number, 0o644)
-            file.write(data)
-            file.flush()
-            os.fsync(number)
-        os.replace(partial, path)
-    finally:
-        Path(partial).unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the name, too
-    finally:
-        os.close(folder)
+    with atomic_file(path) as partial:
+        partial.touch(0o644)
+        partial.chmod(0o644)  # also where the user's mask would let a group write
+        partial.write_bytes(data)

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gpu_vecenv.backend.cache import write_whole
+from gpu_vecenv.backend.cache import write_library
 from gpu_vecenv.backend.source import content_hash, kernel_source
 from gpu_vecenv.errors import CompileError
 from gpu_vecenv.spec import EnvSpec
@@ -87,7 +87,7 @@ def version(compiler: tuple[str, ...]) -> str:
 
 def compile_object(spec: EnvSpec, level: str, target: Path, extra: tuple[str, ...] = ()) -> Path:
     """Compile a kernel for one instruction set to a file, which appears whole or not at all; see ``compiled()``."""
-    write_whole(target, compiled(spec, level, extra))
+    write_library(target, compiled(spec, level, extra))
     return target
 
 

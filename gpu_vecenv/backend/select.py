@@ -6,6 +6,7 @@ import importlib.util
 import re
 import warnings
 
+from gpu_vecenv.arrays import shown
 from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.errors import DeviceError, ParameterError
@@ -28,10 +29,10 @@ def choose_device(device: str) -> str:
         ParameterError: not a device name.
         DeviceError: the GPU asked for is not there.
     """
+    if not isinstance(device, str) or not re.fullmatch(r"cpu|auto|cuda(:[0-9]{1,3})?", device):
+        raise ParameterError(f'device must be "auto", "cpu", "cuda" or "cuda:N", got {shown(device)}.')
     if device == "cpu":
         return "cpu"
-    if not isinstance(device, str) or not re.fullmatch(r"auto|cuda(:\d+)?", device):
-        raise ParameterError(f'device must be "auto", "cpu", "cuda" or "cuda:N", got {device!r}.')
     count = cuda_devices()
     if device == "auto":
         if count == 0:

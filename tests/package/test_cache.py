@@ -162,7 +162,7 @@ def test_a_full_folder_is_left_as_it_was(stand_in, monkeypatch, tmp_path):
 def test_unfinished_files_of_killed_processes_are_removed(stand_in, tmp_path):
     folder = tmp_path / "cache"
     folder.mkdir()
-    old, young, foreign = (folder / name for name in ("a.so.12345678.partial", "b.so.12345678.partial", "film.partial"))
+    old, young, foreign = (folder / name for name in ("a.12345678.partial.so", "b.12345678.partial.so", "film.partial.gif"))
     for path in (old, young, foreign):
         path.touch()
     for path in (old, foreign):

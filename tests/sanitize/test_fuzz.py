@@ -1,0 +1,49 @@
+"""Kernels under random garbage states, absurd calls and the most extreme parameters, watched by sanitizers on the CPU."""
+
+import importlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gpu_vecenv.backend.compiler import compile_object, find_compiler
+from gpu_vecenv.registration import IDS
+from tests.sanitize.test_host import BOUNDS
+
+pytestmark = pytest.mark.slow
+
+OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    """A folder of watched kernels, and the runtime to load before them."""
+    folder = tmp_path_factory.mktemp("watched")
+    for env_id, registered in IDS.items():
+        spec = importlib.import_module(registered["vector_entry_point"].partition(":")[0] + ".spec").SPEC
+        compile_object(spec, "x86-64", folder / f"{env_id}.so", ("-O1", "-g", *BOUNDS, "-shared-libasan")[: 5 if clang() else 4])
+    return folder
+
+
+def clang():
+    return "clang" in find_compiler()[0]
+
+
+def runtime():
+    """The libraries that must be loaded first: the sanitizer's, and C++'s, whose exceptions it wraps."""
+    sanitizer = "libclang_rt.asan-x86_64.so" if clang() else "libasan.so"
+    asked = [[*find_compiler(), f"-print-file-name={name}"] for name in (sanitizer, "libstdc++.so.6")]
+    return " ".join(subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() for words in asked)
+
+
+def run(folder, seed, calls):
+    env = {**os.environ, **OPTIONS, "LD_PRELOAD": runtime(), "GPU_VECENV_NUM_THREADS": "2"}
+    command = [sys.executable, "-m", "tests.sanitize.fuzz_calls", str(folder), str(seed), str(calls)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=280, check=False)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_calls(seed, kernels):
+    done = run(kernels, seed, 1500)
+    assert done.returncode == 0 and done.stdout == "True\n", done.stderr[-4000:]
