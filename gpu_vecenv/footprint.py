@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Annotated, cast
+from typing import Annotated
 
-import gymnasium
 import numpy as np
 import tyro
 from gymnasium.spaces import Box
@@ -14,10 +13,9 @@ from gymnasium.vector import AutoresetMode
 from gpu_vecenv.autoreset import parse_autoreset_mode
 from gpu_vecenv.backend.memory import NumpyMemory
 from gpu_vecenv.backend.select import choose_device
-from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.outputs import BOOL, Outputs
+from gpu_vecenv.train.build import make_vec
 from gpu_vecenv.train.settings import Settings, parse_settings
-from gpu_vecenv.vector_env import GpuVectorEnv
 from gpu_vecenv.views import View, count_worlds
 
 
@@ -57,6 +55,8 @@ def memory(
 ) -> None:
     """Say how much memory an env takes on its device, without making it.
 
+    Example: gpu-vecenv memory WarpTag-v0 --num-envs 2000 --env num_runners=20
+
     CUDA, torch and compiled kernels take some hundred megabytes beside it, whatever the env.
 
     Args:
@@ -69,14 +69,10 @@ def memory(
         device: auto, cpu or cuda:0; where there is a GPU, its free memory is told, too.
         env: env parameters by name, such as num_taggers=5 num_runners=20.
     """
-    import gpu_vecenv  # noqa: F401
-
-    if view not in ("worlds", "agents"):
-        raise ParameterError(f"--view must be worlds or agents, got {view}.")
     where = choose_device(device)
-    made = gymnasium.make_vec(env_id, num_worlds=1, device="cpu", array="numpy", **parse_settings(env, "--env"))
-    with contextlib.closing(made):
-        layout = cast(GpuVectorEnv, made.unwrapped).layout
+    options = {"num_worlds": 1, "view": view, "device": "cpu", "array": "numpy", "autoreset_mode": autoreset_mode}
+    with contextlib.closing(make_vec(env_id, parse_settings(env, "--env"), options)) as made:
+        layout = made.layout
     worlds = count_worlds(num_envs, num_worlds, layout, view == "agents")
     parts = footprint(View(layout, worlds, view == "agents"), parse_autoreset_mode(autoreset_mode), copy)
     total = sum(parts.values())

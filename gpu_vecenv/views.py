@@ -11,6 +11,9 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.layout import Layout
 
+MAX_WORLDS = 2**31
+"""The number of a world has 31 bits."""
+
 
 @dataclass(frozen=True)
 class View:
@@ -98,17 +101,20 @@ def count_worlds(num_envs: int, num_worlds: int | None, layout: Layout, by_agent
     """Worlds for the ``num_envs`` and ``num_worlds`` of ``make_vec``.
 
     Raises:
-        ParameterError: not a positive number, both given, or rows that do not fill whole worlds.
+        ParameterError: not a positive number, more than ``MAX_WORLDS`` worlds, both given, or rows that do not fill whole worlds.
     """
-    for name, value in (("num_envs", num_envs), ("num_worlds", 1 if num_worlds is None else num_worlds)):
+    agents = layout.num_agents if by_agent else 1
+    given = (("num_envs", num_envs, agents * MAX_WORLDS), ("num_worlds", 1 if num_worlds is None else num_worlds, MAX_WORLDS))
+    for name, value, most in given:
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise ParameterError(f"{name} must be a positive integer, got {value!r}.")
+        if value > most:
+            raise ParameterError(f"{name} must be at most {most}, got {value!r}.")
     if num_worlds is not None:
-        rows = num_worlds * (layout.num_agents if by_agent else 1)
+        rows = num_worlds * agents
         if num_envs not in (1, rows):
             raise ParameterError(f"num_worlds={num_worlds} makes num_envs={rows}, got num_envs={num_envs}; give one of them.")
         return int(num_worlds)
-    agents = layout.num_agents if by_agent else 1
     if num_envs % agents == 0:
         return int(num_envs) // agents
     if num_envs == 1:

@@ -12,15 +12,19 @@ from typing import Annotated
 import numpy as np
 import tyro
 
-from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.rendering import WorldRenderers, tile
 from gpu_vecenv.train.build import make_env
 from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.evaluate import play
-from gpu_vecenv.train.settings import Settings, parse_settings
+from gpu_vecenv.train.settings import Settings, parse_settings, require_within
 from gpu_vecenv.video import write_video
 
 State = dict[str, np.ndarray]
+
+MAX_WORLDS = 1_000
+"""More would leave each a picture of some 40 x 30 pixels."""
+
+MAX_FPS = 1_000
 
 
 def watch(
@@ -34,8 +38,11 @@ def watch(
     deterministic: bool = False,
     policy: Annotated[Settings, tyro.conf.arg(metavar="ROLE=NAME ...")] = (),
     fps: int = 30,
+    threads: int | None = None,
 ) -> None:
     """Write a video of worlds in which the policies of a run act.
+
+    Example: gpu-vecenv watch runs/tag --worlds 4 --out tag.gif
 
     Args:
         run: the run's folder, or a checkpoint file.
@@ -48,15 +55,20 @@ def watch(
         deterministic: take likeliest actions instead of draws.
         policy: roles that act otherwise than in training, such as runner=random.
         fps: frames, that is steps, shown in a second.
+        threads: CPU threads of torch; those of the run by default.
     """
     if out is None:
         out = Path(run) / "video.mp4" if Path(run).is_dir() else Path(run).with_suffix(".mp4")
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
-    if worlds < 1:
-        raise ParameterError(f"--worlds must be at least 1, got {worlds}.")
+    require_within("--episodes", episodes, 1)
+    require_within("--worlds", worlds, 1, MAX_WORLDS)
+    require_within("--fps", fps, 1, MAX_FPS)
+    if max_frames is not None:
+        require_within("--max-frames", max_frames, 1)
+    changes = {} if threads is None else {"threads": threads}
     # play() counts its episodes up from its seed.
     seeds = range(seed, seed + worlds * episodes, episodes)
-    games = [play(run, episodes, policy_map, deterministic, seed=s, device=device) for s in seeds]
+    games = [play(run, episodes, policy_map, deterministic, seed=s, device=device, **changes) for s in seeds]
     frames = itertools.islice(draw(run, side_by_side(games), worlds, device), max_frames)
     print(f"video: {write_video(frames, out, fps)}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -26,6 +27,8 @@ from gpu_vecenv.bench.results import Results
 from gpu_vecenv.bench.run import measure
 from gpu_vecenv.bench.subject import Maker
 from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.train.config import require_threads
+from gpu_vecenv.views import MAX_WORLDS
 
 MODES = ("env", "inference", "training", "startup")
 START_UP_ROUNDS = 3
@@ -46,6 +49,8 @@ def bench(
 ) -> None:
     """Measure speed beside floors and other libraries, and write a JSON file.
 
+    Example: gpu-vecenv bench --device cpu --envs cartpole --modes env --no-peers --out bench.json
+
     Everything of one case takes turns in rounds: this library's ways to step, and those peers that are installed
     (Gymnasium, EnvPool, gymnax, JaxMARL, VMAS; WarpDrive from its source), each in a process of its own. The file is
     whole after every case, so that a run that is stopped keeps what it has measured.
@@ -65,12 +70,16 @@ def bench(
     """
     command = _spelled(locals())
     device = choose_device(device)
-    _check(modes, rounds, seconds, warpdrive)
+    require_threads(threads)
+    _check(modes, envs, sizes, rounds, seconds, warpdrive)
     torch.set_num_threads(threads)
     if device != "cpu":
         torch.cuda.set_device(device)  # CuPy's, too
     kind = device.partition(":")[0]
     out = out or Path(f"benchmarks/results/bench_{kind}.json")
+    if not out.name or out.is_dir():
+        raise ParameterError(f"--out must be a file to write, got {str(out)!r}.")
+    out.parent.mkdir(parents=True, exist_ok=True)
     console, start = Console(highlight=False, soft_wrap=True), time.perf_counter()
     console.print(f"floors of {device}")
     floors = measure_floors(device, rounds, seconds)
@@ -155,11 +164,19 @@ def _spelled(given: dict[str, Any]) -> str:
     return " ".join(words)
 
 
-def _check(modes: tuple[str, ...], rounds: int, seconds: float, warpdrive: Path | None) -> None:
+def _check(
+    modes: tuple[str, ...], envs: tuple[str, ...], sizes: tuple[int, ...], rounds: int, seconds: float, warpdrive: Path | None
+) -> None:
     wrong = [mode for mode in modes if mode not in MODES]
-    if wrong:
-        raise ParameterError(f"--modes must be some of {', '.join(MODES)}, got {', '.join(wrong)}.")
-    if rounds < 1 or seconds <= 0:
-        raise ParameterError(f"--rounds must be at least 1 and --seconds above 0, got {rounds} and {seconds}.")
+    if wrong or not modes:
+        raise ParameterError(f"--modes must be some of {', '.join(MODES)}, got {', '.join(wrong) or 'none'}.")
+    unknown = [word for word in envs if not choose([*CPU_CASES, *GPU_CASES], [word], ())]
+    if unknown:
+        raise ParameterError(f"--envs must be parts of ids such as cartpole or WarpTag, got {', '.join(map(repr, unknown))}.")
+    outside = [size for size in sizes if not 1 <= size <= MAX_WORLDS]
+    if outside:
+        raise ParameterError(f"--sizes must be from 1 to {MAX_WORLDS}, got {outside[0]}.")
+    if rounds < 1 or not 0 < seconds < math.inf:
+        raise ParameterError(f"--rounds must be at least 1 and --seconds above 0 and finite, got {rounds} and {seconds}.")
     if warpdrive is not None and not (warpdrive / "warp_drive").is_dir():
         raise ParameterError(f"--warpdrive must be a folder that holds warp_drive, got {warpdrive}.")

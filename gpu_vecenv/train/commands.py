@@ -28,9 +28,11 @@ def train(
     ppo: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
     network: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
     checkpoint_interval: int | None = None,
-    threads: int = 1,
+    threads: int | None = None,
 ) -> None:
     """Train policies with PPO; leaves checkpoint, metrics, curves and a video in the run's folder.
+
+    Example: gpu-vecenv train WarpTag-v0 --env num_taggers=2 num_runners=8 --total-steps 20000 --out runs/tag
 
     Args:
         env_id: registered env id, such as WarpTag-v0.
@@ -48,19 +50,14 @@ def train(
         ppo: hyperparameters, fields of gpu_vecenv.train.PPOConfig, such as learning_rate=3e-4.
         network: network shape, fields of gpu_vecenv.train.NetworkConfig, such as hidden_sizes=(64,64).
         checkpoint_interval: iterations between two checkpoints, 50 by default; slow runs save every minute, too.
-        threads: CPU threads of PyTorch. One keeps a run's bits the same whatever the machine, and small
-            networks on a busy one run fastest with it.
+        threads: CPU threads of torch; 1 by default, and with --resume those the run had. One keeps a run's bits the same
+            whatever the machine, and small networks on a busy one run fastest with it.
     """
-    import torch
-
     from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
     from gpu_vecenv.train.logger import read_metrics
     from gpu_vecenv.train.presets import resolve
     from gpu_vecenv.train.trainer import Trainer
 
-    if threads < 1:
-        raise ConfigError(f"--threads: expected an integer >= 1, got {threads}")
-    torch.set_num_threads(threads)
     folder = out if out is not None else f"runs/{env_id}"
     options: dict[str, Any] = {
         "num_envs": num_envs,
@@ -68,12 +65,13 @@ def train(
         "seed": seed,
         "device": device,
         "checkpoint_interval": checkpoint_interval,
+        "threads": threads,
     }
     options = {name: value for name, value in options.items() if value is not None}
     if resume:
         words = {"env": env, "policy": policy, "frozen": frozen, "load": load, "ppo": ppo, "network": network}
         given = [*options, *(name for name, value in words.items() if value)]
-        fixed = [f"--{name.replace('_', '-')}" for name in given if name not in ("total_steps", "device")]
+        fixed = [f"--{name.replace('_', '-')}" for name in given if name not in ("total_steps", "device", "threads")]
         if fixed:
             raise ConfigError(
                 "--resume: expected only --out, --total-steps, --device and --threads beside it, "
@@ -120,8 +118,11 @@ def evaluate(
     device: str = "auto",
     deterministic: bool = False,
     policy: Annotated[Settings, tyro.conf.arg(metavar="ROLE=NAME ...")] = (),
+    threads: int | None = None,
 ) -> None:
     """Play episodes with the policies of a run and print the means.
+
+    Example: gpu-vecenv eval runs/tag --episodes 16 --policy runner=random
 
     Args:
         run: the run's folder, or a checkpoint file.
@@ -130,11 +131,13 @@ def evaluate(
         device: auto, cpu or cuda:0.
         deterministic: take likeliest actions instead of draws.
         policy: roles that act otherwise than in training, such as runner=random.
+        threads: CPU threads of torch; those of the run by default.
     """
     from gpu_vecenv.train.evaluate import evaluate as measure
 
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
-    result = measure(run, episodes, policy_map, deterministic, seed=seed, device=device)
+    changes = {} if threads is None else {"threads": threads}
+    result = measure(run, episodes, policy_map, deterministic, seed=seed, device=device, **changes)
     print(f"{result.episodes} episodes of {result.mean_length:.1f} steps")
     for role, mean_return in result.mean_return.items():
         survival, exits = result.mean_survival[role], result.mean_exits[role]
@@ -143,6 +146,8 @@ def evaluate(
 
 def plot(run: tyro.conf.Positional[str], out: str | None = None) -> None:
     """Draw the curves of a run.
+
+    Example: gpu-vecenv plot runs/tag --out tag.svg
 
     Args:
         run: the run's folder.

@@ -20,15 +20,24 @@ def parse_settings(words: Iterable[str], option: str) -> dict[str, Any]:
         option: the option they came from, for the error's text.
 
     Raises:
-        ConfigError: a word has no ``=``.
+        ConfigError: a word has no ``=``, or a name comes twice.
     """
-    settings = {}
+    settings: dict[str, Any] = {}
     for word in words:
         key, equals, text = word.partition("=")
         if not key or not equals:
             raise ConfigError(f"{option}: expected KEY=VALUE, got {word!r}")
+        if key in settings:
+            raise ConfigError(f"{option}: expected each name once, got {key!r} twice")
         try:
             settings[key] = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # all that it raises for text
             settings[key] = text
     return settings
+
+
+def require_within(option: str, value: int, low: int, high: int | None = None) -> None:
+    """Raise ConfigError unless ``low <= value <= high``; None is no upper end."""
+    if value < low or (high is not None and value > high):
+        wanted = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
+        raise ConfigError(f"{option}: expected {wanted}, got {value}")
