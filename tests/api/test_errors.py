@@ -183,8 +183,9 @@ def test_the_single_env():
         env.step(3)
     with pytest.raises(errors.UnknownParameterError, match="no parameter 'num_wheels'"):
         gymnasium.make("WarpCartPole-v1", num_wheels=4)
-    with pytest.raises(gymnasium.error.Error, match="entry_point is not specified"):
-        gymnasium.make("WarpTag-v0")
+    for name in ("WarpTag-v0", "WarpGridTag-v0"):
+        with pytest.raises(errors.SeveralAgentsError, match=f'several agents.*use gymnasium.make_vec."{name}".'):
+            gymnasium.make(name, num_taggers=2, render_mode="rgb_array")
     assert gpu_vecenv.__version__
 
 

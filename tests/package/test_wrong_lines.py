@@ -1,5 +1,6 @@
 """Wrong command lines: each ends with status 2 and one line that says what was expected and what came."""
 
+import contextlib
 import shlex
 
 import pytest
@@ -274,28 +275,27 @@ METRICS = {
 """Contents of ``metrics.jsonl`` by the folder it is in."""
 
 
-def make_run(folder):
-    """A run that has not begun its first iteration."""
-    config = TrainConfig("WarpCartPole-v1", 4, 128, device="cpu", out=str(folder), network=NetworkConfig((4,)))
-    trainer = Trainer(config, quiet=True)
-    trainer.train(iterations=0)
-    trainer.close()
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A folder with runs, foreign files and folders, by the names that the lines use."""
-    root = tmp_path_factory.mktemp("place")
+def furnish(root):
+    """Put runs, foreign files and folders there, by the names that lines use; no run has begun its first iteration."""
     (root / "file").touch()
     for name in ("folder", "folder.png", "folder.gif"):
         (root / name).mkdir()
     for name in ("run", "damaged"):
-        make_run(root / name)
+        config = TrainConfig("WarpCartPole-v1", 4, 128, device="cpu", out=str(root / name), network=NetworkConfig((4,)))
+        with contextlib.closing(Trainer(config, quiet=True)) as trainer:
+            trainer.train(iterations=0)
     (root / "damaged" / "metrics.jsonl").unlink()
     (root / "damaged" / "metrics.jsonl").mkdir()
     for name, text in METRICS.items():
         (root / name).mkdir()
         (root / name / "metrics.jsonl").write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """The folder that the lines are typed in."""
+    root = tmp_path_factory.mktemp("place")
+    furnish(root)
     return root
 
 
