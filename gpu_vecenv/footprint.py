@@ -15,7 +15,7 @@ from gpu_vecenv.backend.memory import NumpyMemory
 from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.outputs import BOOL, Outputs
 from gpu_vecenv.train.build import make_vec
-from gpu_vecenv.train.settings import Settings, parse_settings
+from gpu_vecenv.train.settings import Settings, option, parse_settings
 from gpu_vecenv.views import View, count_worlds
 
 
@@ -46,12 +46,12 @@ def footprint(view: View, autoreset_mode: AutoresetMode, copy: bool) -> dict[str
 def memory(
     env_id: tyro.conf.Positional[str],
     num_envs: int = 1,
-    num_worlds: int | None = None,
+    num_worlds: Annotated[int | None, option("as --num-envs says", "INT")] = None,
     view: str = "worlds",
     autoreset_mode: str = "same_step",
     copy: bool = True,
     device: str = "auto",
-    env: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
+    env: Annotated[Settings, option("those of the env", "KEY=VALUE ...")] = (),
 ) -> None:
     """Say how much memory an env takes on its device, without making it.
 

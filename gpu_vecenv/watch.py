@@ -16,7 +16,7 @@ from gpu_vecenv.rendering import WorldRenderers, tile
 from gpu_vecenv.train.build import make_env
 from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.evaluate import play
-from gpu_vecenv.train.settings import Settings, parse_settings, require_within
+from gpu_vecenv.train.settings import Settings, option, parse_settings, require_within
 from gpu_vecenv.video import write_video
 
 State = dict[str, np.ndarray]
@@ -29,16 +29,16 @@ MAX_FPS = 1_000
 
 def watch(
     run: tyro.conf.Positional[str],
-    out: Path | None = None,
+    out: Annotated[Path | None, option("video.mp4 in the run's folder", "FILE")] = None,
     episodes: int = 1,
     worlds: int = 1,
-    max_frames: int | None = None,
+    max_frames: Annotated[int | None, option("as many as there are steps", "INT")] = None,
     seed: int = 1,
     device: str = "auto",
     deterministic: bool = False,
-    policy: Annotated[Settings, tyro.conf.arg(metavar="ROLE=NAME ...")] = (),
+    policy: Annotated[Settings, option("as in training", "ROLE=NAME ...")] = (),
     fps: int = 30,
-    threads: int | None = None,
+    threads: Annotated[int | None, option("those of the run", "INT")] = None,
 ) -> None:
     """Write a video of worlds in which the policies of a run act.
 
@@ -46,7 +46,7 @@ def watch(
 
     Args:
         run: the run's folder, or a checkpoint file.
-        out: video to write, .mp4 or .gif; video.mp4 in the run's folder by default.
+        out: video to write, .mp4 or .gif.
         episodes: episodes to show one after the other.
         worlds: worlds to show side by side; one that is done waits for the others.
         max_frames: frames after which the video ends in any case.
@@ -55,7 +55,7 @@ def watch(
         deterministic: take likeliest actions instead of draws.
         policy: roles that act otherwise than in training, such as runner=random.
         fps: frames, that is steps, shown in a second.
-        threads: CPU threads of torch; those of the run by default.
+        threads: CPU threads of torch.
     """
     if out is None:
         out = Path(run) / "video.mp4" if Path(run).is_dir() else Path(run).with_suffix(".mp4")

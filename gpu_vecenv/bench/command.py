@@ -28,6 +28,7 @@ from gpu_vecenv.bench.run import measure
 from gpu_vecenv.bench.subject import Maker
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.train.config import require_threads
+from gpu_vecenv.train.settings import option
 from gpu_vecenv.views import MAX_WORLDS
 
 MODES = ("env", "inference", "training", "startup")
@@ -36,13 +37,13 @@ START_UP_ROUNDS = 3
 
 
 def bench(
-    envs: Annotated[tuple[str, ...], tyro.conf.arg(metavar="WORD ...")] = (),
-    sizes: Annotated[tuple[int, ...], tyro.conf.arg(metavar="WORLDS ...")] = (),
+    envs: Annotated[tuple[str, ...], option("all", "WORD ...")] = (),
+    sizes: Annotated[tuple[int, ...], option("those of each case", "WORLDS ...")] = (),
     device: str = "auto",
     modes: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODE ...")] = MODES,
     peers: bool = True,
-    warpdrive: Path | None = None,
-    out: Path | None = None,
+    warpdrive: Annotated[Path | None, option("WarpDrive is not measured", "FOLDER")] = None,
+    out: Annotated[Path | None, option("benchmarks/results/bench_cpu.json or bench_cuda.json", "FILE")] = None,
     rounds: int = 5,
     seconds: float = 0.05,
     threads: int = 1,
@@ -60,10 +61,10 @@ def bench(
         sizes: worlds, in place of the sizes that each case has.
         device: auto, cpu or cuda:0.
         modes: env (steps with given actions), inference (a policy acts), training (whole iterations of the
-            trainer), startup (a process up to its first step); all by default.
+            trainer), startup (a process up to its first step).
         peers: whether other libraries are measured, too.
         warpdrive: source folder of WarpDrive, the one that holds warp_drive and example_envs.
-        out: file to write; benchmarks/results/bench_cpu.json or bench_cuda.json by default.
+        out: file to write.
         rounds: samples of everything.
         seconds: length of a sample, of one call at least.
         threads: CPU threads of PyTorch.
@@ -152,9 +153,9 @@ def line(row: dict[str, Any]) -> str:
 def _spelled(given: dict[str, Any]) -> str:
     """The command line of options that are not their defaults; of a folder its name, and no output file."""
     words = ["gpu-vecenv bench"]
-    for name, option in inspect.signature(bench).parameters.items():
+    for name, parameter in inspect.signature(bench).parameters.items():
         value = given[name]
-        if value == option.default or name == "out":
+        if value == parameter.default or name == "out":
             continue
         if isinstance(value, bool):
             words.append(f"--{'' if value else 'no-'}{name}")

@@ -6,10 +6,23 @@ import ast
 from collections.abc import Iterable
 from typing import Any
 
+import tyro
+
 from gpu_vecenv.train.errors import ConfigError
 
 Settings = tuple[str, ...]
 """Command line words of the form KEY=VALUE."""
+
+
+def option(default: str, metavar: str | None = None, more: str | None = None) -> Any:
+    """How ``--help`` shows an option whose default is not its value in Python.
+
+    Args:
+        default: what happens without the option; nothing where ``more`` says it.
+        metavar: what its value looks like.
+        more: text in place of the docstring's.
+    """
+    return tyro.conf.arg(metavar=metavar, help=more, help_behavior_hint=default and f"(default: {default})")
 
 
 def parse_settings(words: Iterable[str], option: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The command line: subcommands, exit statuses, and one line in place of a traceback."""
 
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -14,7 +15,8 @@ import pytest
 import gpu_vecenv
 from gpu_vecenv.cli import COMMANDS, TRAIN_EXTRA, main
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.train import Trainer
+from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train.presets import resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["--env", "num_taggers=2", "num_runners=8", "episode_length=20", "--num-envs", "2", "--total-steps", "80"]
@@ -131,6 +133,34 @@ def test_help_of_a_command_has_an_example_that_it_takes(command, capsys, monkeyp
     words = example.removeprefix("Example: ").split()
     assert words[:2] == ["gpu-vecenv", command] and not called
     assert main(words[1:]) == 0 and called == [command]
+
+
+def help_of(command, capsys):
+    """What ``--help`` prints, in one line without the box."""
+    assert main([command, "--help"]) == 0
+    return " ".join(capsys.readouterr().out.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("command", ["train", "eval", "plot", "watch", "bench", "memory"])
+def test_help_tells_what_happens_without_an_option(command, capsys):
+    text = help_of(command, capsys).partition("--ppo")[0]
+    assert "(default: None)" not in text and "(default: )" not in text
+
+
+def test_help_of_train_shows_the_defaults_that_a_run_gets(capsys):
+    text = help_of("train", capsys)
+    tag, other = (resolve(TrainConfig(env)) for env in ("WarpTag-v0", "Other-v0"))
+    for said, name in (("--num-envs INT", "num_envs"), ("--total-steps INT", "total_steps")):
+        told = text.partition(said)[2].partition(")")[0]
+        assert f"{getattr(tag, name)} for WarpTag-v0" in told and f"{getattr(other, name)} for others" in told
+    for config in (PPOConfig, NetworkConfig):
+        for field in dataclasses.fields(config):
+            told = text.partition(f" {field.name}: ")[2].partition("(default: ")[2]
+            mine, usual = ((vars(run.ppo) | vars(run.network))[field.name] for run in (tag, other))
+            if mine == usual:
+                assert told.startswith(f"{usual})") or f"{usual} for others)" in told, field.name
+            else:
+                assert f"{mine} for WarpTag-v0, {usual} for others)" in told, field.name
 
 
 def test_the_source_archive_takes_every_folder():

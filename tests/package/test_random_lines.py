@@ -21,7 +21,7 @@ OPTIONS = {
     "envs": [],
     "doctor": [],
 }  # fmt: skip
-ANY_OPTION = sorted({option for options in OPTIONS.values() for option in options}) + ["--help", "-h", "--version", "--wrong", "-1"]
+ANY_OPTION = ["--help", "-h", "--version", "--wrong", "-1", *sorted({o for options in OPTIONS.values() for o in options})]
 
 VALUES = [
     "0", "1", "2", "3", "-1", "1.5", "1e400", "-1e400", "nan", "inf", "True", "None", "1+2j", "()", "(1,)", "[]", "{}", "{[]:1}",
