@@ -11,6 +11,7 @@ from pathlib import Path
 
 import gymnasium
 import pytest
+import torch
 
 import gpu_vecenv
 from gpu_vecenv.cli import COMMANDS, TRAIN_EXTRA, main
@@ -54,12 +55,32 @@ def test_bench_does_without_what_makes_videos(tmp_path):
 
 
 def test_ctrl_c_is_one_line_and_status_130(capsys, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("gpu_vecenv.cli._run", interrupt)
+    monkeypatch.setattr("gpu_vecenv.cli._run", fail(KeyboardInterrupt()))
     assert main(["train", "WarpTag-v0"]) == 130
     assert capsys.readouterr().err == "gpu-vecenv train: interrupted\n"
+
+
+def fail(error):
+    """A stand-in for the subcommands that raises the error."""
+
+    def run(*_):
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize("error", [MemoryError("no room for it"), torch.OutOfMemoryError("no room for it")], ids=type)
+def test_memory_that_runs_out_is_one_line_and_status_2(error, capsys, monkeypatch):
+    monkeypatch.setattr("gpu_vecenv.cli._run", fail(error))
+    assert main(["train", "WarpTag-v0"]) == 2
+    assert capsys.readouterr().err == "gpu-vecenv train: out of memory: no room for it\n"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a mistake"), ValueError("a mistake"), KeyError("a mistake")], ids=type)
+def test_mistakes_of_the_package_are_not_taken_for_wrong_input(error, monkeypatch):
+    monkeypatch.setattr("gpu_vecenv.cli._run", fail(error))
+    with pytest.raises(type(error), match="a mistake"):
+        main(["train", "WarpTag-v0"])
 
 
 def test_an_interrupt_before_the_first_iteration_ends_quietly(tmp_path, monkeypatch, capsys):

@@ -28,7 +28,6 @@ train 'Warp Tag' | got 'Warp Tag'
 train WarpTag-v0 --num-envs 0 | num_envs: expected an integer >= 1, got 0
 train WarpTag-v0 --num-envs -3 | num_envs: expected an integer >= 1, got -3
 train WarpCartPole-v1 --num-envs 99999999999999999999 | must be at most 2147483648
-train WarpCartPole-v1 --num-envs 2000000000 --ppo num_steps=1000 | out of memory
 train WarpTag-v0 --total-steps 0 | total_steps: expected an integer >= 1, got 0
 train WarpTag-v0 --total-steps -5 | total_steps: expected an integer >= 1, got -5
 train WarpTag-v0 --seed -1 | seed: expected an integer from 0 to 2**64 - 1, got -1
@@ -97,7 +96,7 @@ train WarpTag-v0 --ppo num_steps=True | num_steps: expected an integer from 1 to
 train WarpTag-v0 --ppo num_steps=0 | num_steps: expected an integer from 1 to 2147483647, got 0
 train WarpTag-v0 --ppo num_steps=1.5 | num_steps: expected an integer from 1 to 2147483647, got 1.5
 train WarpTag-v0 --ppo num_steps=999999999999 | num_steps: expected an integer from 1 to
-train WarpTag-v0 --ppo num_steps=99999999 | out of memory
+train WarpTag-v0 --ppo num_steps=2147483647 | out of memory
 train WarpTag-v0 --ppo num_epochs=-1 | num_epochs: expected an integer from 1 to 2147483647, got -1
 train WarpTag-v0 --ppo num_minibatches=() | num_minibatches: expected an integer from 1 to 2147483647, got ()
 train WarpTag-v0 --ppo learning_rate=abc | learning_rate: expected a number > 0, got 'abc'
