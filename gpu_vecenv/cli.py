@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
+import inspect
+import os
 import sys
 from collections.abc import Sequence
 
 import gymnasium
 
-from gpu_vecenv.errors import GpuVecenvError, MissingExtraError
+from gpu_vecenv import __version__
+from gpu_vecenv.errors import GpuVecenvError, MissingExtraError, ParameterError
 
 COMMANDS = {
     "train": ("gpu_vecenv.train.commands:train", "train policies; leaves checkpoint, metrics, curves and a video"),
     "eval": ("gpu_vecenv.train.commands:evaluate", "play episodes with a run's policies and print the means"),
     "plot": ("gpu_vecenv.train.commands:plot", "draw the curves of a run"),
     "watch": ("gpu_vecenv.watch:watch", "write a video of a run's policies at play"),
+    "envs": ("gpu_vecenv.listing:envs", "list the env ids"),
     "bench": ("gpu_vecenv.bench.command:bench", "measure speed beside floors and other libraries; leaves JSON"),
     "memory": ("gpu_vecenv.footprint:memory", "say how much memory an env takes on its device"),
-    "doctor": ("gpu_vecenv.doctor:main", "say what works on this machine and how to mend what does not"),
+    "doctor": ("gpu_vecenv.doctor:doctor", "say what works on this machine and how to mend what does not"),
 }
 """Subcommand to the function it calls and its line of help."""
 
 TRAIN_EXTRA = ("tyro", "rich", "tensorboard", "matplotlib", "imageio", "imageio_ffmpeg", "PIL")
-"""Modules that every subcommand but ``doctor`` needs beside the core."""
+"""Modules that most subcommands need beside the core."""
 
-NEEDS = {"bench": ("tyro", "rich")}
-"""The same of subcommands that need less."""
+NEEDS: dict[str, tuple[str, ...]] = {"bench": ("tyro", "rich"), "doctor": (), "envs": ()}
+"""The same of subcommands that need less; those that need nothing take no options, as tyro reads them."""
 
 USAGE = "\n".join(
-    ["usage: gpu-vecenv COMMAND ...", "", "commands (COMMAND --help explains one):"]
+    ["usage: gpu-vecenv COMMAND ...", "       gpu-vecenv --version", "", "commands (COMMAND --help explains one):"]
     + [f"  {name:8}{summary}" for name, (_, summary) in COMMANDS.items()]
 )
 
@@ -41,34 +46,91 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: command line words; those of this process by default.
 
     Returns:
-        Exit status: 0 done, 1 the doctor found no device that works, 2 the input was wrong or an extra is missing,
-        130 interrupted by Ctrl-C.
+        Exit status: 0 done, 1 the doctor found no device that works, 2 the input was wrong, memory ran out or an extra is
+        missing, 130 interrupted by Ctrl-C, 141 nobody reads the output any more, as after ``| head -1``.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or words[0] in ("-h", "--help"):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell, >&-
+            setattr(sys, name, open(os.devnull, "w"))
+    title = " ".join(["gpu-vecenv", *(word for word in words[:1] if word in COMMANDS)])
+    status, failure = 0, ""
+    lost: OSError | None = None
+    try:
+        status = _run(words)
+    except BrokenPipeError as error:
+        lost = error
+    except (GpuVecenvError, gymnasium.error.Error, OSError) as error:
+        failure, status = str(error), 2
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        failure, status = f"out of memory: {error}", 2
+    except KeyboardInterrupt:
+        failure, status = "interrupted", 130  # what a shell reports for SIGINT
+    lost = _flush() or lost
+    if isinstance(lost, BrokenPipeError):
+        return 141  # what a shell reports for SIGPIPE
+    if failure or lost:
+        print(f"{title}: {failure or lost}", file=sys.stderr)
+    return 2 if lost else status
+
+
+def _run(words: list[str]) -> int:
+    """Run the subcommand that the words name, and return its exit status."""
+    if not words or words in (["-h"], ["--help"]):
         print(USAGE)
         return 0 if words else 2
-    if words[0] not in COMMANDS:
-        print(f"gpu-vecenv: there is no command {words[0]!r}.\n\n{USAGE}", file=sys.stderr)
-        return 2
-    try:
-        return _run(words[0], words[1:])
-    except (GpuVecenvError, gymnasium.error.Error, OSError) as error:
-        print(f"gpu-vecenv {words[0]}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"gpu-vecenv {words[0]}: interrupted", file=sys.stderr)
-        return 130  # what a shell reports for SIGINT
-
-
-def _run(command: str, words: list[str]) -> int:
-    module, function = COMMANDS[command][0].split(":")
-    if command == "doctor":  # must work where the train extra, and so tyro, is missing
-        return int(getattr(importlib.import_module(module), function)(words))
-    missing = [name for name in NEEDS.get(command, TRAIN_EXTRA) if importlib.util.find_spec(name) is None]
+    if words == ["--version"]:
+        print(f"gpu-vecenv {__version__}")
+        return 0
+    wrong = [word for word in words if not _is_unicode(word)]
+    if wrong:
+        raise ParameterError(f"expected words in UTF-8, got {wrong[0]!r}.")
+    command, *words = words
+    if command not in COMMANDS:
+        close = difflib.get_close_matches(command, COMMANDS, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(COMMANDS)}."
+        raise ParameterError(f"there is no command {command!r}; {hint}")
+    needed = NEEDS.get(command, TRAIN_EXTRA)
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingExtraError(f'this needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
-    import tyro
+    module, name = COMMANDS[command][0].split(":")
+    function = getattr(importlib.import_module(module), name)
+    if needed:
+        import tyro
 
-    tyro.cli(getattr(importlib.import_module(module), function), prog=f"gpu-vecenv {command}", args=words)
-    return 0
+        try:
+            tyro.cli(function, prog=f"gpu-vecenv {command}", args=words)
+        except SystemExit as end:  # after --help, or a word that tyro refuses
+            return int(end.code or 0)
+        return 0
+    if words in (["-h"], ["--help"]):
+        print(f"usage: gpu-vecenv {command}\n\n{inspect.getdoc(function)}")
+        return 0
+    if words:
+        raise ParameterError(f"expected no further words, got {words[0]!r}.")
+    return int(function())
+
+
+def _is_unicode(word: str) -> bool:
+    """False for a word whose bytes are not UTF-8: Python keeps them as surrogates, which cannot be printed."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in word)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """True for NumPy's, CuPy's and torch's errors of that kind; of torch's, those of the CPU are told by their text alone."""
+    if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
+        return True
+    return "torch" in sys.modules and isinstance(error, sys.modules["torch"].OutOfMemoryError)
+
+
+def _flush() -> OSError | None:
+    """Write what is buffered. If that fails it is dropped, or the interpreter would fail with it again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return error
+    return None

@@ -11,7 +11,6 @@ import subprocess
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,16 +45,10 @@ class Check:
         return f"{line}\n{'':21}-> {self.remedy}" if self.remedy else line
 
 
-def main(words: Sequence[str] = ()) -> int:
-    """Run the command with the words that follow it on the command line; returns the exit status."""
-    if words:
-        print("usage: gpu-vecenv doctor\n\n" + (doctor.__doc__ or ""))
-        return 0 if list(words) in (["-h"], ["--help"]) else 2
-    return doctor()
-
-
 def doctor() -> int:
     """Print what works on this machine and how to mend what does not.
+
+    Example: gpu-vecenv doctor
 
     Returns:
         0 if an env runs on some device, else 1.

@@ -49,6 +49,10 @@ class SequenceError(GpuVecenvError, RuntimeError):
     """Calls in an order that cannot work: a step before the first reset, a step past a bound slab."""
 
 
+class SeveralAgentsError(GpuVecenvError, ValueError):
+    """An env with several agents was asked for by a call that makes envs of one agent."""
+
+
 class MissingExtraError(GpuVecenvError, ImportError):
     """An optional library is needed; the message names the extra that brings it."""
 

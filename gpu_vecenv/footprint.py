@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Annotated, cast
+from typing import Annotated
 
-import gymnasium
 import tyro
 
 from gpu_vecenv.autoreset import parse_autoreset_mode
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.backend.select import choose_device
-from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.needs import memory_needs, room_for
-from gpu_vecenv.train.settings import Settings, parse_settings
-from gpu_vecenv.vector_env import GpuVectorEnv
+from gpu_vecenv.train.build import make_vec
+from gpu_vecenv.train.settings import Settings, option, parse_settings
 from gpu_vecenv.views import View, count_worlds
 
 
 def memory(
     env_id: tyro.conf.Positional[str],
     num_envs: int = 1,
-    num_worlds: int | None = None,
+    num_worlds: Annotated[int | None, option("as --num-envs says", "INT")] = None,
     view: str = "worlds",
     autoreset_mode: str = "same_step",
     copy: bool = True,
     device: str = "auto",
-    env: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
+    env: Annotated[Settings, option("those of the env", "KEY=VALUE ...")] = (),
 ) -> None:
     """Say how much memory an env takes on its device, without making it.
+
+    Example: gpu-vecenv memory WarpTag-v0 --num-envs 2000 --env num_runners=20
 
     CUDA, torch and compiled kernels take some hundred megabytes beside it, whatever the env.
 
@@ -42,14 +42,10 @@ def memory(
         device: auto, cpu or cuda:0; where there is a GPU, its free memory is told, too.
         env: env parameters by name, such as num_taggers=5 num_runners=20.
     """
-    import gpu_vecenv  # noqa: F401
-
-    if view not in ("worlds", "agents"):
-        raise ParameterError(f"--view must be worlds or agents, got {view}.")
     where = choose_device(device)
-    made = gymnasium.make_vec(env_id, num_worlds=1, device="cpu", array="numpy", **parse_settings(env, "--env"))
-    with contextlib.closing(made):
-        layout = cast(GpuVectorEnv, made.unwrapped).layout
+    options = {"num_worlds": 1, "view": view, "device": "cpu", "array": "numpy", "autoreset_mode": autoreset_mode}
+    with contextlib.closing(make_vec(env_id, parse_settings(env, "--env"), options)) as made:
+        layout = made.layout
     worlds = count_worlds(num_envs, num_worlds, layout, view == "agents")
     parts = memory_needs(View(layout, worlds, view == "agents"), parse_autoreset_mode(autoreset_mode), copy)
     total = sum(parts.values())

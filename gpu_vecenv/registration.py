@@ -9,17 +9,20 @@ import gymnasium
 
 def _single(folder: str, limit: int, threshold: float | None) -> dict[str, Any]:
     """Arguments of a single-agent env, which is a plain env too; its time limit is Gymnasium's."""
+    return {**_vector(folder), "max_episode_steps": limit, "reward_threshold": threshold}
+
+
+def _vector(folder: str) -> dict[str, Any]:
+    """Arguments of any env; the plain entry point of one with several agents says that there are vector envs only."""
     return {
         "entry_point": f"gpu_vecenv.envs.{folder}:make",
         "vector_entry_point": f"gpu_vecenv.envs.{folder}:make_vec",
-        "max_episode_steps": limit,
-        "reward_threshold": threshold,
     }
 
 
 IDS: dict[str, dict[str, Any]] = {
-    "WarpTag-v0": {"vector_entry_point": "gpu_vecenv.envs.tag:make_vec"},
-    "WarpGridTag-v0": {"vector_entry_point": "gpu_vecenv.envs.grid_tag:make_vec"},
+    "WarpTag-v0": _vector("tag"),
+    "WarpGridTag-v0": _vector("grid_tag"),
     "WarpCartPole-v1": _single("cartpole", 500, 475.0),
     "WarpAcrobot-v1": _single("acrobot", 500, -100.0),
     "WarpMountainCar-v0": _single("mountain_car", 200, -110.0),

@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium import logger
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import CloudpickleWrapper
+from gymnasium.wrappers import HumanRendering
 
-from gpu_vecenv.errors import SequenceError
+from gpu_vecenv.errors import MissingExtraError, SequenceError, SeveralAgentsError
 from gpu_vecenv.spec import EnvSpec
 from gpu_vecenv.vector_env import GpuVectorEnv
 
 
-def entry_point(env_spec: EnvSpec) -> Callable[..., SingleEnv]:
-    """What ``gymnasium.make`` calls; it looks up there which render modes there are, before there is an env."""
-    make = partial(SingleEnv, env_spec)
-    setattr(make, "metadata", SingleEnv.metadata)  # noqa: B010  (types do not know that a partial takes attributes)
+def entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, Any]]:
+    """The function behind ``gymnasium.make``, which reads there which render modes there are, before there is an env.
+
+    Its keywords are those of ``SingleEnv``; ``render_mode="human"`` opens a window, by Gymnasium's ``HumanRendering``.
+    """
+
+    def make(render_mode: str | None = None, **params: Any) -> gymnasium.Env[np.ndarray, Any]:
+        if render_mode != "human":
+            return SingleEnv(env_spec, render_mode, **params)
+        if importlib.util.find_spec("pygame") is None:
+            raise MissingExtraError('render_mode="human" needs pygame: pip install "gpu-vecenv[human]".')
+        return HumanRendering(SingleEnv(env_spec, "rgb_array", **params))
+
+    modes = ["human", *SingleEnv.metadata["render_modes"]]
+    setattr(make, "metadata", {**SingleEnv.metadata, "render_modes": modes})  # noqa: B010  (a function has no such attribute)
+    return make
+
+
+def no_entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, Any]]:
+    """The same for an env of several agents, which ``gymnasium.make`` cannot make: it names the call that can."""
+
+    def make(**_: Any) -> gymnasium.Env[np.ndarray, Any]:
+        raise SeveralAgentsError(
+            f'{env_spec.name} has several agents, so it is a vector env only: use gymnasium.make_vec("{env_spec.name}").'
+        )
+
     return make
 
 
@@ -57,7 +82,11 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
         return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}
 
     def render(self) -> np.ndarray | None:
-        """uint8 (H, W, 3), or None without ``render_mode``."""
+        """uint8 (H, W, 3), or None with a warning without ``render_mode``."""
+        if self.render_mode is None:
+            name = self.vector.env_spec.name
+            logger.warn(f'render() draws nothing without a render mode: gymnasium.make("{name}", render_mode="rgb_array")')
+            return None
         frames = self.vector.render()
         return None if frames is None else frames[0]
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium import logger
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -370,9 +371,11 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
     # ---- pictures ---------------------------------------------------------------------------------------------
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """One uint8 (H, W, 3) frame an env; rows of one world share theirs. None without ``render_mode``."""
+        """One uint8 (H, W, 3) frame an env; rows of one world share theirs. None with a warning without ``render_mode``."""
         self._require_started("render()")
         if self.render_mode is None:
+            name = self.env_spec.name
+            logger.warn(f'render() draws nothing without a render mode: gymnasium.make_vec("{name}", render_mode="rgb_array")')
             return None
         if self._renderers is None:
             self._renderers = WorldRenderers(self.env_spec, self.params, self.num_worlds)

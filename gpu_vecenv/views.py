@@ -12,6 +12,9 @@ from gpu_vecenv.arrays import shown, whole_number
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.layout import Layout
 
+MAX_WORLDS = 2**31 - 1
+"""The number of a world has 31 bits."""
+
 
 @dataclass(frozen=True)
 class View:
@@ -99,11 +102,12 @@ def count_worlds(num_envs: int, num_worlds: int | None, layout: Layout, by_agent
     """Worlds for the ``num_envs`` and ``num_worlds`` of ``make_vec``.
 
     Raises:
-        ParameterError: not a positive number, both given, or rows that do not fill whole worlds.
+        ParameterError: not a positive number, more than ``MAX_WORLDS`` worlds, both given, or rows that do not fill whole worlds.
     """
-    envs, worlds = _positive("num_envs", num_envs), None if num_worlds is None else _positive("num_worlds", num_worlds)
     agents = layout.num_agents if by_agent else 1
-    if worlds is not None:
+    envs = _within("num_envs", num_envs, agents * MAX_WORLDS)
+    if num_worlds is not None:
+        worlds = _within("num_worlds", num_worlds, MAX_WORLDS)
         if envs not in (1, worlds * agents):
             raise ParameterError(f"num_worlds={worlds} makes num_envs={worlds * agents}, got num_envs={envs}; give one of them.")
         return worlds
@@ -120,8 +124,8 @@ def count_worlds(num_envs: int, num_worlds: int | None, layout: Layout, by_agent
     )
 
 
-def _positive(name: str, value: object) -> int:
+def _within(name: str, value: object, most: int) -> int:
     number = whole_number(value)
-    if number is None or not 1 <= number < 2**31:
-        raise ParameterError(f"{name} must be a positive integer of 32 bits, got {shown(value)}.")
+    if number is None or not 1 <= number <= most:
+        raise ParameterError(f"{name} must be an integer from 1 to {most}, got {shown(value)}.")
     return number

@@ -15,35 +15,42 @@ from typing import Annotated
 import numpy as np
 import tyro
 
-from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.rendering import WorldRenderers, tile
 from gpu_vecenv.train.build import make_env
 from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.evaluate import play
 from gpu_vecenv.train.progress import Progress
-from gpu_vecenv.train.settings import Settings, parse_settings
+from gpu_vecenv.train.settings import Settings, option, parse_settings, require_within
 from gpu_vecenv.video import write_video
 
 State = dict[str, np.ndarray]
 
+MAX_WORLDS = 1_000
+"""More would leave each a picture of some 40 x 30 pixels."""
+
+MAX_FPS = 1_000
+
 
 def watch(
     run: tyro.conf.Positional[str],
-    out: Path | None = None,
+    out: Annotated[Path | None, option("video.mp4 in the run's folder", "FILE")] = None,
     episodes: int = 1,
     worlds: int = 1,
-    max_frames: int | None = None,
+    max_frames: Annotated[int | None, option("as many as there are steps", "INT")] = None,
     seed: int = 1,
     device: str = "auto",
     deterministic: bool = False,
-    policy: Annotated[Settings, tyro.conf.arg(metavar="ROLE=NAME ...")] = (),
+    policy: Annotated[Settings, option("as in training", "ROLE=NAME ...")] = (),
     fps: int = 30,
+    threads: Annotated[int | None, option("those of the run", "INT")] = None,
 ) -> None:
     """Write a video of worlds in which the policies of a run act.
 
+    Example: gpu-vecenv watch runs/tag --worlds 4 --out tag.gif
+
     Args:
         run: the run's folder, or a checkpoint file.
-        out: video to write, .mp4 or .gif; video.mp4 in the run's folder by default.
+        out: video to write, .mp4 or .gif.
         episodes: episodes to show one after the other.
         worlds: worlds to show side by side; one that is done waits for the others.
         max_frames: frames after which the video ends in any case.
@@ -52,19 +59,25 @@ def watch(
         deterministic: take likeliest actions instead of draws.
         policy: roles that act otherwise than in training, such as runner=random.
         fps: frames, that is steps, shown in a second.
+        threads: CPU threads of torch.
     """
     if out is None:
         out = Path(run) / "video.mp4" if Path(run).is_dir() else Path(run).with_suffix(".mp4")
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
-    if worlds < 1:
-        raise ParameterError(f"--worlds must be at least 1, got {worlds}.")
+    require_within("--episodes", episodes, 1)
+    require_within("--worlds", worlds, 1, MAX_WORLDS)
+    require_within("--fps", fps, 1, MAX_FPS)
+    if max_frames is not None:
+        require_within("--max-frames", max_frames, 1)
+    changes = {} if threads is None else {"threads": threads}
     # play() counts its episodes up from its seed.
     seeds = range(seed, seed + worlds * episodes, episodes)
     played = dict.fromkeys(seeds, 0.0)  # episodes of each world
     games = [
-        play(run, episodes, policy_map, deterministic, on_step=functools.partial(played.__setitem__, s), seed=s, device=device)
+        play(run, episodes, policy_map, deterministic, on_step=functools.partial(played.__setitem__, s), seed=s, device=device,
+             **changes)
         for s in seeds
-    ]
+    ]  # fmt: skip
     frames = itertools.islice(draw(run, side_by_side(games), worlds, device), max_frames)
     with Progress(sys.stderr) as progress:
         path = write_video(shown(progress, frames, played, episodes, max_frames), out, fps)

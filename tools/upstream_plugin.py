@@ -63,10 +63,9 @@ class Vector(GpuVectorEnv):
 
 
 def _entry(folder: str, name: str, env: Any, **fixed: Any) -> Any:
-    """Our entry point with another class, and what Gymnasium reads from entry points."""
-    package = import_module(f"gpu_vecenv.envs.{folder}")
-    entry = partial(env, package.SPEC, **fixed)
-    vars(entry).update(vars(getattr(package, name)))
+    """Our entry point with another class, which has no window of its own, and what Gymnasium reads from entry points."""
+    entry = partial(env, import_module(f"gpu_vecenv.envs.{folder}").SPEC, **fixed)
+    vars(entry).update({"metadata": env.metadata} if name == "make" else {})
     return entry
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -26,6 +27,9 @@ from gpu_vecenv.bench.results import Results
 from gpu_vecenv.bench.run import measure
 from gpu_vecenv.bench.subject import Maker
 from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.train.config import require_threads
+from gpu_vecenv.train.settings import option
+from gpu_vecenv.views import MAX_WORLDS
 
 MODES = ("env", "inference", "training", "startup")
 START_UP_ROUNDS = 3
@@ -33,18 +37,20 @@ START_UP_ROUNDS = 3
 
 
 def bench(
-    envs: Annotated[tuple[str, ...], tyro.conf.arg(metavar="WORD ...")] = (),
-    sizes: Annotated[tuple[int, ...], tyro.conf.arg(metavar="WORLDS ...")] = (),
+    envs: Annotated[tuple[str, ...], option("all", "WORD ...")] = (),
+    sizes: Annotated[tuple[int, ...], option("those of each case", "WORLDS ...")] = (),
     device: str = "auto",
     modes: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODE ...")] = MODES,
     peers: bool = True,
-    warpdrive: Path | None = None,
-    out: Path | None = None,
+    warpdrive: Annotated[Path | None, option("WarpDrive is not measured", "FOLDER")] = None,
+    out: Annotated[Path | None, option("benchmarks/results/bench_cpu.json or bench_cuda.json", "FILE")] = None,
     rounds: int = 5,
     seconds: float = 0.05,
     threads: int = 1,
 ) -> None:
     """Measure speed beside floors and other libraries, and write a JSON file.
+
+    Example: gpu-vecenv bench --device cpu --envs cartpole --modes env --no-peers --out bench.json
 
     Everything of one case takes turns in rounds: this library's ways to step, and those peers that are installed
     (Gymnasium, EnvPool, gymnax, JaxMARL, VMAS; WarpDrive from its source), each in a process of its own. The file is
@@ -55,22 +61,26 @@ def bench(
         sizes: worlds, in place of the sizes that each case has.
         device: auto, cpu or cuda:0.
         modes: env (steps with given actions), inference (a policy acts), training (whole iterations of the
-            trainer), startup (a process up to its first step); all by default.
+            trainer), startup (a process up to its first step).
         peers: whether other libraries are measured, too.
         warpdrive: source folder of WarpDrive, the one that holds warp_drive and example_envs.
-        out: file to write; benchmarks/results/bench_cpu.json or bench_cuda.json by default.
+        out: file to write.
         rounds: samples of everything.
         seconds: length of a sample, of one call at least.
         threads: CPU threads of PyTorch.
     """
     command = _spelled(locals())
     device = choose_device(device)
-    _check(modes, rounds, seconds, warpdrive)
+    require_threads(threads)
+    _check(modes, envs, sizes, rounds, seconds, warpdrive)
     torch.set_num_threads(threads)
     if device != "cpu":
         torch.cuda.set_device(device)  # CuPy's, too
     kind = device.partition(":")[0]
     out = out or Path(f"benchmarks/results/bench_{kind}.json")
+    if not out.name or out.is_dir():
+        raise ParameterError(f"--out must be a file to write, got {str(out)!r}.")
+    out.parent.mkdir(parents=True, exist_ok=True)
     console, start = Console(highlight=False, soft_wrap=True), time.perf_counter()
     console.print(f"floors of {device}")
     floors = measure_floors(device, rounds, seconds)
@@ -143,9 +153,9 @@ def line(row: dict[str, Any]) -> str:
 def _spelled(given: dict[str, Any]) -> str:
     """The command line of options that are not their defaults; of a folder its name, and no output file."""
     words = ["gpu-vecenv bench"]
-    for name, option in inspect.signature(bench).parameters.items():
+    for name, parameter in inspect.signature(bench).parameters.items():
         value = given[name]
-        if value == option.default or name == "out":
+        if value == parameter.default or name == "out":
             continue
         if isinstance(value, bool):
             words.append(f"--{'' if value else 'no-'}{name}")
@@ -155,11 +165,19 @@ def _spelled(given: dict[str, Any]) -> str:
     return " ".join(words)
 
 
-def _check(modes: tuple[str, ...], rounds: int, seconds: float, warpdrive: Path | None) -> None:
+def _check(
+    modes: tuple[str, ...], envs: tuple[str, ...], sizes: tuple[int, ...], rounds: int, seconds: float, warpdrive: Path | None
+) -> None:
     wrong = [mode for mode in modes if mode not in MODES]
-    if wrong:
-        raise ParameterError(f"--modes must be some of {', '.join(MODES)}, got {', '.join(wrong)}.")
-    if rounds < 1 or seconds <= 0:
-        raise ParameterError(f"--rounds must be at least 1 and --seconds above 0, got {rounds} and {seconds}.")
+    if wrong or not modes:
+        raise ParameterError(f"--modes must be some of {', '.join(MODES)}, got {', '.join(wrong) or 'none'}.")
+    unknown = [word for word in envs if not choose([*CPU_CASES, *GPU_CASES], [word], ())]
+    if unknown:
+        raise ParameterError(f"--envs must be parts of ids such as cartpole or WarpTag, got {', '.join(map(repr, unknown))}.")
+    outside = [size for size in sizes if not 1 <= size <= MAX_WORLDS]
+    if outside:
+        raise ParameterError(f"--sizes must be from 1 to {MAX_WORLDS}, got {outside[0]}.")
+    if rounds < 1 or not 0 < seconds < math.inf:
+        raise ParameterError(f"--rounds must be at least 1 and --seconds above 0 and finite, got {rounds} and {seconds}.")
     if warpdrive is not None and not (warpdrive / "warp_drive").is_dir():
         raise ParameterError(f"--warpdrive must be a folder that holds warp_drive, got {warpdrive}.")

@@ -51,7 +51,8 @@ def ways(setting: Setting, device: str) -> dict[str, Maker]:
 def _trainer(setting: Setting, device: str) -> Subject:
     torch.manual_seed(0)
     case, ppo = setting.case, setting.ppo
-    config = TrainConfig(case.env, case.worlds, MANY, device=device, env_kwargs=case.env_params(), ppo=ppo)
+    config = TrainConfig(case.env, case.worlds, MANY, device=device, env_kwargs=case.env_params(), ppo=ppo,
+                         threads=torch.get_num_threads())  # fmt: skip
     facts: dict[str, Any] = {"num_epochs": ppo.num_epochs, "num_minibatches": ppo.num_minibatches, "num_steps": ppo.num_steps}
     env, alone = prepare(case, device, copy=False)
     env.close()

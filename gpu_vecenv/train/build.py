@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+import difflib
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -48,21 +50,56 @@ def make_env(
         "array": "torch",
         "autoreset_mode": autoreset_mode,
     }
-    taken = [name for name in config.env_kwargs if name in options]
+    return make_vec(config.env_id, config.env_kwargs, options)
+
+
+def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, Any]) -> GpuVectorEnv:
+    """Call ``gymnasium.make_vec`` with words that a user typed.
+
+    Args:
+        env_id: a registered id, or ``MODULE:ID``, where importing the module registers the id.
+        env_kwargs: parameters of the env, of the user.
+        options: what else it is made with.
+
+    Returns:
+        The unwrapped env.
+
+    Raises:
+        ConfigError: an unknown id, an env that is not of this package's kind, or a parameter that is none of an env.
+    """
+    taken = [name for name in env_kwargs if name in {*options, *NO_PARAMETERS}]
     if taken:
-        raise ConfigError(f"env_kwargs: expected parameters of the env, got {taken}, which the trainer sets")
+        raise ConfigError(f"env_kwargs: expected parameters of the env, got {taken}, which are set elsewhere")
+    module, colon, name = env_id.rpartition(":")
+    if colon and not all(part.isidentifier() for part in module.split(".")):
+        raise ConfigError(_unknown(env_id))
     try:
-        env = gymnasium.make_vec(config.env_id, **options, **config.env_kwargs)
+        env = gymnasium.make_vec(env_id, **options, **env_kwargs)
     except GpuVecenvError:
         raise
-    except (gymnasium.error.Error, ModuleNotFoundError, TypeError) as error:
-        if config.env_id.split(":")[-1] in IDS:
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{_unknown(env_id)} {error}") from error
+    except (gymnasium.error.Error, TypeError) as error:
+        if name in IDS:
             raise
         # Gymnasium's own envs do not know our options, hence the TypeError.
-        raise ConfigError(
-            f"env_id: expected one of {', '.join(IDS)}, or an env built like them, got {config.env_id!r}"
-        ) from error
+        raise ConfigError(_unknown(env_id)) from error
     return cast("GpuVectorEnv", env.unwrapped)
+
+
+NO_PARAMETERS = ("self", "env_spec", *inspect.signature(gymnasium.make_vec).parameters)
+"""Keywords of ``make_vec`` and of an env's class that are no parameters of the env."""
+
+
+def _unknown(env_id: str) -> str:
+    """One line on an id that is no env of ours, with what may have been meant."""
+    text = f"env_id: expected one of {', '.join(IDS)}, or an env built like them, got {env_id!r}."
+    module, _, name = env_id.rpartition(":")
+    close = difflib.get_close_matches(name, IDS, n=1, cutoff=0.7)
+    text += f" Did you mean {close[0]!r}?" if close else ""
+    if name and not module and name not in gymnasium.registry:
+        text += f" An env of another package is named with the module that registers it, MODULE:{name}, such as harvest:{name}."
+    return text
 
 
 @contextlib.contextmanager
@@ -105,4 +142,5 @@ def load_policy(policies: dict[str, Policy], name: str, path: str | Path) -> Non
     try:
         policies[name].load_state_dict(saved[name])
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
-        raise CheckpointError(f"{path}: policy {name!r} has another shape than expected: {error}") from error
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"{path}: policy {name!r} has another shape than expected: {reason}") from error

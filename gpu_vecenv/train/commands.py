@@ -9,58 +9,56 @@ from typing import Annotated, Any
 import tyro
 
 from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig, from_options
+from gpu_vecenv.train.defaults import by_env, fields
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.settings import Settings, parse_settings
+from gpu_vecenv.train.settings import Settings, option, parse_settings
 
 
 def train(
     env_id: tyro.conf.Positional[str],
-    num_envs: int | None = None,
-    total_steps: int | None = None,
-    seed: int | None = None,
-    device: str | None = None,
-    out: str | None = None,
+    num_envs: Annotated[int | None, option(by_env("num_envs"), "INT")] = None,
+    total_steps: Annotated[int | None, option(by_env("total_steps"), "INT")] = None,
+    seed: Annotated[int | None, option(str(TrainConfig.seed), "INT")] = None,
+    device: Annotated[str | None, option(f"{TrainConfig.device}; with --resume that of the run", "STR")] = None,
+    out: Annotated[str | None, option("runs/ENV_ID", "FOLDER")] = None,
     resume: bool = False,
-    env: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
-    policy: Annotated[Settings, tyro.conf.arg(metavar="ROLE=NAME ...")] = (),
-    frozen: Settings = (),
-    load: Annotated[Settings, tyro.conf.arg(metavar="NAME=FILE ...")] = (),
-    ppo: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
-    network: Annotated[Settings, tyro.conf.arg(metavar="KEY=VALUE ...")] = (),
-    checkpoint_interval: int | None = None,
-    threads: int = 1,
+    env: Annotated[Settings, option("those of the env", "KEY=VALUE ...")] = (),
+    policy: Annotated[Settings, option("a policy of its own for each role", "ROLE=NAME ...")] = (),
+    frozen: Annotated[Settings, option("none", "NAME ...")] = (),
+    load: Annotated[Settings, option("none", "NAME=FILE ...")] = (),
+    ppo: Annotated[Settings, option("", "KEY=VALUE ...", f"hyperparameters by name:\n{fields('ppo')}")] = (),
+    network: Annotated[Settings, option("", "KEY=VALUE ...", f"network shape by name:\n{fields('network')}")] = (),
+    checkpoint_interval: Annotated[int | None, option(str(TrainConfig.checkpoint_interval), "INT")] = None,
+    threads: Annotated[int | None, option(f"{TrainConfig.threads}; with --resume those of the run", "INT")] = None,
 ) -> None:
     """Train policies with PPO; leaves checkpoint, metrics, curves and a video in the run's folder.
 
+    Example: gpu-vecenv train WarpTag-v0 --env num_taggers=2 num_runners=8 --total-steps 20000 --out runs/tag
+
     Args:
         env_id: registered env id, such as WarpTag-v0.
-        num_envs: number of worlds; the env's preset by default.
-        total_steps: world steps in all, summed over worlds; the env's preset by default.
-        seed: seed of worlds, weights and sampling; 0 by default.
-        device: auto, cpu or cuda:0; auto by default, and with --resume the device the run had.
-        out: the run's folder; runs/ENV_ID by default.
+        num_envs: number of worlds.
+        total_steps: world steps in all, summed over worlds.
+        seed: seed of worlds, weights and sampling.
+        device: auto, cpu or cuda:0.
+        out: the run's folder.
         resume: go on with the run in the folder; only --out, --total-steps, --device and
             --threads may be given beside it.
         env: env parameters by name, such as num_taggers=5 num_runners=20.
-        policy: policy of each role, such as tagger=tagger runner=random; by default each role has its own.
+        policy: policy of each role, such as tagger=tagger runner=random.
         frozen: policies that act but are not updated.
         load: policies that start from a checkpoint.
         ppo: hyperparameters, fields of gpu_vecenv.train.PPOConfig, such as learning_rate=3e-4.
         network: network shape, fields of gpu_vecenv.train.NetworkConfig, such as hidden_sizes=(64,64).
-        checkpoint_interval: iterations between two checkpoints, 50 by default; slow runs save every minute, too.
-        threads: CPU threads of PyTorch. One keeps a run's bits the same whatever the machine, and small
-            networks on a busy one run fastest with it.
+        checkpoint_interval: iterations between two checkpoints; slow runs save every minute, too.
+        threads: CPU threads of torch. One keeps a run's bits the same whatever the machine, and small networks on a busy
+            one run fastest with it.
     """
-    import torch
-
     from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
     from gpu_vecenv.train.logger import read_metrics
     from gpu_vecenv.train.presets import resolve
     from gpu_vecenv.train.trainer import Trainer
 
-    if threads < 1:
-        raise ConfigError(f"--threads: expected an integer >= 1, got {threads}")
-    torch.set_num_threads(threads)
     folder = out if out is not None else f"runs/{env_id}"
     options: dict[str, Any] = {
         "num_envs": num_envs,
@@ -68,12 +66,13 @@ def train(
         "seed": seed,
         "device": device,
         "checkpoint_interval": checkpoint_interval,
+        "threads": threads,
     }
     options = {name: value for name, value in options.items() if value is not None}
     if resume:
         words = {"env": env, "policy": policy, "frozen": frozen, "load": load, "ppo": ppo, "network": network}
         given = [*options, *(name for name, value in words.items() if value)]
-        fixed = [f"--{name.replace('_', '-')}" for name in given if name not in ("total_steps", "device")]
+        fixed = [f"--{name.replace('_', '-')}" for name in given if name not in ("total_steps", "device", "threads")]
         if fixed:
             raise ConfigError(
                 "--resume: expected only --out, --total-steps, --device and --threads beside it, "
@@ -119,9 +118,12 @@ def evaluate(
     seed: int = 1,
     device: str = "auto",
     deterministic: bool = False,
-    policy: Annotated[Settings, tyro.conf.arg(metavar="ROLE=NAME ...")] = (),
+    policy: Annotated[Settings, option("as in training", "ROLE=NAME ...")] = (),
+    threads: Annotated[int | None, option("those of the run", "INT")] = None,
 ) -> None:
     """Play episodes with the policies of a run and print the means.
+
+    Example: gpu-vecenv eval runs/tag --episodes 16 --policy runner=random
 
     Args:
         run: the run's folder, or a checkpoint file.
@@ -130,23 +132,29 @@ def evaluate(
         device: auto, cpu or cuda:0.
         deterministic: take likeliest actions instead of draws.
         policy: roles that act otherwise than in training, such as runner=random.
+        threads: CPU threads of torch.
     """
     from gpu_vecenv.train.evaluate import evaluate as measure
 
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
-    result = measure(run, episodes, policy_map, deterministic, progress=True, seed=seed, device=device)
+    changes = {} if threads is None else {"threads": threads}
+    result = measure(run, episodes, policy_map, deterministic, progress=True, seed=seed, device=device, **changes)
     print(f"{result.episodes} episodes of {result.mean_length:.1f} steps")
     for role, mean_return in result.mean_return.items():
         survival, exits = result.mean_survival[role], result.mean_exits[role]
         print(f"{role}: return {mean_return:.3f}, alive for {survival:.1f} steps, {exits:.2f} left early")
 
 
-def plot(run: tyro.conf.Positional[str], out: str | None = None) -> None:
+def plot(
+    run: tyro.conf.Positional[str], out: Annotated[str | None, option("curves.png in the run's folder", "FILE")] = None
+) -> None:
     """Draw the curves of a run.
+
+    Example: gpu-vecenv plot runs/tag --out tag.svg
 
     Args:
         run: the run's folder.
-        out: picture to write; curves.png in the run's folder by default.
+        out: picture to write, such as .png, .svg or .pdf.
     """
     from gpu_vecenv.train.plot import plot_curves
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from gpu_vecenv.train.errors import ConfigError
+
+MAX_INT = 2**31 - 1
+"""Longest rollout of an env; as many passes and minibatches are more than enough."""
+MAX_THREADS = 1024
+MAX_WIDTH = 65_536
 
 
 def _require(ok: bool, name: str, expected: str, got: object) -> None:
@@ -17,7 +23,16 @@ def _require(ok: bool, name: str, expected: str, got: object) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
+
+
+def _is_integer(value: object, low: int, high: float = math.inf) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def require_threads(threads: int) -> None:
+    """Raise ConfigError unless it is a number of threads that torch can be told."""
+    _require(_is_integer(threads, 1, MAX_THREADS), "threads", f"an integer from 1 to {MAX_THREADS}", threads)
 
 
 @dataclass(frozen=True)
@@ -72,7 +87,7 @@ class PPOConfig:
         """Check ranges."""
         for name in ("num_steps", "num_epochs", "num_minibatches"):
             value = getattr(self, name)
-            _require(isinstance(value, int) and value >= 1, name, "an integer >= 1", value)
+            _require(_is_integer(value, 1, MAX_INT), name, f"an integer from 1 to {MAX_INT}", value)
         for name in ("gamma", "gae_lambda"):
             value = getattr(self, name)
             _require(_is_number(value) and 0.0 <= value <= 1.0, name, "a number in [0, 1]", value)
@@ -109,8 +124,8 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         """Check ranges."""
         sizes = self.hidden_sizes
-        good = isinstance(sizes, tuple | list) and all(isinstance(size, int) and size >= 1 for size in sizes)
-        _require(good, "hidden_sizes", "a tuple of integers >= 1, such as (64, 64)", sizes)
+        good = isinstance(sizes, tuple | list) and all(_is_integer(size, 1, MAX_WIDTH) for size in sizes)
+        _require(good, "hidden_sizes", f"a tuple of integers from 1 to {MAX_WIDTH}, such as (64, 64)", sizes)
         object.__setattr__(self, "hidden_sizes", tuple(sizes))
         good = self.activation in ("tanh", "relu", "elu")
         _require(good, "activation", "'tanh', 'relu' or 'elu'", self.activation)
@@ -146,17 +161,23 @@ class TrainConfig:
     """Hyperparameters of the update."""
     network: NetworkConfig | None = None
     """Shape of the networks."""
+    threads: int = 1
+    """CPU threads of torch in training, evaluation and play; what the process had is restored afterwards.
+
+    With one, a run's bits do not depend on the number of cores, and small networks are fastest on a busy machine.
+    """
 
     def __post_init__(self) -> None:
         """Check ranges."""
         object.__setattr__(self, "frozen", tuple(self.frozen))
         for name in ("num_envs", "total_steps"):
             value = getattr(self, name)
-            good = value is None or (isinstance(value, int) and value >= 1)
-            _require(good, name, "an integer >= 1", value)
-        _require(
-            self.checkpoint_interval >= 1, "checkpoint_interval", "an integer >= 1", self.checkpoint_interval
-        )
+            _require(value is None or _is_integer(value, 1), name, "an integer >= 1", value)
+        interval = self.checkpoint_interval
+        _require(_is_integer(interval, 1), "checkpoint_interval", "an integer >= 1", interval)
+        _require(_is_integer(self.seed, 0, 2**64 - 1), "seed", "an integer from 0 to 2**64 - 1", self.seed)
+        _require(self.out != "", "out", "a folder", self.out)
+        require_threads(self.threads)
 
     def to_json(self) -> str:
         """Return the options as one JSON object."""

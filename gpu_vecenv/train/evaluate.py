@@ -17,10 +17,13 @@ import torch
 from gpu_vecenv.train.build import load_policy, make_env, make_policies
 from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
+from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policy import Policy
 from gpu_vecenv.train.policy_map import RANDOM, assign_rows
 from gpu_vecenv.train.presets import resolve
 from gpu_vecenv.train.progress import Progress
+from gpu_vecenv.train.threads import torch_threads
+from gpu_vecenv.views import MAX_WORLDS
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector_env import GpuVectorEnv
@@ -112,14 +115,20 @@ def evaluate(
             policy of the checkpoint.
         deterministic: take likeliest actions instead of draws.
         progress: say on standard error how far it is.
-        **changes: config fields to change, such as ``seed`` or ``device``; the device of a checkpoint's run does
-            not matter, ``auto`` is the default.
+        **changes: config fields to change, such as ``seed``, ``device`` or ``threads``; the device of a checkpoint's run
+            does not matter, ``auto`` is the default.
 
     Raises:
         CheckpointError, ConfigError, PolicyMapError: see their texts.
     """
     config, checkpoint = _setup(target, changes)
-    with contextlib.closing(make_env(config, episodes)) as env, Progress(sys.stderr, quiet=not progress) as display:
+    if not 1 <= episodes <= MAX_WORLDS:
+        raise ConfigError(f"episodes: expected an integer from 1 to {MAX_WORLDS}, got {episodes}")
+    with (
+        contextlib.closing(make_env(config, episodes)) as env,
+        torch_threads(config.threads),
+        Progress(sys.stderr, quiet=not progress) as display,
+    ):
         return _measure(env, Players(env, config, checkpoint, policy_map), config.seed, deterministic, display)
 
 
@@ -188,13 +197,15 @@ def play(
     config, checkpoint = _setup(target, changes)
     # Without autoreset the last state of an episode can be seen.
     with contextlib.closing(make_env(config, 1, "disabled")) as env:
-        players = Players(env, config, checkpoint, policy_map)
+        with torch_threads(config.threads):
+            players = Players(env, config, checkpoint, policy_map)
         for episode in range(episodes):
             obs, _ = env.reset(seed=config.seed + episode)
             yield _world_state(env)
             ended, steps = False, 0
             while not ended:
-                obs, _, terminated, truncated, _ = env.step(players.act(obs, deterministic))
+                with torch_threads(config.threads):  # not while the caller has the state
+                    obs, _, terminated, truncated, _ = env.step(players.act(obs, deterministic))
                 ended = bool((terminated | truncated).any())
                 steps += 1
                 on_step(episode + (1.0 if ended else steps / _step_limit(env)))

@@ -90,11 +90,9 @@ def _keep_before(path: Path, first_iteration: int) -> None:
     """Drop the lines of iterations that will be done again, and a line cut short by a crash."""
     if not path.exists():
         return
-    kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        with contextlib.suppress(json.JSONDecodeError):
-            if json.loads(line)["iteration"] <= first_iteration:
-                kept.append(line + "\n")
+    metrics = read_metrics(path)
+    lines = path.read_text(encoding="utf-8").split("\n")[: len(metrics)]
+    kept = [line + "\n" for line, m in zip(lines, metrics, strict=True) if (m["iteration"] or 0) <= first_iteration]
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     partial.write_text("".join(kept), encoding="utf-8")
     os.replace(partial, path)
@@ -105,14 +103,34 @@ def read_metrics(path: str | Path) -> list[dict[str, float | None]]:
 
     A last line without an end was cut short by a crash, and is left out.
 
+    Returns:
+        A dict a line, of numbers and None; each has a finite ``iteration`` and ``steps``.
+
     Raises:
-        MetricsError: no such file, or not lines of JSON.
+        MetricsError: no such file, or lines of another kind.
     """
     path = Path(path)
     path = path / METRICS_FILE if path.is_dir() else path
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+        return [_parse(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
     except FileNotFoundError:
         raise MetricsError(f"{path}: expected the metrics of a run, got no such file") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, MetricsError):
+            raise
         raise MetricsError(f"{path}: expected lines of JSON, got {error}") from error
+
+
+def _parse(line: str, where: str) -> dict[str, float | None]:
+    """Return one line of metrics; integers that no float can hold become infinite."""
+    metrics = json.loads(line, parse_int=lambda digits: int(digits) if math.isfinite(float(digits)) else math.inf)
+    if not isinstance(metrics, dict):
+        raise MetricsError(f"{where}: expected an object of numbers, got {line[:40]}")
+    for name, value in metrics.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise MetricsError(f"{where}: expected {name} to be a number or null, got {value!r}")
+    for name in ("iteration", "steps"):
+        if metrics.get(name) is None or not math.isfinite(metrics[name]):
+            raise MetricsError(f"{where}: expected a finite {name}, got {metrics.get(name)}")
+    return metrics

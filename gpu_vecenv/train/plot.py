@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_vecenv.atomic_file import atomic_file
-from gpu_vecenv.train.errors import MetricsError
+from gpu_vecenv.train.errors import ConfigError, MetricsError
 from gpu_vecenv.train.logger import METRICS_FILE, read_metrics
 
 _PANELS = (
@@ -27,13 +27,14 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
 
     Args:
         run: a run's folder.
-        path: file to write; None means ``curves.png`` in the folder.
+        path: file to write, a picture of any kind that matplotlib knows; None means ``curves.png`` in the folder.
 
     Returns:
         The file written.
 
     Raises:
         MetricsError: the folder holds no metrics, or not one iteration yet.
+        ConfigError: ``path`` does not end like a picture's name.
         OSError: the disk refused; the previous file is untouched.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -42,6 +43,9 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
 
     run = Path(run)
     path = run / "curves.png" if path is None else Path(path)
+    kinds = FigureCanvasAgg.get_supported_filetypes()
+    if path.suffix[1:].lower() not in kinds:
+        raise ConfigError(f"--out: expected a picture's name that ends in one of {', '.join(sorted(kinds))}, got {str(path)!r}")
     lines = read_metrics(run)
     if not lines:
         raise MetricsError(f"{run / METRICS_FILE}: expected at least one iteration, got none")
@@ -55,7 +59,7 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     for axes, (prefix, label) in zip(grid, panels, strict=False):
         names = [name for name in lines[-1] if name.startswith(prefix)]
         for name in names:
-            points = [(line["steps"], line[name]) for line in lines if line.get(name) is not None]
+            points = [(line["steps"], y) for line in lines if (y := line.get(name)) is not None and math.isfinite(y)]
             if points:
                 steps, values = zip(*points, strict=True)
                 _draw(axes, steps, values, name.removeprefix(prefix))
@@ -64,16 +68,18 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
         axes.set_xlim(0, lines[-1]["steps"])
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.set_xlabel("world steps")
-        axes.set_ylabel(label)
+        axes.set_ylabel(label, parse_math=False)  # policies may have any name
         axes.grid(alpha=0.3)
         if len(names) > 1:
-            axes.legend(frameon=False)
+            for text in axes.legend(frameon=False).get_texts():
+                text.set_parse_math(False)
         if prefix == "steps_per_second":
             axes.set_ylim(bottom=0)
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as partial:
-        figure.savefig(partial, dpi=120, format="png")
+        figure.savefig(partial, dpi=120)
     return path
 
 

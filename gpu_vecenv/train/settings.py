@@ -6,10 +6,23 @@ import ast
 from collections.abc import Iterable
 from typing import Any
 
+import tyro
+
 from gpu_vecenv.train.errors import ConfigError
 
 Settings = tuple[str, ...]
 """Command line words of the form KEY=VALUE."""
+
+
+def option(default: str, metavar: str | None = None, more: str | None = None) -> Any:
+    """How ``--help`` shows an option whose default is not its value in Python.
+
+    Args:
+        default: what happens without the option; nothing where ``more`` says it.
+        metavar: what its value looks like.
+        more: text in place of the docstring's.
+    """
+    return tyro.conf.arg(metavar=metavar, help=more, help_behavior_hint=default and f"(default: {default})")
 
 
 def parse_settings(words: Iterable[str], option: str) -> dict[str, Any]:
@@ -20,15 +33,24 @@ def parse_settings(words: Iterable[str], option: str) -> dict[str, Any]:
         option: the option they came from, for the error's text.
 
     Raises:
-        ConfigError: a word has no ``=``.
+        ConfigError: a word has no ``=``, or a name comes twice.
     """
-    settings = {}
+    settings: dict[str, Any] = {}
     for word in words:
         key, equals, text = word.partition("=")
         if not key or not equals:
             raise ConfigError(f"{option}: expected KEY=VALUE, got {word!r}")
+        if key in settings:
+            raise ConfigError(f"{option}: expected each name once, got {key!r} twice")
         try:
             settings[key] = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # all that it raises for text
             settings[key] = text
     return settings
+
+
+def require_within(option: str, value: int, low: int, high: int | None = None) -> None:
+    """Raise ConfigError unless ``low <= value <= high``; None is no upper end."""
+    if value < low or (high is not None and value > high):
+        wanted = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
+        raise ConfigError(f"{option}: expected {wanted}, got {value}")

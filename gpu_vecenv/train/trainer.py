@@ -23,6 +23,7 @@ from gpu_vecenv.train.policy_map import assign_rows, trainable_policies
 from gpu_vecenv.train.ppo import PPO
 from gpu_vecenv.train.presets import resolve
 from gpu_vecenv.train.rollout import Collector, Rollout
+from gpu_vecenv.train.threads import torch_threads
 
 CHECKPOINT_S = 60.0
 """Seconds after which a checkpoint is due whatever the interval in iterations."""
@@ -95,7 +96,7 @@ class Trainer:
         resolved = resolve(config)
         self.quiet = quiet
         self.env = make_env(resolved)
-        with close_on_error(self.env):
+        with close_on_error(self.env), torch_threads(resolved.threads):
             self._build_around_env(resolved)
 
     def _build_around_env(self, resolved: ResolvedConfig) -> None:
@@ -146,7 +147,8 @@ class Trainer:
         if out is not None and self.iteration == 0:
             self.save()  # From now on the run can be resumed, whenever it is killed.
         saved_at = time.monotonic()
-        with StopRequest() as stop, Logger(out, total_steps, self.iteration, self.quiet) as logger:
+        logging = Logger(out, total_steps, self.iteration, self.quiet)
+        with StopRequest() as stop, torch_threads(self.config.threads), logging as logger:
             while self.iteration < stop_at and stop.received is None:
                 started = time.perf_counter()
                 device_metrics = self._iterate()
@@ -177,7 +179,7 @@ class Trainer:
             device += f" ({torch.cuda.get_device_name(self.device)})"
         return (
             f"{self.config.env_id}: {self.config.num_envs} worlds x {self.env.num_agents} agents on {device}, "
-            f"torch threads: {torch.get_num_threads()}, out: {self.config.out}"
+            f"torch threads: {self.config.threads}, out: {self.config.out}"
         )
 
     def _iterate(self) -> dict[str, torch.Tensor]:

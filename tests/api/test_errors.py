@@ -31,7 +31,10 @@ from tests.api.envs import assert_same, host_info, make, random_actions
     ("WarpTag-v0", {"copy": "no"}, errors.ParameterError, "copy must be one of True, False, got 'no'"),
     ("WarpTag-v0", {"first_world": -1}, errors.ParameterError, "first_world must be an integer from 0 to 2147483647, got -1"),
     ("WarpTag-v0", {"first_world": 2**31, "num_envs": 1}, errors.ParameterError, "first_world must be an integer from 0"),
-    ("WarpTag-v0", {"num_envs": 0}, errors.ParameterError, "num_envs must be a positive integer of 32 bits, got 0"),
+    ("WarpTag-v0", {"num_envs": 0}, errors.ParameterError, "num_envs must be an integer from 1 to 2147483647, got 0"),
+    ("WarpTag-v0", {"num_envs": 2**31}, errors.ParameterError, "from 1 to 2147483647, got 2147483648"),
+    ("WarpTag-v0", {"num_worlds": 2**40, "view": "agents"}, errors.ParameterError, "num_worlds must be an integer from 1 to"),
+    ("WarpTag-v0", {"num_envs": 2**38, "view": "agents"}, errors.ParameterError, "from 1 to 225485782935, got"),
     ("WarpTag-v0", {"array": "cupy"}, errors.DeviceError, 'array="cupy" needs a CUDA device, and this env runs on the CPU'),
     ("WarpCartPole-v1", {"max_episode_steps": -1}, errors.ParameterError, "max_episode_steps must be at least 0, got -1"),
     ("WarpCartPole-v1", {"sutton_barto_reward": "x"}, errors.ParameterError, "sutton_barto_reward must be True or False"),
@@ -183,8 +186,9 @@ def test_the_single_env():
         env.step(3)
     with pytest.raises(errors.UnknownParameterError, match="no parameter 'num_wheels'"):
         gymnasium.make("WarpCartPole-v1", num_wheels=4)
-    with pytest.raises(gymnasium.error.Error, match="entry_point is not specified"):
-        gymnasium.make("WarpTag-v0")
+    for name in ("WarpTag-v0", "WarpGridTag-v0"):
+        with pytest.raises(errors.SeveralAgentsError, match=f'several agents.*use gymnasium.make_vec."{name}".'):
+            gymnasium.make(name, num_taggers=2, render_mode="rgb_array")
     assert gpu_vecenv.__version__
 
 

@@ -6,10 +6,11 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import SyncVectorEnv
 
+from gpu_vecenv.errors import SeveralAgentsError
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.vector_env import GpuVectorEnv
 
-SINGLES = [name for name, arguments in IDS.items() if "entry_point" in arguments]
+SINGLES = [name for name, arguments in IDS.items() if "max_episode_steps" in arguments]
 CPU = {"device": "cpu", "array": "numpy"}
 
 
@@ -54,7 +55,7 @@ def test_single_envs_in_a_stock_vector_env(name, options):
 @pytest.mark.parametrize("name", [name for name in IDS if name not in SINGLES])
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_games_of_several_agents_are_vector_envs_only(name, mode):
-    with pytest.raises(gymnasium.error.Error, match="doesn't have an entry point defined"):
+    with pytest.raises(SeveralAgentsError, match=f'use gymnasium.make_vec."{name}".'):
         gymnasium.make_vec(name, vectorization_mode=mode)
 
 

@@ -125,7 +125,7 @@ def test_torch_and_driver(monkeypatch, built, usable, driver, ok, remedy):
 
 
 def test_runs_on_this_machine(capsys):
-    assert doctor.main() == 0
+    assert doctor.doctor() == 0
     out = capsys.readouterr().out
     assert "ok  an env on cpu" in out and "\nEnvs run on: cpu" in out
 
@@ -135,7 +135,7 @@ def test_nothing_works_without_kernel_and_compiler(monkeypatch, tmp_path, capsys
     monkeypatch.setenv("GPU_VECENV_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("CXX", "/nonexistent/c++")
     monkeypatch.setattr(doctor, "check_gpu", lambda: (None, doctor.Check("GPU", None, "none")))
-    assert doctor.main() == 1
+    assert doctor.doctor() == 1
     out = capsys.readouterr().out
     assert "NO  C++ compiler" in out and "NO  an env on cpu" in out and "Envs run on: nothing." in out
 
@@ -166,9 +166,3 @@ def test_a_number_of_threads_that_is_none(monkeypatch):
     monkeypatch.setenv("GPU_VECENV_NUM_THREADS", "two")
     check = doctor.check_cpu()
     assert check.ok is False and "GPU_VECENV_NUM_THREADS" in check.detail and "unset it" in check.remedy
-
-
-def test_help(capsys):
-    assert doctor.main(["--help"]) == 0
-    assert doctor.main(["loudly"]) == 2
-    assert "usage: gpu-vecenv doctor" in capsys.readouterr().out

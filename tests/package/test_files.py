@@ -13,7 +13,7 @@ ENVS = sorted(p.parent for p in (ROOT / "envs").glob("*/__init__.py"))
 FOLDERS = ("gpu_vecenv", "envs", "adapters", "tools", "tests", "examples", "benchmarks")
 SOURCES = sorted(p for folder in FOLDERS for p in (ROOT / folder).rglob("*") if p.suffix in (".py", ".cu", ".h"))
 
-COMMANDS = {"bench", "cli", "__main__", "doctor", "footprint", "watch", "train.commands"}
+COMMANDS = {"bench", "cli", "__main__", "doctor", "footprint", "listing", "watch", "train.commands"}
 """Modules of gpu_vecenv that are commands: above everything, imported by nothing but each other."""
 
 MAY_IMPORT = {

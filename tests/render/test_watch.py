@@ -8,9 +8,8 @@ import pytest
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.envs.cartpole.render import Renderer as CartPoleRenderer
 from gpu_vecenv.envs.tag.render import Renderer as TagRenderer
-from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.train.config import TrainConfig
-from gpu_vecenv.train.errors import CheckpointError
+from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.presets import resolve
 from gpu_vecenv.train.trainer import Trainer
 from gpu_vecenv.watch import side_by_side, watch
@@ -76,7 +75,7 @@ def test_a_world_that_ended_waits():
 
 
 def test_at_least_one_world(run):
-    with pytest.raises(ParameterError, match="--worlds must be at least 1, got 0"):
+    with pytest.raises(ConfigError, match="--worlds: expected an integer from 1 to 1000, got 0"):
         watch(str(run), worlds=0)
 
 

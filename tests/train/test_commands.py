@@ -111,8 +111,8 @@ def test_a_new_run_records_the_device_it_got(tmp_path):
         ("CartPole-v1", "env_id: expected one of WarpTag-v0, .*WarpCartPole-v1, .* got 'CartPole-v1'"),
         ("Acrobot-v1", "env_id: expected one of WarpTag-v0, .*WarpCartPole-v1, .* got 'Acrobot-v1'"),
         ("nowhere:Env-v0", "env_id: expected one of WarpTag-v0, .*WarpCartPole-v1, .* got 'nowhere:Env-v0'"),
-        ("WarpTag-v0 --env view=worlds", r"expected parameters of the env, got \['view'\], which the trainer sets"),
-        ("WarpTag-v0 --threads 0", "--threads: expected an integer >= 1, got 0"),
+        ("WarpTag-v0 --env view=worlds", r"expected parameters of the env, got \['view'\], which are set elsewhere"),
+        ("WarpTag-v0 --threads 0", "threads: expected an integer from 1 to 1024, got 0"),
     ],
 )
 def test_bad_words_are_named(options, text, tmp_path):

@@ -21,12 +21,12 @@ def test_json_round_trip():
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: PPOConfig(num_minibatches=0), "num_minibatches: expected an integer >= 1, got 0"),
+        (lambda: PPOConfig(num_minibatches=0), "num_minibatches: expected an integer from 1 to 2147483647, got 0"),
         (lambda: PPOConfig(gamma=1.5), r"gamma: expected a number in \[0, 1\], got 1.5"),
         (lambda: PPOConfig(clip_coef=0.0), "clip_coef: expected a number > 0, got 0.0"),
         (lambda: PPOConfig(learning_rate_schedule="cosine"), "'constant' or 'linear', got 'cosine'"),
-        (lambda: NetworkConfig((0,)), r"hidden_sizes: expected a tuple of integers >= 1, .* got \(0,\)"),
-        (lambda: NetworkConfig(64), r"hidden_sizes: expected a tuple of integers >= 1, .* got 64"),
+        (lambda: NetworkConfig((0,)), r"hidden_sizes: expected a tuple of integers from 1 to 65536, .* got \(0,\)"),
+        (lambda: NetworkConfig(64), r"hidden_sizes: expected a tuple of integers from 1 to 65536, .* got 64"),
         (lambda: PPOConfig(gamma="abc"), r"gamma: expected a number in \[0, 1\], got 'abc'"),
         (lambda: PPOConfig(learning_rate="abc"), "learning_rate: expected a number > 0, got 'abc'"),
         (lambda: PPOConfig(value_coef=None), "value_coef: expected a number, got None"),

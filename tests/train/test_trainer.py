@@ -258,14 +258,14 @@ def test_curves_on_a_full_disk_leave_the_old_picture(tmp_path):
 
 
 def test_a_torn_last_line_is_left_out(tmp_path):
-    (tmp_path / METRICS_FILE).write_text('{"iteration": 1}\n{"iteration": 2}\n{"iterat')
-    assert read_metrics(tmp_path) == [{"iteration": 1}, {"iteration": 2}]
+    (tmp_path / METRICS_FILE).write_text('{"iteration": 1, "steps": 5}\n{"iteration": 2, "steps": 9}\n{"iterat')
+    assert read_metrics(tmp_path) == [{"iteration": 1, "steps": 5}, {"iteration": 2, "steps": 9}]
 
 
 def test_dropping_lines_cannot_lose_the_others(tmp_path, monkeypatch):
     """As if the disk refused while the metrics of a resumed run are cut."""
     file = tmp_path / METRICS_FILE
-    file.write_text('{"iteration": 1}\n{"iteration": 2}\n')
+    file.write_text('{"iteration": 1, "steps": 5}\n{"iteration": 2, "steps": 9}\n')
 
     def refuse(source, target):
         raise OSError("no space left on device")

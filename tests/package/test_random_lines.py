@@ -1,0 +1,92 @@
+"""Command lines of random words: a command may do its work or refuse it, and never ends with a traceback."""
+
+import random
+import sys
+
+import pytest
+
+from gpu_vecenv.cli import COMMANDS, main
+from tests.package.test_wrong_lines import METRICS, furnish
+
+OPTIONS = {
+    "train": ["--num-envs", "--total-steps", "--seed", "--device", "--out", "--resume", "--env", "--policy", "--frozen", "--load",
+              "--ppo", "--network", "--checkpoint-interval", "--threads"],
+    "eval": ["--episodes", "--seed", "--device", "--deterministic", "--policy", "--threads"],
+    "plot": ["--out"],
+    "watch": ["--out", "--episodes", "--worlds", "--max-frames", "--seed", "--device", "--deterministic", "--policy", "--fps",
+              "--threads"],
+    "bench": ["--envs", "--sizes", "--device", "--modes", "--no-peers", "--warpdrive", "--out", "--rounds", "--seconds",
+              "--threads"],
+    "memory": ["--num-envs", "--num-worlds", "--view", "--autoreset-mode", "--no-copy", "--device", "--env"],
+    "envs": [],
+    "doctor": [],
+}  # fmt: skip
+ANY_OPTION = ["--help", "-h", "--version", "--wrong", "-1", *sorted({o for options in OPTIONS.values() for o in options})]
+
+VALUES = [
+    "0", "1", "2", "3", "-1", "1.5", "1e400", "-1e400", "nan", "inf", "True", "None", "1+2j", "()", "(1,)", "[]", "{}", "{[]:1}",
+    "'", "", " ", ".", "..", "/", "-", "=", "=1", "a=b", "a=", "[", "é", "\udcff", "$\\foo$", "%s", "{0}",
+    "18446744073709551615", "18446744073709551616", "99999999999999999999", "WarpCartPole-v1", "WarpTag-v0", "WarpTag-v1",
+    "CartPole-v1", "nowhere:Env-v0", "a:b:c", ":", "cpu", "cuda:99", "auto", "run", "file", "folder", "folder/", "new", "new/er",
+    "curves.png", "folder.png", "film.gif", "film.mp4", "/proc/nowhere", "num_taggers=2", "num_taggers=0", "num_runners=True",
+    "max_episode_steps=5", "view=agents", "id=1", "tagger=random", "agent=random", "agent=a", "agent=run", "num_steps=4",
+    "num_steps=True", "num_minibatches=9", "learning_rate=1e400", "gamma=x", "hidden_sizes=(4,)", "hidden_sizes=(0,)",
+    "hidden_sizes=()", "activation=relu", "activation=5", "worlds", "agents", "same_step", "disabled", "cartpole", "env",
+    *METRICS,
+]  # fmt: skip
+
+
+class Stopped(KeyboardInterrupt):
+    """Raised in place of work that takes long."""
+
+
+def stop(*_, **__):
+    raise Stopped
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder to work in, where neither training nor measuring nor playing begins."""
+    monkeypatch.chdir(tmp_path)
+    furnish(tmp_path)
+    monkeypatch.setattr("gpu_vecenv.train.trainer.Trainer._iterate", stop)
+    monkeypatch.setattr(sys.modules["gpu_vecenv.train.evaluate"], "_measure", stop)  # the name is also a function's
+    monkeypatch.setattr("gpu_vecenv.watch.write_video", stop)
+    monkeypatch.setattr("gpu_vecenv.bench.command.measure_floors", stop)
+    monkeypatch.setattr("gpu_vecenv.doctor.doctor", lambda: 1)
+
+
+def random_line(rng):
+    """Words that mostly look like a command line."""
+    command = rng.choice([*COMMANDS, *COMMANDS, "sing", ""])
+    words = [command]
+    if rng.random() < 0.8:
+        words.append(rng.choice(["WarpCartPole-v1", "WarpTag-v0"] if command in ("train", "memory") else ["run", *METRICS]))
+    for _ in range(rng.randrange(4)):
+        words.append(rng.choice(OPTIONS.get(command) or ANY_OPTION) if rng.random() < 0.9 else rng.choice(ANY_OPTION))
+        words += rng.choices(VALUES, k=rng.choice([0, 1, 1, 1, 1, 2]))
+    return words
+
+
+def try_lines(seed, count, capfd):
+    rng = random.Random(seed)
+    statuses = set()
+    for _ in range(count):
+        words = random_line(rng)
+        status = main(words)
+        out, error = capfd.readouterr()
+        statuses.add(status)
+        assert status in (0, 1, 2, 130), words
+        assert "Traceback" not in out + error, words
+        assert status != 2 or error or not words, words
+    assert statuses >= {0, 2, 130}  # of every kind, or the words are of no use
+
+
+def test_random_lines(place, capfd):
+    try_lines(0, 150, capfd)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_many_random_lines(seed, place, capfd):
+    try_lines(seed, 1000, capfd)

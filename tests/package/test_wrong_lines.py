@@ -1,0 +1,331 @@
+"""Wrong command lines: each ends with status 2 and one line that says what was expected and what came."""
+
+import contextlib
+import shlex
+
+import pytest
+
+from gpu_vecenv.cli import main
+from gpu_vecenv.train import NetworkConfig, TrainConfig, Trainer
+
+LINES = """
+sing | gpu-vecenv: there is no command 'sing'
+tain | did you mean 'train'?
+'' | there is no command ''
+--wrong | there is no command '--wrong'
+train WarpTag-v1 | Did you mean 'WarpTag-v0'?
+train WarpTug-v0 | Did you mean 'WarpTag-v0'?
+train CartPole-v1 | Did you mean 'WarpCartPole-v1'?
+train Harvest-v0 | MODULE:Harvest-v0
+train nowhere:Harvest-v0 | got 'nowhere:Harvest-v0'
+train :WarpTag-v0 | got ':WarpTag-v0'
+train .:WarpTag-v0 | got '.:WarpTag-v0'
+train a/b:WarpTag-v0 | got 'a/b:WarpTag-v0'
+train a:b:WarpTag-v0 | got 'a:b:WarpTag-v0'
+train nowhere: | got 'nowhere:'
+train '' | got ''
+train 'Warp Tag' | got 'Warp Tag'
+train WarpTag-v0 --num-envs 0 | num_envs: expected an integer >= 1, got 0
+train WarpTag-v0 --num-envs -3 | num_envs: expected an integer >= 1, got -3
+train WarpCartPole-v1 --num-envs 99999999999999999999 | must be at most 2147483648
+train WarpTag-v0 --total-steps 0 | total_steps: expected an integer >= 1, got 0
+train WarpTag-v0 --total-steps -5 | total_steps: expected an integer >= 1, got -5
+train WarpTag-v0 --seed -1 | seed: expected an integer from 0 to 2**64 - 1, got -1
+train WarpTag-v0 --seed 18446744073709551616 | seed: expected an integer from 0 to 2**64 - 1, got 18446744073709551616
+train WarpTag-v0 --device gpu | got 'gpu'
+train WarpTag-v0 --device cuda:99 | cuda:99
+train WarpTag-v0 --device cuda: | got 'cuda:'
+train WarpTag-v0 --device '' | got ''
+train WarpCartPole-v1 --out file | file
+train WarpCartPole-v1 --out file/below | file
+train WarpCartPole-v1 --out /proc/nowhere | /proc/nowhere
+train WarpCartPole-v1 --out '' | out: expected a folder
+train WarpCartPole-v1 --out run | expected a new folder, got one with a run in it
+train WarpCartPole-v1 --resume | runs/WarpCartPole-v1
+train WarpCartPole-v1 --resume --out folder | expected a checkpoint file, got none
+train WarpCartPole-v1 --resume --out file | file
+train WarpTag-v0 --resume --out run | expected WarpCartPole-v1, the env of the run in run, got WarpTag-v0
+train WarpCartPole-v1 --resume --out run --seed 3 | --resume: expected only
+train WarpCartPole-v1 --resume --out run --total-steps 0 | total_steps: expected an integer >= 1, got 0
+train WarpCartPole-v1 --resume --out run --threads 0 | threads: expected an integer from 1 to 1024, got 0
+train WarpCartPole-v1 --resume --out damaged | damaged/metrics.jsonl
+train WarpTag-v0 --env num_taggers | --env: expected KEY=VALUE, got 'num_taggers'
+train WarpTag-v0 --env =5 | --env: expected KEY=VALUE, got '=5'
+train WarpTag-v0 --env num_taggers=2 num_taggers=3 | --env: expected each name once, got 'num_taggers' twice
+train WarpTag-v0 --env x= | no parameter 'x'
+train WarpTag-v0 --env num_taggers= | num_taggers must be a number, got ''
+train WarpTag-v0 --env num_taggers=0 | at least 1, got 0
+train WarpTag-v0 --env num_taggers=1e400 | num_taggers must be finite, got inf
+train WarpTag-v0 --env num_taggers=-1e400 | num_taggers must be finite, got -inf
+train WarpTag-v0 --env num_taggers=True | num_taggers must be a number, got True
+train WarpTag-v0 --env num_taggers=2.5 | must be a 32-bit integer, got 2.5
+train WarpTag-v0 --env num_taggers=99999999999 | must be a 32-bit integer, got 99999999999
+train WarpTag-v0 --env num_taggers=5000 | a world holds 1 to 4096 agents, got 5100
+train WarpTag-v0 --env 'num_taggers=(1, 2)' | num_taggers must be a number, got (1, 2)
+train WarpTag-v0 --env num_taggers=1+2j | num_taggers must be a number
+train WarpTag-v0 --env 'num_taggers={[]:1}' | num_taggers must be a number, got '{[]:1}'
+train WarpTag-v0 --env num_taggerz=3 | Did you mean 'num_taggers'?
+train WarpTag-v0 --env fixed_start=maybe | fixed_start must be True or False, got 'maybe'
+train WarpTag-v0 --env starting_location_x=a starting_location_y=b | starting_location_x must be numbers
+train WarpTag-v0 --env view=worlds | got ['view'], which are set elsewhere
+train WarpTag-v0 --env num_envs=5 | got ['num_envs'], which are set elsewhere
+train WarpTag-v0 --env id=5 | got ['id'], which are set elsewhere
+train WarpTag-v0 --env env_spec=5 | got ['env_spec'], which are set elsewhere
+train WarpTag-v0 --env vectorization_mode=sync | got ['vectorization_mode'], which are set elsewhere
+train WarpTag-v0 --env wrappers=5 | got ['wrappers'], which are set elsewhere
+train WarpTag-v0 --env first_world=-1 | first_world must be an integer from 0
+train WarpTag-v0 --env render_mode=human | render_mode must be one of None, 'rgb_array', got 'human'
+train WarpTag-v0 --env debug=5 | debug must be one of True, False, got 5
+train WarpTag-v0 --policy tagger | --policy: expected KEY=VALUE, got 'tagger'
+train WarpTag-v0 --policy tagger= runner=a | expected a non-empty policy name without '/', got ''
+train WarpTag-v0 --policy tagger=a/b runner=a | expected a non-empty policy name without '/', got 'a/b'
+train WarpTag-v0 --policy tagger=a | got none for ['runner']
+train WarpTag-v0 --policy cat=a tagger=b runner=c | got unknown ['cat']
+train WarpTag-v0 --policy tagger=random runner=random | expected at least one policy to train
+train WarpTag-v0 --frozen nobody | got unknown ['nobody']
+train WarpTag-v0 --frozen tagger runner | expected at least one policy to train
+train WarpTag-v0 --load a=b | got 'a'
+train WarpTag-v0 --load tagger | --load: expected KEY=VALUE, got 'tagger'
+train WarpTag-v0 --load tagger=nowhere | nowhere: expected a checkpoint file, got none
+train WarpTag-v0 --load tagger=file | file: expected a checkpoint, got an unreadable file
+train WarpTag-v0 --load tagger=run | expected a policy named 'tagger', got policies ['agent']
+train WarpCartPole-v1 --load agent=run | policy 'agent' has another shape than expected
+train WarpTag-v0 --ppo gama=1 | expected one of num_steps
+train WarpTag-v0 --ppo num_steps | --ppo: expected KEY=VALUE, got 'num_steps'
+train WarpTag-v0 --ppo num_steps=True | num_steps: expected an integer from 1 to 2147483647, got True
+train WarpTag-v0 --ppo num_steps=0 | num_steps: expected an integer from 1 to 2147483647, got 0
+train WarpTag-v0 --ppo num_steps=1.5 | num_steps: expected an integer from 1 to 2147483647, got 1.5
+train WarpTag-v0 --ppo num_steps=999999999999 | num_steps: expected an integer from 1 to
+train WarpTag-v0 --ppo num_steps=2147483647 | out of memory
+train WarpTag-v0 --ppo num_epochs=-1 | num_epochs: expected an integer from 1 to 2147483647, got -1
+train WarpTag-v0 --ppo num_minibatches=() | num_minibatches: expected an integer from 1 to 2147483647, got ()
+train WarpTag-v0 --ppo learning_rate=abc | learning_rate: expected a number > 0, got 'abc'
+train WarpTag-v0 --ppo learning_rate=0 | learning_rate: expected a number > 0, got 0
+train WarpTag-v0 --ppo learning_rate=1e400 | learning_rate: expected a number > 0, got inf
+train WarpTag-v0 --ppo learning_rate_schedule=cosine | expected 'constant' or 'linear', got 'cosine'
+train WarpTag-v0 --ppo gamma=1.5 | gamma: expected a number in [0, 1], got 1.5
+train WarpTag-v0 --ppo gae_lambda=-1 | gae_lambda: expected a number in [0, 1], got -1
+train WarpTag-v0 --ppo clip_coef=None | clip_coef: expected a number > 0, got None
+train WarpTag-v0 --ppo clip_value=1 | clip_value: expected True or False, got 1
+train WarpTag-v0 --ppo value_coef=x | value_coef: expected a number, got 'x'
+train WarpTag-v0 --ppo value_coef=1e400 | value_coef: expected a number, got inf
+train WarpTag-v0 --ppo entropy_coef=True | entropy_coef: expected a number, got True
+train WarpTag-v0 --ppo entropy_coef_final=x | entropy_coef_final: expected a number or None, got 'x'
+train WarpTag-v0 --ppo max_grad_norm=-1 | max_grad_norm: expected a number > 0, got -1
+train WarpTag-v0 --ppo target_kl=x | target_kl: expected a number or None, got 'x'
+train WarpTag-v0 --ppo bootstrap_at_time_limit=x | expected True, False or None, got 'x'
+train WarpTag-v0 --network hidden_sizes=64 | hidden_sizes: expected a tuple of integers
+train WarpTag-v0 --network hidden_sizes=(0,) | hidden_sizes: expected a tuple of integers
+train WarpTag-v0 --network hidden_sizes=(True,) | hidden_sizes: expected a tuple of integers
+train WarpTag-v0 --network hidden_sizes=(9999999999999,) | hidden_sizes: expected a tuple of integers
+train WarpTag-v0 --network activation=5 | activation: expected 'tanh', 'relu' or 'elu', got 5
+train WarpTag-v0 --network activation=[] | activation: expected 'tanh', 'relu' or 'elu', got []
+train WarpTag-v0 --network depth=3 | expected one of hidden_sizes, activation, got 'depth'
+train WarpTag-v0 --checkpoint-interval 0 | checkpoint_interval: expected an integer >= 1, got 0
+train WarpTag-v0 --threads 0 | threads: expected an integer from 1 to 1024, got 0
+train WarpTag-v0 --threads 99999999999 | threads: expected an integer from 1 to 1024, got 99999999999
+eval nowhere | nowhere: expected a checkpoint file, got none
+eval '' | expected a checkpoint file, got none
+eval folder | expected a checkpoint file, got none
+eval file | file: expected a checkpoint, got an unreadable file
+eval file/below | expected a checkpoint, got
+eval run --episodes 0 | episodes: expected an integer from 1 to 2147483648, got 0
+eval run --episodes -1 | episodes: expected an integer from 1 to 2147483648, got -1
+eval run --episodes 99999999999999 | episodes: expected an integer from 1 to 2147483648, got 99999999999999
+eval run --seed -1 | seed: expected an integer from 0 to 2**64 - 1, got -1
+eval run --seed 18446744073709551616 | seed: expected an integer from 0 to 2**64 - 1, got 18446744073709551616
+eval run --device tpu | got 'tpu'
+eval run --policy agent | --policy: expected KEY=VALUE, got 'agent'
+eval run --policy agent= | expected a non-empty policy name
+eval run --policy tagger=random | got unknown ['tagger']
+eval run --policy agent=other | expected a policy named 'other', got policies ['agent']
+eval run --threads 0 | threads: expected an integer from 1 to 1024, got 0
+eval run --threads 99999999999 | threads: expected an integer from 1 to 1024, got 99999999999
+plot nowhere | nowhere
+plot '' | metrics.jsonl
+plot file | expected at least one iteration, got none
+plot folder | folder/metrics.jsonl: expected the metrics of a run, got no such file
+plot run | run/metrics.jsonl: expected at least one iteration, got none
+plot list | list/metrics.jsonl, line 1: expected
+plot text | text/metrics.jsonl, line 1: expected
+plot number | number/metrics.jsonl, line 1: expected
+plot missing | missing/metrics.jsonl, line 1: expected
+plot nan | nan/metrics.jsonl, line 1: expected
+plot large | large/metrics.jsonl, line 1: expected
+plot deep | deep/metrics.jsonl
+plot bytes | bytes/metrics.jsonl: expected
+plot damaged | damaged/metrics.jsonl
+plot good --out . | --out: expected a picture's name that ends in
+plot good --out folder/ | --out: expected a picture's name that ends in
+plot good --out '' | --out: expected a picture's name that ends in
+plot good --out name | --out: expected a picture's name that ends in
+plot good --out curves.mp4 | --out: expected a picture's name that ends in
+plot good --out file/curves.png | file
+plot good --out folder.png | folder.png
+watch nowhere | nowhere: expected a checkpoint file, got none
+watch file | file: expected a checkpoint, got an unreadable file
+watch run --out film.txt | must end in .mp4 or .gif
+watch run --out film | must end in .mp4 or .gif
+watch run --out . | must end in .mp4 or .gif
+watch run --out file/film.gif | file
+watch run --out folder.gif | folder.gif
+watch run --episodes 0 | --episodes: expected an integer >= 1, got 0
+watch run --episodes -1 | --episodes: expected an integer >= 1, got -1
+watch run --worlds 0 | --worlds: expected an integer from 1 to 1000, got 0
+watch run --worlds 1000000000 | --worlds: expected an integer from 1 to 1000, got 1000000000
+watch run --max-frames 0 | --max-frames: expected an integer >= 1, got 0
+watch run --max-frames -1 | --max-frames: expected an integer >= 1, got -1
+watch run --seed -1 | seed: expected an integer from 0 to 2**64 - 1, got -1
+watch run --seed 18446744073709551615 --episodes 2 | seed
+watch run --device tpu | got 'tpu'
+watch run --policy agent=other | expected a policy named 'other'
+watch run --fps 0 | --fps: expected an integer from 1 to 1000, got 0
+watch run --fps -1 | --fps: expected an integer from 1 to 1000, got -1
+watch run --fps 1000000000 | --fps: expected an integer from 1 to 1000, got 1000000000
+watch run --threads 0 | threads: expected an integer from 1 to 1024, got 0
+memory WarpTag-v1 | Did you mean 'WarpTag-v0'?
+memory CartPole-v1 | Did you mean 'WarpCartPole-v1'?
+memory Harvest-v0 | MODULE:Harvest-v0
+memory nowhere:Env-v0 | got 'nowhere:Env-v0'
+memory '' | got ''
+memory WarpTag-v0 --num-envs 0 | num_envs must be a positive integer, got 0
+memory WarpTag-v0 --num-envs -1 | num_envs must be a positive integer, got -1
+memory WarpTag-v0 --num-envs 99999999999999999999999 | must be at most 2147483648
+memory WarpTag-v0 --num-worlds 0 | num_worlds must be a positive integer, got 0
+memory WarpTag-v0 --num-worlds 4294967296 | must be at most 2147483648
+memory WarpTag-v0 --num-worlds 2 --num-envs 3 | give one of them
+memory WarpTag-v0 --num-envs 3 --view agents | multiple
+memory WarpTag-v0 --view rows | view must be one of 'worlds', 'agents', got 'rows'
+memory WarpTag-v0 --autoreset-mode later | autoreset_mode must be one of
+memory WarpTag-v0 --device tpu | got 'tpu'
+memory WarpTag-v0 --env num_taggers | --env: expected KEY=VALUE, got 'num_taggers'
+memory WarpTag-v0 --env num_taggers=1e400 | num_taggers must be finite
+memory WarpTag-v0 --env num_worlds=5 | got ['num_worlds']
+memory WarpTag-v0 --env device=cpu | got ['device']
+bench --envs nothing | --envs
+bench --sizes 0 | --sizes
+bench --sizes -1 | --sizes
+bench --sizes 99999999999999999999 | --sizes
+bench --device tpu | got 'tpu'
+bench --modes fly | --modes must be some of
+bench --modes | --modes must be some of
+bench --rounds 0 | --rounds must be at least 1
+bench --rounds -1 | --rounds must be at least 1
+bench --seconds 0 | --seconds
+bench --seconds nan | --seconds
+bench --seconds inf | --seconds
+bench --seconds -1 | --seconds
+bench --threads 0 | threads: expected an integer from 1 to 1024, got 0
+bench --threads 99999999999 | threads: expected an integer from 1 to 1024, got 99999999999
+bench --warpdrive folder | --warpdrive must be a folder that holds warp_drive
+bench --out folder | --out
+bench --out file/x.json | file
+bench --out '' | --out
+doctor loudly | loudly
+doctor --loudly | --loudly
+envs loudly | loudly
+"""
+"""Words of a line, and a part of what it must say."""
+
+BOXED = """
+train
+train WarpTag-v0 other
+train WarpTag-v0 --wrong
+train WarpTag-v0 --num-envs
+train WarpTag-v0 --num-envs 1.5
+train WarpTag-v0 --num-envs many
+train WarpTag-v0 --total-steps 1e6
+train WarpTag-v0 --seed 1.5
+train WarpTag-v0 --out
+train WarpTag-v0 --resume yes
+train WarpTag-v0 --checkpoint-interval often
+train WarpTag-v0 --threads two
+eval
+eval run other
+eval run --episodes some
+eval run --deterministic maybe
+plot
+plot run --wrong
+watch
+watch run --fps fast
+watch run --worlds 1.5
+watch run --max-frames none
+memory
+memory WarpTag-v0 --num-worlds some
+memory WarpTag-v0 --copy 5
+bench WarpTag-v0
+bench --sizes 1.5
+bench --seconds long
+bench --peers maybe
+"""
+"""Lines that tyro refuses by itself, with a box of its own."""
+
+METRICS = {
+    "good": '{"iteration": 1, "steps": 5, "steps_per_second": 2.0, "return/agent": null}\n',
+    "list": "[1, 2]\n",
+    "text": '{"iteration": 1, "steps": "5"}\n',
+    "number": '{"iteration": 1, "steps": 5, "kl/agent": "much"}\n',
+    "missing": '{"iteration": 1}\n',
+    "nan": '{"iteration": 1, "steps": NaN}\n',
+    "large": '{"iteration": 1, "steps": 1' + "0" * 400 + "}\n",
+    "deep": "[" * 100_000 + "\n",
+    "bytes": b"\xff\xfe\x00\n",
+}
+"""Contents of ``metrics.jsonl`` by the folder it is in."""
+
+
+def furnish(root):
+    """Put runs, foreign files and folders there, by the names that lines use; no run has begun its first iteration."""
+    (root / "file").touch()
+    for name in ("folder", "folder.png", "folder.gif"):
+        (root / name).mkdir()
+    for name in ("run", "damaged"):
+        config = TrainConfig("WarpCartPole-v1", 4, 128, device="cpu", out=str(root / name), network=NetworkConfig((4,)))
+        with contextlib.closing(Trainer(config, quiet=True)) as trainer:
+            trainer.train(iterations=0)
+    (root / "damaged" / "metrics.jsonl").unlink()
+    (root / "damaged" / "metrics.jsonl").mkdir()
+    for name, text in METRICS.items():
+        (root / name).mkdir()
+        (root / name / "metrics.jsonl").write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """The folder that the lines are typed in."""
+    root = tmp_path_factory.mktemp("place")
+    furnish(root)
+    return root
+
+
+@pytest.fixture(autouse=True)
+def in_place(place, monkeypatch):
+    """Nothing is trained, measured or written: a line must fail before."""
+    monkeypatch.chdir(place)
+    monkeypatch.setattr("gpu_vecenv.train.trainer.Trainer._iterate", None)
+    monkeypatch.setattr("gpu_vecenv.bench.command.measure_floors", None)
+
+
+def contents(root):
+    """Names of all that is there."""
+    return set(root.rglob("*"))
+
+
+@pytest.mark.parametrize("line", LINES.strip().splitlines())
+def test_a_wrong_line_is_told_in_one_line(line, place, capfd):
+    words, said = line.split(" | ")
+    before = contents(place)
+    words = shlex.split(words)
+    words += ["--device", "cpu"] if words[0] in ("train", "eval", "watch", "memory", "bench") and "--device" not in words else []
+    status = main(words)
+    error = capfd.readouterr().err
+    assert (status, error.count("\n")) == (2, 1), error
+    assert error.startswith("gpu-vecenv") and said in error
+    assert contents(place) == before
+
+
+@pytest.mark.parametrize("line", BOXED.strip().splitlines())
+def test_a_line_that_tyro_refuses(line, capfd):
+    assert main(shlex.split(line)) == 2
+    error = capfd.readouterr().err
+    assert "Traceback" not in error and error.startswith("╭")

@@ -1,0 +1,69 @@
+"""Metrics that are read back: what is accepted, what is drawn of it, and what is kept when a run goes on."""
+
+import pytest
+from matplotlib.axes import Axes
+
+from gpu_vecenv.train import ConfigError, MetricsError, TrainConfig, Trainer, plot_curves
+from gpu_vecenv.train.logger import METRICS_FILE, read_metrics
+
+LINE = '{"iteration": %d, "steps": %d, "steps_per_second": 2.0, "kl/agent": %s}\n'
+
+
+def test_values_that_are_no_number_are_left_out_of_the_curves(tmp_path, monkeypatch):
+    values = ["0.5", "NaN", "Infinity", "-Infinity", "null", "1" + "0" * 400, "0.25"]
+    (tmp_path / METRICS_FILE).write_text("".join(LINE % (i, 10 * i, value) for i, value in enumerate(values, 1)))
+    drawn = {}
+    original = Axes.plot
+
+    def plot(self, x, y, *given, **options):
+        drawn.setdefault(options.get("label"), []).append((list(x), list(y)))
+        return original(self, x, y, *given, **options)
+
+    monkeypatch.setattr(Axes, "plot", plot)
+    plot_curves(tmp_path)
+    assert drawn["agent"] == [([10, 70], [0.5, 0.25])]
+
+
+@pytest.mark.parametrize("name", ["$\\\\foo$", "a$b", "{x}", "%s", "^_"])
+def test_policies_of_any_name_are_drawn(name, tmp_path):
+    text = f'{{"iteration": 1, "steps": 5, "return/{name}": 1.0, "kl/{name}": 1.0, "kl/other": 2.0}}\n'
+    (tmp_path / METRICS_FILE).write_text(text)
+    assert plot_curves(tmp_path).is_file()
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("b.pdf", b"%PDF"), ("new/c.PNG", b"\x89PNG")])
+def test_a_picture_is_of_the_kind_that_its_name_says(name, start, tmp_path):
+    (tmp_path / METRICS_FILE).write_text(LINE % (1, 5, "1.0"))
+    assert plot_curves(tmp_path, tmp_path / name).read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize("name", ["", ".", "curves", "curves.mp4", "folder.png"])
+def test_a_picture_that_cannot_be_written_leaves_nothing(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / METRICS_FILE).write_text(LINE % (1, 5, "1.0"))
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises((ConfigError, IsADirectoryError)):
+        plot_curves(tmp_path, name)
+    assert {path.name for path in tmp_path.iterdir()} == {METRICS_FILE, "folder.png"}
+
+
+@pytest.mark.parametrize("damage", ["[1]", '{"steps": 1}', '{"iteration": "1", "steps": 1}', "{", "\0"])
+def test_damaged_metrics_are_kept_and_the_run_does_not_go_on(damage, tmp_path):
+    out = tmp_path / "run"
+    Trainer(TrainConfig("WarpCartPole-v1", 2, 64, device="cpu", out=str(out)), quiet=True).train(iterations=0)
+    text = f"{LINE % (1, 5, '1.0')}{damage}\n{LINE % (2, 9, '1.0')}"
+    (out / METRICS_FILE).write_text(text)
+    with pytest.raises(MetricsError, match=f"{METRICS_FILE}.*expected"):
+        Trainer.resume(out, quiet=True).train()
+    assert (out / METRICS_FILE).read_text() == text
+
+
+def test_lines_of_iterations_that_are_done_again_are_dropped_as_they_stand(tmp_path):
+    out = tmp_path / "run"
+    trainer = Trainer(TrainConfig("WarpCartPole-v1", 2, 128, device="cpu", out=str(out)), quiet=True)
+    trainer.train(iterations=1)
+    first = (out / METRICS_FILE).read_text()
+    (out / METRICS_FILE).write_text(first + LINE % (2, 128, "1.0") + '{"iterat')
+    Trainer.resume(out, quiet=True).train()
+    assert (out / METRICS_FILE).read_text().startswith(first)
+    assert [line["iteration"] for line in read_metrics(out)] == [1, 2]

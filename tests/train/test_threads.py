@@ -1,0 +1,102 @@
+"""The number of torch's CPU threads: an option of a run, used wherever its policies act, and given back."""
+
+import json
+
+import pytest
+import torch
+
+from gpu_vecenv.cli import main
+from gpu_vecenv.train import ConfigError, TrainConfig, Trainer, evaluate, play
+from gpu_vecenv.train.policy import ActorCritic
+from gpu_vecenv.train.ppo import PPO
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Thread counts that policies and learners computed with."""
+    counts = []
+
+    def watch(original):
+        def noted(self, *given):
+            counts.append(torch.get_num_threads())
+            return original(self, *given)
+
+        return noted
+
+    monkeypatch.setattr(ActorCritic, "act", watch(ActorCritic.act))
+    monkeypatch.setattr(PPO, "update", watch(PPO.update))
+    return counts
+
+
+@pytest.fixture(autouse=True)
+def five_threads(one_thread):
+    """What the process has, told from every number that a test asks for."""
+    torch.set_num_threads(5)
+
+
+def small(**options):
+    return TrainConfig("WarpCartPole-v1", 2, 64, device="cpu", env_kwargs={"max_episode_steps": 9}, **options)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_training_and_evaluation_use_the_threads_of_the_run(threads, seen, tmp_path):
+    trainer = Trainer(small(out=str(tmp_path / "run"), threads=threads), quiet=True)
+    assert torch.get_num_threads() == 5
+    trainer.train()
+    assert set(seen) == {threads} and torch.get_num_threads() == 5
+    for use in (lambda: evaluate(tmp_path / "run", 2), lambda: Trainer.resume(tmp_path / "run", True, total_steps=128).train()):
+        seen.clear()
+        use()
+        assert set(seen) == {threads} and torch.get_num_threads() == 5
+    seen.clear()
+    evaluate(tmp_path / "run", 2, threads=2)
+    assert set(seen) == {2}
+
+
+def test_play_gives_the_threads_back_between_steps(seen):
+    for _ in play(small(threads=2)):
+        assert torch.get_num_threads() == 5
+    assert set(seen) == {2}
+
+
+def test_threads_are_given_back_after_an_error(monkeypatch):
+    def fail(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "_iterate", fail)
+    with pytest.raises(KeyboardInterrupt):
+        Trainer(small(threads=2), quiet=True).train()
+    assert torch.get_num_threads() == 5
+
+
+def test_the_option_of_train(seen, tmp_path, monkeypatch):
+    monkeypatch.setattr("gpu_vecenv.train.commands.plot", lambda *_: None)
+    monkeypatch.setattr("gpu_vecenv.watch.watch", lambda *_, **__: None)
+    line = f"train WarpCartPole-v1 --device cpu --out {tmp_path}/run"
+    new = f"{line} --num-envs 2 --env max_episode_steps=9 --total-steps 64"
+    for words, threads in ((f"{new} --threads 2", 2), (f"{line} --resume --total-steps 128", 2),
+                           (f"{line} --resume --total-steps 192 --threads 4", 4)):  # fmt: skip
+        seen.clear()
+        assert main(words.split()) == 0
+        assert set(seen) == {threads}
+
+
+def test_the_option_of_eval_and_watch(seen, tmp_path):
+    Trainer(small(out=str(tmp_path / "run"), threads=3), quiet=True).train(iterations=0)
+    for line in (f"eval {tmp_path}/run --episodes 2", f"watch {tmp_path}/run --max-frames 2 --out {tmp_path}/film.gif"):
+        for option, threads in (("", 3), ("--threads 4", 4)):
+            seen.clear()
+            assert main([*line.split(), "--device", "cpu", *option.split()]) == 0
+            assert set(seen) == {threads}
+
+
+def test_runs_saved_without_the_option_have_one_thread():
+    options = json.loads(small(threads=7).to_json())
+    del options["threads"]
+    assert TrainConfig.from_json(json.dumps(options)).threads == 1
+
+
+@pytest.mark.parametrize("threads", [0, -1, True, 2.0, "2", 1025, 2**40])
+def test_threads_that_torch_cannot_be_told(threads):
+    with pytest.raises(ConfigError, match="threads: expected an integer from 1 to 1024, got"):
+        small(threads=threads)
