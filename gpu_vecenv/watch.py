@@ -14,7 +14,7 @@ import tyro
 
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.rendering import WorldRenderers, tile
-from gpu_vecenv.train.build import make_env
+from gpu_vecenv.train.build import import_modules, make_env
 from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.evaluate import play
 from gpu_vecenv.train.settings import Settings, parse_settings
@@ -34,6 +34,7 @@ def watch(
     deterministic: bool = False,
     policy: Annotated[Settings, tyro.conf.arg(metavar="ROLE=NAME ...")] = (),
     fps: int = 30,
+    modules: Annotated[Settings, tyro.conf.arg(metavar="MODULE ...")] = (),
 ) -> None:
     """Write a video of worlds in which the policies of a run act.
 
@@ -48,7 +49,9 @@ def watch(
         deterministic: take likeliest actions instead of draws.
         policy: roles that act otherwise than in training, such as runner=random.
         fps: frames, that is steps, shown in a second.
+        modules: modules to import first, as they register the run's env; a checkpoint alone imports none.
     """
+    import_modules(modules)
     if out is None:
         out = Path(run) / "video.mp4" if Path(run).is_dir() else Path(run).with_suffix(".mp4")
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}

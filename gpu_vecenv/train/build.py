@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import gymnasium
 import torch
@@ -13,7 +14,7 @@ import torch
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.train.checkpoint import load_checkpoint
+from gpu_vecenv.train.checkpoint import load_checkpoint, require_alike
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.policy import ActorCritic, Policy, RandomPolicy
@@ -21,6 +22,23 @@ from gpu_vecenv.train.policy_map import RANDOM
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector_env import GpuVectorEnv
+
+
+_OF_MAKE_VEC = ("id", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
+"""Parameters of ``gymnasium.make_vec`` itself."""
+
+
+def import_modules(names: Iterable[str]) -> None:
+    """Import modules that register envs.
+
+    Raises:
+        ConfigError: there is no such module.
+    """
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except (ModuleNotFoundError, TypeError, ValueError) as error:
+            raise ConfigError(f"expected a module that can be imported, got {name!r}: {error}") from error
 
 
 def make_env(
@@ -48,7 +66,7 @@ def make_env(
         "array": "torch",
         "autoreset_mode": autoreset_mode,
     }
-    taken = [name for name in config.env_kwargs if name in options]
+    taken = [name for name in config.env_kwargs if name in (*options, *_OF_MAKE_VEC)]
     if taken:
         raise ConfigError(f"env_kwargs: expected parameters of the env, got {taken}, which the trainer sets")
     try:
@@ -65,13 +83,20 @@ def make_env(
     return cast("GpuVectorEnv", env.unwrapped)
 
 
+class Closable(Protocol):
+    """An env, or what owns one."""
+
+    def close(self) -> Any:
+        """Give back what is held."""
+
+
 @contextlib.contextmanager
-def close_on_error(env: GpuVectorEnv) -> Iterator[None]:
-    """Close ``env`` if the block raises; whoever runs the block owns it otherwise."""
+def close_on_error(owned: Closable) -> Iterator[None]:
+    """Close ``owned`` if the block raises; whoever runs the block owns it otherwise."""
     try:
         yield
     except BaseException:
-        env.close()
+        owned.close()
         raise
 
 
@@ -102,7 +127,5 @@ def load_policy(policies: dict[str, Policy], name: str, path: str | Path) -> Non
     saved = load_checkpoint(path)["policies"]
     if name not in saved:
         raise CheckpointError(f"{path}: expected a policy named {name!r}, got policies {list(saved)}")
-    try:
-        policies[name].load_state_dict(saved[name])
-    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
-        raise CheckpointError(f"{path}: policy {name!r} has another shape than expected: {error}") from error
+    require_alike(saved[name], policies[name].state_dict(), f"{path}: policy {name!r}")
+    policies[name].load_state_dict(saved[name])

@@ -53,6 +53,7 @@ def train(
     """
     import torch
 
+    from gpu_vecenv.train.build import import_modules
     from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
     from gpu_vecenv.train.logger import read_metrics
     from gpu_vecenv.train.presets import resolve
@@ -79,6 +80,7 @@ def train(
                 "--resume: expected only --out, --total-steps, --device and --threads beside it, "
                 f"got {', '.join(fixed)}"
             )
+        import_modules(env_id.rpartition(":")[:1] if ":" in env_id else ())  # the caller names it, not the checkpoint
         started_with = saved_config(folder, load_checkpoint(folder)).env_id
         if started_with != env_id:
             raise ConfigError(f"--resume: expected {started_with}, the env of the run in {folder}, got {env_id}")
@@ -120,6 +122,7 @@ def evaluate(
     device: str = "auto",
     deterministic: bool = False,
     policy: Annotated[Settings, tyro.conf.arg(metavar="ROLE=NAME ...")] = (),
+    modules: Annotated[Settings, tyro.conf.arg(metavar="MODULE ...")] = (),
 ) -> None:
     """Play episodes with the policies of a run and print the means.
 
@@ -130,9 +133,12 @@ def evaluate(
         device: auto, cpu or cuda:0.
         deterministic: take likeliest actions instead of draws.
         policy: roles that act otherwise than in training, such as runner=random.
+        modules: modules to import first, as they register the run's env; a checkpoint alone imports none.
     """
+    from gpu_vecenv.train.build import import_modules
     from gpu_vecenv.train.evaluate import evaluate as measure
 
+    import_modules(modules)
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
     result = measure(run, episodes, policy_map, deterministic, seed=seed, device=device)
     print(f"{result.episodes} episodes of {result.mean_length:.1f} steps")

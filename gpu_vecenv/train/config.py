@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -17,7 +18,24 @@ def _require(ok: bool, name: str, expected: str, got: object) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Finite, and within the range of a float64."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _is_count(value: object, below: int = 2**31) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < below
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value != "" and value.isprintable()
+
+
+def _is_dict(value: object, of_names: bool) -> bool:
+    return isinstance(value, dict) and all(_is_name(k) and (_is_name(v) or not of_names) for k, v in value.items())
+
+
+_COUNT = "an integer >= 1 and < 2^31"
+_LONG_COUNT = "an integer >= 1 and < 2^63"
 
 
 @dataclass(frozen=True)
@@ -72,7 +90,7 @@ class PPOConfig:
         """Check ranges."""
         for name in ("num_steps", "num_epochs", "num_minibatches"):
             value = getattr(self, name)
-            _require(isinstance(value, int) and value >= 1, name, "an integer >= 1", value)
+            _require(_is_count(value), name, _COUNT, value)
         for name in ("gamma", "gae_lambda"):
             value = getattr(self, name)
             _require(_is_number(value) and 0.0 <= value <= 1.0, name, "a number in [0, 1]", value)
@@ -109,8 +127,8 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         """Check ranges."""
         sizes = self.hidden_sizes
-        good = isinstance(sizes, tuple | list) and all(isinstance(size, int) and size >= 1 for size in sizes)
-        _require(good, "hidden_sizes", "a tuple of integers >= 1, such as (64, 64)", sizes)
+        good = isinstance(sizes, tuple | list) and all(_is_count(size) for size in sizes)
+        _require(good, "hidden_sizes", "a tuple of integers >= 1 and < 2^31, such as (64, 64)", sizes)
         object.__setattr__(self, "hidden_sizes", tuple(sizes))
         good = self.activation in ("tanh", "relu", "elu")
         _require(good, "activation", "'tanh', 'relu' or 'elu'", self.activation)
@@ -148,28 +166,52 @@ class TrainConfig:
     """Shape of the networks."""
 
     def __post_init__(self) -> None:
-        """Check ranges."""
+        """Check types and ranges."""
+        module, colon, name = self.env_id.rpartition(":") if _is_name(self.env_id) else ("", "", "")
+        good = name != "" and (module != "" or not colon) and ":" not in module
+        _require(good, "env_id", "a registered id, such as WarpTag-v0 or module:Env-v0", self.env_id)
+        _require(self.num_envs is None or _is_count(self.num_envs), "num_envs", f"{_COUNT}, or None", self.num_envs)
+        good = self.total_steps is None or _is_count(self.total_steps, 2**63)
+        _require(good, "total_steps", f"{_LONG_COUNT}, or None", self.total_steps)
+        good = isinstance(self.seed, int) and not isinstance(self.seed, bool) and 0 <= self.seed < 2**64
+        _require(good, "seed", "an integer in [0, 2^64)", self.seed)
+        _require(_is_name(self.device), "device", "auto, cpu, cuda or cuda:N", self.device)
+        _require(self.out is None or _is_name(self.out), "out", "a folder's path as a str, or None", self.out)
+        good = _is_count(self.checkpoint_interval, 2**63)
+        _require(good, "checkpoint_interval", _LONG_COUNT, self.checkpoint_interval)
+        _require(_is_dict(self.env_kwargs, of_names=False), "env_kwargs", "a dict with str keys", self.env_kwargs)
+        good = self.policy_map is None or _is_dict(self.policy_map, of_names=True)
+        _require(good, "policy_map", "a dict of role and policy names, or None", self.policy_map)
+        good = isinstance(self.frozen, tuple | list) and all(_is_name(name) for name in self.frozen)
+        _require(good, "frozen", "a tuple of policy names", self.frozen)
         object.__setattr__(self, "frozen", tuple(self.frozen))
-        for name in ("num_envs", "total_steps"):
-            value = getattr(self, name)
-            good = value is None or (isinstance(value, int) and value >= 1)
-            _require(good, name, "an integer >= 1", value)
-        _require(
-            self.checkpoint_interval >= 1, "checkpoint_interval", "an integer >= 1", self.checkpoint_interval
-        )
+        good = _is_dict(self.load_policies, of_names=True)
+        _require(good, "load_policies", "a dict of policy names and checkpoint paths", self.load_policies)
+        for option, kind in (("ppo", PPOConfig), ("network", NetworkConfig)):
+            value = getattr(self, option)
+            _require(value is None or isinstance(value, kind), option, f"a {kind.__name__}, or None", value)
 
     def to_json(self) -> str:
-        """Return the options as one JSON object."""
-        return json.dumps(dataclasses.asdict(self))
+        """Return the options as one JSON object.
+
+        Raises:
+            ConfigError: ``env_kwargs`` holds something that JSON has no word for.
+        """
+        try:
+            return json.dumps(dataclasses.asdict(self))
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"env_kwargs: expected numbers, text, lists and dicts, got {self.env_kwargs!r}: {error}") from error
 
     @classmethod
     def from_json(cls, text: str) -> TrainConfig:
         """Rebuild the options from ``to_json()``.
 
         Raises:
-            ConfigError: an option is unknown or out of range.
+            ConfigError: an option is unknown, of another type or out of range.
+            ValueError, RecursionError: the text is no JSON.
         """
         options = json.loads(text)
+        _require(isinstance(options, dict) and "env_id" in options, "options", "a JSON object with an env_id", options)
         if options.get("ppo") is not None:
             options["ppo"] = from_options(PPOConfig, options["ppo"])
         if options.get("network") is not None:
@@ -196,6 +238,7 @@ def from_options(cls: type[_Config], options: Mapping[str, Any]) -> _Config:
     Raises:
         ConfigError: an option is unknown or out of range.
     """
+    _require(isinstance(options, Mapping), cls.__name__, "options by name", options)
     known = [f.name for f in dataclasses.fields(cls)]
     for name in options:
         _require(name in known, f"{cls.__name__} option", f"one of {', '.join(known)}", name)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from gpu_vecenv.train.build import load_policy, make_env, make_policies
-from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
+from gpu_vecenv.train.checkpoint import built_from, load_checkpoint, saved_config
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.policy import Policy
 from gpu_vecenv.train.policy_map import RANDOM, assign_rows
@@ -61,8 +61,11 @@ class Players:
             CheckpointError, PolicyMapError: the file or the roles do not fit.
         """
         trained = config.policy_map or {role: role for role in env.role_rows}
+        with built_from(checkpoint):
+            assign_rows(env.role_rows, trained)  # Its errors are the checkpoint's; those of the next line are the caller's.
         self.assignment = assign_rows(env.role_rows, {**trained, **(policy_map or {})})
-        self.policies: dict[str, Policy] = make_policies(env, config, self.assignment)
+        with built_from(checkpoint):
+            self.policies: dict[str, Policy] = make_policies(env, config, self.assignment)
         self.generator = torch.Generator(env.device).manual_seed(config.seed)
         if checkpoint is not None:
             for name in self.policies:
@@ -114,7 +117,9 @@ def evaluate(
         CheckpointError, ConfigError, PolicyMapError: see their texts.
     """
     config, checkpoint = _setup(target, changes)
-    with contextlib.closing(make_env(config, episodes)) as env:
+    with built_from(checkpoint, changes):
+        made = make_env(config, episodes)
+    with contextlib.closing(made) as env:
         return _measure(env, Players(env, config, checkpoint, policy_map), config.seed, deterministic)
 
 
@@ -166,7 +171,9 @@ def play(
     """
     config, checkpoint = _setup(target, changes)
     # Without autoreset the last state of an episode can be seen.
-    with contextlib.closing(make_env(config, 1, "disabled")) as env:
+    with built_from(checkpoint, changes):
+        made = make_env(config, 1, "disabled")
+    with contextlib.closing(made) as env:
         players = Players(env, config, checkpoint, policy_map)
         for episode in range(episodes):
             obs, _ = env.reset(seed=config.seed + episode)

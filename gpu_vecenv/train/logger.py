@@ -6,13 +6,13 @@ import contextlib
 import importlib.util
 import json
 import math
-import os
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpu_vecenv.train.errors import MetricsError
+from gpu_vecenv.train.run_folder import replacing
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -138,21 +138,20 @@ class _Console:
 
 
 def _keep_before(path: Path, first_iteration: int) -> None:
-    """Drop the lines of iterations that will be done again, and a line cut short by a crash."""
+    """Drop the lines of iterations that will be done again, and what a crash left of a line."""
     if not path.exists():
         return
     kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        with contextlib.suppress(json.JSONDecodeError):
-            if json.loads(line)["iteration"] <= first_iteration:
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]:
+        with contextlib.suppress(MetricsError):
+            if _parsed(line, path)["iteration"] <= first_iteration:
                 kept.append(line + "\n")
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text("".join(kept), encoding="utf-8")
-    os.replace(partial, path)
+    with replacing(path) as file:
+        file.write("".join(kept).encode())
 
 
-def read_metrics(path: str | Path) -> list[dict[str, float | None]]:
-    """Return the lines of a ``metrics.jsonl``, given the file or its folder.
+def read_metrics(path: str | Path) -> list[dict[str, Any]]:
+    """Return the lines of a ``metrics.jsonl``, given the file or its folder; values are numbers, or None for no value.
 
     A last line without an end was cut short by a crash, and is left out.
 
@@ -162,8 +161,20 @@ def read_metrics(path: str | Path) -> list[dict[str, float | None]]:
     path = Path(path)
     path = path / METRICS_FILE if path.is_dir() else path
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     except FileNotFoundError:
         raise MetricsError(f"{path}: expected the metrics of a run, got no such file") from None
-    except ValueError as error:
+    except UnicodeDecodeError as error:
         raise MetricsError(f"{path}: expected lines of JSON, got {error}") from error
+    return [_parsed(line, path) for line in lines]
+
+
+def _parsed(line: str, path: Path) -> dict[str, Any]:
+    try:
+        values: dict[str, Any] = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise MetricsError(f"{path}: expected lines of JSON, got {error}") from error
+    good = isinstance(values, dict) and isinstance(values.get("iteration"), int)
+    if not good or not all(isinstance(value, int | float | None) for value in values.values()):
+        raise MetricsError(f"{path}: expected lines of JSON with numbers by name and an iteration, got {line!r}")
+    return values

@@ -1,0 +1,162 @@
+"""A run's folder: one trainer holds it at a time, files in it are replaced as a whole, and what killed runs left is removed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import socket
+import time
+import warnings
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from gpu_vecenv.train.errors import RunGoneError, RunLockedError
+
+LOCK_FILE = ".lock"
+PARTIAL_S = 3600.0
+"""Age in seconds at which an unfinished picture or video counts as left by a killed process."""
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What file systems without locks answer."""
+
+
+class RunFolder:
+    """A folder that this process holds until ``close()``, until this object is gone, or until the process ends.
+
+    Args:
+        path: the folder; it is made if needed.
+
+    Raises:
+        RunLockedError: a trainer of this or another process holds it.
+        OSError: the folder cannot be made or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o666)
+        # A finalizer instead of __del__: it runs once, and also at the interpreter's end.
+        self._release = weakref.finalize(self, _release, descriptor, os.getpid())
+        try:
+            with naming(path / LOCK_FILE):
+                _lock(descriptor, path)
+        except BaseException:
+            self.close()
+            raise
+        self._known = {LOCK_FILE: os.fstat(descriptor)}
+        self.check()  # Somebody may have removed the folder just before it was locked.
+        _held.add(self)
+        self._remove_leftovers()
+
+    def remember(self, name: str) -> None:
+        """From now on ``check()`` compares this file of the folder, too; it must be open, or its inode can return."""
+        self._known[name] = os.stat(self.path / name)
+
+    def check(self) -> None:
+        """Make sure that what is written still goes into this folder.
+
+        Raises:
+            RunGoneError: the folder, or a file that is written all the time, was removed or replaced.
+            RunLockedError: the folder is no longer held: after ``close()``, and in a forked copy of the process.
+        """
+        if not self._release.alive:
+            raise RunLockedError(f"{self.path}: expected a trainer that holds this folder, got a closed one or a fork's copy")
+        for name, known in self._known.items():
+            found = None
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                found = os.stat(self.path / name)
+            if found is None or not os.path.samestat(found, known):
+                got = "none" if found is None else "another"
+                raise RunGoneError(
+                    f"{self.path / name}: expected the file that the trainer opened, got {got}: "
+                    "the run's folder was removed or replaced under the trainer"
+                )
+
+    def close(self) -> None:
+        """Let others have the folder."""
+        self._release()
+
+    def _remove_leftovers(self) -> None:
+        """Remove unfinished files. Only trainers write the first kind; ``plot`` and ``watch`` may be at work on the second."""
+        for pattern in ("*.jsonl.*.partial", "checkpoint/*.partial"):
+            for path in self.path.glob(pattern):
+                path.unlink(missing_ok=True)
+        for pattern in ("*.partial.png", ".video-*"):
+            for path in self.path.glob(pattern):
+                with contextlib.suppress(FileNotFoundError):
+                    newest = max(entry.stat().st_mtime for entry in (path, *path.rglob("*")))
+                    if time.time() - newest > PARTIAL_S:
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+_held: weakref.WeakSet[RunFolder] = weakref.WeakSet()
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
+        raise RunLockedError(f"{path}: expected a folder that no other trainer works on, got one held by {holder}") from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        warnings.warn(f"{path}: cannot be locked ({error.strerror}); make sure that no other trainer works on it", stacklevel=4)
+    os.truncate(descriptor, 0)
+    os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+
+
+def _release(descriptor: int, owner: int) -> None:
+    """Close the lock file. The owner also unlocks it, as a child between fork and exec may still have it open."""
+    if os.getpid() == owner:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def _close_in_child() -> None:
+    """A forked child must not keep its parent's folders locked once the parent is dead."""
+    for folder in list(_held):
+        folder.close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Add ``path`` to an OSError that names no file, such as that of a write to a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a new file that takes the place of ``path`` once it is safely on disk; until then the one before stays.
+
+    Raises:
+        OSError: the disk refused; the previous file is untouched.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with naming(path), open(partial, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # The rename itself must survive a power cut, too.
+    finally:
+        os.close(folder)
