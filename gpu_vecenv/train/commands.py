@@ -80,7 +80,8 @@ def train(
                 "--resume: expected only --out, --total-steps, --device and --threads beside it, "
                 f"got {', '.join(fixed)}"
             )
-        import_modules(env_id.rpartition(":")[:1] if ":" in env_id else ())  # the caller names it, not the checkpoint
+        if ":" in env_id:  # The caller names the module here, not the checkpoint.
+            import_modules([env_id.rpartition(":")[0]])
         started_with = saved_config(folder, load_checkpoint(folder)).env_id
         if started_with != env_id:
             raise ConfigError(f"--resume: expected {started_with}, the env of the run in {folder}, got {env_id}")

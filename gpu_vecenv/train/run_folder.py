@@ -77,6 +77,20 @@ class RunFolder:
                     "the run's folder was removed or replaced under the trainer"
                 )
 
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Say of an OSError that the folder is lost, if it is, or name the folder if the error names no file.
+
+        Raises:
+            RunGoneError, RunLockedError: see ``check()``.
+        """
+        try:
+            with naming(self.path):
+                yield
+        except OSError:
+            self.check()
+            raise
+
     def close(self) -> None:
         """Let others have the folder."""
         self._release()

@@ -32,7 +32,7 @@ from gpu_vecenv.train.policy_map import assign_rows, trainable_policies
 from gpu_vecenv.train.ppo import PPO
 from gpu_vecenv.train.presets import resolve
 from gpu_vecenv.train.rollout import Collector, Rollout
-from gpu_vecenv.train.run_folder import RunFolder, naming
+from gpu_vecenv.train.run_folder import RunFolder
 
 CHECKPOINT_S = 60.0
 """Seconds after which a checkpoint is due whatever the interval in iterations."""
@@ -186,7 +186,7 @@ class Trainer:
         saved_at = time.monotonic()
         with (
             StopRequest() as stop,
-            contextlib.nullcontext() if out is None else naming(out),
+            contextlib.nullcontext() if self._folder is None else self._folder.writing(),
             Logger(out, total_steps, self.iteration, self.quiet) as logger,
         ):
             if self._folder is not None:
