@@ -83,7 +83,7 @@ def train(
         if ":" in env_id:  # The caller names the module here, not the checkpoint.
             import_modules([env_id.rpartition(":")[0]])
         started_with = saved_config(folder, load_checkpoint(folder)).env_id
-        if started_with != env_id:
+        if started_with.rpartition(":")[2] != env_id.rpartition(":")[2]:
             raise ConfigError(f"--resume: expected {started_with}, the env of the run in {folder}, got {env_id}")
         trainer = Trainer.resume(folder, out=folder, **options)
     else:

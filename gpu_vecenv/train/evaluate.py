@@ -60,9 +60,10 @@ class Players:
         Raises:
             CheckpointError, PolicyMapError: the file or the roles do not fit.
         """
-        trained = config.policy_map or {role: role for role in env.role_rows}
-        with built_from(checkpoint):
-            assign_rows(env.role_rows, trained)  # Its errors are the checkpoint's; those of the next line are the caller's.
+        trained = {role: role for role in env.role_rows} if config.policy_map is None else config.policy_map
+        if checkpoint is not None:
+            with built_from(checkpoint):  # Errors here are the checkpoint's, those of the next line the caller's.
+                assign_rows(env.role_rows, trained)
         self.assignment = assign_rows(env.role_rows, {**trained, **(policy_map or {})})
         with built_from(checkpoint):
             self.policies: dict[str, Policy] = make_policies(env, config, self.assignment)
