@@ -170,7 +170,7 @@ class PPO:
             CheckpointError: the state has another form than this learner's, or a count of steps is no count.
         """
         own = self.state_dict()
-        if state["optimizer"] != {}:  # Empty before the first update, like that of this new learner.
+        if state.get("optimizer") != {}:  # Empty before the first update, like that of this new learner.
             parameters = enumerate(self.policy.parameters())
             own["optimizer"] = {i: {"step": torch.zeros(()), "exp_avg": p, "exp_avg_sq": p} for i, p in parameters}
         require_alike(state, own, where)

@@ -145,7 +145,7 @@ def test_code_in_a_file_is_not_run(tmp_path, monkeypatch):
     save_checkpoint(tmp_path / "bomb.pt", {"config": Bomb()})
     with pytest.raises(CheckpointError, match="bomb.pt: expected tensors, .* only, got objects that could run code; not loaded$"):
         load_checkpoint(tmp_path / "bomb.pt")
-    content = pickle.dumps(Bomb())
+    content = pickle.dumps(Bomb(), protocol=2)
     header = f"{FORMAT} checkpoint {VERSION} {hashlib.sha256(content).hexdigest()}\n"
     (tmp_path / "bomb.pt").write_bytes(header.encode() + content)
     with pytest.raises(CheckpointError, match="bomb.pt: expected tensors, .* only, got objects that could run code; not loaded$"):
