@@ -20,7 +20,7 @@ from gpu_vecenv.autoreset import KERNEL_MODE, parse_autoreset_mode
 from gpu_vecenv.backend.memory import output_memory
 from gpu_vecenv.backend.select import choose_device, make_backend
 from gpu_vecenv.capturable import require_capturable
-from gpu_vecenv.errors import ActionError, ArrayTypeError, ParameterError, SequenceError
+from gpu_vecenv.errors import ActionError, ParameterError, SequenceError
 from gpu_vecenv.layout import Layout
 from gpu_vecenv.needs import require_room
 from gpu_vecenv.outputs import Outputs, Slot
@@ -328,36 +328,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
                 self.closed = True  # also when check() raises
                 self._backend.close()
 
-    # ---- memory -----------------------------------------------------------------------------------------------
-
-    @one_caller
-    def bind(self, /, **slabs: Array) -> None:
-        """Write into the caller's slabs instead of the env's arrays: no allocation, no copy.
-
-        ``obs`` is ``(T + 1, *obs)`` and the others, any of ``reward, terminated, truncated, finished, final_obs,
-        agent_alive, agent_reward``, are ``(T, ...)``; float32 or bool, C-contiguous, on the env's device. A reset
-        writes ``obs[0]``; step t (from 0) writes ``obs[t + 1]`` and ``[t]`` of the others. After T steps call
-        ``rewind()``. Outputs not given go to persistent arrays. What is in rows of ``final_obs`` where no episode ended
-        says nothing. If the env has started, its last observation is copied
-        to ``obs[0]``.
-
-        Raises:
-            ShapeError, ArrayTypeError, DeviceError, UnknownParameterError: what was expected and what came.
-        """
-        self._require_open()
-        if self._to_host:
-            raise ArrayTypeError('bind() needs arrays on the device; array="numpy" hands out host copies.')
-        self._outputs.bind(slabs, self.device)
-
-    @one_caller
-    def rewind(self) -> None:
-        """Make the last observation written slot 0 of the bound slabs, and start over there."""
-        self._outputs.rewind()
-
-    @one_caller
-    def unbind(self) -> None:
-        """Write into the env's own arrays again."""
-        self._outputs.unbind()
+    # ---- starts -----------------------------------------------------------------------------------------------
 
     def draw_start_states(self, size: int, seed: int) -> dict[str, Array]:
         """The states in which ``size`` worlds of this env start under a seed, for ``set_reset_pool()``."""

@@ -15,8 +15,10 @@ from typing import Annotated
 import numpy as np
 import tyro
 
+from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.rendering import WorldRenderers, tile
-from gpu_vecenv.train.build import make_env
+from gpu_vecenv.seeding import MAX_SEED
+from gpu_vecenv.train.build import import_modules, make_env
 from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.evaluate import play
 from gpu_vecenv.train.progress import Progress
@@ -43,6 +45,7 @@ def watch(
     policy: Annotated[Settings, option("as in training", "ROLE=NAME ...")] = (),
     fps: int = 30,
     threads: Annotated[int | None, option("those of the run", "INT")] = None,
+    modules: Annotated[Settings, option("none", "MODULE ...")] = (),
 ) -> None:
     """Write a video of worlds in which the policies of a run act.
 
@@ -60,13 +63,18 @@ def watch(
         policy: roles that act otherwise than in training, such as runner=random.
         fps: frames, that is steps, shown in a second.
         threads: CPU threads of torch.
+        modules: modules to import first, as they register the run's env; a checkpoint alone imports none.
     """
+    import_modules(modules)
     if out is None:
         out = Path(run) / "video.mp4" if Path(run).is_dir() else Path(run).with_suffix(".mp4")
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
     require_within("--episodes", episodes, 1)
     require_within("--worlds", worlds, 1, MAX_WORLDS)
     require_within("--fps", fps, 1, MAX_FPS)
+    require_within("--seed", seed, 0, MAX_SEED + 1 - worlds * episodes)
+    if out.is_dir():
+        raise ParameterError(f"--out must be a file to write, got the folder {out}.")
     if max_frames is not None:
         require_within("--max-frames", max_frames, 1)
     changes = {} if threads is None else {"threads": threads}

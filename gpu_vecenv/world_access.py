@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from gymnasium.vector import VectorEnv
 
@@ -13,7 +13,7 @@ from gpu_vecenv.arguments import Arguments
 from gpu_vecenv.arrays import Array
 from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.backend.memory import Memory
-from gpu_vecenv.errors import ClosedError, ConcurrentCallError, SequenceError
+from gpu_vecenv.errors import ArrayTypeError, ClosedError, ConcurrentCallError, SequenceError
 from gpu_vecenv.outputs import Outputs
 from gpu_vecenv.pool import ResetPool
 from gpu_vecenv.resets import read_worlds
@@ -21,34 +21,37 @@ from gpu_vecenv.seeding import draw_seed
 from gpu_vecenv.spec import EnvSpec
 from gpu_vecenv.state import State
 
+E = TypeVar("E")
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def one_caller(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+def one_caller(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
     """A method of an env that refuses a second thread while a first one is in such a method.
 
     A call writes the argument struct and launches a kernel with it, which two threads at once would mix up.
     """
 
     @functools.wraps(method)
-    def call(env: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        if not env._caller.acquire(False):
-            raise env._busy()
+    def call(env: E, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        worlds = cast("WorldAccess", env)
+        if not worlds._caller.acquire(False):
+            raise worlds._busy()
         try:
             return method(env, *args, **kwargs)
         finally:
-            env._caller.release()
+            worlds._caller.release()
 
     return call
 
 
 class WorldAccess(VectorEnv):
-    """What ``GpuVectorEnv`` offers beside Gymnasium's contract to look at worlds and change them."""
+    """What ``GpuVectorEnv`` offers beside Gymnasium's contract to look at worlds, change them, and choose where results go."""
 
     env_spec: EnvSpec
     num_worlds: int
     first_world: int
+    device: str
     _backend: Backend
     _state: State
     _outputs: Outputs
@@ -129,6 +132,35 @@ class WorldAccess(VectorEnv):
         obs = self._out.empty(self._outputs.shapes["obs"], "float32")
         self._observe(obs)
         return self._public(obs)
+
+    @one_caller
+    def bind(self, /, **slabs: Array) -> None:
+        """Write into the caller's slabs instead of the env's arrays: no allocation, no copy.
+
+        ``obs`` is ``(T + 1, *obs)`` and the others, any of ``reward, terminated, truncated, finished, final_obs,
+        agent_alive, agent_reward``, are ``(T, ...)``; float32 or bool, C-contiguous, on the env's device. A reset
+        writes ``obs[0]``; step t (from 0) writes ``obs[t + 1]`` and ``[t]`` of the others. After T steps call
+        ``rewind()``. Outputs not given go to persistent arrays. What is in rows of ``final_obs`` where no episode ended
+        says nothing. If the env has started, its last observation is copied
+        to ``obs[0]``.
+
+        Raises:
+            ShapeError, ArrayTypeError, DeviceError, UnknownParameterError: what was expected and what came.
+        """
+        self._require_open()
+        if self._to_host:
+            raise ArrayTypeError('bind() needs arrays on the device; array="numpy" hands out host copies.')
+        self._outputs.bind(slabs, self.device)
+
+    @one_caller
+    def rewind(self) -> None:
+        """Make the last observation written slot 0 of the bound slabs, and start over there."""
+        self._outputs.rewind()
+
+    @one_caller
+    def unbind(self) -> None:
+        """Write into the env's own arrays again."""
+        self._outputs.unbind()
 
     # ---- inside -----------------------------------------------------------------------------------------------
 

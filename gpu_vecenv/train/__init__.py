@@ -5,7 +5,15 @@ Reading order: ``config``, ``trainer``, ``rollout``, ``gae``, ``ppo``, ``policy`
 
 from gpu_vecenv.train.checkpoint import load_checkpoint
 from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig
-from gpu_vecenv.train.errors import CheckpointError, ConfigError, MetricsError, PolicyMapError, RunExistsError
+from gpu_vecenv.train.errors import (
+    CheckpointError,
+    ConfigError,
+    MetricsError,
+    PolicyMapError,
+    RunExistsError,
+    RunGoneError,
+    RunLockedError,
+)
 from gpu_vecenv.train.evaluate import Evaluation, evaluate, play
 from gpu_vecenv.train.plot import plot_curves
 from gpu_vecenv.train.trainer import Trainer
@@ -19,6 +27,8 @@ __all__ = [
     "PPOConfig",
     "PolicyMapError",
     "RunExistsError",
+    "RunGoneError",
+    "RunLockedError",
     "TrainConfig",
     "Trainer",
     "evaluate",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import gymnasium
 import torch
@@ -15,7 +16,7 @@ import torch
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.train.checkpoint import load_checkpoint
+from gpu_vecenv.train.checkpoint import load_checkpoint, require_alike
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.policy import ActorCritic, Policy, RandomPolicy
@@ -23,6 +24,19 @@ from gpu_vecenv.train.policy_map import RANDOM
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector_env import GpuVectorEnv
+
+
+def import_modules(names: Iterable[str]) -> None:
+    """Import modules that register envs.
+
+    Raises:
+        ConfigError: there is no such module.
+    """
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except (ModuleNotFoundError, TypeError, ValueError) as error:
+            raise ConfigError(f"expected a module that can be imported, got {name!r}: {error}") from error
 
 
 def make_env(
@@ -102,13 +116,20 @@ def _unknown(env_id: str) -> str:
     return text
 
 
+class Closable(Protocol):
+    """An env, or what owns one."""
+
+    def close(self) -> Any:
+        """Give back what is held."""
+
+
 @contextlib.contextmanager
-def close_on_error(env: GpuVectorEnv) -> Iterator[None]:
-    """Close ``env`` if the block raises; whoever runs the block owns it otherwise."""
+def close_on_error(owned: Closable) -> Iterator[None]:
+    """Close ``owned`` if the block raises; whoever runs the block owns it otherwise."""
     try:
         yield
     except BaseException:
-        env.close()
+        owned.close()
         raise
 
 
@@ -139,8 +160,5 @@ def load_policy(policies: dict[str, Policy], name: str, path: str | Path) -> Non
     saved = load_checkpoint(path)["policies"]
     if name not in saved:
         raise CheckpointError(f"{path}: expected a policy named {name!r}, got policies {list(saved)}")
-    try:
-        policies[name].load_state_dict(saved[name])
-    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
-        reason = " ".join(str(error).split())
-        raise CheckpointError(f"{path}: policy {name!r} has another shape than expected: {reason}") from error
+    require_alike(saved[name], policies[name].state_dict(), f"{path}: policy {name!r}")
+    policies[name].load_state_dict(saved[name])

@@ -1,25 +1,48 @@
-"""One file that holds all a run needs to go on; written atomically, read without running code."""
+"""One file that holds all a run needs to go on; written atomically, checked as a whole, read without running code.
+
+Its first line holds the format's version and the SHA-256 of the rest, which ``torch.save`` wrote.
+"""
 
 from __future__ import annotations
 
-import os
+import contextlib
+import dataclasses
+import hashlib
+import io
+import itertools
 import pickle
-import zipfile
+import re
+import struct
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import torch
 
+from gpu_vecenv.atomic_file import atomic_file
+from gpu_vecenv.errors import CompileError, DeviceError
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import CheckpointError
 
 FORMAT = "gpu_vecenv.train"
-VERSION = 1
+VERSION = 2
 FILE_NAME = "latest.pt"
 """Name of the checkpoint inside a run's ``checkpoint`` folder."""
 
+_HEADER = re.compile(rb"gpu_vecenv\.train checkpoint ([0-9]{1,9}) ([0-9a-f]{64})\n")
+_MAX_HEADER = 128
+"""Bytes, more than a header has."""
+
 _TYPES = {"config": str, "iteration": int, "policies": dict, "learners": dict, "collector": dict, "episodes": dict}
 """What a checkpoint holds."""
+
+_UNREADABLE = (
+    RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError, AttributeError, AssertionError,
+    ArithmeticError, MemoryError, struct.error,
+)  # fmt: skip
+"""What ``torch.load`` raises on bytes that ``torch.save`` did not write."""
 
 
 def checkpoint_path(path: str | Path) -> Path:
@@ -40,20 +63,11 @@ def save_checkpoint(path: str | Path, state: dict[str, Any]) -> None:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "wb") as file:
-            torch.save({"format": FORMAT, "version": VERSION, **state}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # The rename itself must survive a power cut, too.
-    finally:
-        os.close(folder)
+    content = io.BytesIO()
+    torch.save(state, content)
+    with atomic_file(path) as partial, open(partial, "wb") as file:
+        file.write(f"{FORMAT} checkpoint {VERSION} {hashlib.sha256(content.getbuffer()).hexdigest()}\n".encode())
+        file.write(content.getbuffer())
 
 
 def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> dict[str, Any]:
@@ -67,46 +81,137 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> dic
         CheckpointError: no such file, damaged, not written by this trainer, or another format version.
     """
     path = checkpoint_path(path)
+    content = _checked_content(path)
     try:
-        # torch.load does not compare checksums; the archive holds one for each record.
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
-        state = None if damaged else torch.load(path, map_location=device, weights_only=True)
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: expected a checkpoint file, got none") from None
+        state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
     except pickle.UnpicklingError:
         raise CheckpointError(
             f"{path}: expected tensors, numbers, text, lists and dicts only, got objects that could run code; not loaded"
         ) from None
-    except (zipfile.BadZipFile, RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CheckpointError(f"{path}: expected a checkpoint, got an unreadable file ({reason})") from error
-    if damaged:
-        raise CheckpointError(f"{path}: damaged, the checksum of {damaged} does not match")
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
-        raise CheckpointError(f"{path}: expected a {FORMAT} checkpoint, got a file of something else")
-    if state.get("version") != VERSION:
-        raise CheckpointError(f"{path}: expected format version {VERSION}, got {state.get('version')!r}")
+    except _UNREADABLE as error:
+        raise CheckpointError(f"{path}: expected a checkpoint, got an unreadable file ({_reason(error)})") from error
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{path}: expected a dict, got {type(state).__name__}")
     missing = [key for key in _TYPES if key not in state]
     if missing:
         raise CheckpointError(f"{path}: expected keys {list(_TYPES)}, got a file without {missing}")
     for key, kind in _TYPES.items():
-        if not isinstance(state[key], kind):
+        if not isinstance(state[key], kind) or isinstance(state[key], bool):
             raise CheckpointError(f"{path}: expected {key} of type {kind.__name__}, got {type(state[key]).__name__}")
+    if not 0 <= state["iteration"] < 2**63:
+        raise CheckpointError(f"{path}: expected an iteration in [0, 2^63), got another number")
     return state
+
+
+def _checked_content(path: Path) -> bytes:
+    """Return what follows the first line, whose digest it has."""
+    try:
+        with open(path, "rb") as file:
+            header = file.readline(_MAX_HEADER)
+            match = _HEADER.fullmatch(header)
+            content = file.read() if match else b""
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: expected a checkpoint file, got none") from None
+    except (OSError, ValueError, MemoryError) as error:
+        raise CheckpointError(f"{path}: expected a checkpoint, got an unreadable file ({_reason(error)})") from error
+    if match is None:
+        kind = "a file of format version 1 or of something else" if header.startswith(b"PK") else "a file of something else"
+        raise CheckpointError(f"{path}: expected a {FORMAT} checkpoint of format version {VERSION}, got {kind}")
+    if int(match[1]) != VERSION:
+        raise CheckpointError(f"{path}: expected format version {VERSION}, got {int(match[1])}")
+    if hashlib.sha256(content).hexdigest().encode() != match[2]:
+        raise CheckpointError(f"{path}: damaged, its content does not have the SHA-256 that its first line names")
+    return content
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
     """Return the options of the run that wrote a checkpoint.
+
+    A file must not make this process import a module. So the module of an env id like ``module:Env-v0`` must have been
+    imported before, or the id after the colon must be registered.
 
     Args:
         path: the file, or the folder of a run, for the error's text.
         state: what ``load_checkpoint()`` read there.
 
     Raises:
-        CheckpointError: the options are damaged.
+        CheckpointError: the options are damaged, do not fit the state, or name a module that is not imported.
+    """
+    path = checkpoint_path(path)
+    try:
+        config = TrainConfig.from_json(state["config"])
+        rows = len(state["collector"]["alive"])
+        weights = sum(x.numel() for policy in state["policies"].values() for x in policy.values())
+    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise CheckpointError(f"{path}: expected a run's options and state, got {_reason(error)}") from error
+    # What is built from the options must not be larger than what was saved, or a number alone could fill the memory.
+    sizes = () if config.network is None else config.network.hidden_sizes
+    if (config.num_envs or 1) > rows or sum(a * b for a, b in itertools.pairwise((1, *sizes, 1))) > weights:
+        raise CheckpointError(
+            f"{path}: expected options that fit the state, got num_envs {config.num_envs} and hidden_sizes {sizes} "
+            f"with the state of {rows} rows and {weights} weights"
+        )
+    module, _, name = config.env_id.rpartition(":")
+    if not module or module in sys.modules:
+        return config
+    if name not in gymnasium.registry:
+        raise CheckpointError(
+            f"{path}: its env {config.env_id!r} needs the module {module!r}, which a file must not import: "
+            "import it first, on the command line with --modules"
+        )
+    return dataclasses.replace(config, env_id=name)
+
+
+@contextlib.contextmanager
+def built_from(path: str | Path | None, changes: Iterable[str] = ()) -> Iterator[None]:
+    """Name a checkpoint in errors that its options cause while env and policies are built.
+
+    Args:
+        path: the file, or the folder of a run; None leaves errors as they are.
+        changes: options that the caller changed; errors then are as likely the caller's, and stay as they are.
+
+    Raises:
+        CheckpointError: the options do not fit together, or need more memory than there is.
     """
     try:
-        return TrainConfig.from_json(state["config"])
-    except (ValueError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{checkpoint_path(path)}: expected a run's options, got {error}") from error
+        yield
+    except (CheckpointError, DeviceError, CompileError, torch.OutOfMemoryError):
+        raise
+    except (ValueError, TypeError, ArithmeticError, MemoryError, RuntimeError, gymnasium.error.Error) as error:
+        if path is None or set(changes) - {"out", "total_steps", "device", "seed"}:
+            raise
+        raise CheckpointError(
+            f"{checkpoint_path(path)}: expected options of a run that can be built here, got {type(error).__name__}: {error}"
+        ) from error
+
+
+def require_alike(saved: object, own: object, where: str) -> None:
+    """Check that a part of a checkpoint has the form of what it replaces.
+
+    Args:
+        saved: the part.
+        own: what it replaces; its types, keys, shapes and dtypes count.
+        where: the part's name, for the error's text.
+
+    Raises:
+        CheckpointError: the forms differ.
+    """
+    if isinstance(own, dict) and isinstance(saved, dict) and own.keys() == saved.keys():
+        for key in own:
+            require_alike(saved[key], own[key], f"{where}/{key}")
+    elif isinstance(own, dict) or _form(saved) != _form(own):
+        raise CheckpointError(f"{where}: expected {_form(own)}, got {_form(saved)}")
+
+
+def _form(value: object) -> str:
+    if isinstance(value, dict):
+        return f"a dict with the keys {list(value)}"
+    if not isinstance(value, torch.Tensor):
+        return f"a {type(value).__name__}"
+    if value.is_meta or value.is_nested or value.layout != torch.strided:
+        return "a tensor that is sparse, nested or without data"
+    return f"a tensor of {str(value.dtype).removeprefix('torch.')} and shape {tuple(value.shape)}"

@@ -54,6 +54,7 @@ def train(
         threads: CPU threads of torch. One keeps a run's bits the same whatever the machine, and small networks on a busy
             one run fastest with it.
     """
+    from gpu_vecenv.train.build import import_modules
     from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
     from gpu_vecenv.train.logger import read_metrics
     from gpu_vecenv.train.presets import resolve
@@ -78,8 +79,10 @@ def train(
                 "--resume: expected only --out, --total-steps, --device and --threads beside it, "
                 f"got {', '.join(fixed)}"
             )
+        if ":" in env_id:  # The caller names the module here, not the checkpoint.
+            import_modules([env_id.rpartition(":")[0]])
         started_with = saved_config(folder, load_checkpoint(folder)).env_id
-        if started_with != env_id:
+        if started_with.rpartition(":")[2] != env_id.rpartition(":")[2]:
             raise ConfigError(f"--resume: expected {started_with}, the env of the run in {folder}, got {env_id}")
         trainer = Trainer.resume(folder, out=folder, **options)
     else:
@@ -120,6 +123,7 @@ def evaluate(
     deterministic: bool = False,
     policy: Annotated[Settings, option("as in training", "ROLE=NAME ...")] = (),
     threads: Annotated[int | None, option("those of the run", "INT")] = None,
+    modules: Annotated[Settings, option("none", "MODULE ...")] = (),
 ) -> None:
     """Play episodes with the policies of a run and print the means.
 
@@ -133,9 +137,12 @@ def evaluate(
         deterministic: take likeliest actions instead of draws.
         policy: roles that act otherwise than in training, such as runner=random.
         threads: CPU threads of torch.
+        modules: modules to import first, as they register the run's env; a checkpoint alone imports none.
     """
+    from gpu_vecenv.train.build import import_modules
     from gpu_vecenv.train.evaluate import evaluate as measure
 
+    import_modules(modules)
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
     changes = {} if threads is None else {"threads": threads}
     result = measure(run, episodes, policy_map, deterministic, progress=True, seed=seed, device=device, **changes)

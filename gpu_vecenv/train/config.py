@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from gpu_vecenv.train.errors import ConfigError
 
-MAX_INT = 2**31 - 1
+MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 """Longest rollout of an env; as many passes and minibatches are more than enough."""
 MAX_THREADS = 1024
 MAX_WIDTH = 65_536
@@ -23,16 +24,28 @@ def _require(ok: bool, name: str, expected: str, got: object) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
+    """Finite, and within the range of a float64."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _is_integer(value: object, low: int, high: float = math.inf) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value != "" and value.isprintable()
+
+
+def _is_dict(value: object, of_names: bool) -> bool:
+    return isinstance(value, dict) and all(_is_name(k) and (_is_name(v) or not of_names) for k, v in value.items())
+
+
 def require_threads(threads: int) -> None:
     """Raise ConfigError unless it is a number of threads that torch can be told."""
     _require(_is_integer(threads, 1, MAX_THREADS), "threads", f"an integer from 1 to {MAX_THREADS}", threads)
+
+
+_COUNT, _LONG_COUNT = f"an integer from 1 to {MAX_INT}", f"an integer from 1 to {MAX_LONG}"
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,7 @@ class PPOConfig:
         """Check ranges."""
         for name in ("num_steps", "num_epochs", "num_minibatches"):
             value = getattr(self, name)
-            _require(_is_integer(value, 1, MAX_INT), name, f"an integer from 1 to {MAX_INT}", value)
+            _require(_is_integer(value, 1, MAX_INT), name, _COUNT, value)
         for name in ("gamma", "gae_lambda"):
             value = getattr(self, name)
             _require(_is_number(value) and 0.0 <= value <= 1.0, name, "a number in [0, 1]", value)
@@ -168,29 +181,52 @@ class TrainConfig:
     """
 
     def __post_init__(self) -> None:
-        """Check ranges."""
-        object.__setattr__(self, "frozen", tuple(self.frozen))
-        for name in ("num_envs", "total_steps"):
-            value = getattr(self, name)
-            _require(value is None or _is_integer(value, 1), name, "an integer >= 1", value)
-        interval = self.checkpoint_interval
-        _require(_is_integer(interval, 1), "checkpoint_interval", "an integer >= 1", interval)
+        """Check types and ranges."""
+        module, colon, name = self.env_id.rpartition(":") if _is_name(self.env_id) else ("", "", "")
+        good = name != "" and (module != "" or not colon) and ":" not in module
+        _require(good, "env_id", "a registered id, such as WarpTag-v0 or module:Env-v0", self.env_id)
+        _require(self.num_envs is None or _is_integer(self.num_envs, 1, MAX_INT), "num_envs", _COUNT, self.num_envs)
+        good = self.total_steps is None or _is_integer(self.total_steps, 1, MAX_LONG)
+        _require(good, "total_steps", _LONG_COUNT, self.total_steps)
         _require(_is_integer(self.seed, 0, 2**64 - 1), "seed", "an integer from 0 to 2**64 - 1", self.seed)
-        _require(self.out != "", "out", "a folder", self.out)
+        _require(_is_name(self.device), "device", "auto, cpu, cuda or cuda:N", self.device)
+        _require(self.out is None or _is_name(self.out), "out", "a folder's path as a str, or None", self.out)
+        good = _is_integer(self.checkpoint_interval, 1, MAX_LONG)
+        _require(good, "checkpoint_interval", _LONG_COUNT, self.checkpoint_interval)
+        _require(_is_dict(self.env_kwargs, of_names=False), "env_kwargs", "a dict with str keys", self.env_kwargs)
+        good = self.policy_map is None or _is_dict(self.policy_map, of_names=True)
+        _require(good, "policy_map", "a dict of role and policy names, or None", self.policy_map)
+        good = isinstance(self.frozen, tuple | list) and all(_is_name(name) for name in self.frozen)
+        _require(good, "frozen", "a tuple of policy names", self.frozen)
+        object.__setattr__(self, "frozen", tuple(self.frozen))
+        good = _is_dict(self.load_policies, of_names=True)
+        _require(good, "load_policies", "a dict of policy names and checkpoint paths", self.load_policies)
+        for option, kind in (("ppo", PPOConfig), ("network", NetworkConfig)):
+            value = getattr(self, option)
+            _require(value is None or isinstance(value, kind), option, f"a {kind.__name__}, or None", value)
         require_threads(self.threads)
 
     def to_json(self) -> str:
-        """Return the options as one JSON object."""
-        return json.dumps(dataclasses.asdict(self))
+        """Return the options as one JSON object.
+
+        Raises:
+            ConfigError: ``env_kwargs`` holds something that JSON has no word for.
+        """
+        try:
+            return json.dumps(dataclasses.asdict(self))
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"env_kwargs: expected numbers, text, lists and dicts, got {self.env_kwargs!r}: {error}") from error
 
     @classmethod
     def from_json(cls, text: str) -> TrainConfig:
         """Rebuild the options from ``to_json()``.
 
         Raises:
-            ConfigError: an option is unknown or out of range.
+            ConfigError: an option is unknown, of another type or out of range.
+            ValueError, RecursionError: the text is no JSON.
         """
         options = json.loads(text)
+        _require(isinstance(options, dict) and "env_id" in options, "options", "a JSON object with an env_id", options)
         if options.get("ppo") is not None:
             options["ppo"] = from_options(PPOConfig, options["ppo"])
         if options.get("network") is not None:
@@ -217,6 +253,7 @@ def from_options(cls: type[_Config], options: Mapping[str, Any]) -> _Config:
     Raises:
         ConfigError: an option is unknown or out of range.
     """
+    _require(isinstance(options, Mapping), cls.__name__, "options by name", options)
     known = [f.name for f in dataclasses.fields(cls)]
     for name in options:
         _require(name in known, f"{cls.__name__} option", f"one of {', '.join(known)}", name)

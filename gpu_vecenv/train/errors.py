@@ -12,7 +12,7 @@ class PolicyMapError(GpuVecenvError, ValueError):
 
 
 class CheckpointError(GpuVecenvError, ValueError):
-    """A checkpoint file is missing, damaged, foreign or of another format version."""
+    """A checkpoint is missing, damaged, foreign, of another format version, or of a run that cannot be built here."""
 
 
 class MetricsError(GpuVecenvError, ValueError):
@@ -20,4 +20,12 @@ class MetricsError(GpuVecenvError, ValueError):
 
 
 class RunExistsError(GpuVecenvError, ValueError):
-    """A new run was pointed at a folder that already holds one."""
+    """A run was pointed at a folder that already holds another one."""
+
+
+class RunLockedError(GpuVecenvError, RuntimeError):
+    """A run's folder is held by another trainer, or no longer by this one."""
+
+
+class RunGoneError(GpuVecenvError, FileNotFoundError):
+    """A run's folder was removed or replaced while its trainer was at work."""

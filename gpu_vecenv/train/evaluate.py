@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from gpu_vecenv.train.build import load_policy, make_env, make_policies
-from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
+from gpu_vecenv.train.checkpoint import built_from, load_checkpoint, saved_config
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policy import Policy
@@ -66,9 +66,13 @@ class Players:
         Raises:
             CheckpointError, PolicyMapError: the file or the roles do not fit.
         """
-        trained = config.policy_map or {role: role for role in env.role_rows}
+        trained = {role: role for role in env.role_rows} if config.policy_map is None else config.policy_map
+        if checkpoint is not None:
+            with built_from(checkpoint):  # Errors here are the checkpoint's, those of the next line the caller's.
+                assign_rows(env.role_rows, trained)
         self.assignment = assign_rows(env.role_rows, {**trained, **(policy_map or {})})
-        self.policies: dict[str, Policy] = make_policies(env, config, self.assignment)
+        with built_from(checkpoint):
+            self.policies: dict[str, Policy] = make_policies(env, config, self.assignment)
         self.generator = torch.Generator(env.device).manual_seed(config.seed)
         if checkpoint is not None:
             for name in self.policies:
@@ -124,11 +128,9 @@ def evaluate(
     config, checkpoint = _setup(target, changes)
     if not 1 <= episodes <= MAX_WORLDS:
         raise ConfigError(f"episodes: expected an integer from 1 to {MAX_WORLDS}, got {episodes}")
-    with (
-        contextlib.closing(make_env(config, episodes)) as env,
-        torch_threads(config.threads),
-        Progress(sys.stderr, quiet=not progress) as display,
-    ):
+    with built_from(checkpoint, changes):
+        made = make_env(config, episodes)
+    with contextlib.closing(made) as env, torch_threads(config.threads), Progress(sys.stderr, quiet=not progress) as display:
         return _measure(env, Players(env, config, checkpoint, policy_map), config.seed, deterministic, display)
 
 
@@ -196,7 +198,9 @@ def play(
     """
     config, checkpoint = _setup(target, changes)
     # Without autoreset the last state of an episode can be seen.
-    with contextlib.closing(make_env(config, 1, "disabled")) as env:
+    with built_from(checkpoint, changes):
+        made = make_env(config, 1, "disabled")
+    with contextlib.closing(made) as env:
         with torch_threads(config.threads):
             players = Players(env, config, checkpoint, policy_map)
         for episode in range(episodes):

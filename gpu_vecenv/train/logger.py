@@ -6,11 +6,11 @@ import contextlib
 import importlib.util
 import json
 import math
-import os
 import sys
 from pathlib import Path
 from types import TracebackType
 
+from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.train.errors import MetricsError
 from gpu_vecenv.train.progress import Progress
 
@@ -87,19 +87,18 @@ class Logger:
 
 
 def _keep_before(path: Path, first_iteration: int) -> None:
-    """Drop the lines of iterations that will be done again, and a line cut short by a crash."""
+    """Drop the lines of iterations that will be done again, and what a crash left of a line."""
     if not path.exists():
         return
     metrics = read_metrics(path)
     lines = path.read_text(encoding="utf-8").split("\n")[: len(metrics)]
     kept = [line + "\n" for line, m in zip(lines, metrics, strict=True) if (m["iteration"] or 0) <= first_iteration]
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text("".join(kept), encoding="utf-8")
-    os.replace(partial, path)
+    with atomic_file(path) as partial:
+        partial.write_text("".join(kept), encoding="utf-8")
 
 
 def read_metrics(path: str | Path) -> list[dict[str, float | None]]:
-    """Return the lines of a ``metrics.jsonl``, given the file or its folder.
+    """Return the lines of a ``metrics.jsonl``, given the file or its folder; values are numbers, or None for no value.
 
     A last line without an end was cut short by a crash, and is left out.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -9,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from gpu_vecenv.train import schedules
+from gpu_vecenv.train.checkpoint import require_alike
 from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.errors import CheckpointError
 from gpu_vecenv.train.gae import TransitionMasks, gae, next_values
 from gpu_vecenv.train.normalize import RewardNorm
 from gpu_vecenv.train.policy import Policy
@@ -156,13 +159,25 @@ class PPO:
         return metrics
 
     def state_dict(self) -> dict[str, object]:
-        """Return optimiser and reward scale; the policy is saved by its owner."""
+        """Return Adam's moments and the reward scale; the policy is saved by its owner, and options are the config's."""
         scale = None if self.reward_norm is None else self.reward_norm.state_dict()
-        return {"optimizer": self.optimizer.state_dict(), "reward_norm": scale}
+        return {"optimizer": self.optimizer.state_dict()["state"], "reward_norm": scale}
 
-    def load_state_dict(self, state: dict) -> None:
-        """Go on from ``state_dict()``."""
-        self.optimizer.load_state_dict(state["optimizer"])
+    def load_state_dict(self, state: dict, where: str = "learner") -> None:
+        """Go on from ``state_dict()``; ``where`` names the state in errors.
+
+        Raises:
+            CheckpointError: the state has another form than this learner's, or a count of steps is no count.
+        """
+        own = self.state_dict()
+        if state.get("optimizer") != {}:  # Empty before the first update, like that of this new learner.
+            parameters = enumerate(self.policy.parameters())
+            own["optimizer"] = {i: {"step": torch.zeros(()), "exp_avg": p, "exp_avg_sq": p} for i, p in parameters}
+        require_alike(state, own, where)
+        steps = [float(moments["step"]) for moments in state["optimizer"].values()]
+        if not all(0 <= step < math.inf for step in steps):
+            raise CheckpointError(f"{where}/optimizer: expected steps >= 0, got {steps}")
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state["optimizer"]})
         if self.reward_norm is not None:
             self.reward_norm.load_state_dict(state["reward_norm"])
 

@@ -104,7 +104,7 @@ class Collector:
         assignment: Mapping[str, list[slice]],
         generator: torch.Generator,
     ):
-        """Connect the parts; call ``reset()`` or ``load_state_dict()`` before the first rollout.
+        """Connect the parts; call ``reset()`` before the first rollout.
 
         Args:
             env: vector env in the agents view.
@@ -157,8 +157,7 @@ class Collector:
         }
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from ``state_dict()``; on another kind of device the generator stays as it is."""
-        self.env.reset(seed=0)  # The env wants a reset before anything else; set_state then overwrites it.
+        """Go on from ``state_dict()`` after a ``reset()``; on another kind of device the generator stays as it is."""
         self.env.set_state(state["env"])
         self.rollout.obs[0].copy_(state["obs"])
         self.rollout.alive_start.copy_(state["alive"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -13,7 +14,15 @@ import torch
 
 from gpu_vecenv.errors import DeviceError
 from gpu_vecenv.train.build import close_on_error, load_policy, make_env, make_policies
-from gpu_vecenv.train.checkpoint import FILE_NAME, checkpoint_path, load_checkpoint, save_checkpoint, saved_config
+from gpu_vecenv.train.checkpoint import (
+    FILE_NAME,
+    built_from,
+    checkpoint_path,
+    load_checkpoint,
+    require_alike,
+    save_checkpoint,
+    saved_config,
+)  # fmt: skip
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.episodes import EpisodeStats
 from gpu_vecenv.train.errors import CheckpointError, ConfigError, RunExistsError
@@ -23,6 +32,7 @@ from gpu_vecenv.train.policy_map import assign_rows, trainable_policies
 from gpu_vecenv.train.ppo import PPO
 from gpu_vecenv.train.presets import resolve
 from gpu_vecenv.train.rollout import Collector, Rollout
+from gpu_vecenv.train.run_folder import RunFolder
 from gpu_vecenv.train.threads import torch_threads
 
 CHECKPOINT_S = 60.0
@@ -31,6 +41,8 @@ CHECKPOINT_S = 60.0
 
 class Trainer:
     """Multi-agent PPO on one device.
+
+    With ``config.out`` it holds that folder, so that no other trainer writes there, until ``close()`` or its own end.
 
     Example::
 
@@ -47,19 +59,15 @@ class Trainer:
         Raises:
             ConfigError, PolicyMapError: options do not fit the env.
             RunExistsError: ``config.out`` already holds a run; go on with ``resume()``, or choose another.
+            RunLockedError: another trainer works in ``config.out``.
         """
-        if config.out is not None:
-            out = Path(config.out)
-            if any((out / name).exists() for name in (METRICS_FILE, f"checkpoint/{FILE_NAME}")):
-                raise RunExistsError(
-                    f"{out}: expected a new folder, got one with a run in it: go on with --resume (Trainer.resume), "
-                    "or choose another --out"
-                )
-        self._build(config, quiet)
-        with close_on_error(self.env):
+        self._own(quiet)
+        with close_on_error(self):
+            self._build(config)
             self.collector.reset(self.config.seed)
             for name, path in self.config.load_policies.items():
                 load_policy(self.policies, name, path)
+            self._hold_folder(config.out)  # last, so that wrong options leave no folder
 
     @classmethod
     def resume(cls, path: str | Path, quiet: bool = False, **changes: Any) -> Trainer:
@@ -68,35 +76,64 @@ class Trainer:
         On another kind of device than before, actions are drawn from a new generator seeded by seed and iteration.
 
         Args:
-            path: a checkpoint file or the folder of a run.
+            path: a checkpoint file; or the folder of a run, which then goes on there unless ``out`` is another.
             quiet: print nothing.
             **changes: options to change, such as ``total_steps`` or ``out``.
 
         Raises:
             CheckpointError: the file is not a sound checkpoint.
             DeviceError: the run's device is missing here.
+            RunExistsError: ``out`` holds another run.
+            RunLockedError: another trainer works in ``out``.
         """
-        state = load_checkpoint(path)
-        config = dataclasses.replace(saved_config(path, state), **changes)
+        if Path(path).is_dir():
+            changes.setdefault("out", str(path))
         trainer = cls.__new__(cls)
-        try:
-            trainer._build(config, quiet)
-        except DeviceError as error:
-            if "device" in changes:
-                raise
-            raise DeviceError(
-                f"{path}: this run was on {config.device}, which is missing here ({error}) "
-                "Go on elsewhere with --device cpu (device='cpu')."
-            ) from error
-        with close_on_error(trainer.env):
+        trainer._own(quiet)
+        with close_on_error(trainer):
+            config = dataclasses.replace(saved_config(path, load_checkpoint(path)), **changes)
+            trainer._hold_folder(config.out, checkpoint_path(path))
+            # Read again: until the folder was held, another trainer may have gone on there.
+            state = load_checkpoint(path)
+            config = dataclasses.replace(saved_config(path, state), **changes)
+            try:
+                with built_from(path, changes):
+                    trainer._build(config)
+            except DeviceError as error:
+                if "device" in changes:
+                    raise
+                raise DeviceError(
+                    f"{path}: this run was on {config.device}, which is missing here ({error}) "
+                    "Go on elsewhere with --device cpu (device='cpu')."
+                ) from error
             trainer._load(state, checkpoint_path(path))
         return trainer
 
-    def _build(self, config: TrainConfig, quiet: bool) -> None:
-        resolved = resolve(config)
+    def _own(self, quiet: bool) -> None:
+        """Start with nothing to close."""
         self.quiet = quiet
+        self._resources = contextlib.ExitStack()
+        self._folder: RunFolder | None = None
+
+    def _hold_folder(self, out: str | None, source: Path | None = None) -> None:
+        """Take the run's folder, which must not hold a run other than that of ``source``, the checkpoint to go on from."""
+        if out is None:
+            return
+        folder = Path(out)
+        self._folder = RunFolder(folder)
+        self._resources.callback(self._folder.close)
+        own = source is not None and source.resolve().parent in (folder.resolve(), folder.resolve() / "checkpoint")
+        if not own and any((folder / name).exists() for name in (METRICS_FILE, f"checkpoint/{FILE_NAME}")):
+            raise RunExistsError(
+                f"{folder}: expected a new folder, got one with a run in it: go on with --resume (Trainer.resume), "
+                "or choose another --out"
+            )
+
+    def _build(self, config: TrainConfig) -> None:
+        resolved = resolve(config)
         self.env = make_env(resolved)
-        with close_on_error(self.env), torch_threads(resolved.threads):
+        self._resources.callback(self.env.close)
+        with torch_threads(resolved.threads):
             self._build_around_env(resolved)
 
     def _build_around_env(self, resolved: ResolvedConfig) -> None:
@@ -144,11 +181,19 @@ class Trainer:
         metrics: dict[str, float] = {}
         if not self.quiet:
             print(self._describe(), flush=True)
+        if self._folder is not None:
+            self._folder.check()
         if out is not None and self.iteration == 0:
             self.save()  # From now on the run can be resumed, whenever it is killed.
         saved_at = time.monotonic()
-        logging = Logger(out, total_steps, self.iteration, self.quiet)
-        with StopRequest() as stop, torch_threads(self.config.threads), logging as logger:
+        with (
+            StopRequest() as stop,
+            contextlib.nullcontext() if self._folder is None else self._folder.writing(),
+            torch_threads(self.config.threads),
+            Logger(out, total_steps, self.iteration, self.quiet) as logger,
+        ):
+            if self._folder is not None:
+                self._folder.remember(METRICS_FILE)
             while self.iteration < stop_at and stop.received is None:
                 started = time.perf_counter()
                 device_metrics = self._iterate()
@@ -205,13 +250,20 @@ class Trainer:
 
         Raises:
             ConfigError: neither ``path`` nor ``config.out`` is given.
+            RunGoneError: the run's folder was removed or replaced since this trainer was made.
             OSError: the disk refused; an earlier checkpoint is untouched.
         """
         if path is None:
-            if self.config.out is None:
+            if self._folder is None:
                 raise ConfigError("save: expected a path, or a run with `out`, got neither")
-            path = Path(self.config.out) / "checkpoint" / FILE_NAME
-        state = {
+            self._folder.check()
+            path = self._folder.path / "checkpoint" / FILE_NAME
+        save_checkpoint(path, self._state())
+        return Path(path)
+
+    def _state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds."""
+        return {
             "config": self.config.to_json(),
             "iteration": self.iteration,
             "policies": {name: policy.state_dict() for name, policy in self.policies.items()},
@@ -219,18 +271,27 @@ class Trainer:
             "collector": self.collector.state_dict(),
             "episodes": self.episodes.state_dict(),
         }
-        save_checkpoint(path, state)
-        return Path(path)
 
     def _load(self, state: dict[str, Any], path: Path) -> None:
+        self.collector.reset(self.config.seed)  # The env wants a reset before anything else; the state then overwrites it.
+        own = self._state()
+        before = state["collector"].get("generator_device")
+        if before not in ("cpu", "cuda"):
+            raise CheckpointError(f"{path}: collector/generator_device: expected 'cpu' or 'cuda', got {before!r}")
+        if before != self.device.type:
+            own["collector"]["generator"] = state["collector"].get("generator")  # of another form, and not used
+        require_alike(state["collector"], own["collector"], f"{path}: collector")
+        require_alike(state["episodes"], own["episodes"], f"{path}: episodes")
         try:
             for name, policy in self.policies.items():
+                require_alike(state["policies"].get(name), own["policies"][name], f"{path}: policies/{name}")
                 policy.load_state_dict(state["policies"][name])
             for name, learner in self.learners.items():
-                learner.load_state_dict(state["learners"][name])
+                learner.load_state_dict(state["learners"][name], f"{path}: learners/{name}")
             self.episodes.load_state_dict(state["episodes"])
             self.collector.load_state_dict(state["collector"])
-            before = state["collector"]["generator_device"]
+        except CheckpointError:
+            raise
         except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
             raise CheckpointError(
                 f"{path}: expected the state of this run's env and policies, got {type(error).__name__}: {error}"
@@ -243,5 +304,5 @@ class Trainer:
                 print(f"{path}: from {before} to {self.device.type}, so the continuation is not bit-identical", flush=True)
 
     def close(self) -> None:
-        """Close the env."""
-        self.env.close()
+        """Close the env and let others have the run's folder."""
+        self._resources.close()

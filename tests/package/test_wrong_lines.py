@@ -25,11 +25,11 @@ train a:b:WarpTag-v0 | got 'a:b:WarpTag-v0'
 train nowhere: | got 'nowhere:'
 train '' | got ''
 train 'Warp Tag' | got 'Warp Tag'
-train WarpTag-v0 --num-envs 0 | num_envs: expected an integer >= 1, got 0
-train WarpTag-v0 --num-envs -3 | num_envs: expected an integer >= 1, got -3
-train WarpCartPole-v1 --num-envs 99999999999999999999 | must be at most 2147483648
-train WarpTag-v0 --total-steps 0 | total_steps: expected an integer >= 1, got 0
-train WarpTag-v0 --total-steps -5 | total_steps: expected an integer >= 1, got -5
+train WarpTag-v0 --num-envs 0 | num_envs: expected an integer from 1 to 2147483647, got 0
+train WarpTag-v0 --num-envs -3 | num_envs: expected an integer from 1 to 2147483647, got -3
+train WarpCartPole-v1 --num-envs 99999999999999999999 | an integer from 1 to 2147483647
+train WarpTag-v0 --total-steps 0 | total_steps: expected an integer from 1 to 9223372036854775807, got 0
+train WarpTag-v0 --total-steps -5 | total_steps: expected an integer from 1 to 9223372036854775807, got -5
 train WarpTag-v0 --seed -1 | seed: expected an integer from 0 to 2**64 - 1, got -1
 train WarpTag-v0 --seed 18446744073709551616 | seed: expected an integer from 0 to 2**64 - 1, got 18446744073709551616
 train WarpTag-v0 --device gpu | got 'gpu'
@@ -46,7 +46,7 @@ train WarpCartPole-v1 --resume --out folder | expected a checkpoint file, got no
 train WarpCartPole-v1 --resume --out file | file
 train WarpTag-v0 --resume --out run | expected WarpCartPole-v1, the env of the run in run, got WarpTag-v0
 train WarpCartPole-v1 --resume --out run --seed 3 | --resume: expected only
-train WarpCartPole-v1 --resume --out run --total-steps 0 | total_steps: expected an integer >= 1, got 0
+train WarpCartPole-v1 --resume --out run --total-steps 0 | total_steps: expected an integer from 1 to
 train WarpCartPole-v1 --resume --out run --threads 0 | threads: expected an integer from 1 to 1024, got 0
 train WarpCartPole-v1 --resume --out damaged | damaged/metrics.jsonl
 train WarpTag-v0 --env num_taggers | --env: expected KEY=VALUE, got 'num_taggers'
@@ -55,8 +55,8 @@ train WarpTag-v0 --env num_taggers=2 num_taggers=3 | --env: expected each name o
 train WarpTag-v0 --env x= | no parameter 'x'
 train WarpTag-v0 --env num_taggers= | num_taggers must be a number, got ''
 train WarpTag-v0 --env num_taggers=0 | at least 1, got 0
-train WarpTag-v0 --env num_taggers=1e400 | num_taggers must be finite, got inf
-train WarpTag-v0 --env num_taggers=-1e400 | num_taggers must be finite, got -inf
+train WarpTag-v0 --env num_taggers=1e400 | num_taggers must be a 32-bit integer, got inf
+train WarpTag-v0 --env num_taggers=-1e400 | num_taggers must be a 32-bit integer, got -inf
 train WarpTag-v0 --env num_taggers=True | num_taggers must be a number, got True
 train WarpTag-v0 --env num_taggers=2.5 | must be a 32-bit integer, got 2.5
 train WarpTag-v0 --env num_taggers=99999999999 | must be a 32-bit integer, got 99999999999
@@ -77,7 +77,7 @@ train WarpTag-v0 --env first_world=-1 | first_world must be an integer from 0
 train WarpTag-v0 --env render_mode=human | render_mode must be one of None, 'rgb_array', got 'human'
 train WarpTag-v0 --env debug=5 | debug must be one of True, False, got 5
 train WarpTag-v0 --policy tagger | --policy: expected KEY=VALUE, got 'tagger'
-train WarpTag-v0 --policy tagger= runner=a | expected a non-empty policy name without '/', got ''
+train WarpTag-v0 --policy tagger= runner=a | expected a dict of role and policy names
 train WarpTag-v0 --policy tagger=a/b runner=a | expected a non-empty policy name without '/', got 'a/b'
 train WarpTag-v0 --policy tagger=a | got none for ['runner']
 train WarpTag-v0 --policy cat=a tagger=b runner=c | got unknown ['cat']
@@ -87,9 +87,9 @@ train WarpTag-v0 --frozen tagger runner | expected at least one policy to train
 train WarpTag-v0 --load a=b | got 'a'
 train WarpTag-v0 --load tagger | --load: expected KEY=VALUE, got 'tagger'
 train WarpTag-v0 --load tagger=nowhere | nowhere: expected a checkpoint file, got none
-train WarpTag-v0 --load tagger=file | file: expected a checkpoint, got an unreadable file
+train WarpTag-v0 --load tagger=file | file: expected a gpu_vecenv.train checkpoint of format version 2
 train WarpTag-v0 --load tagger=run | expected a policy named 'tagger', got policies ['agent']
-train WarpCartPole-v1 --load agent=run | policy 'agent' has another shape than expected
+train WarpCartPole-v1 --load agent=run | policy 'agent': expected a dict with the keys
 train WarpTag-v0 --ppo gama=1 | expected one of num_steps
 train WarpTag-v0 --ppo num_steps | --ppo: expected KEY=VALUE, got 'num_steps'
 train WarpTag-v0 --ppo num_steps=True | num_steps: expected an integer from 1 to 2147483647, got True
@@ -121,17 +121,17 @@ train WarpTag-v0 --network hidden_sizes=(9999999999999,) | hidden_sizes: expecte
 train WarpTag-v0 --network activation=5 | activation: expected 'tanh', 'relu' or 'elu', got 5
 train WarpTag-v0 --network activation=[] | activation: expected 'tanh', 'relu' or 'elu', got []
 train WarpTag-v0 --network depth=3 | expected one of hidden_sizes, activation, got 'depth'
-train WarpTag-v0 --checkpoint-interval 0 | checkpoint_interval: expected an integer >= 1, got 0
+train WarpTag-v0 --checkpoint-interval 0 | checkpoint_interval: expected an integer from 1 to 9223372036854775807, got 0
 train WarpTag-v0 --threads 0 | threads: expected an integer from 1 to 1024, got 0
 train WarpTag-v0 --threads 99999999999 | threads: expected an integer from 1 to 1024, got 99999999999
 eval nowhere | nowhere: expected a checkpoint file, got none
 eval '' | expected a checkpoint file, got none
 eval folder | expected a checkpoint file, got none
-eval file | file: expected a checkpoint, got an unreadable file
+eval file | file: expected a gpu_vecenv.train checkpoint of format version 2
 eval file/below | expected a checkpoint, got
-eval run --episodes 0 | episodes: expected an integer from 1 to 2147483648, got 0
-eval run --episodes -1 | episodes: expected an integer from 1 to 2147483648, got -1
-eval run --episodes 99999999999999 | episodes: expected an integer from 1 to 2147483648, got 99999999999999
+eval run --episodes 0 | episodes: expected an integer from 1 to 2147483647, got 0
+eval run --episodes -1 | episodes: expected an integer from 1 to 2147483647, got -1
+eval run --episodes 99999999999999 | episodes: expected an integer from 1 to 2147483647, got 99999999999999
 eval run --seed -1 | seed: expected an integer from 0 to 2**64 - 1, got -1
 eval run --seed 18446744073709551616 | seed: expected an integer from 0 to 2**64 - 1, got 18446744073709551616
 eval run --device tpu | got 'tpu'
@@ -163,10 +163,10 @@ plot good --out curves.mp4 | --out: expected a picture's name that ends in
 plot good --out file/curves.png | file
 plot good --out folder.png | folder.png
 watch nowhere | nowhere: expected a checkpoint file, got none
-watch file | file: expected a checkpoint, got an unreadable file
+watch file | file: expected a gpu_vecenv.train checkpoint of format version 2
 watch run --out film.txt | must end in .mp4 or .gif
 watch run --out film | must end in .mp4 or .gif
-watch run --out . | must end in .mp4 or .gif
+watch run --out . | --out must be a file to write, got the folder .
 watch run --out file/film.gif | file
 watch run --out folder.gif | folder.gif
 watch run --episodes 0 | --episodes: expected an integer >= 1, got 0
@@ -175,7 +175,7 @@ watch run --worlds 0 | --worlds: expected an integer from 1 to 1000, got 0
 watch run --worlds 1000000000 | --worlds: expected an integer from 1 to 1000, got 1000000000
 watch run --max-frames 0 | --max-frames: expected an integer >= 1, got 0
 watch run --max-frames -1 | --max-frames: expected an integer >= 1, got -1
-watch run --seed -1 | seed: expected an integer from 0 to 2**64 - 1, got -1
+watch run --seed -1 | --seed: expected an integer from 0 to 18446744073709551615, got -1
 watch run --seed 18446744073709551615 --episodes 2 | seed
 watch run --device tpu | got 'tpu'
 watch run --policy agent=other | expected a policy named 'other'
@@ -188,18 +188,18 @@ memory CartPole-v1 | Did you mean 'WarpCartPole-v1'?
 memory Harvest-v0 | MODULE:Harvest-v0
 memory nowhere:Env-v0 | got 'nowhere:Env-v0'
 memory '' | got ''
-memory WarpTag-v0 --num-envs 0 | num_envs must be a positive integer, got 0
-memory WarpTag-v0 --num-envs -1 | num_envs must be a positive integer, got -1
-memory WarpTag-v0 --num-envs 99999999999999999999999 | must be at most 2147483648
-memory WarpTag-v0 --num-worlds 0 | num_worlds must be a positive integer, got 0
-memory WarpTag-v0 --num-worlds 4294967296 | must be at most 2147483648
+memory WarpTag-v0 --num-envs 0 | num_envs must be an integer from 1 to 2147483647, got 0
+memory WarpTag-v0 --num-envs -1 | num_envs must be an integer from 1 to 2147483647, got -1
+memory WarpTag-v0 --num-envs 99999999999999999999999 | an integer from 1 to 2147483647
+memory WarpTag-v0 --num-worlds 0 | num_worlds must be an integer from 1 to 2147483647, got 0
+memory WarpTag-v0 --num-worlds 4294967296 | an integer from 1 to 2147483647
 memory WarpTag-v0 --num-worlds 2 --num-envs 3 | give one of them
 memory WarpTag-v0 --num-envs 3 --view agents | multiple
 memory WarpTag-v0 --view rows | view must be one of 'worlds', 'agents', got 'rows'
 memory WarpTag-v0 --autoreset-mode later | autoreset_mode must be one of
 memory WarpTag-v0 --device tpu | got 'tpu'
 memory WarpTag-v0 --env num_taggers | --env: expected KEY=VALUE, got 'num_taggers'
-memory WarpTag-v0 --env num_taggers=1e400 | num_taggers must be finite
+memory WarpTag-v0 --env num_taggers=1e400 | num_taggers must be a 32-bit integer
 memory WarpTag-v0 --env num_worlds=5 | got ['num_worlds']
 memory WarpTag-v0 --env device=cpu | got ['device']
 bench --envs nothing | --envs

@@ -2,14 +2,17 @@
 
 import dataclasses
 import re
+import sys
 
+import gymnasium
 import pytest
 import tyro
 
 from gpu_vecenv.errors import DeviceError
-from gpu_vecenv.train import ConfigError, TrainConfig, Trainer, commands, load_checkpoint
+from gpu_vecenv.train import CheckpointError, ConfigError, TrainConfig, Trainer, commands, load_checkpoint
 from gpu_vecenv.train.checkpoint import save_checkpoint
 from gpu_vecenv.train.logger import read_metrics
+from gpu_vecenv.watch import watch
 
 
 def run(command, line):
@@ -118,3 +121,52 @@ def test_a_new_run_records_the_device_it_got(tmp_path):
 def test_bad_words_are_named(options, text, tmp_path):
     with pytest.raises(ConfigError, match=text):
         run(commands.train, f"{options} --out {tmp_path}/run")
+
+
+@pytest.fixture
+def harvest(tmp_path, monkeypatch):
+    """A run of an env that the module ``harvest`` registers, which is then forgotten."""
+    (tmp_path / "harvest.py").write_text(
+        "import gymnasium\nimport tag_stand_in\n"
+        "gymnasium.register('Harvest-v0', vector_entry_point=tag_stand_in.TagStandIn)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    config = TrainConfig("harvest:Harvest-v0", 2, 40, out=str(tmp_path / "run"))
+    trainer = Trainer(config, quiet=True)
+    trainer.train(iterations=0)
+    trainer.close()
+
+    def forget():
+        sys.modules.pop("harvest", None)
+        gymnasium.registry.pop("Harvest-v0", None)
+
+    forget()
+    yield tmp_path / "run"
+    forget()
+
+
+def test_a_checkpoint_imports_no_module(harvest):
+    for use in (Trainer.resume, lambda run: commands.evaluate(str(run)), lambda run: watch(str(run))):
+        with pytest.raises(CheckpointError, match="'harvest:Harvest-v0' needs the module 'harvest', which a file must not"):
+            use(harvest)
+    assert "harvest" not in sys.modules
+
+
+def test_a_caller_names_the_module_of_a_run(harvest, capsys):
+    run(commands.evaluate, f"{harvest} --episodes 2 --modules harvest")
+    assert "2 episodes of" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="expected a module that can be imported, got 'nowhere'"):
+        run(commands.evaluate, f"{harvest} --modules nowhere")
+    Trainer.resume(harvest, quiet=True)
+
+
+def test_a_command_that_names_the_module_goes_on_with_its_run(harvest, monkeypatch):
+    monkeypatch.setattr("gpu_vecenv.watch.watch", lambda *_, **__: None)  # The stand-in cannot be drawn.
+    run(commands.train, f"harvest:Harvest-v0 --out {harvest} --resume")
+    assert read_metrics(harvest)[-1]["iteration"] == 1
+
+
+def test_a_module_that_is_not_needed_is_not_imported(harvest):
+    gymnasium.register("Harvest-v0", vector_entry_point="tag_stand_in:TagStandIn")
+    assert Trainer.resume(harvest, quiet=True).config.env_id == "Harvest-v0"
+    assert "harvest" not in sys.modules

@@ -1,5 +1,7 @@
 """Options survive JSON and refuse nonsense."""
 
+from pathlib import Path
+
 import pytest
 
 from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, TrainConfig
@@ -37,7 +39,23 @@ def test_json_round_trip():
             "bootstrap_at_time_limit: expected True, False or None, got 1",
         ),
         (lambda: NetworkConfig((4,), "gelu"), "activation: expected 'tanh', 'relu' or 'elu', got 'gelu'"),
-        (lambda: TrainConfig("A", num_envs=0), "num_envs: expected an integer >= 1, got 0"),
+        (lambda: TrainConfig("A", num_envs=0), "num_envs: expected an integer from 1 to 2147483647, got 0"),
+        (lambda: PPOConfig(num_steps=True), "num_steps: expected an integer from 1 to 2147483647, got True"),
+        (lambda: PPOConfig(learning_rate=float("nan")), "learning_rate: expected a number > 0, got nan"),
+        (lambda: PPOConfig(value_coef=float("inf")), "value_coef: expected a number, got inf"),
+        (lambda: PPOConfig(entropy_coef=10**400), "entropy_coef: expected a number, got 1000"),
+        (lambda: NetworkConfig((True,)), "hidden_sizes: expected a tuple of integers"),
+        (lambda: TrainConfig("A", num_envs=True), "num_envs: expected an integer from 1 to 2147483647, got True"),
+        (lambda: TrainConfig("A", num_envs=10**12), "num_envs: expected an integer from 1 to 2147483647, got 1000000000000"),
+        (lambda: TrainConfig(5), "env_id: expected a registered id, such as .* got 5"),
+        (lambda: TrainConfig("a:b:c"), "env_id: expected a registered id, such as .* got 'a:b:c'"),
+        (lambda: TrainConfig("A", seed=-1), r"seed: expected an integer from 0 to 2\*\*64 - 1, got -1"),
+        (lambda: TrainConfig("A", frozen="abc"), "frozen: expected a tuple of policy names, got 'abc'"),
+        (lambda: TrainConfig("A", out=Path("x")), "out: expected a folder's path as a str, or None, got "),
+        (lambda: TrainConfig("A", policy_map={"a": 1}), "policy_map: expected a dict of role and policy names, or None"),
+        (lambda: TrainConfig("A", env_kwargs={1: 1}), "env_kwargs: expected a dict with str keys, got {1: 1}"),
+        (lambda: TrainConfig("A", ppo={}), "ppo: expected a PPOConfig, or None, got {}"),
+        (lambda: TrainConfig("A", env_kwargs={"x": object()}).to_json(), "env_kwargs: expected numbers, text, lists and dicts"),
         (
             lambda: from_options(PPOConfig, {"gama": 1}),
             "PPOConfig option: expected one of num_steps, .* got 'gama'",

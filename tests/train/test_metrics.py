@@ -62,6 +62,7 @@ def test_lines_of_iterations_that_are_done_again_are_dropped_as_they_stand(tmp_p
     out = tmp_path / "run"
     trainer = Trainer(TrainConfig("WarpCartPole-v1", 2, 128, device="cpu", out=str(out)), quiet=True)
     trainer.train(iterations=1)
+    trainer.close()
     first = (out / METRICS_FILE).read_text()
     (out / METRICS_FILE).write_text(first + LINE % (2, 128, "1.0") + '{"iterat')
     Trainer.resume(out, quiet=True).train()

@@ -43,6 +43,7 @@ def test_training_and_evaluation_use_the_threads_of_the_run(threads, seen, tmp_p
     trainer = Trainer(small(out=str(tmp_path / "run"), threads=threads), quiet=True)
     assert torch.get_num_threads() == 5
     trainer.train()
+    trainer.close()
     assert set(seen) == {threads} and torch.get_num_threads() == 5
     for use in (lambda: evaluate(tmp_path / "run", 2), lambda: Trainer.resume(tmp_path / "run", True, total_steps=128).train()):
         seen.clear()

@@ -120,6 +120,7 @@ def test_resumed_metrics_hold_every_iteration_once(config, tmp_path):
     trainer.train(iterations=2)
     old = (tmp_path / "run" / "checkpoint" / "latest.pt").read_bytes()
     trainer.train(iterations=2)
+    trainer.close()
     # As if the power had gone after iteration 4: the last checkpoint is older than the last line.
     (tmp_path / "run" / "checkpoint" / "latest.pt").write_bytes(old)
     with open(tmp_path / "run" / METRICS_FILE, "a") as file:
@@ -141,6 +142,7 @@ def test_signals_finish_the_iteration_save_and_return(config, tmp_path, capsys, 
 
     trainer.collector.collect = collect_then_signal
     trainer.train()
+    trainer.close()
     assert trainer.iteration == 2
     assert f"{signal.Signals(number).name}: iteration 2, saved {tmp_path}" in capsys.readouterr().out
     assert Trainer.resume(tmp_path, quiet=True).iteration == 2
@@ -185,6 +187,7 @@ def test_a_run_can_be_resumed_from_its_start(config, tmp_path):
     trainer.collector.collect = die
     with pytest.raises(RuntimeError, match="killed"):
         trainer.train()
+    trainer.close()
     resumed = Trainer.resume(tmp_path, quiet=True)
     assert resumed.iteration == 0
     resumed.train()

@@ -1,0 +1,155 @@
+"""A run's folder: one trainer holds it at a time, and what killed runs left is removed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import time
+import warnings
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpu_vecenv.train.errors import RunGoneError, RunLockedError
+
+LOCK_FILE = ".lock"
+PARTIAL_S = 3600.0
+"""Age in seconds at which an unfinished picture or video counts as left by a killed process."""
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What file systems without locks answer."""
+
+
+class RunFolder:
+    """A folder that this process holds until ``close()``, until this object is gone, or until the process ends.
+
+    Args:
+        path: the folder; it is made if needed.
+
+    Raises:
+        RunLockedError: a trainer of this or another process holds it.
+        OSError: the folder cannot be made or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o666)
+        # A finalizer instead of __del__: it runs once, and also at the interpreter's end.
+        self._release = weakref.finalize(self, _release, descriptor, os.getpid())
+        try:
+            with naming(path / LOCK_FILE):
+                _lock(descriptor, path)
+        except BaseException:
+            self.close()
+            raise
+        self._known = {LOCK_FILE: os.fstat(descriptor)}
+        self.check()  # Somebody may have removed the folder just before it was locked.
+        _held.add(self)
+        self._remove_leftovers()
+
+    def remember(self, name: str) -> None:
+        """From now on ``check()`` compares this file of the folder, too; it must be open, or its inode can return."""
+        self._known[name] = os.stat(self.path / name)
+
+    def check(self) -> None:
+        """Make sure that what is written still goes into this folder.
+
+        Raises:
+            RunGoneError: the folder, or a file that is written all the time, was removed or replaced.
+            RunLockedError: the folder is no longer held: after ``close()``, and in a forked copy of the process.
+        """
+        if not self._release.alive:
+            raise RunLockedError(f"{self.path}: expected a trainer that holds this folder, got a closed one or a fork's copy")
+        for name, known in self._known.items():
+            found = None
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                found = os.stat(self.path / name)
+            if found is None or not os.path.samestat(found, known):
+                got = "none" if found is None else "another"
+                raise RunGoneError(
+                    f"{self.path / name}: expected the file that the trainer opened, got {got}: "
+                    "the run's folder was removed or replaced under the trainer"
+                )
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Say of an OSError that the folder is lost, if it is, or name the folder if the error names no file.
+
+        Raises:
+            RunGoneError, RunLockedError: see ``check()``.
+        """
+        try:
+            with naming(self.path):
+                yield
+        except OSError:
+            self.check()
+            raise
+
+    def close(self) -> None:
+        """Let others have the folder."""
+        self._release()
+
+    def _remove_leftovers(self) -> None:
+        """Remove unfinished files. Only trainers write the first kind; ``plot`` and ``watch`` may be at work on the second."""
+        for pattern in ("metrics.*.partial.jsonl", "checkpoint/*.partial.*"):
+            for path in self.path.glob(pattern):
+                path.unlink(missing_ok=True)
+        for path in self.path.glob("*.partial.*"):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > PARTIAL_S:
+                    path.unlink()
+
+
+_held: weakref.WeakSet[RunFolder] = weakref.WeakSet()
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
+        if holder == _holder():
+            holder += " (this one: close() its trainer first)"
+        raise RunLockedError(f"{path}: expected a folder that no other trainer works on, got one held by {holder}") from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        warnings.warn(f"{path}: cannot be locked ({error.strerror}); make sure that no other trainer works on it", stacklevel=4)
+    os.truncate(descriptor, 0)
+    os.write(descriptor, f"{_holder()}\n".encode())
+
+
+def _holder() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def _release(descriptor: int, owner: int) -> None:
+    """Close the lock file. The owner also unlocks it, as a child between fork and exec may still have it open."""
+    if os.getpid() == owner:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def _close_in_child() -> None:
+    """A forked child must not keep its parent's folders locked once the parent is dead."""
+    for folder in list(_held):
+        folder.close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Add ``path`` to an OSError that names no file, such as that of a write to a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise

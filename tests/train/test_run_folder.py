@@ -1,0 +1,220 @@
+"""A run's folder belongs to one trainer, and a trainer notices when it loses it."""
+
+import dataclasses
+import errno
+import gc
+import os
+import re
+import shutil
+import signal
+import socket
+import time
+
+import pytest
+
+from gpu_vecenv.train import MetricsError, RunExistsError, RunGoneError, RunLockedError, Trainer, load_checkpoint
+from gpu_vecenv.train.logger import METRICS_FILE, _keep_before, read_metrics
+from gpu_vecenv.train.run_folder import LOCK_FILE, RunFolder
+
+
+@pytest.fixture
+def run(config, tmp_path):
+    """A config whose folder holds one iteration of a run."""
+    config = dataclasses.replace(config, out=str(tmp_path / "run"))
+    trainer = Trainer(config, quiet=True)
+    trainer.train(iterations=1)
+    trainer.close()
+    return config
+
+
+def in_child(act):
+    """Exit status of a forked process: 0 if ``act`` returns, 7 if the folder is locked."""
+    child = os.fork()
+    if child == 0:
+        try:
+            act()
+            os._exit(0)
+        except RunLockedError:
+            os._exit(7)
+        finally:
+            os._exit(9)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_second_trainer_is_refused_until_the_first_is_closed(run):
+    first = Trainer.resume(run.out, quiet=True)
+    holder = f"held by process {os.getpid()} on {socket.gethostname()} (this one: close() its trainer first)"
+    said = f"{run.out}: expected a folder that no other trainer works on, got one {holder}"
+    with pytest.raises(RunLockedError, match=re.escape(said)):
+        Trainer.resume(run.out, quiet=True)
+    with pytest.raises(RunLockedError):
+        Trainer(run, quiet=True)
+    assert in_child(lambda: RunFolder(first._folder.path)) == 7
+    first.close()
+    assert in_child(lambda: RunFolder(first._folder.path)) == 0
+    Trainer.resume(run.out, quiet=True).close()
+    with pytest.raises(RunLockedError, match="got a closed one"):
+        first.save()
+
+
+def test_a_forgotten_trainer_lets_the_folder_go(run):
+    trainer = Trainer.resume(run.out, quiet=True)
+    del trainer
+    gc.collect()
+    Trainer.resume(run.out, quiet=True)
+
+
+def test_a_trainer_that_could_not_be_made_lets_the_folder_go(config, tmp_path):
+    config = dataclasses.replace(config, out=str(tmp_path))
+    with pytest.raises(ValueError, match=r"none\.pt") as raised:
+        Trainer(dataclasses.replace(config, load_policies={"catcher": "none.pt"}), quiet=True)
+    Trainer(config, quiet=True).train(iterations=1)
+    with pytest.raises(RunExistsError) as again:
+        Trainer(config, quiet=True)
+    assert raised.traceback
+    assert again.traceback  # Both hold the frames of the trainers.
+    Trainer.resume(tmp_path, quiet=True)
+
+
+def test_a_killed_process_holds_nothing_even_if_its_child_lives(tmp_path):
+    ready, tell = os.pipe()
+    holder = os.fork()
+    if holder == 0:
+        folder = RunFolder(tmp_path)
+        grandchild = os.fork()
+        if grandchild == 0:
+            os.write(tell, f"{os.getpid()}\n".encode())
+            time.sleep(60)
+        signal.pause()
+        folder.close()
+    grandchild = int(os.read(ready, 20))
+    try:
+        with pytest.raises(RunLockedError, match=f"process {holder} on"):
+            RunFolder(tmp_path)
+        os.kill(holder, signal.SIGKILL)
+        os.waitpid(holder, 0)
+        RunFolder(tmp_path).close()
+    finally:
+        os.kill(grandchild, signal.SIGKILL)
+
+
+def test_a_forked_copy_of_a_trainer_neither_saves_nor_unlocks(run):
+    trainer = Trainer.resume(run.out, quiet=True)
+    assert in_child(trainer.save) == 7
+    assert in_child(trainer.close) == 0
+    with pytest.raises(RunLockedError):
+        RunFolder(trainer._folder.path)
+
+
+def test_file_systems_without_locks_get_a_warning(run, monkeypatch):
+    def refuse(descriptor, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.warns(UserWarning, match="cannot be locked .No locks available.; make sure that no other trainer"):
+        trainer = Trainer.resume(run.out, quiet=True)
+    trainer.train(iterations=1)
+    trainer.close()
+    assert load_checkpoint(run.out)["iteration"] == 2
+
+
+def test_going_on_never_overwrites_another_run(run, tmp_path):
+    other = Trainer(dataclasses.replace(run, out=str(tmp_path / "other"), seed=7), quiet=True)
+    other.train(iterations=2)
+    other.close()
+    files = {path: path.read_bytes() for path in (tmp_path / "other").rglob("*") if path.is_file()}
+    for source in (run.out, f"{run.out}/checkpoint/latest.pt"):
+        with pytest.raises(RunExistsError, match=f"{tmp_path}/other: expected a new folder"):
+            Trainer.resume(source, quiet=True, out=str(tmp_path / "other"))
+    changed = {path for path, content in files.items() if path.name != LOCK_FILE and path.read_bytes() != content}
+    assert changed == set()
+    branch = Trainer.resume(run.out, quiet=True, out=str(tmp_path / "new"))
+    branch.train(iterations=1)
+    assert [load_checkpoint(folder)["iteration"] for folder in (run.out, tmp_path / "new")] == [1, 2]
+
+
+def test_a_moved_run_goes_on_where_it_is(run, tmp_path):
+    os.rename(run.out, tmp_path / "moved")
+    trainer = Trainer.resume(tmp_path / "moved", quiet=True)
+    trainer.train(iterations=1)
+    assert not os.path.exists(run.out)
+    assert load_checkpoint(tmp_path / "moved")["iteration"] == 2
+
+
+def remove(folder):
+    shutil.rmtree(folder)
+
+
+def replace(folder):
+    shutil.copytree(folder, f"{folder}-copy")
+    shutil.rmtree(folder)
+    os.rename(f"{folder}-copy", folder)
+
+
+def remove_metrics(folder):
+    os.unlink(f"{folder}/{METRICS_FILE}")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # TensorBoard's thread
+@pytest.mark.parametrize("lose", [remove, replace, remove_metrics])
+@pytest.mark.parametrize("interval", [1, 1000])
+def test_a_lost_folder_is_an_error(run, lose, interval):
+    trainer = Trainer.resume(run.out, quiet=True, checkpoint_interval=interval)
+    collect = trainer.collector.collect
+
+    def collect_then_lose():
+        collect()
+        if trainer.iteration == 1:
+            lose(run.out)
+
+    trainer.collector.collect = collect_then_lose
+    with pytest.raises(RunGoneError, match="the run's folder was removed or replaced under the trainer"):
+        trainer.train(iterations=2)
+    assert os.path.exists(run.out) == (lose is not remove)
+    trainer.close()
+
+
+def test_a_full_disk_is_named_and_the_run_goes_on_later(run, monkeypatch):
+    before = load_checkpoint(run.out)
+    trainer = Trainer.resume(run.out, quiet=True)
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match=f"No space left on device: '{run.out}") as raised:
+        patched.setattr(os, "fsync", full)
+        trainer.save()
+    assert raised.value.filename == f"{run.out}/checkpoint/latest.pt"
+    trainer.close()
+    assert os.listdir(f"{run.out}/checkpoint") == ["latest.pt"]
+    assert load_checkpoint(run.out)["iteration"] == before["iteration"]
+    Trainer.resume(run.out, quiet=True).train()
+    assert load_checkpoint(run.out)["iteration"] == 6
+
+
+def test_what_killed_processes_left_is_removed(run, tmp_path):
+    folder = tmp_path / "run"
+    left = ["checkpoint/latest.12.partial.pt", "metrics.12.partial.jsonl", "curves.12.partial.png", "video.12.partial.mp4"]
+    fresh = ["curves.34.partial.png", "video.34.partial.mp4"]
+    long_ago = time.time() - 2 * 3600
+    for name in [*left, *fresh, "notes.txt"]:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+        if name not in fresh:
+            os.utime(folder / name, (long_ago, long_ago))
+    Trainer.resume(run.out, quiet=True).close()
+    assert not any((folder / name).exists() for name in left)
+    assert all((folder / name).exists() for name in [*fresh, "notes.txt", METRICS_FILE, "checkpoint/latest.pt"])
+
+
+def test_unreadable_metrics_are_an_error_and_stay_as_they_are(tmp_path):
+    file = tmp_path / METRICS_FILE
+    good = '{"iteration": 1, "steps": 10, "return/a": null}\n'
+    bad = [b"7\n", b"[]\n", b"{}\n", b'{"iteration": "1"}\n', b'{"iteration": 1, "a": "b"}\n', b"[" * 10**5 + b"\n"]
+    bad.append(b"\xff\xfe\n\0\0")
+    for line in bad:
+        file.write_bytes(good.encode() + line)
+        for read in (lambda: read_metrics(tmp_path), lambda: _keep_before(file, 1)):
+            with pytest.raises(MetricsError, match=f"{file}.*: expected "):
+                read()
+        assert file.read_bytes() == good.encode() + line
