@@ -52,7 +52,7 @@ def test_state_fields_of_types_that_kernels_do_not_have(dtype):
 
 
 def test_our_errors_are_the_built_in_ones_too():
-    kinds = (ValueError, TypeError, RuntimeError, ImportError, MemoryError)
+    kinds = (ValueError, TypeError, RuntimeError, ImportError, MemoryError, OSError)
     for kind in vars(errors).values():
         if isinstance(kind, type) and kind is not errors.GpuVecenvError:
             assert issubclass(kind, errors.GpuVecenvError) and issubclass(kind, kinds), kind

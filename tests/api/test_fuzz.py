@@ -1,0 +1,49 @@
+"""Random calls, sound and absurd ones, over all ids: a short version here, a million calls under ``-m slow``."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.api.fuzz import ABSURD, Fuzz, fuzz
+from tests.devices import DEVICES
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("seed", range(4))
+def test_random_calls_end_well_or_with_a_typed_error(seed, device):
+    outcomes = fuzz(seed, 700, device)
+    assert outcomes["step ok"] > 50 and sum(count for end, count in outcomes.items() if end.endswith("Error")) > 20
+
+
+def test_a_difference_between_the_two_envs_is_noticed():
+    for seed in range(9):
+        calls = Fuzz(seed)
+        calls._renew()
+        if calls.envs:
+            break
+    one, other = calls.envs
+    other.set_state({"t": [5] * other.num_worlds})
+    with pytest.raises(AssertionError, match="get_state t differs"):
+        calls._both("get_state", [lambda: one.get_state(), lambda: other.get_state()])
+
+
+def test_an_error_that_is_not_typed_comes_out_with_its_seed(monkeypatch):
+    monkeypatch.setattr(Fuzz, "run", lambda fuzz, calls: ABSURD[-1].missing)
+    with pytest.raises(AttributeError) as raised:
+        fuzz(11, 5)
+    assert raised.value.__notes__ == ["python -m tests.api.fuzz 11 5 cpu"]
+
+
+def in_a_process(seed):
+    """Three thousand calls; a crash ends the process and not the test."""
+    return seed, subprocess.run([sys.executable, "-m", "tests.api.fuzz", str(seed), "3000"], capture_output=True, timeout=3600)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_a_million_calls():
+    with ThreadPoolExecutor(2) as pool:
+        for seed, done in pool.map(in_a_process, range(100, 434)):
+            assert done.returncode == 0, (seed, done.stderr[-3000:])
