@@ -56,8 +56,7 @@ class Fuzz:
             else:
                 self._call()
             done += 1
-        for env in self.envs:
-            env.close()
+        self._close()
         return self.outcomes
 
     # ---- one call in both envs --------------------------------------------------------------------------------
@@ -78,10 +77,13 @@ class Fuzz:
             same(ends[0][1], ends[1][1], name)
         return None if ends[0][0] else ends[0][1]
 
-    def _renew(self) -> None:
-        for env in self.envs:
-            env.close()
+    def _close(self) -> None:
+        if self.envs:  # on CUDA this tells of actions that were out of range
+            self._both("close", [lambda env=env: env.close() for env in self.envs])
         self.envs = []
+
+    def _renew(self) -> None:
+        self._close()
         env_id = str(self.rng.choice(list(IDS)))
         options = self._options(env_id)
         kinds = [{"array": "numpy", "copy": True}, {"array": "torch", "copy": False}]
