@@ -47,7 +47,7 @@ class ActionReader:
         if device != "cpu" or "torch" in sys.modules:
             import torch
 
-            self._tensor, self._where, self._dense = torch.Tensor, torch.device(device), torch.strided
+            self._tensor, self._where = torch.Tensor, torch.device(device)
             self._element_bytes = {torch.float32: 4} if self._continuous else {torch.int32: 4, torch.int64: 8}
 
     def read(self, actions: Any, lead: tuple[int, ...] = ()) -> tuple[Array, int, int]:
@@ -82,7 +82,10 @@ class ActionReader:
 
     def _lies_plain(self, actions: Any) -> bool:
         """Whether a tensor's memory holds its values one after the other; a sign may be left for later where they are floats."""
-        return actions.layout is self._dense and actions.is_contiguous() and not (self._continuous and actions.is_neg())
+        try:
+            return actions.is_contiguous() and not (self._continuous and actions.is_neg())
+        except RuntimeError:  # a sparse layout, which torch cannot tell of
+            return False
 
     def lead(self, actions: Any, num_steps: int | None) -> tuple[int, ...]:
         """Which axes the actions of a rollout have before those of one step: ``(T,)``, or none where they are constant.
