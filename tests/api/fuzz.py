@@ -131,7 +131,7 @@ class Fuzz:
             options["first_world"] = self._maybe(5)
         for param in spec.params:
             if param.name == "num_runners":
-                options[param.name] = int(self.rng.choice([1, 2, 7, 30, 450, 1100], p=[0.2, 0.2, 0.25, 0.25, 0.08, 0.02]))
+                options[param.name] = int(self.rng.choice([1, 2, 7, 30, 450, 1100], p=[0.2, 0.2, 0.2, 0.15, 0.1, 0.15]))
             elif param.name == "num_taggers":
                 options[param.name] = int(self.rng.choice([1, 2, 5]))
             if self.rng.random() < 0.15:
