@@ -32,14 +32,21 @@ CASES = {
 
 
 
-def run(tool, *arguments, block=None):
+def run(tool, *arguments, block=None, script=str(Path(__file__).with_name("short_run.py"))):
     # Only our kernels; torch and CuPy probe the driver with calls that may fail, which is no error of theirs.
     options = ["--kernel-name", "kernel_substring=gv_", *(["--report-api-errors", "no"] if tool == "memcheck" else [])]
     command = [str(TOOL), "--tool", tool, "--error-exitcode", "9", *options,
-               sys.executable, str(Path(__file__).with_name("short_run.py")), *arguments]  # fmt: skip
+               sys.executable, script, *arguments]  # fmt: skip
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": paths, **({"GPU_VECENV_BLOCK_SIZE": block} if block else {})}
     return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, cwd=ROOT, env=environment)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_calls(seed):
+    """Garbage states, absurd arguments and the most extreme parameters."""
+    done = run("memcheck", str(seed), "250", "cuda:0", script=str(ROOT / "tests" / "api" / "fuzz.py"))
+    assert done.returncode == 0 and "step ok" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
 
 
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
