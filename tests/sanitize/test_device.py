@@ -20,6 +20,7 @@ pytestmark = [
 BLOCKS = {"one lane a world, blocks of several warps": "256"}
 """Threads of a block, where not those that a launch chooses: few worlds would have a warp to a block."""
 
+SHORT_RUN = str(Path(__file__).with_name("short_run.py"))
 SMALL = ("tagging_distance=0.2", "episode_length=4")
 CASES = {
     "one lane a world": ("WarpCartPole-v1", "12", "num_envs=70", "max_episode_steps=5"),
@@ -32,7 +33,7 @@ CASES = {
 
 
 
-def run(tool, *arguments, block=None, script=str(Path(__file__).with_name("short_run.py"))):
+def run(tool, *arguments, block=None, script=SHORT_RUN):
     # Only our kernels; torch and CuPy probe the driver with calls that may fail, which is no error of theirs.
     options = ["--kernel-name", "kernel_substring=gv_", *(["--report-api-errors", "no"] if tool == "memcheck" else [])]
     command = [str(TOOL), "--tool", tool, "--error-exitcode", "9", *options,
