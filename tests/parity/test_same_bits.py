@@ -1,6 +1,7 @@
 """The same bits from every build of a kernel: compilers, instruction sets, thread counts, team sizes, GPU block sizes."""
 
 import functools
+import json
 import sys
 
 import gymnasium
@@ -10,7 +11,7 @@ import pytest
 from gpu_vecenv.backend import cpu
 from gpu_vecenv.backend.compiler import LEVELS, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
-from tests.parity.trajectory import CASES, trajectory_hash
+from tests.parity.trajectory import CASES, RECORD, trajectory_hash
 
 CLANG = f"{sys.executable} -m ziglang cc"
 
@@ -19,6 +20,12 @@ CLANG = f"{sys.executable} -m ziglang cc"
 def reference(case):
     """Hash of the plain CPU build."""
     return trajectory_hash(case, backend=functools.partial(CpuBackend, threads=1))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_bits_are_those_on_record(case):
+    """A change of structure keeps them. A change of rules writes the list anew: ``python -m tests.parity.trajectory``."""
+    assert reference(case) == json.loads(RECORD.read_text())[case]
 
 
 @pytest.mark.parametrize("case", CASES)

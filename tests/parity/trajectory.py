@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -52,6 +54,9 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 """Envs small enough to run for a thousand steps in every build, together covering each path of the kernels."""
 
+
+RECORD = Path(__file__).with_name("hashes.json")
+"""The hash of each case, committed."""
 
 STEPS = {
     "tag, so many that a grid finds them": 250,
@@ -110,3 +115,7 @@ def _steps(rollout: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     *arrays, info = rollout
     for t in range(len(arrays[0])):
         yield (*(array[t] for array in arrays), {name: array[t] for name, array in info.items()})
+
+
+if __name__ == "__main__":
+    RECORD.write_text(json.dumps({case: trajectory_hash(case) for case in CASES}, indent=2) + "\n")
