@@ -81,10 +81,10 @@ class ActionReader:
         return array, _address(array), size
 
     def _lies_plain(self, actions: Any) -> bool:
-        """Whether a tensor's memory holds its values one after the other; a sign may be left for later where they are floats."""
+        """True if the tensor is contiguous and not lazily negated. A lazy negation matters for floats only."""
         try:
             return actions.is_contiguous() and not (self._continuous and actions.is_neg())
-        except RuntimeError:  # a sparse layout, which torch cannot tell of
+        except RuntimeError:  # is_contiguous() raises for sparse layouts
             return False
 
     def lead(self, actions: Any, num_steps: int | None) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ def library(value: Any) -> str:
 
 
 def on_device(index: int) -> AbstractContextManager[Any]:
-    """A CUDA device as the current one, for torch and CuPy, and then again the one that was."""
+    """Make a CUDA device current for torch and CuPy in a block, and restore the previous one."""
     import torch
 
     return torch.cuda.device(index)
@@ -61,12 +61,20 @@ def shown(value: Any) -> str:
     try:
         text = repr(value)
     except ValueError:  # Python writes out no int of more than 4,300 digits
-        return f"an integer of {value.bit_length():,} bits"
+        if isinstance(value, int):
+            return f"an integer of {value.bit_length():,} bits"
+        return f"a {type(value).__name__} with an integer too long to print"
     return text if len(text) <= 100 else text[:97] + "..."
 
 
+def limits(low: float, high: float) -> str:
+    """The inclusive bounds of a number, of which at least one is finite, for an error's text."""
+    named = [("at least", low)] * (low > -math.inf) + [("at most", high)] * (high < math.inf)
+    return " and ".join(f"{words} {bound:g}" if isinstance(bound, float) else f"{words} {bound}" for words, bound in named)
+
+
 def plain_tensor(tensor: Any, where: str) -> Any:
-    """A torch tensor, detached, whose memory holds its values: torch may keep a sign or a conjugation for later.
+    """A detached torch tensor without lazy negation or conjugation.
 
     Raises:
         ArrayTypeError: a sparse tensor.
@@ -143,7 +151,7 @@ def require_steps(num_steps: Any) -> int:
     """
     number = whole_number(num_steps)
     if number is None or not 1 <= number < 2**31:
-        raise ParameterError(f"num_steps must be a positive integer of 32 bits, got {shown(num_steps)}.")
+        raise ParameterError(f"num_steps must be an integer from 1 to 2147483647, got {shown(num_steps)}.")
     return number
 
 

@@ -23,15 +23,15 @@ COMMANDS = {
     "envs": ("gpu_vecenv.listing:envs", "list the env ids"),
     "bench": ("gpu_vecenv.bench.command:bench", "measure speed beside floors and other libraries; leaves JSON"),
     "memory": ("gpu_vecenv.footprint:memory", "say how much memory an env takes on its device"),
-    "doctor": ("gpu_vecenv.doctor:doctor", "say what works on this machine and how to mend what does not"),
+    "doctor": ("gpu_vecenv.doctor:doctor", "say what works on this machine and how to fix what does not"),
 }
 """Subcommand to the function it calls and its line of help."""
 
 TRAIN_EXTRA = ("tyro", "rich", "tensorboard", "matplotlib", "imageio", "imageio_ffmpeg", "PIL")
-"""Modules that most subcommands need beside the core."""
+"""Modules that most subcommands need in addition to the core."""
 
 NEEDS: dict[str, tuple[str, ...]] = {"bench": ("tyro", "rich"), "doctor": (), "envs": ()}
-"""The same of subcommands that need less; those that need nothing take no options, as tyro reads them."""
+"""Modules of the subcommands that need fewer. A subcommand without any takes no options, because tyro parses options."""
 
 USAGE = "\n".join(
     ["usage: gpu-vecenv COMMAND ...", "       gpu-vecenv --version", "", "commands (COMMAND --help explains one):"]
@@ -120,7 +120,10 @@ def _is_unicode(word: str) -> bool:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """True for NumPy's, CuPy's and torch's errors of that kind; of torch's, those of the CPU are told by their text alone."""
+    """True if NumPy, CuPy or torch ran out of memory.
+
+    On the CPU torch raises a plain RuntimeError, so its text is compared.
+    """
     if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
         return True
     return "torch" in sys.modules and isinstance(error, sys.modules["torch"].OutOfMemoryError)

@@ -46,7 +46,7 @@ class Check:
 
 
 def doctor() -> int:
-    """Print what works on this machine and how to mend what does not.
+    """Print what works on this machine and how to fix what does not.
 
     Example: gpu-vecenv doctor
 

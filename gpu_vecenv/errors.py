@@ -38,11 +38,11 @@ class ClosedError(GpuVecenvError, RuntimeError):
 
 
 class ConcurrentCallError(GpuVecenvError, RuntimeError):
-    """A second thread called an env in the middle of a call of a first one."""
+    """A thread called an env while another thread was in a call of it."""
 
 
 class OutOfMemoryError(GpuVecenvError, MemoryError):
-    """An env needs more memory than its device has free."""
+    """An env or a rollout needs more memory than is free on its device."""
 
 
 class SequenceError(GpuVecenvError, RuntimeError):
@@ -58,4 +58,7 @@ class MissingExtraError(GpuVecenvError, ImportError):
 
 
 class VideoError(GpuVecenvError, OSError):
-    """The encoder of a video failed; the message holds its own words, and ``errno`` what the disk said if it refused."""
+    """The encoder of a video failed.
+
+    The message holds the encoder's output; ``errno`` is set where the disk refused.
+    """

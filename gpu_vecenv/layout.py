@@ -138,7 +138,11 @@ class Layout:
 
     @cached_property
     def scalars(self) -> dict[str, float]:
-        """Values of the members that are fixed when the env is made, apart from addresses and row strides."""
+        """Values of the members that are fixed when the env is made, apart from addresses and row strides.
+
+        Raises:
+            ParameterError: a constant is not finite.
+        """
         params = {p.name: self.params[p.name] for p in self.spec.kernel_params if p.name not in self.per_world}
         constants = {c.name: self._finite(f"{c.name} ({c.doc})", c.value) for c in self.spec.constants}
         return {**self.sizes, **params, **{name: float(value) for name, value in constants.items()}}

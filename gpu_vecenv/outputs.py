@@ -26,7 +26,7 @@ from gpu_vecenv.layout import OUTPUTS
 from gpu_vecenv.views import View
 
 ASKED_FOR = 2**30
-"""Bytes from which a rollout asks whether there is room for its arrays: to ask takes some ten microseconds."""
+"""Rollouts of at least this many bytes check free memory first; the query takes about ten microseconds."""
 
 BOOL = ("agent_alive", "terminated", "truncated", "finished")
 
@@ -161,7 +161,7 @@ class Outputs:
             self._memory.assign(self._own()[0], slot.arrays[0][-1])
 
     def _require_room(self, names: list[str], steps: int) -> None:
-        """Check that the arrays of a long rollout fit; what little others take is not asked for."""
+        """Check that a long rollout fits into memory. Short ones are not checked."""
         needed = sum(steps * math.prod(self._kind(name)[0]) * np.dtype(self._kind(name)[1]).itemsize for name in names)
         free = self._memory.free() if needed >= ASKED_FOR else None
         if free is not None and needed > free:
@@ -213,6 +213,7 @@ class Outputs:
         Raises:
             UnknownParameterError: a slab that is no output of this env, or no ``obs``.
             ShapeError, ArrayTypeError, DeviceError: what was expected and what came.
+            ParameterError: two slabs share memory, or one is read-only.
         """
         self._check_slabs(slabs, device)
         last = self._current_obs()
@@ -268,8 +269,10 @@ class Outputs:
         dtype = _dtype(name)
         if str(slab.dtype).removeprefix("torch.") != dtype:
             raise ArrayTypeError(f"bound {name} must be {dtype}, got {slab.dtype}.")
-        if module == "torch" and plain_tensor(slab, f"bound {name}") is not None and slab.is_neg():
-            raise ArrayTypeError(f"bound {name} must hold its values, got a tensor that torch negates when it is read.")
+        if module == "torch":
+            plain_tensor(slab, f"bound {name}")  # raises for sparse and meta tensors
+            if slab.is_neg():
+                raise ArrayTypeError(f"bound {name} must hold its values, got a tensor that torch negates when it is read.")
         contiguous = slab.is_contiguous() if module == "torch" else slab.flags.c_contiguous
         if not contiguous:
             raise ShapeError(f"bound {name} must be C-contiguous.")

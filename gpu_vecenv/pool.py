@@ -34,8 +34,9 @@ class ResetPool:
         """Draw from these states from now on; None for the env's own starts.
 
         Raises:
-            ParameterError: a name that is no field, no physical field, no entries.
+            ParameterError: a name that is no field, no physical field, no entries, or a value outside the field's bounds.
             ShapeError, ArrayTypeError: a field that does not fit. The pool is what it was then.
+            DeviceError: a tensor on the device "meta".
         """
         arrays = {} if states is None else self._checked(require_mapping(states, "a reset pool"))
         addresses = [self._memory.address(arrays[f.name]) if f.name in arrays else 0 for f in self._layout.state]

@@ -19,6 +19,7 @@ def read_mask(mask: Any, view: View) -> np.ndarray | None:
 
     Raises:
         ArrayTypeError: no array of bool.
+        DeviceError: a tensor on the device "meta".
         ShapeError: not (num_envs,).
         ParameterError: nothing to reset, or rows of one world differ.
     """
@@ -52,7 +53,7 @@ def read_bounds(options: Mapping[str, Any], spec: EnvSpec) -> np.ndarray:
     if low > high:
         raise ParameterError(f"reset option low must not be above high, got {low} and {high}.")
     if "high" in known and not math.isfinite(rounded(high - low)):
-        raise ParameterError(f"reset options low and high must lie within float32 of each other, got {low} and {high}.")
+        raise ParameterError(f"reset options low and high must differ by a finite float32, got {low} and {high}.")
     return np.array(list(known.values()) or [0.0], np.float32)
 
 
@@ -65,6 +66,7 @@ def read_worlds(source: Any, target: Any, num_worlds: int) -> tuple[np.ndarray, 
 
     Raises:
         ArrayTypeError: no integers.
+        DeviceError: a tensor on the device "meta".
         ShapeError: not one axis, or of different lengths.
         ParameterError: a number that no world has, or a target named twice.
     """

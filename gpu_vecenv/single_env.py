@@ -20,7 +20,7 @@ from gpu_vecenv.vector_env import GpuVectorEnv
 
 
 def entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, Any]]:
-    """The function behind ``gymnasium.make``, which reads there which render modes there are, before there is an env.
+    """Entry point of ``gymnasium.make``. Gymnasium reads the render modes from its ``metadata`` before it makes the env.
 
     Its keywords are those of ``SingleEnv``; ``render_mode="human"`` opens a window, by Gymnasium's ``HumanRendering``.
     """
@@ -38,7 +38,10 @@ def entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, An
 
 
 def no_entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, Any]]:
-    """The same for an env of several agents, which ``gymnasium.make`` cannot make: it names the call that can."""
+    """Entry point of ``gymnasium.make`` for an env of several agents.
+
+    It raises SeveralAgentsError, which names ``gymnasium.make_vec``.
+    """
 
     def make(**_: Any) -> gymnasium.Env[np.ndarray, Any]:
         raise SeveralAgentsError(

@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Space
 
-from gpu_vecenv.arrays import host_array, real_number, rounded, shown
+from gpu_vecenv.arrays import host_array, limits, real_number, rounded, shown
 from gpu_vecenv.errors import ParameterError, ShapeError, UnknownParameterError
 
 Params = Mapping[str, Any]
 
 SMALLEST, LARGEST = 1e-9, 1e6
-"""Bounds of numbers that name none: a product of six large ones or of four small ones is a normal float32."""
+"""``LARGEST`` bounds every float parameter that names no bound. ``SMALLEST`` is the lower bound that specs give to positive ones.
+
+Products of up to six large or four small numbers are normal float32 numbers.
+"""
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,7 @@ class Param:
 
     ``dtype`` is ``"float32"``, ``"int32"`` or ``"bool"`` for a scalar that the kernel reads, ``"float64"`` for one that
     only constants are computed from, and ``None`` for a value that is no scalar (explicit starts, say). ``low`` and
-    ``high`` are inclusive unless ``above`` is set, in which case ``low`` itself is refused; a float that names none lies
-    within plus and minus ``LARGEST``.
+    ``high`` are inclusive. A float without a bound lies within plus and minus ``LARGEST``.
     """
 
     name: str
@@ -40,7 +42,6 @@ class Param:
     unit: str = "-"
     low: float = -math.inf
     high: float = math.inf
-    above: bool = False
     per_world: bool = False
 
     def __post_init__(self) -> None:
@@ -217,11 +218,8 @@ def _convert(env: str, param: Param, value: Any) -> Any:
         converted = rounded(number, param.dtype)
         if not math.isfinite(converted):
             raise ParameterError(f"{where} must be finite, got {shown(value)}.")
-    if converted < param.low or converted > param.high or (param.above and converted == param.low):
-        lower = f"above {param.low:g}" if param.above else f"at least {param.low:g}"
-        bounds = [lower] if param.low > -math.inf else []
-        bounds += [f"at most {param.high:g}"] if param.high < math.inf else []
-        raise ParameterError(f"{where} must be {' and '.join(bounds)}, got {shown(value)}.")
+    if not param.low <= converted <= param.high:
+        raise ParameterError(f"{where} must be {limits(param.low, param.high)}, got {shown(value)}.")
     return converted
 
 
@@ -234,8 +232,6 @@ def _convert_array(where: str, param: Param, value: Any) -> np.ndarray:
     with np.errstate(over="ignore"):
         converted = values.astype(np.float32)
     inside = np.isfinite(converted) & (converted >= param.low) & (converted <= param.high)
-    if param.above:
-        inside &= converted != param.low
     if not inside.all():
         world = int(np.argmin(inside))
         _convert(where.partition(":")[0], dataclasses.replace(param, per_world=False), float(values[world]))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.arrays import Array, host_array, list_array, require_mapping, shown
+from gpu_vecenv.arrays import Array, host_array, limits, list_array, require_mapping, shown
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.layout import Layout
@@ -55,8 +55,9 @@ class State:
         """Overwrite the fields given and clear the finished marks that are not among them.
 
         Raises:
-            ParameterError: a name that is no field.
+            ParameterError: a name that is no field, or a value outside the field's bounds.
             ShapeError, ArrayTypeError: what was expected and what came. Nothing is written then.
+            DeviceError: a tensor on the device "meta".
         """
         checked = {name: self._checked(name, value) for name, value in require_mapping(values, "a state").items()}
         for name, value in checked.items():
@@ -127,6 +128,5 @@ def checked_field(
         outside = ~((values >= low) & (values <= high))
         if bool(outside.any()):
             first = np.asarray(host_array(values))[np.asarray(host_array(outside))][0]
-            limits = [f"at least {low:.12g}"] * (low > -math.inf) + [f"at most {high:.12g}"] * (high < math.inf)
-            raise ParameterError(f"{where} must be {' and '.join(limits)}, got {first}.")
+            raise ParameterError(f"{where} must be {limits(low, high)}, got {first}.")
     return array

@@ -45,6 +45,8 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
     view an env is an agent's row, rows ordered by role, then world, then agent: observations ``(R, F)``, actions
     ``(R,)`` or ``(R, k)``, reward ``(R,)``. With one agent a world both are the same.
 
+    A call while another thread is in one raises ConcurrentCallError.
+
     Args:
         env_spec: what the env is.
         num_envs: length of the leading axis: worlds, or rows of agents.
@@ -61,6 +63,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
 
     Raises:
         ParameterError, UnknownParameterError, DeviceError, CompileError, MissingExtraError: what is wrong and what would do.
+        OutOfMemoryError: the env needs more memory than is free on its device.
     """
 
     def __init__(
@@ -178,6 +181,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
 
         Raises:
             ParameterError, ShapeError, ArrayTypeError: an option or seed that does not fit; nothing was reset.
+            DeviceError: a ``reset_mask`` on the device "meta".
             SequenceError: a ``reset_mask`` in the first reset.
         """
         self._require_open()
@@ -215,7 +219,6 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             ShapeError, ArrayTypeError, DeviceError: actions that do not fit; nothing was stepped.
             ActionError: an index out of range or NaN: at once on the CPU, at ``check()`` on CUDA unless ``debug``.
             SequenceError: before the first reset, or past the end of bound slabs.
-            ConcurrentCallError: another thread is in a call of this env.
         """
         if not self._caller.acquire(False):  # as one_caller() does, for less time
             raise self._busy()
@@ -264,6 +267,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             ActionError: an index out of range or NaN: at once on the CPU, before a step, at ``check()`` on CUDA unless
                 ``debug``.
             SequenceError: before the first reset, or where bound slabs have no room for T steps.
+            OutOfMemoryError: the results need more memory than is free on the device.
         """
         self._require_started("rollout()")
         require_capturable(self._backend, self._outputs.fresh, self.debug, self._to_host)
@@ -342,7 +346,11 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
     # ---- pictures ---------------------------------------------------------------------------------------------
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """One uint8 (H, W, 3) frame an env; rows of one world share theirs. None with a warning without ``render_mode``."""
+        """One uint8 (H, W, 3) frame an env; rows of one world share theirs. None with a warning without ``render_mode``.
+
+        Raises:
+            ParameterError: a state beyond what is drawn.
+        """
         self._require_started("render()")
         if self.render_mode is None:
             name = self.env_spec.name

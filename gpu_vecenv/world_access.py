@@ -46,7 +46,7 @@ def one_caller(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E
 
 
 class WorldAccess(VectorEnv):
-    """What ``GpuVectorEnv`` offers beside Gymnasium's contract to look at worlds, change them, and choose where results go."""
+    """Methods of ``GpuVectorEnv`` that Gymnasium does not define: read worlds, change them, and choose where results go."""
 
     env_spec: EnvSpec
     num_worlds: int
@@ -80,6 +80,7 @@ class WorldAccess(VectorEnv):
 
         Raises:
             ParameterError, ShapeError, ArrayTypeError: a field that does not fit; nothing was written.
+            DeviceError: a tensor on the device "meta"; nothing was written.
         """
         self._require_started("set_state()")
         self._state.set(state)
@@ -99,6 +100,7 @@ class WorldAccess(VectorEnv):
 
         Raises:
             ParameterError, ShapeError, ArrayTypeError: numbers that do not fit; nothing was written.
+            DeviceError: a tensor on the device "meta"; nothing was written.
         """
         self._require_started("copy_worlds()")
         sources, overlap = read_worlds(source, target, self.num_worlds)
@@ -121,6 +123,7 @@ class WorldAccess(VectorEnv):
 
         Raises:
             ParameterError, ShapeError, ArrayTypeError: states that do not fit; the pool stays as it is.
+            DeviceError: a tensor on the device "meta"; the pool stays as it is.
         """
         self._require_open()
         self._pool.set(states)
@@ -140,12 +143,12 @@ class WorldAccess(VectorEnv):
         ``obs`` is ``(T + 1, *obs)`` and the others, any of ``reward, terminated, truncated, finished, final_obs,
         agent_alive, agent_reward``, are ``(T, ...)``; float32 or bool, C-contiguous, on the env's device. A reset
         writes ``obs[0]``; step t (from 0) writes ``obs[t + 1]`` and ``[t]`` of the others. After T steps call
-        ``rewind()``. Outputs not given go to persistent arrays. What is in rows of ``final_obs`` where no episode ended
-        says nothing. If the env has started, its last observation is copied
-        to ``obs[0]``.
+        ``rewind()``. Outputs not given go to persistent arrays. Rows of ``final_obs`` are undefined where no episode
+        ended. If the env has started, its last observation is copied to ``obs[0]``.
 
         Raises:
             ShapeError, ArrayTypeError, DeviceError, UnknownParameterError: what was expected and what came.
+            ParameterError: two slabs share memory, or one is read-only.
         """
         self._require_open()
         if self._to_host:
@@ -176,7 +179,9 @@ class WorldAccess(VectorEnv):
         name = self.env_spec.name
         if self._closing:
             return ClosedError(f"{name} is being closed by another thread; make a new env.")
-        return ConcurrentCallError(f"{name}: another thread is in a call of this env; use an env a thread, or a lock around it.")
+        return ConcurrentCallError(
+            f"{name}: another thread is in a call of this env; make one env per thread, or put a lock around its calls."
+        )
 
     def _require_open(self) -> None:
         if self.closed:

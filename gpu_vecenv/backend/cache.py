@@ -1,4 +1,4 @@
-"""Kernels that were compiled at first use: kept on disk, and loaded only where they are whole and nobody else's."""
+"""Kernels that were compiled at first use: kept on disk, and loaded only if whole and owned by this user or root."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def load(path: Path) -> ctypes.CDLL:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe must not block
         try:
             _check(file, path)
-            # The loader returns the library it has under a name without opening the file again, so each number names one
-            # library only: the file stays open, and a number that other code closed is not used again.
+            # dlopen returns the library that it already has under a name, so every name must be new: the descriptor stays
+            # open, and a number used before is skipped.
             while (name := f"/proc/self/fd/{file}") in _names:
                 file = os.dup(file)
             _libraries[path] = ctypes.CDLL(name)
@@ -115,7 +115,10 @@ def _check(file: int, path: Path) -> None:
 
 
 def _sealed(path: Path, library: bytes) -> bytes:
-    """The library, which ends where its own tables say, and behind it the SHA-256 of its file's name and itself."""
+    """The library and, behind it, the SHA-256 of the file name and the library.
+
+    The loader ignores bytes behind an ELF object.
+    """
     return library + hashlib.sha256(os.fsencode(path.name) + library).digest()
 
 

@@ -86,7 +86,12 @@ def version(compiler: tuple[str, ...]) -> str:
 
 
 def compile_object(spec: EnvSpec, level: str, target: Path, extra: tuple[str, ...] = ()) -> Path:
-    """Compile a kernel for one instruction set to a file, which appears whole or not at all; see ``compiled()``."""
+    """Compile a kernel for one instruction set to a file, which appears whole or not at all; see ``compiled()``.
+
+    Raises:
+        CompileError: no compiler, or the kernel does not compile.
+        OSError: the file cannot be written.
+    """
     write_library(target, compiled(spec, level, extra))
     return target
 
@@ -119,7 +124,9 @@ def compiled(spec: EnvSpec, level: str, extra: tuple[str, ...] = ()) -> bytes:
                 )
             return built.read_bytes()
     except OSError as error:
-        raise CompileError(f"{spec.name}: no folder to compile in: {error}. Name one with room in TMPDIR.") from error
+        raise CompileError(
+            f"{spec.name}: cannot compile in the temporary folder: {error}. Set TMPDIR to a folder with free space."
+        ) from error
 
 
 def require_compiler(spec: EnvSpec) -> list[str]:

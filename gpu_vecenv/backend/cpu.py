@@ -27,7 +27,11 @@ MOST_THREADS = 4096
 
 
 def num_threads() -> int:
-    """Threads for kernels: ``GPU_VECENV_NUM_THREADS``, else the cores this process may use."""
+    """Threads for kernels: ``GPU_VECENV_NUM_THREADS``, else the cores this process may use.
+
+    Raises:
+        ParameterError: the variable is no integer from 1 to 4096.
+    """
     given = os.environ.get("GPU_VECENV_NUM_THREADS")
     if given is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -90,6 +94,11 @@ class CpuBackend:
         built: shared object to load; by default the prebuilt or cached one.
         threads: threads to split worlds over; by default ``num_threads()``. A build with ``-DGV_LANES`` makes threads
             of its own and takes 1.
+
+    Raises:
+        CompileError: the kernel cannot be compiled, kept or loaded.
+        DeviceError: the system starts fewer threads.
+        ParameterError: ``GPU_VECENV_NUM_THREADS`` is no integer from 1 to 4096.
     """
 
     device = "cpu"

@@ -45,14 +45,14 @@ class Memory(Protocol):
         """An array of any kind as a C-contiguous one of this memory: itself if it is that, else a copy.
 
         Raises:
-            ArrayTypeError, DeviceError: ``where`` names an array that cannot be read.
+            ArrayTypeError, DeviceError: an array that cannot be read; the message starts with ``where``.
         """
 
     def address(self, array: Array, /) -> int:
         """Address of the first byte."""
 
     def free(self) -> int | None:
-        """Bytes that arrays may still take, those that the library's pool holds unused among them; None where nobody tells."""
+        """Bytes free for arrays, unused bytes of the library's pool included; None if unknown."""
 
 
 class NumpyMemory:

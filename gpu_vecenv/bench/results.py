@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
+from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.bench.cases import Case
 from gpu_vecenv.bench.timing import Summary
 
@@ -34,9 +34,8 @@ class Results:
     def write(self) -> None:
         """Replace the file in one go."""
         text = json.dumps({**self._head, "rows": self.rows}, indent=1) + "\n"
-        partial = self._path.with_name(self._path.name + ".part")
-        partial.write_text(text)
-        os.replace(partial, self._path)
+        with atomic_file(self._path) as partial:
+            partial.write_text(text)
 
 
 def identity(case: Case, mode: str, library: str, path: str, device: str) -> dict[str, Any]:

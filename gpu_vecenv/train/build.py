@@ -30,7 +30,7 @@ def import_modules(names: Iterable[str]) -> None:
     """Import modules that register envs.
 
     Raises:
-        ConfigError: there is no such module.
+        ConfigError: the module, or one that it imports, is missing. Any other error of the import comes out as it is.
     """
     for name in names:
         try:
@@ -79,11 +79,12 @@ def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, A
         The unwrapped env.
 
     Raises:
-        ConfigError: an unknown id, an env that is not of this package's kind, or a parameter that is none of an env.
+        ConfigError: an unknown id, an env that is not of this package's kind, or a keyword that is an argument of `make_vec` and
+            no parameter of the env.
     """
     taken = [name for name in env_kwargs if name in {*options, *NO_PARAMETERS}]
     if taken:
-        raise ConfigError(f"env_kwargs: expected parameters of the env, got {taken}, which are set elsewhere")
+        raise ConfigError(f"env_kwargs: expected parameters of the env, got {taken}, which are arguments of make_vec")
     module, colon, name = env_id.rpartition(":")
     if colon and not all(part.isidentifier() for part in module.split(".")):
         raise ConfigError(_unknown(env_id))

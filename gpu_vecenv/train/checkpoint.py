@@ -21,6 +21,7 @@ from typing import Any
 import gymnasium
 import torch
 
+from gpu_vecenv.arrays import shown
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.errors import CompileError, DeviceError
 from gpu_vecenv.train.config import TrainConfig
@@ -99,7 +100,7 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> dic
         if not isinstance(state[key], kind) or isinstance(state[key], bool):
             raise CheckpointError(f"{path}: expected {key} of type {kind.__name__}, got {type(state[key]).__name__}")
     if not 0 <= state["iteration"] < 2**63:
-        raise CheckpointError(f"{path}: expected an iteration in [0, 2^63), got another number")
+        raise CheckpointError(f"{path}: expected an iteration from 0 to 2**63 - 1, got {shown(state['iteration'])}")
     return state
 
 
@@ -148,7 +149,7 @@ def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
         weights = sum(x.numel() for policy in state["policies"].values() for x in policy.values())
     except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise CheckpointError(f"{path}: expected a run's options and state, got {_reason(error)}") from error
-    # What is built from the options must not be larger than what was saved, or a number alone could fill the memory.
+    # The options must not ask for more than was saved; otherwise one number could fill the memory.
     sizes = () if config.network is None else config.network.hidden_sizes
     if (config.num_envs or 1) > rows or sum(a * b for a, b in itertools.pairwise((1, *sizes, 1))) > weights:
         raise CheckpointError(
@@ -172,7 +173,8 @@ def built_from(path: str | Path | None, changes: Iterable[str] = ()) -> Iterator
 
     Args:
         path: the file, or the folder of a run; None leaves errors as they are.
-        changes: options that the caller changed; errors then are as likely the caller's, and stay as they are.
+        changes: options that the caller changed. Beyond out, total_steps, device and seed, errors may be the caller's and stay as
+            they are.
 
     Raises:
         CheckpointError: the options do not fit together, or need more memory than there is.

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from gpu_vecenv.seeding import MAX_SEED
 from gpu_vecenv.train.errors import ConfigError
 
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
-"""Longest rollout of an env; as many passes and minibatches are more than enough."""
+"""Largest values of options that 32-bit kernels read, and of those that only Python counts."""
 MAX_THREADS = 1024
 MAX_WIDTH = 65_536
 
@@ -188,7 +189,7 @@ class TrainConfig:
         _require(self.num_envs is None or _is_integer(self.num_envs, 1, MAX_INT), "num_envs", _COUNT, self.num_envs)
         good = self.total_steps is None or _is_integer(self.total_steps, 1, MAX_LONG)
         _require(good, "total_steps", _LONG_COUNT, self.total_steps)
-        _require(_is_integer(self.seed, 0, 2**64 - 1), "seed", "an integer from 0 to 2**64 - 1", self.seed)
+        _require(_is_integer(self.seed, 0, MAX_SEED), "seed", "an integer from 0 to 2**64 - 1", self.seed)
         _require(_is_name(self.device), "device", "auto, cpu, cuda or cuda:N", self.device)
         _require(self.out is None or _is_name(self.out), "out", "a folder's path as a str, or None", self.out)
         good = _is_integer(self.checkpoint_interval, 1, MAX_LONG)

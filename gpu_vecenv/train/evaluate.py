@@ -123,7 +123,10 @@ def evaluate(
             does not matter, ``auto`` is the default.
 
     Raises:
-        CheckpointError, ConfigError, PolicyMapError: see their texts.
+        CheckpointError: the checkpoint is unusable.
+        ConfigError: an option or ``episodes`` is out of range.
+        PolicyMapError: the roles do not fit.
+        DeviceError, CompileError, OutOfMemoryError: the env cannot be made.
     """
     config, checkpoint = _setup(target, changes)
     if not 1 <= episodes <= MAX_WORLDS:
@@ -195,6 +198,12 @@ def play(
 
     Yields:
         ``get_state()`` of the world, as NumPy arrays without the leading axis.
+
+    Raises:
+        CheckpointError: the checkpoint is unusable.
+        ConfigError: an option is out of range.
+        PolicyMapError: the roles do not fit.
+        DeviceError, CompileError, OutOfMemoryError: the env cannot be made.
     """
     config, checkpoint = _setup(target, changes)
     # Without autoreset the last state of an episode can be seen.

@@ -45,7 +45,8 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     path = run / "curves.png" if path is None else Path(path)
     kinds = FigureCanvasAgg.get_supported_filetypes()
     if path.suffix[1:].lower() not in kinds:
-        raise ConfigError(f"--out: expected a picture's name that ends in one of {', '.join(sorted(kinds))}, got {str(path)!r}")
+        expected = f"a file name ending in one of {', '.join(sorted(kinds))}"
+        raise ConfigError(f"{path}: expected {expected}, got {path.suffix or 'no ending'!r}")
     lines = read_metrics(run)
     if not lines:
         raise MetricsError(f"{run / METRICS_FILE}: expected at least one iteration, got none")

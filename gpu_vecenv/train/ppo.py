@@ -159,7 +159,7 @@ class PPO:
         return metrics
 
     def state_dict(self) -> dict[str, object]:
-        """Return Adam's moments and the reward scale; the policy is saved by its owner, and options are the config's."""
+        """Return Adam's moments and the reward scale. The policy and the options are saved elsewhere."""
         scale = None if self.reward_norm is None else self.reward_norm.state_dict()
         return {"optimizer": self.optimizer.state_dict()["state"], "reward_norm": scale}
 

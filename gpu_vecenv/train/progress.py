@@ -30,7 +30,7 @@ class Progress:
         """Draw nothing yet.
 
         Args:
-            stream: where to write: standard output for a log, standard error beside results.
+            stream: where to write: standard output for a log, standard error where results go to standard output.
             quiet: write nothing.
         """
         self.stream = stream
@@ -57,7 +57,7 @@ class Progress:
         return count / max(time.monotonic() - self._started, 1e-9)
 
     def show(self, share: float, counts: str, note: str = "") -> None:
-        """Show the present state, now or, if the last one was shown a moment ago, with a later call or at the end.
+        """Show the state now, or with a later call if the display was redrawn a moment ago.
 
         Args:
             share: part of the task that is done, 0 to 1.
@@ -86,7 +86,7 @@ class Progress:
             _draw(self._live, share, line, note)
 
     def _time_left(self, now: float, share: float) -> str:
-        """Extrapolate from what was done since the first call; a resumed run has a share that was done before."""
+        """Estimate the time left from the work since the first call, because a resumed run starts above 0."""
         began, before = self._origin or (now, share)
         if not before < share < 1.0:
             return ""

@@ -1,4 +1,4 @@
-"""A run's folder: one trainer holds it at a time, and what killed runs left is removed."""
+"""A run's folder: one trainer holds it at a time, and unfinished files of killed runs are removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTIAL_S = 3600.0
 """Age in seconds at which an unfinished picture or video counts as left by a killed process."""
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
-"""What file systems without locks answer."""
+"""Errors of file systems that have no locks."""
 
 
 class RunFolder:
@@ -31,6 +31,7 @@ class RunFolder:
 
     Raises:
         RunLockedError: a trainer of this or another process holds it.
+        RunGoneError: the folder was removed or replaced while it was locked.
         OSError: the folder cannot be made or written.
     """
 
@@ -52,7 +53,7 @@ class RunFolder:
         self._remove_leftovers()
 
     def remember(self, name: str) -> None:
-        """From now on ``check()`` compares this file of the folder, too; it must be open, or its inode can return."""
+        """Let ``check()`` compare this file, too. Keep it open, because the file system may reuse its inode."""
         self._known[name] = os.stat(self.path / name)
 
     def check(self) -> None:
@@ -77,7 +78,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Say of an OSError that the folder is lost, if it is, or name the folder if the error names no file.
+        """Turn an OSError into RunGoneError if the folder is lost; else add the folder to an error without a file name.
 
         Raises:
             RunGoneError, RunLockedError: see ``check()``.
@@ -94,7 +95,11 @@ class RunFolder:
         self._release()
 
     def _remove_leftovers(self) -> None:
-        """Remove unfinished files. Only trainers write the first kind; ``plot`` and ``watch`` may be at work on the second."""
+        """Remove unfinished files.
+
+        Only a trainer writes metrics and checkpoints, so theirs are always stale. ``plot`` and ``watch`` may still be writing the
+        others, so only old ones go.
+        """
         for pattern in ("metrics.*.partial.jsonl", "checkpoint/*.partial.*"):
             for path in self.path.glob(pattern):
                 path.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ Settings = tuple[str, ...]
 
 
 def option(default: str, metavar: str | None = None, more: str | None = None) -> Any:
-    """How ``--help`` shows an option whose default is not its value in Python.
+    """Help text for an option whose real default is not its Python default.
 
     Args:
         default: what happens without the option; nothing where ``more`` says it.

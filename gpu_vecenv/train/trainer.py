@@ -58,8 +58,10 @@ class Trainer:
 
         Raises:
             ConfigError, PolicyMapError: options do not fit the env.
+            CheckpointError: a file of ``load_policies`` is unusable.
             RunExistsError: ``config.out`` already holds a run; go on with ``resume()``, or choose another.
             RunLockedError: another trainer works in ``config.out``.
+            OSError: the run's folder cannot be made or written.
         """
         self._own(quiet)
         with close_on_error(self):
@@ -82,9 +84,11 @@ class Trainer:
 
         Raises:
             CheckpointError: the file is not a sound checkpoint.
+            ConfigError: ``changes`` do not fit.
             DeviceError: the run's device is missing here.
             RunExistsError: ``out`` holds another run.
             RunLockedError: another trainer works in ``out``.
+            OSError: the run's folder cannot be made or written.
         """
         if Path(path).is_dir():
             changes.setdefault("out", str(path))
@@ -93,7 +97,7 @@ class Trainer:
         with close_on_error(trainer):
             config = dataclasses.replace(saved_config(path, load_checkpoint(path)), **changes)
             trainer._hold_folder(config.out, checkpoint_path(path))
-            # Read again: until the folder was held, another trainer may have gone on there.
+            # Read again: another trainer may have saved before the folder was locked.
             state = load_checkpoint(path)
             config = dataclasses.replace(saved_config(path, state), **changes)
             try:
@@ -173,6 +177,12 @@ class Trainer:
 
         Returns:
             The last iteration's metrics.
+
+        Raises:
+            RunGoneError: the run's folder was removed or replaced.
+            RunLockedError: the trainer was closed or forked.
+            MetricsError: the run's metrics are unreadable.
+            OSError: the disk refused.
         """
         stop_at = self.num_iterations if iterations is None else self.iteration + iterations
         stop_at = min(stop_at, self.num_iterations)

@@ -45,6 +45,7 @@ def test_lists_keep_every_bit():
 
 def test_an_error_shows_a_number_of_any_length():
     assert shown(10**5000) == "an integer of 16,610 bits"
+    assert shown([10**5000]) == "a list with an integer too long to print"
     assert len(shown(10**400)) == 100
 
 

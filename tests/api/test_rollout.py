@@ -298,10 +298,10 @@ def test_copies_are_never_written_again_and_others_stay_where_they_are(array):
 @pytest.mark.parametrize(
     ("actions", "num_steps", "error", "message"),
     [
-        (None, None, ParameterError, "num_steps must be a positive integer of 32 bits, got None"),
-        (None, 0, ParameterError, "num_steps must be a positive integer of 32 bits, got 0"),
-        (None, 2.0, ParameterError, "num_steps must be a positive integer of 32 bits, got 2.0"),
-        (np.zeros((4, 3), int), True, ParameterError, "num_steps must be a positive integer of 32 bits, got True"),
+        (None, None, ParameterError, "num_steps must be an integer from 1 to 2147483647, got None"),
+        (None, 0, ParameterError, "num_steps must be an integer from 1 to 2147483647, got 0"),
+        (None, 2.0, ParameterError, "num_steps must be an integer from 1 to 2147483647, got 2.0"),
+        (np.zeros((4, 3), int), True, ParameterError, "num_steps must be an integer from 1 to 2147483647, got True"),
         (np.zeros(3, int), None, ShapeError, r"must have shape \(T, 3\), or be those of one step with num_steps=T, got \(3,\)"),
         (np.zeros((0, 3), int), None, ShapeError, r"must have shape \(T, 3\).* got \(0, 3\)"),
         (np.zeros((4, 2), int), None, ShapeError, r"must have shape \(4, 3\), got \(4, 2\)"),

@@ -47,5 +47,5 @@ def test_no_folder_to_compile_in(stand_in, monkeypatch):
         raise FileNotFoundError("No usable temporary directory found")
 
     monkeypatch.setattr(compiler.tempfile, "TemporaryDirectory", none)
-    with pytest.raises(CompileError, match="no folder to compile in: No usable.* TMPDIR"):
+    with pytest.raises(CompileError, match="cannot compile in the temporary folder: No usable.* TMPDIR"):
         episode()

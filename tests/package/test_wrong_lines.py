@@ -67,12 +67,12 @@ train WarpTag-v0 --env 'num_taggers={[]:1}' | num_taggers must be a number, got 
 train WarpTag-v0 --env num_taggerz=3 | Did you mean 'num_taggers'?
 train WarpTag-v0 --env fixed_start=maybe | fixed_start must be True or False, got 'maybe'
 train WarpTag-v0 --env starting_location_x=a starting_location_y=b | starting_location_x must be numbers
-train WarpTag-v0 --env view=worlds | got ['view'], which are set elsewhere
-train WarpTag-v0 --env num_envs=5 | got ['num_envs'], which are set elsewhere
-train WarpTag-v0 --env id=5 | got ['id'], which are set elsewhere
-train WarpTag-v0 --env env_spec=5 | got ['env_spec'], which are set elsewhere
-train WarpTag-v0 --env vectorization_mode=sync | got ['vectorization_mode'], which are set elsewhere
-train WarpTag-v0 --env wrappers=5 | got ['wrappers'], which are set elsewhere
+train WarpTag-v0 --env view=worlds | got ['view'], which are arguments of make_vec
+train WarpTag-v0 --env num_envs=5 | got ['num_envs'], which are arguments of make_vec
+train WarpTag-v0 --env id=5 | got ['id'], which are arguments of make_vec
+train WarpTag-v0 --env env_spec=5 | got ['env_spec'], which are arguments of make_vec
+train WarpTag-v0 --env vectorization_mode=sync | got ['vectorization_mode'], which are arguments of make_vec
+train WarpTag-v0 --env wrappers=5 | got ['wrappers'], which are arguments of make_vec
 train WarpTag-v0 --env first_world=-1 | first_world must be an integer from 0
 train WarpTag-v0 --env render_mode=human | render_mode must be one of None, 'rgb_array', got 'human'
 train WarpTag-v0 --env debug=5 | debug must be one of True, False, got 5
@@ -155,11 +155,11 @@ plot large | large/metrics.jsonl, line 1: expected
 plot deep | deep/metrics.jsonl
 plot bytes | bytes/metrics.jsonl: expected
 plot damaged | damaged/metrics.jsonl
-plot good --out . | --out: expected a picture's name that ends in
-plot good --out folder/ | --out: expected a picture's name that ends in
-plot good --out '' | --out: expected a picture's name that ends in
-plot good --out name | --out: expected a picture's name that ends in
-plot good --out curves.mp4 | --out: expected a picture's name that ends in
+plot good --out . | : expected a file name ending in one of
+plot good --out folder/ | : expected a file name ending in one of
+plot good --out '' | : expected a file name ending in one of
+plot good --out name | : expected a file name ending in one of
+plot good --out curves.mp4 | : expected a file name ending in one of
 plot good --out file/curves.png | file
 plot good --out folder.png | folder.png
 watch nowhere | nowhere: expected a checkpoint file, got none

@@ -114,7 +114,7 @@ def test_a_new_run_records_the_device_it_got(tmp_path):
         ("CartPole-v1", "env_id: expected one of WarpTag-v0, .*WarpCartPole-v1, .* got 'CartPole-v1'"),
         ("Acrobot-v1", "env_id: expected one of WarpTag-v0, .*WarpCartPole-v1, .* got 'Acrobot-v1'"),
         ("nowhere:Env-v0", "env_id: expected one of WarpTag-v0, .*WarpCartPole-v1, .* got 'nowhere:Env-v0'"),
-        ("WarpTag-v0 --env view=worlds", r"expected parameters of the env, got \['view'\], which are set elsewhere"),
+        ("WarpTag-v0 --env view=worlds", r"expected parameters of the env, got \['view'\], which are arguments of make_vec"),
         ("WarpTag-v0 --threads 0", "threads: expected an integer from 1 to 1024, got 0"),
     ],
 )
