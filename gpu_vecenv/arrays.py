@@ -56,7 +56,7 @@ def rounded(number: float, dtype: str = "float32") -> float:
             return math.copysign(math.inf, 1 if number > 0 else -1)
 
 
-def shown(value: Any) -> str:
+def abbreviated(value: Any) -> str:
     """A value as an error's text shows it, in 100 characters at most."""
     try:
         text = repr(value)
@@ -125,7 +125,7 @@ def list_array(value: Any, dtype: str, where: str) -> np.ndarray:
     try:
         for one in np.array(value, object).flat:
             if read(one) is None:
-                raise ArrayTypeError(f"{where} must be {dtype}, got {type(value).__name__} with {shown(one)}.")
+                raise ArrayTypeError(f"{where} must be {dtype}, got {type(value).__name__} with {abbreviated(one)}.")
         with np.errstate(over="raise"):
             return np.array(value, dtype)
     except (ValueError, OverflowError, FloatingPointError) as error:
@@ -151,11 +151,11 @@ def require_steps(num_steps: Any) -> int:
     """
     number = whole_number(num_steps)
     if number is None or not 1 <= number < 2**31:
-        raise ParameterError(f"num_steps must be an integer from 1 to 2147483647, got {shown(num_steps)}.")
+        raise ParameterError(f"num_steps must be an integer from 1 to 2147483647, got {abbreviated(num_steps)}.")
     return number
 
 
 def require_one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
     """Raise ParameterError unless it is one of the values allowed, of the same type."""
     if not any(type(value) is type(one) and value == one for one in allowed):
-        raise ParameterError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}.")
+        raise ParameterError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {abbreviated(value)}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gymnasium.vector import AutoresetMode
 
-from gpu_vecenv.arrays import shown
+from gpu_vecenv.arrays import abbreviated
 from gpu_vecenv.errors import ParameterError
 
 KERNEL_MODE = {AutoresetMode.NEXT_STEP: 0, AutoresetMode.SAME_STEP: 1, AutoresetMode.DISABLED: 2}
@@ -22,5 +22,5 @@ def parse_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     if isinstance(mode, AutoresetMode):
         return mode
     if not isinstance(mode, str) or mode not in _SPELLINGS:
-        raise ParameterError(f"autoreset_mode must be one of {', '.join(_SPELLINGS)}, got {shown(mode)}.")
+        raise ParameterError(f"autoreset_mode must be one of {', '.join(_SPELLINGS)}, got {abbreviated(mode)}.")
     return _SPELLINGS[mode]

@@ -30,7 +30,7 @@ COMMANDS = {
 TRAIN_EXTRA = ("tyro", "rich", "tensorboard", "matplotlib", "imageio", "imageio_ffmpeg", "PIL")
 """Modules that most subcommands need in addition to the core."""
 
-NEEDS: dict[str, tuple[str, ...]] = {"bench": ("tyro", "rich"), "doctor": (), "envs": ()}
+EXTRA_MODULES: dict[str, tuple[str, ...]] = {"bench": ("tyro", "rich"), "doctor": (), "envs": ()}
 """Modules of the subcommands that need fewer. A subcommand without any takes no options, because tyro parses options."""
 
 USAGE = "\n".join(
@@ -92,7 +92,7 @@ def _run(words: list[str]) -> int:
         close = difflib.get_close_matches(command, COMMANDS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(COMMANDS)}."
         raise ParameterError(f"there is no command {command!r}; {hint}")
-    needed = NEEDS.get(command, TRAIN_EXTRA)
+    needed = EXTRA_MODULES.get(command, TRAIN_EXTRA)
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingExtraError(f'this needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')

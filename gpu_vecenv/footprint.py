@@ -12,19 +12,19 @@ from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.needs import memory_needs, room_for
 from gpu_vecenv.train.build import make_vec
-from gpu_vecenv.train.settings import Settings, option, parse_settings
+from gpu_vecenv.train.settings import Settings, help_option, parse_settings
 from gpu_vecenv.views import View, count_worlds
 
 
 def memory(
     env_id: tyro.conf.Positional[str],
     num_envs: int = 1,
-    num_worlds: Annotated[int | None, option("as --num-envs says", "INT")] = None,
+    num_worlds: Annotated[int | None, help_option("as --num-envs says", "INT")] = None,
     view: str = "worlds",
     autoreset_mode: str = "same_step",
     copy: bool = True,
     device: str = "auto",
-    env: Annotated[Settings, option("those of the env", "KEY=VALUE ...")] = (),
+    env: Annotated[Settings, help_option("those of the env", "KEY=VALUE ...")] = (),
 ) -> None:
     """Say how much memory an env takes on its device, without making it.
 
@@ -54,5 +54,5 @@ def memory(
     for what, size in [*parts.items(), ("in all", total)]:
         print(f"  {what:28}{size / 1e6:14,.3f} MB{size / worlds:14,.1f} B a world")
     if where != "cpu":
-        free = TorchMemory(where).free() or 0
+        free = TorchMemory(where).free_bytes() or 0
         print(f"{where} has {free / 1e6:,.0f} MB free: room for about {room_for(parts, free, worlds):,} worlds")

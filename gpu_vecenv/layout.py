@@ -13,14 +13,14 @@ from gymnasium.spaces import Box
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec import EnvSpec, Field, Params
 
-LONGEST = 2**30
+MAX_COUNT = 2**30
 """Largest count of steps or episodes that a state may be set to; kernels count on from there in 32 bits."""
 
 WORLD_STATE = (
-    Field("t", "int32", (), "steps taken in this episode", "steps", 0, LONGEST),
+    Field("t", "int32", (), "steps taken in this episode", "steps", 0, MAX_COUNT),
     Field("seed", "uint64", (), "key of the world's random numbers"),
     Field("world_id", "int32", (), "number of the world among all that share its seed", low=0),
-    Field("episode", "int32", (), "episodes started since the seed was set, less one", low=-1, high=LONGEST),
+    Field("episode", "int32", (), "episodes started since the seed was set, less one", low=-1, high=MAX_COUNT),
     Field("terminated", "uint8", (), "the episode ended by its rules and awaits a reset", low=0, high=1),
     Field("truncated", "uint8", (), "the episode ran into its time limit and awaits a reset", low=0, high=1),
     Field("pool_entry", "int32", (), "entry of the reset pool that the episode started from, -1 for none", low=-1),

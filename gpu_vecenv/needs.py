@@ -49,7 +49,7 @@ def require_room(view: View, autoreset_mode: AutoresetMode, copy: bool, device: 
     Raises:
         OutOfMemoryError: what the env needs, what is free, and how many worlds that holds.
     """
-    needs, free = memory_needs(view, autoreset_mode, copy), memory.free()
+    needs, free = memory_needs(view, autoreset_mode, copy), memory.free_bytes()
     total = sum(needs.values())
     if free is None or total <= free:
         return

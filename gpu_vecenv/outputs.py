@@ -25,7 +25,7 @@ from gpu_vecenv.errors import (
 from gpu_vecenv.layout import OUTPUTS
 from gpu_vecenv.views import View
 
-ASKED_FOR = 2**30
+CHECK_ROOM_FROM = 2**30
 """Rollouts of at least this many bytes check free memory first; the query takes about ten microseconds."""
 
 BOOL = ("agent_alive", "terminated", "truncated", "finished")
@@ -163,7 +163,7 @@ class Outputs:
     def _require_room(self, names: list[str], steps: int) -> None:
         """Check that a long rollout fits into memory. Short ones are not checked."""
         needed = sum(steps * math.prod(self._kind(name)[0]) * np.dtype(self._kind(name)[1]).itemsize for name in names)
-        free = self._memory.free() if needed >= ASKED_FOR else None
+        free = self._memory.free_bytes() if needed >= CHECK_ROOM_FROM else None
         if free is not None and needed > free:
             raise OutOfMemoryError(
                 f"a rollout of {steps:,} steps needs {needed / 1e6:,.1f} MB for its results, and {free / 1e6:,.1f} MB are free; "

@@ -34,12 +34,12 @@ class WorldRenderers:
             ParameterError: a number that has no place in a picture.
         """
         for name, array in state.items():
-            shown = np.abs(array) <= LARGEST_DRAWN if array.dtype.kind == "f" else np.ones(array.shape, bool)
-            if not shown.all():
-                world = int(np.argwhere(~shown)[0][0])
+            drawable = np.abs(array) <= LARGEST_DRAWN if array.dtype.kind == "f" else np.ones(array.shape, bool)
+            if not drawable.all():
+                world = int(np.argwhere(~drawable)[0][0])
                 raise ParameterError(
                     f"a picture needs numbers from {-LARGEST_DRAWN:g} to {LARGEST_DRAWN:g}; "
-                    f"{name} of world {world} holds {array[~shown][0]}."
+                    f"{name} of world {world} holds {array[~drawable][0]}."
                 )
         return [
             renderer.frame({name: array[world] for name, array in state.items()})

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.arrays import host_array, real_number, rounded, shown
+from gpu_vecenv.arrays import abbreviated, host_array, real_number, rounded
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.spec import EnvSpec
 from gpu_vecenv.views import View
@@ -47,7 +47,7 @@ def read_bounds(options: Mapping[str, Any], spec: EnvSpec) -> np.ndarray:
             raise ParameterError(f"{spec.name} has no reset option {name!r}; it has {', '.join(['reset_mask', *known])}.")
         number = real_number(value)
         if number is None or not math.isfinite(rounded(number)):
-            raise ParameterError(f"reset option {name} must be a finite float32, got {shown(value)}.")
+            raise ParameterError(f"reset option {name} must be a finite float32, got {abbreviated(value)}.")
         known[name] = float(number)
     low, high = known.get("low", 0.0), known.get("high", math.inf)
     if low > high:
@@ -81,12 +81,12 @@ def read_worlds(source: Any, target: Any, num_worlds: int) -> tuple[np.ndarray, 
         if worlds.ndim != 1:
             raise ShapeError(f"{name} must have shape (n,), got {worlds.shape}.")
         if ((worlds < 0) | (worlds >= num_worlds)).any():
-            raise ParameterError(f"{name} must lie in 0..{num_worlds - 1}, got {shown(worlds.tolist())}.")
+            raise ParameterError(f"{name} must lie in 0..{num_worlds - 1}, got {abbreviated(worlds.tolist())}.")
         both.append(worlds.astype(np.int32))
     if len(both[0]) != len(both[1]):
         raise ShapeError(f"source and target must be of one length, got {len(both[0])} and {len(both[1])}.")
     if len(np.unique(both[1])) != len(both[1]):
-        raise ParameterError(f"target must name each world once, got {shown(both[1].tolist())}.")
+        raise ParameterError(f"target must name each world once, got {abbreviated(both[1].tolist())}.")
     sources = np.full(num_worlds, -1, np.int32)
     sources[both[1]] = both[0]
     return sources, bool((sources[both[0]] >= 0).any())

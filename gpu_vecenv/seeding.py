@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_vecenv.arrays import shown, whole_number
+from gpu_vecenv.arrays import abbreviated, whole_number
 from gpu_vecenv.errors import ParameterError, ShapeError
 
 MAX_SEED = 2**64 - 1
@@ -67,12 +67,12 @@ def check_first_world(first_world: object, num_worlds: int) -> int:
     last = 2**31 - num_worlds
     number = whole_number(first_world)
     if number is None or not 0 <= number <= last:
-        raise ParameterError(f"first_world must be an integer from 0 to {last}, got {shown(first_world)}.")
+        raise ParameterError(f"first_world must be an integer from 0 to {last}, got {abbreviated(first_world)}.")
     return number
 
 
 def _checked(seed: object) -> int:
     number = whole_number(seed)
     if number is None or not 0 <= number <= MAX_SEED:
-        raise ParameterError(f"a seed must be an integer from 0 to 2**64 - 1, got {shown(seed)}.")
+        raise ParameterError(f"a seed must be an integer from 0 to 2**64 - 1, got {abbreviated(seed)}.")
     return number

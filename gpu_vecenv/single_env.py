@@ -37,7 +37,7 @@ def entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, An
     return make
 
 
-def no_entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, Any]]:
+def refusing_entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, Any]]:
     """Entry point of ``gymnasium.make`` for an env of several agents.
 
     It raises SeveralAgentsError, which names ``gymnasium.make_vec``.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Space
 
-from gpu_vecenv.arrays import host_array, limits, real_number, rounded, shown
+from gpu_vecenv.arrays import abbreviated, host_array, limits, real_number, rounded
 from gpu_vecenv.errors import ParameterError, ShapeError, UnknownParameterError
 
 Params = Mapping[str, Any]
@@ -203,23 +203,23 @@ def _convert(env: str, param: Param, value: Any) -> Any:
     where = f"{env}: {param.name}"
     if param.dtype == "bool":
         if not isinstance(value, bool | np.bool_):
-            raise ParameterError(f"{where} must be True or False, got {shown(value)}.")
+            raise ParameterError(f"{where} must be True or False, got {abbreviated(value)}.")
         return bool(value)
     number = real_number(value)
     if param.per_world and number is None:
         return _convert_array(where, param, value)
     if number is None:
-        raise ParameterError(f"{where} must be a number, got {shown(value)}.")
+        raise ParameterError(f"{where} must be a number, got {abbreviated(value)}.")
     if param.dtype == "int32":
         if number != number or abs(number) > 2**31 - 1 or int(number) != number:
-            raise ParameterError(f"{where} must be a 32-bit integer, got {shown(value)}.")
+            raise ParameterError(f"{where} must be a 32-bit integer, got {abbreviated(value)}.")
         converted: float = int(number)
     else:
         converted = rounded(number, param.dtype)
         if not math.isfinite(converted):
-            raise ParameterError(f"{where} must be finite, got {shown(value)}.")
+            raise ParameterError(f"{where} must be finite, got {abbreviated(value)}.")
     if not param.low <= converted <= param.high:
-        raise ParameterError(f"{where} must be {limits(param.low, param.high)}, got {shown(value)}.")
+        raise ParameterError(f"{where} must be {limits(param.low, param.high)}, got {abbreviated(value)}.")
     return converted
 
 
@@ -251,7 +251,7 @@ def agent_values(env: str, params: Params, name: str, agents: int) -> np.ndarray
     if values.shape != (agents,):
         raise ShapeError(f"{env}: {name} must have shape ({agents},), one value an agent, got {values.shape}.")
     if not np.isfinite(values).all():
-        raise ParameterError(f"{env}: {name} must be finite, got {shown(params[name])}.")
+        raise ParameterError(f"{env}: {name} must be finite, got {abbreviated(params[name])}.")
     return values
 
 
@@ -264,7 +264,7 @@ def number_array(value: Any, where: str, expected: str) -> np.ndarray:
     try:
         values = np.asarray(host_array(value, where))
     except (TypeError, ValueError, RuntimeError) as error:  # a list that is no array, a tensor that holds no numbers
-        raise ParameterError(f"{where} must be {expected}, got {shown(value)}.") from error
+        raise ParameterError(f"{where} must be {expected}, got {abbreviated(value)}.") from error
     if values.dtype.kind not in "fiu":
-        raise ParameterError(f"{where} must be {expected}, got {shown(value)}.")
+        raise ParameterError(f"{where} must be {expected}, got {abbreviated(value)}.")
     return values

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.arrays import Array, host_array, limits, list_array, require_mapping, shown
+from gpu_vecenv.arrays import Array, abbreviated, host_array, limits, list_array, require_mapping
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.layout import Layout
@@ -93,7 +93,7 @@ class State:
 
     def _field(self, name: str) -> Array:
         if not isinstance(name, str) or name not in self.fields:
-            raise ParameterError(f"the state has no field {shown(name)}; it has {', '.join(self.fields)}.")
+            raise ParameterError(f"the state has no field {abbreviated(name)}; it has {', '.join(self.fields)}.")
         return self.fields[name]
 
     def _checked(self, name: str, value: Any) -> Array:

@@ -81,7 +81,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         render_mode: str | None = None,
         **params: Any,
     ) -> None:
-        self.closed, self._closing, self._caller = True, False, threading.RLock()  # closed until everything is there
+        self.closed, self._closing, self._call_lock = True, False, threading.RLock()  # closed until everything is there
         require_one_of("view", view, VIEWS)
         require_one_of("array", array, ARRAYS)
         require_one_of("render_mode", render_mode, (None, "rgb_array"))
@@ -220,12 +220,12 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             ActionError: an index out of range or NaN: at once on the CPU, at ``check()`` on CUDA unless ``debug``.
             SequenceError: before the first reset, or past the end of bound slabs.
         """
-        if not self._caller.acquire(False):  # as one_caller() does, for less time
+        if not self._call_lock.acquire(False):  # as one_caller() does, for less time
             raise self._busy()
         try:
             return self._step(actions)
         finally:
-            self._caller.release()
+            self._call_lock.release()
 
     def _step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         self._require_started("step()")
@@ -324,7 +324,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         An env that nobody holds any more is closed whenever Python finds it, which may be while another one is captured.
         """
         self._closing = True
-        with self._caller:  # a step of another thread ends first
+        with self._call_lock:  # a step of another thread ends first
             try:
                 if self._backend.may_wait():
                     self.check()

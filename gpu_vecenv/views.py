@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
-from gpu_vecenv.arrays import shown, whole_number
+from gpu_vecenv.arrays import abbreviated, whole_number
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.layout import Layout
 
@@ -127,5 +127,5 @@ def count_worlds(num_envs: int, num_worlds: int | None, layout: Layout, by_agent
 def _within(name: str, value: object, most: int) -> int:
     number = whole_number(value)
     if number is None or not 1 <= number <= most:
-        raise ParameterError(f"{name} must be an integer from 1 to {most}, got {shown(value)}.")
+        raise ParameterError(f"{name} must be an integer from 1 to {most}, got {abbreviated(value)}.")
     return number

@@ -22,12 +22,12 @@ from gpu_vecenv.train.build import import_modules, make_env
 from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.evaluate import play
 from gpu_vecenv.train.progress import Progress
-from gpu_vecenv.train.settings import Settings, option, parse_settings, require_within
+from gpu_vecenv.train.settings import Settings, help_option, parse_settings, require_within
 from gpu_vecenv.video import write_video
 
 State = dict[str, np.ndarray]
 
-MAX_WORLDS = 1_000
+MAX_TILES = 1_000
 """More would leave each a picture of some 40 x 30 pixels."""
 
 MAX_FPS = 1_000
@@ -35,17 +35,17 @@ MAX_FPS = 1_000
 
 def watch(
     run: tyro.conf.Positional[str],
-    out: Annotated[Path | None, option("video.mp4 in the run's folder", "FILE")] = None,
+    out: Annotated[Path | None, help_option("video.mp4 in the run's folder", "FILE")] = None,
     episodes: int = 1,
     worlds: int = 1,
-    max_frames: Annotated[int | None, option("as many as there are steps", "INT")] = None,
+    max_frames: Annotated[int | None, help_option("as many as there are steps", "INT")] = None,
     seed: int = 1,
     device: str = "auto",
     deterministic: bool = False,
-    policy: Annotated[Settings, option("as in training", "ROLE=NAME ...")] = (),
+    policy: Annotated[Settings, help_option("as in training", "ROLE=NAME ...")] = (),
     fps: int = 30,
-    threads: Annotated[int | None, option("those of the run", "INT")] = None,
-    modules: Annotated[Settings, option("none", "MODULE ...")] = (),
+    threads: Annotated[int | None, help_option("those of the run", "INT")] = None,
+    modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
 ) -> None:
     """Write a video of worlds in which the policies of a run act.
 
@@ -70,7 +70,7 @@ def watch(
         out = Path(run) / "video.mp4" if Path(run).is_dir() else Path(run).with_suffix(".mp4")
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
     require_within("--episodes", episodes, 1)
-    require_within("--worlds", worlds, 1, MAX_WORLDS)
+    require_within("--worlds", worlds, 1, MAX_TILES)
     require_within("--fps", fps, 1, MAX_FPS)
     require_within("--seed", seed, 0, MAX_SEED + 1 - worlds * episodes)
     if out.is_dir():
@@ -88,7 +88,7 @@ def watch(
     ]  # fmt: skip
     frames = itertools.islice(draw(run, side_by_side(games), worlds, device), max_frames)
     with Progress(sys.stderr) as progress:
-        path = write_video(shown(progress, frames, played, episodes, max_frames), out, fps)
+        path = write_video(with_progress(progress, frames, played, episodes, max_frames), out, fps)
     print(f"video: {path}")
 
 
@@ -123,7 +123,7 @@ def draw(run: str | Path, states: Iterator[State], worlds: int, device: str) -> 
         yield tile(renderers.frames(state))
 
 
-def shown(
+def with_progress(
     progress: Progress, frames: Iterator[np.ndarray], played: Mapping[int, float], episodes: int, max_frames: int | None
 ) -> Iterator[np.ndarray]:
     """Yield the frames, and show how many were taken.

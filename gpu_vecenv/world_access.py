@@ -35,12 +35,12 @@ def one_caller(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E
     @functools.wraps(method)
     def call(env: E, /, *args: P.args, **kwargs: P.kwargs) -> R:
         worlds = cast("WorldAccess", env)
-        if not worlds._caller.acquire(False):
+        if not worlds._call_lock.acquire(False):
             raise worlds._busy()
         try:
             return method(env, *args, **kwargs)
         finally:
-            worlds._caller.release()
+            worlds._call_lock.release()
 
     return call
 
@@ -61,7 +61,7 @@ class WorldAccess(VectorEnv):
     _to_host: bool
     _started: bool
     _closing: bool
-    _caller: threading.RLock  # a signal handler of the same thread may step the env
+    _call_lock: threading.RLock  # a signal handler of the same thread may step the env
 
     @one_caller
     def get_state(self, *names: str) -> dict[str, Array]:

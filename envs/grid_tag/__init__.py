@@ -4,7 +4,7 @@ from functools import partial
 
 from gpu_vecenv.contract import with_contract
 from gpu_vecenv.envs.grid_tag.spec import SPEC
-from gpu_vecenv.single_env import no_entry_point
+from gpu_vecenv.single_env import refusing_entry_point
 from gpu_vecenv.vector_env import GpuVectorEnv
 
 __doc__ = with_contract(__doc__, __file__)
@@ -12,5 +12,5 @@ __doc__ = with_contract(__doc__, __file__)
 make_vec = partial(GpuVectorEnv, SPEC)
 """Entry point of ``gymnasium.make_vec("WarpGridTag-v0")``."""
 
-make = no_entry_point(SPEC)
+make = refusing_entry_point(SPEC)
 """Entry point of ``gymnasium.make("WarpGridTag-v0")``, which says that there are vector envs only."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from gpu_vecenv.arrays import shown
+from gpu_vecenv.arrays import abbreviated
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec import Constant, EnvSpec, Field, Param, Params, Role, Table, agent_values
 
@@ -33,7 +33,7 @@ def start(params: Params, name: str) -> np.ndarray:
     values = agent_values("WarpGridTag-v0", params, name, params["num_taggers"] + 1)
     if not ((values == np.floor(values)) & (values >= 0) & (values <= params["grid_length"])).all():
         raise ParameterError(
-            f"WarpGridTag-v0: {name} must be whole numbers from 0 to {params['grid_length']}, got {shown(params[name])}."
+            f"WarpGridTag-v0: {name} must be whole numbers from 0 to {params['grid_length']}, got {abbreviated(params[name])}."
         )
     return values.astype(np.float32)
 

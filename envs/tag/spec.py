@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
-from gpu_vecenv.arrays import shown
+from gpu_vecenv.arrays import abbreviated
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec import (
     LARGEST,
@@ -101,7 +101,7 @@ def start(params: Params, name: str) -> np.ndarray:
     values = agent_values("WarpTag-v0", params, name, agents)
     low, high = (0.0, params["grid_length"]) if "location" in name else (-LARGEST, LARGEST)
     if not ((values >= low) & (values <= high)).all():
-        raise ParameterError(f"WarpTag-v0: {name} must lie within [{low:g}, {high:g}], got {shown(params[name])}.")
+        raise ParameterError(f"WarpTag-v0: {name} must lie within [{low:g}, {high:g}], got {abbreviated(params[name])}.")
     return values.astype(np.float32)
 
 

@@ -76,7 +76,7 @@ def _remove(folder: Path, owner: int) -> None:
 
 
 def load(path: Path) -> ctypes.CDLL:
-    """The library that ``keep()`` wrote at ``path``; each is loaded once by a process.
+    """The library that ``store()`` wrote at ``path``; each is loaded once by a process.
 
     It must be a plain file, not a link, that belongs to this user or to root and that nobody else may write, and its
     digest must fit. The open file that was checked is the one that is loaded, whatever its folder holds by then.
@@ -122,7 +122,7 @@ def _sealed(path: Path, library: bytes) -> bytes:
     return library + hashlib.sha256(os.fsencode(path.name) + library).digest()
 
 
-def keep(path: Path, library: bytes) -> None:
+def store(path: Path, library: bytes) -> None:
     """Write a library for ``load()``; unfinished files of processes that were killed are removed.
 
     Raises:

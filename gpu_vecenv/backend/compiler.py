@@ -86,17 +86,17 @@ def version(compiler: tuple[str, ...]) -> str:
 
 
 def compile_object(spec: EnvSpec, level: str, target: Path, extra: tuple[str, ...] = ()) -> Path:
-    """Compile a kernel for one instruction set to a file, which appears whole or not at all; see ``compiled()``.
+    """Compile a kernel for one instruction set to a file, which appears whole or not at all; see ``compile_to_bytes()``.
 
     Raises:
         CompileError: no compiler, or the kernel does not compile.
         OSError: the file cannot be written.
     """
-    write_library(target, compiled(spec, level, extra))
+    write_library(target, compile_to_bytes(spec, level, extra))
     return target
 
 
-def compiled(spec: EnvSpec, level: str, extra: tuple[str, ...] = ()) -> bytes:
+def compile_to_bytes(spec: EnvSpec, level: str, extra: tuple[str, ...] = ()) -> bytes:
     """The shared object of a kernel for one instruction set.
 
     ``extra`` are further compiler flags: ``-DGV_LANES=4 -fsanitize=thread`` makes the build that looks for races.

@@ -22,7 +22,7 @@ from gpu_vecenv.spec import EnvSpec
 MIN_AGENTS_PER_THREAD = 1024
 """Waking a thread costs some ten microseconds; below this many agents it takes longer than it saves."""
 
-MOST_THREADS = 4096
+MAX_KERNEL_THREADS = 4096
 """More than the cores of any machine."""
 
 
@@ -35,8 +35,8 @@ def num_threads() -> int:
     given = os.environ.get("GPU_VECENV_NUM_THREADS")
     if given is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not re.fullmatch("[1-9][0-9]{0,3}", given) or int(given) > MOST_THREADS:
-        raise ParameterError(f"GPU_VECENV_NUM_THREADS must be an integer from 1 to {MOST_THREADS}, got {given!r}.")
+    if not re.fullmatch("[1-9][0-9]{0,3}", given) or int(given) > MAX_KERNEL_THREADS:
+        raise ParameterError(f"GPU_VECENV_NUM_THREADS must be an integer from 1 to {MAX_KERNEL_THREADS}, got {given!r}.")
     return int(given)
 
 
@@ -72,9 +72,9 @@ def _compiled(spec: EnvSpec, name: str) -> ctypes.CDLL:
     path = cache.cache_dir() / compiler.name_by_compiler(name, compiler.require_compiler(spec))
     with contextlib.suppress(OSError):
         return cache.load(path)
-    built = compiler.compiled(spec, compiler.cpu_level())
+    built = compiler.compile_to_bytes(spec, compiler.cpu_level())
     try:
-        cache.keep(path, built)
+        cache.store(path, built)
     except OSError as error:
         raise CompileError(f"{spec.name}: compiled kernels cannot be kept in {path.parent}: {error}. {cache.REMEDY}") from error
     try:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpu_vecenv.arrays import Array, host_array, library, on_device, plain_tensor
-from gpu_vecenv.backend.free import free_on_host
+from gpu_vecenv.backend.host_memory import free_host_bytes
 from gpu_vecenv.errors import DeviceError
 
 
@@ -51,7 +51,7 @@ class Memory(Protocol):
     def address(self, array: Array, /) -> int:
         """Address of the first byte."""
 
-    def free(self) -> int | None:
+    def free_bytes(self) -> int | None:
         """Bytes free for arrays, unused bytes of the library's pool included; None if unknown."""
 
 
@@ -96,9 +96,9 @@ class NumpyMemory:
         """Address of the first byte."""
         return int(array.ctypes.data)
 
-    def free(self) -> int | None:
+    def free_bytes(self) -> int | None:
         """Of the host."""
-        return free_on_host()
+        return free_host_bytes()
 
 
 class TorchMemory:
@@ -171,10 +171,10 @@ class TorchMemory:
             return plain_tensor(array, where).to(self._device).contiguous()
         return self.from_numpy(np.asarray(host_array(array, where)))
 
-    def free(self) -> int | None:
+    def free_bytes(self) -> int | None:
         """Of the device."""
         if self._device.type == "cpu":
-            return free_on_host()
+            return free_host_bytes()
         cuda = self._torch.cuda
         unused = cuda.memory_reserved(self._device) - cuda.memory_allocated(self._device)
         return int(cuda.mem_get_info(self._device)[0] + unused)
@@ -242,7 +242,7 @@ class CupyMemory:
         """Address of the first byte."""
         return int(array.data.ptr)
 
-    def free(self) -> int | None:
+    def free_bytes(self) -> int | None:
         """Of the GPU."""
         with self.here():
             return int(self._cupy.cuda.runtime.memGetInfo()[0] + self._cupy.get_default_memory_pool().free_bytes())

@@ -6,7 +6,7 @@ import importlib.util
 import re
 import warnings
 
-from gpu_vecenv.arrays import shown
+from gpu_vecenv.arrays import abbreviated
 from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.errors import DeviceError, ParameterError
@@ -30,7 +30,7 @@ def choose_device(device: str) -> str:
         DeviceError: the GPU asked for is not there.
     """
     if not isinstance(device, str) or not re.fullmatch(r"cpu|auto|cuda(:[0-9]{1,3})?", device):
-        raise ParameterError(f'device must be "auto", "cpu", "cuda" or "cuda:N", got {shown(device)}.')
+        raise ParameterError(f'device must be "auto", "cpu", "cuda" or "cuda:N", got {abbreviated(device)}.')
     if device == "cpu":
         return "cpu"
     count = cuda_devices()

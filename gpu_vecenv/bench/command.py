@@ -28,7 +28,7 @@ from gpu_vecenv.bench.run import measure
 from gpu_vecenv.bench.subject import Maker
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.train.config import require_threads
-from gpu_vecenv.train.settings import option
+from gpu_vecenv.train.settings import help_option
 from gpu_vecenv.views import MAX_WORLDS
 
 MODES = ("env", "inference", "training", "startup")
@@ -37,13 +37,13 @@ START_UP_ROUNDS = 3
 
 
 def bench(
-    envs: Annotated[tuple[str, ...], option("all", "WORD ...")] = (),
-    sizes: Annotated[tuple[int, ...], option("those of each case", "WORLDS ...")] = (),
+    envs: Annotated[tuple[str, ...], help_option("all", "WORD ...")] = (),
+    sizes: Annotated[tuple[int, ...], help_option("those of each case", "WORLDS ...")] = (),
     device: str = "auto",
     modes: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODE ...")] = MODES,
     peers: bool = True,
-    warpdrive: Annotated[Path | None, option("WarpDrive is not measured", "FOLDER")] = None,
-    out: Annotated[Path | None, option("benchmarks/results/bench_cpu.json or bench_cuda.json", "FILE")] = None,
+    warpdrive: Annotated[Path | None, help_option("WarpDrive is not measured", "FOLDER")] = None,
+    out: Annotated[Path | None, help_option("benchmarks/results/bench_cpu.json or bench_cuda.json", "FILE")] = None,
     rounds: int = 5,
     seconds: float = 0.05,
     threads: int = 1,

@@ -82,7 +82,7 @@ def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, A
         ConfigError: an unknown id, an env that is not of this package's kind, or a keyword that is an argument of `make_vec` and
             no parameter of the env.
     """
-    taken = [name for name in env_kwargs if name in {*options, *NO_PARAMETERS}]
+    taken = [name for name in env_kwargs if name in {*options, *RESERVED_KEYWORDS}]
     if taken:
         raise ConfigError(f"env_kwargs: expected parameters of the env, got {taken}, which are arguments of make_vec")
     module, colon, name = env_id.rpartition(":")
@@ -102,7 +102,7 @@ def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, A
     return cast("GpuVectorEnv", env.unwrapped)
 
 
-NO_PARAMETERS = ("self", "env_spec", *inspect.signature(gymnasium.make_vec).parameters)
+RESERVED_KEYWORDS = ("self", "env_spec", *inspect.signature(gymnasium.make_vec).parameters)
 """Keywords of ``make_vec`` and of an env's class that are no parameters of the env."""
 
 

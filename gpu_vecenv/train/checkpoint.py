@@ -21,7 +21,7 @@ from typing import Any
 import gymnasium
 import torch
 
-from gpu_vecenv.arrays import shown
+from gpu_vecenv.arrays import abbreviated
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.errors import CompileError, DeviceError
 from gpu_vecenv.train.config import TrainConfig
@@ -100,7 +100,7 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> dic
         if not isinstance(state[key], kind) or isinstance(state[key], bool):
             raise CheckpointError(f"{path}: expected {key} of type {kind.__name__}, got {type(state[key]).__name__}")
     if not 0 <= state["iteration"] < 2**63:
-        raise CheckpointError(f"{path}: expected an iteration from 0 to 2**63 - 1, got {shown(state['iteration'])}")
+        raise CheckpointError(f"{path}: expected an iteration from 0 to 2**63 - 1, got {abbreviated(state['iteration'])}")
     return state
 
 
@@ -168,7 +168,7 @@ def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
 
 
 @contextlib.contextmanager
-def built_from(path: str | Path | None, changes: Iterable[str] = ()) -> Iterator[None]:
+def checkpoint_in_errors(path: str | Path | None, changes: Iterable[str] = ()) -> Iterator[None]:
     """Name a checkpoint in errors that its options cause while env and policies are built.
 
     Args:

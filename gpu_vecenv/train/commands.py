@@ -11,25 +11,25 @@ import tyro
 from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig, from_options
 from gpu_vecenv.train.defaults import by_env, fields
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.settings import Settings, option, parse_settings
+from gpu_vecenv.train.settings import Settings, help_option, parse_settings
 
 
 def train(
     env_id: tyro.conf.Positional[str],
-    num_envs: Annotated[int | None, option(by_env("num_envs"), "INT")] = None,
-    total_steps: Annotated[int | None, option(by_env("total_steps"), "INT")] = None,
-    seed: Annotated[int | None, option(str(TrainConfig.seed), "INT")] = None,
-    device: Annotated[str | None, option(f"{TrainConfig.device}; with --resume that of the run", "STR")] = None,
-    out: Annotated[str | None, option("runs/ENV_ID", "FOLDER")] = None,
+    num_envs: Annotated[int | None, help_option(by_env("num_envs"), "INT")] = None,
+    total_steps: Annotated[int | None, help_option(by_env("total_steps"), "INT")] = None,
+    seed: Annotated[int | None, help_option(str(TrainConfig.seed), "INT")] = None,
+    device: Annotated[str | None, help_option(f"{TrainConfig.device}; with --resume that of the run", "STR")] = None,
+    out: Annotated[str | None, help_option("runs/ENV_ID", "FOLDER")] = None,
     resume: bool = False,
-    env: Annotated[Settings, option("those of the env", "KEY=VALUE ...")] = (),
-    policy: Annotated[Settings, option("a policy of its own for each role", "ROLE=NAME ...")] = (),
-    frozen: Annotated[Settings, option("none", "NAME ...")] = (),
-    load: Annotated[Settings, option("none", "NAME=FILE ...")] = (),
-    ppo: Annotated[Settings, option("", "KEY=VALUE ...", f"hyperparameters by name:\n{fields('ppo')}")] = (),
-    network: Annotated[Settings, option("", "KEY=VALUE ...", f"network shape by name:\n{fields('network')}")] = (),
-    checkpoint_interval: Annotated[int | None, option(str(TrainConfig.checkpoint_interval), "INT")] = None,
-    threads: Annotated[int | None, option(f"{TrainConfig.threads}; with --resume those of the run", "INT")] = None,
+    env: Annotated[Settings, help_option("those of the env", "KEY=VALUE ...")] = (),
+    policy: Annotated[Settings, help_option("a policy of its own for each role", "ROLE=NAME ...")] = (),
+    frozen: Annotated[Settings, help_option("none", "NAME ...")] = (),
+    load: Annotated[Settings, help_option("none", "NAME=FILE ...")] = (),
+    ppo: Annotated[Settings, help_option("", "KEY=VALUE ...", f"hyperparameters by name:\n{fields('ppo')}")] = (),
+    network: Annotated[Settings, help_option("", "KEY=VALUE ...", f"network shape by name:\n{fields('network')}")] = (),
+    checkpoint_interval: Annotated[int | None, help_option(str(TrainConfig.checkpoint_interval), "INT")] = None,
+    threads: Annotated[int | None, help_option(f"{TrainConfig.threads}; with --resume those of the run", "INT")] = None,
 ) -> None:
     """Train policies with PPO; leaves checkpoint, metrics, curves and a video in the run's folder.
 
@@ -56,7 +56,7 @@ def train(
     """
     from gpu_vecenv.train.build import import_modules
     from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
-    from gpu_vecenv.train.logger import read_metrics
+    from gpu_vecenv.train.metrics import read_metrics
     from gpu_vecenv.train.presets import resolve
     from gpu_vecenv.train.trainer import Trainer
 
@@ -121,9 +121,9 @@ def evaluate(
     seed: int = 1,
     device: str = "auto",
     deterministic: bool = False,
-    policy: Annotated[Settings, option("as in training", "ROLE=NAME ...")] = (),
-    threads: Annotated[int | None, option("those of the run", "INT")] = None,
-    modules: Annotated[Settings, option("none", "MODULE ...")] = (),
+    policy: Annotated[Settings, help_option("as in training", "ROLE=NAME ...")] = (),
+    threads: Annotated[int | None, help_option("those of the run", "INT")] = None,
+    modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
 ) -> None:
     """Play episodes with the policies of a run and print the means.
 
@@ -153,7 +153,7 @@ def evaluate(
 
 
 def plot(
-    run: tyro.conf.Positional[str], out: Annotated[str | None, option("curves.png in the run's folder", "FILE")] = None
+    run: tyro.conf.Positional[str], out: Annotated[str | None, help_option("curves.png in the run's folder", "FILE")] = None
 ) -> None:
     """Draw the curves of a run.
 

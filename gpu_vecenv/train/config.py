@@ -15,7 +15,7 @@ from gpu_vecenv.train.errors import ConfigError
 
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 """Largest values of options that 32-bit kernels read, and of those that only Python counts."""
-MAX_THREADS = 1024
+MAX_TORCH_THREADS = 1024
 MAX_WIDTH = 65_536
 
 
@@ -43,7 +43,7 @@ def _is_dict(value: object, of_names: bool) -> bool:
 
 def require_threads(threads: int) -> None:
     """Raise ConfigError unless it is a number of threads that torch can be told."""
-    _require(_is_integer(threads, 1, MAX_THREADS), "threads", f"an integer from 1 to {MAX_THREADS}", threads)
+    _require(_is_integer(threads, 1, MAX_TORCH_THREADS), "threads", f"an integer from 1 to {MAX_TORCH_THREADS}", threads)
 
 
 _COUNT, _LONG_COUNT = f"an integer from 1 to {MAX_INT}", f"an integer from 1 to {MAX_LONG}"

@@ -15,14 +15,14 @@ import numpy as np
 import torch
 
 from gpu_vecenv.train.build import load_policy, make_env, make_policies
-from gpu_vecenv.train.checkpoint import built_from, load_checkpoint, saved_config
+from gpu_vecenv.train.checkpoint import checkpoint_in_errors, load_checkpoint, saved_config
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policy import Policy
 from gpu_vecenv.train.policy_map import RANDOM, assign_rows
 from gpu_vecenv.train.presets import resolve
 from gpu_vecenv.train.progress import Progress
-from gpu_vecenv.train.threads import torch_threads
+from gpu_vecenv.train.torch_threads import torch_threads
 from gpu_vecenv.views import MAX_WORLDS
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ class Players:
         """
         trained = {role: role for role in env.role_rows} if config.policy_map is None else config.policy_map
         if checkpoint is not None:
-            with built_from(checkpoint):  # Errors here are the checkpoint's, those of the next line the caller's.
+            with checkpoint_in_errors(checkpoint):  # Errors here are the checkpoint's, those of the next line the caller's.
                 assign_rows(env.role_rows, trained)
         self.assignment = assign_rows(env.role_rows, {**trained, **(policy_map or {})})
-        with built_from(checkpoint):
+        with checkpoint_in_errors(checkpoint):
             self.policies: dict[str, Policy] = make_policies(env, config, self.assignment)
         self.generator = torch.Generator(env.device).manual_seed(config.seed)
         if checkpoint is not None:
@@ -131,7 +131,7 @@ def evaluate(
     config, checkpoint = _setup(target, changes)
     if not 1 <= episodes <= MAX_WORLDS:
         raise ConfigError(f"episodes: expected an integer from 1 to {MAX_WORLDS}, got {episodes}")
-    with built_from(checkpoint, changes):
+    with checkpoint_in_errors(checkpoint, changes):
         made = make_env(config, episodes)
     with contextlib.closing(made) as env, torch_threads(config.threads), Progress(sys.stderr, quiet=not progress) as display:
         return _measure(env, Players(env, config, checkpoint, policy_map), config.seed, deterministic, display)
@@ -207,7 +207,7 @@ def play(
     """
     config, checkpoint = _setup(target, changes)
     # Without autoreset the last state of an episode can be seen.
-    with built_from(checkpoint, changes):
+    with checkpoint_in_errors(checkpoint, changes):
         made = make_env(config, 1, "disabled")
     with contextlib.closing(made) as env:
         with torch_threads(config.threads):

@@ -11,10 +11,8 @@ from pathlib import Path
 from types import TracebackType
 
 from gpu_vecenv.atomic_file import atomic_file
-from gpu_vecenv.train.errors import MetricsError
+from gpu_vecenv.train.metrics import METRICS_FILE, read_metrics
 from gpu_vecenv.train.progress import Progress
-
-METRICS_FILE = "metrics.jsonl"
 
 
 class Logger:
@@ -95,41 +93,3 @@ def _keep_before(path: Path, first_iteration: int) -> None:
     kept = [line + "\n" for line, m in zip(lines, metrics, strict=True) if (m["iteration"] or 0) <= first_iteration]
     with atomic_file(path) as partial:
         partial.write_text("".join(kept), encoding="utf-8")
-
-
-def read_metrics(path: str | Path) -> list[dict[str, float | None]]:
-    """Return the lines of a ``metrics.jsonl``, given the file or its folder; values are numbers, or None for no value.
-
-    A last line without an end was cut short by a crash, and is left out.
-
-    Returns:
-        A dict a line, of numbers and None; each has a finite ``iteration`` and ``steps``.
-
-    Raises:
-        MetricsError: no such file, or lines of another kind.
-    """
-    path = Path(path)
-    path = path / METRICS_FILE if path.is_dir() else path
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-        return [_parse(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
-    except FileNotFoundError:
-        raise MetricsError(f"{path}: expected the metrics of a run, got no such file") from None
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, MetricsError):
-            raise
-        raise MetricsError(f"{path}: expected lines of JSON, got {error}") from error
-
-
-def _parse(line: str, where: str) -> dict[str, float | None]:
-    """Return one line of metrics; integers that no float can hold become infinite."""
-    metrics = json.loads(line, parse_int=lambda digits: int(digits) if math.isfinite(float(digits)) else math.inf)
-    if not isinstance(metrics, dict):
-        raise MetricsError(f"{where}: expected an object of numbers, got {line[:40]}")
-    for name, value in metrics.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise MetricsError(f"{where}: expected {name} to be a number or null, got {value!r}")
-    for name in ("iteration", "steps"):
-        if metrics.get(name) is None or not math.isfinite(metrics[name]):
-            raise MetricsError(f"{where}: expected a finite {name}, got {metrics.get(name)}")
-    return metrics

@@ -14,7 +14,7 @@ Settings = tuple[str, ...]
 """Command line words of the form KEY=VALUE."""
 
 
-def option(default: str, metavar: str | None = None, more: str | None = None) -> Any:
+def help_option(default: str, metavar: str | None = None, more: str | None = None) -> Any:
     """Help text for an option whose real default is not its Python default.
 
     Args:

@@ -16,7 +16,7 @@ from gpu_vecenv.errors import DeviceError
 from gpu_vecenv.train.build import close_on_error, load_policy, make_env, make_policies
 from gpu_vecenv.train.checkpoint import (
     FILE_NAME,
-    built_from,
+    checkpoint_in_errors,
     checkpoint_path,
     load_checkpoint,
     require_alike,
@@ -27,13 +27,14 @@ from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.episodes import EpisodeStats
 from gpu_vecenv.train.errors import CheckpointError, ConfigError, RunExistsError
 from gpu_vecenv.train.interrupt import StopRequest
-from gpu_vecenv.train.logger import METRICS_FILE, Logger
+from gpu_vecenv.train.logger import Logger
+from gpu_vecenv.train.metrics import METRICS_FILE
 from gpu_vecenv.train.policy_map import assign_rows, trainable_policies
 from gpu_vecenv.train.ppo import PPO
 from gpu_vecenv.train.presets import resolve
 from gpu_vecenv.train.rollout import Collector, Rollout
 from gpu_vecenv.train.run_folder import RunFolder
-from gpu_vecenv.train.threads import torch_threads
+from gpu_vecenv.train.torch_threads import torch_threads
 
 CHECKPOINT_S = 60.0
 """Seconds after which a checkpoint is due whatever the interval in iterations."""
@@ -63,7 +64,7 @@ class Trainer:
             RunLockedError: another trainer works in ``config.out``.
             OSError: the run's folder cannot be made or written.
         """
-        self._own(quiet)
+        self._start_empty(quiet)
         with close_on_error(self):
             self._build(config)
             self.collector.reset(self.config.seed)
@@ -93,7 +94,7 @@ class Trainer:
         if Path(path).is_dir():
             changes.setdefault("out", str(path))
         trainer = cls.__new__(cls)
-        trainer._own(quiet)
+        trainer._start_empty(quiet)
         with close_on_error(trainer):
             config = dataclasses.replace(saved_config(path, load_checkpoint(path)), **changes)
             trainer._hold_folder(config.out, checkpoint_path(path))
@@ -101,7 +102,7 @@ class Trainer:
             state = load_checkpoint(path)
             config = dataclasses.replace(saved_config(path, state), **changes)
             try:
-                with built_from(path, changes):
+                with checkpoint_in_errors(path, changes):
                     trainer._build(config)
             except DeviceError as error:
                 if "device" in changes:
@@ -113,7 +114,7 @@ class Trainer:
             trainer._load(state, checkpoint_path(path))
         return trainer
 
-    def _own(self, quiet: bool) -> None:
+    def _start_empty(self, quiet: bool) -> None:
         """Start with nothing to close."""
         self.quiet = quiet
         self._resources = contextlib.ExitStack()

@@ -122,7 +122,7 @@ def test_time_limits_add_the_value_before_the_step():
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_who_arrives_in_the_last_step_is_not_timed_out(device):
+def test_a_world_that_terminates_at_the_limit_is_not_timed_out(device):
     """Two cars in their last step, one of them on its flag."""
     inner = make("WarpMountainCarContinuous-v0", num_worlds=2, device=device)
     env = RslRlEnv(inner, seed=0)

@@ -100,7 +100,7 @@ def test_closing_waits_for_a_step_of_another_thread():
     assert [type(error) for error in ended] == [ClosedError]
 
 
-def test_an_env_a_thread():
+def test_one_env_per_thread_steps_as_alone():
     def play(name, out):
         env = make(name)
         env.reset(seed=1)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_vecenv.arrays import list_array, real_number, shown, whole_number
+from gpu_vecenv.arrays import abbreviated, list_array, real_number, whole_number
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, GpuVecenvError, ParameterError, ShapeError
 from tests.api.envs import assert_same, make
 
@@ -44,9 +44,9 @@ def test_lists_keep_every_bit():
 
 
 def test_an_error_shows_a_number_of_any_length():
-    assert shown(10**5000) == "an integer of 16,610 bits"
-    assert shown([10**5000]) == "a list with an integer too long to print"
-    assert len(shown(10**400)) == 100
+    assert abbreviated(10**5000) == "an integer of 16,610 bits"
+    assert abbreviated([10**5000]) == "a list with an integer too long to print"
+    assert len(abbreviated(10**400)) == 100
 
 
 @pytest.mark.parametrize("value", [1j, np.complex64(1 + 2j), np.timedelta64(5, "s"), HUGE, 1e39, "9.8", [[1.0, 2.0]], [1.0, "2"]])
@@ -72,7 +72,7 @@ def test_sizes_of_more_than_32_bits(name, size):
 
 
 @pytest.mark.parametrize("seed", [2**64, -1, 1.0, True, "1", 1j, HUGE, {"a": 1}, torch.tensor(1.5), iter([1, 2])])
-def test_seeds_that_are_none(seed):
+def test_invalid_seeds_are_refused(seed):
     env = pendulum()
     with pytest.raises(GpuVecenvError, match="seed"):
         env.reset(seed=seed)

@@ -97,7 +97,7 @@ def test_the_smallest_and_the_largest_world(length):
     {"constants": (Constant("inverse", lambda p: float("nan"), "an inverse"),)},
     {"tables": (Table("inverse", lambda p: np.array([1.0, 2.0]) / p["gravity"], "an inverse"),)},
 ])  # fmt: skip
-def test_what_parameters_give_must_be_finite(part):
+def test_constants_and_tables_must_be_finite(part):
     spec = dataclasses.replace(SPEC, **part)
     with pytest.raises(ParameterError, match=r"WarpCartPole-v1: inverse \(an inverse\) must be finite in float32"):
         Layout(spec, spec.resolve({"gravity": 0.0}))

@@ -76,7 +76,7 @@ def test_a_list_holds_one_seed_a_world_in_both_views():
 
 
 @pytest.mark.parametrize("seed", [-1, True, 1.5, "7", 2**64, [1, 2, -3], [1, 2, 2.5]])
-def test_a_seed_that_is_none(seed):
+def test_an_invalid_seed_is_refused(seed):
     env, twin = make("cartpole"), make("cartpole")
     for each in (env, twin):
         each.unwrapped.np_random = np.random.default_rng(0)

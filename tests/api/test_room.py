@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from gpu_vecenv.backend import free
+from gpu_vecenv.backend import host_memory
 from gpu_vecenv.backend.memory import NumpyMemory
 from gpu_vecenv.errors import OutOfMemoryError
 from tests.api.envs import make
@@ -18,7 +18,7 @@ def test_too_many_worlds_are_refused(device):
 
 
 def test_the_numbers_are_those_of_the_memory_command(monkeypatch):
-    monkeypatch.setattr(NumpyMemory, "free", lambda memory: 1_000_000)
+    monkeypatch.setattr(NumpyMemory, "free_bytes", lambda memory: 1_000_000)
     make("cartpole", num_worlds=1_000)
     with pytest.raises(OutOfMemoryError, match=r"10,000 worlds need 1.3 MB .* 1.0 MB are free") as raised:
         make("cartpole", num_worlds=10_000)
@@ -30,17 +30,17 @@ def test_the_numbers_are_those_of_the_memory_command(monkeypatch):
 
 def test_free_memory_of_the_host(tmp_path, monkeypatch):
     (tmp_path / "meminfo").write_text("MemTotal:  9000 kB\nMemAvailable:    4000 kB\n")
-    monkeypatch.setattr(free, "MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(free, "CGROUP", tmp_path)
-    assert free.free_on_host() == 4_096_000
+    monkeypatch.setattr(host_memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(host_memory, "CGROUP", tmp_path)
+    assert host_memory.free_host_bytes() == 4_096_000
     (tmp_path / "memory.max").write_text("max\n")
-    assert free.free_on_host() == 4_096_000
+    assert host_memory.free_host_bytes() == 4_096_000
     for name, text in (("memory.max", "3000000\n"), ("memory.current", "2500000\n"), ("memory.stat", "inactive_file 70000\n")):
         (tmp_path / name).write_text(text)
-    assert free.free_on_host() == 570_000
-    monkeypatch.setattr(free, "MEMINFO", tmp_path / "none")
-    monkeypatch.setattr(free, "CGROUP", tmp_path / "none")
-    assert free.free_on_host() is None
+    assert host_memory.free_host_bytes() == 570_000
+    monkeypatch.setattr(host_memory, "MEMINFO", tmp_path / "none")
+    monkeypatch.setattr(host_memory, "CGROUP", tmp_path / "none")
+    assert host_memory.free_host_bytes() is None
     assert make("cartpole").reset(seed=0)[0].dtype == np.float32
 
 

@@ -98,7 +98,7 @@ def test_observing_changes_nothing(name):
 
 
 @pytest.mark.parametrize("copy", [True, False])
-def test_what_is_observed_is_in_an_array_of_its_own(copy):
+def test_observe_returns_a_fresh_array(copy):
     env = make("cartpole", copy=copy)
     obs, _ = env.reset(seed=0)
     before = obs.copy()

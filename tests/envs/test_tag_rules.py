@@ -45,7 +45,7 @@ def test_a_tagger_that_was_set_to_be_gone_still_catches(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_who_is_out_of_reach_again_is_tagged_by_nobody(device):
+def test_tagged_by_is_cleared_when_out_of_reach(device):
     params = {**SQUARE, "num_taggers": 1, "num_runners": 1, "tagging_distance": 0.1, "runner_exits_game_after_tagged": False}
     env = gymnasium.make_vec("WarpTag-v0", num_envs=1, device=device, array="numpy", **params).unwrapped
     env.reset(seed=0)

@@ -215,7 +215,7 @@ def two_libraries(folder: Path) -> list[Path]:
         command = [*(compiler.find_compiler() or []), *compiler.FLAGS, "-O0", str(source), "-o", str(built)]
         subprocess.run(["sh", "-c", '"$@"', "sh", *command, "-fvisibility=default"], check=True)
         paths.append(folder / f"{number}.so")
-        cache.keep(paths[-1], built.read_bytes())
+        cache.store(paths[-1], built.read_bytes())
     return paths
 
 

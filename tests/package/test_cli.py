@@ -91,7 +91,7 @@ def test_an_interrupt_before_the_first_iteration_ends_quietly(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(("words", "unbuffered"), [(["envs"], ""), (["envs"], "1"), (["plot", "--help"], "")])
-def test_a_reader_who_has_left_ends_a_command_without_a_word(words, unbuffered):
+def test_a_broken_pipe_ends_quietly_with_141(words, unbuffered):
     reader, writer = os.pipe()
     os.close(reader)
     done = run(*words, stdout=writer, env=os.environ | {"PYTHONUNBUFFERED": unbuffered})
@@ -106,7 +106,7 @@ def test_output_that_the_disk_refuses_is_one_line_and_status_2():
 
 
 @pytest.mark.parametrize("words", [["envs"], ["plot", "--help"]], ids=" ".join)
-def test_a_closed_output_is_as_good_as_none(words):
+def test_a_closed_stdout_is_no_error(words):
     code = f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); from gpu_vecenv.cli import main; sys.exit(main({words!r}))"
     shell = ["sh", "-c", 'exec "$0" -c "$1" >&-', sys.executable, code]
     done = subprocess.run(shell, stderr=subprocess.PIPE, text=True)

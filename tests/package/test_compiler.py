@@ -8,7 +8,7 @@ from tests.package.episodes import episode
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t\n"])
-def test_a_blank_command_is_none(stand_in, monkeypatch, blank):
+def test_a_blank_CXX_counts_as_unset(stand_in, monkeypatch, blank):
     monkeypatch.delenv("CXX")
     expected = compiler.find_compiler()
     monkeypatch.setenv("CXX", blank)

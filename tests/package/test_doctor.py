@@ -154,7 +154,7 @@ def test_commands_that_are_no_compiler(monkeypatch, command):
     assert check.ok is False and command in check.detail and "look at CXX" in check.remedy
 
 
-def test_a_compiler_that_says_nothing(monkeypatch, tmp_path):
+def test_a_compiler_without_version_output(monkeypatch, tmp_path):
     quiet = tmp_path / "c++"
     quiet.write_text("#!/bin/sh\n")
     quiet.chmod(0o755)
@@ -162,7 +162,7 @@ def test_a_compiler_that_says_nothing(monkeypatch, tmp_path):
     assert doctor.check_compiler() == doctor.Check("C++ compiler", True, str(quiet))
 
 
-def test_a_number_of_threads_that_is_none(monkeypatch):
+def test_an_invalid_thread_count_fails_the_cpu_check(monkeypatch):
     monkeypatch.setenv("GPU_VECENV_NUM_THREADS", "two")
     check = doctor.check_cpu()
     assert check.ok is False and "GPU_VECENV_NUM_THREADS" in check.detail and "unset it" in check.remedy

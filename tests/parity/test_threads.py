@@ -109,7 +109,7 @@ def test_threads_that_cannot_start_leave_none(monkeypatch, most):
 
 
 @pytest.mark.parametrize("given", ["", "0", "-1", "+3", " 3", "3 ", "3\n", "1_0", "1.0", "0x2", "²", "३", "4097", "9" * 5000])
-def test_numbers_of_threads_that_are_none(monkeypatch, given):
+def test_invalid_thread_counts_are_refused(monkeypatch, given):
     monkeypatch.setenv("GPU_VECENV_NUM_THREADS", given)
     with pytest.raises(ParameterError, match="GPU_VECENV_NUM_THREADS must be an integer from 1 to 4096, got"):
         cartpole.make_vec(4, device="cpu")

@@ -11,7 +11,7 @@ import tyro
 from gpu_vecenv.errors import DeviceError
 from gpu_vecenv.train import CheckpointError, ConfigError, TrainConfig, Trainer, commands, load_checkpoint
 from gpu_vecenv.train.checkpoint import save_checkpoint
-from gpu_vecenv.train.logger import read_metrics
+from gpu_vecenv.train.metrics import read_metrics
 from gpu_vecenv.watch import watch
 
 

@@ -179,7 +179,7 @@ def test_a_resumed_run_counts_only_its_own_time(clock):
     assert stream.getvalue().splitlines()[-1] == " 60%  counts  0:06:40 left"
 
 
-def test_nothing_done_says_nothing_and_quiet_prints_nothing(monkeypatch):
+def test_no_output_before_the_first_show_or_when_quiet(monkeypatch):
     terminal = open_terminal(monkeypatch)
     with Progress(io.StringIO()) as display:
         pass

@@ -13,7 +13,8 @@ import time
 import pytest
 
 from gpu_vecenv.train import MetricsError, RunExistsError, RunGoneError, RunLockedError, Trainer, load_checkpoint
-from gpu_vecenv.train.logger import METRICS_FILE, _keep_before, read_metrics
+from gpu_vecenv.train.logger import _keep_before
+from gpu_vecenv.train.metrics import METRICS_FILE, read_metrics
 from gpu_vecenv.train.run_folder import LOCK_FILE, RunFolder
 
 

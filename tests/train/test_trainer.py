@@ -23,7 +23,8 @@ from gpu_vecenv.train import (
 )
 from gpu_vecenv.train.episodes import EpisodeStats
 from gpu_vecenv.train.interrupt import StopRequest
-from gpu_vecenv.train.logger import METRICS_FILE, Logger, read_metrics
+from gpu_vecenv.train.logger import Logger
+from gpu_vecenv.train.metrics import METRICS_FILE, read_metrics
 
 
 def weights(trainer, name):

@@ -7,7 +7,7 @@ from pathlib import Path
 MEMINFO, CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
-def free_on_host() -> int | None:
+def free_host_bytes() -> int | None:
     """Bytes free in the host's memory; None where the system does not tell."""
     found = [free for free in (_available(), _left_of_cgroup()) if free is not None]
     return min(found, default=None)
