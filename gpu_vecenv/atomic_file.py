@@ -6,7 +6,8 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+import time
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 DISK_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
@@ -31,19 +32,47 @@ def atomic_file(path: Path) -> Iterator[Path]:
     # Writers of the same file, in containers that share a folder too, have files of their own.
     partial = path.with_name(f"{path.stem}.{secrets.token_hex(8)}.partial{path.suffix}")
     try:
-        yield partial
-        _sync(partial)
-        os.replace(partial, path)
+        with name_in_errors(path, DISK_REFUSALS):  # An error of something else in the block keeps its text.
+            yield partial
+            _sync(partial)
+            os.replace(partial, path)
     except OSError as error:
-        # A failed write names no file. An error of something else in the block keeps its text.
-        failed_write = error.filename is None and error.errno in DISK_REFUSALS
-        failed_open = error.filename == str(partial) and error.filename2 is None
-        if failed_write or failed_open:
+        if error.filename == str(partial) and error.filename2 is None:  # It could not be opened.
             error.filename = str(path)
         raise
     finally:
         partial.unlink(missing_ok=True)
     _sync(path.parent)  # The rename itself must survive a power cut, too.
+
+
+@contextlib.contextmanager
+def name_in_errors(path: Path, numbers: Container[int] | None = None) -> Iterator[None]:
+    """Add ``path`` to an OSError that names no file, such as that of a write to a full disk.
+
+    Args:
+        path: what the block reads or writes.
+        numbers: error numbers (errno) to which it is added; None for all.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None and (numbers is None or error.errno in numbers):
+            error.filename = str(path)
+        raise
+
+
+def remove_stale(folder: Path, pattern: str, age: float = 3600.0) -> None:
+    """Remove unfinished files that killed processes left.
+
+    Args:
+        folder: where they are.
+        pattern: their names, as ``Path.glob()`` takes them.
+        age: seconds since the last write after which a file is unfinished for good.
+    """
+    for path in folder.glob(pattern):
+        with contextlib.suppress(OSError):  # another process may remove it, too
+            if time.time() - path.stat().st_mtime > age:
+                path.unlink()
 
 
 def _sync(path: Path) -> None:

@@ -26,7 +26,6 @@ MARKS = {True: "ok", False: "NO", None: "--"}
 """Works, does not, is not needed here."""
 
 _UPDATE_DRIVER = "update the NVIDIA driver (580 or newer for CUDA 13)"
-_OTHER_FOLDER = f"set {cache.VARIABLE} to a folder of your own that can be written."
 _SHOW_CAUSE = 'python -c "import torch; torch.zeros(1).cuda()" shows the cause.'
 
 
@@ -181,13 +180,13 @@ def check_cache() -> Check:
     folder = cache.lasting_dir()
     if folder is None:
         detail = "this user has none: kernels compiled here are lost when their process ends"
-        return Check("cache folder", False, detail, _OTHER_FOLDER)
+        return Check("cache folder", False, detail, cache.REMEDY)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return Check("cache folder", True, str(folder))
     except OSError as error:
-        return Check("cache folder", False, f"cannot be written: {error}", _OTHER_FOLDER)
+        return Check("cache folder", False, f"cannot be written: {error}", cache.REMEDY)
 
 
 def check_train_extra() -> Check:

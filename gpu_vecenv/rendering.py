@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from gymnasium import logger
 
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.render import PALETTE, find_renderer, import_pillow
@@ -18,6 +19,12 @@ LARGEST_DRAWN = 1e6
 
 GAP = 4
 """Pixels between worlds."""
+
+
+def warn_without_mode(function: str, name: str) -> None:
+    """Warn that ``render()`` draws nothing; ``function`` is the one of Gymnasium that made the env ``name``."""
+    text = f'render() draws nothing without a render mode: gymnasium.{function}("{name}", render_mode="rgb_array")'
+    logger.warn(text, stacklevel=2)  # the line that calls this function
 
 
 class WorldRenderers:

@@ -9,12 +9,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import logger
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import CloudpickleWrapper
 from gymnasium.wrappers import HumanRendering
 
 from gpu_vecenv.errors import MissingExtraError, SequenceError, SeveralAgentsError
+from gpu_vecenv.rendering import warn_without_mode
 from gpu_vecenv.spec import EnvSpec
 from gpu_vecenv.vector_env import GpuVectorEnv
 
@@ -87,8 +87,7 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
     def render(self) -> np.ndarray | None:
         """uint8 (H, W, 3), or None with a warning without ``render_mode``."""
         if self.render_mode is None:
-            name = self.vector.env_spec.name
-            logger.warn(f'render() draws nothing without a render mode: gymnasium.make("{name}", render_mode="rgb_array")')
+            warn_without_mode("make", self.vector.env_spec.name)
             return None
         frames = self.vector.render()
         return None if frames is None else frames[0]

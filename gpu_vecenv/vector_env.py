@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium import logger
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -25,7 +24,7 @@ from gpu_vecenv.layout import Layout
 from gpu_vecenv.needs import require_room
 from gpu_vecenv.outputs import Outputs, Slot
 from gpu_vecenv.pool import ResetPool
-from gpu_vecenv.rendering import WorldRenderers
+from gpu_vecenv.rendering import WorldRenderers, warn_without_mode
 from gpu_vecenv.resets import read_bounds, read_mask
 from gpu_vecenv.seeding import check_first_world, check_seed, world_identity
 from gpu_vecenv.spec import EnvSpec, Params
@@ -353,8 +352,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         """
         self._require_started("render()")
         if self.render_mode is None:
-            name = self.env_spec.name
-            logger.warn(f'render() draws nothing without a render mode: gymnasium.make_vec("{name}", render_mode="rgb_array")')
+            warn_without_mode("make_vec", self.env_spec.name)
             return None
         if self._renderers is None:
             self._renderers = WorldRenderers(self.env_spec, self.params, self.num_worlds)

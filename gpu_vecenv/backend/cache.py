@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import ctypes
 import functools
 import hashlib
@@ -11,20 +10,16 @@ import os
 import shutil
 import stat
 import tempfile
-import time
 import warnings
 from pathlib import Path
 
 import platformdirs
 
-from gpu_vecenv.atomic_file import atomic_file
+from gpu_vecenv.atomic_file import atomic_file, remove_stale
 from gpu_vecenv.errors import CompileError
 
 VARIABLE = "GPU_VECENV_CACHE_DIR"
 REMEDY = f"Set {VARIABLE} to a folder of your own that can be written."
-
-STRAY_AGE = 3600.0
-"""Seconds after which an unfinished file is one that a killed process left."""
 
 _DIGEST = hashlib.sha256().digest_size
 _libraries: dict[Path, ctypes.CDLL] = {}
@@ -129,10 +124,7 @@ def store(path: Path, library: bytes) -> None:
         OSError: it cannot be written.
     """
     write_library(path, _sealed(path, library))
-    for stray in path.parent.glob("*.partial.so"):
-        with contextlib.suppress(OSError):  # another process may remove it, too
-            if time.time() - stray.stat().st_mtime > STRAY_AGE:
-                stray.unlink()
+    remove_stale(path.parent, "*.partial.so")
 
 
 def write_library(path: Path, data: bytes) -> None:

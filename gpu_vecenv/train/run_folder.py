@@ -7,17 +7,15 @@ import errno
 import fcntl
 import os
 import socket
-import time
 import warnings
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpu_vecenv.atomic_file import name_in_errors, remove_stale
 from gpu_vecenv.train.errors import RunGoneError, RunLockedError
 
 LOCK_FILE = ".lock"
-PARTIAL_S = 3600.0
-"""Age in seconds at which an unfinished picture or video counts as left by a killed process."""
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 """Errors of file systems that have no locks."""
@@ -42,7 +40,7 @@ class RunFolder:
         # A finalizer instead of __del__: it runs once, and also at the interpreter's end.
         self._release = weakref.finalize(self, _release, descriptor, os.getpid())
         try:
-            with naming(path / LOCK_FILE):
+            with name_in_errors(path / LOCK_FILE):
                 _lock(descriptor, path)
         except BaseException:
             self.close()
@@ -84,7 +82,7 @@ class RunFolder:
             RunGoneError, RunLockedError: see ``check()``.
         """
         try:
-            with naming(self.path):
+            with name_in_errors(self.path):
                 yield
         except OSError:
             self.check()
@@ -103,10 +101,7 @@ class RunFolder:
         for pattern in ("metrics.*.partial.jsonl", "checkpoint/*.partial.*"):
             for path in self.path.glob(pattern):
                 path.unlink(missing_ok=True)
-        for path in self.path.glob("*.partial.*"):
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > PARTIAL_S:
-                    path.unlink()
+        remove_stale(self.path, "*.partial.*")
 
 
 _held: weakref.WeakSet[RunFolder] = weakref.WeakSet()
@@ -147,14 +142,3 @@ def _close_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_close_in_child)
-
-
-@contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Add ``path`` to an OSError that names no file, such as that of a write to a full disk."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is not None and error.filename is None:
-            error.filename = str(path)
-        raise

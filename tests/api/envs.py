@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 
-import gpu_vecenv  # noqa: F401
+from gpu_vecenv.registration import IDS
 
 SMALL_TAG = {"num_taggers": 2, "num_runners": 4, "episode_length": 7, "tagging_distance": 0.15}
 """Worlds of six agents in which some games end by tags and some by the clock."""
@@ -15,6 +15,8 @@ ENVS = {
 }
 VIEWS = ("worlds", "agents")
 MODES = ("same_step", "next_step", "disabled")
+SINGLES = [name for name, arguments in IDS.items() if "max_episode_steps" in arguments]
+"""Ids of one agent, which ``gymnasium.make`` makes."""
 
 
 def make(name, num_worlds=3, **options):

@@ -27,9 +27,9 @@ ABSURD = [
     1.0000001, 2.0, 1e-45, 1e-39, 1e39, 3e38, -3e38, float("nan"), float("inf"), -float("inf"), 1j, np.complex64(1 + 2j),
     np.int8(-1), np.float16(3), "x", "", b"1", "2024", (), [], {}, [1, [2]], [None], ["a"], [[]], {"a": 1}, range(3), slice(2),
     Ellipsis, object(), np.timedelta64(5, "s"), np.array(3), np.array("x"), np.zeros(0), np.zeros((2, 3, 4, 5)),
-    np.zeros(3, "M8[s]"), np.array([1, 2], ">i4"), np.array([object()]), np.broadcast_to(np.float32(1), (4,)), np.ma.masked_array([1, 2], [0, 1]),
-    torch.tensor(2), torch.zeros(3, dtype=torch.bfloat16), torch.zeros(3).to_sparse(), torch.zeros(2, 2, device="meta"),
-    torch._neg_view(torch.ones(2, 2)), torch.zeros(2, dtype=torch.complex64),
+    np.zeros(3, "M8[s]"), np.array([1, 2], ">i4"), np.array([object()]), np.broadcast_to(np.float32(1), (4,)),
+    np.ma.masked_array([1, 2], [0, 1]), torch.tensor(2), torch.zeros(3, dtype=torch.bfloat16), torch.zeros(3).to_sparse(),
+    torch.zeros(2, 2, device="meta"), torch._neg_view(torch.ones(2, 2)), torch.zeros(2, dtype=torch.complex64),
 ]  # fmt: skip
 CALLS = ("step", "step", "step", "set_state", "reset", "rollout", "copy_worlds", "set_reset_pool", "observe", "get_state",
          "check", "bind", "rewind", "unbind", "draw_start_states", "render")  # fmt: skip

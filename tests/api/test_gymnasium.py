@@ -18,13 +18,9 @@ from gymnasium.vector.utils import batch_space
 from gymnasium.wrappers import PassiveEnvChecker
 from gymnasium.wrappers import vector as wrappers
 
-from gpu_vecenv.registration import IDS
-from tests.api.envs import ENVS, MODES, VIEWS, make, random_actions
+from tests.api.envs import ENVS, MODES, SINGLES, VIEWS, make, random_actions
 
 pytestmark = pytest.mark.filterwarnings("error")
-
-SINGLES = [name for name, arguments in IDS.items() if "max_episode_steps" in arguments]
-"""Ids that ``gymnasium.make`` knows."""
 
 
 def run(env, steps=20, seed=4):

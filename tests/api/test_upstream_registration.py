@@ -9,8 +9,8 @@ from gymnasium.vector import SyncVectorEnv
 from gpu_vecenv.errors import SeveralAgentsError
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.vector_env import GpuVectorEnv
+from tests.api.envs import SINGLES
 
-SINGLES = [name for name, arguments in IDS.items() if "max_episode_steps" in arguments]
 CPU = {"device": "cpu", "array": "numpy"}
 
 

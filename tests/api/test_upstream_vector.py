@@ -7,11 +7,10 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AutoresetMode
 
 from gpu_vecenv.registration import IDS
-from tests.api.envs import MODES
+from tests.api.envs import MODES, SINGLES
 
 LIMIT = 17
 WORLDS = 6
-SINGLES = [name for name, arguments in IDS.items() if "max_episode_steps" in arguments]
 SPREAD = {
     "WarpCartPole-v1": ([-2.35, -2, -0.2, -2], [2.35, 2, 0.2, 2]),
     "WarpAcrobot-v1": ([-3, -3, -4, -4], [3, 3, 4, 4]),

@@ -144,7 +144,7 @@ def test_a_user_without_a_cache_folder(monkeypatch):
     monkeypatch.setattr(doctor.cache, "lasting_dir", lambda: None)
     check = doctor.check_cache()
     assert check.ok is False and "lost when their process ends" in check.detail
-    assert check.remedy == "set GPU_VECENV_CACHE_DIR to a folder of your own that can be written."
+    assert check.remedy == "Set GPU_VECENV_CACHE_DIR to a folder of your own that can be written."
 
 
 @pytest.mark.parametrize("command", ["'g++", "false", __file__, "/tmp"])

@@ -1,5 +1,7 @@
 """Command lines of random words: a command may do its work or refuse it, and never ends with a traceback."""
 
+import importlib
+import inspect
 import random
 import sys
 
@@ -8,19 +10,19 @@ import pytest
 from gpu_vecenv.cli import COMMANDS, main
 from tests.package.test_wrong_lines import METRICS, furnish
 
-OPTIONS = {
-    "train": ["--num-envs", "--total-steps", "--seed", "--device", "--out", "--resume", "--env", "--policy", "--frozen", "--load",
-              "--ppo", "--network", "--checkpoint-interval", "--threads"],
-    "eval": ["--episodes", "--seed", "--device", "--deterministic", "--policy", "--threads"],
-    "plot": ["--out"],
-    "watch": ["--out", "--episodes", "--worlds", "--max-frames", "--seed", "--device", "--deterministic", "--policy", "--fps",
-              "--threads"],
-    "bench": ["--envs", "--sizes", "--device", "--modes", "--no-peers", "--warpdrive", "--out", "--rounds", "--seconds",
-              "--threads"],
-    "memory": ["--num-envs", "--num-worlds", "--view", "--autoreset-mode", "--no-copy", "--device", "--env"],
-    "envs": [],
-    "doctor": [],
-}  # fmt: skip
+
+def options(command):
+    """Options of a subcommand, from the signature of its function."""
+    module, name = COMMANDS[command][0].split(":")
+    function = getattr(importlib.import_module(module), name)
+    return [
+        f"--{'no-' if parameter.default is True else ''}{parameter.name.replace('_', '-')}"
+        for parameter in inspect.signature(function).parameters.values()
+        if "Positional" not in str(parameter.annotation)
+    ]
+
+
+OPTIONS = {command: options(command) for command in COMMANDS}
 ANY_OPTION = ["--help", "-h", "--version", "--wrong", "-1", *sorted({o for options in OPTIONS.values() for o in options})]
 
 VALUES = [

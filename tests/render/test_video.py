@@ -13,6 +13,7 @@ import pytest
 
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, ShapeError, VideoError
 from gpu_vecenv.video import write_video
+from tests.package.test_atomic_file import assert_untouched
 
 FFMPEG = imageio_ffmpeg.get_ffmpeg_exe()
 
@@ -64,11 +65,6 @@ def old(tmp_path):
     path = tmp_path / "film.mp4"
     path.write_bytes(b"old")
     return path
-
-
-def assert_untouched(old):
-    assert old.read_bytes() == b"old"
-    assert list(old.parent.iterdir()) == [old]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, BrokenPipeError, OSError(errno.ECONNRESET, "lost")])

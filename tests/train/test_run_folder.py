@@ -16,6 +16,7 @@ from gpu_vecenv.train import MetricsError, RunExistsError, RunGoneError, RunLock
 from gpu_vecenv.train.logger import _keep_before
 from gpu_vecenv.train.metrics import METRICS_FILE, read_metrics
 from gpu_vecenv.train.run_folder import LOCK_FILE, RunFolder
+from tests.package.episodes import in_child
 
 
 @pytest.fixture
@@ -28,18 +29,17 @@ def run(config, tmp_path):
     return config
 
 
-def in_child(act):
-    """Exit status of a forked process: 0 if ``act`` returns, 7 if the folder is locked."""
-    child = os.fork()
-    if child == 0:
+def is_refused(act):
+    """True if the folder is locked for ``act`` in a forked process."""
+
+    def try_it():
         try:
             act()
-            os._exit(0)
         except RunLockedError:
-            os._exit(7)
-        finally:
-            os._exit(9)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            return True
+        return False
+
+    return in_child(try_it)
 
 
 def test_a_second_trainer_is_refused_until_the_first_is_closed(run):
@@ -50,9 +50,9 @@ def test_a_second_trainer_is_refused_until_the_first_is_closed(run):
         Trainer.resume(run.out, quiet=True)
     with pytest.raises(RunLockedError):
         Trainer(run, quiet=True)
-    assert in_child(lambda: RunFolder(first._folder.path)) == 7
+    assert is_refused(lambda: RunFolder(first._folder.path))
     first.close()
-    assert in_child(lambda: RunFolder(first._folder.path)) == 0
+    assert not is_refused(lambda: RunFolder(first._folder.path))
     Trainer.resume(run.out, quiet=True).close()
     with pytest.raises(RunLockedError, match="got a closed one"):
         first.save()
@@ -101,8 +101,8 @@ def test_a_killed_process_holds_nothing_even_if_its_child_lives(tmp_path):
 
 def test_a_forked_copy_of_a_trainer_neither_saves_nor_unlocks(run):
     trainer = Trainer.resume(run.out, quiet=True)
-    assert in_child(trainer.save) == 7
-    assert in_child(trainer.close) == 0
+    assert is_refused(trainer.save)
+    assert not is_refused(trainer.close)
     with pytest.raises(RunLockedError):
         RunFolder(trainer._folder.path)
 
