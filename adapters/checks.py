@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gpu_vecenv.arrays import Array
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.arrays import Array, host_array
+from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.vector_env import GpuVectorEnv
 
 
@@ -36,3 +40,22 @@ def require_fresh(obs: Array, previous: Array, library: str) -> None:
     """
     if obs is previous:
         raise ParameterError(f"{library} keeps observations over a step, so the env must be made with copy=True, got copy=False.")
+
+
+def action_tensor(actions: Any, rows: int, device: str) -> torch.Tensor:
+    """Actions of any array kind or nested lists as a tensor on a device.
+
+    Raises:
+        ShapeError: no array, or one whose first axis is not ``rows``.
+        ArrayTypeError: no numbers, or an array that holds none.
+    """
+    if not isinstance(actions, torch.Tensor):
+        try:
+            actions = np.asarray(host_array(actions, "actions"))
+        except ValueError as error:
+            raise ShapeError(f"actions must have {rows} rows, got a list that is no array.") from error
+        if actions.dtype.kind not in "iuf":
+            raise ArrayTypeError(f"actions must be numbers, got {actions.dtype}.")
+    if tuple(actions.shape[:1]) != (rows,):
+        raise ShapeError(f"actions must have {rows} rows, got the shape {tuple(actions.shape)}.")
+    return torch.as_tensor(actions, device=device)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Space
 
+from gpu_vecenv.arrays import host_array, require_mapping
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.vector_env import GpuVectorEnv
 
@@ -159,12 +160,12 @@ class PettingZooEnv(ParallelEnv):
 
     def _joint_action(self, actions: Mapping[str, Any]) -> torch.Tensor:
         """Actions of all agents, (A,) or (A, k), on the env's device; those who left get 0, which counts for nothing."""
-        if actions.keys() != set(self.agents):
+        if require_mapping(actions, "actions").keys() != set(self.agents):
             missing = [agent for agent in self.agents if agent not in actions]
             beyond = [agent for agent in actions if agent not in self.agents]
             raise ParameterError(f"actions must be given for the agents in the game; missing {missing}, beyond them {beyond}.")
         try:
-            given = np.stack([np.asarray(actions[agent]) for agent in self.agents])
+            given = np.stack([np.asarray(host_array(actions[agent], f"the action of {agent}")) for agent in self.agents])
         except ValueError as error:
             raise ShapeError(f"actions must have one shape, {self.action_spaces[self.agents[0]].shape}: {error}.") from error
         if given.dtype.kind not in "iuf":

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space, Tuple
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from gpu_vecenv.adapters.checks import checked_env
+from gpu_vecenv.adapters.checks import action_tensor, checked_env
 from gpu_vecenv.errors import MissingExtraError
 
 try:
@@ -67,7 +67,9 @@ class RlGamesEnv(IVecEnv):
             done: bool (rows,), the same for all agents of a world.
             infos: ``time_outs``, bool (rows,), where the time limit and nothing else ended an episode.
         """
-        obs, reward, terminated, truncated, info = self.env.step(actions.reshape(self._action_shape))
+        rows = actions.reshape(-1, *actions.shape[1:])  # of one world and agent the player gives an action without axes
+        given = action_tensor(rows, self._inner.num_worlds * self._agents, self._inner.device)
+        obs, reward, terminated, truncated, info = self.env.step(given.reshape(self._action_shape))
         if self._agents > 1:
             reward = info["agent_reward"].flatten()
         done, time_outs = (flag.repeat_interleave(self._agents) for flag in (terminated | truncated, truncated & ~terminated))

@@ -13,8 +13,8 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from gpu_vecenv.adapters.checks import checked_env
-from gpu_vecenv.errors import MissingExtraError, ParameterError, SequenceError
+from gpu_vecenv.adapters.checks import action_tensor, checked_env
+from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.stats import EpisodeStatistics
 
 try:
@@ -121,7 +121,7 @@ class Sb3VecEnv(VecEnv):
 
     def step_async(self, actions: np.ndarray) -> None:
         """Take the actions of the next step, (num_envs,) or (num_envs, k)."""
-        self._actions = torch.as_tensor(actions, device=self.device)
+        self._actions = action_tensor(actions, self.num_envs, self.device)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Make the step.
@@ -229,11 +229,20 @@ class Sb3VecEnv(VecEnv):
         """Actions of all agents: those given, and what the other roles do."""
         space, obs = self._inner.single_action_space, self._started_obs()
         joint = torch.empty((self._inner.num_envs, *(space.shape or ())), dtype=actions.dtype, device=self.device)
-        joint[self._rows] = actions
+        joint[self._rows] = self._of_rows(actions, joint[self._rows], "actions")
         with torch.no_grad():
             for rows, policy in self._others:
-                joint[rows] = policy(obs[rows])
+                joint[rows] = self._of_rows(policy(obs[rows]), joint[rows], "actions of the other policies")
         return joint
+
+    @staticmethod
+    def _of_rows(actions: Tensor, rows: Tensor, what: str) -> Tensor:
+        """The actions, if they are as many and of the kind that the rows are for: an assignment would repeat and round."""
+        if actions.shape != rows.shape:
+            raise ShapeError(f"{what} must have shape {tuple(rows.shape)}, got {tuple(actions.shape)}.")
+        if actions.is_complex() or actions.is_floating_point() != rows.is_floating_point():
+            raise ArrayTypeError(f"{what} must be of the kind of {rows.dtype}, got {actions.dtype}.")
+        return actions
 
     def _started_obs(self) -> Tensor:
         """The last observation of all agents."""

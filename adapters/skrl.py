@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Space
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from gpu_vecenv.adapters.checks import checked_env, require_fresh
+from gpu_vecenv.adapters.checks import action_tensor, checked_env, require_fresh
 from gpu_vecenv.errors import MissingExtraError, ParameterError
 
 try:
@@ -165,7 +165,8 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
             infos: the env's, with ``final_observations`` and ``final_states`` by agent and ``ended`` bool (worlds, 1).
         """
         rows = (self._inner.num_envs, *(self._action_space.shape or ()))
-        joint = torch.stack([actions[name].reshape(rows) for name in self._names], dim=1)
+        given = (action_tensor(actions[name], rows[0], self._inner.device) for name in self._names)
+        joint = torch.stack([one.reshape(rows) for one in given], dim=1)
         obs, _, terminated, truncated, info = self._env.step(joint)
         require_fresh(obs, self._obs, "skrl")
         info["final_observations"] = self._by_agent(info["final_obs"])

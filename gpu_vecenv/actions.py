@@ -66,8 +66,7 @@ class ActionReader:
         """
         if type(actions) is self._tensor:  # what a trainer gives, in a microsecond; a step on the CPU may take fifty
             size = self._element_bytes.get(actions.dtype)
-            if size and actions.shape == lead + self.shape and actions.device == self._where and self._lies_plain(actions):
-                address = actions.data_ptr()
+            if size and actions.device == self._where and (address := _plain_address(actions, lead + self.shape)):
                 if self._device == "cpu" and not self._are_indices(address, actions.numel(), size):
                     self._check_host(actions.detach().numpy())
                 return actions, address, size
@@ -80,13 +79,6 @@ class ActionReader:
             array, size = self._read_checked(actions, lead + self.shape)
         return array, _address(array), size
 
-    def _lies_plain(self, actions: Any) -> bool:
-        """True if the tensor is contiguous and not lazily negated. A lazy negation matters for floats only."""
-        try:
-            return actions.is_contiguous() and not (self._continuous and actions.is_neg())
-        except RuntimeError:  # is_contiguous() raises for sparse layouts
-            return False
-
     def lead(self, actions: Any, num_steps: int | None) -> tuple[int, ...]:
         """Which axes the actions of a rollout have before those of one step: ``(T,)``, or none where they are constant.
 
@@ -95,7 +87,7 @@ class ActionReader:
         """
         try:
             shape = tuple(np.shape(actions) if not hasattr(actions, "shape") else actions.shape)
-        except ValueError:  # a list that is no array
+        except (ValueError, RuntimeError):  # a list that is no array, a nested tensor
             shape = ()
         if num_steps is not None:
             return () if shape == self.shape else (num_steps,)
@@ -106,7 +98,7 @@ class ActionReader:
 
     def _read_checked(self, actions: Any, shape: tuple[int, ...]) -> tuple[Array, int]:
         module = library(actions)
-        if module == "torch" and hasattr(actions, "layout"):
+        if module == "torch":
             actions = plain_tensor(actions, "actions")
         elif module != "cupy":
             module = "numpy"
@@ -188,6 +180,14 @@ def random_ranges(space: Space) -> tuple[np.ndarray, np.ndarray]:
             return np.zeros(heads, np.int32), np.stack([low, high - low], axis=1)
     choices = np.broadcast_to(_choices(space), space.shape or ()).astype(np.int32).reshape(-1)
     return choices, np.zeros((heads, 2), np.float32)
+
+
+def _plain_address(actions: Any, shape: tuple[int, ...]) -> Any:
+    """Address of a tensor's values; 0 for another shape, or if they do not lie there one after the other, as they are."""
+    try:
+        return actions.data_ptr() if actions.shape == shape and actions.is_contiguous() and not actions.is_neg() else 0
+    except RuntimeError:  # a sparse or nested layout, or a tensor inside torch.vmap
+        return 0
 
 
 def _address(actions: Array) -> int:

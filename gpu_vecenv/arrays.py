@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -14,9 +15,13 @@ from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError
 Array = Any
 """A numpy.ndarray, torch.Tensor or cupy.ndarray."""
 
+
 def library(value: Any) -> str:
-    """The top-level module of a value's type: ``"torch"``, ``"cupy"``, ``"numpy"`` or another."""
-    return type(value).__module__.partition(".")[0]
+    """``"torch"`` for a tensor, of a subclass too; else the top-level module of the value's type, such as ``"cupy"``."""
+    if isinstance(value, getattr(sys.modules.get("torch"), "Tensor", ())):
+        return "torch"
+    module = type(value).__module__.partition(".")[0]
+    return "" if module == "torch" else module
 
 
 def on_device(index: int) -> AbstractContextManager[Any]:
@@ -34,7 +39,7 @@ def real_number(value: Any) -> int | float | None:
     if library(value) in ("numpy", "torch", "cupy") and np.ndim(value) == 0 and not isinstance(value, np.generic):
         try:
             value = value.item()
-        except (RuntimeError, TypeError):  # a sparse or meta tensor
+        except (RuntimeError, TypeError, ValueError):  # a sparse, nested or meta tensor
             return None
     if isinstance(value, bool | np.timedelta64) or not isinstance(value, int | float | np.integer | np.floating):
         return None
@@ -77,16 +82,24 @@ def plain_tensor(tensor: Any, where: str) -> Any:
     """A detached torch tensor without lazy negation or conjugation.
 
     Raises:
-        ArrayTypeError: a sparse tensor.
-        DeviceError: a tensor without memory.
+        ArrayTypeError: a sparse or nested tensor, or one without memory.
+        DeviceError: a tensor on the device "meta".
     """
     import torch
 
-    if tensor.layout is not torch.strided:
-        raise ArrayTypeError(f"{where} must be dense, got a tensor with the layout {tensor.layout}.")
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        layout = "nested" if tensor.is_nested else f"with the layout {tensor.layout}"
+        raise ArrayTypeError(f"{where} must be dense, got a tensor {layout}.")
     if tensor.device.type == "meta":
         raise DeviceError(f'{where} must hold values, got a tensor on the device "meta".')
-    return tensor.detach().resolve_conj().resolve_neg()
+    plain = tensor.as_subclass(torch.Tensor).detach().resolve_conj().resolve_neg()
+    try:
+        without_memory = plain.numel() > 0 and plain.data_ptr() == 0
+    except RuntimeError:  # a tensor inside torch.vmap or torch.func.grad
+        without_memory = True
+    if without_memory:
+        raise ArrayTypeError(f"{where} must hold values, got a tensor without memory.")
+    return plain
 
 
 def host_array(value: Any, where: str = "an array") -> Any:
@@ -101,7 +114,7 @@ def host_array(value: Any, where: str = "an array") -> Any:
         DeviceError: a tensor without memory.
     """
     kind = library(value)
-    if kind == "torch" and hasattr(value, "layout"):
+    if kind == "torch":
         tensor = plain_tensor(value, where).cpu()
         try:
             return tensor.numpy()
@@ -122,12 +135,17 @@ def list_array(value: Any, dtype: str, where: str) -> np.ndarray:
         ArrayTypeError: no numbers, lists of unequal lengths, or numbers that the dtype cannot hold.
     """
     read = real_number if dtype == "float32" else whole_number
+    numbers = []
     try:
-        for one in np.array(value, object).flat:
-            if read(one) is None:
+        if isinstance(value, list | tuple) and any(isinstance(one, np.ma.MaskedArray) for one in value):
+            raise ArrayTypeError(f"{where} must be {dtype} without a mask, got {type(value).__name__} of arrays with one.")
+        given = np.array(value, object)
+        for one in given.flat:
+            numbers.append(read(one))
+            if numbers[-1] is None:
                 raise ArrayTypeError(f"{where} must be {dtype}, got {type(value).__name__} with {abbreviated(one)}.")
-        with np.errstate(over="raise"):
-            return np.array(value, dtype)
+        with np.errstate(over="raise"):  # Python's numbers, as NumPy's integers would wrap
+            return np.array(numbers, dtype).reshape(given.shape)
     except (ValueError, OverflowError, FloatingPointError) as error:
         raise ArrayTypeError(f"{where} must be {dtype}, got {type(value).__name__} that it cannot hold: {error}.") from error
 

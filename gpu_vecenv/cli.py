@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import importlib.util
 import inspect
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -53,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell, >&-
             setattr(sys, name, open(os.devnull, "w"))
+        if isinstance(stream := getattr(sys, name), io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may not have every letter of a name
     title = " ".join(["gpu-vecenv", *(word for word in words[:1] if word in COMMANDS)])
     status, failure = 0, ""
     lost: OSError | None = None
@@ -72,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(lost, BrokenPipeError):
         return 141  # what a shell reports for SIGPIPE
     if failure or lost:
-        print(f"{title}: {failure or lost}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # nobody can be told
+            print(f"{title}: {failure or lost}", file=sys.stderr, flush=True)
     return 2 if lost else status
 
 

@@ -50,9 +50,7 @@ class CapturedSteps:
             raise ClosedError(f"{self._env.env_spec.name} was closed; make a new env.")
         if outputs.bound.get("obs") is not self.outputs["obs"]:
             raise SequenceError("the slabs that this graph writes are bound no longer; capture the steps again.")
-        self._env.rewind()
-        self._graph.replay()
-        outputs.move_to(len(self.actions))
+        self._env._replay(self._graph, len(self.actions))
 
 
 def capture_steps(

@@ -161,7 +161,7 @@ class Layout:
         with np.errstate(all="ignore"):
             try:
                 found = np.asarray(values(self.params)).astype(np.float32)
-            except (ZeroDivisionError, OverflowError):
+            except (ArithmeticError, ValueError):  # such as the logarithm of 0
                 found = np.asarray(np.inf, np.float32)
         if not np.isfinite(found).all():
             raise ParameterError(

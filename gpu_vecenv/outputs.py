@@ -41,6 +41,7 @@ class Slot:
 
     arrays: Sequence[Array]
     previous_obs: Array
+    addresses: tuple[int, ...]
     words: tuple[int, ...]
 
 
@@ -105,7 +106,7 @@ class Outputs:
             self._at = self._at if partial else 0
             slab = self._slabs["obs"]
             return self._slot([slab[self._at], *self._own()[1:]], slab[self._at])
-        return self._new_slot() if self.fresh else self._persist()
+        return self._new_slot() if self.fresh else self._where_it_is(self._persist())
 
     def for_step(self) -> Slot:
         """Where the next step writes.
@@ -116,14 +117,14 @@ class Outputs:
         if self.fresh:
             return self._new_slot()
         if not self._slabs:
-            return self._persist()
+            return self._where_it_is(self._persist())
         if self._at >= len(self._slots):
             raise SequenceError(
                 f"the bound slabs hold {len(self._slots)} steps and are full; call rewind() before the next step."
             )
         slot = self._slots[self._at]
         self._at += 1
-        return slot
+        return self._where_it_is(slot)
 
     def for_rollout(self, steps: int, keep_actions: bool) -> Slot:
         """Where the next ``steps`` steps write: every array with these as leading axis; drawn ``actions``, too, if to be kept.
@@ -202,8 +203,15 @@ class Outputs:
         return self._persist().arrays
 
     def _slot(self, arrays: Sequence[Array], previous_obs: Array) -> Slot:
-        # That of previous_obs is asked for again: `share_memory_()`, for one, moves a tensor that was handed out.
-        return Slot(arrays, previous_obs, self._by_word((0, *map(self._memory.address, (previous_obs, *arrays)))))
+        addresses = tuple(map(self._memory.address, (previous_obs, *arrays)))
+        return Slot(arrays, previous_obs, addresses, self._by_word((0, *addresses)))
+
+    def _where_it_is(self, slot: Slot) -> Slot:
+        """A slot that is used again, with its present addresses: ``share_memory_()`` moves a tensor on the CPU."""
+        if self._memory.moves and tuple(map(self._memory.address, (slot.previous_obs, *slot.arrays))) != slot.addresses:
+            fresh = self._slot(slot.arrays, slot.previous_obs)
+            slot.addresses, slot.words = fresh.addresses, fresh.words
+        return slot
 
     # ---- bound slabs ------------------------------------------------------------------------------------------
 

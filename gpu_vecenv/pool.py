@@ -9,7 +9,7 @@ import numpy as np
 
 from gpu_vecenv.arrays import Array, host_array, require_mapping
 from gpu_vecenv.backend.memory import Memory
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.layout import WORLD_STATE, Layout
 from gpu_vecenv.state import checked_field
 
@@ -84,7 +84,10 @@ def join_states(states: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
 
     Raises:
         ParameterError: no states, or states of different fields, or without the marks of finished worlds.
+        ShapeError: fields of different shapes.
     """
+    if not isinstance(states, Sequence):
+        raise ArrayTypeError(f"join_states() needs a list of states, got {type(states).__name__}.")
     if not states:
         raise ParameterError("join_states() needs one state at least, got none.")
     for state in states:
@@ -94,6 +97,9 @@ def join_states(states: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
                 "join_states() needs states with the same fields, terminated and truncated among them, as get_state() returns "
                 f"them; got {', '.join(names) or 'nothing'}."
             )
-    host = [{name: np.asarray(host_array(values)) for name, values in state.items()} for state in states]
-    going = [(state["terminated"] | state["truncated"]) == 0 for state in host]
-    return {name: np.concatenate([s[name][keep] for s, keep in zip(host, going, strict=True)]) for name in host[0]}
+    try:
+        host = [{name: np.asarray(host_array(values, name)) for name, values in state.items()} for state in states]
+        going = [(state["terminated"] == 0) & (state["truncated"] == 0) for state in host]
+        return {name: np.concatenate([s[name][keep] for s, keep in zip(host, going, strict=True)]) for name in host[0]}
+    except (IndexError, ValueError) as error:
+        raise ShapeError(f"join_states() needs fields of as many worlds as their state has: {error}.") from error

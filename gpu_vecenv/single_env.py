@@ -13,7 +13,8 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import CloudpickleWrapper
 from gymnasium.wrappers import HumanRendering
 
-from gpu_vecenv.errors import MissingExtraError, SequenceError, SeveralAgentsError
+from gpu_vecenv.arrays import host_array
+from gpu_vecenv.errors import MissingExtraError, SequenceError, SeveralAgentsError, ShapeError
 from gpu_vecenv.rendering import warn_without_mode
 from gpu_vecenv.spec import EnvSpec
 from gpu_vecenv.vector_env import GpuVectorEnv
@@ -81,7 +82,11 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Advance by one step; the action is an element of the action space."""
-        obs, reward, terminated, truncated, _ = self.vector.step(np.asarray(action)[None])
+        try:
+            actions = np.asarray(host_array(action, "the action"))[None]
+        except ValueError as error:
+            raise ShapeError(f"the action must have shape {self.action_space.shape}, got a list that is no array.") from error
+        obs, reward, terminated, truncated, _ = self.vector.step(actions)
         return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}
 
     def render(self) -> np.ndarray | None:

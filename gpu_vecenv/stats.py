@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gpu_vecenv.arrays import Array, host_array
 from gpu_vecenv.backend.memory import output_memory
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.errors import ParameterError, SequenceError
 from gpu_vecenv.vector_env import GpuVectorEnv
 
 
@@ -50,6 +50,8 @@ class EpisodeStatistics(VectorWrapper):
 
     def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """Step the env and add the statistics of episodes that end in this step."""
+        if self._returns is None:
+            raise SequenceError("call reset() of this wrapper before step().")
         obs, reward, terminated, truncated, info = self.env.step(actions)
         with self._memory.here():
             going = ~self._ended  # the step that resets (next-step mode) or stands still (disabled) counts for nothing

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -80,7 +80,8 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         render_mode: str | None = None,
         **params: Any,
     ) -> None:
-        self.closed, self._closing, self._call_lock = True, False, threading.RLock()  # closed until everything is there
+        self.closed, self._closing = True, False  # closed until everything is there
+        self._guard_calls()
         require_one_of("view", view, VIEWS)
         require_one_of("array", array, ARRAYS)
         require_one_of("render_mode", render_mode, (None, "rgb_array"))
@@ -219,11 +220,13 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             ActionError: an index out of range or NaN: at once on the CPU, at ``check()`` on CUDA unless ``debug``.
             SequenceError: before the first reset, or past the end of bound slabs.
         """
-        if not self._call_lock.acquire(False):  # as one_caller() does, for less time
+        if self._in_call or not self._call_lock.acquire(False):  # as one_caller() does, in less than half the time
             raise self._busy()
         try:
+            self._in_call = True
             return self._step(actions)
         finally:
+            self._in_call = False
             self._call_lock.release()
 
     def _step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
@@ -236,7 +239,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         self._backend.launch("gv_step", self._args.struct, self.num_worlds)
         del held  # a copy made for the kernel may go once it is queued: memory is reused in the order of the stream
         if self.debug:
-            self.check()
+            self._check()
         return self._results(slot)
 
     @one_caller
@@ -295,12 +298,13 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         self._outputs.end_rollout(slot)
         del held
         if self.debug:
-            self.check()
+            self._check()
         results = self._results(slot)
         if kept:
             results[4]["actions"] = self._public(slot.arrays[-1])
         return results
 
+    @one_caller
     def check(self) -> None:
         """Raise if a kernel met an invalid action since the last check. Waits for the device.
 
@@ -309,6 +313,9 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             SequenceError: while a CUDA graph is captured, where nothing can be waited for.
         """
         self._require_open()
+        self._check()
+
+    def _check(self) -> None:
         if not self._backend.may_wait():
             raise SequenceError("check() waits for the device, which a CUDA graph cannot; call it before or after the capture.")
         count = int(self._backend.memory.to_numpy(self._args.invalid)[0])
@@ -323,10 +330,12 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         An env that nobody holds any more is closed whenever Python finds it, which may be while another one is captured.
         """
         self._closing = True
-        with self._call_lock:  # a step of another thread ends first
+        with self._call_lock:  # a call of another thread ends first
+            if self.closed:  # by that thread
+                return
             try:
                 if self._backend.may_wait():
-                    self.check()
+                    self._check()
             finally:
                 self.closed = True  # also when check() raises
                 self._backend.close()
@@ -337,13 +346,19 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         """The states in which ``size`` worlds of this env start under a seed, for ``set_reset_pool()``."""
         names = [field.name for field in self.env_spec.state]
         env = GpuVectorEnv(self.env_spec, num_worlds=size, device=self.device, array=self.array, **self.params)
-        env.reset(seed=seed)
-        states = env.get_state(*names)
-        env.close()
-        return states
+        with contextlib.closing(env):
+            env.reset(seed=seed)
+            return env.get_state(*names)
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self.env_spec.name}: an env cannot be pickled or copied, as it holds memory and threads of its device; make "
+            "another one and give it set_state(env.get_state())."
+        )
 
     # ---- pictures ---------------------------------------------------------------------------------------------
 
+    @one_caller
     def render(self) -> tuple[np.ndarray, ...] | None:
         """One uint8 (H, W, 3) frame an env; rows of one world share theirs. None with a warning without ``render_mode``.
 

@@ -12,6 +12,7 @@ from typing import cast
 
 import numpy as np
 
+from gpu_vecenv.arrays import abbreviated, real_number
 from gpu_vecenv.atomic_file import DISK_REFUSALS, atomic_file
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, ShapeError, VideoError
 from gpu_vecenv.render import import_pillow
@@ -43,8 +44,9 @@ def write_video(frames: Iterable[np.ndarray], path: str | Path, fps: int = 30) -
     writers = {".mp4": _write_mp4, ".gif": _write_gif}
     if path.suffix.lower() not in writers:
         raise ParameterError(f"a video's name must end in .mp4 or .gif; got {path.name!r}")
-    if fps <= 0:
-        raise ParameterError(f"fps must be positive; got {fps}")
+    rate = real_number(fps)
+    if rate is None or not 0.01 <= rate <= 1000:
+        raise ParameterError(f"fps must be a number from 0.01 to 1000; got {abbreviated(fps)}")
     checked = _checked(frames)
     first = next(checked, None)
     if first is None:

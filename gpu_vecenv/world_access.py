@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -27,22 +29,36 @@ R = TypeVar("R")
 
 
 def one_caller(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
-    """A method of an env that refuses a second thread while a first one is in such a method.
+    """A method of an env that refuses to run while another such method does, in another thread or around a signal handler.
 
-    A call writes the argument struct and launches a kernel with it, which two threads at once would mix up.
+    A call writes the argument struct and launches a kernel with it, which two calls at once would mix up.
     """
 
     @functools.wraps(method)
     def call(env: E, /, *args: P.args, **kwargs: P.kwargs) -> R:
         worlds = cast("WorldAccess", env)
-        if not worlds._call_lock.acquire(False):
+        if worlds._in_call or not worlds._call_lock.acquire(False):
             raise worlds._busy()
         try:
+            worlds._in_call = True  # within the block, as Ctrl-C may come before it
             return method(env, *args, **kwargs)
         finally:
+            worlds._in_call = False
             worlds._call_lock.release()
 
     return call
+
+
+_envs: weakref.WeakSet[WorldAccess] = weakref.WeakSet()
+
+
+def _forget_calls() -> None:
+    """In a forked child: the threads whose calls were under way are not there."""
+    for env in list(_envs):
+        env._guard_calls()
+
+
+os.register_at_fork(after_in_child=_forget_calls)
 
 
 class WorldAccess(VectorEnv):
@@ -61,7 +77,8 @@ class WorldAccess(VectorEnv):
     _to_host: bool
     _started: bool
     _closing: bool
-    _call_lock: threading.RLock  # a signal handler of the same thread may step the env
+    _in_call: bool
+    _call_lock: threading.RLock  # which lets a signal handler close the env in whose call it came
 
     @one_caller
     def get_state(self, *names: str) -> dict[str, Array]:
@@ -167,6 +184,13 @@ class WorldAccess(VectorEnv):
 
     # ---- inside -----------------------------------------------------------------------------------------------
 
+    @one_caller
+    def _replay(self, graph: Any, steps: int) -> None:
+        """Run the steps of a CUDA graph that writes the bound slabs."""
+        self._outputs.rewind()
+        graph.replay()
+        self._outputs.move_to(steps)
+
     def _observe(self, obs: Array, kernel: str = "gv_observe") -> None:
         self._args.set(obs=self._out.address(obs))
         self._backend.launch(kernel, self._args.struct, self.num_worlds)
@@ -174,13 +198,19 @@ class WorldAccess(VectorEnv):
     def _public(self, array: Array) -> Array:
         return self._out.to_numpy(array) if self._to_host else array
 
+    def _guard_calls(self) -> None:
+        """Start with no call under way."""
+        self._in_call, self._call_lock = False, threading.RLock()
+        _envs.add(self)
+
     def _busy(self) -> Exception:
-        """The error of a call while another thread is in one."""
+        """The error of a call in the middle of another one."""
         name = self.env_spec.name
         if self._closing:
             return ClosedError(f"{name} is being closed by another thread; make a new env.")
         return ConcurrentCallError(
-            f"{name}: another thread is in a call of this env; make one env per thread, or put a lock around its calls."
+            f"{name}: this env is in the middle of a call, of another thread or around a signal handler; make one env per "
+            "thread, or put a lock around its calls."
         )
 
     def _require_open(self) -> None:

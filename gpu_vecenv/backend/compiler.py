@@ -117,7 +117,8 @@ def compile_to_bytes(spec: EnvSpec, level: str, extra: tuple[str, ...] = ()) -> 
             command = [*compiler, *FLAGS, f"-march={march}", *extra, str(source), "-o", str(built)]
             done = _run(command)
             if done.returncode != 0:
-                raise CompileError(f"{spec.name}: {' '.join(command)} failed:\n{done.stderr.strip()}")
+                said = done.stderr.strip() or f"nothing but the status {done.returncode}. Name a C++ compiler in CXX."
+                raise CompileError(f"{spec.name}: {' '.join(command)} failed:\n{said}")
             if not built.is_file():
                 raise CompileError(
                     f"{spec.name}: {' '.join(command)} succeeded but made no file. Name a C++ compiler in CXX."
@@ -146,6 +147,8 @@ def require_compiler(spec: EnvSpec) -> list[str]:
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+        )
     except OSError as error:
         raise CompileError(f"could not run {command[0]!r}: {error}. Name a C++ compiler in CXX.") from error

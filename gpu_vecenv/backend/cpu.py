@@ -7,6 +7,7 @@ import ctypes
 import glob
 import os
 import re
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,7 @@ class CpuBackend:
         self._agents = layout.num_agents
         self._threads = threads or num_threads()
         self._pool = Threads(library, self._threads) if self._threads > 1 else None
+        _backends.add(self)
         self._struct: np.ndarray | None = None
         self._address = 0
 
@@ -146,3 +148,20 @@ class CpuBackend:
         if self._pool is not None:
             self._pool.close()
             self._pool = None
+
+    def forget_threads(self) -> None:
+        """In a forked child, which has none of them: launches run on the thread that makes them."""
+        if self._pool is not None:
+            self._pool.forget()
+            self._pool = None
+
+
+_backends: weakref.WeakSet[CpuBackend] = weakref.WeakSet()
+
+
+def _forget_threads() -> None:
+    for backend in list(_backends):
+        backend.forget_threads()
+
+
+os.register_at_fork(after_in_child=_forget_threads)

@@ -26,7 +26,7 @@ def _left_of_cgroup() -> int | None:
     """What the limit of a container leaves; None without a limit."""
     try:
         limit = int((CGROUP / "memory.max").read_text())
-        return limit - int((CGROUP / "memory.current").read_text()) + _cached()
+        return max(0, limit - int((CGROUP / "memory.current").read_text()) + _cached())
     except (OSError, ValueError):
         return None
 

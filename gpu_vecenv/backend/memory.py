@@ -19,6 +19,8 @@ class Memory(Protocol):
     """What back ends and envs ask of an array library. Arrays are C-contiguous."""
 
     kind: str
+    moves: bool
+    """Whether a caller can move an array that was handed out to other memory."""
 
     def here(self) -> AbstractContextManager[Any]:
         """Within it the device of these arrays is the current one, as CuPy needs it, and then again the one that was."""
@@ -59,6 +61,7 @@ class NumpyMemory:
     """Host memory as NumPy arrays."""
 
     kind = "numpy"
+    moves = False
 
     def here(self) -> AbstractContextManager[Any]:
         """Nothing."""
@@ -111,6 +114,7 @@ class TorchMemory:
 
         self._torch = torch
         self._device = torch.device(device)
+        self.moves = self._device.type == "cpu"
         self.address: Callable[[Array], int] = torch.Tensor.data_ptr  # itself, as each step asks for several
         self._dtypes = {name: getattr(torch, name) for name in ("float32", "int32", "uint8", "uint64", "bool")}
 
@@ -187,6 +191,7 @@ class CupyMemory:
     """
 
     kind = "cupy"
+    moves = False
 
     def __init__(self, device: str) -> None:
         import cupy

@@ -46,6 +46,10 @@ class Threads:
                 f"{count - 1}: {error}. Set GPU_VECENV_NUM_THREADS to fewer, or raise the limit on processes (ulimit -u)."
             ) from error
 
+    def forget(self) -> None:
+        """In a forked child: there are no threads to end, and the lock to tell them may have been held."""
+        self.close.detach()
+
     def launch(self, kernel: int | None, args: int, num_worlds: int) -> None:
         """Run the kernel at an address over all worlds; returns when it is done."""
         self._launch(self._address, kernel, args, num_worlds)

@@ -106,6 +106,8 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> dic
 
 def _checked_content(path: Path) -> bytes:
     """Return what follows the first line, whose digest it has."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise CheckpointError(f"{path}: expected a checkpoint file, got something that is no file")
     try:
         with open(path, "rb") as file:
             header = file.readline(_MAX_HEADER)

@@ -24,6 +24,8 @@ def read_metrics(path: str | Path) -> list[dict[str, float | None]]:
     """
     path = Path(path)
     path = path / METRICS_FILE if path.is_dir() else path
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise MetricsError(f"{path}: expected the metrics of a run, got something that is no file")
     try:
         lines = path.read_text(encoding="utf-8").split("\n")[:-1]
         return [_parse(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
@@ -41,6 +43,8 @@ def _parse(line: str, where: str) -> dict[str, float | None]:
     if not isinstance(metrics, dict):
         raise MetricsError(f"{where}: expected an object of numbers, got {line[:40]}")
     for name, value in metrics.items():
+        if not name.isprintable():
+            raise MetricsError(f"{where}: expected names of printable text, got {name!r}")
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise MetricsError(f"{where}: expected {name} to be a number or null, got {value!r}")
     for name in ("iteration", "steps"):

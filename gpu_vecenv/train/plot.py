@@ -22,6 +22,13 @@ _PANELS = (
 _COLUMNS = 3
 
 
+MAX_RETURNS = 24
+"""Policies whose returns have a panel."""
+
+LARGEST = 1e100
+"""Values from here on are left out, as NaN is: the arithmetic of axes would overflow."""
+
+
 def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     """Draw ``metrics.jsonl`` as one picture; until it is safely on disk, the file that was there before stays.
 
@@ -51,16 +58,16 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     if not lines:
         raise MetricsError(f"{run / METRICS_FILE}: expected at least one iteration, got none")
     # Returns of different policies seldom have one scale, so each gets a panel of its own.
-    returns = [(name, f"mean return of {name[7:]}") for name in lines[-1] if name.startswith("return/")]
+    returns = [(name, f"mean return of {name[7:]}") for name in lines[-1] if name.startswith("return/")][:MAX_RETURNS]
     panels = [*returns, *_PANELS]
     rows = math.ceil(len(panels) / _COLUMNS)
     figure = Figure(figsize=(4.0 * _COLUMNS, 3.2 * rows), layout="constrained")
     FigureCanvasAgg(figure)
     grid = list(figure.subplots(rows, _COLUMNS, squeeze=False).flat)
     for axes, (prefix, label) in zip(grid, panels, strict=False):
-        names = [name for name in lines[-1] if name.startswith(prefix)]
+        names = [name for name in lines[-1] if name.startswith(prefix)][:MAX_RETURNS]
         for name in names:
-            points = [(line["steps"], y) for line in lines if (y := line.get(name)) is not None and math.isfinite(y)]
+            points = [(line["steps"], y) for line in lines if (y := line.get(name)) is not None and abs(y) < LARGEST]
             if points:
                 steps, values = zip(*points, strict=True)
                 _draw(axes, steps, values, name.removeprefix(prefix))

@@ -36,7 +36,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         # A finalizer instead of __del__: it runs once, and also at the interpreter's end.
         self._release = weakref.finalize(self, _release, descriptor, os.getpid())
         try:

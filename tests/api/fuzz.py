@@ -223,7 +223,17 @@ class Fuzz:
         if self.rng.random() < 0.05:
             state["nothing"] = 1
         given = self._absurd() if self.rng.random() < 0.03 else state
-        return lambda env: env.set_state(given)
+
+        def set_state(env: GpuVectorEnv) -> None:
+            env.set_state(given)
+            now = env._state.on_host()
+            for name, value in given.items():  # what was accepted is there, bit by bit
+                value = value.numpy(force=True) if isinstance(value, torch.Tensor) else value
+                assert np.array(value, now[name].dtype).tobytes() == now[name].tobytes(), f"{name} was changed"
+                low, high = env._state._spec[name].bounds(env.params)
+                assert low == -np.inf and high == np.inf or ((now[name] >= low) & (now[name] <= high)).all(), f"{name} is outside"
+
+        return set_state
 
     def _set_reset_pool(self) -> Any:
         env, size = self.envs[0], int(self.rng.integers(1, 5))

@@ -1,5 +1,9 @@
 """Two threads in one env: the second gets an error, the first goes on undisturbed; an env a thread needs nothing."""
 
+import copy
+import os
+import pickle
+import signal
 import threading
 
 import numpy as np
@@ -17,6 +21,10 @@ CALLS = {
     "set_state": lambda env: env.set_state({"t": np.zeros(env.num_worlds, np.int32)}),
     "copy_worlds": lambda env: env.copy_worlds([0], [1]),
     "set_reset_pool": lambda env: env.set_reset_pool(None),
+    "bind": lambda env: env.bind(obs=np.zeros((3, *env.observation_space.shape), np.float32)),
+    "unbind": lambda env: env.unbind(),
+    "render": lambda env: env.render(),
+    "check": lambda env: env.check(),
 }
 
 
@@ -52,7 +60,7 @@ def test_a_second_thread_is_refused(call, monkeypatch):
     twin.reset(seed=0)
     assert_same(env.step(np.ones(3, int))[:4], twin.step(np.ones(3, int))[:4])
     assert [type(error) for error in seen] == [ConcurrentCallError]
-    assert "another thread is in a call of this env" in str(seen[0])
+    assert "this env is in the middle of a call" in str(seen[0])
     monkeypatch.undo()
     assert in_a_thread(lambda: CALLS[call](env)) is None  # one thread after the other is fine
 
@@ -81,23 +89,94 @@ def test_threads_that_step_one_env_end():
     assert (env.unwrapped.get_state("episode")["episode"] > 0).all()
 
 
-def test_closing_waits_for_a_step_of_another_thread():
-    env = make("cartpole", num_worlds=50_000)
+def test_closing_waits_for_a_call_of_another_thread(monkeypatch):
+    env = make("cartpole").unwrapped
     env.reset(seed=0)
-    actions, started = np.zeros(50_000, np.int64), threading.Event()
+    launch, began, go_on, order = env._backend.launch, threading.Event(), threading.Event(), []
 
-    def run():
-        while True:
-            env.step(actions)
-            started.set()
+    def slow(*args):
+        began.set()
+        assert go_on.wait(60)
+        order.append("stepped")
+        launch(*args)
 
-    ended = []
-    thread = threading.Thread(target=lambda: ended.append(in_a_thread(run)))
-    thread.start()
-    assert started.wait(60)
-    env.close()
-    thread.join(60)
-    assert [type(error) for error in ended] == [ClosedError]
+    monkeypatch.setattr(env._backend, "launch", slow)
+    stepping = threading.Thread(target=lambda: env.step(np.zeros(3, int)))
+    stepping.start()
+    assert began.wait(60)
+    closing = threading.Thread(target=lambda: (env.close(), order.append("closed")))
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive() and order == []
+    assert isinstance(in_a_thread(lambda: env.observe()), ClosedError)
+    go_on.set()
+    for thread in (stepping, closing):
+        thread.join(60)
+    assert order == ["stepped", "closed"]
+    assert in_a_thread(env.close) is None
+
+
+def test_threads_that_close_at_once_both_end_well():
+    for _ in range(20):
+        env = make("cartpole")
+        assert [error for error in [in_a_thread(env.close), in_a_thread(env.close)] if error] == []
+
+
+def test_a_signal_handler_in_the_middle_of_a_call(monkeypatch):
+    """Its own call is refused, as it would write into what the interrupted call is about to use; closing is allowed."""
+    env, twin = make("cartpole").unwrapped, make("cartpole").unwrapped
+    env.reset(seed=0)
+    twin.reset(seed=0)
+    launch, seen = env._backend.launch, []
+
+    def interrupted(*args):
+        for call in (lambda: env.step(np.ones(3, int)), env.observe):
+            with pytest.raises(ConcurrentCallError) as raised:
+                call()
+            seen.append(raised.value)
+        return launch(*args)
+
+    monkeypatch.setattr(env._backend, "launch", interrupted)
+    assert_same(env.step(np.zeros(3, int))[:4], twin.step(np.zeros(3, int))[:4])
+    assert len(seen) == 2
+    monkeypatch.setattr(env._backend, "launch", lambda *args: (env.close(), launch(*args)))
+    env.step(np.zeros(3, int))
+    with pytest.raises(ClosedError):
+        env.step(np.zeros(3, int))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_an_env_is_not_copied(copied):
+    env = make("cartpole").unwrapped
+    with pytest.raises(TypeError, match=r"cannot be pickled or copied.*set_state\(env.get_state\(\)\)"):
+        copied(env)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork.*:RuntimeWarning")
+def test_a_child_forked_in_the_middle_of_a_call_of_another_thread_may_go_on(monkeypatch):
+    env = make("cartpole").unwrapped
+    env.reset(seed=0)
+    launch, began, go_on = env._backend.launch, threading.Event(), threading.Event()
+
+    def slow(*args):
+        began.set()
+        assert go_on.wait(60)
+        launch(*args)
+
+    monkeypatch.setattr(env._backend, "launch", slow)
+    stepping = threading.Thread(target=lambda: env.step(np.zeros(3, int)))
+    stepping.start()
+    assert began.wait(60)
+    child = os.fork()
+    if child == 0:
+        env._backend.launch = launch
+        signal.alarm(20)
+        env.step(np.zeros(3, int))
+        env.close()
+        os._exit(0)
+    go_on.set()
+    stepping.join(60)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_one_env_per_thread_steps_as_alone():

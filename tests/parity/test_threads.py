@@ -1,8 +1,8 @@
 """Threads that share a launch: every world is stepped once, whoever wakes when; they end with their env."""
 
 import gc
-import multiprocessing
 import os
+import signal
 import threading
 import time
 
@@ -121,20 +121,26 @@ def test_numbers_of_threads(monkeypatch, given):
     assert cpu.num_threads() == given
 
 
-def stepped_in_child(env, queue):
-    queue.put(run(env, 20)[0])
-
-
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-def test_a_forked_child_steps_without_the_threads():
-    """It has none of them; the caller does their share."""
-    env, context = make(3), multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=stepped_in_child, args=(env, queue))
-    child.start()
-    seen = queue.get(timeout=60)
-    child.join(timeout=60)
-    np.testing.assert_array_equal(seen, run(env, 20)[0])
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork.*:RuntimeWarning")
+@pytest.mark.parametrize("pause", [0.0, 0.001])
+def test_a_forked_child_steps_without_the_threads(pause, monkeypatch):
+    """It has none of them, whatever they were doing: at work, looking for work, or asleep."""
+    monkeypatch.setattr(cpu, "MIN_AGENTS_PER_THREAD", 1)
+    env, twin = make(4), make(1)
+    actions = np.zeros(97, np.int64)
+    for _ in range(40):
+        expected = twin.step(actions)[0]
+        np.testing.assert_array_equal(env.step(actions)[0], expected)
+        time.sleep(pause)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            same = (env.step(actions)[0] == twin.step(actions)[0]).all()
+            env.close()
+            os._exit(0 if same else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    env.step(actions)  # the parent has its threads still
+    assert env._backend._pool is not None
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])

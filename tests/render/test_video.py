@@ -211,7 +211,7 @@ def test_unknown_ending(tmp_path):
 
 
 def test_frame_rate_must_be_positive(tmp_path):
-    with pytest.raises(ParameterError, match="fps must be positive; got 0"):
+    with pytest.raises(ParameterError, match="fps must be a number from 0.01 to 1000; got 0"):
         write_video(make_frames(), tmp_path / "film.mp4", fps=0)
 
 

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from gpu_vecenv.train import MetricsError, RunExistsError, RunGoneError, RunLockedError, Trainer, load_checkpoint
+from gpu_vecenv.train import CheckpointError, MetricsError, RunExistsError, RunGoneError, RunLockedError, Trainer, load_checkpoint
 from gpu_vecenv.train.logger import _keep_before
 from gpu_vecenv.train.metrics import METRICS_FILE, read_metrics
 from gpu_vecenv.train.run_folder import LOCK_FILE, RunFolder
@@ -219,3 +219,20 @@ def test_unreadable_metrics_are_an_error_and_stay_as_they_are(tmp_path):
             with pytest.raises(MetricsError, match=f"{file}.*: expected "):
                 read()
         assert file.read_bytes() == good.encode() + line
+
+
+def test_a_lock_that_is_a_link_is_not_written_through(tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("thesis")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").symlink_to(precious)
+    with pytest.raises(OSError, match="symbolic links.*lock"):
+        RunFolder(tmp_path / "run")
+    assert precious.read_text() == "thesis"
+
+
+@pytest.mark.parametrize("read", [load_checkpoint, read_metrics])
+def test_a_pipe_is_not_waited_for(read, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises((CheckpointError, MetricsError), match="got something that is no file"):
+        read(tmp_path / "pipe")
