@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.arrays import Array, abbreviated, host_array, limits, list_array, require_mapping
+from gpu_vecenv.arrays import Array, abbreviated, host_array, library, limits, list_array, plain_tensor, require_mapping
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.layout import Layout
@@ -115,6 +115,8 @@ def checked_field(
     """
     if not hasattr(value, "dtype"):
         value = list_array(value, dtype, where)
+    elif library(value) == "torch":
+        value = plain_tensor(value, where)
     if tuple(value.shape) != shape:
         raise ShapeError(f"{where} must have shape {shape}, got {tuple(value.shape)}.")
     if str(value.dtype).removeprefix("torch.") != dtype:
