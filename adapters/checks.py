@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gpu_vecenv.arrays import Array, host_array
+from gpu_vecenv import GpuVectorEnv
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.vector_env import GpuVectorEnv
+from gpu_vecenv.spec.given import Array, host_array
 
 
 def checked_env(env: VectorEnv, adapter: str, view: str) -> GpuVectorEnv:

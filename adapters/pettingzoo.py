@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Space
 
-from gpu_vecenv.arrays import host_array, require_mapping
+from gpu_vecenv import GpuVectorEnv
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
-from gpu_vecenv.vector_env import GpuVectorEnv
+from gpu_vecenv.spec.given import host_array, require_mapping
 
 try:
     from pettingzoo import ParallelEnv

@@ -13,9 +13,9 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
+from gpu_vecenv import EpisodeStatistics
 from gpu_vecenv.adapters.checks import action_tensor, checked_env
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
-from gpu_vecenv.stats import EpisodeStatistics
 
 try:
     from stable_baselines3.common.monitor import Monitor

@@ -11,8 +11,8 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from torch import Tensor
 
+from gpu_vecenv import GpuVectorEnv
 from gpu_vecenv.errors import DeviceError, MissingExtraError, ParameterError
-from gpu_vecenv.vector_env import GpuVectorEnv
 
 try:
     from tensordict import TensorDict, TensorDictBase

@@ -19,7 +19,7 @@ from torch.distributions import Categorical
 from torch.utils.tensorboard import SummaryWriter
 
 import gpu_vecenv  # noqa: F401  registers the ids
-from gpu_vecenv.stats import EpisodeStatistics
+from gpu_vecenv import EpisodeStatistics
 
 
 @dataclass

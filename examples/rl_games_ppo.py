@@ -16,9 +16,9 @@ from rl_games.common.algo_observer import DefaultAlgoObserver
 from rl_games.torch_runner import Runner
 
 import gpu_vecenv  # noqa: F401  registers the ids
+from gpu_vecenv import EpisodeStatistics
 from gpu_vecenv.adapters.rl_games import register
 from gpu_vecenv.backend.select import choose_device
-from gpu_vecenv.stats import EpisodeStatistics
 
 
 @dataclass

@@ -20,8 +20,8 @@ from skrl.utils import set_seed
 from torch import nn
 
 import gpu_vecenv  # noqa: F401  registers the ids
+from gpu_vecenv import EpisodeStatistics
 from gpu_vecenv.adapters.skrl import SkrlEnv, with_final_observations
-from gpu_vecenv.stats import EpisodeStatistics
 
 
 @dataclass

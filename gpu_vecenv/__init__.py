@@ -1,10 +1,16 @@
-"""GPU-resident multi-agent vector environments for Gymnasium. Importing this registers the ids."""
+"""GPU-resident multi-agent vector environments for Gymnasium. Importing this registers the ids.
 
+The names below are the public ones. Each is imported when it is first asked for, so that ``import gpu_vecenv`` loads neither
+torch nor CuPy. The trainer's are in ``gpu_vecenv.train``, the adapters' in ``gpu_vecenv.adapters``.
+"""
+
+import importlib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# In a bare checkout on PYTHONPATH, envs/ and adapters/ lie beside this folder and not in it: let imports find them there.
+# In a bare checkout on PYTHONPATH, envs/ and adapters/ lie next to this folder and not in it: let imports find them there.
 _root = Path(__file__).parent.parent
 if (_root / "envs" / "tag" / "tag.cu").is_file() and not (Path(__file__).parent / "envs").exists():
     from gpu_vecenv._checkout import map_checkout
@@ -14,3 +20,61 @@ if (_root / "envs" / "tag" / "tag.cu").is_file() and not (Path(__file__).parent 
 from gpu_vecenv.registration import register_envs  # noqa: E402
 
 register_envs()
+
+_PUBLIC = {
+    "render.video": ("write_video",),
+    "render.worlds": ("tile",),
+    "spec.contract": ("with_contract",),
+    "spec.env_spec": (
+        "LARGEST", "SMALLEST", "TIME_LIMIT", "Constant", "EnvSpec", "Field", "Param", "Params", "ResetOption", "Role", "Table",
+        "Workspace", "agent_values",
+    ),
+    "vector.graph": ("CapturedSteps", "capture_steps"),
+    "vector.reset_pool": ("join_states",),
+    "vector.single_env": ("SingleEnv",),
+    "vector.stats": ("EpisodeStatistics",),
+    "vector.vector_env": ("GpuVectorEnv",),
+}  # fmt: skip
+"""Module to the public names it defines."""
+
+_MODULES = {name: f"gpu_vecenv.{module}" for module, names in _PUBLIC.items() for name in names}
+_MODULES["make_vec"] = "gymnasium"
+__all__ = sorted(_MODULES)
+
+if TYPE_CHECKING:
+    from gymnasium import make_vec as make_vec
+
+    from gpu_vecenv.render.video import write_video as write_video
+    from gpu_vecenv.render.worlds import tile as tile
+    from gpu_vecenv.spec.contract import with_contract as with_contract
+    from gpu_vecenv.spec.env_spec import LARGEST as LARGEST
+    from gpu_vecenv.spec.env_spec import SMALLEST as SMALLEST
+    from gpu_vecenv.spec.env_spec import TIME_LIMIT as TIME_LIMIT
+    from gpu_vecenv.spec.env_spec import Constant as Constant
+    from gpu_vecenv.spec.env_spec import EnvSpec as EnvSpec
+    from gpu_vecenv.spec.env_spec import Field as Field
+    from gpu_vecenv.spec.env_spec import Param as Param
+    from gpu_vecenv.spec.env_spec import Params as Params
+    from gpu_vecenv.spec.env_spec import ResetOption as ResetOption
+    from gpu_vecenv.spec.env_spec import Role as Role
+    from gpu_vecenv.spec.env_spec import Table as Table
+    from gpu_vecenv.spec.env_spec import Workspace as Workspace
+    from gpu_vecenv.spec.env_spec import agent_values as agent_values
+    from gpu_vecenv.vector.graph import CapturedSteps as CapturedSteps
+    from gpu_vecenv.vector.graph import capture_steps as capture_steps
+    from gpu_vecenv.vector.reset_pool import join_states as join_states
+    from gpu_vecenv.vector.single_env import SingleEnv as SingleEnv
+    from gpu_vecenv.vector.stats import EpisodeStatistics as EpisodeStatistics
+    from gpu_vecenv.vector.vector_env import GpuVectorEnv as GpuVectorEnv
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported at its first use."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'gpu_vecenv' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, too, which need not have been imported."""
+    return sorted({*globals(), *__all__})

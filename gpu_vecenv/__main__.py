@@ -2,6 +2,6 @@
 
 import sys
 
-from gpu_vecenv.cli import main
+from gpu_vecenv.cli.main import main
 
 sys.exit(main())

@@ -18,7 +18,7 @@ def current_text(readme: Path) -> str:
     Raises:
         ValueError: the file lacks the markers.
     """
-    from gpu_vecenv.codegen import docs_tables
+    from gpu_vecenv.spec.header import docs_tables
 
     text = readme.read_text()
     if text.count(START) != 1 or text.count(END) != 1:

@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from gpu_vecenv.single_env import SingleEnv  # noqa: E402
-from gpu_vecenv.vector_env import GpuVectorEnv  # noqa: E402
+from gpu_vecenv.vector.single_env import SingleEnv  # noqa: E402
+from gpu_vecenv.vector.vector_env import GpuVectorEnv  # noqa: E402
 
 FOLDERS = {
     "CartPole-v1": "cartpole",

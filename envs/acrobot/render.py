@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.envs.acrobot.spec import MAX_VEL_1, MAX_VEL_2
-from gpu_vecenv.render import PALETTE, Canvas, mix
-from gpu_vecenv.stage import Reading, Stage, draw_bar, draw_dashes, draw_turn
+from gpu_vecenv.render.canvas import PALETTE, Canvas, mix
+from gpu_vecenv.render.frame import Reading, Stage, draw_bar, draw_dashes, draw_turn
 
 WIDTH, HEIGHT = 600, 640
 SCALE = 112.0  # pixels a metre

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.render import PALETTE, Canvas, mix
-from gpu_vecenv.stage import FOOTER, HEADER, Reading, Stage, draw_bar, draw_dashes
+from gpu_vecenv.render.canvas import PALETTE, Canvas, mix
+from gpu_vecenv.render.frame import FOOTER, HEADER, Reading, Stage, draw_bar, draw_dashes
 
 WIDTH, HEIGHT = 720, 480
 STAGE_TOP, STAGE_BOTTOM = HEADER, HEIGHT - FOOTER

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from gpu_vecenv.arrays import abbreviated
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec import Constant, EnvSpec, Field, Param, Params, Role, Table, agent_values
+from gpu_vecenv.spec.env_spec import Constant, EnvSpec, Field, Param, Params, Role, Table, agent_values
+from gpu_vecenv.spec.given import abbreviated
 
 ROUNDING = 1.00001
 """Upper bounds are widened by this, as a scaled value may be rounded up."""

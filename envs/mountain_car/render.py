@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.envs.mountain_car.spec import GOAL_POSITION, MAX_POSITION, MAX_SPEED, MIN_POSITION
-from gpu_vecenv.render import PALETTE, Canvas, Point, mix
-from gpu_vecenv.stage import Reading, Stage, draw_arrow
+from gpu_vecenv.render.canvas import PALETTE, Canvas, Point, mix
+from gpu_vecenv.render.frame import Reading, Stage, draw_arrow
 
 WIDTH, HEIGHT = 720, 560
 MARGIN = 48.0  # of the road beyond its ends

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from gpu_vecenv.spec import TIME_LIMIT, Constant, EnvSpec, Field, Param, ResetOption, Role
+from gpu_vecenv.spec.env_spec import TIME_LIMIT, Constant, EnvSpec, Field, Param, ResetOption, Role
 
 MIN_POSITION = -1.2
 MAX_POSITION = 0.6

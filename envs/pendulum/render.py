@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.envs.pendulum.spec import MAX_SPEED
-from gpu_vecenv.render import PALETTE, Canvas, mix
-from gpu_vecenv.stage import Reading, Stage, draw_bar, draw_dashes, draw_turn
+from gpu_vecenv.render.canvas import PALETTE, Canvas, mix
+from gpu_vecenv.render.frame import Reading, Stage, draw_bar, draw_dashes, draw_turn
 
 WIDTH, HEIGHT = 560, 600
 PIVOT = (WIDTH / 2, 316.0)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.render import PALETTE, Canvas, Point, mix
-from gpu_vecenv.trails import Trails
+from gpu_vecenv.render.canvas import PALETTE, Canvas, Point, mix
+from gpu_vecenv.render.trails import Trails
 
 HEIGHT = 688
 ARENA = HEIGHT  # the arena's picture is a square

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
-from gpu_vecenv.arrays import abbreviated
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec import (
+from gpu_vecenv.spec.env_spec import (
     LARGEST,
     SMALLEST,
     Constant,
@@ -21,6 +20,7 @@ from gpu_vecenv.spec import (
     Workspace,
     agent_values,
 )
+from gpu_vecenv.spec.given import abbreviated
 
 ROUNDING = 1.00001
 """Bounds of scaled features are widened by this, as a quotient may be rounded up."""

@@ -6,7 +6,7 @@ import os
 from typing import NamedTuple
 
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.layout import PARTS
+from gpu_vecenv.spec.layout import PARTS
 
 SIZES = ("32", "64", "128", "256", "512", "1024")
 """What ``GPU_VECENV_BLOCK_SIZE`` may be."""

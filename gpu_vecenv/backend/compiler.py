@@ -15,7 +15,7 @@ from pathlib import Path
 from gpu_vecenv.backend.cache import write_library
 from gpu_vecenv.backend.source import content_hash, kernel_source
 from gpu_vecenv.errors import CompileError
-from gpu_vecenv.spec import EnvSpec
+from gpu_vecenv.spec.env_spec import EnvSpec
 
 PREBUILT = Path(__file__).parent.parent / "_prebuilt"
 LEVELS = ("x86-64-v3", "x86-64")

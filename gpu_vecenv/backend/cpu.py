@@ -17,8 +17,8 @@ from gpu_vecenv.backend.base import Largest
 from gpu_vecenv.backend.memory import Memory, NumpyMemory
 from gpu_vecenv.backend.threads import Threads
 from gpu_vecenv.errors import CompileError, ParameterError
-from gpu_vecenv.layout import KERNELS, Layout
-from gpu_vecenv.spec import EnvSpec
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.layout import KERNELS, Layout
 
 MIN_AGENTS_PER_THREAD = 1024
 """Waking a thread costs some ten microseconds; below this many agents it takes longer than it saves."""

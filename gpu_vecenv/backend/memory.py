@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gpu_vecenv.arrays import Array, host_array, library, on_device, plain_tensor
 from gpu_vecenv.backend.host_memory import free_host_bytes
 from gpu_vecenv.errors import DeviceError
+from gpu_vecenv.spec.given import Array, host_array, library, on_device, plain_tensor
 
 
 class Memory(Protocol):

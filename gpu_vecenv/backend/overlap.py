@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 
-from gpu_vecenv.driver import LIBRARY
+from gpu_vecenv.backend.driver import LIBRARY
 
 CAPABILITIES = (9,)
 """Major compute capabilities that are asked for it: Hopper. Before it there is none, and on later ones it was not tried."""

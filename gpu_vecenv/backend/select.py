@@ -6,11 +6,11 @@ import importlib.util
 import re
 import warnings
 
-from gpu_vecenv.arrays import abbreviated
 from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.errors import DeviceError, ParameterError
-from gpu_vecenv.layout import Layout
+from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.layout import Layout
 
 
 def cuda_devices() -> int:

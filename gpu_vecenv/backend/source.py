@@ -6,10 +6,10 @@ import hashlib
 import re
 from pathlib import Path
 
-from gpu_vecenv.codegen import args_header
 from gpu_vecenv.errors import CompileError
-from gpu_vecenv.solo import is_solo
-from gpu_vecenv.spec import EnvSpec
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.header import args_header
+from gpu_vecenv.spec.held_state import is_solo
 
 KERNELS = Path(__file__).parent.parent / "kernels"
 _INCLUDE = re.compile(r'#include "([^"]+)"')

@@ -19,8 +19,8 @@ from gpu_vecenv.bench.floors import bare_launch, python_loop, step_bytes
 from gpu_vecenv.bench.machine import room_for
 from gpu_vecenv.bench.subject import Maker, Subject
 from gpu_vecenv.bench.timing import Local, Timed, synchronise
-from gpu_vecenv.needs import memory_needs
-from gpu_vecenv.views import View
+from gpu_vecenv.vector.memory_needs import memory_needs
+from gpu_vecenv.vector.views import View
 
 BANK = 8
 """Different batches of actions that take turns."""

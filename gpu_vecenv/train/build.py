@@ -23,7 +23,7 @@ from gpu_vecenv.train.policy import ActorCritic, Policy, RandomPolicy
 from gpu_vecenv.train.policy_map import RANDOM
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 
 def import_modules(names: Iterable[str]) -> None:

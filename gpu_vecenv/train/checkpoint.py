@@ -21,9 +21,9 @@ from typing import Any
 import gymnasium
 import torch
 
-from gpu_vecenv.arrays import abbreviated
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.errors import CompileError, DeviceError
+from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import CheckpointError
 

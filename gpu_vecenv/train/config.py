@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from gpu_vecenv.seeding import MAX_SEED
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.vector.seeding import MAX_SEED
 
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 """Largest values of options that 32-bit kernels read, and of those that only Python counts."""

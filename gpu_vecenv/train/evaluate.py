@@ -23,10 +23,10 @@ from gpu_vecenv.train.policy_map import RANDOM, assign_rows
 from gpu_vecenv.train.presets import resolve
 from gpu_vecenv.train.progress import Progress
 from gpu_vecenv.train.torch_threads import torch_threads
-from gpu_vecenv.views import MAX_WORLDS
+from gpu_vecenv.vector.views import MAX_WORLDS
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from gpu_vecenv.train.gae import TransitionMasks, transition_masks
 from gpu_vecenv.train.policy import Policy
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 
 @dataclass

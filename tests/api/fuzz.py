@@ -20,7 +20,7 @@ import torch
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 ABSURD = [
     None, True, False, -1, 0, 1, 7, 2**31 - 1, 2**31, 2**33, 2**64, -(2**63), 10**400, 10**5000, [10**5000], 0.0, -0.0, 0.5,

@@ -10,8 +10,8 @@ import torch
 import gpu_vecenv
 from gpu_vecenv import errors
 from gpu_vecenv.backend import compiler, select
-from gpu_vecenv.graph import capture_steps
-from gpu_vecenv.spec import Field
+from gpu_vecenv.spec.env_spec import Field
+from gpu_vecenv.vector.graph import capture_steps
 from tests.api.envs import assert_same, host_info, make, random_actions
 
 
@@ -168,7 +168,7 @@ def test_after_close():
 
 def test_an_env_that_could_not_be_made_counts_as_closed():
     from gpu_vecenv.envs.tag.spec import SPEC
-    from gpu_vecenv.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
     env = GpuVectorEnv.__new__(GpuVectorEnv)
     with pytest.raises(errors.ParameterError):

@@ -7,10 +7,10 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import gpu_vecenv  # noqa: F401
-from gpu_vecenv.cli import main
-from gpu_vecenv.needs import memory_needs
+from gpu_vecenv.cli.main import main
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.views import View
+from gpu_vecenv.vector.memory_needs import memory_needs
+from gpu_vecenv.vector.views import View
 
 SIZES = {"WarpTag-v0": 100, "WarpGridTag-v0": 5_000}
 MODES = {"same_step": AutoresetMode.SAME_STEP, "next_step": AutoresetMode.NEXT_STEP}

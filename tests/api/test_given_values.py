@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_vecenv.arrays import abbreviated, list_array, real_number, whole_number
 from gpu_vecenv.errors import ActionError, ArrayTypeError, DeviceError, GpuVecenvError, ParameterError, ShapeError
+from gpu_vecenv.spec.given import abbreviated, list_array, real_number, whole_number
 from tests.api.envs import assert_same, make
 
 HUGE = 10**400
@@ -210,6 +210,8 @@ def test_slabs_need_memory_and_signs_of_their_own():
         env.bind(obs=torch._neg_view(slab))
     with pytest.raises(ParameterError, match="bound final_obs and obs share memory|bound obs and final_obs share memory"):
         env.bind(obs=slab, final_obs=slab[:2])
+    with pytest.raises(ArrayTypeError, match="bound obs must be writable in place"):
+        env.bind(obs=torch.zeros(3, 2, 3, requires_grad=True))
     env.bind(obs=slab, final_obs=torch.zeros(2, 2, 3))
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gymnasium.spaces import MultiDiscrete
 
-from gpu_vecenv.actions import ActionReader
 from gpu_vecenv.backend.memory import NumpyMemory
+from gpu_vecenv.vector.actions import ActionReader
 
 ACTIONS = np.arange(6, dtype=np.int32).reshape(3, 2)
 

@@ -9,9 +9,9 @@ import torch
 
 from gpu_vecenv.envs.cartpole.spec import SPEC
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.layout import Layout
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.spec import LARGEST, Constant, Field, Param, Table
+from gpu_vecenv.spec.env_spec import LARGEST, Constant, Field, Param, Table
+from gpu_vecenv.spec.layout import Layout
 from tests.api.envs import assert_same, make
 from tests.devices import DEVICES
 
@@ -69,7 +69,7 @@ def test_fields_of_types_that_torch_does_not_compare():
     field, layout = spec.state[-1], Layout(spec, spec.resolve({}))
     assert field.bounds(layout.params) == (-np.inf, 9)
     from gpu_vecenv.backend.memory import TorchMemory
-    from gpu_vecenv.state import checked_field
+    from gpu_vecenv.vector.state import checked_field
 
     marks = torch.tensor([1, 10], dtype=torch.int32).to(torch.uint16)
     with pytest.raises(ParameterError, match="mark must be at most 9, got 10"):

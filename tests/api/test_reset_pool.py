@@ -6,8 +6,8 @@ import pytest
 
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.pool import join_states
 from gpu_vecenv.registration import IDS
+from gpu_vecenv.vector.reset_pool import join_states
 from tests.devices import DEVICES
 from tests.kernels.test_rng import philox
 

@@ -7,7 +7,7 @@ import torch
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.stats import EpisodeStatistics
+from gpu_vecenv.vector.stats import EpisodeStatistics
 from tests.api.envs import MODES, VIEWS, host, make, random_actions
 
 

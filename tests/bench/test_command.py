@@ -7,7 +7,6 @@ import pytest
 
 from gpu_vecenv.bench import env_only
 from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, TAG, Case, choose
-from gpu_vecenv.bench.command import groups
 from gpu_vecenv.bench.counting import _Operations
 from gpu_vecenv.bench.env_only import make_env, prepare
 from gpu_vecenv.bench.peers.client import PeerError, PeerProcess
@@ -15,7 +14,8 @@ from gpu_vecenv.bench.ready import Peers
 from gpu_vecenv.bench.results import figures
 from gpu_vecenv.bench.run import measure
 from gpu_vecenv.bench.timing import Local, Summary
-from gpu_vecenv.cli import main
+from gpu_vecenv.cli.bench import groups
+from gpu_vecenv.cli.main import main
 
 SMALL = ["--device", "cpu", "--rounds", "2", "--seconds", "0.0001"]
 FLOORS = {"copy_bytes_per_s": 1e9}
@@ -105,7 +105,7 @@ def test_a_peer_that_fails_has_its_error_as_its_row():
 
 def test_a_case_may_have_some_ways_only(monkeypatch):
     large = Case("WarpCartPole-v1", 9, only=("python_bind",))
-    monkeypatch.setattr("gpu_vecenv.bench.command.CPU_CASES", (Case("WarpCartPole-v1", 2), large))
+    monkeypatch.setattr("gpu_vecenv.cli.bench.CPU_CASES", (Case("WarpCartPole-v1", 2), large))
     (_, every), (case, some) = groups("env", "cpu", "cpu", (), ())
     assert case == large and list(some) == ["python_bind"] and set(some) < set(every)
     assert [case.only for case, _ in groups("env", "cpu", "cpu", (), (5,))] == [()]  # sizes asked for are all alike

@@ -3,18 +3,19 @@
 import pkgutil
 import re
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import pytest
 
+import gpu_vecenv
 import gpu_vecenv.train
-from gpu_vecenv import errors, pool, rendering, single_env, spec, stats, vector_env, video
+from gpu_vecenv import errors
 
 PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "api").glob("*.md"))
 NAMED = [name for page in PAGES for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)]
 PUBLIC = [getattr(gpu_vecenv.train, name) for name in gpu_vecenv.train.__all__]
-PUBLIC += [errors.GpuVecenvError, pool.join_states, single_env.SingleEnv, spec.EnvSpec, stats.EpisodeStatistics]
-PUBLIC += [vector_env.GpuVectorEnv, rendering.tile, video.write_video]
+PUBLIC += [getattr(gpu_vecenv, name) for name in gpu_vecenv.__all__ if name != "make_vec"]
+PUBLIC = [thing for thing in PUBLIC if isinstance(thing, type | FunctionType)] + [errors.GpuVecenvError]
 
 
 INHERITING = [name for page in PAGES for name in re.findall(r"^::: (\S+)\n    options:\n      inherited_members: true$",

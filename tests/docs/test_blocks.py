@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_vecenv.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from gpu_vecenv.contract import with_contract
+from gpu_vecenv.spec.contract import with_contract
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))

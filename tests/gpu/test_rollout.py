@@ -8,8 +8,8 @@ import pytest
 
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.errors import ParameterError, SequenceError
-from gpu_vecenv.graph import capture_steps
 from gpu_vecenv.registration import IDS
+from gpu_vecenv.vector.graph import capture_steps
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.gpu

@@ -9,8 +9,8 @@ from cuda.bindings import nvrtc
 from gpu_vecenv.backend.blocks import blocks_of
 from gpu_vecenv.backend.cuda import compile_options
 from gpu_vecenv.backend.source import kernel_source
-from gpu_vecenv.layout import Layout
-from gpu_vecenv.spec import EnvSpec
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.layout import Layout
 
 
 def compile_ptx(spec: EnvSpec, arch: int, part: int = 0, **params: Any) -> str:

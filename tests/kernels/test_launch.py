@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from gpu_vecenv.backend.blocks import blocks_of, rollout_block
 from gpu_vecenv.backend.cuda import CudaBackend
 from gpu_vecenv.backend.overlap import may_overlap
-from gpu_vecenv.capturable import require_capturable
 from gpu_vecenv.errors import ParameterError, SequenceError
-from gpu_vecenv.layout import Layout
+from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.vector.capturable import require_capturable
 from tests.kernels.test_ptx import spec_of
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_vecenv.layout import PARTS, Layout
 from gpu_vecenv.registration import IDS
+from gpu_vecenv.spec.layout import PARTS, Layout
 from tests.kernels.nvrtc import compile_ptx
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)

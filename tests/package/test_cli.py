@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import gpu_vecenv
-from gpu_vecenv.cli import COMMANDS, TRAIN_EXTRA, main
+from gpu_vecenv.cli.main import COMMANDS, TRAIN_EXTRA, main
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.presets import resolve
@@ -55,7 +55,7 @@ def test_bench_does_without_what_makes_videos(tmp_path):
 
 
 def test_ctrl_c_is_one_line_and_status_130(capsys, monkeypatch):
-    monkeypatch.setattr("gpu_vecenv.cli._run", fail(KeyboardInterrupt()))
+    monkeypatch.setattr("gpu_vecenv.cli.main._run", fail(KeyboardInterrupt()))
     assert main(["train", "WarpTag-v0"]) == 130
     assert capsys.readouterr().err == "gpu-vecenv train: interrupted\n"
 
@@ -71,21 +71,21 @@ def fail(error):
 
 @pytest.mark.parametrize("error", [MemoryError("no room for it"), torch.OutOfMemoryError("no room for it")], ids=type)
 def test_memory_that_runs_out_is_one_line_and_status_2(error, capsys, monkeypatch):
-    monkeypatch.setattr("gpu_vecenv.cli._run", fail(error))
+    monkeypatch.setattr("gpu_vecenv.cli.main._run", fail(error))
     assert main(["train", "WarpTag-v0"]) == 2
     assert capsys.readouterr().err == "gpu-vecenv train: out of memory: no room for it\n"
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a mistake"), ValueError("a mistake"), KeyError("a mistake")], ids=type)
 def test_mistakes_of_the_package_are_not_taken_for_wrong_input(error, monkeypatch):
-    monkeypatch.setattr("gpu_vecenv.cli._run", fail(error))
+    monkeypatch.setattr("gpu_vecenv.cli.main._run", fail(error))
     with pytest.raises(type(error), match="a mistake"):
         main(["train", "WarpTag-v0"])
 
 
 def test_an_interrupt_before_the_first_iteration_ends_quietly(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Trainer, "num_iterations", 0)  # nothing is collected, as after an early signal
-    monkeypatch.setattr("gpu_vecenv.watch.watch", lambda *_, **__: None)
+    monkeypatch.setattr("gpu_vecenv.cli.watch.watch", lambda *_, **__: None)
     assert main(["train", "WarpCartPole-v1", "--device", "cpu", "--out", str(tmp_path / "run")]) == 0
     assert not (tmp_path / "run" / "curves.png").exists()
 
@@ -107,7 +107,7 @@ def test_output_that_the_disk_refuses_is_one_line_and_status_2():
 
 @pytest.mark.parametrize("words", [["envs"], ["plot", "--help"]], ids=" ".join)
 def test_a_closed_stdout_is_no_error(words):
-    code = f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); from gpu_vecenv.cli import main; sys.exit(main({words!r}))"
+    code = f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); from gpu_vecenv.cli.main import main; sys.exit(main({words!r}))"
     shell = ["sh", "-c", 'exec "$0" -c "$1" >&-', sys.executable, code]
     done = subprocess.run(shell, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (0, "")

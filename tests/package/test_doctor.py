@@ -5,9 +5,9 @@ import types
 
 import pytest
 
-import gpu_vecenv.doctor as doctor
+import gpu_vecenv.cli.doctor as doctor
 from gpu_vecenv.backend import compiler
-from gpu_vecenv.driver import Driver, DriverError
+from gpu_vecenv.backend.driver import Driver, DriverError
 
 CUDA13 = Driver((13, 0), ("Some GPU",))
 CUDA12 = Driver((12, 4), ("Some GPU",))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gpu_vecenv.cli import COMMANDS, main
+from gpu_vecenv.cli.main import COMMANDS, main
 from tests.package.test_wrong_lines import METRICS, furnish
 
 
@@ -53,9 +53,9 @@ def place(tmp_path, monkeypatch):
     furnish(tmp_path)
     monkeypatch.setattr("gpu_vecenv.train.trainer.Trainer._iterate", stop)
     monkeypatch.setattr(sys.modules["gpu_vecenv.train.evaluate"], "_measure", stop)  # the name is also a function's
-    monkeypatch.setattr("gpu_vecenv.watch.write_video", stop)
-    monkeypatch.setattr("gpu_vecenv.bench.command.measure_floors", stop)
-    monkeypatch.setattr("gpu_vecenv.doctor.doctor", lambda: 1)
+    monkeypatch.setattr("gpu_vecenv.cli.watch.write_video", stop)
+    monkeypatch.setattr("gpu_vecenv.cli.bench.measure_floors", stop)
+    monkeypatch.setattr("gpu_vecenv.cli.doctor.doctor", lambda: 1)
 
 
 def random_line(rng):

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from gpu_vecenv.cli import main
+from gpu_vecenv.cli.main import main
 from gpu_vecenv.train import NetworkConfig, TrainConfig, Trainer
 
 LINES = """
@@ -303,7 +303,7 @@ def in_place(place, monkeypatch):
     """Nothing is trained, measured or written: a line must fail before."""
     monkeypatch.chdir(place)
     monkeypatch.setattr("gpu_vecenv.train.trainer.Trainer._iterate", None)
-    monkeypatch.setattr("gpu_vecenv.bench.command.measure_floors", None)
+    monkeypatch.setattr("gpu_vecenv.cli.bench.measure_floors", None)
 
 
 def contents(root):

@@ -6,8 +6,8 @@ from gymnasium.spaces import Box, MultiDiscrete
 
 from gpu_vecenv.backend.compiler import compile_object, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
-from gpu_vecenv.spec import TIME_LIMIT, EnvSpec, Field, Param, Role
-from gpu_vecenv.vector_env import GpuVectorEnv
+from gpu_vecenv.spec.env_spec import TIME_LIMIT, EnvSpec, Field, Param, Role
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
 from tests.kernels.test_rng import philox
 from tests.parity.test_blocks import MODES, ONE_BY_ONE, assert_equal
 from tests.parity.test_same_bits import sizes_as_constants

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.errors import MissingExtraError, ParameterError
-from gpu_vecenv.render import PALETTE, Canvas, find_renderer, mix
+from gpu_vecenv.render.canvas import PALETTE, Canvas, find_renderer, mix
 
 
 def test_empty_canvas_is_background():
@@ -102,7 +102,7 @@ def test_missing_pillow_names_the_extra(monkeypatch):
 
 
 def test_importing_the_module_does_not_import_pillow():
-    code = "import sys, gpu_vecenv.render, gpu_vecenv.video; print('PIL' in sys.modules)"
+    code = "import sys, gpu_vecenv.render.canvas, gpu_vecenv.render.video; print('PIL' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

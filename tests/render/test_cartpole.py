@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.envs.cartpole.render import HINGE, SCALE, WIDTH, Renderer
-from gpu_vecenv.render import PALETTE
+from gpu_vecenv.render.canvas import PALETTE
 
 
 def draw(position=0.0, angle=0.0, t=0, limit=500, length=0.5):

@@ -9,8 +9,8 @@ from gpu_vecenv.envs.acrobot import render as acrobot
 from gpu_vecenv.envs.mountain_car import render as mountain_car
 from gpu_vecenv.envs.mountain_car_continuous import render as mountain_car_continuous
 from gpu_vecenv.envs.pendulum import render as pendulum
-from gpu_vecenv.render import PALETTE
-from gpu_vecenv.stage import FOOTER, HEADER
+from gpu_vecenv.render.canvas import PALETTE
+from gpu_vecenv.render.frame import FOOTER, HEADER
 
 CASES = {
     "acrobot": (acrobot.Renderer, [0.1, 0.2, 1.0, -1.0], (640, 600)),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.envs.grid_tag.render import ARENA, RIM, RUNNER, TAGGED, TAGGER, Renderer
-from gpu_vecenv.render import PALETTE
+from gpu_vecenv.render.canvas import PALETTE
 
 
 def make(taggers=1, length=9, limit=100):

@@ -7,8 +7,8 @@ import pytest
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.render import PALETTE
-from gpu_vecenv.rendering import GAP, TILED_HEIGHT, TILED_WIDTH, tile
+from gpu_vecenv.render.canvas import PALETTE
+from gpu_vecenv.render.worlds import GAP, TILED_HEIGHT, TILED_WIDTH, tile
 
 
 def make_frames(count, height=40, width=60):

@@ -7,7 +7,7 @@ import pytest
 
 from gpu_vecenv.envs.tag import render
 from gpu_vecenv.envs.tag.render import ARENA, CAUGHT, FLASH_STEPS, FRESH, RIM, RUNNER, TAGGER, Renderer
-from gpu_vecenv.render import PALETTE, mix
+from gpu_vecenv.render.canvas import PALETTE, mix
 
 LENGTH = 10.0
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, ShapeError, VideoError
-from gpu_vecenv.video import write_video
+from gpu_vecenv.render.video import write_video
 from tests.package.test_atomic_file import assert_untouched
 
 FFMPEG = imageio_ffmpeg.get_ffmpeg_exe()

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from gpu_vecenv.backend import cpu
-from gpu_vecenv.spec import EnvSpec
+from gpu_vecenv.spec.env_spec import EnvSpec
 from tests.api.fuzz import fuzz
 
 

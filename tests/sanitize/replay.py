@@ -14,7 +14,7 @@ import gpu_vecenv  # noqa: F401
 from gpu_vecenv.backend.compiler import FLAGS, find_compiler
 from gpu_vecenv.backend.memory import NumpyMemory
 from gpu_vecenv.backend.source import kernel_source
-from gpu_vecenv.spec import EnvSpec
+from gpu_vecenv.spec.env_spec import EnvSpec
 
 KERNELS = ("gv_reset", "gv_step", "gv_observe", "gv_rollout")
 PER_STEP = ("action", "drawn_actions", "obs", "final_obs", "reward", "agent_reward", "agent_alive",

@@ -8,11 +8,12 @@ import gymnasium
 import pytest
 import tyro
 
+from gpu_vecenv.cli import train as commands
+from gpu_vecenv.cli.watch import watch
 from gpu_vecenv.errors import DeviceError
-from gpu_vecenv.train import CheckpointError, ConfigError, TrainConfig, Trainer, commands, load_checkpoint
+from gpu_vecenv.train import CheckpointError, ConfigError, TrainConfig, Trainer, load_checkpoint
 from gpu_vecenv.train.checkpoint import save_checkpoint
 from gpu_vecenv.train.metrics import read_metrics
-from gpu_vecenv.watch import watch
 
 
 def run(command, line):
@@ -161,7 +162,7 @@ def test_a_caller_names_the_module_of_a_run(harvest, capsys):
 
 
 def test_a_command_that_names_the_module_goes_on_with_its_run(harvest, monkeypatch):
-    monkeypatch.setattr("gpu_vecenv.watch.watch", lambda *_, **__: None)  # The stand-in cannot be drawn.
+    monkeypatch.setattr("gpu_vecenv.cli.watch.watch", lambda *_, **__: None)  # The stand-in cannot be drawn.
     run(commands.train, f"harvest:Harvest-v0 --out {harvest} --resume")
     assert read_metrics(harvest)[-1]["iteration"] == 1
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from gpu_vecenv.cli.key_value import parse_settings
 from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, TrainConfig
 from gpu_vecenv.train.config import ResolvedConfig, from_options
 from gpu_vecenv.train.presets import PRESETS, resolve
-from gpu_vecenv.train.settings import parse_settings
 
 
 def test_json_round_trip():

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from gpu_vecenv.cli import main
+from gpu_vecenv.cli.main import main
 from gpu_vecenv.train import ConfigError, TrainConfig, Trainer, evaluate, play
 from gpu_vecenv.train.policy import ActorCritic
 from gpu_vecenv.train.ppo import PPO
@@ -71,8 +71,8 @@ def test_threads_are_given_back_after_an_error(monkeypatch):
 
 
 def test_the_option_of_train(seen, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpu_vecenv.train.commands.plot", lambda *_: None)
-    monkeypatch.setattr("gpu_vecenv.watch.watch", lambda *_, **__: None)
+    monkeypatch.setattr("gpu_vecenv.cli.train.plot", lambda *_: None)
+    monkeypatch.setattr("gpu_vecenv.cli.watch.watch", lambda *_, **__: None)
     line = f"train WarpCartPole-v1 --device cpu --out {tmp_path}/run"
     new = f"{line} --num-envs 2 --env max_episode_steps=9 --total-steps 64"
     for words, threads in ((f"{new} --threads 2", 2), (f"{line} --resume --total-steps 128", 2),

@@ -1,0 +1,1 @@
+"""The command ``gpu-vecenv``: a file a subcommand."""

@@ -1,0 +1,183 @@
+"""The command ``bench``: speed of envs, policies and training beside floors and peers, as JSON."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+from rich.console import Console
+
+from gpu_vecenv.backend.cpu import num_threads
+from gpu_vecenv.backend.select import choose_device
+from gpu_vecenv.bench import env_only, inference, rollouts, startup, training
+from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, INFERENCE, START_UP, Case, choose
+from gpu_vecenv.bench.floors import measure_floors
+from gpu_vecenv.bench.machine import clocks, commit_of, contents_of, machine
+from gpu_vecenv.bench.peers.warpdrive import SOURCE
+from gpu_vecenv.bench.ready import Peers
+from gpu_vecenv.bench.results import Results
+from gpu_vecenv.bench.run import measure
+from gpu_vecenv.bench.subject import Maker
+from gpu_vecenv.cli.key_value import help_option
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.train.config import require_threads
+from gpu_vecenv.vector.views import MAX_WORLDS
+
+MODES = ("env", "inference", "training", "startup")
+START_UP_ROUNDS = 3
+"""Rounds of start-up at most: each is a process."""
+
+
+def bench(
+    envs: Annotated[tuple[str, ...], help_option("all", "WORD ...")] = (),
+    sizes: Annotated[tuple[int, ...], help_option("those of each case", "WORLDS ...")] = (),
+    device: str = "auto",
+    modes: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODE ...")] = MODES,
+    peers: bool = True,
+    warpdrive: Annotated[Path | None, help_option("WarpDrive is not measured", "FOLDER")] = None,
+    out: Annotated[Path | None, help_option("benchmarks/results/bench_cpu.json or bench_cuda.json", "FILE")] = None,
+    rounds: int = 5,
+    seconds: float = 0.05,
+    threads: int = 1,
+) -> None:
+    """Measure speed beside floors and other libraries, and write a JSON file.
+
+    Example: gpu-vecenv bench --device cpu --envs cartpole --modes env --no-peers --out bench.json
+
+    Everything of one case takes turns in rounds: this library's ways to step, and those peers that are installed
+    (Gymnasium, EnvPool, gymnax, JaxMARL, VMAS; WarpDrive from its source), each in a process of its own. The file is
+    whole after every case, so that a run that is stopped keeps what it has measured.
+
+    Args:
+        envs: only envs whose id holds one of these words, such as cartpole tag.
+        sizes: worlds, in place of the sizes that each case has.
+        device: auto, cpu or cuda:0.
+        modes: env (steps with given actions), inference (a policy acts), training (whole iterations of the
+            trainer), startup (a process up to its first step).
+        peers: whether other libraries are measured, too.
+        warpdrive: source folder of WarpDrive, the one that holds warp_drive and example_envs.
+        out: file to write.
+        rounds: samples of everything.
+        seconds: length of a sample, of one call at least.
+        threads: CPU threads of PyTorch.
+    """
+    command = _spelled(locals())
+    device = choose_device(device)
+    require_threads(threads)
+    _check(modes, envs, sizes, rounds, seconds, warpdrive)
+    torch.set_num_threads(threads)
+    if device != "cpu":
+        torch.cuda.set_device(device)  # CuPy's, too
+    kind = device.partition(":")[0]
+    out = out or Path(f"benchmarks/results/bench_{kind}.json")
+    if not out.name or out.is_dir():
+        raise ParameterError(f"--out must be a file to write, got {str(out)!r}.")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    console, start = Console(highlight=False, soft_wrap=True), time.perf_counter()
+    console.print(f"floors of {device}")
+    floors = measure_floors(device, rounds, seconds)
+    environment = {SOURCE: str(warpdrive.resolve())} if warpdrive else {}
+    others = Peers(device, environment, () if warpdrive else ("warpdrive",))
+    is_checkout = warpdrive is not None and (warpdrive / ".git").exists()  # not a folder inside another one
+    head = {
+        "benchmark": "bench", "command": command, "machine": machine(device),
+        "torch_threads": threads, "env_threads": num_threads() if device == "cpu" else None, "rounds": rounds,
+        "sample_s": seconds, "peers": others.versions, "beneath": others.beneath,
+        "warpdrive_commit": commit_of(warpdrive) if warpdrive and is_checkout else None,
+        "warpdrive_sha256": contents_of(warpdrive) if warpdrive else None,
+        "clocks_before": clocks(device), "floors": floors,
+    }  # fmt: skip
+    results = Results(out, head)
+    with closing(others):
+        cases = [case for case, _ in groups("env", kind, device, envs, sizes)] if "env" in modes else []
+        console.print(f"kernels, and other libraries for {len(cases)} cases" if peers else "kernels")
+        others.prepare(cases if peers else [], lambda: compile_kernels(cases, device))
+        for mode in modes:
+            for case, ways in groups(mode, kind, device, envs, sizes):
+                console.print(f"[dim]{time.perf_counter() - start:5.0f} s[/dim]  {mode}  {case.name}")
+                starts = mode == "startup"
+                ready, beside = (others.ways(case), env_only.beside(case, device)) if mode == "env" else ([], {})
+                rows = measure(
+                    case, mode, ways, device, floors, min(rounds, START_UP_ROUNDS) if starts else rounds,
+                    None if starts else seconds, ready, beside,
+                )  # fmt: skip
+                results.add(rows, wall_s=time.perf_counter() - start)
+                for row in rows:
+                    console.print(line(row))
+            results.add([], clocks_after=clocks(device))
+    console.print(f"{len(results.rows)} rows in {out}, {time.perf_counter() - start:.0f} s")
+
+
+def compile_kernels(cases: Sequence[Case], device: str) -> None:
+    """Make a world of each case, so that no kernel is compiled between measurements; what fails here fails in its row."""
+    for case in cases:
+        with suppress(Exception):
+            env_only.make_env(replace(case, worlds=1), device)[0].close()
+
+
+def groups(
+    mode: str, kind: str, device: str, envs: tuple[str, ...], sizes: tuple[int, ...]
+) -> list[tuple[Case, dict[str, Maker]]]:
+    """The cases of a mode, each with this library's ways to run it."""
+    if mode == "training":
+        settings = [replace(s, case=case) for s in training.SETTINGS[kind] for case in choose([s.case], envs, sizes)]
+        return [(s.case, training.ways(s, device)) for s in settings]
+    table: dict[str, tuple[Any, Any]] = {
+        "env": ({"cpu": CPU_CASES, "cuda": GPU_CASES}, lambda *given: env_only.ways(*given) | rollouts.ways(*given)),
+        "inference": (INFERENCE, inference.ways),
+        "startup": (START_UP, startup.ways),
+    }
+    cases, ways = table[mode]
+    chosen = [(case, ways(case, device)) for case in choose(cases[kind], envs, sizes)]
+    return [(case, {path: way for path, way in made.items() if path in (case.only or made)}) for case, made in chosen]
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row for the screen."""
+    name = f"  {row['library']:11} {row['path']:22}"
+    if "error" in row:
+        return f"{name} [red]{row['error'][:90].replace('[', '(')}[/red]"
+    text = f"{name} {row['median_s'] * 1e6:12,.2f} us"
+    text += f"  {row['env_steps_per_s']:9.3g} env steps/s" if "env_steps_per_s" in row else ""
+    return text + (f"  {row['times_floor']:7.1f} x floor" if "times_floor" in row else "")
+
+
+def _spelled(given: dict[str, Any]) -> str:
+    """The command line of options that are not their defaults; of a folder its name, and no output file."""
+    words = ["gpu-vecenv bench"]
+    for name, parameter in inspect.signature(bench).parameters.items():
+        value = given[name]
+        if value == parameter.default or name == "out":
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{name}")
+        else:
+            values = value if isinstance(value, tuple) else (value.name if isinstance(value, Path) else value,)
+            words.append(" ".join([f"--{name}", *map(str, values)]))
+    return " ".join(words)
+
+
+def _check(
+    modes: tuple[str, ...], envs: tuple[str, ...], sizes: tuple[int, ...], rounds: int, seconds: float, warpdrive: Path | None
+) -> None:
+    wrong = [mode for mode in modes if mode not in MODES]
+    if wrong or not modes:
+        raise ParameterError(f"--modes must be some of {', '.join(MODES)}, got {', '.join(wrong) or 'none'}.")
+    unknown = [word for word in envs if not choose([*CPU_CASES, *GPU_CASES], [word], ())]
+    if unknown:
+        raise ParameterError(f"--envs must be parts of ids such as cartpole or WarpTag, got {', '.join(map(repr, unknown))}.")
+    outside = [size for size in sizes if not 1 <= size <= MAX_WORLDS]
+    if outside:
+        raise ParameterError(f"--sizes must be from 1 to {MAX_WORLDS}, got {outside[0]}.")
+    if rounds < 1 or not 0 < seconds < math.inf:
+        raise ParameterError(f"--rounds must be at least 1 and --seconds above 0 and finite, got {rounds} and {seconds}.")
+    if warpdrive is not None and not (warpdrive / "warp_drive").is_dir():
+        raise ParameterError(f"--warpdrive must be a folder that holds warp_drive, got {warpdrive}.")

@@ -1,0 +1,248 @@
+"""The command ``doctor``: what works on this machine, and the exact remedy for what does not."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import subprocess
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_vecenv import __version__
+from gpu_vecenv.backend import cache, compiler
+from gpu_vecenv.backend.cpu import num_threads
+from gpu_vecenv.backend.driver import Driver, DriverError, find_driver, nvidia_card
+from gpu_vecenv.cli.main import TRAIN_EXTRA
+from gpu_vecenv.errors import CompileError, GpuVecenvError, ParameterError
+from gpu_vecenv.spec.env_spec import EnvSpec
+
+MARKS = {True: "ok", False: "NO", None: "--"}
+"""Works, does not, is not needed here."""
+
+_UPDATE_DRIVER = "update the NVIDIA driver (580 or newer for CUDA 13)"
+_SHOW_CAUSE = 'python -c "import torch; torch.zeros(1).cuda()" shows the cause.'
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report. ``ok`` is None where the thing is missing and not needed."""
+
+    name: str
+    ok: bool | None
+    detail: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        """The line, and the remedy under it."""
+        line = f"{MARKS[self.ok]:4}{self.name:17}{self.detail}"
+        return f"{line}\n{'':21}-> {self.remedy}" if self.remedy else line
+
+
+def doctor() -> int:
+    """Print what works on this machine and how to fix what does not.
+
+    Example: gpu-vecenv doctor
+
+    Returns:
+        0 if an env runs on some device, else 1.
+    """
+    print(f"gpu_vecenv {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}\n")
+    driver, gpu = check_gpu()
+    for check in (check_cpu(), gpu, check_torch(driver), *check_cupy(driver)):
+        print(check)
+    for check in (check_compiler(), check_prebuilt(), check_cache(), check_train_extra()):
+        print(check)
+    devices = ["cpu"] + (["cuda:0"] if driver and driver.devices else [])
+    trials = {device: try_device(device) for device in devices}
+    for trial in trials.values():
+        print(trial)
+    working = [device for device, trial in trials.items() if trial.ok]
+    print(f"\nEnvs run on: {', '.join(working) or 'nothing'}.")
+    return 0 if working else 1
+
+
+def check_cpu() -> Check:
+    """Cores and instruction set."""
+    try:
+        threads = num_threads()
+    except ParameterError as error:
+        return Check("CPU", False, str(error), "unset it, or give the number of threads that worlds are split over.")
+    detail = f"{os.cpu_count()} cores, kernels use {threads} threads and {compiler.cpu_level()}"
+    if (platform.system(), platform.machine()) == ("Linux", "x86_64"):
+        return Check("CPU", True, detail)
+    return Check("CPU", False, detail, "only Linux on x86-64 is supported; on Windows use WSL.")
+
+
+def check_gpu() -> tuple[Driver | None, Check]:
+    """GPU and driver."""
+    try:
+        driver = find_driver()
+    except DriverError as error:
+        if nvidia_card():
+            remedy = "install the NVIDIA driver, 580 or newer; in a container, start it with access to the GPU."
+            return None, Check("GPU", False, f"an NVIDIA card, but {error}", remedy)
+        return None, Check("GPU", None, f"none: {error}")
+    if not driver.devices:
+        remedy = "look at CUDA_VISIBLE_DEVICES and, in a container, at its access to the GPU." if nvidia_card() else ""
+        return driver, Check("GPU", False if remedy else None, "a driver, but no GPU this process may use", remedy)
+    names = ", ".join(driver.devices)
+    return driver, Check("GPU", True, f"{names}; the driver supports CUDA {_version(driver.cuda)}")
+
+
+def check_torch(driver: Driver | None) -> Check:
+    """torch, and whether its CUDA build fits the driver."""
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        return Check("torch", False, f"cannot be imported: {error}", "pip install --force-reinstall torch")
+    built = torch.version.cuda
+    detail = f"{torch.__version__}, " + (f"built for CUDA {built}" if built else "a CPU build")
+    if not driver or not driver.devices:
+        return Check("torch", True, detail)
+    if not built:
+        return Check("torch", False, detail, "pip install --force-reinstall torch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        usable = torch.cuda.is_available()
+    if usable:
+        return Check("torch", True, detail)
+    major = int(built.partition(".")[0])
+    if major > driver.cuda[0]:
+        remedy = f"{_UPDATE_DRIVER}, or install torch built for CUDA {driver.cuda[0]}."
+        return Check("torch", False, f"{detail}; the driver supports CUDA {_version(driver.cuda)} only", remedy)
+    return Check("torch", False, f"{detail}; it cannot use the GPU", _SHOW_CAUSE)
+
+
+def check_cupy(driver: Driver | None) -> list[Check]:
+    """CuPy and NVRTC: missing, doubled, without a driver it can use, or without NVRTC."""
+    wheels = sorted(
+        {d.metadata["Name"].lower(): d.version for d in importlib.metadata.distributions()
+         if (d.metadata["Name"] or "").lower().startswith("cupy")}.items()
+    )
+    install = f'pip install "gpu-vecenv[{_cuda_extra(driver)}]"'
+    detail = ", ".join(f"{name} {version}" for name, version in wheels)
+    if not driver or not driver.devices:
+        return [Check("CuPy", None, f"{detail or 'not installed'}; used with a GPU only")]
+    if not wheels:
+        return [Check("CuPy", False, "not installed", install)]
+    if len(wheels) > 1:
+        names = " ".join(name for name, _ in wheels)
+        return [Check("CuPy", False, f"{detail}: one overwrites the other", f"pip uninstall -y {names} && {install}")]
+    reinstall = f"pip uninstall -y {wheels[0][0]} && {install}"
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError as error:
+        return [Check("CuPy", False, f"{detail} cannot be imported: {error}", reinstall)]
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        remedy = f"{reinstall}, or {_UPDATE_DRIVER}."
+        return [Check("CuPy", False, f"{detail} cannot use the driver: {error}", remedy)]
+    return [Check("CuPy", True, detail), _check_nvrtc(cupy, wheels[0][0])]
+
+
+def check_compiler() -> Check:
+    """C++ compiler, needed for kernels that are not prebuilt."""
+    remedy = "needed for kernels of your own only: install g++ or clang++, or pip install ziglang"
+    try:
+        command = compiler.find_compiler()
+    except CompileError as error:
+        return Check("C++ compiler", False, str(error), "look at CXX; " + remedy)
+    if command is None:
+        return Check("C++ compiler", None, "none", remedy)
+    try:
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, errors="replace", check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return Check("C++ compiler", False, f"{' '.join(command)} does not run: {error}", "look at CXX; " + remedy)
+    return Check("C++ compiler", True, ": ".join([" ".join(command), *done.stdout.splitlines()[:1]]))
+
+
+def check_prebuilt() -> Check:
+    """Kernels built with the package."""
+    from gpu_vecenv.envs.cartpole.spec import SPEC as CARTPOLE
+    from gpu_vecenv.envs.tag.spec import SPEC as TAG
+
+    missing = [s.name for s in (TAG, CARTPOLE) if not _is_prebuilt(s)]
+    if not missing:
+        return Check("prebuilt kernels", True, str(compiler.PREBUILT))
+    detail = f"none up to date for {', '.join(missing)}: compiled at first use instead"
+    return Check("prebuilt kernels", None, detail, "install the package again to build them")
+
+
+def check_cache() -> Check:
+    """Folder that compiled kernels are kept in."""
+    folder = cache.lasting_dir()
+    if folder is None:
+        detail = "this user has none: kernels compiled here are lost when their process ends"
+        return Check("cache folder", False, detail, cache.REMEDY)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return Check("cache folder", True, str(folder))
+    except OSError as error:
+        return Check("cache folder", False, f"cannot be written: {error}", cache.REMEDY)
+
+
+def check_train_extra() -> Check:
+    """What the trainer and videos need."""
+    missing = [name for name in TRAIN_EXTRA if importlib.util.find_spec(name) is None]
+    if not missing:
+        return Check("train extra", True, "installed")
+    return Check("train extra", None, f"without {', '.join(missing)}", 'to train: pip install "gpu-vecenv[train]"')
+
+
+def try_device(device: str) -> Check:
+    """Build a kernel and step an env with it."""
+    name = f"an env on {device}"
+    start = time.perf_counter()
+    try:
+        import torch
+
+        from gpu_vecenv.envs.cartpole import make_vec
+
+        env = make_vec(num_envs=64, device=device)
+        env.reset(seed=0)
+        for action in (0, 1):
+            _, reward, *_ = env.step(torch.full((64,), action, device=device))
+        total = float(reward.sum())
+        env.close()
+    except (GpuVecenvError, ImportError, OSError, RuntimeError) as error:
+        return Check(name, False, f"{type(error).__name__}: {error}")
+    if total != 64:
+        return Check(name, False, f"64 worlds should have been paid 64 in a step and were paid {total:g}")
+    return Check(name, True, f"64 worlds of CartPole built and stepped in {time.perf_counter() - start:.1f} s")
+
+
+def _cuda_extra(driver: Driver | None) -> str:
+    """The extra with the CuPy that both the driver and torch's own CUDA libraries fit."""
+    majors = [driver.cuda[0]] if driver else []
+    try:
+        import torch
+
+        majors += [int(torch.version.cuda.partition(".")[0])] if torch.version.cuda else []
+    except (ImportError, OSError):
+        pass
+    return "cuda12" if majors and min(majors) < 13 else "cuda13"
+
+
+def _check_nvrtc(cupy: Any, wheel: str) -> Check:
+    try:
+        cupy.RawModule(code='extern "C" __global__ void nothing() {}').compile()
+    except Exception as error:  # CuPy raises different types by version and by how much of the library is there
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return Check("NVRTC", False, f"CuPy cannot compile with it: {reason}", f'pip install "{wheel}[ctk]"')
+    return Check("NVRTC", True, "compiles a kernel")
+
+
+def _is_prebuilt(spec: EnvSpec) -> bool:
+    return (compiler.PREBUILT / compiler.object_name(spec, compiler.cpu_level())).is_file()
+
+
+def _version(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"

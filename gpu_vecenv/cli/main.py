@@ -1,0 +1,144 @@
+"""The command ``gpu-vecenv``: picks a subcommand, imports only that one, and turns our errors into one line."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import importlib.util
+import inspect
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+import gymnasium
+
+from gpu_vecenv import __version__
+from gpu_vecenv.errors import GpuVecenvError, MissingExtraError, ParameterError
+
+COMMANDS = {
+    "train": ("gpu_vecenv.cli.train:train", "train policies; leaves checkpoint, metrics, curves and a video"),
+    "eval": ("gpu_vecenv.cli.train:evaluate", "play episodes with a run's policies and print the means"),
+    "plot": ("gpu_vecenv.cli.train:plot", "draw the curves of a run"),
+    "watch": ("gpu_vecenv.cli.watch:watch", "write a video of a run's policies at play"),
+    "envs": ("gpu_vecenv.cli.envs:envs", "list the env ids"),
+    "bench": ("gpu_vecenv.cli.bench:bench", "measure speed beside floors and other libraries; leaves JSON"),
+    "memory": ("gpu_vecenv.cli.memory:memory", "say how much memory an env takes on its device"),
+    "doctor": ("gpu_vecenv.cli.doctor:doctor", "say what works on this machine and how to fix what does not"),
+}
+"""Subcommand to the function it calls and its line of help."""
+
+TRAIN_EXTRA = ("tyro", "rich", "tensorboard", "matplotlib", "imageio", "imageio_ffmpeg", "PIL")
+"""Modules that most subcommands need in addition to the core."""
+
+EXTRA_MODULES: dict[str, tuple[str, ...]] = {"bench": ("tyro", "rich"), "doctor": (), "envs": ()}
+"""Modules of the subcommands that need fewer. A subcommand without any takes no options, because tyro parses options."""
+
+USAGE = "\n".join(
+    ["usage: gpu-vecenv COMMAND ...", "       gpu-vecenv --version", "", "commands (COMMAND --help explains one):"]
+    + [f"  {name:8}{summary}" for name, (_, summary) in COMMANDS.items()]
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a subcommand.
+
+    Args:
+        arguments: command line words; those of this process by default.
+
+    Returns:
+        Exit status: 0 done, 1 the doctor found no device that works, 2 the input was wrong, memory ran out or an extra is
+        missing, 130 interrupted by Ctrl-C, 141 nobody reads the output any more, as after ``| head -1``.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell, >&-
+            setattr(sys, name, open(os.devnull, "w"))
+        if isinstance(stream := getattr(sys, name), io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may not have every letter of a name
+    title = " ".join(["gpu-vecenv", *(word for word in words[:1] if word in COMMANDS)])
+    status, failure = 0, ""
+    lost: OSError | None = None
+    try:
+        status = _run(words)
+    except BrokenPipeError as error:
+        lost = error
+    except (GpuVecenvError, gymnasium.error.Error, OSError) as error:
+        failure, status = str(error), 2
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        failure, status = f"out of memory: {error}", 2
+    except KeyboardInterrupt:
+        failure, status = "interrupted", 130  # what a shell reports for SIGINT
+    lost = _flush() or lost
+    if isinstance(lost, BrokenPipeError):
+        return 141  # what a shell reports for SIGPIPE
+    if failure or lost:
+        with contextlib.suppress(OSError):  # nobody can be told
+            print(f"{title}: {failure or lost}", file=sys.stderr, flush=True)
+    return 2 if lost else status
+
+
+def _run(words: list[str]) -> int:
+    """Run the subcommand that the words name, and return its exit status."""
+    if not words or words in (["-h"], ["--help"]):
+        print(USAGE)
+        return 0 if words else 2
+    if words == ["--version"]:
+        print(f"gpu-vecenv {__version__}")
+        return 0
+    wrong = [word for word in words if not _is_unicode(word)]
+    if wrong:
+        raise ParameterError(f"expected words in UTF-8, got {wrong[0]!r}.")
+    command, *words = words
+    if command not in COMMANDS:
+        close = difflib.get_close_matches(command, COMMANDS, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(COMMANDS)}."
+        raise ParameterError(f"there is no command {command!r}; {hint}")
+    needed = EXTRA_MODULES.get(command, TRAIN_EXTRA)
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(f'this needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
+    module, name = COMMANDS[command][0].split(":")
+    function = getattr(importlib.import_module(module), name)
+    if needed:
+        import tyro
+
+        try:
+            tyro.cli(function, prog=f"gpu-vecenv {command}", args=words)
+        except SystemExit as end:  # after --help, or a word that tyro refuses
+            return int(end.code or 0)
+        return 0
+    if words in (["-h"], ["--help"]):
+        print(f"usage: gpu-vecenv {command}\n\n{inspect.getdoc(function)}")
+        return 0
+    if words:
+        raise ParameterError(f"expected no further words, got {words[0]!r}.")
+    return int(function())
+
+
+def _is_unicode(word: str) -> bool:
+    """False for a word whose bytes are not UTF-8: Python keeps them as surrogates, which cannot be printed."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in word)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """True if NumPy, CuPy or torch ran out of memory.
+
+    On the CPU torch raises a plain RuntimeError, so its text is compared.
+    """
+    if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
+        return True
+    return "torch" in sys.modules and isinstance(error, sys.modules["torch"].OutOfMemoryError)
+
+
+def _flush() -> OSError | None:
+    """Write what is buffered. If that fails it is dropped, or the interpreter would fail with it again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return error
+    return None

@@ -1,0 +1,168 @@
+"""The trainer's commands; ``gpu_vecenv.cli.main`` turns each function into a subcommand with tyro."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Annotated, Any
+
+import tyro
+
+from gpu_vecenv.cli.defaults import by_env, fields
+from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
+from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig, from_options
+from gpu_vecenv.train.errors import ConfigError
+
+
+def train(
+    env_id: tyro.conf.Positional[str],
+    num_envs: Annotated[int | None, help_option(by_env("num_envs"), "INT")] = None,
+    total_steps: Annotated[int | None, help_option(by_env("total_steps"), "INT")] = None,
+    seed: Annotated[int | None, help_option(str(TrainConfig.seed), "INT")] = None,
+    device: Annotated[str | None, help_option(f"{TrainConfig.device}; with --resume that of the run", "STR")] = None,
+    out: Annotated[str | None, help_option("runs/ENV_ID", "FOLDER")] = None,
+    resume: bool = False,
+    env: Annotated[Settings, help_option("those of the env", "KEY=VALUE ...")] = (),
+    policy: Annotated[Settings, help_option("a policy of its own for each role", "ROLE=NAME ...")] = (),
+    frozen: Annotated[Settings, help_option("none", "NAME ...")] = (),
+    load: Annotated[Settings, help_option("none", "NAME=FILE ...")] = (),
+    ppo: Annotated[Settings, help_option("", "KEY=VALUE ...", f"hyperparameters by name:\n{fields('ppo')}")] = (),
+    network: Annotated[Settings, help_option("", "KEY=VALUE ...", f"network shape by name:\n{fields('network')}")] = (),
+    checkpoint_interval: Annotated[int | None, help_option(str(TrainConfig.checkpoint_interval), "INT")] = None,
+    threads: Annotated[int | None, help_option(f"{TrainConfig.threads}; with --resume those of the run", "INT")] = None,
+) -> None:
+    """Train policies with PPO; leaves checkpoint, metrics, curves and a video in the run's folder.
+
+    Example: gpu-vecenv train WarpTag-v0 --env num_taggers=2 num_runners=8 --total-steps 20000 --out runs/tag
+
+    Args:
+        env_id: registered env id, such as WarpTag-v0.
+        num_envs: number of worlds.
+        total_steps: world steps in all, summed over worlds.
+        seed: seed of worlds, weights and sampling.
+        device: auto, cpu or cuda:0.
+        out: the run's folder.
+        resume: go on with the run in the folder; only --out, --total-steps, --device and
+            --threads may be given beside it.
+        env: env parameters by name, such as num_taggers=5 num_runners=20.
+        policy: policy of each role, such as tagger=tagger runner=random.
+        frozen: policies that act but are not updated.
+        load: policies that start from a checkpoint.
+        ppo: hyperparameters, fields of gpu_vecenv.train.PPOConfig, such as learning_rate=3e-4.
+        network: network shape, fields of gpu_vecenv.train.NetworkConfig, such as hidden_sizes=(64,64).
+        checkpoint_interval: iterations between two checkpoints; slow runs save every minute, too.
+        threads: CPU threads of torch. One keeps a run's bits the same whatever the machine, and small networks on a busy
+            one run fastest with it.
+    """
+    from gpu_vecenv.train.build import import_modules
+    from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
+    from gpu_vecenv.train.metrics import read_metrics
+    from gpu_vecenv.train.presets import resolve
+    from gpu_vecenv.train.trainer import Trainer
+
+    folder = out if out is not None else f"runs/{env_id}"
+    options: dict[str, Any] = {
+        "num_envs": num_envs,
+        "total_steps": total_steps,
+        "seed": seed,
+        "device": device,
+        "checkpoint_interval": checkpoint_interval,
+        "threads": threads,
+    }
+    options = {name: value for name, value in options.items() if value is not None}
+    if resume:
+        words = {"env": env, "policy": policy, "frozen": frozen, "load": load, "ppo": ppo, "network": network}
+        given = [*options, *(name for name, value in words.items() if value)]
+        fixed = [f"--{name.replace('_', '-')}" for name in given if name not in ("total_steps", "device", "threads")]
+        if fixed:
+            raise ConfigError(
+                "--resume: expected only --out, --total-steps, --device and --threads beside it, "
+                f"got {', '.join(fixed)}"
+            )
+        if ":" in env_id:  # The caller names the module here, not the checkpoint.
+            import_modules([env_id.rpartition(":")[0]])
+        started_with = saved_config(folder, load_checkpoint(folder)).env_id
+        if started_with.rpartition(":")[2] != env_id.rpartition(":")[2]:
+            raise ConfigError(f"--resume: expected {started_with}, the env of the run in {folder}, got {env_id}")
+        trainer = Trainer.resume(folder, out=folder, **options)
+    else:
+        config = resolve(
+            TrainConfig(
+                env_id,
+                out=folder,
+                **options,
+                env_kwargs=parse_settings(env, "--env"),
+                policy_map={k: str(v) for k, v in parse_settings(policy, "--policy").items()} or None,
+                frozen=frozen,
+                load_policies={k: str(v) for k, v in parse_settings(load, "--load").items()},
+            )
+        )
+        ppo_options = {**vars(config.ppo), **parse_settings(ppo, "--ppo")}
+        network_options = {**vars(config.network), **parse_settings(network, "--network")}
+        config = dataclasses.replace(
+            config,
+            ppo=from_options(PPOConfig, ppo_options),
+            network=from_options(NetworkConfig, network_options),
+        )
+        trainer = Trainer(config)
+    with contextlib.closing(trainer):
+        trainer.train()
+    if read_metrics(folder):  # none if interrupted in the first iteration
+        plot(folder)
+    if trainer.iteration == trainer.num_iterations:  # an interrupted run ends without delay
+        from gpu_vecenv.cli.watch import watch
+
+        watch(folder, device=trainer.config.device)
+
+
+def evaluate(
+    run: tyro.conf.Positional[str],
+    episodes: int = 64,
+    seed: int = 1,
+    device: str = "auto",
+    deterministic: bool = False,
+    policy: Annotated[Settings, help_option("as in training", "ROLE=NAME ...")] = (),
+    threads: Annotated[int | None, help_option("those of the run", "INT")] = None,
+    modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
+) -> None:
+    """Play episodes with the policies of a run and print the means.
+
+    Example: gpu-vecenv eval runs/tag --episodes 16 --policy runner=random
+
+    Args:
+        run: the run's folder, or a checkpoint file.
+        episodes: number of worlds, each played for one episode.
+        seed: seed of worlds and sampling.
+        device: auto, cpu or cuda:0.
+        deterministic: take likeliest actions instead of draws.
+        policy: roles that act otherwise than in training, such as runner=random.
+        threads: CPU threads of torch.
+        modules: modules to import first, as they register the run's env; a checkpoint alone imports none.
+    """
+    from gpu_vecenv.train.build import import_modules
+    from gpu_vecenv.train.evaluate import evaluate as measure
+
+    import_modules(modules)
+    policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
+    changes = {} if threads is None else {"threads": threads}
+    result = measure(run, episodes, policy_map, deterministic, progress=True, seed=seed, device=device, **changes)
+    print(f"{result.episodes} episodes of {result.mean_length:.1f} steps")
+    for role, mean_return in result.mean_return.items():
+        survival, exits = result.mean_survival[role], result.mean_exits[role]
+        print(f"{role}: return {mean_return:.3f}, alive for {survival:.1f} steps, {exits:.2f} left early")
+
+
+def plot(
+    run: tyro.conf.Positional[str], out: Annotated[str | None, help_option("curves.png in the run's folder", "FILE")] = None
+) -> None:
+    """Draw the curves of a run.
+
+    Example: gpu-vecenv plot runs/tag --out tag.svg
+
+    Args:
+        run: the run's folder.
+        out: picture to write, such as .png, .svg or .pdf.
+    """
+    from gpu_vecenv.train.plot import plot_curves
+
+    print(f"curves: {plot_curves(run, out)}")

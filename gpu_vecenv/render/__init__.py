@@ -1,0 +1,1 @@
+"""Pictures and videos of worlds, drawn on the host with Pillow."""

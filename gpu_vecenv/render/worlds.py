@@ -1,0 +1,125 @@
+"""Pictures of worlds: one renderer a world, as a renderer remembers trails from frame to frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from gymnasium import logger
+
+from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
+from gpu_vecenv.render.canvas import PALETTE, find_renderer, import_pillow
+from gpu_vecenv.spec.env_spec import EnvSpec, Params
+
+TILED_WIDTH, TILED_HEIGHT = 1920, 1080
+"""Largest picture of many worlds."""
+
+LARGEST_DRAWN = 1e6
+"""Largest number of a state that is drawn; Pillow counts pixels in 32 bits."""
+
+GAP = 4
+"""Pixels between worlds."""
+
+
+def warn_without_mode(function: str, name: str) -> None:
+    """Warn that ``render()`` draws nothing; ``function`` is the one of Gymnasium that made the env ``name``."""
+    text = f'render() draws nothing without a render mode: gymnasium.{function}("{name}", render_mode="rgb_array")'
+    logger.warn(text, stacklevel=2)  # the line that calls this function
+
+
+class WorldRenderers:
+    """Renderers of all worlds of an env."""
+
+    def __init__(self, env_spec: EnvSpec, params: Params, num_worlds: int) -> None:
+        renderer = find_renderer(env_spec.kernel.parent)
+        self._renderers = [renderer(world_params(env_spec, params, world)) for world in range(num_worlds)]
+
+    def frames(self, state: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """One uint8 (H, W, 3) frame a world, from state arrays with the leading axis worlds.
+
+        Raises:
+            ParameterError: a number that has no place in a picture.
+        """
+        for name, array in state.items():
+            drawable = np.abs(array) <= LARGEST_DRAWN if array.dtype.kind == "f" else np.ones(array.shape, bool)
+            if not drawable.all():
+                world = int(np.argwhere(~drawable)[0][0])
+                raise ParameterError(
+                    f"a picture needs numbers from {-LARGEST_DRAWN:g} to {LARGEST_DRAWN:g}; "
+                    f"{name} of world {world} holds {array[~drawable][0]}."
+                )
+        return [
+            renderer.frame({name: array[world] for name, array in state.items()})
+            for world, renderer in enumerate(self._renderers)
+        ]
+
+
+def world_params(env_spec: EnvSpec, params: Params, world: int) -> Params:
+    """Parameters of one world: those that hold one value a world hold that world's."""
+    per_world = {param.name for param in env_spec.params if param.per_world and np.ndim(params[param.name]) == 1}
+    return {name: float(value[world]) if name in per_world else value for name, value in params.items()}
+
+
+def tile(frames: Sequence[np.ndarray], columns: int | None = None) -> np.ndarray:
+    """Lay frames out side by side, row by row.
+
+    Frames are shrunk, never enlarged, so that the picture fits into 1920 x 1080 pixels. Its sides are even, as
+    video codecs want them.
+
+    Args:
+        frames: One uint8 (H, W, 3) frame a world, all of one shape.
+        columns: Frames in a row; by default the number that shrinks them least.
+
+    Returns:
+        The picture, uint8 of shape (H, W, 3).
+
+    Raises:
+        ArrayTypeError: A frame is not uint8.
+        ShapeError: Frames of different shapes, or not of shape (H, W, 3).
+        ParameterError: No frames, `columns` below 1, or so many frames that nothing would be left of one.
+        MissingExtraError: Pillow, which shrinks, is not installed.
+    """
+    _check_frames(frames)
+    if columns is not None and columns < 1:
+        raise ParameterError(f"columns must be at least 1, got {columns}.")
+    count, (height, width) = len(frames), frames[0].shape[:2]
+    # Of equals the widest, which is the last.
+    candidates = [columns] if columns is not None else range(count, 0, -1)
+    columns = max(candidates, key=lambda c: _scale(count, c, height, width))
+    scale = _scale(count, columns, height, width)
+    if scale * min(height, width) < 1:
+        raise ParameterError(f"{count} frames in {columns} columns leave no pixel of a frame; give fewer worlds.")
+    if scale < 1:
+        height, width = int(height * scale), int(width * scale)
+        frames = [_shrink(frame, height, width) for frame in frames]
+    rows, columns = -(-count // columns), min(columns, count)
+    size = (rows * (height + GAP) - GAP, columns * (width + GAP) - GAP)
+    picture = np.full((size[0] + size[0] % 2, size[1] + size[1] % 2, 3), PALETTE.grid, np.uint8)
+    for k, frame in enumerate(frames):
+        top, left = k // columns * (height + GAP), k % columns * (width + GAP)
+        picture[top : top + height, left : left + width] = frame
+    return picture
+
+
+def _check_frames(frames: Sequence[np.ndarray]) -> None:
+    if not len(frames):
+        raise ParameterError("there are no frames to lay out.")
+    for frame in frames:
+        if frame.dtype != np.uint8:
+            raise ArrayTypeError(f"frames must be uint8, got {frame.dtype}.")
+        if frame.ndim != 3 or frame.shape[-1] != 3 or frame.shape != frames[0].shape:
+            raise ShapeError(f"frames must all have one shape (H, W, 3), got {frames[0].shape} and {frame.shape}.")
+
+
+def _scale(count: int, columns: int, height: int, width: int) -> float:
+    """By how much frames must shrink to fit, at most 1; not above 0 where the gaps alone fill the picture."""
+    rows = -(-count // columns)
+    columns = min(columns, count)
+    across = (TILED_WIDTH - (columns - 1) * GAP) / (columns * width)
+    down = (TILED_HEIGHT - (rows - 1) * GAP) / (rows * height)
+    return min(1.0, across, down)
+
+
+def _shrink(frame: np.ndarray, height: int, width: int) -> np.ndarray:
+    image = import_pillow().Image
+    return np.asarray(image.fromarray(frame).resize((width, height), image.Resampling.BOX))

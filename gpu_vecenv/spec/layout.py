@@ -1,0 +1,247 @@
+"""From spec to memory: the fields of the kernel's argument struct and the arrays behind its addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec.env_spec import EnvSpec, Field, Params
+
+MAX_COUNT = 2**30
+"""Largest count of steps or episodes that a state may be set to; kernels count on from there in 32 bits."""
+
+WORLD_STATE = (
+    Field("t", "int32", (), "steps taken in this episode", "steps", 0, MAX_COUNT),
+    Field("seed", "uint64", (), "key of the world's random numbers"),
+    Field("world_id", "int32", (), "number of the world among all that share its seed", low=0),
+    Field("episode", "int32", (), "episodes started since the seed was set, less one", low=-1, high=MAX_COUNT),
+    Field("terminated", "uint8", (), "the episode ended by its rules and awaits a reset", low=0, high=1),
+    Field("truncated", "uint8", (), "the episode ran into its time limit and awaits a reset", low=0, high=1),
+    Field("pool_entry", "int32", (), "entry of the reset pool that the episode started from, -1 for none", low=-1),
+)
+"""State every env has: where a world stands in its stream of random numbers, whether it is finished, how it began."""
+
+OUTPUTS = {
+    "obs": "float32",
+    "previous_obs": "float32",
+    "final_obs": "float32",
+    "reward": "float32",
+    "agent_reward": "float32",
+    "agent_alive": "uint8",
+    "out_terminated": "uint8",
+    "out_truncated": "uint8",
+    "out_finished": "uint8",
+}
+"""Output addresses of the struct and the dtype behind each."""
+
+STREAM = ("seed", "world_id", "pool_entry")
+"""State that few steps look at: worlds of one seed share it, and what they started from changes with a pool only."""
+
+PARTS = (("gv_step", "gv_reset", "gv_observe", "gv_copy"), ("gv_rollout",))
+"""What every env's kernel text offers, in parts that may be compiled each by itself (``GV_PART``)."""
+
+KERNELS = tuple(name for part in PARTS for name in part)
+
+MAX_AGENTS = 4096
+MAX_HEADS = 64
+C_TYPES = {"float32": "float", "int32": "gv_i32", "bool": "gv_i32", "uint8": "gv_u8", "uint16": "gv_u16", "uint64": "gv_u64"}
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member of the argument struct."""
+
+    name: str
+    ctype: str
+    dtype: str
+    doc: str
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Struct members, sizes and role rows of one env with resolved parameters."""
+
+    spec: EnvSpec
+    params: Params
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.num_agents <= MAX_AGENTS:
+            raise ParameterError(
+                f"{self.spec.name}: a world holds 1 to {MAX_AGENTS} agents, got {self.num_agents}."
+            )
+        if not 1 <= self.num_heads <= MAX_HEADS:
+            raise ParameterError(f"{self.spec.name}: an action has 1 to {MAX_HEADS} entries, got {self.num_heads}.")
+        _ = self.scalars, self.tables  # which raise where the parameters give no finite numbers
+
+    @cached_property
+    def role_counts(self) -> dict[str, int]:
+        """Agents of each role in a world."""
+        return self.spec.role_counts(self.params)
+
+    @cached_property
+    def num_agents(self) -> int:
+        """Agents in a world."""
+        return sum(self.role_counts.values())
+
+    @cached_property
+    def num_features(self) -> int:
+        """Length of an agent's observation."""
+        shape = self.spec.observation(self.params).shape
+        return int(np.prod(shape if shape is not None else ()))
+
+    @cached_property
+    def num_heads(self) -> int:
+        """Entries of an agent's action."""
+        return int(np.prod(self.spec.action(self.params).shape or ()))
+
+    @cached_property
+    def continuous(self) -> bool:
+        """Whether actions are numbers of a box, not indices."""
+        return isinstance(self.spec.action(self.params), Box)
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """What shapes loops: compile-time on CUDA, read from the struct by the prebuilt CPU object."""
+        own = {name: int(self.params[name]) for name in self.spec.sizes}
+        return {"num_agents": self.num_agents, "num_features": self.num_features, "num_heads": self.num_heads,
+                "continuous": int(self.continuous), **own}  # fmt: skip
+
+    @cached_property
+    def state(self) -> tuple[Field, ...]:
+        """All state fields, the physical ones first."""
+        return self.spec.state + WORLD_STATE
+
+    def state_shape(self, field: Field, num_worlds: int) -> tuple[int, ...]:
+        """Shape of a state array."""
+        return (num_worlds, *(self.sizes[n] if isinstance(n, str) else n for n in field.shape))
+
+    @cached_property
+    def workspaces(self) -> dict[str, tuple[tuple[int, ...], str, int]]:
+        """Shape in one world, dtype and first content of each workspace."""
+        return {w.name: (w.shape(self.params), w.dtype, w.fill) for w in self.spec.workspaces}
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """Struct members, without padding between them."""
+        return struct_members(self.spec)
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        """The struct as NumPy sees it; the generated header asserts the same offsets in C."""
+        return np.dtype([(member.name, member.dtype) for member in self.members], align=True)
+
+    @cached_property
+    def scalars(self) -> dict[str, float]:
+        """Values of the members that are fixed when the env is made, apart from addresses and row strides.
+
+        Raises:
+            ParameterError: a constant is not finite.
+        """
+        params = {p.name: self.params[p.name] for p in self.spec.kernel_params if p.name not in self.per_world}
+        constants = {c.name: self._finite(f"{c.name} ({c.doc})", c.value) for c in self.spec.constants}
+        return {**self.sizes, **params, **{name: float(value) for name, value in constants.items()}}
+
+    @cached_property
+    def tables(self) -> dict[str, np.ndarray]:
+        """The float32 values of each table.
+
+        Raises:
+            ParameterError: one of them is not finite.
+        """
+        return {table.name: self._finite(f"{table.name} ({table.doc})", table.values) for table in self.spec.tables}
+
+    def _finite(self, what: str, values: Callable[[Params], Any]) -> np.ndarray:
+        """What the parameters give, in float32. Kernels turn such numbers into indices, so that none may be infinite or NaN."""
+        with np.errstate(all="ignore"):
+            try:
+                found = np.asarray(values(self.params)).astype(np.float32)
+            except (ArithmeticError, ValueError):  # such as the logarithm of 0
+                found = np.asarray(np.inf, np.float32)
+        if not np.isfinite(found).all():
+            raise ParameterError(
+                f"{self.spec.name}: {what} must be finite in float32, and these parameters give "
+                f"{found[~np.isfinite(found)].flat[0]}; give values nearer to their defaults."
+            )
+        return found
+
+    @cached_property
+    def per_world(self) -> dict[str, np.ndarray]:
+        """Parameters given as one float32 a world, by name."""
+        names = [param.name for param in self.spec.params if param.per_world]
+        return {name: self.params[name] for name in names if isinstance(self.params[name], np.ndarray)}
+
+    def role_rows(self, num_worlds: int, agents_view: bool) -> list[tuple[int, int]]:
+        """(first row, rows from one world to the next) of each role in public arrays."""
+        rows, before = [], 0
+        for count in self.role_counts.values():
+            rows.append((num_worlds * before, count) if agents_view else (before, self.num_agents))
+            before += count
+        return rows
+
+
+def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
+    """Members of the argument struct, which depend on the spec alone, not on parameter values.
+
+    In the order in which a step asks for them, what it seldom needs last: on CUDA the struct is constant memory, which is cold
+    when a kernel starts, and each line of it that a step touches is waited for.
+    """
+    fields = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.shape)}] {f.doc}; {f.unit}")
+              for f in spec.state + WORLD_STATE]
+    always = [("marked", "int32", "[1] whether worlds may be marked as finished although they begin anew in the same step")]
+    always += [field for field in fields if field[0] == "t"]
+    always += [field for field in fields if field[0] not in ("t", *STREAM)]
+    always += [
+        ("shared_stream", "uint64", "[2] seed of all worlds and number of the first, or one that is none: each has its own"),
+        ("reset_bounds", "float32", "reset options in the order of the spec"),
+        ("pool_size", "int32", "[1] entries of the reset pool; -1 for none any more, 0 where no world started from one"),
+    ]
+    always += [(name, dtype, "output rows") for name, dtype in OUTPUTS.items()]
+    always += [(t.name, "float32", f"{t.doc}; {t.unit}") for t in spec.tables]
+    always += [(w.name, w.dtype, f"[worlds, ...] {w.doc}") for w in spec.workspaces]
+    seldom = [field for field in fields if field[0] in STREAM]
+    seldom += [(f"{p.name}_by_world", "float32", f"[worlds] {p.doc}, or null; {p.unit}") for p in spec.params if p.per_world]
+    seldom += [
+        ("reset_mask", "uint8", "[worlds] worlds to reset, null for all"),
+        ("invalid_actions", "int32", "actions out of range so far"),
+        ("drawn_actions", "uint8", "where a rollout puts random actions, int32 or float32 rows; null where they are given"),
+        ("action_choices", "int32", "[num_heads] choices of each entry of an action"),
+        ("action_bounds", "float32", "[num_heads, 2] of a box: lower bound, and how far the upper one is from it"),
+        ("pool_fields", "uint64", "addresses of the pool's arrays in the order of the state; 0 where the env draws"),
+        ("copy_fields", "uint64", "addresses of the arrays that worlds are copied from, in the order of the state"),
+        ("copy_source", "int32", "[worlds] world to copy into this one, -1 for none"),
+    ]
+    rows = []
+    for role in spec.roles:
+        rows.append(Member(f"{role.name}_row", "gv_i64", "int64", "first row of the role"))
+        rows.append(Member(f"{role.name}_stride", "gv_i64", "int64", "rows from one world to the next"))
+    numbers = []
+    for param in spec.kernel_params:
+        ctype = C_TYPES[str(param.dtype)]
+        dtype = "float32" if ctype == "float" else "int32"
+        numbers.append(Member(param.name, ctype, dtype, f"{param.doc}; {param.unit}"))
+    numbers += [Member(c.name, "float", "float32", f"{c.doc}; {c.unit}") for c in spec.constants]
+    return (  # what takes 4 bytes in pairs before what takes 8, or behind it
+        Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),
+        Member("action_bytes", "gv_i32", "int32", "size of one action element"),
+        Member("autoreset", "gv_i32", "int32", "GV_NEXT_STEP, GV_SAME_STEP or GV_DISABLED"),
+        Member("agents_view", "gv_i32", "int32", "flags go to every agent's row, not to the world's"),
+        Member("action", "const void*", "uint64", "int32, int64 or float32 rows"),
+        *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in always),
+        *rows,
+        *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in seldom),
+        Member("action_stride", "gv_i64", "int64", "bytes from the actions of one step of a rollout to the next"),
+        Member("fork_seed", "gv_u64", "uint64", "key of copies that go their own way"),
+        *numbers,
+        Member("num_agents", "gv_i32", "int32", "agents in a world"),
+        Member("num_features", "gv_i32", "int32", "length of an observation"),
+        Member("num_heads", "gv_i32", "int32", "entries of an action"),
+        Member("continuous", "gv_i32", "int32", "actions are numbers of a box, not indices"),
+        Member("num_steps", "gv_i32", "int32", "steps of a rollout"),
+        Member("fork_world", "gv_i32", "int32", "number of world 0 then; -1 for copies that go on as their originals"),
+    )

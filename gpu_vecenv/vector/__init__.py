@@ -1,0 +1,1 @@
+"""Gymnasium's vector-env contract over the worlds of one device."""

@@ -1,0 +1,26 @@
+"""When finished worlds start again, in Gymnasium's three modes."""
+
+from __future__ import annotations
+
+from gymnasium.vector import AutoresetMode
+
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec.given import abbreviated
+
+KERNEL_MODE = {AutoresetMode.NEXT_STEP: 0, AutoresetMode.SAME_STEP: 1, AutoresetMode.DISABLED: 2}
+"""Values of GV_NEXT_STEP, GV_SAME_STEP and GV_DISABLED in gv_env.h."""
+
+_SPELLINGS = {mode.name.lower(): mode for mode in AutoresetMode} | {mode.value: mode for mode in AutoresetMode}
+
+
+def parse_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
+    """The enum for itself, its value (``"SameStep"``) or its name in lower case (``"same_step"``).
+
+    Raises:
+        ParameterError: none of these.
+    """
+    if isinstance(mode, AutoresetMode):
+        return mode
+    if not isinstance(mode, str) or mode not in _SPELLINGS:
+        raise ParameterError(f"autoreset_mode must be one of {', '.join(_SPELLINGS)}, got {abbreviated(mode)}.")
+    return _SPELLINGS[mode]

@@ -1,0 +1,122 @@
+"""Many steps and the policy between them as one CUDA graph, which the host launches at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gymnasium.spaces import Box
+from gymnasium.vector import VectorEnv, VectorWrapper
+
+from gpu_vecenv.errors import ArrayTypeError, ClosedError, DeviceError, ParameterError, SequenceError
+from gpu_vecenv.spec.given import require_steps
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
+
+if TYPE_CHECKING:
+    import torch
+
+Policy = Callable[["torch.Tensor"], "torch.Tensor"]
+
+WARM_UP = 3
+"""Steps before a capture, in which libraries that the policy calls set themselves up."""
+
+
+class CapturedSteps:
+    """T steps of an env in a CUDA graph; made by ``capture_steps``.
+
+    Attributes:
+        actions: ``(T, *action_space.shape)``, what each step reads: the policy's, or the caller's to fill before a replay.
+        outputs: the slabs that the steps write, by the names of ``GpuVectorEnv.bind``: ``obs`` ``(T + 1, ...)`` from the
+            observation before the first step on, the others ``(T, ...)``. Each replay overwrites them.
+    """
+
+    def __init__(
+        self, env: GpuVectorEnv, graph: torch.cuda.CUDAGraph, actions: torch.Tensor, outputs: dict[str, torch.Tensor]
+    ) -> None:
+        self._env, self._graph = env, graph
+        self.actions, self.outputs = actions, outputs
+
+    def replay(self) -> None:
+        """Advance the env by T steps from where it stands, on the caller's current stream, without waiting for them.
+
+        Between replays the env may be reset, stepped and set as ever.
+
+        Raises:
+            ClosedError: the env was closed.
+            SequenceError: other slabs were bound since the capture.
+        """
+        outputs = self._env._outputs
+        if self._env.closed:
+            raise ClosedError(f"{self._env.env_spec.name} was closed; make a new env.")
+        if outputs.bound.get("obs") is not self.outputs["obs"]:
+            raise SequenceError("the slabs that this graph writes are bound no longer; capture the steps again.")
+        self._env._replay(self._graph, len(self.actions))
+
+
+def capture_steps(
+    env: VectorEnv | VectorWrapper, num_steps: int, policy: Policy | None = None
+) -> CapturedSteps:
+    """Capture steps of an env on a GPU into one CUDA graph. The env stays where it is: nothing is stepped until a replay.
+
+    The steps write slabs of their own, bound for them. Libraries are warmed up first.
+
+    Args:
+        env: an env with torch arrays on a GPU, after its first reset; of a wrapper, the env inside is taken.
+        num_steps: T.
+        policy: from observations to actions, both shaped as by ``GpuVectorEnv.step``, without waiting for the device; it
+            is called T times and runs under ``no_grad``. None for actions that the caller writes.
+
+    Raises:
+        DeviceError, ArrayTypeError: an env on the CPU, or with arrays that are no tensors.
+        ParameterError: ``num_steps`` that is no positive integer, or ``debug=True``, which waits for the device in each step.
+        SequenceError: before the first reset.
+    """
+    inner = env.unwrapped
+    if not isinstance(inner, GpuVectorEnv):
+        raise ParameterError(f"capture_steps() needs a GpuVectorEnv, got {type(inner).__name__}.")
+    if inner.device == "cpu":
+        raise DeviceError("a CUDA graph needs an env on a GPU, and this one is on cpu; call rollout() or step().")
+    if inner.array != "torch":
+        raise ArrayTypeError(f'capture_steps() needs an env with array="torch", got array={inner.array!r}.')
+    if inner.debug:
+        raise ParameterError("debug=True waits for the device in each step, which a CUDA graph cannot; make the env without it.")
+    num_steps = require_steps(num_steps)
+    import torch
+
+    slabs = inner._outputs.new_slabs(num_steps)
+    worlds = inner.get_state()
+    inner.bind(**slabs)
+    obs, first = slabs["obs"], slabs["obs"][0].clone()
+    here, side = torch.cuda.current_stream(inner.device), torch.cuda.Stream(inner.device)
+    side.wait_stream(here)
+    try:
+        with torch.no_grad(), torch.cuda.stream(side):
+            actions = _new_actions(inner, num_steps, None if policy is None else policy(obs[0]))
+            for _ in range(WARM_UP):
+                _step(inner, obs[0], actions[0], policy)
+                inner._outputs.move_to(0)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=side):
+                for t in range(num_steps):
+                    _step(inner, obs[t], actions[t], policy)
+    finally:
+        here.wait_stream(side)
+        inner._outputs.move_to(0)
+        inner.set_state(worlds)  # observes anew, which Tag's last step need not have seen
+        obs[0].copy_(first)
+    return CapturedSteps(inner, graph, actions, slabs)
+
+
+def _new_actions(env: GpuVectorEnv, num_steps: int, chosen: torch.Tensor | None) -> torch.Tensor:
+    """Where the actions of all steps go, in the dtype that the policy chooses."""
+    import torch
+
+    box = isinstance(env.single_action_space, Box)
+    dtype = chosen.dtype if chosen is not None else torch.float32 if box else torch.int64
+    return torch.zeros((num_steps, *(env.action_space.shape or ())), dtype=dtype, device=env.device)
+
+
+def _step(env: GpuVectorEnv, obs: torch.Tensor, actions: torch.Tensor, policy: Policy | None) -> None:
+    if policy is not None:
+        actions.copy_(policy(obs))
+    env.step(actions)

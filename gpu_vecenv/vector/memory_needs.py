@@ -1,0 +1,60 @@
+"""Bytes that an env takes on its device, counted before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode
+
+from gpu_vecenv.backend.memory import Memory, NumpyMemory
+from gpu_vecenv.errors import OutOfMemoryError
+from gpu_vecenv.vector.outputs import BOOL, Outputs
+from gpu_vecenv.vector.views import View
+
+
+def memory_needs(view: View, autoreset_mode: AutoresetMode, copy: bool) -> dict[str, int]:
+    """Bytes by what they are for, while an env is stepped with a batch of actions on its device.
+
+    With ``copy`` a caller who keeps only the last results still holds them while the next ones are written: two sets.
+    """
+    layout, worlds = view.layout, view.num_worlds
+    state = sum(int(np.prod(layout.state_shape(f, worlds), dtype=object)) * np.dtype(f.dtype).itemsize for f in layout.state)
+    tables = sum(values.nbytes for values in layout.tables.values())
+    work = sum(worlds * int(np.prod(shape)) * np.dtype(dtype).itemsize for shape, dtype, _ in layout.workspaces.values())
+    by_world = 4 * worlds * len(layout.per_world)
+    masks = worlds * (1 + 4)  # worlds to reset, and worlds to copy
+    shapes = Outputs(view, NumpyMemory(), autoreset_mode is AutoresetMode.SAME_STEP, copy).shapes
+    results = sum(int(np.prod(shape, dtype=object)) * (1 if name in BOOL else 4) for name, shape in shapes.items())
+    space = view.agent_action_space
+    actions = int(np.prod(view.lead + (space.shape or ()), dtype=object)) * (4 if isinstance(space, Box) else 8)
+    return {
+        "state": state,
+        "workspace": work,
+        "parameters, tables, masks": tables + by_world + masks,
+        "results of a step" + (", two sets" if copy else ""): results * (2 if copy else 1),
+        "actions, float32" if isinstance(space, Box) else "actions, int64": actions,
+    }
+
+
+def room_for(needs: Mapping[str, int], free: int, num_worlds: int) -> int:
+    """Worlds that a number of free bytes holds, given what ``num_worlds`` need."""
+    return free * num_worlds // max(1, sum(needs.values()))
+
+
+def require_room(view: View, autoreset_mode: AutoresetMode, copy: bool, device: str, memory: Memory) -> None:
+    """Check that the device has room for an env, before anything of it is made.
+
+    Raises:
+        OutOfMemoryError: what the env needs, what is free, and how many worlds that holds.
+    """
+    needs, free = memory_needs(view, autoreset_mode, copy), memory.free_bytes()
+    total = sum(needs.values())
+    if free is None or total <= free:
+        return
+    listed = ", ".join(f"{what} {size / 1e6:,.1f}" for what, size in needs.items())
+    raise OutOfMemoryError(
+        f"{view.layout.spec.name}: {view.num_worlds:,} worlds need {total / 1e6:,.1f} MB on {device} ({listed}), and "
+        f"{free / 1e6:,.1f} MB are free: room for about {room_for(needs, free, view.num_worlds):,} worlds."
+    )

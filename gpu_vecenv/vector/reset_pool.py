@@ -1,0 +1,105 @@
+"""Reset pools: start states from which each reset draws one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpu_vecenv.backend.memory import Memory
+from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
+from gpu_vecenv.spec.given import Array, host_array, require_mapping
+from gpu_vecenv.spec.layout import WORLD_STATE, Layout
+from gpu_vecenv.vector.state import checked_field
+
+_WORLD_STATE = [field.name for field in WORLD_STATE]
+
+
+class ResetPool:
+    """The pool of one env, where kernels read it. What it holds may change between launches, also of a captured graph."""
+
+    def __init__(self, layout: Layout, memory: Memory) -> None:
+        self._layout = layout
+        self._memory = memory
+        self._size = memory.from_numpy(np.zeros(1, np.int32))
+        self._fields = memory.from_numpy(np.zeros(len(layout.state), np.uint64))
+        self._arrays: dict[str, Array] = {}
+
+    def addresses(self) -> dict[str, int]:
+        """Members of the argument struct."""
+        return {"pool_size": self._memory.address(self._size), "pool_fields": self._memory.address(self._fields)}
+
+    def set(self, states: Mapping[str, Any] | None) -> None:
+        """Draw from these states from now on; None for the env's own starts.
+
+        Raises:
+            ParameterError: a name that is no field, no physical field, no entries, or a value outside the field's bounds.
+            ShapeError, ArrayTypeError: a field that does not fit. The pool is what it was then.
+            DeviceError: a tensor on the device "meta".
+        """
+        arrays = {} if states is None else self._checked(require_mapping(states, "a reset pool"))
+        addresses = [self._memory.address(arrays[f.name]) if f.name in arrays else 0 for f in self._layout.state]
+        self._memory.assign(self._fields, self._memory.from_numpy(np.array(addresses, np.uint64)))
+        self._set_size(len(next(iter(arrays.values()))) if arrays else -1)
+        self._arrays = arrays  # held, as kernels have their addresses
+
+    def forget_entries(self) -> None:
+        """Worlds may hold a ``pool_entry`` that resets have to clear, with a pool or without."""
+        if not self._arrays:
+            self._set_size(-1)
+
+    def _set_size(self, size: int) -> None:
+        self._memory.assign(self._size, self._memory.from_numpy(np.array([size], np.int32)))
+
+    def _checked(self, states: Mapping[str, Any]) -> dict[str, Array]:
+        fields = {field.name: field for field in self._layout.spec.state}
+        unknown = [name for name in states if name not in fields and name not in _WORLD_STATE]
+        given = [name for name in fields if name in states]
+        if unknown or not given:
+            raise ParameterError(f"a reset pool holds fields of {', '.join(fields)}; got {', '.join(states) or 'nothing'}.")
+        try:
+            size = len(states[given[0]])
+        except TypeError:  # a number, an array without axes
+            size = 0
+        if not 1 <= size < 2**31:
+            raise ParameterError(f"a reset pool holds 1 to 2**31 - 1 start states, got {size}.")
+        return {
+            name: self._memory.copy(
+                checked_field(f"reset pool {name}", states[name], self._layout.state_shape(fields[name], size),
+                              fields[name].dtype, fields[name].bounds(self._layout.params), self._memory)
+            )
+            for name in given
+        }  # fmt: skip
+
+
+def join_states(states: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """States recorded in a run, one after the other, without those of worlds that were finished and awaited a reset.
+
+    Args:
+        states: what ``get_state()`` returned at different times, of envs with worlds of one shape.
+
+    Returns:
+        The same fields on the host, leading axis the worlds of all states, for ``set_reset_pool``.
+
+    Raises:
+        ParameterError: no states, or states of different fields, or without the marks of finished worlds.
+        ShapeError: fields of different shapes.
+    """
+    if not isinstance(states, Sequence):
+        raise ArrayTypeError(f"join_states() needs a list of states, got {type(states).__name__}.")
+    if not states:
+        raise ParameterError("join_states() needs one state at least, got none.")
+    for state in states:
+        names = list(require_mapping(state, "a recorded state"))
+        if names != list(states[0]) or not {"terminated", "truncated"} <= set(names):
+            raise ParameterError(
+                "join_states() needs states with the same fields, terminated and truncated among them, as get_state() returns "
+                f"them; got {', '.join(names) or 'nothing'}."
+            )
+    try:
+        host = [{name: np.asarray(host_array(values, name)) for name, values in state.items()} for state in states]
+        going = [(state["terminated"] == 0) & (state["truncated"] == 0) for state in host]
+        return {name: np.concatenate([s[name][keep] for s, keep in zip(host, going, strict=True)]) for name in host[0]}
+    except (IndexError, ValueError) as error:
+        raise ShapeError(f"join_states() needs fields of as many worlds as their state has: {error}.") from error

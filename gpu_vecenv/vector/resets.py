@@ -1,0 +1,92 @@
+"""What may be given to ``reset`` and ``copy_worlds``, checked before anything changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.given import abbreviated, host_array, real_number, rounded
+from gpu_vecenv.vector.views import View
+
+
+def read_mask(mask: Any, view: View) -> np.ndarray | None:
+    """``reset_mask`` over envs as a mask over worlds on the host, bool (num_worlds,); None for None.
+
+    Raises:
+        ArrayTypeError: no array of bool.
+        DeviceError: a tensor on the device "meta".
+        ShapeError: not (num_envs,).
+        ParameterError: nothing to reset, or rows of one world differ.
+    """
+    if mask is None:
+        return None
+    host = host_array(mask, "reset_mask")
+    if not isinstance(host, np.ndarray) or host.dtype != np.bool_:
+        raise ArrayTypeError(f"reset_mask must be a bool array, got {getattr(mask, 'dtype', type(mask).__name__)}.")
+    if host.shape != (view.num_envs,):
+        raise ShapeError(f"reset_mask must have shape ({view.num_envs},), got {host.shape}.")
+    if not host.any():
+        raise ParameterError("reset_mask must have at least one True.")
+    return view.world_mask(host)
+
+
+def read_bounds(options: Mapping[str, Any], spec: EnvSpec) -> np.ndarray:
+    """The env's own reset options in the order of the spec, float32; at least one element, as a kernel gets its address.
+
+    Raises:
+        ParameterError: an option the env does not have, no finite number, or a lower bound above the upper one.
+    """
+    known = {option.name: option.default for option in spec.reset_options}
+    for name, value in options.items():
+        if name not in known:
+            raise ParameterError(f"{spec.name} has no reset option {name!r}; it has {', '.join(['reset_mask', *known])}.")
+        number = real_number(value)
+        if number is None or not math.isfinite(rounded(number)):
+            raise ParameterError(f"reset option {name} must be a finite float32, got {abbreviated(value)}.")
+        known[name] = float(number)
+    low, high = known.get("low", 0.0), known.get("high", math.inf)
+    if low > high:
+        raise ParameterError(f"reset option low must not be above high, got {low} and {high}.")
+    if "high" in known and not math.isfinite(rounded(high - low)):
+        raise ParameterError(f"reset options low and high must differ by a finite float32, got {low} and {high}.")
+    return np.array(list(known.values()) or [0.0], np.float32)
+
+
+def read_worlds(source: Any, target: Any, num_worlds: int) -> tuple[np.ndarray, bool]:
+    """Worlds to copy from and to.
+
+    Returns:
+        sources: int32 (num_worlds,), the world to copy into each, -1 for none.
+        overlap: whether a world that is overwritten is copied too.
+
+    Raises:
+        ArrayTypeError: no integers.
+        DeviceError: a tensor on the device "meta".
+        ShapeError: not one axis, or of different lengths.
+        ParameterError: a number that no world has, or a target named twice.
+    """
+    both = []
+    for name, given in (("source", source), ("target", target)):
+        try:
+            worlds = np.asarray(host_array(given, name))
+        except ValueError as error:
+            raise ShapeError(f"{name} must have shape (n,), got a list that is no array.") from error
+        if worlds.dtype.kind not in "iu":
+            raise ArrayTypeError(f"{name} must be integers, got {worlds.dtype}.")
+        if worlds.ndim != 1:
+            raise ShapeError(f"{name} must have shape (n,), got {worlds.shape}.")
+        if ((worlds < 0) | (worlds >= num_worlds)).any():
+            raise ParameterError(f"{name} must lie in 0..{num_worlds - 1}, got {abbreviated(worlds.tolist())}.")
+        both.append(worlds.astype(np.int32))
+    if len(both[0]) != len(both[1]):
+        raise ShapeError(f"source and target must be of one length, got {len(both[0])} and {len(both[1])}.")
+    if len(np.unique(both[1])) != len(both[1]):
+        raise ParameterError(f"target must name each world once, got {abbreviated(both[1].tolist())}.")
+    sources = np.full(num_worlds, -1, np.int32)
+    sources[both[1]] = both[0]
+    return sources, bool((sources[both[0]] >= 0).any())

@@ -1,0 +1,118 @@
+"""One world of a single-agent env as a plain Gymnasium env, on the CPU with NumPy arrays."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import CloudpickleWrapper
+from gymnasium.wrappers import HumanRendering
+
+from gpu_vecenv.errors import MissingExtraError, SequenceError, SeveralAgentsError, ShapeError
+from gpu_vecenv.render.worlds import warn_without_mode
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.given import host_array
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
+
+
+def entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, Any]]:
+    """Entry point of ``gymnasium.make``. Gymnasium reads the render modes from its ``metadata`` before it makes the env.
+
+    Its keywords are those of ``SingleEnv``; ``render_mode="human"`` opens a window, by Gymnasium's ``HumanRendering``.
+    """
+
+    def make(render_mode: str | None = None, **params: Any) -> gymnasium.Env[np.ndarray, Any]:
+        if render_mode != "human":
+            return SingleEnv(env_spec, render_mode, **params)
+        if importlib.util.find_spec("pygame") is None:
+            raise MissingExtraError('render_mode="human" needs pygame: pip install "gpu-vecenv[human]".')
+        return HumanRendering(SingleEnv(env_spec, "rgb_array", **params))
+
+    modes = ["human", *SingleEnv.metadata["render_modes"]]
+    setattr(make, "metadata", {**SingleEnv.metadata, "render_modes": modes})  # noqa: B010  (a function has no such attribute)
+    return make
+
+
+def refusing_entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, Any]]:
+    """Entry point of ``gymnasium.make`` for an env of several agents.
+
+    It raises SeveralAgentsError, which names ``gymnasium.make_vec``.
+    """
+
+    def make(**_: Any) -> gymnasium.Env[np.ndarray, Any]:
+        raise SeveralAgentsError(
+            f'{env_spec.name} has several agents, so it is a vector env only: use gymnasium.make_vec("{env_spec.name}").'
+        )
+
+    return make
+
+
+class SingleEnv(gymnasium.Env[np.ndarray, Any]):
+    """``gymnasium.make`` entry point of single-agent envs: the same kernel, one world, no autoreset.
+
+    It can be pickled and copied; the copy goes on as the original does, but has no reset pool.
+
+    Args:
+        env_spec: what the env is.
+        render_mode: None or ``"rgb_array"``.
+        params: parameters of the env by their spec names.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
+
+    def __init__(self, env_spec: EnvSpec, render_mode: str | None = None, **params: Any) -> None:
+        fixed: dict[str, Any] = {"device": "cpu", "array": "numpy", "autoreset_mode": AutoresetMode.DISABLED}
+        make: Any = partial(GpuVectorEnv, env_spec, render_mode=render_mode, **fixed, **params)  # the wrapper is typed for Env
+        self._make_vector = CloudpickleWrapper(make)
+        self.vector: GpuVectorEnv = self._make_vector()
+        self.render_mode = render_mode
+        self.observation_space = self.vector.single_observation_space
+        self.action_space = self.vector.single_action_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start a new episode; options are the env's reset options."""
+        super().reset(seed=seed)
+        obs, _ = self.vector.reset(seed=seed, options=options)
+        return obs[0], {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Advance by one step; the action is an element of the action space."""
+        try:
+            actions = np.asarray(host_array(action, "the action"))[None]
+        except ValueError as error:
+            raise ShapeError(f"the action must have shape {self.action_space.shape}, got a list that is no array.") from error
+        obs, reward, terminated, truncated, _ = self.vector.step(actions)
+        return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}
+
+    def render(self) -> np.ndarray | None:
+        """uint8 (H, W, 3), or None with a warning without ``render_mode``."""
+        if self.render_mode is None:
+            warn_without_mode("make", self.vector.env_spec.name)
+            return None
+        frames = self.vector.render()
+        return None if frames is None else frames[0]
+
+    def close(self) -> None:
+        """Close the world."""
+        self.vector.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickling and copying keep: how the world was made and its state, in place of its memory."""
+        try:
+            world = self.vector.get_state()
+        except SequenceError:  # there is none before the first reset
+            world = None
+        return self.__dict__ | {"vector": world}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make a world of the same kind and give it the state."""
+        self.__dict__.update(state)
+        self.vector = self._make_vector()
+        if state["vector"] is not None:
+            self.vector.reset()
+            self.vector.set_state(state["vector"])

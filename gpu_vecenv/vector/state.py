@@ -1,0 +1,134 @@
+"""World state: one array a field, readable and writable as a whole or in part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpu_vecenv.backend.memory import Memory
+from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
+from gpu_vecenv.spec.given import Array, abbreviated, host_array, library, limits, list_array, plain_tensor, require_mapping
+from gpu_vecenv.spec.layout import Layout
+
+FINISHED_MARKS = ("terminated", "truncated")
+OWN_STREAMS = 2**31
+"""In place of the first world's number where worlds do not share one stream of random numbers."""
+
+
+class State:
+    """The state arrays of all worlds, on the env's device."""
+
+    def __init__(self, layout: Layout, num_worlds: int, memory: Memory) -> None:
+        self._memory = memory
+        self.fields: dict[str, Array] = {}
+        for field in layout.state:
+            start = -1 if field.name == "pool_entry" else 0
+            self.fields[field.name] = memory.from_numpy(np.full(layout.state_shape(field, num_worlds), start, field.dtype))
+        self._layout = layout
+        self._spec = {field.name: field for field in layout.state}
+        self._shared = memory.from_numpy(np.array([0, OWN_STREAMS], np.uint64))
+        self._marked = memory.from_numpy(np.zeros(1, np.int32))
+
+    def addresses(self) -> dict[str, int]:
+        """Address of each field, for the kernel's argument struct."""
+        addresses = {name: self._memory.address(array) for name, array in self.fields.items()}
+        return {**addresses, "shared_stream": self._memory.address(self._shared), "marked": self._memory.address(self._marked)}
+
+    def get(self, out: Memory, *names: str) -> dict[str, Array]:
+        """Copies of the fields named, of all by default, in the array kind of ``out``, physical fields first.
+
+        Raises:
+            ParameterError: a name that is no field.
+        """
+        if out.kind == self._memory.kind:
+            return {name: self._memory.copy(self._field(name)) for name in names or self.fields}
+        return {name: out.from_numpy(array) for name, array in self.on_host(*names).items()}
+
+    def on_host(self, *names: str) -> dict[str, np.ndarray]:
+        """Host copies of the fields named, of all by default; waits for the device."""
+        return {name: self._memory.to_numpy(self._field(name)) for name in names or self.fields}
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Overwrite the fields given and clear the finished marks that are not among them.
+
+        Raises:
+            ParameterError: a name that is no field, or a value outside the field's bounds.
+            ShapeError, ArrayTypeError: what was expected and what came. Nothing is written then.
+            DeviceError: a tensor on the device "meta".
+        """
+        checked = {name: self._checked(name, value) for name, value in require_mapping(values, "a state").items()}
+        for name, value in checked.items():
+            self._memory.assign(self.fields[name], value)
+        if "seed" in checked or "world_id" in checked:
+            self.part_streams()
+        terminated, truncated = (self.fields[name] for name in FINISHED_MARKS)
+        with self._memory.here():
+            for name in FINISHED_MARKS:
+                if name not in checked:
+                    self.fields[name][...] = 0
+            self._marked[...] = (terminated | truncated).any()
+
+    def start_streams(self, seed: np.ndarray, world_id: np.ndarray, mask: np.ndarray | None) -> None:
+        """Give worlds, all or those of the mask, new streams of random numbers: uint64, int32 and bool (num_worlds,)."""
+        for name, value in (("seed", seed), ("world_id", world_id), ("episode", np.full(len(seed), -1, np.int32))):
+            if mask is not None:
+                value = np.where(mask, value, self._memory.to_numpy(self.fields[name]))
+            self._memory.assign(self.fields[name], self._memory.from_numpy(value))
+        shared = mask is None and (seed == seed[0]).all() and (world_id == world_id[0] + np.arange(len(seed))).all()
+        self._share(int(seed[0]), int(world_id[0]) if shared else OWN_STREAMS)
+
+    def part_streams(self) -> None:
+        """Each world's random numbers are its own from now on: a world may have got those of another."""
+        self._share(0, OWN_STREAMS)
+
+    def _share(self, seed: int, first_world: int) -> None:
+        self._memory.assign(self._shared, self._memory.from_numpy(np.array([seed, first_world], np.uint64)))
+
+    def copies(self) -> list[Array]:
+        """Copies of all fields in their order, in the device's own kind."""
+        return [self._memory.copy(array) for array in self.fields.values()]
+
+    def _field(self, name: str) -> Array:
+        if not isinstance(name, str) or name not in self.fields:
+            raise ParameterError(f"the state has no field {abbreviated(name)}; it has {', '.join(self.fields)}.")
+        return self.fields[name]
+
+    def _checked(self, name: str, value: Any) -> Array:
+        shape = tuple(self._field(name).shape)
+        bounds = self._spec[name].bounds(self._layout.params)
+        return checked_field(f"state field {name}", value, shape, self._spec[name].dtype, bounds, self._memory)
+
+
+def checked_field(
+    where: str, value: Any, shape: tuple[int, ...], dtype: str, bounds: tuple[float, float], memory: Memory
+) -> Array:
+    """A field's values, of any array kind or nested lists, as a C-contiguous array of ``memory``; the one given if it is that.
+
+    Where a bound is finite, this waits for the device.
+
+    Raises:
+        ShapeError, ArrayTypeError, DeviceError: what was expected and what came.
+        ParameterError: a value outside ``bounds``.
+    """
+    if not hasattr(value, "dtype"):
+        value = list_array(value, dtype, where)
+    elif library(value) == "torch":
+        value = plain_tensor(value, where)
+    if tuple(value.shape) != shape:
+        raise ShapeError(f"{where} must have shape {shape}, got {tuple(value.shape)}.")
+    if str(value.dtype).removeprefix("torch.") != dtype:
+        raise ArrayTypeError(f"{where} must be {dtype}, got {value.dtype}.")
+    array = memory.adopt(value, where)
+    low, high = bounds
+    if low == -math.inf and high == math.inf:
+        return array
+    values = memory.to_numpy(array) if dtype in ("uint16", "uint64") else array  # torch compares no such numbers
+    with memory.here():
+        outside = ~((values >= low) & (values <= high))
+        if bool(outside.any()):
+            first = np.asarray(host_array(values))[np.asarray(host_array(outside))][0]
+            raise ParameterError(f"{where} must be {limits(low, high)}, got {first}.")
+    return array

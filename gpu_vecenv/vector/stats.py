@@ -1,0 +1,66 @@
+"""Episode statistics gathered on the device, with the keys of Gymnasium's own wrapper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+
+from gpu_vecenv.backend.memory import output_memory
+from gpu_vecenv.errors import ParameterError, SequenceError
+from gpu_vecenv.spec.given import Array, host_array
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
+
+
+class EpisodeStatistics(VectorWrapper):
+    """Adds ``info["episode"]`` with ``r`` (return, float32 ``(num_envs,)``) and ``l`` (length in steps, int32).
+
+    The entries are of the array kind of the env, on its device, and valid where ``info["_episode"]`` (bool) is true:
+    in the step that ends an episode. Nothing is read by the host.
+
+    Raises:
+        ParameterError: the env inside is not one of this package.
+    """
+
+    def __init__(self, env: VectorEnv) -> None:
+        super().__init__(env)
+        inner = env.unwrapped
+        if not isinstance(inner, GpuVectorEnv):
+            raise ParameterError(f"EpisodeStatistics wraps an env of this package, got {type(inner).__name__}.")
+        self._memory = output_memory(inner.array, "cpu" if inner.array == "numpy" else inner.device)
+        self._mode = inner.autoreset_mode
+        self._returns: Array = None
+        self._lengths: Array = None
+        self._ended: Array = None
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """Reset the env and the statistics of the envs that start anew."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        mask = (options or {}).get("reset_mask")
+        if mask is None or self._returns is None:
+            zeros = (np.zeros(self.num_envs, dtype) for dtype in ("float32", "int32", "bool"))
+            self._returns, self._lengths, self._ended = map(self._memory.from_numpy, zeros)
+        else:
+            with self._memory.here():
+                kept = ~self._memory.from_numpy(host_array(mask))
+                self._returns, self._lengths = self._returns * kept, self._lengths * kept
+                self._ended = self._ended & kept
+        return obs, info
+
+    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        """Step the env and add the statistics of episodes that end in this step."""
+        if self._returns is None:
+            raise SequenceError("call reset() of this wrapper before step().")
+        obs, reward, terminated, truncated, info = self.env.step(actions)
+        with self._memory.here():
+            going = ~self._ended  # the step that resets (next-step mode) or stands still (disabled) counts for nothing
+            returns = self._returns + reward * going
+            lengths = self._lengths + going
+            over = (terminated | truncated) & going
+            info["episode"] = {"r": returns, "l": lengths}
+            info["_episode"] = over
+            self._returns, self._lengths = returns * ~over, lengths * ~over
+            if self._mode is not AutoresetMode.SAME_STEP:
+                self._ended = over if self._mode is AutoresetMode.NEXT_STEP else self._ended | over
+        return obs, reward, terminated, truncated, info

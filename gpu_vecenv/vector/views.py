@@ -1,0 +1,131 @@
+"""Shapes and spaces of the two views of an env: worlds, and rows of agents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
+
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec.given import abbreviated, whole_number
+from gpu_vecenv.spec.layout import Layout
+
+MAX_WORLDS = 2**31 - 1
+"""The number of a world has 31 bits."""
+
+
+@dataclass(frozen=True)
+class View:
+    """One view of ``num_worlds`` worlds. With one agent a world, both views are the same."""
+
+    layout: Layout
+    num_worlds: int
+    by_agent: bool
+
+    @cached_property
+    def flat(self) -> bool:
+        """Whether an env is one agent's row, so that reward and agent reward are one array."""
+        return self.by_agent or self.layout.num_agents == 1
+
+    @cached_property
+    def num_envs(self) -> int:
+        """Length of the leading axis."""
+        return self.num_worlds * self.layout.num_agents if self.by_agent else self.num_worlds
+
+    @cached_property
+    def lead(self) -> tuple[int, ...]:
+        """Axes before an agent's own: ``(R,)``, or ``(N, A)`` in the worlds view of several agents."""
+        return (self.num_envs,) if self.flat else (self.num_worlds, self.layout.num_agents)
+
+    @cached_property
+    def agent_action_space(self) -> Space:
+        """Action space of one agent."""
+        return self.layout.spec.action(self.layout.params)
+
+    @cached_property
+    def single_observation_space(self) -> Box:
+        """Observation space of one env of this view."""
+        space = self.layout.spec.observation(self.layout.params)
+        if self.flat:
+            return space
+        shape = (self.layout.num_agents, *space.shape)
+        return Box(np.broadcast_to(space.low, shape), np.broadcast_to(space.high, shape), dtype=np.float32)
+
+    @cached_property
+    def single_action_space(self) -> Space:
+        """Action space of one env of this view."""
+        space, agents = self.agent_action_space, self.layout.num_agents
+        if self.flat:
+            return space
+        if isinstance(space, Discrete):
+            return MultiDiscrete(np.full(agents, space.n))
+        if isinstance(space, MultiDiscrete):
+            return MultiDiscrete(np.tile(space.nvec, (agents, 1)))
+        if isinstance(space, Box):
+            shape = (agents, *space.shape)
+            return Box(np.broadcast_to(space.low, shape), np.broadcast_to(space.high, shape), dtype=np.float32)
+        raise ParameterError(f"{self.layout.spec.name}: no action space of kind {type(space).__name__}.")
+
+    @cached_property
+    def role_rows(self) -> dict[str, slice]:
+        """Rows of each role in the agents view."""
+        rows, first = {}, 0
+        for role, count in self.layout.role_counts.items():
+            rows[role] = slice(first, first + count * self.num_worlds)
+            first += count * self.num_worlds
+        return rows
+
+    def world_mask(self, mask: np.ndarray) -> np.ndarray:
+        """Mask over envs, bool (num_envs,), as one over worlds, bool (num_worlds,).
+
+        Raises:
+            ParameterError: in the agents view, rows of one world differ.
+        """
+        if not self.by_agent:
+            return mask
+        by_role = [
+            mask[rows].reshape(self.num_worlds, -1) for rows in self.role_rows.values()
+        ]
+        by_world = np.concatenate(by_role, axis=1)
+        mixed = by_world.any(axis=1) != by_world.all(axis=1)
+        if mixed.any():
+            raise ParameterError(
+                "reset_mask must be the same for all agents of a world, as a world resets as a whole; "
+                f"world {int(np.argmax(mixed))} is mixed."
+            )
+        return by_world[:, 0]
+
+
+def count_worlds(num_envs: int, num_worlds: int | None, layout: Layout, by_agent: bool) -> int:
+    """Worlds for the ``num_envs`` and ``num_worlds`` of ``make_vec``.
+
+    Raises:
+        ParameterError: not a positive number, more than ``MAX_WORLDS`` worlds, both given, or rows that do not fill whole worlds.
+    """
+    agents = layout.num_agents if by_agent else 1
+    envs = _within("num_envs", num_envs, agents * MAX_WORLDS)
+    if num_worlds is not None:
+        worlds = _within("num_worlds", num_worlds, MAX_WORLDS)
+        if envs not in (1, worlds * agents):
+            raise ParameterError(f"num_worlds={worlds} makes num_envs={worlds * agents}, got num_envs={envs}; give one of them.")
+        return worlds
+    if envs % agents == 0:
+        return envs // agents
+    if envs == 1:
+        raise ParameterError(
+            f'view="agents" counts rows, and a world has {agents}: give num_worlds=W, or num_envs={agents} for one world.'
+        )
+    below, above = envs // agents * agents, -(-envs // agents) * agents
+    nearest = f"{above}" if below == 0 else f"{below} or {above}"
+    raise ParameterError(
+        f'view="agents" counts rows, and a world has {agents}: num_envs must be a multiple of it ({nearest}), got {envs}.'
+    )
+
+
+def _within(name: str, value: object, most: int) -> int:
+    number = whole_number(value)
+    if number is None or not 1 <= number <= most:
+        raise ParameterError(f"{name} must be an integer from 1 to {most}, got {abbreviated(value)}.")
+    return number
