@@ -42,7 +42,7 @@ def require_fresh(obs: Array, previous: Array, library: str) -> None:
         raise ParameterError(f"{library} keeps observations over a step, so the env must be made with copy=True, got copy=False.")
 
 
-def action_tensor(actions: Any, rows: int, device: str) -> torch.Tensor:
+def action_tensor(actions: Any, rows: int, device: str | torch.device) -> torch.Tensor:
     """Actions of any array kind or nested lists as a tensor on a device.
 
     Raises:
