@@ -76,7 +76,7 @@ def name_by_compiler(name: str, compiler: list[str]) -> str:
 
 @functools.cache
 def version(compiler: tuple[str, ...]) -> str:
-    """What a compiler says of itself.
+    """The version output of a compiler.
 
     Raises:
         CompileError: it cannot be run.

@@ -44,7 +44,7 @@ def num_threads() -> int:
 def load_kernels(spec: EnvSpec) -> ctypes.CDLL:
     """The compiled kernel: prebuilt with the package, or compiled at first use and kept in the cache.
 
-    Where it cannot be compiled, one in the cache that another compiler made is taken: their bits are the same.
+    If it cannot be compiled, a cached one of another compiler is taken; its bits are the same.
 
     Raises:
         CompileError: the kernel cannot be compiled, kept or loaded; the message holds the cause and the remedy.

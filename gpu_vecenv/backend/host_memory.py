@@ -23,7 +23,7 @@ def _available() -> int | None:
 
 
 def _left_of_cgroup() -> int | None:
-    """What the limit of a container leaves; None without a limit."""
+    """Bytes that the limit of a container leaves; None without a limit."""
     try:
         limit = int((CGROUP / "memory.max").read_text())
         return max(0, limit - int((CGROUP / "memory.current").read_text()) + _cached())

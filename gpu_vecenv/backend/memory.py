@@ -20,7 +20,7 @@ class Memory(Protocol):
 
     kind: str
     moves: bool
-    """Whether a caller can move an array that was handed out to other memory."""
+    """True if a caller can move an array that was handed out to other memory."""
 
     def here(self) -> AbstractContextManager[Any]:
         """Within it the device of these arrays is the current one, as CuPy needs it, and then again the one that was."""
@@ -100,7 +100,7 @@ class NumpyMemory:
         return int(array.ctypes.data)
 
     def free_bytes(self) -> int | None:
-        """Of the host."""
+        """Bytes free in the host's memory."""
         return free_host_bytes()
 
 
@@ -176,7 +176,7 @@ class TorchMemory:
         return self.from_numpy(np.asarray(host_array(array, where)))
 
     def free_bytes(self) -> int | None:
-        """Of the device."""
+        """Bytes free on the device, with what torch holds and does not use."""
         if self._device.type == "cpu":
             return free_host_bytes()
         cuda = self._torch.cuda
@@ -248,7 +248,7 @@ class CupyMemory:
         return int(array.data.ptr)
 
     def free_bytes(self) -> int | None:
-        """Of the GPU."""
+        """Bytes free on the GPU, with what CuPy's pool holds and does not use."""
         with self.here():
             return int(self._cupy.cuda.runtime.memGetInfo()[0] + self._cupy.get_default_memory_pool().free_bytes())
 

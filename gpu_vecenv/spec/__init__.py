@@ -1,1 +1,1 @@
-"""What an env is: its spec, and what is made from that: memory layout, kernel header, docs."""
+"""The spec of an env, and what is made from it: memory layout, kernel header, docs."""

@@ -157,7 +157,7 @@ class Layout:
         return {table.name: self._finite(f"{table.name} ({table.doc})", table.values) for table in self.spec.tables}
 
     def _finite(self, what: str, values: Callable[[Params], Any]) -> np.ndarray:
-        """What the parameters give, in float32. Kernels turn such numbers into indices, so that none may be infinite or NaN."""
+        """The float32 numbers that the parameters give. Kernels turn some into indices, so none may be infinite or NaN."""
         with np.errstate(all="ignore"):
             try:
                 found = np.asarray(values(self.params)).astype(np.float32)

@@ -104,7 +104,7 @@ def _open_live(stream: TextIO) -> Live | None:
     console = Console(file=stream)
     if not console.is_interactive:  # TERM=dumb
         return None
-    # What others print goes above the display, unless it goes into a file.
+    # Other output goes above the display, unless it goes into a file.
     out, error = sys.stdout.isatty(), sys.stderr.isatty()
     live = Live(console=console, auto_refresh=False, redirect_stdout=out, redirect_stderr=error)
     live.start()

@@ -107,7 +107,7 @@ def checked_field(
 ) -> Array:
     """A field's values, of any array kind or nested lists, as a C-contiguous array of ``memory``; the one given if it is that.
 
-    Where a bound is finite, this waits for the device.
+    This waits for the device if a bound is finite.
 
     Raises:
         ShapeError, ArrayTypeError, DeviceError: what was expected and what came.

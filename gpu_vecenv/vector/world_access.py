@@ -90,7 +90,7 @@ class WorldAccess(VectorEnv):
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Overwrite the fields given. Finished worlds may be stepped again, unless ``terminated``, ``truncated`` are given.
 
-        What agents see now becomes the last observation: bound and persistent ones are overwritten with it.
+        The observation of the new state becomes the last one: bound and persistent arrays are overwritten with it.
 
         Args:
             state: fields by name: arrays of any kind in the field's dtype, or nested lists.

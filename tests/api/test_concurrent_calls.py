@@ -29,7 +29,7 @@ CALLS = {
 
 
 def in_a_thread(call):
-    """What a call in another thread raised, or None."""
+    """The error that a call in another thread raised, or None."""
     raised = []
 
     def run():
