@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def check_seed(seed: object, num_worlds: int) -> Seed:
     several = getattr(seed, "ndim", 0) > 0 or isinstance(seed, Sequence) and not isinstance(seed, str | bytes)
     if not several:
         return _checked(seed)
-    given = list(seed)  # type: ignore[call-overload]
+    given = list(cast(Iterable[object], seed))
     if len(given) != num_worlds:
         raise ShapeError(f"a list of seeds holds one seed a world: expected {num_worlds}, got {len(given)}.")
     return [None if one is None else _checked(one) for one in given]

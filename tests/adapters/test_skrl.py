@@ -219,7 +219,7 @@ def test_an_off_policy_memory_holds_the_last_observation(tmp_path):
 
 @pytest.mark.parametrize("wrap", [lambda x: x, lambda x: {"tagger_0": x}], ids=["one agent", "by agent"])
 def test_an_agent_is_handed_the_last_observations_and_states(wrap):
-    """Those of the env where an episode ended, those that follow where none did, and the rest as it is."""
+    """The env's final observations where an episode ended, the following ones where none did; the rest is unchanged."""
 
     class Recorder:
         def record_transition(self, **transition):

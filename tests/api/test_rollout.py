@@ -13,7 +13,7 @@ from tests.devices import DEVICES
 from tests.parity.trajectory import CASES
 
 WORLDS = 40
-"""Of an env at most: worlds of one agent make a block and a rest."""
+"""Most worlds of an env: those of one agent make a block and a rest."""
 
 
 def env_of(case, device="cpu", **options):

@@ -16,7 +16,7 @@ def episode() -> bytes:
 
 
 def in_child(function):
-    """What a function returns in a process of its own, as a signal may end it, and a library is loaded once by each."""
+    """The result of a function in a process of its own: a signal may end it, and a process loads a library once."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=lambda: sender.send(function()))

@@ -181,7 +181,7 @@ def test_a_user_without_a_folder_gets_one_of_this_process_and_one_warning(stand_
 
 @pytest.mark.parametrize("named", ["~/.cache/gpu_vecenv", "/proc/none"])
 def test_a_user_whose_folder_cannot_be_made_has_none(named, tmp_path, monkeypatch):
-    """As platformdirs named it for a user without a home in older versions, or in a home that does not exist."""
+    """A folder as older versions of platformdirs name it for a user without a home, or in a home that does not exist."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GPU_VECENV_CACHE_DIR", raising=False)
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: named)

@@ -17,7 +17,7 @@ LAYERS = ("root", "spec", "backend", "render", "vector", "envs", "adapters", "tr
 """Rooms from the lowest to the highest, as in CONTRIBUTING.md. The root holds errors, the ids and the writer of whole files."""
 
 NOT_ALLOWED = {("train", "adapters"), ("bench", "adapters")}
-"""Of what the order would allow."""
+"""Imports that the order would allow and that are refused."""
 
 
 def module_name(path: Path) -> str:

@@ -87,7 +87,7 @@ def test_no_step_makes_a_thread():
 
 @pytest.mark.parametrize("most", [0, 1, 3])
 def test_threads_that_cannot_start_leave_none(monkeypatch, most):
-    """As where the system allows this user ``most`` more of them."""
+    """Start threads as on a system that allows this user ``most`` more of them."""
     before, tasks, started = threading.enumerate(), set(os.listdir("/proc/self/task")), []
     start = threading.Thread.start
 

@@ -77,7 +77,7 @@ def test_damaged_files_are_refused_or_the_same(whole, tmp_path, count):
 
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
 def test_damage_that_the_digest_hides_is_refused_or_loads(whole, tmp_path, count):
-    """What somebody may write on purpose: the trainer takes it whole or raises CheckpointError."""
+    """Contents written on purpose: the trainer takes them whole or raises CheckpointError."""
     (_, data), rng = whole, random.Random(count)
     content, forged = data.split(b"\n", 1)[1], tmp_path / "forged.pt"
     refused = 0

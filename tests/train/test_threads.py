@@ -30,7 +30,7 @@ def seen(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def five_threads(one_thread):
-    """What the process has, told from every number that a test asks for."""
+    """Give the process a number of threads that no test asks for."""
     torch.set_num_threads(5)
 
 
