@@ -19,15 +19,15 @@ LIBRARY = (
 BANNED = {
     r"\b(?:threadIdx|blockIdx|blockDim|gridDim|warpSize)\b": "reads the launch; use GV_FOR and GV_ONCE",
     r"\bteam\s*\.\s*lanes?\b": "reads the lane; use GV_FOR and GV_ONCE",
-    r"\b__\w+": "names a compiler's own thing; use gv_barrier, gv_sum and gv_math.h",
-    rf"(?<![\w.>])(?:{LIBRARY})[fl]?\s*\(": "calls a mathematical library; use gv_math.h",
+    r"\b__\w+": "names a compiler's own thing; use gv_barrier, gv_sum and lib/math.h",
+    rf"(?<![\w.>])(?:{LIBRARY})[fl]?\s*\(": "calls a mathematical library; use lib/math.h",
     r"\batomic\w*": "uses an atomic; gather instead, or sum with gv_sum",
     r"\bgv_block_barrier\b": "waits for other worlds; use gv_barrier",
     r"\bdouble\b": "computes in double precision",
     r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d+)?(?![\w.])": "is a double literal; append f",
-    r'#\s*include(?!\s*"(?:gv_env|(?!gv_)\w+|\.\./\w+/\w+)\.h")': "includes more than gv_env.h and headers of envs",
+    r'#\s*include(?!\s*"(?:(?:lib/|\.\./\w+/)?\w+)\.h")': "includes more than hooks.h, lib/ and headers of envs",
 }
-BARRIERS = ("gv_barrier", "gv_sum", "gv_tally", "gv_any")
+BARRIERS = ("gv_barrier", "gv_sum", "gv_count", "gv_any")
 
 
 def sources() -> list[Path]:

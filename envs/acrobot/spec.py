@@ -31,7 +31,7 @@ SPEC = EnvSpec(
     ),
     state=(
         Field("state", "float32", (4,), "angle of the first link from hanging, of the second to the first, their velocities",
-              "rad, rad, rad/s, rad/s"),
+              "rad, rad, rad/s, rad/s", names=("theta1", "theta2", "speed1", "speed2")),
     ),
     observation=lambda params: Box(-_HIGH, _HIGH, dtype=np.float32),
     action=lambda params: Discrete(3),

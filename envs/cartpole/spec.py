@@ -28,7 +28,7 @@ SPEC = EnvSpec(
         TIME_LIMIT,
     ),
     state=(Field("state", "float32", (4,), "cart position, cart velocity, pole angle, pole angular velocity",
-                 "m, m/s, rad, rad/s"),),
+                 "m, m/s, rad, rad/s", names=("x", "x_dot", "theta", "theta_dot")),),
     observation=lambda params: Box(-_HIGH, _HIGH, dtype=np.float32),
     action=lambda params: Discrete(2),
     constants=(

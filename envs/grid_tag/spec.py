@@ -38,6 +38,17 @@ def start(params: Params, name: str) -> np.ndarray:
     return values.astype(np.float32)
 
 
+MAX_GATHERED = 2560
+"""Most floats of observations that a team gathers in scratch; more would leave room for too few worlds on a multiprocessor."""
+
+
+def scratch(params: Params) -> int:
+    """Floats for all rows of a world, at addresses that suit both roles; 1 for observations that are written in place."""
+    agents = params["num_taggers"] + 1
+    floats = agents * (4 * agents + 1)
+    return floats + 10 if params["use_full_observation"] and floats <= MAX_GATHERED else 1
+
+
 SPEC = EnvSpec(
     name="WarpGridTag-v0",
     kernel=Path(__file__).with_name("grid_tag.cu"),
@@ -71,6 +82,7 @@ SPEC = EnvSpec(
         Table("start_x", lambda p: start(p, "starting_location_x"), "explicit cells", "cells"),
         Table("start_y", lambda p: start(p, "starting_location_y"), "explicit cells", "cells"),
     ),
+    scratch=scratch,
     check=check,
     rewards={
         "`tag_reward_for_tagger`": "to every tagger in the step that tags the runner",

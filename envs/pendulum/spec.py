@@ -24,7 +24,8 @@ SPEC = EnvSpec(
         Param("l", 1.0, "float32", "length", "m", low=SMALLEST, per_world=True),
         TIME_LIMIT,
     ),
-    state=(Field("state", "float32", (2,), "angle from upright, not wrapped, and angular velocity", "rad, rad/s"),),
+    state=(Field("state", "float32", (2,), "angle from upright, not wrapped, and angular velocity", "rad, rad/s",
+                 names=("theta", "theta_dot")),),
     observation=lambda params: Box(-_HIGH, _HIGH, dtype=np.float32),
     action=lambda params: Box(-MAX_TORQUE, MAX_TORQUE, (1,), np.float32),
     constants=(

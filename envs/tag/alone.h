@@ -1,6 +1,7 @@
 // Observation of the nearest by a lane that is alone with its world: what neighbours.h says of few agents, in loops that
 // compilers turn into vector instructions and with few branches that a processor cannot guess. Same results, bit by bit.
 #pragma once
+#include "lib/sort.h"
 #include "neighbours.h"
 
 #define SIDE_BY_SIDE 32  // distances at a time; MAX_ALONE is a multiple
@@ -33,7 +34,7 @@ GV_FN float bound_of(const float* distance, gv_i32 agents, const gv_u16* last, g
 // Puts the first k of those picked, or as many as there are, into order. Returns how many.
 GV_FN gv_i32 order(Picked& picked, gv_i32 k, gv_u16* nearest) {
     gv_u16 ordered[MAX_UNORDERED + SIDE_BY_SIDE + 1];
-    gv_order(picked.key, picked.count, ordered);
+    gv_rank_sort(picked.key, picked.count, ordered);
     const gv_i32 found = picked.count < k ? picked.count : k;
     for (gv_i32 slot = 0; slot < found; ++slot) nearest[slot] = ordered[slot];
     return found;

@@ -119,7 +119,7 @@ GV_FN bool catch_runners(const GvArgs& a, const GvTeam& team, const Scratch& s, 
         float reward = reward_of(a, s, w, i);
         if (tagged) {
             reward += a.tag_penalty_for_runner;
-            s.caught[gv_ticket(&s.head->tags)] = (gv_u16)catcher;
+            s.caught[gv_fetch_add(&s.head->tags)] = (gv_u16)catcher;
         }
         if (stays && last_step) reward += a.end_of_game_reward_for_runner;
         a.tagged_by[at(a, w, i)] = catcher;

@@ -29,10 +29,10 @@
     (4 + 2 * SCRATCH_PLACES(agents) + ((agents) <= MAX_STAGED ? 5 * (agents) : 0) + GRID_CELLS(agents) \
      + ((agents) < MIN_GRID ? ((agents) * MAX_OBSERVED + 1) / 2 : ((agents) + 1) / 2))
 
-#include "gv_env.h"
+#include "hooks.h"
 
-typedef GvRow<float, 2> Pair;  // read in one access
-typedef GvRow<float, 4> Quad;
+typedef GvVec<float, 2> Pair;  // read in one access
+typedef GvVec<float, 4> Quad;
 
 // Of a world.
 struct Head {
@@ -166,7 +166,7 @@ GV_FN void search_all(const Scratch& s, gv_i32 agents, gv_i32 i, const gv_u16* l
 
 // Keep the nearest of an agent: agents of fewer than 2^16, two in one access where that can be.
 GV_FN void put_nearest(gv_u16* to, const Nearest& nearest, gv_i32 k) {
-    typedef GvRow<gv_u16, 2> Two;
+    typedef GvVec<gv_u16, 2> Two;
     GV_UNROLL for (gv_i32 slot = 0; k % 2 == 0 && slot < k; slot += 2) {
         const Two two = {(gv_u16)nearest.agent[slot], (gv_u16)nearest.agent[slot + 1]};
         ((Two*)to)[slot / 2] = two;
@@ -206,10 +206,10 @@ GV_FN gv_i32 cell_at(const Grid& grid, Pair place) {
 // Sort the agents by cell. Their order within a cell is left to chance and changes no result.
 GV_FN void sort_by_cell(const GvArgs& a, const GvTeam& team, const Scratch& s, const Grid& grid) {
     const gv_i32 agents = gv_num_agents(a), cells = grid.side * grid.side + 1;
-    gv_i32* sums = (gv_i32*)team.slots;
+    gv_i32* sums = (gv_i32*)team.sums;
     GV_FOR(c, cells) s.end[c] = 0;
     gv_barrier(team);
-    GV_FOR(i, agents) gv_ticket(&s.end[cell_at(grid, s.place[i])]);
+    GV_FOR(i, agents) gv_fetch_add(&s.end[cell_at(grid, s.place[i])]);
     gv_barrier(team);
     GV_FOR(part, 32) {
         gv_i32 sum = 0;
@@ -227,7 +227,7 @@ GV_FN void sort_by_cell(const GvArgs& a, const GvTeam& team, const Scratch& s, c
         }
     }
     gv_barrier(team);
-    GV_FOR(i, agents) s.order[gv_ticket(&s.end[cell_at(grid, s.place[i])])] = (gv_u16)i;
+    GV_FOR(i, agents) s.order[gv_fetch_add(&s.end[cell_at(grid, s.place[i])])] = (gv_u16)i;
     gv_barrier(team);
 }
 

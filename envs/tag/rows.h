@@ -53,14 +53,14 @@ GV_FN void write_rows(const GvArgs& a, const GvTeam& team, const Rows& table, Fi
         const gv_i32 of_first = first < split ? (first_end - first) * features : 0;
         const gv_i32 of_second = second < end ? (end - second) * features : 0;
         float *to_first = table.first + first * features, *to_second = table.second + second * features;
-        float* from_first = gv_gather_at(tile_scratch(a, team), to_first);
-        float* from_second = gv_gather_at(tile_scratch(a, team) + (of_first + 6) / 4 * 4, to_second);
+        float* from_first = gv_gather_address(tile_scratch(a, team), to_first);
+        float* from_second = gv_gather_address(tile_scratch(a, team) + (of_first + 6) / 4 * 4, to_second);
         const Rows rows = {from_first - first * features, from_second - second * features, split, features};
         const Tile tile = {rows, first, end};
         if (first > 0) gv_barrier(team);  // the last tile is still being written
         fill(tile);
         gv_barrier(team);
-        gv_write_out(team, from_first, to_first, of_first);
-        gv_write_out(team, from_second, to_second, of_second);
+        gv_copy_out(team, from_first, to_first, of_first);
+        gv_copy_out(team, from_second, to_second, of_second);
     }
 }

@@ -1,13 +1,18 @@
 // Continuous Tag: one team a world, one agent a lane (several when a world has more agents than the team has lanes).
 // Taggers come first: agents 0 .. num_taggers - 1. Memory that crosses a barrier is the world state, or scratch.
 // Rules: README.md beside this file. Nothing is quadratic in memory.
+#if defined(GV_TEAMS) && GV_LANES > 1
+#define GV_SCRATCH_MOST ((((12288 / GV_TEAMS - GV_PADDED(32)) / GV_SPAN - 1) | 1) * GV_SPAN)
+#else
+#define GV_SCRATCH_MOST 12160
+#endif
+#undef GV_SCRATCH
 #ifdef GV_num_agents
 #define GV_SCRATCH (SCRATCH_FLOATS(GV_num_agents) + 3 + TILE_FLOATS(GV_num_agents, GV_num_features))
 #else
 #define GV_SCRATCH 12160  // floats: 48 KiB, less what gv_sum needs; enough for any number of agents
 #endif
 #define OWN_FEATURES 6
-#define GV_OBSERVE_STEP env_observe_step
 #include "rows.h"
 #include "moves.h"
 
@@ -256,14 +261,14 @@ GV_FN void observe_nearest(const GvArgs& a, const GvTeam& team, float* obs) {
     });
 }
 
-#ifdef GV_BLOCK
+#ifdef GV_PACK
 #include "alone.h"
 #endif
 
 GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, float* obs) {
     if (gv_use_full_observation(a)) {
         observe_all(a, team, obs);
-#ifdef GV_BLOCK
+#ifdef GV_PACK
     } else if (gv_num_other_agents_observed(a) <= MAX_SORTED && gv_num_agents(a) <= MAX_ALONE) {
         observe_alone(a, team, obs);
 #endif

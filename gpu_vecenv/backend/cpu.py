@@ -107,9 +107,9 @@ class CpuBackend:
     def __init__(self, layout: Layout, built: Path | None = None, threads: int | None = None) -> None:
         library = _load(built, layout.spec) if built else load_kernels(layout.spec)
         self.memory: Memory = NumpyMemory()
-        self.largest: Largest | None = library.gv_largest
-        library.gv_largest.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)
-        library.gv_largest.restype = ctypes.c_uint64
+        self.largest: Largest | None = library.gv_max_index
+        library.gv_max_index.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)
+        library.gv_max_index.restype = ctypes.c_uint64
         self._kernels = {}
         self._entries: dict[str, int | None] = {}
         for name in KERNELS:

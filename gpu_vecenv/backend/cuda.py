@@ -9,23 +9,24 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.backend.base import Largest
-from gpu_vecenv.backend.blocks import Blocks, blocks_of, resident_blocks
+from gpu_vecenv.backend.blocks import Blocks, blocks_of, resident_blocks, scratch_floats
 from gpu_vecenv.backend.memory import CupyMemory, Memory, TorchMemory
 from gpu_vecenv.backend.overlap import may_overlap, overlapped_launch
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.errors import CompileError, DeviceError, MissingExtraError, SequenceError
-from gpu_vecenv.spec.layout import PARTS, Layout
+from gpu_vecenv.spec.layout import MODULES, Layout
 
 OPTIONS = ("--std=c++17", "--fmad=false")
 """No contraction, as on the CPU. Division and square root are correctly rounded by default."""
 
 
-def compile_options(layout: Layout, part: int, blocks: Blocks) -> tuple[str, ...]:
-    """NVRTC options for one of ``layout.PARTS``: sizes that shape loops are constants; the number of worlds never is."""
+def compile_options(layout: Layout, module: int, blocks: Blocks) -> tuple[str, ...]:
+    """NVRTC options for one of ``layout.MODULES``: lengths of loops are constants; the number of worlds never is."""
     constants = {
         "LANES": blocks.lanes,
         "TEAMS": blocks.teams,
-        "PART": part,
+        "MODULE": module,
+        "SCRATCH": scratch_floats(layout, blocks),
         "RESIDENT": resident_blocks(blocks.lanes * blocks.teams),
         "BY_WORLD": int(bool(layout.per_world)),
         **layout.sizes,
@@ -69,7 +70,7 @@ class CudaBackend:
         self.memory: Memory = CupyMemory(device) if self._on_cupy_stream else TorchMemory(device)
         self._torch = torch
         self._cupy = cupy
-        # The device and the handles that torch.cuda.current_device() and current_stream() give, without objects made for them.
+        # The same device and handles as torch.cuda.current_device() and current_stream(), without making objects.
         self._current_device, self._torch_stream = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
         # The caller's current stream on a device: torch's, or CuPy's when the env hands out CuPy arrays.
         self._stream = (lambda _: int(cupy.cuda.get_current_stream().ptr)) if self._on_cupy_stream else self._torch_stream
@@ -77,25 +78,25 @@ class CudaBackend:
         self._args: np.ndarray | None = None
         torch.zeros((), device=device)  # makes torch's context, which CuPy shares
         self._multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
-        self._blocks = [blocks_of(layout.num_agents, part) for part in range(len(PARTS))]
+        self._blocks = [blocks_of(layout.num_agents, module) for module in range(len(MODULES))]
         self._overlaps = may_overlap(torch.cuda.get_device_capability(device), cupy.cuda.runtime.driverGetVersion())
         self._layout = layout
         self._modules: list[Any] = []
         self._kernels: dict[str, int] = {}  # handles
-        self._grids: dict[tuple[str, int], tuple[int, int, int]] = {}  # of a kernel over so many worlds: handle, blocks, threads
+        self._grids: dict[tuple[str, int], tuple[int, int, int]] = {}  # by kernel and number of worlds: handle, blocks, threads
         self._load(0)
 
-    def _load(self, part: int) -> None:
-        """Compile one of ``PARTS``, or find it in CuPy's cache."""
+    def _load(self, module: int) -> None:
+        """Compile one of ``MODULES``, or find it in CuPy's cache."""
         spec, cupy = self._layout.spec, self._cupy
-        options = compile_options(self._layout, part, self._blocks[part])
+        options = compile_options(self._layout, module, self._blocks[module])
         with self._torch.cuda.device(self._index):
-            module = cupy.RawModule(code=kernel_source(spec), options=options)
+            compiled = cupy.RawModule(code=kernel_source(spec), options=options)
             try:
-                self._kernels |= {name: module.get_function(name).kernel.ptr for name in PARTS[part]}
+                self._kernels |= {name: compiled.get_function(name).kernel.ptr for name in MODULES[module]}
             except cupy.cuda.compiler.CompileException as error:
                 raise CompileError(f"{spec.name}: NVRTC failed:\n{error}") from error
-        self._modules.append(module)
+        self._modules.append(compiled)
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
         """Queue a kernel over all worlds on the caller's current stream. The struct is copied when this returns."""
@@ -104,7 +105,7 @@ class CudaBackend:
                 self.launch(name, args, num_worlds)
             return
         kernel, blocks, threads = self._grids.get((name, num_worlds)) or self._grid(name, num_worlds)
-        if args is not self._args:  # the driver takes an array with the addresses of a kernel's arguments: of the one struct
+        if args is not self._args:  # the driver takes an array of addresses of arguments; a kernel has one, the struct
             self._args = args
             self._pointers = (ctypes.c_void_p * 1)(args.ctypes.data)
             self._pointers_at = ctypes.addressof(self._pointers)
@@ -115,32 +116,32 @@ class CudaBackend:
             self._launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, self._pointers_at, 0)
 
     def _grid(self, name: str, num_worlds: int) -> tuple[int, int, int]:
-        """What a first launch of a kernel over so many worlds finds out: its handle, blocks, and threads of a block."""
-        part = next(part for part, names in enumerate(PARTS) if name in names)
+        """Handle of a kernel, number of blocks, and threads of a block, for a first launch over so many worlds."""
+        module = next(module for module, names in enumerate(MODULES) if name in names)
         if name not in self._kernels:
             if self.capturing():
                 raise SequenceError("kernels of rollouts are compiled with the first one; call rollout() once before a capture.")
-            self._load(part)
-        grid = (self._kernels[name], *self._blocks[part].grid(num_worlds, self._multiprocessors))
+            self._load(module)
+        grid = (self._kernels[name], *self._blocks[module].grid(num_worlds, self._multiprocessors))
         self._grids[name, num_worlds] = grid
         return grid
 
     def capturing(self) -> bool:
-        """Whether the caller's current stream records a CUDA graph."""
+        """True if the caller's current stream is recording a CUDA graph."""
         return self._cupy_captures() if self._on_cupy_stream else self._torch_captures()
 
     def may_wait(self) -> bool:
-        """Whether the host may wait for the device: neither torch's nor CuPy's current stream records a graph."""
-        # torch first: CuPy, asked about the default stream, raises while a stream that blocks it is captured.
+        """True if the host may wait for the device: neither torch's nor CuPy's current stream is recording a graph."""
+        # torch first: CuPy raises for the default stream while a stream that blocks it is captured.
         return not self._torch_captures() and not self._cupy_captures()
 
     def _torch_captures(self) -> bool:
         if self._torch_stream(self._current_device()) == 0:
-            return False  # the default stream is never captured, and to ask takes a microsecond
+            return False  # the default stream is never captured, and the query takes a microsecond
         return bool(self._torch.cuda.is_current_stream_capturing())
 
     def _cupy_captures(self) -> bool:
         return bool(self._cupy.cuda.get_current_stream().is_capturing())
 
     def close(self) -> None:
-        """Nothing to stop; memory goes with the arrays."""
+        """Do nothing: arrays free their own memory."""

@@ -1,4 +1,4 @@
-"""The full text of a kernel: the env's ``.cu`` with the headers it includes written in place."""
+"""The full text of a kernel: the env's ``.cu``, the entry points, and the headers that both include, in one piece."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 from gpu_vecenv.errors import CompileError
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.header import args_header
-from gpu_vecenv.spec.held_state import is_solo
+from gpu_vecenv.spec.header import args_header, is_single
 
 KERNELS = Path(__file__).parent.parent / "kernels"
+ENTRY_POINTS = "launch/kernels.h"
 _INCLUDE = re.compile(r'#include "([^"]+)"')
 
 
 def kernel_source(spec: EnvSpec) -> str:
-    """One text for every compiler. ``#line`` keeps messages and debuggers at the files people edit."""
+    """One text for every compiler. ``#line`` makes messages and debuggers name the files that people edit."""
     written: set[str] = set()
 
     def expand(text: str, path: Path) -> str:
@@ -35,22 +35,23 @@ def kernel_source(spec: EnvSpec) -> str:
                 out.append("")
         return "\n".join(out)
 
-    solo = "#define GV_SOLO 1\n" if is_solo(spec) else ""
-    return solo + expand(spec.kernel.read_text(), spec.kernel) + "\n"
+    single = "#define GV_SINGLE 1\n" if is_single(spec) else ""
+    text = expand(spec.kernel.read_text(), spec.kernel)
+    return single + text + "\n" + expand(f'#include "{ENTRY_POINTS}"', KERNELS / "entry") + "\n"
 
 
 def _header(spec: EnvSpec, name: str, includer: Path) -> tuple[str, Path]:
-    if name == "gv_args.h":
-        return args_header(spec), Path(f"{spec.name}/gv_args.h")
+    if name == "args.h":
+        return args_header(spec), Path(f"{spec.name}/args.h")
     for folder in (spec.kernel.parent, KERNELS):
         if (folder / name).is_file():
             return (folder / name).read_text(), folder / name
     raise CompileError(
-        f'{includer} includes "{name}", which is neither beside the kernel ({spec.kernel.parent}) nor in {KERNELS}.'
+        f'{includer} includes "{name}", which is neither in the folder of the kernel, {spec.kernel.parent}, nor in {KERNELS}.'
     )
 
 
 def content_hash(source: str, *build: str) -> str:
-    """Name of a compiled kernel: what it was made from, whatever folder the source lay in."""
+    """Hash of a kernel's text and build flags, the same for every folder that the source lies in."""
     text = re.sub(r'^#line (\d+) ".*[/\\]', r'#line \1 "', source, flags=re.MULTILINE)
     return hashlib.sha256("\0".join([text, *build]).encode()).hexdigest()[:16]

@@ -54,6 +54,9 @@ TIME_LIMIT = Param("max_episode_steps", 0, "int32", "time limit; 0 for none", "s
 """The time limit of classic control, as Gymnasium spells it."""
 
 
+RESERVED_NAMES = ("t", "terminated", "truncated")
+"""Names in ``gv_state()`` of every env."""
+
 FIELD_DTYPES = ("float32", "int32", "uint8", "uint16", "uint64")
 """Of state arrays: types that are as long in NumPy as in a kernel."""
 
@@ -66,8 +69,10 @@ class Field:
     functions of the parameters: the values a kernel was written for, outside which a state is refused. A kernel that indexes by
     a field names them. A float field without them takes every value, NaN included.
 
+    ``names`` names the numbers of a field of shape ``(n,)``: kernels find them as ``gv_state(a, team).NAME``.
+
     Raises:
-        ParameterError: another dtype.
+        ParameterError: another dtype, or another number of names.
     """
 
     name: str
@@ -77,10 +82,13 @@ class Field:
     unit: str = "-"
     low: float | Callable[[Params], float] = -math.inf
     high: float | Callable[[Params], float] = math.inf
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.dtype not in FIELD_DTYPES:
             raise ParameterError(f"state field {self.name!r}: expected a dtype of {', '.join(FIELD_DTYPES)}, got {self.dtype!r}.")
+        if self.names and (len(self.names),) != self.shape:
+            raise ParameterError(f"state field {self.name!r}: expected one name a number, shape {self.shape}, got {self.names}.")
 
     def bounds(self, params: Params) -> tuple[float, float]:
         """The lowest and the highest value; infinite where the field names none."""
@@ -155,6 +163,8 @@ class EnvSpec:
     constants: tuple[Constant, ...] = ()
     tables: tuple[Table, ...] = ()
     workspaces: tuple[Workspace, ...] = ()
+    scratch: Callable[[Params], int] | None = None
+    """Floats of scratch that a team would like. Kernels see ``GV_SCRATCH``, which is less if a block has less shared memory left."""
     reset_options: tuple[ResetOption, ...] = ()
     alive: str | None = None
     """State field that tells who is still in the game; None where nobody leaves."""
@@ -162,6 +172,12 @@ class EnvSpec:
     """Raises ParameterError where parameters contradict each other."""
     rewards: Mapping[str, str] = field(default_factory=dict)
     """Reward terms, for the docs: name to what pays it."""
+
+    def __post_init__(self) -> None:
+        names = [*RESERVED_NAMES, *(name for field in self.state for name in field.names or (field.name,))]
+        for name in names:
+            if not name.isidentifier() or names.count(name) > 1:
+                raise ParameterError(f"{self.name}: state names must be different C names, none of {RESERVED_NAMES}, got {name!r}.")
 
     def resolve(self, given: Mapping[str, Any]) -> Params:
         """Defaults overridden by ``given``, checked and converted.

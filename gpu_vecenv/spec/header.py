@@ -1,33 +1,34 @@
-"""Text made from a spec: the header a kernel includes, and the tables of an env's docs."""
+"""Text made from a spec: the header ``args.h`` that kernels include, and the tables of an env's docs."""
 
 from __future__ import annotations
 
 import inspect
+import math
 
 import numpy as np
 
-from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.held_state import solo_functions
-from gpu_vecenv.spec.layout import WORLD_STATE, struct_members
+from gpu_vecenv.spec.env_spec import EnvSpec, Field
+from gpu_vecenv.spec.layout import C_TYPES, MAX_SCRATCH, WORLD_STATE, struct_members
+
+MAX_HELD = 256
+"""Most numbers of state that a lane holds in variables, as many as it has registers."""
+
+
+def is_single(spec: EnvSpec) -> bool:
+    """True if worlds have one agent and a short state of fixed size; kernels then see ``GV_SINGLE`` and a lane holds a world."""
+    if spec.alive is not None or [role.count for role in spec.roles] != [1] or spec.workspaces:
+        return False
+    lengths = [math.prod(n for n in field.shape if isinstance(n, int)) for field in spec.state]
+    return sum(lengths) <= MAX_HELD and all(isinstance(n, int) for field in spec.state for n in field.shape)
 
 
 def args_header(spec: EnvSpec) -> str:
-    """C text of ``gv_args.h``: the argument struct, its layout assertions and the accessors kernels use.
+    """C text of ``args.h``: the argument struct, accessors of sizes, and lists of what the spec declares.
 
-    A size is a macro on CUDA (``-DGV_num_agents=105``) and a member of the struct otherwise.
+    A size is a macro on CUDA (``-DGV_num_agents=105``) and a member of the struct otherwise. A list is a macro that applies another
+    macro to each of its entries; ``kernels/state.h`` and ``kernels/single`` make code of them.
     """
-    members = struct_members(spec)
-    dtype = np.dtype([(m.name, m.dtype) for m in members], align=True)
-    lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "gv_device.h"',
-             '#include "gv_rows.h"', "", "struct GvArgs {"]
-    lines += [f"    {m.ctype} {m.name};  // {m.doc}" for m in members]
-    lines += ["};", ""]
-    offsets = {name: field[1] for name, field in (dtype.fields or {}).items()}
-    # NVRTC 13.0 has no offsetof. The members are packed without padding, so the size alone tells the same there.
-    lines.append("#ifndef __CUDACC_RTC__")
-    lines += [f'static_assert(__builtin_offsetof(GvArgs, {n}) == {offset}, "{n}");' for n, offset in offsets.items()]
-    lines.append("#endif")
-    lines += [f'static_assert(sizeof(GvArgs) == {dtype.itemsize}, "size of GvArgs");', ""]
+    lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "target/target.h"', "", *_struct(spec), ""]
     for size in ("num_agents", "num_features", "num_heads", "continuous", *spec.sizes):
         lines += [
             f"#ifdef GV_{size}",
@@ -36,49 +37,66 @@ def args_header(spec: EnvSpec) -> str:
             f"GV_FN gv_i32 gv_{size}(const GvArgs& a) {{ return a.{size}; }}",
             "#endif",
         ]
-    lines += ["#ifndef GV_BY_WORLD", "#define GV_BY_WORLD 1  // whether a parameter may have a value a world", "#endif"]
-    for param in spec.params:
-        if param.per_world:
-            name = param.name
-            body = f"return GV_BY_WORLD && a.{name}_by_world ? a.{name}_by_world[world] : a.{name};"
-            lines.append(f"GV_FN float gv_{name}(const GvArgs& a, gv_i32 world) {{ {body} }}")
-    functions = [_row_function(spec), "", _alive_function(spec), "", _take_function(spec), "", *solo_functions(spec)]
-    return "\n".join([*lines, "", *functions, ""])
+    lines += ["#ifndef GV_BY_WORLD", "#define GV_BY_WORLD 1  // 0 if no parameter has a value by world", "#endif"]
+    scratch = MAX_SCRATCH if spec.scratch else 1
+    lines += ["#ifndef GV_SCRATCH", f"#define GV_SCRATCH {scratch}  // floats of scratch a team", "#endif"]
+    return "\n".join([*lines, "", *_lists(spec), ""])
 
 
-def _row_function(spec: EnvSpec) -> str:
-    """Row of an agent in public arrays; agents are numbered role by role."""
-    body = []
-    for role in spec.roles[:-1]:
-        count = f"gv_{role.count}(a)" if isinstance(role.count, str) else str(role.count)
-        body += [
-            f"    if (agent < {count}) return a.{role.name}_row + world * (gv_i32)a.{role.name}_stride + agent;",
-            f"    agent -= {count};",
-        ]
-    last = spec.roles[-1].name
-    # A stride is at most the number of agents: the product of two 32-bit numbers is one instruction.
-    body.append(f"    return a.{last}_row + world * (gv_i32)a.{last}_stride + agent;")
-    shift = [f"    a.{role.name}_row += rows;" for role in spec.roles]
-    return "\n".join(["GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {", *body, "}",
-                      "GV_FN void gv_shift_rows(GvArgs& a, gv_i64 rows) {", *shift, "}"])  # fmt: skip
+def _struct(spec: EnvSpec) -> list[str]:
+    members = struct_members(spec)
+    dtype = np.dtype([(m.name, m.dtype) for m in members], align=True)
+    offsets = {name: field[1] for name, field in (dtype.fields or {}).items()}
+    return [
+        "struct GvArgs {",
+        *(f"    {m.ctype} {m.name};  // {m.doc}" for m in members),
+        "};",
+        "",
+        # NVRTC 13.0 has no offsetof. The members have no padding between them, so their size is as strong a check there.
+        "#ifndef __CUDACC_RTC__",
+        *(f'static_assert(__builtin_offsetof(GvArgs, {name}) == {offset}, "{name}");' for name, offset in offsets.items()),
+        "#endif",
+        f'static_assert(sizeof(GvArgs) == {dtype.itemsize}, "size of GvArgs");',
+    ]
 
 
-def _alive_function(spec: EnvSpec) -> str:
-    if spec.alive is None:
-        return "GV_FN gv_u8 gv_alive(const GvArgs&, gv_i64, gv_i32) { return 1; }"
-    return (
-        "GV_FN gv_u8 gv_alive(const GvArgs& a, gv_i64 world, gv_i32 agent) {\n"
-        f"    return a.{spec.alive}[world * gv_num_agents(a) + agent] != 0;\n}}"
-    )
+def _lists(spec: EnvSpec) -> list[str]:
+    """Macros that list fields, names, parameters and roles, and what single-agent worlds need besides."""
+    counts = [(r.name, f"gv_{r.count}(a)" if isinstance(r.count, str) else str(r.count)) for r in spec.roles]
+    lines = [
+        *_list("STATE_FIELDS(FIELD)", [f"FIELD({f.name}, {C_TYPES[f.dtype]}, {_length(f)})" for f in spec.state]),
+        *_list("WORLD_FIELDS(FIELD)", [f"FIELD({f.name}, {C_TYPES[f.dtype]}, 1)" for f in WORLD_STATE]),
+        *_list("NAMED_STATE(NUMBER, ARRAY)", [name for f in spec.state for name in _names(f)]),
+        *_list("PARAMS_BY_WORLD(PARAM)", [f"PARAM({p.name})" for p in spec.params if p.per_world]),
+        *_list("ROLES_BUT_LAST(ROLE)", [f"ROLE({name}, {count})" for name, count in counts[:-1]]),
+        *_list("LAST_ROLE(ROLE)", [f"ROLE({counts[-1][0]})"]),
+        f"#define GV_NUM_RESET_OPTIONS {len(spec.reset_options)}",
+    ]
+    if spec.alive is not None:
+        lines.append(f"#define GV_ALIVE_FIELD {spec.alive}")
+    if is_single(spec):
+        params = spec.resolve({})
+        features, heads = math.prod(spec.observation(params).shape or ()), math.prod(spec.action(params).shape or ())
+        lines += [f"#define GV_SINGLE_FEATURES {features}  // with default parameters", f"#define GV_SINGLE_HEADS {heads}"]
+    return lines
 
 
-def _take_function(spec: EnvSpec) -> str:
-    """Overwrite a world by a row of other arrays; fields without an address stay as they are."""
-    lines = ["GV_FN void gv_take(const GvArgs& a, const GvTeam& team, const gv_u64* fields, gv_i64 from) {"]
-    for number, field in enumerate(spec.state + WORLD_STATE):
-        size = " * ".join(f"gv_{n}(a)" if isinstance(n, str) else str(n) for n in field.shape) or "1"
-        lines.append(f"    gv_take_row(team, a.{field.name}, fields[{number}], from, {size});")
-    return "\n".join([*lines, "}"])
+def _list(head: str, entries: list[str]) -> list[str]:
+    return [" \\\n    ".join([f"#define GV_{head}", *entries])]
+
+
+def _length(field: Field) -> str:
+    """Numbers of a field in one world, as a C expression."""
+    return " * ".join(f"gv_{n}(a)" if isinstance(n, str) else str(n) for n in field.shape) or "1"
+
+
+def _names(field: Field) -> list[str]:
+    """Entries of ``GV_NAMED_STATE``: the numbers of a field by name, or the field as a pointer."""
+    ctype, length = C_TYPES[field.dtype], _length(field)
+    names = field.names or ((field.name,) if field.shape == () else ())
+    if names:
+        return [f"NUMBER({name}, {ctype}, {field.name}, {length}, {index})" for index, name in enumerate(names)]
+    return [f"ARRAY({field.name}, {ctype}, {length})"]
 
 
 def docs_tables(spec: EnvSpec) -> str:

@@ -25,7 +25,7 @@ WORLD_STATE = (
     Field("truncated", "uint8", (), "the episode ran into its time limit and awaits a reset", low=0, high=1),
     Field("pool_entry", "int32", (), "entry of the reset pool that the episode started from, -1 for none", low=-1),
 )
-"""State every env has: where a world stands in its stream of random numbers, whether it is finished, how it began."""
+"""State that every env has: the world's random key and time, whether it is finished, and how its episode started."""
 
 OUTPUTS = {
     "obs": "float32",
@@ -40,13 +40,16 @@ OUTPUTS = {
 }
 """Output addresses of the struct and the dtype behind each."""
 
-STREAM = ("seed", "world_id", "pool_entry")
-"""State that few steps look at: worlds of one seed share it, and what they started from changes with a pool only."""
+SELDOM_READ = ("seed", "world_id", "pool_entry")
+"""State that few steps read: only starts of episodes and random draws do."""
 
-PARTS = (("gv_step", "gv_reset", "gv_observe", "gv_copy"), ("gv_rollout",))
-"""What every env's kernel text offers, in parts that may be compiled each by itself (``GV_PART``)."""
+MODULES = (("gv_step", "gv_reset", "gv_observe", "gv_copy"), ("gv_rollout",))
+"""Kernels of every env, by the module in which CUDA compiles them (``GV_MODULE``)."""
 
-KERNELS = tuple(name for part in PARTS for name in part)
+KERNELS = tuple(name for module in MODULES for name in module)
+
+MAX_SCRATCH = 12160
+"""Most floats of scratch that a team can have: 48 KiB of shared memory, less the partial sums of ``gv_sum``."""
 
 MAX_AGENTS = 4096
 MAX_HEADS = 64
@@ -102,12 +105,12 @@ class Layout:
 
     @cached_property
     def continuous(self) -> bool:
-        """Whether actions are numbers of a box, not indices."""
+        """True if actions are numbers of a box, False if they are indices."""
         return isinstance(self.spec.action(self.params), Box)
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """What shapes loops: compile-time on CUDA, read from the struct by the prebuilt CPU object."""
+        """Lengths of loops: constants on CUDA, read from the struct by the prebuilt CPU kernels."""
         own = {name: int(self.params[name]) for name in self.spec.sizes}
         return {"num_agents": self.num_agents, "num_features": self.num_features, "num_heads": self.num_heads,
                 "continuous": int(self.continuous), **own}  # fmt: skip
@@ -186,33 +189,33 @@ class Layout:
 
 
 def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
-    """Members of the argument struct, which depend on the spec alone, not on parameter values.
+    """Members of the argument struct. They depend on the spec alone, not on parameter values.
 
-    In the order in which a step asks for them, what it seldom needs last: on CUDA the struct is constant memory, which is cold
-    when a kernel starts, and each line of it that a step touches is waited for.
+    They are in the order in which a step reads them, with seldom read ones last: on CUDA the struct is constant memory, which is
+    cold when a kernel starts, and a step waits for each cache line of it that it touches.
     """
     fields = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.shape)}] {f.doc}; {f.unit}")
               for f in spec.state + WORLD_STATE]
-    always = [("marked", "int32", "[1] whether worlds may be marked as finished although they begin anew in the same step")]
+    always = [("may_be_finished", "int32", "[1] 1 if worlds may be finished in same-step mode, as a given state may have them")]
     always += [field for field in fields if field[0] == "t"]
-    always += [field for field in fields if field[0] not in ("t", *STREAM)]
+    always += [field for field in fields if field[0] not in ("t", *SELDOM_READ)]
     always += [
-        ("shared_stream", "uint64", "[2] seed of all worlds and number of the first, or one that is none: each has its own"),
+        ("shared_key", "uint64", "[2] seed that all worlds share and number of the first; a number above 2^31 if they share none"),
         ("reset_bounds", "float32", "reset options in the order of the spec"),
-        ("pool_size", "int32", "[1] entries of the reset pool; -1 for none any more, 0 where no world started from one"),
+        ("pool_size", "int32", "[1] entries of the reset pool; -1 if it was taken away; 0 if no world ever started from one"),
     ]
     always += [(name, dtype, "output rows") for name, dtype in OUTPUTS.items()]
     always += [(t.name, "float32", f"{t.doc}; {t.unit}") for t in spec.tables]
     always += [(w.name, w.dtype, f"[worlds, ...] {w.doc}") for w in spec.workspaces]
-    seldom = [field for field in fields if field[0] in STREAM]
+    seldom = [field for field in fields if field[0] in SELDOM_READ]
     seldom += [(f"{p.name}_by_world", "float32", f"[worlds] {p.doc}, or null; {p.unit}") for p in spec.params if p.per_world]
     seldom += [
         ("reset_mask", "uint8", "[worlds] worlds to reset, null for all"),
-        ("invalid_actions", "int32", "actions out of range so far"),
-        ("drawn_actions", "uint8", "where a rollout puts random actions, int32 or float32 rows; null where they are given"),
+        ("invalid_actions", "int32", "number of invalid actions so far"),
+        ("drawn_actions", "uint8", "random actions of a rollout, int32 or float32 rows; null if actions are given"),
         ("action_choices", "int32", "[num_heads] choices of each entry of an action"),
-        ("action_bounds", "float32", "[num_heads, 2] of a box: lower bound, and how far the upper one is from it"),
-        ("pool_fields", "uint64", "addresses of the pool's arrays in the order of the state; 0 where the env draws"),
+        ("action_bounds", "float32", "[num_heads, 2] of a box: lower bound, and upper less lower bound"),
+        ("pool_fields", "uint64", "addresses of the pool's arrays in the order of the state; 0 for fields that the env draws"),
         ("copy_fields", "uint64", "addresses of the arrays that worlds are copied from, in the order of the state"),
         ("copy_source", "int32", "[worlds] world to copy into this one, -1 for none"),
     ]
@@ -226,22 +229,22 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         dtype = "float32" if ctype == "float" else "int32"
         numbers.append(Member(param.name, ctype, dtype, f"{param.doc}; {param.unit}"))
     numbers += [Member(c.name, "float", "float32", f"{c.doc}; {c.unit}") for c in spec.constants]
-    return (  # what takes 4 bytes in pairs before what takes 8, or behind it
+    return (  # members of 4 bytes come in pairs, so that the struct has no padding
         Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),
         Member("action_bytes", "gv_i32", "int32", "size of one action element"),
         Member("autoreset", "gv_i32", "int32", "GV_NEXT_STEP, GV_SAME_STEP or GV_DISABLED"),
-        Member("agents_view", "gv_i32", "int32", "flags go to every agent's row, not to the world's"),
+        Member("agents_view", "gv_i32", "int32", "1 if flags are written to every agent's row, 0 if to the world's"),
         Member("action", "const void*", "uint64", "int32, int64 or float32 rows"),
         *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in always),
         *rows,
         *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in seldom),
         Member("action_stride", "gv_i64", "int64", "bytes from the actions of one step of a rollout to the next"),
-        Member("fork_seed", "gv_u64", "uint64", "key of copies that go their own way"),
+        Member("fork_seed", "gv_u64", "uint64", "seed of copies with random numbers of their own"),
         *numbers,
         Member("num_agents", "gv_i32", "int32", "agents in a world"),
         Member("num_features", "gv_i32", "int32", "length of an observation"),
         Member("num_heads", "gv_i32", "int32", "entries of an action"),
-        Member("continuous", "gv_i32", "int32", "actions are numbers of a box, not indices"),
+        Member("continuous", "gv_i32", "int32", "1 if actions are numbers of a box, 0 if they are indices"),
         Member("num_steps", "gv_i32", "int32", "steps of a rollout"),
-        Member("fork_world", "gv_i32", "int32", "number of world 0 then; -1 for copies that go on as their originals"),
+        Member("fork_world", "gv_i32", "int32", "number of world 0 among those copies; -1 for copies that keep the random key"),
     )

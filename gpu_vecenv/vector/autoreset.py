@@ -8,7 +8,7 @@ from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.given import abbreviated
 
 KERNEL_MODE = {AutoresetMode.NEXT_STEP: 0, AutoresetMode.SAME_STEP: 1, AutoresetMode.DISABLED: 2}
-"""Values of GV_NEXT_STEP, GV_SAME_STEP and GV_DISABLED in gv_env.h."""
+"""Values of GV_NEXT_STEP, GV_SAME_STEP and GV_DISABLED in protocol.h."""
 
 _SPELLINGS = {mode.name.lower(): mode for mode in AutoresetMode} | {mode.value: mode for mode in AutoresetMode}
 

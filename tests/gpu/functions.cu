@@ -1,5 +1,5 @@
-// What gv_math.h computes in a way of its own on CUDA, beside the plain way.
-#include "gv_math.h"
+// Functions of lib/math.h that have a form of their own on CUDA, next to the plain form.
+#include "lib/math.h"
 
 struct Pair {
     float first, second;
@@ -22,6 +22,6 @@ extern "C" __global__ void quotients(gv_i32 n, const float* x, const float* y, f
 extern "C" __global__ void sines(gv_i32 n, const float* x, float* out, float* plain) {
     const gv_i32 i = (gv_i32)(blockIdx.x * blockDim.x + threadIdx.x);
     if (i >= n) return;
-    gv_sincos_upright(x[i], out + 2 * i, out + 2 * i + 1);
+    gv_sincos_small(x[i], out + 2 * i, out + 2 * i + 1);
     gv_sincos(x[i], plain + 2 * i, plain + 2 * i + 1);
 }

@@ -1,4 +1,4 @@
-"""Short ways of gv_math.h that only CUDA takes give the bits of the plain ones, on the device and on the host."""
+"""Functions of lib/math.h that have a form of their own on CUDA give the bits of the plain form."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
-// The device functions of gv_math.h and gv_rng.h over arrays, for calling from Python; and what only the host has.
-#include "gv_largest.h"
-#include "gv_math.h"
-#include "gv_order.h"
-#include "gv_rng.h"
+// Device functions of kernels/lib over arrays, for calls from Python, and two functions of the host.
+#include "launch/max_index.h"
+#include "lib/math.h"
+#include "lib/rng.h"
+#include "lib/sort.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -47,4 +47,4 @@ EXPORT void philox_of(gv_i64 n, const gv_u32* in, gv_u32* out) {
 EXPORT void uniform_of(gv_i64 n, const gv_u32* word, float* out) {
     for (gv_i64 i = 0; i < n; ++i) out[i] = gv_uniform(word[i]);
 }
-EXPORT void order_of(gv_i64* keys, gv_i32 count, gv_u16* ordered) { gv_order(keys, count, ordered); }
+EXPORT void rank_sort_of(gv_i64* keys, gv_i32 count, gv_u16* ordered) { gv_rank_sort(keys, count, ordered); }

@@ -13,11 +13,11 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import Layout
 
 
-def compile_ptx(spec: EnvSpec, arch: int, part: int = 0, **params: Any) -> str:
-    """PTX of one of ``layout.PARTS`` for ``sm_<arch>``; RuntimeError with the compiler's log where it does not compile."""
+def compile_ptx(spec: EnvSpec, arch: int, module: int = 0, **params: Any) -> str:
+    """PTX of one of ``layout.MODULES`` for ``sm_<arch>``; RuntimeError with the compiler's log where it does not compile."""
     source = kernel_source(spec).encode()
     layout = Layout(spec, spec.resolve(params))
-    chosen = compile_options(layout, part, blocks_of(layout.num_agents, part))
+    chosen = compile_options(layout, module, blocks_of(layout.num_agents, module))
     options = [option.encode() for option in (*chosen, f"--gpu-architecture=compute_{arch}")]
     status, program = nvrtc.nvrtcCreateProgram(source, b"kernel.cu", 0, [], [])
     _check(status)

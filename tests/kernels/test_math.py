@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 SINCOS_BOUND = 8e-8
-"""Of the absolute error of gv_sincos for |x| <= 8192, as gv_math.h states it."""
+"""Of the absolute error of gv_sincos for |x| <= 8192, as lib/math.h states it."""
 
 SPECIAL = np.array([0.0, -0.0, 1e-45, -1e-45, 1e-38, -1e-38, 0.5, -0.5, 1.0, -1.0, 8388607.5, -8388607.5, 8388608.0, -8388608.0,
                     2.0**31, -(2.0**31), 3e9, -3e9, 3.4e38, -3.4e38, np.inf, -np.inf, np.nan], np.float32)  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.spec.layout import PARTS, Layout
+from gpu_vecenv.spec.layout import MODULES, Layout
 from tests.kernels.nvrtc import compile_ptx
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
@@ -62,12 +62,12 @@ def impurities(ptx):
     return re.findall(r"\b(?:fma\.rn|mad\.rn|[a-z0-9.]+\.approx\S*|[a-z0-9.]+\.ftz\S*|[a-z0-9.]+\.f64)\b", ptx)
 
 
-@pytest.mark.parametrize("part", range(len(PARTS)))
+@pytest.mark.parametrize("module", range(len(MODULES)))
 @pytest.mark.parametrize(("name", "params"), CASES)
-def test_arithmetic_is_plain(name, params, part):
-    ptx = compile_ptx(spec_of(name), 90, part, **params)
+def test_arithmetic_is_plain(name, params, module):
+    ptx = compile_ptx(spec_of(name), 90, module, **params)
     assert impurities(ptx) == []
-    assert sorted(re.findall(r"\.entry (\w+)", ptx)) == sorted(PARTS[part])
+    assert sorted(re.findall(r"\.entry (\w+)", ptx)) == sorted(MODULES[module])
     assert shared_bytes(ptx) <= 48 * 1024
 
 
@@ -77,22 +77,22 @@ def touches(ptx):
     return [re.findall(wanted, text) for text in re.split(r"\.entry ", ptx)[1:]]
 
 
-@pytest.mark.parametrize("part", range(len(PARTS)))
+@pytest.mark.parametrize("module", range(len(MODULES)))
 @pytest.mark.parametrize(("name", "params"), CASES)
-def test_kernels_wait_for_those_before_them(name, params, part):
-    for found in touches(compile_ptx(spec_of(name), 90, part, **params)):
+def test_kernels_wait_for_those_before_them(name, params, module):
+    for found in touches(compile_ptx(spec_of(name), 90, module, **params)):
         assert found[:2] == ["griddepcontrol.wait", "griddepcontrol.launch_dependents"]
         assert not any(instruction.startswith("griddep") for instruction in found[2:])
         assert len(found) > 2
 
 
-@pytest.mark.parametrize("part", range(len(PARTS)))
+@pytest.mark.parametrize("module", range(len(MODULES)))
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_argument_struct_is_read_before_the_wait(name, part):
+def test_the_argument_struct_is_read_before_the_wait(name, module):
     """A word of each line of 64 bytes."""
     spec = spec_of(name)
     size = Layout(spec, spec.resolve({})).dtype.itemsize
-    for text in re.split(r"\.entry ", compile_ptx(spec, 90, part))[1:]:
+    for text in re.split(r"\.entry ", compile_ptx(spec, 90, module))[1:]:
         early = text.partition("griddepcontrol")[0]
         offsets = {int(offset) for offset in re.findall(r"ld\.param\.\S+\s[^;]*\+(\d+)\]", early)}
         assert offsets >= set(range(64, size, 64))
@@ -122,14 +122,13 @@ def test_scratch_of_worlds_of_one_agent_is_a_lanes_own(block, tmp_path, monkeypa
     if block is not None:
         monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", block)
     spec = spec_of("WarpCartPole-v1")
-    mark, text = "a.terminated[w] = !inside;", spec.kernel.read_text()
+    mark, text = "s.terminated = !inside;", spec.kernel.read_text()
     assert text.count(mark) == 1
-    sums = "for (gv_i32 i = 0; i < 40; ++i) team.scratch[i] = gv_sum(team, i + a.t[w], [](gv_i32 j) { return (float)j; });"
+    sums = "for (gv_i32 i = 0; i < 40; ++i) team.scratch[i] = gv_sum(team, i + s.t, [](gv_i32 j) { return (float)j; });"
     kernel = tmp_path / "scratch.cu"
-    asking = text.replace(mark, f"{sums} a.terminated[w] = team.scratch[a.t[w] % 40] > 7.0f;")
-    kernel.write_text(f"#define GV_SCRATCH 40\n{asking}")
-    for part in range(len(PARTS)):
-        ptx = compile_ptx(replace(spec, kernel=kernel), 90, part)
+    kernel.write_text(text.replace(mark, f"{sums} s.terminated = team.scratch[s.t % 40] > 7.0f;"))
+    for module in range(len(MODULES)):
+        ptx = compile_ptx(replace(spec, kernel=kernel, scratch=lambda params: 40), 90, module)
         assert ".shared" not in ptx and ".local" in ptx
 
 
@@ -137,13 +136,13 @@ def test_hooks_of_worlds_of_one_agent_wait_for_none(tmp_path):
     """A lane asks itself: those of a warp may be on different ways there. Votes and barriers around hooks stay as they are."""
     spec = spec_of("WarpCartPole-v1")
     text = spec.kernel.read_text()
-    mark = "a.terminated[w] = !inside;"
+    mark = "s.terminated = !inside;"
     assert text.count(mark) == 1
     kernel = tmp_path / "asks.cu"
-    kernel.write_text(text.replace(mark, "a.terminated[w] = gv_any(team, !inside);"))
-    for part in range(len(PARTS)):
+    kernel.write_text(text.replace(mark, "s.terminated = gv_any(team, !inside);"))
+    for module in range(len(MODULES)):
         asking, plain = (
-            sorted(re.findall(r"\b(?:vote|bar|barrier|activemask)\.\S+", compile_ptx(each, 90, part)))
+            sorted(re.findall(r"\b(?:vote|bar|barrier|activemask)\.\S+", compile_ptx(each, 90, module)))
             for each in (replace(spec, kernel=kernel), spec)
         )
         assert asking == plain
@@ -157,7 +156,7 @@ def test_impurities_are_seen(text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("part", range(len(PARTS)))
+@pytest.mark.parametrize("module", range(len(MODULES)))
 @pytest.mark.parametrize(("name", "params"), CASES)
-def test_compiles_for(name, params, part, arch):
-    assert f".target sm_{arch}" in compile_ptx(spec_of(name), arch, part, **params)
+def test_compiles_for(name, params, module, arch):
+    assert f".target sm_{arch}" in compile_ptx(spec_of(name), arch, module, **params)

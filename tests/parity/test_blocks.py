@@ -155,8 +155,7 @@ def test_actions_of_worlds_that_begin_anew_are_not_looked_at(backend):
 
 
 WIDE = """
-#define GV_SCRATCH 4
-#include "gv_env.h"
+#include "hooks.h"
 GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
     GV_ONCE a.place[team.world] = (float)(gv_draw(a, team, 0, 0).word[0] >> 28);
 }
@@ -175,7 +174,6 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
     float* row = gv_obs_row(a, obs, team.world, 0);
     GV_ONCE for (gv_i32 f = 0; f < gv_num_features(a); ++f) row[f] = a.place[team.world] + (float)f;
 }
-GV_FN void env_settle(const GvArgs&, const GvTeam&) {}
 """
 
 
@@ -192,6 +190,7 @@ def test_an_observation_whose_width_is_a_parameter(width, backend, tmp_path: Pat
         state=(Field("place", "float32", (), "where it is"),),
         observation=lambda params: Box(-np.inf, np.inf, (params["width"],), np.float32),
         action=lambda params: Discrete(3),
+        scratch=lambda params: 4,
         rewards={"place": "where it is"},
     )
     seen = compare(backend, spec, num_envs=70, width=width)

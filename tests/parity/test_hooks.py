@@ -16,7 +16,7 @@ WORLDS = 70  # two blocks and a rest
 
 # Random numbers are drawn in every step, the observation tells the episode, and what is seen is not yet settled.
 KERNEL = """
-#include "gv_env.h"
+#include "hooks.h"
 GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
     GV_ONCE {
         const GvDraw draw = gv_draw(a, team, 0, 0);
@@ -33,7 +33,7 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         for (gv_i32 head = 0; head < heads; ++head)
             push += gv_continuous(a) ? gv_clamp(gv_action_value(a, row, head, heads), -1.0f, 1.0f)
                                      : (float)gv_action_index(a, row, head, heads, 2 + head);
-        for (gv_i32 i = 0; i < LENGTH; ++i) place[i] += gv_stride(a, team.world) * push * (float)(i + 1);
+        for (gv_i32 i = 0; i < LENGTH; ++i) place[i] += gv_params(a, team).stride * push * (float)(i + 1);
         a.agent_reward[row] = place[0];
         a.terminated[w] = place[1] > 2.0f;
         a.truncated[w] = a.max_episode_steps > 0 && a.t[w] >= a.max_episode_steps;

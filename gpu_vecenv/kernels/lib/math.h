@@ -1,0 +1,111 @@
+// Arithmetic that gives the same bits on every target: IEEE + - * / and sqrt only, no library calls.
+// gv_abs, gv_sqrt (correctly rounded, x >= 0) and the bits of a float are in target/.
+#pragma once
+#include "target/target.h"
+
+GV_FN float gv_min(float x, float y) { return y < x ? y : x; }
+GV_FN float gv_max(float x, float y) { return x < y ? y : x; }
+GV_FN float gv_clamp(float x, float lo, float hi) { return gv_min(gv_max(x, lo), hi); }
+
+// Largest integer up to x. A float of 2^23 and more is an integer already, and one of 2^31 does not fit an int32.
+GV_FN float gv_floor(float x) {
+    if (!(gv_abs(x) < 8388608.0f)) return x;
+    const float whole = (float)(gv_i32)x;
+    return whole > x ? whole - 1.0f : whole;
+}
+
+// Floor modulo, y > 0: the result lies in [0, y]; it is y for a tiny negative x, whose sum with y is rounded.
+// Exact for |x| < 2 y, as NumPy's float32 remainder; beyond, off by a rounding of x, by which it may pass y.
+GV_FN float gv_mod(float x, float y) {
+    if (x >= 0.0f && x < y) return x;
+    if (x < 0.0f && x >= -y) return x + y;  // result of the division below, without it
+    if (x >= y && x < y + y) return x - y;
+    float rest = x - gv_floor(x / y) * y;
+    if (rest < 0.0f) rest += y;  // x / y was rounded up to the next integer
+    return rest;
+}
+
+// ---- divisions ------------------------------------------------------------------------------------------------
+
+// x / y by the instructions that a division compiles to on every CUDA architecture. The guess at 1 / y is off by one ulp at
+// most, and exact for the largest mantissa. Unless something overflows or underflows, the result has the bits of x / y
+// (P. Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990; tests/kernels).
+GV_FN float gv_inverse(float y, float guess) { return gv_fused(guess, gv_fused(-y, guess, 1.0f), guess); }
+GV_FN float gv_quotient(float x, float y, float inverse) {
+    const float quotient = x * inverse;
+    return gv_fused(gv_fused(-y, quotient, x), inverse, quotient);
+}
+
+// Smallest and largest absolute value of the operands. NaN is skipped: both ways of dividing return NaN for it.
+struct GvSizes {
+    float least, most;
+};
+GV_FN void gv_note(GvSizes& sizes, float x) {
+    sizes.least = gv_smaller_size(sizes.least, x);
+    sizes.most = gv_larger_size(sizes.most, x);
+}
+
+struct GvDivisor {
+    float value, inverse;
+    GvSizes& sizes;
+};
+GV_FN GvDivisor gv_divisor(float y, GvSizes& sizes) {
+    const float guess = gv_reciprocal_guess(y);
+    gv_note(sizes, y);
+    return {y, gv_inverse(y, guess), sizes};
+}
+GV_FN float operator/(float x, const GvDivisor& y) {
+    gv_note(y.sizes, x);
+    return gv_quotient(x, y.value, y.inverse);
+}
+
+// Returns body(by), in which x / by(y) stands for x / y. The body may run twice. On CUDA each division tests its operands and
+// waits for the result; here one test serves all of them, and a divisor used twice is inverted once.
+template <class Body>
+GV_FN auto gv_dividing(Body body) {
+    if constexpr (GV_SHARED_DIVISION) {
+        GvSizes sizes = {1.0f, 1.0f};
+        const auto result = body([&](float y) { return gv_divisor(y, sizes); });
+        if (sizes.least >= 1.0e-18f && sizes.most <= 1.0e18f) return result;
+    }
+    return body([](float y) { return y; });
+}
+
+// ---- sine and cosine ------------------------------------------------------------------------------------------
+
+// x with its sign flipped if `sign` is the sign bit, 0x80000000; x if it is 0.
+GV_FN float gv_flipped(float x, gv_u32 sign) { return gv_from_bits((gv_u32)gv_bits(x) ^ sign); }
+
+// Sine and cosine of |z| <= pi / 4: the single-precision minimax polynomials of S. Moshier's Cephes library (sinf.c).
+GV_FN void gv_sincos_polynomials(float z, float* sine, float* cosine) {
+    const float zz = z * z;
+    *sine = ((-1.9515295891e-4f * zz + 8.3321608736e-3f) * zz - 1.6666654611e-1f) * zz * z + z;
+    *cosine = ((2.443315711809948e-5f * zz - 1.388731625493765e-3f) * zz + 4.166664568298827e-2f) * zz * zz - 0.5f * zz + 1.0f;
+}
+
+#define GV_EIGHTHS_OF_A_TURN 1.27323954473516f  // 4 / pi
+
+// Sine and cosine of x radians, after a Cody-Waite reduction by pi/4 in three parts. Absolute error below 8e-8 for
+// |x| <= 8192 (tests/kernels tries every float); the error grows with larger arguments, as that of the reduction does.
+GV_FN void gv_sincos(float x, float* sine, float* cosine) {
+    const gv_u32 negative = x < 0.0f ? 0x80000000u : 0u;
+    const float magnitude = gv_flipped(x, negative);
+    gv_i32 octant = (gv_i32)((magnitude < 1.0e9f ? magnitude : 0.0f) * GV_EIGHTHS_OF_A_TURN);
+    octant += octant & 1;
+    const float turns = (float)octant;
+    const float z = ((magnitude - turns * 0.78515625f) - turns * 2.4187564849853515625e-4f) - turns * 3.77489497744594108e-8f;
+    float s, c;
+    gv_sincos_polynomials(z, &s, &c);
+    const gv_i32 quadrant = (octant >> 1) & 3;
+    *sine = gv_flipped(quadrant & 1 ? c : s, (gv_u32)(quadrant & 2) << 30 ^ negative);
+    *cosine = gv_flipped(quadrant & 1 ? s : c, (gv_u32)((quadrant + 1) & 2) << 30);
+}
+
+// The same bits, faster on CUDA if x seldom passes pi / 4: no reduction, and no choice of signs.
+GV_FN void gv_sincos_small(float x, float* sine, float* cosine) {
+    if (GV_BRANCH_PAYS && gv_abs(x) * GV_EIGHTHS_OF_A_TURN < 1.0f) {
+        gv_sincos_polynomials(x, sine, cosine);
+        return;
+    }
+    gv_sincos(x, sine, cosine);
+}

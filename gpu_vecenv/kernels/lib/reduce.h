@@ -1,0 +1,42 @@
+// Sums, counts and votes of a team. Each of gv_sum, gv_count and gv_any is a barrier.
+#pragma once
+#include "target/target.h"
+
+// Partial sums of value(0) .. value(n - 1), up to 32: number p adds up every 32nd value from p on.
+template <class Value>
+GV_FN void gv_partial_sums(const GvTeam& team, gv_i32 n, Value value) {
+    GV_FOR(p, n < 32 ? n : 32) {
+        float partial = 0.0f;
+        for (gv_i32 i = p; i < n; i += 32) partial += value(i);
+        team.sums[p] = partial;
+    }
+}
+
+GV_FN float gv_add_partial_sums(const GvTeam& team, gv_i32 n) {
+    float sum = 0.0f;
+    for (gv_i32 p = 0; p < (n < 32 ? n : 32); ++p) sum += team.sums[p];
+    return sum;
+}
+
+// Sum of value(0) .. value(n - 1), added in the same order for every team size. Every lane gets it.
+template <class Value>
+GV_FN float gv_sum(const GvTeam& team, gv_i32 n, Value value) {
+    gv_barrier(team);  // lanes may still read the partial sums of the previous call
+    gv_partial_sums(team, n, value);
+    gv_barrier(team);
+    return gv_add_partial_sums(team, n);
+}
+
+// Number of i in [0, n) for which test(i) is true. Every lane gets it.
+template <class Test>
+GV_FN gv_i32 gv_count(const GvTeam& team, gv_i32 n, Test test) {
+    gv_i32 total = 0;
+    for (gv_i32 first = 0; first < n; first += team.lanes) {
+        const gv_i32 i = first + team.lane;
+        total += gv_vote(team, i < n && test(i));
+    }
+    return total;
+}
+
+// True if the condition holds in any lane. Every lane gets it.
+GV_FN bool gv_any(const GvTeam& team, bool condition) { return gv_vote(team, condition) != 0; }

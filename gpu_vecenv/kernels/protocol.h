@@ -1,0 +1,181 @@
+// The stepping protocol, which is the same for every env: autoreset, flags, rewards of worlds, copies.
+#pragma once
+#include "hooks.h"
+
+#define GV_NEXT_STEP 0
+#define GV_SAME_STEP 1
+#define GV_DISABLED 2
+
+#define GV_PURPOSE_POOL 0xFFFFu  // of random draws; an env counts its own from 0
+
+// Optional hooks. A hook that the env defines is not a template, so the compiler prefers it.
+template <class Team>
+GV_FN void env_settle(const GvArgs&, const Team&) {}
+template <class Team>
+GV_FN void env_observe_step(const GvArgs& a, const Team& team, float* obs) {
+    env_observe(a, team, obs);
+}
+
+// The team inside a branch that other teams of its warp may not take.
+GV_FN GvTeam gv_diverged(const GvTeam& team) {
+    GvTeam own = team;
+    own.divergent = true;
+    return own;
+}
+
+// ---- starts ---------------------------------------------------------------------------------------------------
+
+// With a reset pool, the fields of one of its entries replace those that env_reset drew.
+GV_FN void gv_start_from_pool(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 size = a.pool_size[0];
+    if (size == 0) return;  // every pool_entry is -1
+    const gv_i32 entry = size > 0 ? gv_below(gv_draw(a, team, GV_PURPOSE_POOL, 0).word[0], size) : -1;
+    if (entry >= 0) gv_copy_fields(a, team, a.pool_fields, entry);
+    GV_ONCE a.pool_entry[team.world] = entry;
+}
+
+// Starts an episode: the only place where one is counted and drawn.
+GV_FN void gv_restart(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 w = team.world;
+    gv_barrier(team);  // lanes may still read what is overwritten here
+    GV_ONCE {
+        a.episode[w] += 1;
+        a.t[w] = 0;
+        a.terminated[w] = 0;
+        a.truncated[w] = 0;
+    }
+    gv_barrier(team);
+    env_reset(a, team);
+    gv_barrier(team);
+    gv_start_from_pool(a, team);
+    gv_barrier(team);
+}
+
+// ---- outputs of a step ----------------------------------------------------------------------------------------
+
+GV_FN void gv_store_flags(const GvArgs& a, gv_i64 row, bool terminated, bool truncated, bool finished) {
+    gv_store_once(a.out_terminated + row, (gv_u8)terminated);
+    gv_store_once(a.out_truncated + row, (gv_u8)truncated);
+    gv_store_once(a.out_finished + row, (gv_u8)finished);
+}
+
+// Flags, and who is alive. `finished` is true in the step that ends the episode.
+GV_FN void gv_write_flags(const GvArgs& a, const GvTeam& team, bool terminated, bool truncated, bool finished) {
+    const gv_i32 w = team.world, agents = gv_num_agents(a);
+    if (agents > 1) {
+        GV_FOR(agent, agents) {
+            const gv_i64 row = gv_row(a, w, agent);
+            const gv_u8 alive = gv_alive(a, w, agent);
+            if (a.agents_view) gv_store_flags(a, row, terminated, truncated, finished);
+            a.agent_alive[row] = alive;
+        }
+    }
+    if (agents == 1 || !a.agents_view) {  // with one agent, rows are worlds in either view
+        GV_ONCE gv_store_flags(a, w, terminated, truncated, finished);
+    }
+}
+
+// Reward of the world in the worlds view: the mean of the agents' rewards, which are all written.
+GV_FN void gv_write_mean_reward(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 w = team.world, agents = gv_num_agents(a);
+    if (agents == 1 || a.agents_view) return;
+    gv_partial_sums(team, agents, [&](gv_i32 agent) { return a.agent_reward[gv_row(a, w, agent)]; });
+    gv_barrier_sums(team);
+    GV_ONCE a.reward[w] = gv_add_partial_sums(team, agents) / (float)agents;
+}
+
+GV_FN void gv_repeat_obs(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 features = gv_num_features(a);
+    for (gv_i32 agent = 0; agent < gv_num_agents(a); ++agent) {
+        const float* from = a.previous_obs + gv_row(a, team.world, agent) * features;
+        float* to = gv_obs_row(a, a.obs, team.world, agent);
+        GV_FOR(f, features) to[f] = from[f];
+    }
+}
+
+// ---- a step ---------------------------------------------------------------------------------------------------
+
+// Number of the next step; 0 in lanes that do not count.
+GV_FN gv_i32 gv_next_t(const GvArgs& a, const GvTeam& team) {
+    gv_i32 t = 0;
+    GV_ONCE t = a.t[team.world] + 1;
+    return t;
+}
+
+// Step t of a world that is not finished. Returns true if a new episode must start in the same step.
+GV_FN bool gv_step_running(const GvArgs& a, const GvTeam& team, gv_i32 t) {
+    const gv_i32 w = team.world;
+    GV_ONCE a.t[w] = t;
+    gv_barrier(team);  // every lane has read the flags before one of them changes
+    env_step(a, team);
+    gv_barrier(team);
+    const bool terminated = a.terminated[w] != 0, truncated = a.truncated[w] != 0;
+    const bool restart = (terminated || truncated) && a.autoreset == GV_SAME_STEP;
+    gv_write_mean_reward(a, team);  // its loads wait together with those of the flags
+    env_observe_step(a, team, restart ? a.final_obs : a.obs);
+    gv_barrier(team);
+    env_settle(a, team);
+    gv_write_flags(a, team, terminated, truncated, terminated || truncated);
+    return restart;
+}
+
+// Step of a finished world that is not reset: its observation and flags are repeated.
+GV_FN void gv_step_finished(const GvArgs& a, const GvTeam& team, bool terminated, bool truncated) {
+    gv_repeat_obs(a, team);
+    gv_barrier(team);  // other lanes add up the rewards than wrote them
+    gv_write_mean_reward(a, team);
+    gv_write_flags(a, team, terminated, truncated, false);
+}
+
+// A step without the start of a new episode. Returns true if one must start.
+GV_FN bool gv_advance(const GvArgs& a, const GvTeam& team) {
+    const bool terminated = a.terminated[team.world] != 0, truncated = a.truncated[team.world] != 0;
+    const gv_i32 t = gv_next_t(a, team);
+    if (!terminated && !truncated) return gv_step_running(a, team, t);
+    gv_barrier(team);
+    GV_FOR(agent, gv_num_agents(a)) a.agent_reward[gv_row(a, team.world, agent)] = 0.0f;
+    if (a.autoreset == GV_NEXT_STEP) return true;
+    gv_step_finished(a, team, terminated, truncated);
+    return false;
+}
+
+// Starts an episode and observes it.
+GV_FN void gv_start_episode(const GvArgs& a, const GvTeam& team) {
+    gv_restart(a, team);
+    env_observe(a, team, a.obs);
+}
+
+// Start of an episode within a step. In next-step mode the start is the whole step, so flags are written here.
+GV_FN void gv_autoreset(const GvArgs& a, const GvTeam& team) {
+    gv_start_episode(a, team);
+    if (a.autoreset == GV_NEXT_STEP) {
+        gv_write_mean_reward(a, team);
+        gv_write_flags(a, team, false, false, false);
+    }
+}
+
+// ---- kernels other than steps, for one world ------------------------------------------------------------------
+
+// Starts an episode in the worlds of reset_mask (null: all); the others repeat their last observation.
+GV_FN void gv_reset_world(const GvArgs& a, const GvTeam& team) {
+    if (a.reset_mask == nullptr || a.reset_mask[team.world]) gv_start_episode(a, gv_diverged(team));
+    else if (a.previous_obs != a.obs) gv_repeat_obs(a, team);
+}
+
+// Observes the present state.
+GV_FN void gv_observe_world(const GvArgs& a, const GvTeam& team) { env_observe(a, team, a.obs); }
+
+// Copies the world copy_source over this one, then observes. No world is both a source and overwritten.
+GV_FN void gv_copy_world(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 w = team.world, source = a.copy_source[w];
+    if (source >= 0) gv_copy_fields(a, team, a.copy_fields, source);
+    gv_barrier(team);
+    if (source >= 0 && a.fork_world >= 0) {
+        GV_ONCE {
+            a.seed[w] = a.fork_seed;
+            a.world_id[w] = a.fork_world + w;
+        }
+    }
+    gv_barrier(team);
+    env_observe(a, team, a.obs);
+}

@@ -1,0 +1,167 @@
+// A single-agent world held in variables of one lane: its state is loaded and stored as a whole, so memory is waited for once.
+#pragma once
+#include "protocol.h"
+
+// State of a world. Its random key stays in memory until an episode starts; most steps do not need it.
+struct GvHeld {
+#define GV_MEMBER(name, type, length) GvVec<type, length> name;
+    GV_STATE_FIELDS(GV_MEMBER)
+#undef GV_MEMBER
+    gv_i32 t;
+    gv_u64 seed;
+    gv_i32 world_id, episode;
+    gv_u8 terminated, truncated;
+    gv_i32 pool_entry;
+    gv_i32 number;  // of the world
+};
+
+// Everything else that the start of an episode needs. It is the same for all worlds and is loaded together with their state, as
+// a load at the start of an episode would be waited for. Worlds that share a seed share one random key.
+struct GvStart {
+    gv_u64 seed, first_id;
+    gv_i32 pool_size;
+    float bounds[GV_NUM_RESET_OPTIONS > 0 ? GV_NUM_RESET_OPTIONS : 1];
+};
+
+GV_FN void gv_load_start(const GvArgs& a, GvStart& start) {
+    start.seed = a.shared_key[0];
+    start.first_id = a.shared_key[1];
+    start.pool_size = a.pool_size[0];
+    GV_UNROLL for (gv_i32 i = 0; i < GV_NUM_RESET_OPTIONS; ++i) start.bounds[i] = a.reset_bounds[i];
+}
+
+// ---- loads and stores -----------------------------------------------------------------------------------------
+
+#define GV_LOAD(name, type, length) held.name = ((GvVec<type, length>*)a.name)[world];
+#define GV_STORE(name, type, length) ((GvVec<type, length>*)a.name)[world] = held.name;
+
+GV_FN void gv_load(const GvArgs& a, gv_i64 world, GvHeld& held) {
+    GV_STATE_FIELDS(GV_LOAD)
+    held.t = a.t[world];
+    held.episode = a.episode[world];
+}
+
+// True if a world may be finished when a step starts. In same-step mode no world stays finished, but a state may be given.
+GV_FN bool gv_may_be_finished(const GvArgs& a) { return a.autoreset != GV_SAME_STEP || a.may_be_finished[0] != 0; }
+
+GV_FN void gv_load_flags(const GvArgs& a, gv_i64 world, bool may_be_finished, GvHeld& held) {
+    held.terminated = may_be_finished ? a.terminated[world] : 0;
+    held.truncated = may_be_finished ? a.truncated[world] : 0;
+}
+
+GV_FN void gv_store(const GvArgs& a, gv_i64 world, const GvHeld& held) {
+    GV_STATE_FIELDS(GV_STORE)
+    a.t[world] = held.t;
+    a.episode[world] = held.episode;
+    a.terminated[world] = held.terminated;
+    a.truncated[world] = held.truncated;
+}
+
+// Stores a world after one step: what seldom changes is stored only if it did.
+GV_FN void gv_store_changes(const GvArgs& a, gv_i64 world, const GvHeld& before, const GvHeld& held) {
+    GV_STATE_FIELDS(GV_STORE)
+    a.t[world] = held.t;
+    if (held.episode != before.episode) a.episode[world] = held.episode;
+    if (a.autoreset == GV_SAME_STEP) return;  // no world stays finished
+    if (held.terminated != before.terminated) a.terminated[world] = held.terminated;
+    if (held.truncated != before.truncated) a.truncated[world] = held.truncated;
+}
+
+// ---- arguments for hooks --------------------------------------------------------------------------------------
+
+// Points the state of the arguments at a held world, apart from its random key.
+GV_FN void gv_point_at(GvArgs& local, GvHeld& held) {
+#define GV_POINT(name, type, length) local.name = held.name.value;
+    GV_STATE_FIELDS(GV_POINT)
+#undef GV_POINT
+    local.t = &held.t;
+    local.terminated = &held.terminated;
+    local.truncated = &held.truncated;
+}
+
+GV_FN void gv_point_at_key(GvArgs& local, GvHeld& held) {
+    local.seed = &held.seed;
+    local.world_id = &held.world_id;
+    local.pool_entry = &held.pool_entry;
+}
+
+#define GV_SET_ROW_0(role) local.role##_row = 0;
+
+// Arguments in which the held world is world 0.
+GV_FN GvArgs gv_local_args(const GvArgs& a, gv_i64 world, GvHeld& held) {
+    GvArgs local = a;
+    local.num_agents = 1;
+    held.number = (gv_i32)world;
+    gv_point_at(local, held);
+    local.episode = &held.episode;
+    local.seed += world;
+    local.world_id += world;
+    local.pool_entry += world;
+#define GV_PARAM(name) if (GV_BY_WORLD && local.name##_by_world) local.name##_by_world += world;
+    GV_PARAMS_BY_WORLD(GV_PARAM)
+#undef GV_PARAM
+    GV_LAST_ROLE(GV_SET_ROW_0)
+    return local;
+}
+
+// Loads the parameters of the world, which then stand in place of those that all worlds share.
+GV_FN void gv_load_params(GvArgs& local) {
+    (void)local;
+#define GV_PARAM(name) local.name = gv_of_world(local.name##_by_world, local.name, 0);
+    GV_PARAMS_BY_WORLD(GV_PARAM)
+#undef GV_PARAM
+#define GV_PARAM(name) local.name##_by_world = nullptr;
+    GV_PARAMS_BY_WORLD(GV_PARAM)
+#undef GV_PARAM
+}
+
+// ---- starts ---------------------------------------------------------------------------------------------------
+
+// Arguments that hold the world's random key and everything else of GvStart, too.
+GV_FN GvArgs gv_with_key(const GvArgs& local, GvStart& start, GvHeld& held) {
+    GvArgs whole = local;
+    const bool shared = start.first_id <= 0x7fffffff;
+    held.seed = shared ? start.seed : *local.seed;
+    held.world_id = shared ? (gv_i32)start.first_id + held.number : *local.world_id;
+    held.pool_entry = start.pool_size == 0 ? -1 : *local.pool_entry;
+    gv_point_at_key(whole, held);
+    whole.pool_size = &start.pool_size;
+    whole.reset_bounds = start.bounds;
+    return whole;
+}
+
+GV_FN void gv_store_pool_entry(const GvArgs& local, const GvStart& start, const GvHeld& held) {
+    if (start.pool_size != 0) *local.pool_entry = held.pool_entry;
+}
+
+// Starts an episode of a held world.
+GV_FN void gv_autoreset_held(const GvArgs& local, const GvTeam& one_lane, GvStart& start, GvHeld& held) {
+    gv_autoreset(gv_with_key(local, start, held), one_lane);
+    gv_store_pool_entry(local, start, held);
+}
+
+// Arguments that hold another world instead.
+GV_FN GvArgs gv_with_world(const GvArgs& local, GvHeld& held) {
+    GvArgs other = local;
+    gv_point_at(other, held);
+    other.episode = &held.episode;
+    gv_point_at_key(other, held);
+    return other;
+}
+
+GV_FN void gv_copy_key(GvHeld& to, const GvHeld& from) {
+    to.seed = from.seed;
+    to.world_id = from.world_id;
+    to.episode = from.episode;
+}
+
+// Makes `next`, a start that was drawn early, the state of the world.
+GV_FN void gv_take_start(GvHeld& held, const GvHeld& next) {
+#define GV_COPY(name, type, length) held.name = next.name;
+    GV_STATE_FIELDS(GV_COPY)
+#undef GV_COPY
+    held.pool_entry = next.pool_entry;
+    held.episode += 1;
+    held.t = 0;
+    held.terminated = held.truncated = 0;
+}

@@ -1,0 +1,106 @@
+// One step of a single-agent world, held by its lane.
+#pragma once
+#include "random_actions.h"
+#include "single/held.h"
+
+// Entries of an action that a lane has room for.
+#ifdef GV_num_heads
+#define GV_HEADS GV_num_heads
+#else
+#define GV_HEADS 64  // the most that an action may have
+#endif
+
+// ---- actions --------------------------------------------------------------------------------------------------
+
+// Entry of an action as it lies in memory. The first use of a value waits for its load, so all entries are loaded first.
+union GvRawEntry {
+    gv_i32 narrow;
+    gv_i64 wide;
+};
+
+GV_FN GvRawEntry gv_load_entry(const char* actions, gv_i32 head, bool wide) {
+    GvRawEntry raw;
+    if (wide) raw.wide = ((const gv_i64*)actions)[head];
+    else raw.narrow = ((const gv_i32*)actions)[head];
+    return raw;
+}
+
+GV_FN GvEntry gv_entry_of(const GvRawEntry& raw, bool wide) {
+    GvEntry entry;
+    entry.index = wide ? gv_narrow(raw.wide) : raw.narrow;  // or the bits of a float
+    return entry;
+}
+
+// ---- outputs --------------------------------------------------------------------------------------------------
+
+// Points the outputs of the arguments at a row; with one agent a world, rows are worlds in either view.
+template <class Row>
+GV_FN void gv_at_row(const GvArgs& a, GvArgs& local, Row row) {
+    const gv_i64 features = (gv_i64)row * gv_num_features(a);
+    local.agents_view = 0;
+    local.obs = a.obs + features;
+    local.final_obs = a.final_obs ? a.final_obs + features : nullptr;
+    local.out_terminated = a.out_terminated + row;
+    local.out_truncated = a.out_truncated + row;
+    local.out_finished = a.out_finished + row;
+}
+
+// An observation held by its lane until it is known whether it is the last of its episode: all lanes of a warp then store at the
+// same time, in whole sectors. An observation that is long, or whose length is known at run time only (host), is written in place.
+#if defined(GV_num_features) && GV_num_features <= 32
+struct GvHeldObs {
+    float value[GV_num_features];
+};
+GV_FN void gv_hold_obs(GvArgs& local, GvHeldObs& held) { local.obs = local.final_obs = held.value; }
+GV_FN bool gv_obs_aligned(const float* obs) { return gv_is_aligned<GV_num_features>(obs); }
+GV_FN void gv_store_obs(float* obs, gv_i64 row, const GvHeldObs& held, bool aligned) {
+    gv_store_row_once<GV_num_features>(obs, row, held.value, aligned);
+}
+#else
+struct GvHeldObs {};
+GV_FN void gv_hold_obs(GvArgs&, GvHeldObs&) {}
+GV_FN bool gv_obs_aligned(const float*) { return true; }
+GV_FN void gv_store_obs(float*, gv_i64, const GvHeldObs&, bool) {}
+#endif
+
+// Stores the last observation of an episode. A partly written sector costs a GPU more than a whole one, so worlds whose rows share
+// a sector with it store theirs as well; those rows are not valid. All lanes of a warp call this.
+GV_FN void gv_store_final_obs(const GvArgs& a, gv_i64 row, const GvHeldObs& held, bool last, bool aligned) {
+    const gv_i32 features = gv_num_features(a), worlds = features % 8 == 0 ? 1 : features % 4 == 0 ? 2 : features % 2 == 0 ? 4 : 8;
+    if (gv_any_in_group(worlds, last)) gv_store_obs(a.final_obs, row, held, aligned);
+}
+
+// ---- the step -------------------------------------------------------------------------------------------------
+
+GV_FN void gv_step_held(const GvArgs& a, const GvTeam& team) {
+    GvHeld held;
+    gv_load(a, team.world, held);
+    GvRawEntry raw[GV_HEADS];
+    GvEntry action[GV_HEADS];
+    const bool wide = a.action_bytes == 8;
+    const char* from = (const char*)a.action + team.world * (gv_i64)gv_num_heads(a) * a.action_bytes;
+    for (gv_i32 head = 0; head < gv_num_heads(a); ++head) raw[head] = gv_load_entry(from, head, wide);
+    GvStart start;
+    gv_load_start(a, start);
+    gv_load_fence();
+    gv_load_flags(a, team.world, gv_may_be_finished(a), held);
+    const GvHeld before = held;
+    for (gv_i32 head = 0; head < gv_num_heads(a); ++head) action[head] = gv_entry_of(raw[head], wide);
+    GvArgs local = gv_local_args(a, team.world, held);
+    gv_load_params(local);
+    gv_at_row(a, local, team.world);
+    local.previous_obs = a.previous_obs + team.world * (gv_i64)gv_num_features(a);
+    local.action = action;
+    local.action_bytes = 4;
+    float reward = 0.0f;
+    local.agent_reward = &reward;
+    const GvTeam one_lane = {0, 0, 1, team.sums, team.scratch, false};
+    GvHeldObs obs;
+    gv_hold_obs(local, obs);
+    const bool restarts = gv_advance(local, one_lane);
+    if (a.autoreset == GV_SAME_STEP) gv_store_final_obs(a, team.world, obs, restarts, gv_obs_aligned(a.final_obs));
+    if (restarts) gv_autoreset_held(local, one_lane, start, held);
+    gv_store_obs(a.obs, team.world, obs, gv_obs_aligned(a.obs));
+    gv_store_changes(a, team.world, before, held);
+    gv_store_once(a.agent_reward + team.world, reward);
+}

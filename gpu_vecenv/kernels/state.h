@@ -1,0 +1,100 @@
+// The spec's declarations as C: rows of agents, the state of a world by name, its parameters.
+// args.h, which is made from the spec, lists fields, names, roles and parameters as macros.
+#pragma once
+#include "args.h"
+#include "lib/vec.h"
+
+// ---- rows -----------------------------------------------------------------------------------------------------
+
+// Row of an agent in public arrays; agents are numbered role by role. A stride is at most the number of agents, so that the
+// product of two 32-bit numbers, one instruction, is enough.
+GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {
+#define GV_ROW(role) a.role##_row + world * (gv_i32)a.role##_stride + agent
+#define GV_ROLE(role, count)             \
+    if (agent < count) return GV_ROW(role); \
+    agent -= count;
+    GV_ROLES_BUT_LAST(GV_ROLE)
+    return GV_LAST_ROLE(GV_ROW);
+#undef GV_ROLE
+#undef GV_ROW
+}
+
+// Moves the first row of every role.
+GV_FN void gv_shift_rows(GvArgs& a, gv_i64 rows) {
+#define GV_SHIFT(role) a.role##_row += rows;
+#define GV_ROLE(role, count) GV_SHIFT(role)
+    GV_ROLES_BUT_LAST(GV_ROLE)
+    GV_LAST_ROLE(GV_SHIFT)
+#undef GV_ROLE
+#undef GV_SHIFT
+}
+
+// 1 if the agent is in the game.
+GV_FN gv_u8 gv_alive(const GvArgs& a, gv_i64 world, gv_i32 agent) {
+#ifdef GV_ALIVE_FIELD
+    return a.GV_ALIVE_FIELD[world * gv_num_agents(a) + agent] != 0;
+#else
+    (void)a, (void)world, (void)agent;
+    return 1;
+#endif
+}
+
+// ---- one world ------------------------------------------------------------------------------------------------
+
+// State of a world: a reference to each number that has a name, a pointer to each field of several numbers.
+struct GvState {
+#define GV_NUMBER(name, type, field, length, index) type& name;
+#define GV_ARRAY(name, type, length) type* name;
+    GV_NAMED_STATE(GV_NUMBER, GV_ARRAY)
+#undef GV_NUMBER
+#undef GV_ARRAY
+    gv_i32& t;  // steps of this episode, the present one included
+    gv_u8 &terminated, &truncated;
+};
+
+GV_FN GvState gv_state(const GvArgs& a, const GvTeam& team) {
+    const gv_i64 w = team.world;
+#define GV_NUMBER(name, type, field, length, index) a.field[w * length + index],
+#define GV_ARRAY(name, type, length) a.name + w * length,
+    return {GV_NAMED_STATE(GV_NUMBER, GV_ARRAY) a.t[w], a.terminated[w], a.truncated[w]};
+#undef GV_NUMBER
+#undef GV_ARRAY
+}
+
+// Value of a parameter in one world. Without values by world the compiler knows that all share one.
+GV_FN float gv_of_world(const float* by_world, float shared, gv_i64 world) {
+    return GV_BY_WORLD && by_world ? by_world[world] : shared;
+}
+
+// The parameters that may differ between worlds, with their values in this world.
+struct GvParams {
+#define GV_PARAM(name) float name;
+    GV_PARAMS_BY_WORLD(GV_PARAM)
+#undef GV_PARAM
+};
+
+GV_FN GvParams gv_params(const GvArgs& a, const GvTeam& team) {
+    (void)a, (void)team;
+#define GV_PARAM(name) gv_of_world(a.name##_by_world, a.name, team.world),
+    return {GV_PARAMS_BY_WORLD(GV_PARAM)};
+#undef GV_PARAM
+}
+
+// ---- copies ---------------------------------------------------------------------------------------------------
+
+// Overwrites the n numbers of this world by those of world `from` in another array; a source of 0 leaves them.
+template <class T>
+GV_FN void gv_copy_field(const GvTeam& team, T* field, gv_u64 source, gv_i64 from, gv_i32 n) {
+    if (source != 0) {
+        GV_FOR(i, n) field[(gv_i64)team.world * n + i] = ((const T*)source)[from * n + i];
+    }
+}
+
+// Overwrites the state of this world by that of world `from` in the arrays at `sources`, addresses in the order of the state.
+GV_FN void gv_copy_fields(const GvArgs& a, const GvTeam& team, const gv_u64* sources, gv_i64 from) {
+    gv_i32 number = 0;
+#define GV_COPY(name, type, length) gv_copy_field(team, a.name, sources[number++], from, length);
+    GV_STATE_FIELDS(GV_COPY)
+    GV_WORLD_FIELDS(GV_COPY)
+#undef GV_COPY
+}

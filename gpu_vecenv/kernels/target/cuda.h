@@ -1,0 +1,49 @@
+// CUDA: a block is GV_TEAMS teams of GV_LANES threads; a team steps one world.
+//
+// Teams of 2 to 16 lanes share a warp. Their barriers wait for the whole warp, which is nearly free, unless the team is divergent.
+#pragma once
+#include "target/types.h"
+
+#define GV_FN static __device__ __forceinline__
+#define GV_UNROLL _Pragma("unroll")
+#define GV_LOOP _Pragma("unroll 1")  // keeps a long loop body from being unrolled
+#define GV_ONE_LANE (GV_LANES == 1)
+
+// Lanes of this team within its warp, a bit each.
+#define GV_TEAM_MASK ((GV_LANES & 31 ? (1u << (GV_LANES & 31)) - 1u : ~0u) << (threadIdx.x & 31u & ~(GV_LANES - 1u)))
+
+// True if teams share a warp and the condition holds in all of its lanes.
+#define GV_WHOLE_WARP(condition) (GV_LANES > 1 && GV_LANES < 32 && __all_sync(~0u, condition))
+
+GV_FN void gv_barrier(const GvTeam& team) {
+    if (GV_LANES > 32) __syncthreads();
+    else if (GV_LANES > 1) __syncwarp(team.divergent ? GV_TEAM_MASK : ~0u);
+}
+
+// Barrier of the lanes below 32, which write one partial sum each.
+GV_FN void gv_barrier_sums(const GvTeam& team) {
+    if (GV_LANES > 1 && team.lane < 32) __syncwarp(team.divergent ? GV_TEAM_MASK : ~0u);
+}
+
+// Barrier of all teams of a block that have a world.
+GV_FN void gv_block_barrier(const GvTeam&) { __syncthreads(); }
+
+// Adds 1 and returns the value before; no result may depend on the order.
+GV_FN gv_i32 gv_fetch_add(gv_i32* counter) { return atomicAdd(counter, 1); }
+
+// Number of lanes of the team that vote true. A barrier.
+GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
+    if (GV_LANES == 1 || GV_LANES > 32) return GV_LANES == 1 ? vote : __syncthreads_count(vote);
+    gv_barrier(team);  // a ballot does not order memory
+    return __popc(__ballot_sync(team.divergent ? GV_TEAM_MASK : ~0u, vote) & GV_TEAM_MASK);
+}
+
+// The two functions below need all lanes of a warp, and worlds of one lane.
+
+// Keeps loads that stand before it from moving behind it.
+GV_FN void gv_load_fence() { __syncwarp(); }
+
+// True if the condition holds in one of `lanes` consecutive lanes, a power of two up to 16.
+GV_FN bool gv_any_in_group(gv_i32 lanes, bool condition) {
+    return ((__ballot_sync(~0u, condition) >> (threadIdx.x & 31u & ~(lanes - 1u))) & ((1u << lanes) - 1u)) != 0;
+}

@@ -1,0 +1,53 @@
+// Entry point of a kernel on CUDA: the world of each team, its shared memory, and the order of grids.
+#pragma once
+#include "target/types.h"
+
+// World of the first team of this block. A launch may put fewer than GV_TEAMS worlds of one lane into a block.
+#define GV_FIRST_WORLD ((gv_i32)(blockIdx.x * (GV_LANES == 1 ? blockDim.x : GV_TEAMS)))
+
+// In a graph a grid may start while the previous one ends. It waits for the end of that one, whose writes are visible then,
+// before it touches memory, and lets the next grid start only then, so that a grid sees the writes of all grids before it.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define GV_OVERLAPS 1
+#else
+#define GV_OVERLAPS 0
+#endif
+
+static __device__ __forceinline__ void gv_grid_dependency_sync() {
+#if GV_OVERLAPS
+    asm volatile("griddepcontrol.wait; griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Touches every cache line of the argument struct while the previous grid finishes; always true, so that the compiler keeps
+// the loads. The struct is constant memory, which is cold when a kernel starts.
+template <class Args>
+static __device__ __forceinline__ bool gv_touch_args(const Args& a) {
+    const gv_u32* words = (const gv_u32*)&a;
+    const gv_u32 lines = GV_OVERLAPS ? (sizeof(Args) - 4) / 64 : 0;
+    gv_u32 any = (gv_u32)a.num_agents;
+    _Pragma("unroll") for (gv_u32 line = 1; line <= lines; ++line) any |= words[16 * line];
+    return any != 0;
+}
+
+// Floats of shared memory a team: an odd number of spans, so that lanes of teams that share a warp read different banks.
+#define GV_SPAN (GV_LANES < 4 ? 4 : GV_LANES > 32 ? 32 : GV_LANES)
+#define GV_PADDED(floats) ((((floats) + GV_SPAN - 1) / GV_SPAN | 1) * GV_SPAN)
+
+#if GV_LANES == 1  // the memory of a team of one lane is local to the thread
+#define GV_TEAM_MEMORY float sums[1][32]; alignas(16) float scratch[1][GV_SCRATCH]; const gv_i32 at = 0;
+#else
+#define GV_TEAM_MEMORY const gv_i32 at = mine; __shared__ float sums[GV_TEAMS][GV_PADDED(32)]; \
+    __shared__ alignas(16) float scratch[GV_TEAMS][GV_PADDED(GV_SCRATCH)];
+#endif
+
+#define GV_KERNEL(name, body)                                                                              \
+    extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GvArgs a) {   \
+        const gv_i32 mine = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES;                         \
+        __builtin_assume((gv_u32)lane < GV_LANES);                                                         \
+        GV_TEAM_MEMORY                                                                                     \
+        const GvTeam team = {GV_FIRST_WORLD + mine, lane, GV_LANES, sums[at], scratch[at], false};         \
+        if ((gv_u32)team.world >= (gv_u32)a.num_worlds || !gv_touch_args(a)) return;                       \
+        gv_grid_dependency_sync();                                                                         \
+        body(a, team);                                                                                     \
+    }

@@ -1,0 +1,52 @@
+// Host: a team is one lane, so a barrier does nothing; a thread steps a range of worlds.
+#pragma once
+#include "target/types.h"
+
+#ifdef GV_SINGLE  // packs are vectorised only if everything is inlined
+#define GV_FN static inline __attribute__((always_inline))
+#else             // larger kernels compile six times as fast if the compiler chooses
+#define GV_FN static inline __attribute__((unused))
+#endif
+#define GV_UNROLL
+#define GV_LOOP
+#define GV_ONE_LANE 1
+#define GV_WHOLE_WARP(condition) ((void)(condition), false)
+#define GV_PACK 32  // single-agent worlds that are stepped together, in the elements of vector registers
+
+// No iteration of the loop touches memory of another one.
+#ifdef __clang__
+#define GV_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define GV_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+GV_FN void gv_barrier(const GvTeam&) {}
+GV_FN void gv_barrier_sums(const GvTeam&) {}
+GV_FN void gv_block_barrier(const GvTeam&) {}
+GV_FN gv_i32 gv_fetch_add(gv_i32* counter) { return (*counter)++; }  // counters belong to one thread
+GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) { return vote; }
+GV_FN void gv_load_fence() {}
+GV_FN bool gv_any_in_group(gv_i32, bool condition) { return condition; }
+
+// Lets the other thread of a core run while this one spins.
+GV_FN void gv_pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+#define GV_EXPORT extern "C" __attribute__((visibility("default")))
+
+// A kernel over the worlds lo .. hi - 1. Invalid actions are counted by each thread and added up at the end.
+#define GV_KERNEL_OF(name, ...)                                                                      \
+    GV_EXPORT void name(const GvArgs* args, gv_i32 lo, gv_i32 hi) {                                  \
+        float sums[32];                                                                              \
+        alignas(16) float scratch[GV_SCRATCH];                                                       \
+        gv_i32 w = lo, invalid = 0;                                                                  \
+        GvArgs a = *args;                                                                            \
+        a.invalid_actions = &invalid;                                                                \
+        __VA_ARGS__                                                                                  \
+        if (invalid != 0) __atomic_fetch_add(args->invalid_actions, invalid, __ATOMIC_RELAXED);      \
+    }
+#define GV_HOST_TEAM const GvTeam team = {w, 0, 1, sums, scratch, false};
+#define GV_KERNEL(name, body) GV_KERNEL_OF(name, for (; w < hi; ++w) { GV_HOST_TEAM body(a, team); })

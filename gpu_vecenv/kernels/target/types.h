@@ -1,0 +1,23 @@
+// Integers of fixed size, and the team of lanes that steps a world.
+#pragma once
+
+typedef unsigned char gv_u8;
+typedef unsigned short gv_u16;
+typedef int gv_i32;
+typedef unsigned int gv_u32;
+typedef long long gv_i64;
+typedef unsigned long long gv_u64;
+
+struct GvTeam {
+    gv_i32 world;    // world that this team steps
+    gv_i32 lane;     // number of this lane, 0 .. lanes - 1
+    gv_i32 lanes;    // lanes in the team
+    float* sums;     // [32] partial sums of gv_sum
+    float* scratch;  // [GV_SCRATCH] memory of the team for the env's hooks; undefined when a kernel starts
+    bool divergent;  // in a branch that other teams of the same warp may not take (CUDA)
+};
+
+// Runs over i in [0, n), each lane taking every lanes-th number from its own on.
+#define GV_FOR(i, n) for (gv_i32 i = team.lane; i < (n); i += team.lanes)
+// Runs in one lane of the team.
+#define GV_ONCE if (team.lane == 0)

@@ -1,0 +1,56 @@
+"""Headers of kernels lie in layers: each compiles by itself, includes lower layers only, and only target/ knows compilers."""
+
+import re
+import subprocess
+
+import pytest
+
+from gpu_vecenv.backend.compiler import FLAGS, find_compiler
+from gpu_vecenv.backend.source import KERNELS
+from gpu_vecenv.envs.cartpole.spec import SPEC as CARTPOLE
+from gpu_vecenv.envs.tag.spec import SPEC as TAG
+from gpu_vecenv.spec.header import args_header
+
+LAYERS = ("target", "lib", "args.h", "state.h", "hooks.h", "random_actions.h", "protocol.h", "single", "launch")
+"""From the lowest to the highest; ``args.h`` is made from a spec."""
+
+HEADERS = sorted(path.relative_to(KERNELS).as_posix() for path in KERNELS.rglob("*.h"))
+COMPILERS = r"__CUDA|__clang__|__GNUC__|__x86_64__|__NVCC__|_MSC_VER"
+
+
+def layer(name):
+    return LAYERS.index(name if name in LAYERS else name.partition("/")[0])
+
+
+def includes(name):
+    return re.findall(r'#include "([^"]+)"', (KERNELS / name).read_text())
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_header_includes_its_own_layer_and_lower_ones(name):
+    assert [other for other in includes(name) if layer(other) > layer(name)] == []
+
+
+def test_no_header_includes_itself_by_way_of_others():
+    graph = {name: [other for other in includes(name) if other != "args.h"] for name in HEADERS}
+    while leaves := [name for name, others in graph.items() if not others]:
+        graph = {name: [o for o in others if o not in leaves] for name, others in graph.items() if name not in leaves}
+    assert graph == {}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_only_target_knows_compilers(name):
+    if not name.startswith("target/"):
+        assert re.findall(rf"#.*(?:{COMPILERS}).*", (KERNELS / name).read_text()) == []
+
+
+@pytest.mark.parametrize("name", [name for name in HEADERS if not name.startswith("target/cuda")])
+def test_a_header_compiles_by_itself(name, tmp_path):
+    """For the host. Hooks are declared and not defined, which the compiler only warns of."""
+    single = name.startswith("single/")
+    (tmp_path / "args.h").write_text(args_header(CARTPOLE if single else TAG))
+    text = f'#include "{name}"\n'
+    flags = ["-DGV_SINGLE=1"] if single else ["-DGV_LANES=2"] if name == "target/lanes.h" else []
+    command = [*find_compiler(), *FLAGS, *flags, f"-I{tmp_path}", f"-I{KERNELS}", "-fsyntax-only", "-"]
+    done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
