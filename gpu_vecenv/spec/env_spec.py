@@ -149,7 +149,11 @@ class Role:
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """Everything there is to know about an env apart from its kernel text."""
+    """Everything there is to know about an env apart from its kernel text.
+
+    Raises:
+        ParameterError: two state fields, or numbers of them, have the same name, or one that kernels cannot use.
+    """
 
     name: str
     kernel: Path
@@ -164,7 +168,7 @@ class EnvSpec:
     tables: tuple[Table, ...] = ()
     workspaces: tuple[Workspace, ...] = ()
     scratch: Callable[[Params], int] | None = None
-    """Floats of scratch that a team would like. Kernels see ``GV_SCRATCH``, which is less if a block has less shared memory left."""
+    """Floats of scratch that a team would like. ``GV_SCRATCH`` is what it gets: less if a block has less shared memory."""
     reset_options: tuple[ResetOption, ...] = ()
     alive: str | None = None
     """State field that tells who is still in the game; None where nobody leaves."""
@@ -177,7 +181,8 @@ class EnvSpec:
         names = [*RESERVED_NAMES, *(name for field in self.state for name in field.names or (field.name,))]
         for name in names:
             if not name.isidentifier() or names.count(name) > 1:
-                raise ParameterError(f"{self.name}: state names must be different C names, none of {RESERVED_NAMES}, got {name!r}.")
+                others = ", ".join(RESERVED_NAMES)
+                raise ParameterError(f"{self.name}: state names must be different identifiers other than {others}, got {name!r}.")
 
     def resolve(self, given: Mapping[str, Any]) -> Params:
         """Defaults overridden by ``given``, checked and converted.

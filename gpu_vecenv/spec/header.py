@@ -25,8 +25,8 @@ def is_single(spec: EnvSpec) -> bool:
 def args_header(spec: EnvSpec) -> str:
     """C text of ``args.h``: the argument struct, accessors of sizes, and lists of what the spec declares.
 
-    A size is a macro on CUDA (``-DGV_num_agents=105``) and a member of the struct otherwise. A list is a macro that applies another
-    macro to each of its entries; ``kernels/state.h`` and ``kernels/single`` make code of them.
+    A size is a macro on CUDA (``-DGV_num_agents=105``) and a member of the struct otherwise. A list is a macro that applies
+    another macro to each of its entries; ``kernels/state.h`` and ``kernels/single`` make code of them.
     """
     lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "target/target.h"', "", *_struct(spec), ""]
     for size in ("num_agents", "num_features", "num_heads", "continuous", *spec.sizes):

@@ -200,7 +200,7 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
     always += [field for field in fields if field[0] == "t"]
     always += [field for field in fields if field[0] not in ("t", *SELDOM_READ)]
     always += [
-        ("shared_key", "uint64", "[2] seed that all worlds share and number of the first; a number above 2^31 if they share none"),
+        ("shared_key", "uint64", "[2] seed that all worlds share and number of the first; above 2^31 if they share none"),
         ("reset_bounds", "float32", "reset options in the order of the spec"),
         ("pool_size", "int32", "[1] entries of the reset pool; -1 if it was taken away; 0 if no world ever started from one"),
     ]

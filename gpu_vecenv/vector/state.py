@@ -35,7 +35,8 @@ class State:
     def addresses(self) -> dict[str, int]:
         """Address of each field, for the kernel's argument struct."""
         addresses = {name: self._memory.address(array) for name, array in self.fields.items()}
-        return {**addresses, "shared_key": self._memory.address(self._shared), "may_be_finished": self._memory.address(self._marked)}
+        memory = self._memory
+        return {**addresses, "shared_key": memory.address(self._shared), "may_be_finished": memory.address(self._marked)}
 
     def get(self, out: Memory, *names: str) -> dict[str, Array]:
         """Copies of the fields named, of all by default, in the array kind of ``out``, physical fields first.

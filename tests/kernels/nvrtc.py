@@ -15,11 +15,14 @@ from gpu_vecenv.spec.layout import Layout
 
 def compile_ptx(spec: EnvSpec, arch: int, module: int = 0, **params: Any) -> str:
     """PTX of one of ``layout.MODULES`` for ``sm_<arch>``; RuntimeError with the compiler's log where it does not compile."""
-    source = kernel_source(spec).encode()
     layout = Layout(spec, spec.resolve(params))
-    chosen = compile_options(layout, module, blocks_of(layout.num_agents, module))
-    options = [option.encode() for option in (*chosen, f"--gpu-architecture=compute_{arch}")]
-    status, program = nvrtc.nvrtcCreateProgram(source, b"kernel.cu", 0, [], [])
+    return compile_text(kernel_source(spec), arch, *compile_options(layout, module, blocks_of(layout.num_agents, module)))
+
+
+def compile_text(source: str, arch: int, *options: str) -> str:
+    """PTX of a text; RuntimeError with the compiler's log if it does not compile."""
+    options = [option.encode() for option in (*options, f"--gpu-architecture=compute_{arch}")]
+    status, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
     _check(status)
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:

@@ -10,6 +10,7 @@ from gpu_vecenv.backend.source import KERNELS
 from gpu_vecenv.envs.cartpole.spec import SPEC as CARTPOLE
 from gpu_vecenv.envs.tag.spec import SPEC as TAG
 from gpu_vecenv.spec.header import args_header
+from tests.kernels.nvrtc import compile_text
 
 LAYERS = ("target", "lib", "args.h", "state.h", "hooks.h", "random_actions.h", "protocol.h", "single", "launch")
 """From the lowest to the highest; ``args.h`` is made from a spec."""
@@ -54,3 +55,9 @@ def test_a_header_compiles_by_itself(name, tmp_path):
     command = [*find_compiler(), *FLAGS, *flags, f"-I{tmp_path}", f"-I{KERNELS}", "-fsyntax-only", "-"]
     done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", [name for name in HEADERS if name.startswith("target/cuda")])
+def test_a_header_of_cuda_compiles_by_itself(name):
+    flags = ["--std=c++17", "-DGV_LANES=32", "-DGV_TEAMS=1", "-DGV_RESIDENT=1", "-DGV_SCRATCH=1", f"-I{KERNELS}"]
+    assert ".target sm_90" in compile_text(f'#include "{name}"\n', 90, *flags)

@@ -1,0 +1,94 @@
+"""Names of the spec as kernels see them: ``gv_state()``, ``gv_params()``, hooks that are left out."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+from gpu_vecenv import EnvSpec, Field, GpuVectorEnv, Param, Role
+from gpu_vecenv.errors import ParameterError
+
+KERNEL = """
+#include "hooks.h"
+GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
+    const auto s = gv_state(a, team);
+    GV_ONCE {
+        s.count = 1;
+        s.x = 10.0f;
+        s.y = 20.0f;
+    }
+    GV_FOR(i, gv_num_agents(a)) s.place[i] = (float)i;
+}
+GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
+    const auto s = gv_state(a, team);
+    const auto p = gv_params(a, team);
+    GV_FOR(i, gv_num_agents(a)) {
+        s.place[i] += p.stride * (float)s.t;
+        a.agent_reward[gv_row(a, team.world, i)] = s.place[i];
+    }
+    GV_ONCE {
+        s.count += 1;
+        s.y += s.x;
+        s.terminated = s.t == 3;
+    }
+}
+GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
+    const auto s = gv_state(a, team);
+    GV_FOR(i, gv_num_agents(a)) gv_write_row<2>(gv_obs_row(a, obs, team.world, i), {s.place[i], s.y});
+}
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path):
+    kernel = tmp_path / "named.cu"
+    kernel.write_text(KERNEL)
+    return EnvSpec(
+        name="Named-v0",
+        kernel=kernel,
+        roles=(Role("walker", "num_walkers"), Role("guide", 1)),
+        params=(
+            Param("num_walkers", 2, "int32", "walkers in a world", low=1),
+            Param("stride", 0.5, "float32", "length of a step", per_world=True),
+        ),
+        state=(
+            Field("count", "int32", (), "steps"),
+            Field("pair", "float32", (2,), "two numbers", names=("x", "y")),
+            Field("place", "float32", ("num_agents",), "place of each agent"),
+        ),
+        observation=lambda params: Box(-np.inf, np.inf, (2,), np.float32),
+        action=lambda params: Discrete(2),
+        sizes=("num_walkers",),
+        rewards={"place": "its place"},
+    )
+
+
+def test_a_kernel_reads_and_writes_state_by_name(spec):
+    strides = np.array([0.5, 2.0, 3.0], np.float32)
+    env = GpuVectorEnv(spec, num_envs=3, stride=strides, array="numpy", device="cpu")
+    env.reset(seed=0)
+    for _ in range(2):
+        obs, *_, info = env.step(np.zeros((3, 3), np.int32))
+    state = env.get_state()
+    np.testing.assert_array_equal(state["count"], [3, 3, 3])
+    np.testing.assert_array_equal(state["pair"], [[10, 40]] * 3)
+    places = np.arange(3) + 3 * strides[:, None]  # 1 + 2 strides
+    np.testing.assert_array_equal(state["place"], places)
+    np.testing.assert_array_equal(info["agent_reward"], places)
+    np.testing.assert_array_equal(obs, np.stack([places, np.full((3, 3), 40)], -1))
+    assert env.step(np.zeros((3, 3), np.int32))[2].all()
+
+
+@pytest.mark.parametrize("names", [("x",), ("x", "y", "z")])
+def test_a_field_has_a_name_for_each_number(names):
+    with pytest.raises(ParameterError, match="expected one name a number"):
+        Field("pair", "float32", (2,), "two numbers", names=names)
+
+
+@pytest.mark.parametrize("names", [("x", "x"), ("x", "place"), ("x", "t"), ("x", "a b")])
+def test_names_are_different_and_usable(spec, names):
+    fields = (Field("pair", "float32", (2,), "two numbers", names=names), spec.state[2])
+    with pytest.raises(ParameterError, match="different identifiers"):
+        replace(spec, state=fields)
