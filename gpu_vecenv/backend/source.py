@@ -11,7 +11,7 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.header import args_header, is_single
 
 KERNELS = Path(__file__).parent.parent / "kernels"
-ENTRY_POINTS = "launch/kernels.h"
+ENTRY_POINTS = KERNELS / "launch" / "kernels.h"
 _INCLUDE = re.compile(r'#include "([^"]+)"')
 
 
@@ -36,8 +36,8 @@ def kernel_source(spec: EnvSpec) -> str:
         return "\n".join(out)
 
     single = "#define GV_SINGLE 1\n" if is_single(spec) else ""
-    text = expand(spec.kernel.read_text(), spec.kernel)
-    return single + text + "\n" + expand(f'#include "{ENTRY_POINTS}"', KERNELS / "entry") + "\n"
+    texts = [expand(path.read_text(), path) for path in (spec.kernel, ENTRY_POINTS)]
+    return single + "\n".join(texts) + "\n"
 
 
 def _header(spec: EnvSpec, name: str, includer: Path) -> tuple[str, Path]:

@@ -1,15 +1,16 @@
-// The page to read first. An env's .cu includes this header and defines the hooks below; protocol.h calls them.
+// The page to read first. An env's .cu includes this header and defines hooks, which protocol.h calls.
 //
 // hook                              reads                             writes
-// env_reset(a, team)                parameters, random draws          all state of the world, nothing of which it reads
+// env_reset(a, team)                parameters, random draws          every field of the state
 // env_step(a, team)                 state, actions, random draws      state, agent_reward of every row, terminated, truncated
 // env_observe(a, team, obs)         state                             obs, the row of every agent
-// env_observe_step(a, team, obs)    state, scratch left by env_step   obs; optional, env_observe by default
-// env_settle(a, team)               state                             state, after the observation of a step; optional
+// env_observe_step(a, team, obs)    state, scratch of env_step        the same, behind a step; optional, env_observe by default
+// env_settle(a, team)               state                             state, behind the observation of a step; optional
 //
-// Every lane of the team calls a hook. Each agent's work runs under GV_FOR, each world's under GV_ONCE (CONTRIBUTING.md, "Rules
-// for kernels"). s.t, of `const auto s = gv_state(a, team)`, counts the present step already; s.terminated and s.truncated are 0
-// when env_step starts. env_settle applies what becomes visible after the observation, such as an agent leaving the game.
+// Every lane of the team calls a hook. Work of an agent stands under GV_FOR, work of a world under GV_ONCE (CONTRIBUTING.md, "Rules
+// for kernels"). When env_step starts, `t` counts the present step already, and `terminated` and `truncated` are 0.
+// env_reset may not read the state of the previous episode: a rollout draws a start before that episode has ended.
+// env_settle applies a change that the observation does not show yet, such as an agent that leaves the game.
 #pragma once
 #include "lib/math.h"
 #include "lib/reduce.h"
