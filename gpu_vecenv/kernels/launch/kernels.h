@@ -11,8 +11,8 @@
 #define GV_ROLLOUT_WORLD gv_rollout_in_memory
 #endif
 
-// The host steps single-agent worlds in packs, if a pack's observations fit the stack, and the rest one by one. Builds with sizes as
-// constants (tests) step all of them one by one, as CUDA does.
+// The host steps single-agent worlds in packs, if a pack's observations fit the stack, and the remaining worlds one by one. Builds
+// with sizes as constants (tests) step all of them one by one, as CUDA does.
 #if defined(GV_SINGLE) && defined(GV_PACK) && !defined(GV_num_features) && GV_SINGLE_FEATURES <= 1024
 #include "single/pack.h"
 #define GV_KERNEL_BY_PACK(name, world, one, packs) \

@@ -59,8 +59,9 @@ GV_FN float operator/(float x, const GvDivisor& y) {
     return gv_quotient(x, y.value, y.inverse);
 }
 
-// Returns body(by), in which x / by(y) stands for x / y. The body may run twice. On CUDA each division tests its operands and
-// waits for the result; here one test serves all of them, and a divisor used twice is inverted once.
+// Returns body(by), in which x / by(y) stands for x / y. On CUDA each division tests its operands and waits for the result; here
+// one test serves all of them, and a divisor used twice is inverted once. The body is a lambda that captures by reference (a copy
+// of GvArgs would keep the host from vectorising) and may run twice.
 template <class Body>
 GV_FN auto gv_dividing(Body body) {
     if constexpr (GV_SHARED_DIVISION) {

@@ -141,8 +141,8 @@ GV_CALLED void gv_restart_finished(const GvArgs& a, const GvTeam& team, const Gv
 
 // ---- steps ----------------------------------------------------------------------------------------------------
 
-// Steps some packs, and adds the worlds that finish. The arguments are copies, which no store to an output can change: otherwise the
-// loop is not vectorised.
+// Steps some packs, and adds the worlds that finish. The arguments are copies, which no store to an output can change; the loop
+// is not vectorised otherwise.
 GV_CALLED void gv_run_packs(const GvArgs a, GvTeam team, gv_i32 packs, GvFinished& finished) {
     for (; packs > 0; --packs, team.world += GV_PACK) {
         GvPack pack;
