@@ -1,4 +1,4 @@
-"""Settings for every test: few threads, as tests may run side by side on small machines; the first GPU is the current one."""
+"""Settings of every test: few threads, as tests may run in parallel on small machines; the first GPU is the current one."""
 
 import os
 
@@ -12,7 +12,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would tak
 
 @pytest.fixture(autouse=True)
 def first_gpu_is_current(request):
-    """Where there are several, a test finds the first one current, whatever a test or a library before it has done."""
+    """Make the first GPU current, even if an earlier test or a library changed it."""
     if request.node.get_closest_marker("gpu"):
         import torch
 

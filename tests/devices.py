@@ -1,4 +1,4 @@
-"""Devices that tests run on: the CPU always, a GPU where one is present and asked for with ``-m gpu``."""
+"""Devices that tests run on: the CPU, and with ``-m gpu`` a GPU too."""
 
 import pytest
 

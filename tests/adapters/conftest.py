@@ -1,9 +1,9 @@
-"""What each library can and cannot do with these environments, recorded from the tests that show it.
+"""Records what works and what does not work with each library, from the tests that show it.
 
-A test marked ``works("library", "what")`` shows that something works, one marked ``limit("library", "what, and why")`` that
-something does not, by catching the error. ``pytest tests/adapters --record-support FILE`` merges what passed into FILE, from
-which the table in ``docs/adapters/index.md`` is made: a text of which a test failed is taken out, and one of which none was run
-stays as it is, so that fast, slow and GPU tests may be recorded one after the other.
+A test marked ``works("library", "text")`` passes if the thing named by the text works. A test marked ``limit("library", "text")``
+passes if it fails with the error that the test catches. ``pytest tests/adapters --record-support FILE`` merges the results into
+FILE, from which the table in ``docs/adapters/index.md`` is made. A text is removed if one of its tests failed. It is kept if none
+of its tests ran, so that fast, slow and GPU tests can be recorded one after another.
 """
 
 import json
@@ -23,11 +23,11 @@ DISTRIBUTIONS = {
     "JAX": "jax",
     "CuPy": "cupy-cuda13x",
 }
-"""Library to the distribution whose version counts."""
+"""Distribution of each library; its version is recorded."""
 
 
 def pytest_addoption(parser):
-    parser.addoption("--record-support", type=Path, help="JSON file into which what works and what does not is merged")
+    parser.addoption("--record-support", type=Path, help="JSON file into which results of tests marked works or limit are merged")
 
 
 def pytest_configure(config):
@@ -50,7 +50,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def merged(before, said):
-    """Texts recorded before, and those said now: by each whether all of its tests passed."""
+    """Recorded texts without a failed test now, and texts whose tests all passed now; sorted."""
     return sorted({text for text in before if said.get(text, True)} | {text for text, passed in said.items() if passed})
 
 

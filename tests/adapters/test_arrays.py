@@ -1,4 +1,4 @@
-"""Handing arrays over by DLPack: NumPy, torch and JAX on the CPU; see test_arrays_gpu.py for CuPy and streams."""
+"""Arrays shared by DLPack with NumPy, torch and JAX on the CPU. See test_arrays_gpu.py for CuPy and CUDA streams."""
 
 import gc
 import zlib
@@ -44,7 +44,7 @@ def checksum(array):
 
 
 @pytest.mark.parametrize("array, take", [("torch", np.from_dlpack), ("numpy", torch.from_dlpack)])
-def test_every_array_of_a_step_is_handed_over_without_a_copy(array, take):
+def test_every_array_of_a_step_is_shared_without_a_copy(array, take):
     env = make(array)
     for array in arrays(env.step(random_actions(env, 1)[0])):
         taken = take(array)
@@ -53,7 +53,7 @@ def test_every_array_of_a_step_is_handed_over_without_a_copy(array, take):
 
 
 @pytest.mark.parametrize("array, take", [("torch", np.from_dlpack), ("numpy", torch.from_dlpack)])
-def test_what_was_handed_over_is_never_written_again(array, take):
+def test_shared_arrays_are_never_written_again(array, take):
     env = make(array)
     actions = random_actions(env, 9)
     for start in range(6):
@@ -70,7 +70,7 @@ def test_what_was_handed_over_is_never_written_again(array, take):
 @pytest.fixture
 def jnp():
     jax = pytest.importorskip("jax")
-    with jax.default_device(jax.devices("cpu")[0]):  # also where JAX has a GPU
+    with jax.default_device(jax.devices("cpu")[0]):  # even if JAX has a GPU
         yield pytest.importorskip("jax.numpy")
 
 
@@ -84,7 +84,7 @@ def test_jax_takes_every_array_without_a_copy(jnp):
 
 
 @pytest.mark.works("JAX", "arrays that stay as they are while the env goes on")
-def test_what_jax_took_is_never_written_again(jnp):
+def test_arrays_shared_with_jax_are_never_written_again(jnp):
     env = make()
     actions = random_actions(env, 9)
     for start in range(6):
@@ -96,7 +96,7 @@ def test_what_jax_took_is_never_written_again(jnp):
 
 
 @pytest.mark.limit("JAX", "copy=False: the next step would change an array that JAX takes for immutable")
-def test_persistent_arrays_change_under_jax(jnp):
+def test_with_copy_false_a_step_changes_arrays_shared_with_jax(jnp):
     env = make(copy=False)
     first, second = random_actions(env, 2)
     taken = jnp.from_dlpack(env.step(first)[0], copy=False)
@@ -106,7 +106,7 @@ def test_persistent_arrays_change_under_jax(jnp):
 
 
 @pytest.mark.works("JAX", "arrays that outlive the env")
-def test_what_jax_took_outlives_the_env(jnp):
+def test_arrays_shared_with_jax_outlive_the_env(jnp):
     env = make()
     obs, *_ = env.step(random_actions(env, 1)[0])
     taken, expected, address, shape = jnp.from_dlpack(obs, copy=False), checksum(obs), pointer(obs), obs.shape
@@ -119,7 +119,7 @@ def test_what_jax_took_outlives_the_env(jnp):
 
 
 @pytest.mark.works("JAX", "donated observations: JAX leaves memory alone that is not its own")
-def test_donated_observations_stay_the_envs(jnp):
+def test_jax_does_not_overwrite_donated_observations(jnp):
     import jax
 
     env = make()
@@ -134,7 +134,7 @@ def test_donated_observations_stay_the_envs(jnp):
     pytest.param(torch.from_dlpack, marks=pytest.mark.works("JAX", "actions without a copy, through torch.from_dlpack")),
 ])  # fmt: skip
 @pytest.mark.parametrize("options", [{}, {"flatten_actions": True}, {"continuous_actions": True}], ids=str)
-def test_actions_from_jax(jnp, options, hand_over):
+def test_jax_actions_give_the_same_results(jnp, options, hand_over):
     env, twin = make(**options), make(**options)
     for action in random_actions(env, 8):
         given = jnp.asarray(action)  # int32 and float32 by default
@@ -148,7 +148,7 @@ def test_torch_sees_the_memory_of_jax_actions(jnp):
     assert pointer(torch.from_dlpack(actions)) == pointer(actions)
 
 
-def test_small_integers_from_jax_are_refused(jnp):
+def test_small_integers_from_jax_raise_an_error(jnp):
     env = make()
     with pytest.raises(ArrayTypeError, match="actions must be int32 or int64, got int8"):
         env.step(jnp.zeros((160, 2), jnp.int8))
@@ -175,7 +175,7 @@ def test_jax_inside_inference_mode(jnp):
         obs, *_ = env.step(torch.from_dlpack(jnp.zeros((160, 2), jnp.int32)))
         taken = jnp.from_dlpack(obs, copy=False)
     assert np.array_equal(taken, obs)
-    obs.zero_()  # made in inference mode, written outside
+    obs.zero_()  # an array made in inference mode can be written outside it
 
 
 @pytest.mark.limit("JAX", "rows of one role without a copy: JAX on the CPU takes memory from multiples of 64 bytes on")

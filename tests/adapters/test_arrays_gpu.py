@@ -1,4 +1,4 @@
-"""Handing arrays over by DLPack on a GPU: CuPy and JAX, without a copy, in the order of streams and under graphs."""
+"""Arrays shared by DLPack with CuPy and JAX on a GPU: without a copy, in the order of streams, and in CUDA graphs."""
 
 import gymnasium
 import numpy as np
@@ -20,7 +20,7 @@ def cupy():
 def jnp():
     jax = pytest.importorskip("jax")
     if not any(device.platform == "gpu" for device in jax.devices()):
-        pytest.skip("this JAX knows no GPU")
+        pytest.skip("this JAX has no GPU")
     torch.cuda.set_device(0)  # JAX has just made the last GPU current
     import jax.numpy
 
@@ -56,7 +56,7 @@ def host(array):
 
 
 def eager_obs(actions):
-    """Observations of plain steps on the default stream, on the host."""
+    """Observations of steps on the default stream, on the host."""
     env = make()
     return [host(env.step(action)[0]) for action in actions]
 
@@ -82,13 +82,13 @@ def test_cupy_and_torch_share_every_array_of_a_step(cupy, kind):
 
 
 @pytest.mark.works("CuPy", "streams: what it takes is ordered after the step that wrote it")
-def test_handing_over_orders_the_streams(cupy):
+def test_cupy_reads_an_array_after_the_step_that_writes_it(cupy):
     env, actions = make(), random_actions(1)
     (expected,) = eager_obs(actions)
     side, reader = torch.cuda.Stream(), cupy.cuda.Stream(non_blocking=True)
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        torch.cuda._sleep(50_000_000)  # without an order the reader would come first
+        torch.cuda._sleep(50_000_000)  # without an order of streams, the read would come first
         obs, *_ = env.step(actions[0])
         with reader:
             seen = cupy.from_dlpack(obs).copy()
@@ -97,13 +97,13 @@ def test_handing_over_orders_the_streams(cupy):
 
 
 @pytest.mark.works("CuPy", "streams: an env with array='cupy' works on CuPy's current stream")
-def test_an_env_of_cupy_follows_its_stream(cupy):
+def test_a_cupy_env_steps_on_cupys_current_stream(cupy):
     env, actions = make("cupy"), random_actions(6)
     expected = eager_obs(actions)[-1]
     torch.cuda.synchronize()
     with cupy.cuda.Stream(non_blocking=True) as stream:
         with torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
-            torch.cuda._sleep(50_000_000)  # work that a launch on any other stream would overtake
+            torch.cuda._sleep(50_000_000)  # a launch on another stream would run before the end of this
         late = cupy.from_dlpack(actions).copy()
         for t in range(6):
             obs, *_ = env.step(late[t])
@@ -112,8 +112,8 @@ def test_an_env_of_cupy_follows_its_stream(cupy):
     np.testing.assert_array_equal(seen.get(), expected)
 
 
-def test_fresh_arrays_of_a_side_stream_are_read_on_it():
-    """Arrays dropped on the way are taken again by later steps, while earlier work still waits."""
+def test_steps_on_a_side_stream_overwrite_no_array_in_use():
+    """Later steps reuse the memory of dropped arrays while earlier work on the stream is still queued."""
     env, actions = make(), random_actions(20)
     expected = eager_obs(actions)
     side = torch.cuda.Stream()
@@ -132,7 +132,7 @@ def test_fresh_arrays_of_a_side_stream_are_read_on_it():
 
 
 @pytest.mark.works("CuPy", "CUDA graphs: a view taken once shows what each replay wrote, with copy=False")
-def test_a_view_shows_what_a_captured_step_writes(cupy):
+def test_a_cupy_view_shows_the_results_of_each_replay(cupy):
     actions = random_actions(10)
     expected = eager_obs(actions)
     env = make(copy=False)
@@ -161,7 +161,7 @@ def test_cupy_inside_inference_mode(cupy):
         view = cupy.from_dlpack(obs)
     view.fill(7)
     assert bool((obs == 7).all())
-    obs.zero_()  # made in inference mode, written outside
+    obs.zero_()  # an array made in inference mode can be written outside it
 
 
 # ---- JAX ----------------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_jax_shares_every_array_of_a_step(jnp):
 
 
 @pytest.mark.works("JAX", "on the GPU: what it takes is ordered after the step that wrote it, and actions before")
-def test_jax_and_torch_wait_for_each_other(jnp):
+def test_jax_and_the_env_read_arrays_after_they_are_written(jnp):
     import jax
 
     env, actions = make(), random_actions(4)
@@ -196,7 +196,7 @@ def test_jax_and_torch_wait_for_each_other(jnp):
     for t, action in enumerate(actions):
         with torch.cuda.stream(side):
             torch.cuda._sleep(20_000_000)
-            # Held until the step has run: JAX takes memory again at once when the last reference goes.
+            # Kept until the step has run: JAX reuses memory as soon as its last reference is gone.
             held = slow(jnp.from_dlpack(action))
             obs, *_ = env.step(torch.from_dlpack(held))
             seen = jnp.from_dlpack(obs) * 1
@@ -205,7 +205,7 @@ def test_jax_and_torch_wait_for_each_other(jnp):
 
 
 @pytest.mark.limit("JAX", "on the GPU: actions as they are go by way of the host, with a warning; torch.from_dlpack avoids it")
-def test_jax_actions_as_they_are_are_uploaded(jnp):
+def test_jax_actions_without_dlpack_are_uploaded_from_the_host(jnp):
     env, actions = make(), random_actions(1)
     (expected,) = eager_obs(actions)
     with pytest.warns(UserWarning, match="Host actions are uploaded to cuda:0"):

@@ -1,4 +1,4 @@
-"""The single-file PPO examples, and upstream's ppo.py with the lines of docs/adapters/cleanrl_ppo.diff changed."""
+"""The single-file PPO examples, and upstream's ppo.py changed by docs/adapters/cleanrl_ppo.diff."""
 
 import dataclasses
 import os
@@ -48,7 +48,7 @@ def test_an_example_runs_and_writes_its_curves(example, device, tmp_path):
 
 
 @pytest.mark.works("CleanRL-style", "Tag, a row an agent, one policy for all")
-def test_rows_of_tag_train(tmp_path, monkeypatch):
+def test_the_example_trains_on_rows_of_tag(tmp_path, monkeypatch):
     make_vec = gymnasium.make_vec
     monkeypatch.setattr(
         gymnasium, "make_vec", lambda *a, **k: make_vec(*a, **k, num_taggers=1, num_runners=3, episode_length=10)
@@ -59,8 +59,8 @@ def test_rows_of_tag_train(tmp_path, monkeypatch):
 
 
 @pytest.mark.works("CleanRL-style", "bootstrapping from the true last observation where the time limit ends an episode")
-def test_value_goes_on_past_the_time_limit(tmp_path, monkeypatch):
-    """With reward 1 in each step and discount 1/2 every state is worth 2; were the limit an end, a first state 1.75."""
+def test_values_are_bootstrapped_at_the_time_limit(tmp_path, monkeypatch):
+    """With reward 1 a step and discount 1/2, every state has value 2; a first state would have 1.75 if the limit were an end."""
     make_vec, seen = gymnasium.make_vec, {}
     monkeypatch.setattr(gymnasium, "make_vec", lambda *a, **k: make_vec(*a, **k, max_episode_steps=3))
     monkeypatch.setattr(cleanrl_ppo, "evaluate", lambda agent, args: seen.update(agent=agent) or 0.0)
@@ -75,7 +75,7 @@ def test_value_goes_on_past_the_time_limit(tmp_path, monkeypatch):
 
 @pytest.mark.works("CleanRL-style", "observations kept by reference for a whole rollout")
 @pytest.mark.parametrize("device", DEVICES)
-def test_observations_kept_by_reference_stay_as_they_were(device):
+def test_observations_kept_by_reference_do_not_change(device):
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=8, device=device, max_episode_steps=10)
     kept = [env.reset(seed=0)[0]]
     copies = [kept[0].clone()]
@@ -88,7 +88,7 @@ def test_observations_kept_by_reference_stay_as_they_were(device):
 # ---- upstream's ppo.py --------------------------------------------------------------------------------------------
 
 
-def test_the_page_shows_the_diff_and_it_is_short():
+def test_the_page_shows_the_diff_and_the_diff_is_short():
     assert f"~~~diff\n{DIFF.read_text()}~~~" in (ROOT / "docs/adapters/cleanrl.md").read_text()
     counts = subprocess.run(["git", "apply", "--numstat", DIFF], capture_output=True, text=True, check=True).stdout
     added, removed, name = counts.split()
@@ -96,14 +96,14 @@ def test_the_page_shows_the_diff_and_it_is_short():
 
 
 class Writer(list):
-    """Keeps what is logged, as (name, step, value)."""
+    """Collects logged values as (name, step, value)."""
 
     def add_scalar(self, name, value, step):
         self.append((name, step, float(value)))
 
 
 def upstream_loop(sign, steps, **names):
-    """Run the lines of ppo.py's rollout as the diff finds them, ``-``, or as it leaves them, ``+``; the names they have set."""
+    """Run the rollout of ppo.py before the diff (``-``) or after it (``+``); return the names that it sets."""
     names = {"np": np, "torch": torch, "gym": gymnasium, "writer": Writer(), **names}
     names["rewards"] = torch.zeros(steps, names["args"].num_envs, device=names["device"])
     imports, setup, _, rollout = (
@@ -137,7 +137,7 @@ def test_the_changed_lines_log_every_episode(device):
         np.testing.assert_array_equal(names["rewards"][step].cpu(), reward)
         lengths, ended = lengths + 1, terminated | truncated
         if ended.any():
-            mean = lengths[ended].mean()  # a step of CartPole pays 1
+            mean = lengths[ended].mean()  # every step of CartPole has reward 1
             expected += [("charts/episodic_return", step, mean), ("charts/episodic_length", step, mean)]
             lengths[ended] = 0
     assert names["writer"] == expected and len(expected) > 4
@@ -157,7 +157,7 @@ def test_upstreams_own_lines_take_numpy_arrays_and_log_nothing(device):
 
 
 @pytest.mark.gpu
-def test_upstreams_own_lines_refuse_tensors_of_a_gpu():
+def test_upstreams_own_lines_fail_with_tensors_on_a_gpu():
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=4, device="cuda:0")
     with pytest.warns(UserWarning, match="Host actions are uploaded"), pytest.raises(TypeError, match="numpy"):
         upstream_loop("-", 1, envs=env, **options_of_upstream("cuda:0"))

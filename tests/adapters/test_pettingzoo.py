@@ -1,4 +1,4 @@
-"""``PettingZooEnv`` under PettingZoo's own tests, and against the env stepped without it."""
+"""``PettingZooEnv`` under PettingZoo's own tests, and compared with the vector env stepped directly."""
 
 import importlib
 import subprocess
@@ -33,7 +33,7 @@ works, limit = (lambda what, mark=mark: mark("PettingZoo", what) for mark in (py
 TAG = {"num_taggers": 2, "num_runners": 4, "episode_length": 20, "tagging_distance": 0.15}
 ENVS = {
     "tag": ("WarpTag-v0", TAG),
-    "tag where nobody leaves": ("WarpTag-v0", {**TAG, "runner_exits_game_after_tagged": False}),
+    "tag without exits": ("WarpTag-v0", {**TAG, "runner_exits_game_after_tagged": False}),
     "continuous tag": ("WarpTag-v0", {**TAG, "continuous_actions": True}),
     "grid tag": ("WarpGridTag-v0", {"episode_length": 15, "grid_length": 5}),
     "cartpole": ("WarpCartPole-v1", {}),
@@ -58,7 +58,7 @@ def seed_samples(env):
         env.action_space(agent).seed(i)
 
 
-def test_ids_here_are_all_there_are():
+def test_every_registered_id_is_tested():
     assert {env_id for env_id, _ in ENVS.values()} == {env_id for env_id in gymnasium.registry if env_id.startswith("Warp")}
 
 
@@ -75,7 +75,7 @@ def test_upstreams_parallel_tests(name, device):
 @pytest.mark.parametrize("name", ["tag", "cartpole"])
 def test_upstreams_render_test(name):
     def aec(render_mode):
-        # The test makes an env in mode "human" only to read which modes there are.
+        # The test makes an env in mode "human" only to read the list of modes.
         return parallel_to_aec(make(name, render_mode=None if render_mode == "human" else render_mode))
 
     assert make(name).metadata["render_modes"] == ["rgb_array"]
@@ -94,7 +94,7 @@ def test_upstreams_state_test(name):
 @works("max_cycles_test")
 def test_upstreams_max_cycles_test():
     def parallel_env(max_cycles):
-        return make("tag where nobody leaves", episode_length=max_cycles)
+        return make("tag without exits", episode_length=max_cycles)
 
     max_cycles_test(SimpleNamespace(parallel_env=parallel_env, env=lambda max_cycles: parallel_to_aec(parallel_env(max_cycles))))
 
@@ -102,8 +102,8 @@ def test_upstreams_max_cycles_test():
 @works("agents that leave the game before it ends")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ENVS)
-def test_games_are_those_of_the_env(name, device):
-    """Several games in a row, against a vector env that resets itself."""
+def test_episodes_equal_those_of_the_vector_env(name, device):
+    """Several episodes in a row, compared with a vector env in same-step mode."""
     env, (env_id, params) = make(name, device), ENVS[name]
     seed_samples(env)
     plain = gymnasium.make_vec(env_id, num_envs=1, device="cpu", array="numpy", autoreset_mode="same_step", **params)
@@ -111,8 +111,8 @@ def test_games_are_those_of_the_env(name, device):
     space = env.action_space(env.possible_agents[0])
     expected, _ = plain.reset(seed=7)
     assert env.agents == []
-    for game in range(4):
-        obs, infos = env.reset(seed=7 if game == 0 else None)
+    for episode in range(4):
+        obs, infos = env.reset(seed=7 if episode == 0 else None)
         assert list(obs) == env.agents == env.possible_agents and infos == {agent: {} for agent in env.agents}
         np.testing.assert_array_equal(np.stack(list(obs.values())), expected.reshape(agents, -1))
         in_game, over = list(env.agents), False
@@ -141,7 +141,7 @@ def test_games_are_those_of_the_env(name, device):
         assert over
 
 
-def test_who_leaves_is_terminated_once_and_does_not_come_back():
+def test_a_caught_runner_is_terminated_once_and_stays_out_until_the_reset():
     env = make(tagging_distance=0.3)
     seed_samples(env)
     env.reset(seed=1)
@@ -160,7 +160,7 @@ def test_who_leaves_is_terminated_once_and_does_not_come_back():
     assert env.agents == env.possible_agents == ["tagger_0", "tagger_1", "runner_0", "runner_1", "runner_2", "runner_3"]
 
 
-def test_who_is_tagged_as_time_runs_out_is_terminated_and_not_truncated():
+def test_a_runner_caught_in_the_last_step_is_terminated_and_not_truncated():
     env = PettingZooEnv("WarpTag-v0", device="cpu", num_taggers=1, num_runners=2, episode_length=1, grid_length=10.0,
                         starting_location_x=[1, 1.1, 9], starting_location_y=[1, 1, 9], tagging_distance=0.05)  # fmt: skip
     env.reset(seed=0)
@@ -171,10 +171,10 @@ def test_who_is_tagged_as_time_runs_out_is_terminated_and_not_truncated():
 
 
 @works("seeds, over whole games")
-def test_a_seed_repeats_a_game():
-    """Upstream's seed test stops after one step."""
+def test_a_seed_repeats_a_whole_episode():
+    """PettingZoo's own seed test stops after one step."""
 
-    def game(seed):
+    def episode(seed):
         env = make()
         seed_samples(env)
         steps = [env.reset(seed=seed)]
@@ -182,7 +182,7 @@ def test_a_seed_repeats_a_game():
             steps.append(env.step(sample(env)))
         return steps
 
-    once, again, other = game(5), game(5), game(6)
+    once, again, other = episode(5), episode(5), episode(6)
     assert len(once) == len(again) > 3
     for left, right in zip(once, again, strict=True):
         for a, b in zip(left, right, strict=True):
@@ -190,7 +190,7 @@ def test_a_seed_repeats_a_game():
     assert not np.array_equal(once[0][0]["tagger_0"], other[0][0]["tagger_0"])
 
 
-def test_what_was_handed_out_is_never_written_again():
+def test_returned_arrays_are_never_written_again():
     env = make()
     obs, _ = env.reset(seed=0)
     kept, copies = [], []
@@ -204,7 +204,7 @@ def test_what_was_handed_out_is_never_written_again():
         np.testing.assert_equal(held, copy)
 
 
-def test_each_agent_samples_for_itself_from_one_space():
+def test_each_agent_has_one_space_of_its_own():
     env = make()
     assert env.action_space("tagger_0") is env.action_space("tagger_0") is not env.action_space("tagger_1")
     assert env.observation_space("runner_0") is env.observation_space("runner_0")
@@ -213,7 +213,7 @@ def test_each_agent_samples_for_itself_from_one_space():
     assert np.array_equal(env.action_space("tagger_0").sample(), env.action_space("tagger_1").sample())
 
 
-def test_the_state_is_what_moves():
+def test_the_global_state_joins_the_state_fields_and_the_step():
     env = make()
     env.reset(seed=3)
     for _ in range(3):
@@ -225,7 +225,7 @@ def test_the_state_is_what_moves():
     assert state.shape == (7 * 6 + 1,)
 
 
-def test_options_of_the_env_count_and_others_do_not():
+def test_unknown_reset_options_are_ignored():
     env = make("cartpole")
     obs, _ = env.reset(seed=0, options={"low": 0.01, "high": 0.02, "something": 1})
     assert ((obs["agent_0"] >= 0.01) & (obs["agent_0"] <= 0.02)).all()
@@ -234,12 +234,12 @@ def test_options_of_the_env_count_and_others_do_not():
 
 
 @limit('render_mode="human": there is no window; "rgb_array" gives pictures')
-def test_there_is_no_window():
+def test_render_mode_human_raises_an_error():
     with pytest.raises(ParameterError, match="render_mode must be one of None, 'rgb_array', got 'human'"):
         make(render_mode="human")
 
 
-def test_misuse_ends_in_typed_errors():
+def test_misuse_raises_typed_errors():
     env = make()
     with pytest.raises(SequenceError, match="call reset"):
         env.step({})
@@ -266,7 +266,7 @@ def test_misuse_ends_in_typed_errors():
         env.reset()
 
 
-def test_pictures_need_their_mode():
+def test_render_needs_its_render_mode():
     env, blind = make(render_mode="rgb_array"), make()
     env.reset()
     blind.reset()
@@ -274,7 +274,7 @@ def test_pictures_need_their_mode():
     assert env.render().dtype == np.uint8 and env.render().std() > 0
 
 
-def test_an_env_of_another_kind_is_refused(monkeypatch):
+def test_an_env_of_another_package_raises_an_error(monkeypatch):
     class Other(VectorEnv):
         metadata = {"autoreset_mode": AutoresetMode.DISABLED}
 
@@ -299,6 +299,6 @@ def test_importing_the_package_does_not_import_pettingzoo():
 
 
 @works("evaluation of policies in one world")
-def test_the_example_catches_more_than_chance():
+def test_the_example_catches_more_than_random_play():
     result = pettingzoo_tag.play(pettingzoo_tag.Args(episodes=8))
     assert result["mean_return"] > 2 * result["random_return"] >= 0

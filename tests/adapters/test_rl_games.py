@@ -1,4 +1,4 @@
-"""rl_games' trainers on the adapter: order of rows, time limits, action spaces."""
+"""rl_games' trainers with the adapter: order of rows, time limits, action spaces."""
 
 import dataclasses
 import importlib
@@ -34,14 +34,14 @@ GAUSSIAN = {
 
 
 class Observer(DefaultAlgoObserver):
-    """Keeps what the last rollout stored."""
+    """Keeps a copy of the last rollout's buffer."""
 
     def after_steps(self):
         self.stored = {name: tensor.clone() for name, tensor in self.algo.experience_buffer.tensor_dict.items()}
 
 
 def run(env_id, tmp_path, device="cpu", model="discrete_a2c", epochs=1, num_actors=4, horizon=12, agents=1, env=None, **config):
-    """Train for some epochs; the agent and what its last rollout stored."""
+    """Train for some epochs; return the agent and the buffer of its last rollout."""
     register(env_id)
     params = rl_games_ppo.configuration(
         rl_games_ppo.Args(num_envs=num_actors, num_steps=horizon, device=device, run_dir=str(tmp_path))
@@ -70,7 +70,7 @@ def run(env_id, tmp_path, device="cpu", model="discrete_a2c", epochs=1, num_acto
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("options", [{}, {"flatten_actions": True}, {"continuous_actions": True}], ids=str)
 def test_rows_are_ordered_by_world_and_then_by_agent(options, device):
-    """Against the agents view, whose rows are ordered by role first."""
+    """Compared with the agents view, whose rows are ordered by role first."""
     worlds, taggers, runners = 3, 2, 3
     order = [
         w * taggers + i if i < taggers else worlds * taggers + w * runners + (i - taggers)
@@ -98,7 +98,7 @@ def test_rows_are_ordered_by_world_and_then_by_agent(options, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ["WarpCartPole-v1", "WarpPendulum-v1"])
-def test_one_agent_a_world(name, device):
+def test_results_with_one_agent_equal_those_of_the_vector_env(name, device):
     options = {"device": device, "max_episode_steps": 12}
     env, plain = create_env(name, 256, seed=4, **options), gymnasium.make_vec(name, num_envs=256, **options)
     assert torch.equal(env.reset(), plain.reset(seed=4)[0])
@@ -112,11 +112,11 @@ def test_one_agent_a_world(name, device):
         assert torch.equal(done, expected[2] | expected[3])
         assert torch.equal(infos["time_outs"], expected[3] & ~expected[2])
         both += int((expected[2] & expected[3]).sum())
-    assert both > 0 or name == "WarpPendulum-v1"  # a fall in the last step is no time-out
-    assert not torch.equal(env.reset(), plain.reset(seed=4)[0])  # the seed is of the first reset only
+    assert both > 0 or name == "WarpPendulum-v1"  # a fall in the last step before the limit is no time-out
+    assert not torch.equal(env.reset(), plain.reset(seed=4)[0])  # the seed is used by the first reset only
 
 
-def test_env_info():
+def test_env_info_describes_spaces_and_agents():
     tag, cartpole = create_env("WarpTag-v0", 2, device="cpu", **TAG), create_env("WarpCartPole-v1", 2, device="cpu")
     info = tag.get_env_info()
     assert info["action_space"] == Tuple([Discrete(21), Discrete(21)])
@@ -141,7 +141,7 @@ def test_env_info():
     pytest.param("WarpPendulum-v1", "continuous_a2c_logstd", 1, {},
                  marks=pytest.mark.works("rl_games", "continuous actions")),
 ])  # fmt: skip
-def test_action_spaces_train(env_id, model, agents, env, device, tmp_path):
+def test_every_kind_of_action_space_trains(env_id, model, agents, env, device, tmp_path):
     agent, stored = run(env_id, tmp_path, device, model, epochs=2, agents=agents, env=env)
     assert agent.is_tensor_obses and stored["obses"].shape[:2] == (12, 4 * agents)
     assert str(agent.obs["obs"].device) == device
@@ -163,7 +163,7 @@ def test_a_central_value_trains(tmp_path):
 
 
 @pytest.mark.works("rl_games", "copy=False, as it copies observations before the next step")
-def test_persistent_arrays_are_stored_as_they_were(tmp_path):
+def test_copy_false_stores_the_same_rollout(tmp_path):
     (_, fresh), (_, persistent) = (
         run("WarpCartPole-v1", tmp_path, env={"copy": copy, "max_episode_steps": 5}) for copy in (True, False)
     )
@@ -184,7 +184,7 @@ def test_time_limits_add_the_value_before_the_step(tmp_path):
 
 @pytest.mark.works("rl_games", "its player")
 @pytest.mark.parametrize("use_vecenv", [False, True])
-def test_the_player_plays(use_vecenv, tmp_path, capsys):
+def test_the_player_plays_a_checkpoint(use_vecenv, tmp_path, capsys):
     run("WarpCartPole-v1", tmp_path, env={"max_episode_steps": 20})
     (checkpoint,) = tmp_path.rglob("*.pth")
     runner = Runner()
@@ -197,7 +197,7 @@ def test_the_player_plays(use_vecenv, tmp_path, capsys):
     assert capsys.readouterr().out.count("\nreward: ") == 3
 
 
-# ---- what is refused ----------------------------------------------------------------------------------------------
+# ---- errors -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make, text", [
@@ -206,25 +206,25 @@ def test_the_player_plays(use_vecenv, tmp_path, capsys):
     (lambda: create_env("WarpTag-v0", device="cpu", view="agents"), "RlGamesEnv needs an env with view='worlds', got 'agents'"),
     (lambda: RlGamesEnv(gymnasium.make_vec("CartPole-v1", num_envs=2)), "takes an env of this package, got CartPoleVectorEnv"),
 ])  # fmt: skip
-def test_envs_that_do_not_fit(make, text):
+def test_unsuitable_envs_raise_errors(make, text):
     with pytest.raises(ParameterError, match=text):
         make()
 
 
 @pytest.mark.limit("rl_games", "MultiDiscrete as it is: its trainers know Discrete, Tuple and Box, so the adapter makes a Tuple")
-def test_multi_discrete_is_unknown_to_it(tmp_path, monkeypatch):
+def test_rl_games_does_not_know_multi_discrete(tmp_path, monkeypatch):
     monkeypatch.setattr("gpu_vecenv.adapters.rl_games._without_multi_discrete", lambda space: space)
     with pytest.raises(ValueError, match="Unsupported action space type.*MultiDiscrete"):
         run("WarpTag-v0", tmp_path, model="multi_discrete_a2c", agents=5, env=TAG)
 
 
-def test_registered_ids_are_made_by_rl_games():
+def test_rl_games_makes_registered_ids():
     register("WarpCartPole-v1")
     env = vecenv.create_vec_env("WarpCartPole-v1", 3, device="cpu", seed=1)
     assert isinstance(env, RlGamesEnv) and env.reset().shape == (3, 4)
 
 
-def test_without_rl_games_the_extra_is_named(monkeypatch):
+def test_without_rl_games_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "rl_games.common", None)
     monkeypatch.delitem(sys.modules, "gpu_vecenv.adapters.rl_games")
     with pytest.raises(MissingExtraError, match=r"pip install \"gpu-vecenv\[rl-games\]\""):

@@ -1,4 +1,4 @@
-"""rsl_rl's runner on the adapter: continuous actions only, inference mode, clocks that can be set."""
+"""rsl_rl's runner with the adapter: continuous actions only, inference mode, step counters that can be set."""
 
 import dataclasses
 import importlib
@@ -35,7 +35,7 @@ def random_actions(env, steps):
 
 
 def learn(env, steps, device="cpu", iterations=1, **options):
-    """A runner after some rollouts of ``steps`` steps, with what the last one stored."""
+    """Make rollouts of ``steps`` steps; return the runner and the storage of the last rollout."""
     cfg = rsl_rl_ppo.configuration(rsl_rl_ppo.Args(num_steps=steps))
     cfg["algorithm"] |= {"num_learning_epochs": 1, "num_mini_batches": 1, "gamma": 0.5}
     runner = OnPolicyRunner(env, cfg, device=device)
@@ -46,7 +46,7 @@ def learn(env, steps, device="cpu", iterations=1, **options):
 @pytest.mark.works("rsl_rl", "every env with continuous actions, on its device: Pendulum, MountainCarContinuous, rows of Tag")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name, options", CONTINUOUS)
-def test_rows_are_those_of_the_env(name, options, device):
+def test_rows_equal_those_of_the_vector_env(name, options, device):
     env, plain = RslRlEnv(make(name, device=device, **options), seed=6), make(name, device=device, **options)
     expected, _ = plain.reset(seed=6)
     assert (env.num_envs, env.num_actions, env.max_episode_length) == (len(expected), plain.single_action_space.shape[0], 9)
@@ -69,7 +69,7 @@ def test_rows_are_those_of_the_env(name, options, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name, options", CONTINUOUS)
-def test_the_runner_learns_and_goes_on(name, options, device):
+def test_the_runner_learns_and_continues(name, options, device):
     env = RslRlEnv(make(name, device=device, **options), seed=0)
     runner, storage = learn(env, 10, device, iterations=2, init_at_random_ep_len=True)
     runner.learn(1)
@@ -79,7 +79,7 @@ def test_the_runner_learns_and_goes_on(name, options, device):
 
 
 @pytest.mark.works("rsl_rl", "rollouts in inference mode, with arrays that can be written outside of it")
-def test_arrays_from_inference_mode_can_be_written_outside():
+def test_arrays_from_inference_mode_can_be_written_outside_it():
     with torch.inference_mode():
         env = RslRlEnv(make(), seed=0)
         first = env.get_observations()
@@ -91,7 +91,7 @@ def test_arrays_from_inference_mode_can_be_written_outside():
 
 
 def test_the_storage_holds_the_observations_that_were_acted_on():
-    """rsl_rl keeps an observation by reference, and copies it after the step that follows it."""
+    """rsl_rl keeps a reference to an observation and copies it after the next step."""
     _, storage = learn(RslRlEnv(make(), seed=3), 12)
     plain = make()
     obs, _ = plain.reset(seed=3)
@@ -101,7 +101,7 @@ def test_the_storage_holds_the_observations_that_were_acted_on():
 
 
 @pytest.mark.limit("rsl_rl", "copy=False: rsl_rl keeps observations over a step")
-def test_persistent_arrays_are_refused():
+def test_copy_false_raises_an_error():
     env = RslRlEnv(make(copy=False))
     with pytest.raises(ParameterError, match="must be made with copy=True"):
         env.step(torch.zeros(4, 1))
@@ -123,7 +123,7 @@ def test_time_limits_add_the_value_before_the_step():
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_world_that_terminates_at_the_limit_is_not_timed_out(device):
-    """Two cars in their last step, one of them on its flag."""
+    """Two cars in the last step before the limit; one of them reaches the flag."""
     inner = make("WarpMountainCarContinuous-v0", num_worlds=2, device=device)
     env = RslRlEnv(inner, seed=0)
     state = torch.tensor([[0.5, 0.06], [-0.5, 0.0]])
@@ -133,12 +133,12 @@ def test_a_world_that_terminates_at_the_limit_is_not_timed_out(device):
     assert extras["time_outs"].tolist() == [False, True]
 
 
-# ---- clocks -------------------------------------------------------------------------------------------------------
+# ---- step counters ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.works("rsl_rl", "init_at_random_ep_len, which spreads the ends of episodes over time")
 @pytest.mark.parametrize("device", DEVICES)
-def test_clocks_can_be_set(device):
+def test_step_counters_can_be_set(device):
     env = RslRlEnv(make(device=device), seed=0)
     assert env.episode_length_buf.tolist() == [0, 0, 0, 0]
     env.episode_length_buf = torch.tensor([8, 0, 7, 3], device=device)
@@ -149,7 +149,7 @@ def test_clocks_can_be_set(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_clocks_of_tag_are_its_worlds(device):
+def test_the_agents_of_a_tag_world_share_a_step_counter(device):
     env = RslRlEnv(make("WarpTag-v0", num_worlds=2, device=device, **TAG), seed=0)
     taggers_then_runners = [4, 1, 8, 8, 4, 4, 4, 8, 8, 8]
     env.episode_length_buf = torch.tensor(taggers_then_runners, device=device)
@@ -160,12 +160,12 @@ def test_clocks_of_tag_are_its_worlds(device):
     assert dones.tolist() == [False, False, True, True, False, False, False, True, True, True]
 
 
-# ---- what is refused ----------------------------------------------------------------------------------------------
+# ---- errors -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.limit("rsl_rl", "discrete actions: its policies are Gaussian or Beta")
 @pytest.mark.parametrize("name, space", [("WarpCartPole-v1", r"Discrete\(2\)"), ("WarpTag-v0", r"MultiDiscrete\(\[21 21\]\)")])
-def test_discrete_actions_are_refused(name, space):
+def test_discrete_actions_raise_an_error(name, space):
     with pytest.raises(ParameterError, match=f"the action space must be a Box, got {space}"):
         RslRlEnv(make(name))
 
@@ -177,12 +177,12 @@ def test_discrete_actions_are_refused(name, space):
     (lambda: RslRlEnv(make(max_episode_steps=None)), "episodes of limited length; give max_episode_steps, got 0"),
     (lambda: RslRlEnv(gymnasium.make_vec("Pendulum-v1", num_envs=2)), "takes an env of this package, got SyncVectorEnv"),
 ])  # fmt: skip
-def test_envs_that_do_not_fit(wrap, text):
+def test_unsuitable_envs_raise_errors(wrap, text):
     with pytest.raises(ParameterError, match=text):
         wrap()
 
 
-def test_without_rsl_rl_the_extra_is_named(monkeypatch):
+def test_without_rsl_rl_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "rsl_rl.env", None)
     monkeypatch.delitem(sys.modules, "gpu_vecenv.adapters.rsl_rl")
     with pytest.raises(MissingExtraError, match=r"pip install \"gpu-vecenv\[rsl-rl\]\""):

@@ -1,4 +1,4 @@
-"""What ``Sb3VecEnv`` hands to Stable-Baselines3, against the env stepped without it."""
+"""Results of ``Sb3VecEnv``, compared with the vector env stepped directly."""
 
 import runpy
 import sys
@@ -43,7 +43,7 @@ def make(name, device="cpu", num_worlds=4, **options):
 
 
 def raw(name, num_worlds=4, **options):
-    """The same worlds as rows of agents, NumPy, on the CPU."""
+    """The same worlds in the agents view, as NumPy arrays on the CPU."""
     env_id, params = ENVS[name]
     return gymnasium.make_vec(env_id, num_worlds=num_worlds, view="agents", device="cpu", array="numpy", **{**params, **options})
 
@@ -56,7 +56,7 @@ def random_actions(env, steps, seed=0):
 @works("every id; several agents a world as rows of agents")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ENVS)
-def test_rows_are_those_of_the_env(name, device):
+def test_rows_equal_those_of_the_vector_env(name, device):
     plain, env = raw(name), make(name, device)
     assert env.num_envs == plain.num_envs
     assert (env.observation_space, env.action_space) == (plain.single_observation_space, plain.single_action_space)
@@ -90,12 +90,12 @@ def test_rows_are_those_of_the_env(name, device):
             np.testing.assert_array_equal(env.agent_alive, expected["agent_alive"])
         else:
             assert env.agent_alive is None
-    assert timeouts and (falls or name not in ("cartpole", "tag", "grid tag"))  # both kinds of ends were met
+    assert timeouts and (falls or name not in ("cartpole", "tag", "grid tag"))  # both kinds of ends occurred
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("given", ["id", "copy=True", "copy=False"])
-def test_arrays_handed_out_are_the_callers(given, device):
+def test_the_caller_may_keep_and_overwrite_returned_arrays(given, device):
     env_id, params = ENVS["cartpole"]
     env = make("cartpole", device) if given == "id" else Sb3VecEnv(
         gymnasium.make_vec(env_id, num_envs=4, device=device, copy=given == "copy=True", **params))  # fmt: skip
@@ -107,9 +107,9 @@ def test_arrays_handed_out_are_the_callers(given, device):
     for actions in random_actions(plain, 20):
         obs, reward, *_, expected = plain.step(actions)
         new_obs, rewards, _, infos = env.step(actions)
-        np.testing.assert_array_equal(rewards, reward)  # although the last ones were overwritten below
+        np.testing.assert_array_equal(rewards, reward)  # although the caller overwrote the last ones, below
         np.testing.assert_array_equal(new_obs, obs)
-        rewards += 100  # what SB3 does where a time limit struck
+        rewards += 100  # SB3 adds to rewards in place where a time limit ended an episode
         for info in infos:
             info["written by a callback"] = True
             if "terminal_observation" in info:
@@ -143,7 +143,7 @@ def test_ppo_stores_the_observation_each_action_was_chosen_for():
         obs, *_ = plain.step(model.rollout_buffer.actions[t, :, 0].astype(int))
 
 
-def test_seeds_and_options_serve_the_next_reset_once():
+def test_seeds_and_options_are_used_by_the_next_reset_only():
     env = make("cartpole")
     env.seed(7)
     env.set_options({"low": -0.01, "high": 0.01})
@@ -190,7 +190,7 @@ def test_a_seed_fixes_the_run(options):
 @works("train one role, while the others act by a function on the device or at random")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("role, other", [("tagger", "runner"), ("runner", "tagger")])
-def test_one_role_while_another_acts_by_a_policy(role, other, device):
+def test_one_role_trains_while_a_function_acts_for_the_other(role, other, device):
     seen = []
 
     def policy(obs):
@@ -222,7 +222,7 @@ def test_one_role_while_another_acts_by_a_policy(role, other, device):
     ({"num_acceleration_levels": 2, "num_turn_levels": 4, "flatten_actions": True}, 15),
     ({"continuous_actions": True}, None),
 ], ids=["two heads", "flat", "continuous"])  # fmt: skip
-def test_roles_not_named_act_uniformly(params, actions):
+def test_roles_without_a_function_act_uniformly_at_random(params, actions):
     env = make("tag", role="tagger", num_worlds=300, **params)
     env.reset()
     joint = []
@@ -244,7 +244,7 @@ def test_roles_not_named_act_uniformly(params, actions):
         assert counts.min() > 900 / actions / 2 and counts.max() < 900 / actions * 2
 
 
-def test_roles_are_checked():
+def test_invalid_roles_raise_errors():
     for options, message in (
         ({"role": "cop"}, "no role 'cop'; the roles are tagger, runner"),
         ({"role": "tagger", "others": {"robber": len}}, "no role 'robber'"),
@@ -261,13 +261,13 @@ def test_roles_are_checked():
     ({"autoreset_mode": "next_step"}, "autoreset_mode=<AutoresetMode.SAME_STEP"),
     ({"view": "worlds"}, "view='agents'"),
 ], ids=["array", "mode", "view"])  # fmt: skip
-def test_envs_that_do_not_fit(options, message):
+def test_unsuitable_envs_raise_errors(options, message):
     env = gymnasium.make_vec("WarpTag-v0", num_worlds=2, device="cpu", **{"view": "agents", **options, **TAG})
     with pytest.raises(ParameterError, match=message):
         Sb3VecEnv(env)
 
 
-def test_only_envs_of_this_package_and_no_keywords_for_made_ones():
+def test_other_envs_and_options_for_a_made_env_raise_errors():
     with pytest.raises(ParameterError, match="of this package, got SyncVectorEnv"):
         Sb3VecEnv(gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"))
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=2, device="cpu")
@@ -277,7 +277,7 @@ def test_only_envs_of_this_package_and_no_keywords_for_made_ones():
         Sb3VecEnv(env, max_episode_steps=3)
 
 
-def test_a_step_before_the_first_reset():
+def test_a_step_before_the_first_reset_raises_an_error():
     with pytest.raises(SequenceError):
         make("cartpole").step(np.zeros(4, int))
     with pytest.raises(SequenceError):
@@ -298,14 +298,14 @@ def test_attributes_and_methods_reach_the_env():
 
 
 @limit("set_attr and env_method for some rows only: the rows are one env")
-def test_some_rows_cannot_be_written_alone():
+def test_writing_some_rows_only_raises_an_error():
     env = make("cartpole")
     for call in (lambda: env.set_attr("colour", "red", indices=[0]), lambda: env.env_method("get_state", indices=2)):
         with pytest.raises(ParameterError, match="leave indices out"):
             call()
 
 
-def test_wrappers_are_told_apart_for_each_row_asked_for():
+def test_env_is_wrapped_answers_for_each_requested_row():
     env = make("cartpole")
     assert env.env_is_wrapped(Monitor) == [True] * 4
     assert env.env_is_wrapped(Monitor, indices=2) == [True]
@@ -313,7 +313,7 @@ def test_wrappers_are_told_apart_for_each_row_asked_for():
 
 
 @works("render(), one picture a world")
-def test_pictures():
+def test_render_draws_one_picture_a_world():
     env = make("tag", render_mode="rgb_array")
     env.seed(0)
     env.reset()
@@ -333,7 +333,7 @@ def test_pictures():
         assert silent.render() is None
 
 
-def test_close_is_final_and_may_be_repeated():
+def test_a_closed_env_can_be_closed_again_but_not_reset():
     env = make("cartpole")
     env.reset()
     env.close()
@@ -343,7 +343,7 @@ def test_close_is_final_and_may_be_repeated():
 
 
 @pytest.mark.parametrize("module", [sb3, sb3_gpu])
-def test_a_missing_library_is_named_with_its_extra(module, monkeypatch):
+def test_without_stable_baselines3_the_error_names_the_extra(module, monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "stable_baselines3"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)

@@ -1,4 +1,4 @@
-"""Stable-Baselines3's algorithms, wrappers, evaluation and checker with these environments."""
+"""Stable-Baselines3's algorithms, wrappers, evaluation and env checker with these environments."""
 
 import warnings
 
@@ -22,7 +22,7 @@ OFF_POLICY = {"learning_starts": 16, "batch_size": 8, "buffer_size": 200}
 
 
 def learns_something(model, steps):
-    """Whether parameters move and episodes are counted while a model learns."""
+    """Return True if learning changes the parameters and counts episodes."""
     before = [p.clone() for p in model.policy.parameters()]
     model.learn(steps)
     moved = any(not torch.equal(a, b) for a, b in zip(before, model.policy.parameters(), strict=True))
@@ -32,42 +32,42 @@ def learns_something(model, steps):
 @works("PPO")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ["cartpole", "pendulum", "tag", "grid tag"])
-def test_ppo(name, device):
+def test_ppo_learns(name, device):
     assert learns_something(PPO("MlpPolicy", make(name, device), n_steps=16, batch_size=32, n_epochs=1, device=device), 160)
 
 
 @works("A2C")
-def test_a2c():
+def test_a2c_learns():
     assert learns_something(A2C("MlpPolicy", make("cartpole"), device="cpu"), 80)
 
 
 @works("DQN, with Discrete actions")
 @pytest.mark.parametrize("name, params", [("cartpole", {}), ("tag", {"flatten_actions": True, "num_acceleration_levels": 2})])
-def test_dqn(name, params):
+def test_dqn_learns(name, params):
     assert learns_something(DQN("MlpPolicy", make(name, **params), device="cpu", **OFF_POLICY), 240)
 
 
 @works("SAC, TD3 and DDPG, with Box actions")
 @pytest.mark.parametrize("algorithm", [SAC, TD3, DDPG])
 @pytest.mark.parametrize("env_id", ["WarpPendulum-v1", "WarpMountainCarContinuous-v0"])
-def test_continuous_off_policy(algorithm, env_id):
+def test_off_policy_algorithms_learn_with_box_actions(algorithm, env_id):
     env = Sb3VecEnv(env_id, num_envs=2, device="cpu", max_episode_steps=10)
     assert learns_something(algorithm("MlpPolicy", env, device="cpu", **OFF_POLICY), 60)
 
 
 @limit("DQN on several choices at once: it knows Discrete only; Tag has flatten_actions=True, which makes one")
-def test_dqn_on_two_heads():
+def test_dqn_on_two_choices_raises_an_error():
     with pytest.raises(AssertionError, match="action spaces"):
         DQN("MlpPolicy", make("tag"), device="cpu")
 
 
 @limit("a vector env handed over as it is: SB3 takes a VecEnv; Sb3VecEnv makes one of it")
-def test_a_raw_vector_env():
+def test_a_vector_env_without_the_adapter_raises_an_error():
     with pytest.raises(ValueError, match="not a Gymnasium environment"):
         PPO("MlpPolicy", gymnasium.make_vec("WarpCartPole-v1", num_envs=2, device="cpu"), device="cpu")
 
 
-def test_the_replay_buffer_sees_the_ends_of_episodes():
+def test_the_replay_buffer_holds_the_ends_of_episodes():
     env = make("cartpole", max_episode_steps=5)
     model = DQN("MlpPolicy", env, device="cpu", learning_starts=1000, buffer_size=400, seed=0).learn(160)
     buffer, steps = model.replay_buffer, 40
@@ -79,13 +79,13 @@ def test_the_replay_buffer_sees_the_ends_of_episodes():
     np.testing.assert_array_equal(reached[~going], following[~going])
     moved = np.abs(reached - buffer.observations[: steps - 1])[going].max(-1)
     assert (moved > 0).all() and (moved < 0.6).all()  # within the episode, one step of physics away
-    assert not np.array_equal(reached[going], following[going])  # while the next row starts anew
+    assert not np.array_equal(reached[going], following[going])  # the next row is a start of an episode
 
 
 @works("PPO and A2C bootstrap from terminal_observation at time limits, and not at terminations")
 @pytest.mark.parametrize("algorithm", [PPO, A2C])
-def test_values_beyond_the_end_of_an_episode(algorithm):
-    """With a critic that always says c and lambda 1, a return is discounted rewards, then c where a limit struck."""
+def test_returns_are_bootstrapped_at_time_limits_and_not_at_terminations(algorithm):
+    """The critic is constant, c, and lambda is 1: a return is the discounted rewards, plus discounted c after a time limit."""
     gamma, c = 0.9, 40.0
 
     def returns(env):
@@ -111,7 +111,7 @@ def test_values_beyond_the_end_of_an_episode(algorithm):
 
 @works("check_env on the single-agent ids")
 @pytest.mark.parametrize("env_id", SINGLE)
-def test_sb3s_env_checker(env_id):
+def test_sb3s_env_checker_passes(env_id):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="We recommend you to use a symmetric and normalized Box")
@@ -119,7 +119,7 @@ def test_sb3s_env_checker(env_id):
 
 
 @works("the single-agent ids by name, one world a time: make_vec_env and PPO(..., id)")
-def test_ids_by_name():
+def test_single_agent_ids_work_by_name():
     assert learns_something(PPO("MlpPolicy", "WarpCartPole-v1", n_steps=64, n_epochs=1, device="cpu"), 64)
     assert make_vec_env("WarpCartPole-v1", n_envs=3).reset().shape == (3, 4)
 
@@ -151,12 +151,12 @@ def test_vec_normalize():
     env.training = False
     model = PPO("MlpPolicy", env, device="cpu")
     returns, lengths = evaluate_policy(model, env, n_eval_episodes=4, return_episode_rewards=True)
-    assert returns == lengths  # not the normalised rewards
+    assert returns == lengths  # returns of raw rewards, not of normalised ones
 
 
 @works("VecMonitor, with its log file")
 def test_vec_monitor(tmp_path):
-    with pytest.warns(UserWarning, match="statistics will be"):  # as Sb3VecEnv keeps them too
+    with pytest.warns(UserWarning, match="statistics will be"):  # Sb3VecEnv keeps statistics too
         env = VecMonitor(make("cartpole"), str(tmp_path / "monitor.csv"))
     ours = make("cartpole")
     env.seed(0)
@@ -212,7 +212,7 @@ def test_vec_check_nan():
 
 
 @works("attributes through wrappers: agent_alive of the last step")
-def test_alive_agents_through_a_wrapper():
+def test_agent_alive_is_readable_through_a_wrapper():
     env = VecNormalize(Sb3VecEnv("WarpTag-v0", num_worlds=3, device="cpu", **TAG))
     env.reset()
     env.step(np.zeros((15, 2), int))

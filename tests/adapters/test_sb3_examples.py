@@ -1,4 +1,4 @@
-"""The examples with Stable-Baselines3: that they run, and (slow) that they learn."""
+"""The examples with Stable-Baselines3: short runs, and slow tests of learning."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_cartpole_is_solved(device, gpu_rollout):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("device", DEVICES)
-def test_pendulum_is_held_up(device):
+def test_the_pendulum_is_held_up(device):
     args = sb3_ppo.Args("WarpPendulum-v1", 16, device=device, n_steps=128, num_minibatches=16, learning_rate=2e-3, gamma=0.9)
     assert sb3_ppo.train(args)["mean_return"] > -250
 

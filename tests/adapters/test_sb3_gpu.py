@@ -1,4 +1,4 @@
-"""``GpuPPO`` against Stable-Baselines3's own PPO, buffer and callbacks."""
+"""``GpuPPO``, compared with Stable-Baselines3's own PPO, buffer and callbacks."""
 
 import contextlib
 
@@ -24,7 +24,7 @@ SMALL = {"n_steps": 24, "batch_size": 48, "n_epochs": 1, "seed": 3, "stats_windo
 
 
 def rollout(model):
-    """Make one rollout and no update."""
+    """Make one rollout without an update and return its buffer."""
     _, callback = model._setup_learn(10_000)
     model.collect_rollouts(model.env, callback, model.rollout_buffer, model.n_steps)
     return model.rollout_buffer
@@ -34,8 +34,8 @@ def rollout(model):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_estimates_are_those_of_sb3s_buffer(device):
-    """Made-up data with ends of both kinds anywhere, also in the first and the last step."""
+def test_advantages_and_returns_equal_those_of_sb3s_buffer(device):
+    """Random data with terminations and truncations in any step, the first and the last included."""
     steps, rows, gamma = 17, 40, 0.97
     space, choices = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Discrete(4)
     theirs = RolloutBuffer(steps, space, choices, "cpu", gae_lambda=0.9, gamma=gamma, n_envs=rows)
@@ -70,7 +70,7 @@ def test_estimates_are_those_of_sb3s_buffer(device):
 
 
 def by_log_prob(samples):
-    """A minibatch with its rows sorted, on the CPU."""
+    """Fields of a minibatch, with rows sorted by log probability, on the CPU."""
     order = samples.old_log_prob.argsort()
     return [field[order].cpu() for field in samples if isinstance(field, torch.Tensor)]
 
@@ -79,7 +79,7 @@ def by_log_prob(samples):
     ("cartpole", {}), ("mountain car", {}), ("pendulum", {"use_sde": True, "sde_sample_freq": 5}),
     ("pendulum", {"use_sde": True, "policy_kwargs": {"squash_output": True}}), ("tag", {}), ("tag", {"role": "runner"}),
 ])  # fmt: skip
-def test_a_rollout_is_that_of_ppo(name, options):
+def test_a_rollout_equals_that_of_ppo(name, options):
     options = dict(options)
     role = {"role": options.pop("role")} if "role" in options else {}
     theirs = PPO("MlpPolicy", make(name, **role), device="cpu", **SMALL, **options)
@@ -99,8 +99,8 @@ def test_a_rollout_is_that_of_ppo(name, options):
 
 @works("GpuPPO: PPO whose rollouts stay on the GPU, with SB3's own update")
 @pytest.mark.parametrize("name", ["cartpole", "pendulum", "tag"])
-def test_an_update_is_that_of_ppo(name):
-    """One minibatch of everything, as rows are drawn in different orders; without Adam, which makes much of rounding."""
+def test_an_update_equals_that_of_ppo(name):
+    """One minibatch of all rows, as both draw rows in different orders. SGD, as Adam enlarges rounding differences."""
     options = {**SMALL, "batch_size": 24 * 20, "n_epochs": 3, "policy_kwargs": {"optimizer_class": torch.optim.SGD}}
     options["policy_kwargs"]["optimizer_kwargs"] = {"momentum": 0.5}
     options["learning_rate"] = 0.05
@@ -127,8 +127,8 @@ def test_no_observation_is_lost_with_an_env_that_reuses_its_arrays(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_time_limit_is_bootstrapped_and_a_fall_is_not(device):
-    """As in the test of PPO: a critic that always says c, lambda 1, and returns by formula."""
+def test_a_time_limit_is_bootstrapped_and_a_termination_is_not(device):
+    """The critic is constant, c, and lambda is 1, so that returns have a formula."""
     gamma, c = 0.9, 40.0
 
     def fill(env):
@@ -148,13 +148,13 @@ def test_a_time_limit_is_bootstrapped_and_a_fall_is_not(device):
     np.testing.assert_allclose(fallen.returns[0, ended.any(0)], (1 - gamma**left) / (1 - gamma), rtol=1e-5)
 
 
-# ---- nothing goes to the host -------------------------------------------------------------------------------------
+# ---- no reads on the host -----------------------------------------------------------------------------------------
 
 TO_HOST = ("numpy", "cpu", "tolist", "item", "nonzero", "__array__", "__bool__", "__float__", "__int__", "__index__")
 
 
 class Watch(BaseCallback):
-    """Turns a watch on when a rollout starts, and off in its last step; from the second rollout on."""
+    """Turns a check on at the start of a rollout and off in its last step, from the second rollout on."""
 
     def __init__(self, turn):
         super().__init__()
@@ -175,7 +175,7 @@ class Watch(BaseCallback):
 
 
 def forbid_reads(monkeypatch):
-    """A stand-in for the GPU's own check: reads of tensors raise, outside of the env, which is on the host itself."""
+    """Stand-in for the GPU's own check: reads of tensors raise an error, except inside the env, which runs on the host."""
     on = [False]
 
     def guard(name):
@@ -211,7 +211,7 @@ RUNS = pytest.mark.parametrize("name, options, env_options", [
 
 
 @RUNS
-def test_a_rollout_reads_no_tensor(name, options, env_options, monkeypatch):
+def test_a_rollout_reads_no_tensor_on_the_host(name, options, env_options, monkeypatch):
     model = GpuPPO("MlpPolicy", make(name, **env_options), device="cpu", **SMALL, **options)
     watch = Watch(forbid_reads(monkeypatch))
     model.learn(24 * model.n_envs * 3, callback=watch)
@@ -219,8 +219,8 @@ def test_a_rollout_reads_no_tensor(name, options, env_options, monkeypatch):
 
 
 @pytest.mark.parametrize("break_it", ["validate", "PPO"])
-def test_reading_a_tensor_would_be_noticed(break_it, monkeypatch):
-    # Other libraries switch torch's checks off for the whole process when they are imported.
+def test_the_check_finds_a_read_of_a_tensor(break_it, monkeypatch):
+    # Other libraries turn torch's argument checks off for the whole process when they are imported.
     monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
     if break_it == "validate":
         monkeypatch.setattr(sb3_gpu, "_unchecked_distributions", contextlib.nullcontext)
@@ -242,7 +242,7 @@ def test_a_rollout_never_waits_for_the_gpu(name, options, env_options):
 
 
 @pytest.mark.gpu
-def test_waiting_would_be_noticed():
+def test_the_check_finds_a_wait_for_the_gpu():
     model = PPO("MlpPolicy", make("cartpole", "cuda:0"), device="cuda:0", **SMALL)
     try:
         with pytest.raises(RuntimeError, match="synchroniz"):
@@ -256,7 +256,7 @@ def test_waiting_would_be_noticed():
 
 @works("GpuPPO: save, load, predict, evaluate_policy, set_env, learning on")
 @pytest.mark.parametrize("device", DEVICES)
-def test_save_and_load(device, tmp_path):
+def test_a_saved_model_predicts_and_learns_as_before(device, tmp_path):
     model = GpuPPO("MlpPolicy", make("cartpole", device), **SMALL).learn(200)
     model.save(tmp_path / "model")
     obs = make("cartpole", device).reset()
@@ -279,7 +279,7 @@ def test_save_and_load(device, tmp_path):
 @pytest.mark.parametrize(("asked", "given"), [({}, torch.device("cpu")), ({"device": "cuda:7"}, "cuda:7")], ids=["auto", "asked"])
 @pytest.mark.parametrize("wrapped", [True, False])
 def test_a_model_is_loaded_to_the_device_of_its_env(monkeypatch, asked, given, wrapped):
-    """Where SB3 itself would choose the current GPU, which another than that of the env may be."""
+    """SB3 itself would choose the current GPU, which may differ from the env's."""
     env = make("cartpole", "cpu") if wrapped else gymnasium.make_vec("WarpCartPole-v1", num_envs=2, device="cpu")
     monkeypatch.setattr(PPO, "load", classmethod(lambda cls, path, env, device, **rest: (path, type(env), device, rest)))
     assert GpuPPO.load("model", env, **asked, force_reset=False) == ("model", Sb3VecEnv, given, {"force_reset": False})
@@ -287,13 +287,13 @@ def test_a_model_is_loaded_to_the_device_of_its_env(monkeypatch, asked, given, w
 
 @pytest.mark.gpu
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-def test_learning_goes_on_on_another_gpu_than_the_current_one(tmp_path):
+def test_a_loaded_model_learns_on_a_gpu_that_is_not_the_current_one(tmp_path):
     GpuPPO("MlpPolicy", make("cartpole", "cuda:1"), **SMALL).learn(200).save(tmp_path / "model")
     loaded = GpuPPO.load(tmp_path / "model", make("cartpole", "cuda:1"))
     assert loaded.learn(200, reset_num_timesteps=False).device == torch.device("cuda:1")
 
 
-def test_learning_goes_on_where_it_stopped():
+def test_learning_in_two_calls_equals_learning_in_one():
     once = GpuPPO("MlpPolicy", make("cartpole"), device="cpu", **SMALL).learn(24 * 4 * 2)
     twice = GpuPPO("MlpPolicy", make("cartpole"), device="cpu", **SMALL).learn(24 * 4)
     twice.learn(24 * 4, reset_num_timesteps=False)
@@ -301,8 +301,8 @@ def test_learning_goes_on_where_it_stopped():
     assert once.num_timesteps == twice.num_timesteps == 24 * 4 * 2
 
 
-class Look(BaseCallback):
-    """Keeps what a step left in ``locals``; stops after ``limit`` steps."""
+class Recorder(BaseCallback):
+    """Records some ``locals`` of each step; stops after ``limit`` steps."""
 
     def __init__(self, limit):
         super().__init__()
@@ -315,9 +315,9 @@ class Look(BaseCallback):
 
 @works("GpuPPO: callbacks; locals hold tensors on the device")
 @pytest.mark.parametrize("device", DEVICES)
-def test_callbacks(device, tmp_path):
+def test_callbacks_get_tensors_and_can_stop_training(device, tmp_path):
     model = GpuPPO("MlpPolicy", make("cartpole", device), **SMALL)
-    look = Look(limit=60)
+    look = Recorder(limit=60)
     evaluation = EvalCallback(make("cartpole", device), n_eval_episodes=2, eval_freq=30, verbose=0)
     model.learn(10_000, callback=[look, CheckpointCallback(25, str(tmp_path)), evaluation])
     assert np.isfinite(evaluation.best_mean_reward)
@@ -330,13 +330,13 @@ def test_callbacks(device, tmp_path):
 
 
 @limit("GpuPPO with callbacks that read NumPy arrays or infos from locals each step, as StopTrainingOnMaxEpisodes does")
-def test_a_callback_that_reads_arrays():
+def test_a_callback_that_reads_numpy_arrays_raises_an_error():
     with pytest.raises((TypeError, AttributeError, RuntimeError)):
         GpuPPO("MlpPolicy", make("cartpole"), device="cpu", **SMALL).learn(1000, callback=StopTrainingOnMaxEpisodes(5))
 
 
 @limit("GpuPPO with VecNormalize and other wrappers: they work on NumPy arrays")
-def test_wrappers_are_refused():
+def test_wrappers_raise_an_error():
     with pytest.warns(UserWarning), pytest.raises(ParameterError, match="bare Sb3VecEnv.*VecMonitor"):
         GpuPPO("MlpPolicy", VecMonitor(make("cartpole")), device="cpu")
     with pytest.raises(ParameterError, match="bare Sb3VecEnv"):

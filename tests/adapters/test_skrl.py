@@ -1,4 +1,4 @@
-"""skrl's trainers and agents on the adapters, and the traps of an env that resets within a step."""
+"""skrl's trainers and agents with the adapters, and the final observations of an env that resets within a step."""
 
 import dataclasses
 import importlib
@@ -37,7 +37,7 @@ ROWS = [*((name, {}) for name in SINGLE), ("WarpTag-v0", TAG), ("WarpTag-v0", {*
 QUIET = {"headless": True, "disable_progressbar": True, "close_environment_at_exit": False}
 KINDS = ("learning_rate_scheduler", "observation_preprocessor", "state_preprocessor", "value_preprocessor")
 KWARGS = [f"{kind}_kwargs" for kind in KINDS]
-"""Options of IPPO and MAPPO that have to be given by agent."""
+"""Options of IPPO and MAPPO that take a dict by agent."""
 
 
 def make(name="WarpCartPole-v1", num_worlds=4, device="cpu", view="agents", **options):
@@ -60,7 +60,7 @@ class Policy(MultiCategoricalMixin, Model):
 
 
 class Value(DeterministicMixin, Model):
-    """Of the state where it is given a space."""
+    """Value of the state if a state space is given, else of the observation."""
 
     def __init__(self, **spaces):
         Model.__init__(self, **spaces)
@@ -72,7 +72,7 @@ class Value(DeterministicMixin, Model):
 
 
 class Values(DeterministicMixin, Model):
-    """One an action."""
+    """One value an action."""
 
     def __init__(self, **spaces):
         Model.__init__(self, **spaces)
@@ -84,7 +84,7 @@ class Values(DeterministicMixin, Model):
 
 
 def collect(agent_class, env, steps, tmp_path, **cfg):
-    """The memory of an agent after ``steps`` steps without an update, and its value network."""
+    """Make ``steps`` steps without an update; return the agent's memory and its value network."""
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space, "device": env.device}
     models = {"policy": skrl_ppo.Policy(**spaces), "value": skrl_ppo.Value(**spaces)}
     memory = RandomMemory(memory_size=steps, num_envs=env.num_envs, device=env.device)
@@ -100,7 +100,7 @@ def collect(agent_class, env, steps, tmp_path, **cfg):
 @pytest.mark.works("skrl", "every id under single-agent trainers, an agent a row, on its device")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name, options", ROWS, ids=[f"{name} {len(options)}" for name, options in ROWS])
-def test_rows_are_those_of_the_env(name, options, device):
+def test_rows_equal_those_of_the_vector_env(name, options, device):
     set_seed(5)
     env, plain = SkrlEnv(make(name, device=device, **options)), make(name, device=device, **options)
     expected, _ = plain.reset(seed=5)
@@ -112,14 +112,14 @@ def test_rows_are_those_of_the_env(name, options, device):
         for got, wanted in zip(out[:4], plain.step(action)[:4], strict=True):
             assert torch.equal(got, wanted.reshape(len(obs), -1))
             assert str(got.device) == device and got.ndim == 2
-    assert torch.equal(env.reset()[0], out[0])  # a later reset starts nothing anew
+    assert torch.equal(env.reset()[0], out[0])  # a later reset starts no episode
     assert env.render() is None
     env.close()
 
 
 @pytest.mark.works("skrl", "actions and results stay on the device")
 @pytest.mark.parametrize("device", DEVICES)
-def test_actions_are_handed_over_as_tensors(device, tmp_path, monkeypatch):
+def test_actions_reach_the_env_as_tensors_on_its_device(device, tmp_path, monkeypatch):
     inner, seen = make(device=device), []
     step = inner.step
     monkeypatch.setattr(inner, "step", lambda actions: seen.append(actions) or step(actions))
@@ -141,7 +141,7 @@ def test_skrls_own_wrapper(device):
 
 
 def test_the_memory_holds_the_observations_that_were_acted_on(tmp_path):
-    """skrl stores an observation after the step that follows it."""
+    """skrl stores an observation after the next step."""
     set_seed(3)
     memory, _ = collect(PPO, SkrlEnv(make(max_episode_steps=5)), 12, tmp_path)
     plain = make(max_episode_steps=5)
@@ -155,7 +155,7 @@ def test_the_memory_holds_the_observations_that_were_acted_on(tmp_path):
 
 @pytest.mark.limit("skrl", "copy=False: skrl keeps observations over a step")
 @pytest.mark.parametrize("wrap", [lambda: SkrlEnv(make(copy=False)), lambda: SkrlMultiAgentEnv(tag_worlds(copy=False))])
-def test_persistent_arrays_are_refused(wrap):
+def test_copy_false_raises_an_error(wrap):
     env = wrap()
     env.reset()
     one = torch.zeros(4, dtype=torch.long)
@@ -167,7 +167,7 @@ def test_persistent_arrays_are_refused(wrap):
 
 
 def bootstrapped(agent_class, tmp_path):
-    """Rewards that skrl stored in steps that the time limit ended, those steps' true last and next first observations."""
+    """For each time limit, the stored reward less the one bootstrapped from the last observation, and from the next first one."""
     set_seed(7)
     cfg = {"time_limit_bootstrap": True, "discount_factor": 0.5}
     memory, value = collect(agent_class, SkrlEnv(make(max_episode_steps=3)), 6, tmp_path, **cfg)
@@ -192,7 +192,7 @@ def test_time_limits_bootstrap_from_the_last_observation(tmp_path):
 
 
 @pytest.mark.limit("skrl", "bootstrapping without with_final_observations: it takes the next episode's first observation")
-def test_without_it_the_next_episode_is_taken(tmp_path):
+def test_without_final_observations_skrl_bootstraps_from_the_next_episode(tmp_path):
     for _, from_first in bootstrapped(PPO, tmp_path):
         torch.testing.assert_close(from_first, torch.zeros(4, 1))
 
@@ -218,8 +218,8 @@ def test_an_off_policy_memory_holds_the_last_observation(tmp_path):
 
 
 @pytest.mark.parametrize("wrap", [lambda x: x, lambda x: {"tagger_0": x}], ids=["one agent", "by agent"])
-def test_an_agent_is_handed_the_last_observations_and_states(wrap):
-    """The env's final observations where an episode ended, the following ones where none did; the rest is unchanged."""
+def test_transitions_hold_the_last_observations_and_states(wrap):
+    """Final observations where an episode ended, next observations elsewhere; the rest of the transition is unchanged."""
 
     class Recorder:
         def record_transition(self, **transition):
@@ -246,7 +246,7 @@ def tag_worlds(device="cpu", **options):
 @pytest.mark.works("skrl", "Tag as dicts by agent, for multi-agent trainers")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("options", [{}, {"flatten_actions": True}, {"continuous_actions": True}], ids=str)
-def test_dicts_by_agent(options, device):
+def test_dicts_by_agent_hold_the_results_of_the_vector_env(options, device):
     set_seed(2)
     env, plain = SkrlMultiAgentEnv(tag_worlds(device, **options)), tag_worlds(device, **options)
     expected, _ = plain.reset(seed=2)
@@ -283,7 +283,7 @@ def test_dicts_by_agent(options, device):
     pytest.param(MAPPO, marks=pytest.mark.works("skrl", "MAPPO on a small game of Tag, with values of the whole world")),
 ])  # fmt: skip
 def test_multi_agent_algorithms_train(algorithm, device, tmp_path):
-    """Every network changes in an update, which sees what the env gives for the actions that were stored."""
+    """An update changes every network; stored observations and rewards are the env's results for the stored actions."""
     set_seed(0)
     env = SkrlMultiAgentEnv(tag_worlds(device))
     models = {}
@@ -316,7 +316,7 @@ def test_multi_agent_algorithms_train(algorithm, device, tmp_path):
             assert torch.equal(stored[name]("observations")[t], obs[:, i])
             assert algorithm is IPPO or torch.equal(stored[name]("states")[t], obs.flatten(1))
         obs, *_, info = plain.step(torch.stack([stored[name]("actions")[t] for name in NAMES], dim=1).long())
-        goes_on = ~info["_final_obs"]  # rewards of an episode's end may have a value added
+        goes_on = ~info["_final_obs"]  # a bootstrapped value may be added to the last reward of an episode
         ended += int((~goes_on).sum())
         for i, name in enumerate(NAMES):
             assert torch.equal(stored[name]("rewards")[t, goes_on, 0], info["agent_reward"][goes_on, i])
@@ -328,7 +328,7 @@ def test_multi_agent_algorithms_train(algorithm, device, tmp_path):
 
 
 @pytest.mark.limit("skrl", "one model for a role in IPPO and MAPPO: they want one an agent, so games must be small")
-def test_a_model_a_role_is_not_enough():
+def test_one_model_a_role_raises_an_error():
     by_role = {"tagger": {"policy": None, "value": None}, "runner": {"policy": None, "value": None}}
     with pytest.raises(KeyError, match="tagger_0"):
         IPPO(possible_agents=NAMES, models=by_role, cfg={option: {name: {} for name in NAMES} for option in KWARGS})
@@ -341,7 +341,7 @@ def test_options_must_be_given_by_agent(algorithm):
         algorithm(possible_agents=NAMES, models={name: {"policy": None, "value": None} for name in NAMES})
 
 
-# ---- what is refused ----------------------------------------------------------------------------------------------
+# ---- errors -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wrap, text", [
@@ -352,12 +352,12 @@ def test_options_must_be_given_by_agent(algorithm):
     (lambda: SkrlMultiAgentEnv(make()), "takes worlds of several agents, got one agent a world"),
     (lambda: SkrlEnv(gymnasium.make_vec("CartPole-v1", num_envs=2)), "takes an env of this package, got CartPoleVectorEnv"),
 ])  # fmt: skip
-def test_envs_that_do_not_fit(wrap, text):
+def test_unsuitable_envs_raise_errors(wrap, text):
     with pytest.raises(ParameterError, match=text):
         wrap()
 
 
-def test_without_skrl_the_extra_is_named(monkeypatch):
+def test_without_skrl_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "skrl", None)
     monkeypatch.delitem(sys.modules, "gpu_vecenv.adapters.skrl")
     with pytest.raises(MissingExtraError, match=r"pip install \"gpu-vecenv\[skrl\]\""):

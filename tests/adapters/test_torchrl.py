@@ -1,4 +1,4 @@
-"""What ``TorchRLEnv`` is to TorchRL: specs, groups, batch size, seeds, actions, errors."""
+"""Interface of ``TorchRLEnv``: specs, groups, batch size, seeds, actions, errors."""
 
 import importlib
 import subprocess
@@ -42,14 +42,14 @@ def cartpole(num_worlds=4, **options):
 
 
 def assert_same(left, right):
-    """Two tensordicts hold the same bits under the same keys."""
+    """Assert that two tensordicts hold the same bits under the same keys."""
     names = set(left.keys(True, True))
     assert names == set(right.keys(True, True))
     for name in names:
         torch.testing.assert_close(left[name], right[name], rtol=0, atol=0, equal_nan=True, msg=str(name))
 
 
-def test_ids_here_are_all_there_are():
+def test_every_registered_id_is_tested():
     assert set(IDS) == {env_id for env_id in gymnasium.registry if env_id.startswith("Warp")}
 
 
@@ -57,7 +57,7 @@ def test_ids_here_are_all_there_are():
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("categorical", [True, False])
 @pytest.mark.parametrize("env_id", IDS)
-def test_data_keep_to_the_specs(env_id, categorical, device):
+def test_data_match_the_specs(env_id, categorical, device):
     env = TorchRLEnv(env_id, 3, device=device, categorical_actions=categorical, **IDS[env_id])
     check_env_specs(env, break_when_any_done="both")
     check_env_specs(env, seed=0)
@@ -65,7 +65,7 @@ def test_data_keep_to_the_specs(env_id, categorical, device):
 
 
 @pytest.mark.parametrize("kind", ["flatten_actions", "continuous_actions", "use_full_observation"])
-def test_data_of_other_kinds_of_tag_keep_to_the_specs(kind):
+def test_data_of_tags_variants_match_the_specs(kind):
     check_env_specs(tag(3, **{kind: True}), break_when_any_done="both")
 
 
@@ -113,7 +113,7 @@ def test_batch_size_is_the_number_of_worlds(make, num_worlds):
 @pytest.mark.parametrize("make", [tag, cartpole])
 def test_a_seed_repeats_an_episode(make, device):
     def run(env, seed):
-        torch.manual_seed(0)  # of the random actions
+        torch.manual_seed(0)  # seeds the random actions
         env.set_seed(seed)
         return env.rollout(20, break_when_any_done=False)
 
@@ -123,10 +123,10 @@ def test_a_seed_repeats_an_episode(make, device):
     assert_same(run(make(device=device), 3), first)
     leaf = ("tagger", "observation") if make is tag else "observation"
     assert not run(env, 4)[leaf].equal(first[leaf])
-    assert not first[leaf][0, 0].equal(first[leaf][1, 0])  # each world draws for itself
+    assert not first[leaf][0, 0].equal(first[leaf][1, 0])  # worlds start in different states
 
 
-def test_a_seed_counts_once():
+def test_a_seed_is_used_by_the_next_reset_only():
     env, other = cartpole(), cartpole()
     env.set_seed(7)
     other.set_seed(7)
@@ -144,7 +144,7 @@ def test_a_seed_counts_once():
         ("WarpPendulum-v1", {}, (Bounded, Bounded)),
     ],
 )
-def test_one_hot_actions_do_what_indices_do(env_id, options, kinds):
+def test_one_hot_actions_give_the_same_results_as_indices(env_id, options, kinds):
     envs = [TorchRLEnv(env_id, 3, device="cpu", categorical_actions=kind, **options) for kind in (True, False)]
     torch.manual_seed(1)
     for env in envs:
@@ -179,7 +179,7 @@ def test_random_actions_use_every_choice():
 
 
 def test_actions_reach_their_agents():
-    """Roles are joined in the order in which a world numbers its agents."""
+    """Actions of the roles are joined in the order of a world's agent numbers."""
     env = tag(3, num_taggers=1, num_runners=2)
     plain = gymnasium.make_vec(
         "WarpTag-v0", num_worlds=3, device="cpu", array="numpy", **{**TAG, "num_taggers": 1, "num_runners": 2}
@@ -194,7 +194,7 @@ def test_actions_reach_their_agents():
 
 
 @works("pictures, by PixelRenderTransform")
-def test_pictures():
+def test_pixel_render_transform_adds_pictures():
     env = cartpole(2, render_mode="rgb_array")
     data = env.append_transform(PixelRenderTransform()).rollout(3, break_when_any_done=False)
     assert data["pixels"].dtype == torch.uint8 and data["pixels"].shape[:2] == (2, 3) and data["pixels"].shape[-1] == 3
@@ -206,7 +206,7 @@ def test_pictures():
 
 
 @limit("an env on another device than it was made on: it cannot move; make it with device=")
-def test_an_env_cannot_move():
+def test_moving_an_env_to_another_device_raises_an_error():
     env = cartpole()
     assert env.to("cpu") is env
     with pytest.raises(DeviceError, match="lives on cpu; make one with device='meta'"):
@@ -214,13 +214,13 @@ def test_an_env_cannot_move():
 
 
 @limit("reset(set_state=True): TorchRL wants the state in the tensordict, here vector_env.set_state() sets it")
-def test_a_state_is_not_set_by_reset():
+def test_setting_a_state_by_reset_raises_an_error():
     env = cartpole()
     with pytest.raises(NotImplementedError, match="does not support deterministic resets"):
         env.reset(env.reset(), set_state=True)
 
 
-def test_misuse_ends_in_typed_errors():
+def test_misuse_raises_typed_errors():
     env = cartpole()
     state = env.fake_tensordict()
     with pytest.raises(SequenceError, match="call reset"):
@@ -236,7 +236,7 @@ def test_misuse_ends_in_typed_errors():
         env.reset()
 
 
-def test_an_env_of_another_kind_is_refused(monkeypatch):
+def test_an_env_of_another_package_raises_an_error(monkeypatch):
     class Other(VectorEnv):
         metadata = {"autoreset_mode": AutoresetMode.DISABLED}
 
@@ -249,7 +249,7 @@ def test_an_env_of_another_kind_is_refused(monkeypatch):
         TorchRLEnv("Other-v0")
 
 
-def test_repr_says_what_it_is():
+def test_repr_shows_id_batch_size_and_device():
     assert repr(tag(3)) == "TorchRLEnv(WarpTag-v0, batch_size=[3], device=cpu)"
 
 

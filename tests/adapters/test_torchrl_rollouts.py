@@ -1,4 +1,4 @@
-"""Rollouts, resets and collectors of ``TorchRLEnv``, against the env stepped without it."""
+"""Rollouts, resets and collectors of ``TorchRLEnv``, compared with the vector env stepped directly."""
 
 import gymnasium
 import pytest
@@ -23,14 +23,14 @@ ENVS = {
 
 
 def joint(data, env, key):
-    """A key of all agents in the order of a world, [W, (T,) A, ...]; with one agent [W, (T,) ...]."""
+    """Values of a key for all agents in the order of a world, [W, (T,) A, ...]; with one agent [W, (T,) ...]."""
     if not env.group_map:
         return data[key]
     return torch.cat([data[role, key] for role in env.group_map], dim=data.batch_dims)
 
 
 def replay(name, num_worlds, seed, actions):
-    """What an env that resets itself brings for the same actions [W, T, ...]: a list of dicts of NumPy arrays."""
+    """Results of a vector env in same-step mode for the same actions [W, T, ...]: a list of dicts of NumPy arrays."""
     env_id, params = ENVS[name]
     env = gymnasium.make_vec(env_id, num_worlds=num_worlds, device="cpu", array="numpy", autoreset_mode="same_step", **params)
     obs, _ = env.reset(seed=seed)
@@ -56,8 +56,8 @@ def replay(name, num_worlds, seed, actions):
 @works("rollouts that reset on the way, with the true last observation of each episode")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ENVS)
-def test_a_rollout_is_what_the_env_does(name, device):
-    """Compares after the whole rollout, so that a step that overwrote what was handed out before would be found."""
+def test_a_rollout_equals_the_steps_of_the_vector_env(name, device):
+    """Compares after the whole rollout, so that a step that overwrites earlier results is found."""
     env_id, params = ENVS[name]
     env = TorchRLEnv(env_id, 5, device=device, **params)
     env.set_seed(11)
@@ -78,7 +78,7 @@ def test_a_rollout_is_what_the_env_does(name, device):
             assert (joint(now["next"], env, "mask").numpy() == expected["mask"]).all(), t
             if t:
                 kept = joint(data[:, t - 1]["next"], env, "mask") | data[:, t - 1]["next", "done"]
-                assert joint(now, env, "mask").equal(kept)  # all are back after a reset
+                assert joint(now, env, "mask").equal(kept)  # a reset brings all agents back
         ends += int(now["next", "done"].sum())
     assert ends > 10
     if name == "tag":
@@ -86,7 +86,7 @@ def test_a_rollout_is_what_the_env_does(name, device):
 
 
 @pytest.mark.parametrize("make", [tag, cartpole])
-def test_tensors_handed_out_are_never_written_again(make):
+def test_returned_tensors_are_never_written_again(make):
     env = make()
     state = env.reset()
     kept, copies = [], []
@@ -127,7 +127,7 @@ def test_a_mask_resets_its_worlds_only(name, device):
     assert joint(env.step(action)["next"], env, "observation").cpu().numpy().tobytes() == expected.tobytes()
 
 
-def test_masks_of_all_and_of_none():
+def test_an_empty_mask_resets_nothing_and_a_full_mask_resets_all():
     env = cartpole()
     state = env.reset()
     none = env.reset(TensorDict({"_reset": torch.zeros(4, 1, dtype=torch.bool)}, [4]).update(state))
@@ -137,8 +137,8 @@ def test_masks_of_all_and_of_none():
 
 
 @pytest.mark.filterwarnings("ignore:A partial `'_reset'` key")
-def test_a_reset_of_some_leaves_who_is_over_and_who_has_left():
-    """Also where the tensordict given holds nothing but the mask."""
+def test_a_partial_reset_keeps_finished_worlds_and_caught_agents():
+    """Holds even if the tensordict passed to reset has the mask only."""
 
     def steps(state, count):
         for _ in range(count):
@@ -165,7 +165,7 @@ def test_a_reset_of_some_leaves_who_is_over_and_who_has_left():
     )
 
 
-def test_worlds_that_are_over_wait_for_the_others():
+def test_finished_worlds_wait_for_the_others():
     env = cartpole(8)
     env.set_seed(1)
     torch.manual_seed(1)
@@ -184,7 +184,7 @@ def test_worlds_that_are_over_wait_for_the_others():
 
 @works("transforms that end episodes or count them: StepCounter, RewardSum")
 def test_transforms_may_end_episodes():
-    """A time limit of TorchRL's own resets worlds that are not over for the env."""
+    """A time limit of TorchRL's own resets worlds whose episodes go on in the env."""
     env = TransformedEnv(cartpole(), StepCounter(max_steps=5))
     data = env.rollout(23, break_when_any_done=False)
     ended = data["next", "truncated"].squeeze(-1)
@@ -207,7 +207,7 @@ def test_transforms_may_end_episodes():
 
 @works("Collector")
 @pytest.mark.parametrize("make", [tag, cartpole])
-def test_a_collector_goes_on_where_it_stopped(make):
+def test_a_collector_continues_where_its_last_batch_stopped(make):
     def batches():
         torch.manual_seed(0)
         env = make(3)
@@ -232,11 +232,11 @@ def test_a_collector_goes_on_where_it_stopped(make):
 
 @works("its own GymWrapper, with autoreset_mode='disabled'")
 @pytest.mark.parametrize("array", ["numpy", "torch"])
-def test_torchrls_own_wrapper(array):
+def test_torchrls_own_wrapper_gives_the_same_results(array):
     options = {"device": "cpu", "array": array, "autoreset_mode": "disabled", "max_episode_steps": 6}
     env = gymnasium.make_vec("WarpPendulum-v1", num_envs=4, **options)
     wrapped = GymWrapper(env)
-    wrapped.set_seed(1)  # resets
+    wrapped.set_seed(1)  # set_seed() resets
     data = wrapped.rollout(15, break_when_any_done=False)
     env.reset(seed=1)
     env.reset()
@@ -265,7 +265,7 @@ def test_torchrls_own_wrapper_checks_rows_without_content():
 
 @pytest.mark.limit("TorchRL", "its own GymWrapper on a GPU in the disabled mode: it reads the mask of a reset as a NumPy array")
 def test_torchrls_own_wrapper_reads_masks_on_the_host(monkeypatch):
-    """What a tensor on a GPU answers to ``numpy()`` is answered here by all."""
+    """Every tensor raises the error that ``numpy()`` raises for a tensor on a GPU."""
 
     def refuse(tensor):
         raise TypeError("can't convert cuda:0 device type tensor to numpy")
@@ -277,7 +277,7 @@ def test_torchrls_own_wrapper_reads_masks_on_the_host(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "numpy", refuse)
     with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy") as caught:
         wrapped.reset(data)
-    assert caught.traceback[-2].path.name == "gym.py"  # it was TorchRL that asked
+    assert caught.traceback[-2].path.name == "gym.py"  # raised in TorchRL's code
 
 
 @pytest.mark.slow
@@ -286,7 +286,7 @@ def test_torchrls_own_wrapper_reads_masks_on_the_host(monkeypatch):
     lambda env: AsyncCollector(env, None, frames_per_batch=60, total_frames=120),
     lambda env: MultiSyncCollector([env, env], None, frames_per_batch=60, total_frames=120),
 ])  # fmt: skip
-def test_collectors_of_other_processes(make_collector):
+def test_collectors_in_other_processes_deliver_all_frames(make_collector):
     collector = make_collector(lambda: tag(3))
     try:
         frames = 0

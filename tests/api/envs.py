@@ -1,4 +1,4 @@
-"""Envs that the tests of the public contract run on: small, and with episodes that end after a few steps."""
+"""Small envs for the tests of the public contract. Their episodes end after a few steps."""
 
 import gymnasium
 import numpy as np
@@ -6,7 +6,7 @@ import numpy as np
 from gpu_vecenv.registration import IDS
 
 SMALL_TAG = {"num_taggers": 2, "num_runners": 4, "episode_length": 7, "tagging_distance": 0.15}
-"""Worlds of six agents in which some games end by tags and some by the clock."""
+"""Worlds of six agents. Some of their episodes end because all runners are caught, some by the time limit."""
 
 ENVS = {
     "tag": ("WarpTag-v0", SMALL_TAG),
@@ -16,11 +16,11 @@ ENVS = {
 VIEWS = ("worlds", "agents")
 MODES = ("same_step", "next_step", "disabled")
 SINGLES = [name for name, arguments in IDS.items() if "max_episode_steps" in arguments]
-"""Ids of one agent, which ``gymnasium.make`` makes."""
+"""Ids of envs with one agent, which ``gymnasium.make`` can make."""
 
 
 def make(name, num_worlds=3, **options):
-    """An env on the CPU with NumPy arrays unless told otherwise."""
+    """Make an env on the CPU with NumPy arrays, unless ``options`` differ."""
     env_id, params = ENVS[name]
     return gymnasium.make_vec(env_id, num_worlds=num_worlds, **{"device": "cpu", "array": "numpy", **params, **options})
 
@@ -38,7 +38,7 @@ def host(array):
 
 
 def host_info(info):
-    """An info with NumPy arrays in which rows of final_obs that say nothing are 0."""
+    """Info with NumPy arrays; rows of final_obs without a finished episode are 0."""
     info = {name: host(value) for name, value in info.items()}
     if "final_obs" in info:
         info["final_obs"] = np.where(expand(info["_final_obs"], info["final_obs"]), info["final_obs"], 0)
@@ -46,12 +46,12 @@ def host_info(info):
 
 
 def expand(mask, like):
-    """A mask over envs with as many axes as ``like``."""
+    """Mask over envs, reshaped to as many axes as ``like``."""
     return mask.reshape(mask.shape + (1,) * (like.ndim - mask.ndim))
 
 
 def as_rows(array, role_counts):
-    """(W, A, ...) as the rows of the agents view: by role, then world, then agent."""
+    """Rows of the agents view of an array (W, A, ...): by role, then world, then agent."""
     rows, first = [], 0
     for count in role_counts.values():
         part = array[:, first : first + count]
@@ -61,7 +61,7 @@ def as_rows(array, role_counts):
 
 
 def assert_same(left, right, where=""):
-    """Two dicts or sequences of arrays hold the same bits."""
+    """Assert that two dicts or sequences of arrays hold the same bits."""
     if isinstance(left, dict):
         assert left.keys() == right.keys(), where
         left, right = list(left.items()), list(right.items())

@@ -1,7 +1,7 @@
-"""Random calls of two envs of the same worlds, sound and absurd ones: ``python -m tests.api.fuzz SEED CALLS [DEVICE]``.
+"""Random calls of two envs with the same worlds: ``python -m tests.api.fuzz SEED CALLS [DEVICE]``.
 
-Both envs get the same calls. Each call must do the same in both, bit by bit, or raise the same typed error in both, and an error
-must leave the state as it was.
+Both envs get the same calls, with valid and invalid arguments. Each call must give the same bits in both envs or raise the
+same typed error in both. An error must leave the state as it was.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
-ABSURD = [
+ODD_VALUES = [
     None, True, False, -1, 0, 1, 7, 2**31 - 1, 2**31, 2**33, 2**64, -(2**63), 10**400, 10**5000, [10**5000], 0.0, -0.0, 0.5,
     1.0000001, 2.0, 1e-45, 1e-39, 1e39, 3e38, -3e38, float("nan"), float("inf"), -float("inf"), 1j, np.complex64(1 + 2j),
     np.int8(-1), np.float16(3), "x", "", b"1", "2024", (), [], {}, [1, [2]], [None], ["a"], [[]], {"a": 1}, range(3), slice(2),
@@ -31,14 +31,15 @@ ABSURD = [
     np.ma.masked_array([1, 2], [0, 1]), torch.tensor(2), torch.zeros(3, dtype=torch.bfloat16), torch.zeros(3).to_sparse(),
     torch.zeros(2, 2, device="meta"), torch._neg_view(torch.ones(2, 2)), torch.zeros(2, dtype=torch.complex64),
 ]  # fmt: skip
+"""Values that a caller may pass by mistake; few arguments take any of them."""
 CALLS = ("step", "step", "step", "set_state", "reset", "rollout", "copy_worlds", "set_reset_pool", "observe", "get_state",
          "check", "bind", "rewind", "unbind", "draw_start_states", "render")  # fmt: skip
 SPANS = (1e-45, 1e-39, 1e-9, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e12, 1e38)
-CHANCE_OF_NONSENSE = 0.15
+CHANCE_OF_ODD_VALUE = 0.15
 
 
 class Fuzz:
-    """Calls drawn from a seed, on two envs at a time."""
+    """Random calls, drawn from a seed and made in two envs."""
 
     def __init__(self, seed: int, device: str = "cpu", log: bool = False) -> None:
         self.rng = np.random.default_rng(seed)
@@ -48,7 +49,7 @@ class Fuzz:
         self.envs: list[GpuVectorEnv] = []
 
     def run(self, calls: int) -> Counter[str]:
-        """Make ``calls`` calls; returns how often each ended how."""
+        """Make ``calls`` calls and return the number of times of each outcome."""
         done = 0
         while done < calls:
             if not self.envs or self.rng.random() < 0.02:
@@ -62,7 +63,7 @@ class Fuzz:
     # ---- one call in both envs --------------------------------------------------------------------------------
 
     def _both(self, name: str, calls: list[Any]) -> Any:
-        """The result of the first call; both must end alike."""
+        """Make the call in both envs and return the first result; both must have the same outcome."""
         ends = []
         for call in calls:
             try:
@@ -78,7 +79,7 @@ class Fuzz:
         return None if ends[0][0] else ends[0][1]
 
     def _close(self) -> None:
-        if self.envs:  # on CUDA this tells of actions that were out of range
+        if self.envs:  # on CUDA, close() raises for earlier actions that were out of range
             self._both("close", [lambda env=env: env.close() for env in self.envs])
         self.envs = []
 
@@ -93,7 +94,7 @@ class Fuzz:
             made.append(gymnasium.make_vec(env_id, device=self.device, **{**kind, **options}).unwrapped)
 
         self._both("make", [lambda kind=kind: make(kind) for kind in kinds])
-        if made and made[0].num_worlds * made[0].num_agents > 20_000:  # sound, and slow
+        if made and made[0].num_worlds * made[0].num_agents > 20_000:  # valid but slow
             made = []
         self.envs = made
         if made:
@@ -114,21 +115,21 @@ class Fuzz:
 
     # ---- arguments --------------------------------------------------------------------------------------------
 
-    def _maybe(self, sound: Any) -> Any:
-        return self._absurd() if self.rng.random() < CHANCE_OF_NONSENSE else sound
+    def _mostly(self, valid: Any) -> Any:
+        return self._odd_value() if self.rng.random() < CHANCE_OF_ODD_VALUE else valid
 
-    def _absurd(self) -> Any:
-        return ABSURD[self.rng.integers(len(ABSURD))]
+    def _odd_value(self) -> Any:
+        return ODD_VALUES[self.rng.integers(len(ODD_VALUES))]
 
     def _options(self, env_id: str) -> dict[str, Any]:
         spec = importlib.import_module(IDS[env_id]["vector_entry_point"].partition(":")[0] + ".spec").SPEC
         options: dict[str, Any] = {"num_envs": int(self.rng.choice([1, 2, 3, 31, 33, 70]))}
-        for name, sound in (("view", ["worlds", "worlds", "agents"]), ("autoreset_mode", ["same_step", "next_step", "disabled"])):
-            options[name] = self._maybe(str(self.rng.choice(sound)))
+        for name, valid in (("view", ["worlds", "worlds", "agents"]), ("autoreset_mode", ["same_step", "next_step", "disabled"])):
+            options[name] = self._mostly(str(self.rng.choice(valid)))
         if isinstance(options["view"], str) and options["view"] == "agents" and "Tag" in env_id:
             options["num_worlds"] = options.pop("num_envs") % 5 + 1
         if self.rng.random() < 0.1:
-            options["first_world"] = self._maybe(5)
+            options["first_world"] = self._mostly(5)
         for param in spec.params:
             if param.name == "num_runners":
                 options[param.name] = int(self.rng.choice([1, 2, 7, 30, 450, 1100], p=[0.2, 0.2, 0.2, 0.15, 0.1, 0.15]))
@@ -142,26 +143,26 @@ class Fuzz:
         return options
 
     def _param(self, param: Any) -> Any:
-        if self.rng.random() < CHANCE_OF_NONSENSE:
-            return self._absurd()
+        if self.rng.random() < CHANCE_OF_ODD_VALUE:
+            return self._odd_value()
         if param.dtype == "bool":
             return bool(self.rng.random() < 0.5)
         if param.dtype == "int32":
             return int(self.rng.choice([0, 1, 2, 5, 20, 100]))
         if param.dtype is None:
-            return self._maybe(None)
+            return self._mostly(None)
         span = float(self.rng.choice([param.low, param.high, *SPANS, *(-s for s in SPANS)]))
         return span if self.rng.random() < 0.5 else span * float(self.rng.random())
 
     def _bits(self, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-        """Random bits: for floats NaN, infinities and denormal numbers among them."""
+        """Random bits; as floats they include NaN, infinities and denormal numbers."""
         raw = self.rng.integers(0, 256, (int(np.prod(shape)) * np.dtype(dtype).itemsize,), np.uint8)
         return raw.view(dtype).reshape(shape).copy()
 
     def _field(self, field: Any, shape: tuple[int, ...], params: Any) -> Any:
         chance = self.rng.random()
         if chance < 0.05:
-            return self._absurd()
+            return self._odd_value()
         if chance < 0.1 or field.dtype in ("float32", "uint64") and chance < 0.5:
             return self._bits(field.dtype, shape)
         low, high = field.bounds(params)
@@ -175,7 +176,7 @@ class Fuzz:
     def _action(self, lead: tuple[int, ...] = ()) -> Any:
         env, chance = self.envs[0], self.rng.random()
         if chance < 0.05:
-            return self._absurd()
+            return self._odd_value()
         space, shape = env.single_action_space, lead + (env.action_space.shape or ())
         if isinstance(space, gymnasium.spaces.Box):
             values: np.ndarray = self._bits("float32", shape) if chance < 0.2 else self.rng.normal(0, 2, shape).astype(np.float32)
@@ -195,7 +196,7 @@ class Fuzz:
         return lambda env: env.step(action)
 
     def _rollout(self) -> Any:
-        steps = self._maybe(int(self.rng.integers(1, 6)))
+        steps = self._mostly(int(self.rng.integers(1, 6)))
         if self.rng.random() < 0.5:
             keep = self.rng.random() < 0.5
             return lambda env: env.rollout(num_steps=steps, keep_actions=keep)
@@ -204,16 +205,16 @@ class Fuzz:
 
     def _reset(self) -> Any:
         chance, options = self.rng.random(), {}
-        seed = self._maybe(None if chance < 0.4 else int(self.rng.integers(2**63)))
+        seed = self._mostly(None if chance < 0.4 else int(self.rng.integers(2**63)))
         if chance > 0.8:
-            seed = self._maybe([int(s) for s in self.rng.integers(0, 9, self.envs[0].num_worlds)])
+            seed = self._mostly([int(s) for s in self.rng.integers(0, 9, self.envs[0].num_worlds)])
         if self.rng.random() < 0.3:
-            options["reset_mask"] = self._maybe(self.rng.random(self.envs[0].num_envs) < 0.5)
+            options["reset_mask"] = self._mostly(self.rng.random(self.envs[0].num_envs) < 0.5)
         for option in self.envs[0].env_spec.reset_options:
             if self.rng.random() < 0.2:
-                options[option.name] = self._maybe(float(self.rng.choice(SPANS)) * float(self.rng.choice([-1, 1])))
-        given = self._absurd() if self.rng.random() < 0.05 else options
-        # Seeds that are drawn must be the same in both.
+                options[option.name] = self._mostly(float(self.rng.choice(SPANS)) * float(self.rng.choice([-1, 1])))
+        given = self._odd_value() if self.rng.random() < 0.05 else options
+        # reset() without a seed would draw a different seed in each env.
         return lambda env: env.reset(seed=5 if seed is None and not options else seed, options=given)
 
     def _set_state(self) -> Any:
@@ -222,12 +223,12 @@ class Fuzz:
         state = {f.name: self._field(f, env.layout.state_shape(f, env.num_worlds), env.params) for f in fields}
         if self.rng.random() < 0.05:
             state["nothing"] = 1
-        given = self._absurd() if self.rng.random() < 0.03 else state
+        given = self._odd_value() if self.rng.random() < 0.03 else state
 
         def set_state(env: GpuVectorEnv) -> None:
             env.set_state(given)
             now = env._state.on_host()
-            for name, value in given.items():  # what was accepted is there, bit by bit
+            for name, value in given.items():  # accepted values are stored bit by bit
                 value = value.numpy(force=True) if isinstance(value, torch.Tensor) else value
                 assert np.array(value, now[name].dtype).tobytes() == now[name].tobytes(), f"{name} was changed"
                 low, high = env._state._spec[name].bounds(env.params)
@@ -241,12 +242,12 @@ class Fuzz:
             return lambda env: env.set_reset_pool(None)
         pool = {f.name: self._field(f, env.layout.state_shape(f, size), env.params)
                 for f in env.env_spec.state if self.rng.random() < 0.6}  # fmt: skip
-        given = self._absurd() if self.rng.random() < 0.05 else pool
+        given = self._odd_value() if self.rng.random() < 0.05 else pool
         return lambda env: env.set_reset_pool(given)
 
     def _copy_worlds(self) -> Any:
         worlds = self.envs[0].num_worlds
-        source, target = (self._maybe(self.rng.permutation(worlds)[: 1 + worlds // 3]) for _ in range(2))
+        source, target = (self._mostly(self.rng.permutation(worlds)[: 1 + worlds // 3]) for _ in range(2))
         return lambda env: env.copy_worlds(source, target)
 
     def _bind(self) -> Any:
@@ -278,18 +279,18 @@ class Fuzz:
         return lambda env: env.render()
 
     def _get_state(self) -> Any:
-        names = [self._maybe(f.name) for f in self.envs[0].layout.state if self.rng.random() < 0.3]
+        names = [self._mostly(f.name) for f in self.envs[0].layout.state if self.rng.random() < 0.3]
         return lambda env: env.get_state(*names)
 
     def _draw_start_states(self) -> Any:
-        size, seed = self._maybe(int(self.rng.integers(1, 5))), self._maybe(3)
-        seed = 3 if seed is None or isinstance(seed, list | tuple | range) else seed  # without one it is drawn
+        size, seed = self._mostly(int(self.rng.integers(1, 5))), self._mostly(3)
+        seed = 3 if seed is None or isinstance(seed, list | tuple | range) else seed  # without a seed each env would draw its own
         size = 1 if isinstance(size, int) and size > 100 else size
         return lambda env: env.draw_start_states(size, seed)
 
 
 def same(left: Any, right: Any, where: str) -> None:
-    """Raise AssertionError unless both hold the same bits; rows of final_obs where no episode ended are passed over."""
+    """Raise AssertionError unless both hold the same bits. Rows of final_obs without a finished episode are skipped."""
     if isinstance(left, dict):
         assert left.keys() == right.keys(), where
         for name in left:
@@ -306,12 +307,12 @@ def same(left: Any, right: Any, where: str) -> None:
 
 
 def host(array: Any) -> np.ndarray:
-    """A NumPy array, contiguous."""
+    """Contiguous NumPy array of any array."""
     return np.ascontiguousarray(array.cpu().numpy() if isinstance(array, torch.Tensor) else array)
 
 
 def fuzz(seed: int, calls: int, device: str = "cpu", log: bool = False) -> Counter[str]:
-    """Make random calls; an error that is not typed comes out as it is, with the seed that leads to it."""
+    """Make random calls; an untyped error is raised again with a note of the command that reproduces it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

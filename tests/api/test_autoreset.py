@@ -1,4 +1,4 @@
-"""The three autoreset modes against worlds that Python runs one at a time, each in an env of its own."""
+"""The three autoreset modes, compared with worlds that Python steps one at a time, each in an env of its own."""
 
 import gymnasium
 import numpy as np
@@ -11,7 +11,7 @@ from tests.api.envs import MODES, SMALL_TAG, assert_same, host_info, make
 WORLDS = 3
 
 TIME = {"max_episode_steps": 5}
-GAMES = {
+CASES = {
     "WarpTag-v0": ({**SMALL_TAG, "tagging_distance": 0.25}, {}),
     "WarpGridTag-v0": ({"num_taggers": 2, "grid_length": 3, "episode_length": 5}, {}),
     "WarpCartPole-v1": (TIME, {"low": -0.19, "high": 0.19}),
@@ -20,18 +20,18 @@ GAMES = {
     "WarpMountainCarContinuous-v0": (TIME, {"low": 0.4, "high": 0.55}),
     "WarpPendulum-v1": (TIME, {"x_init": 9.0}),
 }
-"""Parameters and reset options of every id with which some episodes end by their rules and some by the clock (Pendulum's
-always by the clock)."""
+"""Parameters and reset options of every id. Some episodes end by their rules and some by the time limit; Pendulum's end by
+the time limit only."""
 
 
 class World:
-    """One world under a mode, played by the reset and step of an env of one world in disabled mode."""
+    """One world in an autoreset mode, built from the reset and step of an env of one world in disabled mode."""
 
     def __init__(self, env, mode, number, seed, options):
         self.env, self.mode, self.options = env, mode, options
         self.agents = env.unwrapped.num_agents
         env.reset(seed=seed)
-        # The env's only world plays the part of world `number`.
+        # The only world of the env takes the number of the world that it stands for.
         env.unwrapped.set_state({"world_id": [number], "episode": [-1]})
         self.restart()
 
@@ -41,7 +41,7 @@ class World:
         return self.obs
 
     def quiet(self, ended, alive):
-        """A step in which nothing is played."""
+        """Results of a step in which the world is not stepped."""
         return self.outcome(0.0, ended, False, {"agent_alive": alive, "agent_reward": np.zeros(self.agents)})
 
     def outcome(self, reward, ended, finished, agents):
@@ -68,12 +68,12 @@ class World:
 
 @pytest.fixture(scope="module")
 def envs():
-    """The env under test and one env a world, for each mode and game; made once, as every example reseeds them."""
+    """Return the env under test and one env for each world, by name and mode; made once, since every example seeds them."""
     made = {}
 
     def get(name, mode):
         if (name, mode) not in made:
-            options = {"device": "cpu", "array": "numpy", **GAMES[name][0]}
+            options = {"device": "cpu", "array": "numpy", **CASES[name][0]}
             singles = [gymnasium.make_vec(name, autoreset_mode="disabled", **options) for _ in range(WORLDS)]
             made[name, mode] = gymnasium.make_vec(name, num_worlds=WORLDS, autoreset_mode=mode, **options), singles
         return made[name, mode]
@@ -87,13 +87,13 @@ events = st.lists(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("mode", MODES)
 @settings(max_examples=20, deadline=None)
 @given(events=events, seed=st.integers(0, 2**63), wide=st.booleans())
-def test_against_worlds_run_one_at_a_time(envs, mode, name, events, seed, wide):
+def test_worlds_step_as_if_run_one_at_a_time(envs, mode, name, events, seed, wide):
     env, singles = envs(name, mode)
-    options = GAMES[name][1] if wide else {}
+    options = CASES[name][1] if wide else {}
     env.reset(seed=seed)
     env.unwrapped.set_state({"episode": [-1] * WORLDS})
     obs, _ = env.reset(options=options)
@@ -126,10 +126,10 @@ def check(out, expected, mode):
             np.testing.assert_array_equal(info[key][w], np.float32(world[key]))
 
 
-@pytest.mark.parametrize("name", GAMES)
-def test_the_games_above_end_both_ways(name):
-    """Otherwise they would prove little."""
-    params, options = GAMES[name]
+@pytest.mark.parametrize("name", CASES)
+def test_the_parameters_above_end_episodes_by_rules_and_by_time_limits(name):
+    """Without both kinds of ends, the test above would miss one of them."""
+    params, options = CASES[name]
     env = gymnasium.make_vec(name, num_worlds=200, device="cpu", array="numpy", **params)
     env.reset(seed=0, options=options)
     env.action_space.seed(0)
@@ -142,14 +142,14 @@ def test_the_games_above_end_both_ways(name):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_a_game_of_tag_that_is_over_reports(mode):
+def test_the_last_step_of_tag_reports_its_own_rewards_and_living_agents(mode):
     env = make("tag", num_worlds=200, tagging_distance=0.25, autoreset_mode=mode)
     env.reset(seed=0)
     kinds = set()
     for t in range(7):
         _, reward, terminated, truncated, info = env.step(np.full((200, 6, 2), t % 5))
         kinds |= set(zip(terminated.tolist(), truncated.tolist(), strict=True))
-        if mode != "next_step":  # all runners caught: nobody of them is alive in that very step, and rewards are the step's
+        if mode != "next_step":  # all runners are caught, so none is alive after this step; the rewards are this step's
             over = terminated & (info["_final_obs"] if mode == "same_step" else True)
             assert not info["agent_alive"][over][:, 2:].any()
             assert info["agent_alive"][:, :2].all()
@@ -157,7 +157,7 @@ def test_what_a_game_of_tag_that_is_over_reports(mode):
     assert {(True, False), (False, True), (False, False)} <= kinds
 
 
-def test_in_disabled_mode_a_finished_world_stands_still_until_it_is_reset():
+def test_in_disabled_mode_a_finished_world_does_not_change_until_its_reset():
     env = make("cartpole", autoreset_mode="disabled", max_episode_steps=3)
     env.reset(seed=1)
     for _ in range(3):

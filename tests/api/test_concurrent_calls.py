@@ -1,4 +1,4 @@
-"""Two threads in one env: the second gets an error, the first goes on undisturbed; an env a thread needs nothing."""
+"""Calls of one env from two threads: the second call raises an error and the first is not affected."""
 
 import copy
 import os
@@ -29,7 +29,7 @@ CALLS = {
 
 
 def in_a_thread(call):
-    """The error that a call in another thread raised, or None."""
+    """Make a call in another thread and return the error that it raised, or None."""
     raised = []
 
     def run():
@@ -46,7 +46,7 @@ def in_a_thread(call):
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_second_thread_is_refused(call, monkeypatch):
+def test_a_call_from_a_second_thread_raises_an_error(call, monkeypatch):
     env = make("cartpole").unwrapped
     env.reset(seed=0)
     launch, seen = env._backend.launch, []
@@ -65,8 +65,8 @@ def test_a_second_thread_is_refused(call, monkeypatch):
     assert in_a_thread(lambda: CALLS[call](env)) is None  # one thread after the other is fine
 
 
-def test_threads_that_step_one_env_end():
-    """Worlds enough for a pool of threads, which served two callers at once by turning for ever."""
+def test_threads_that_step_one_env_do_not_hang():
+    """4,096 worlds use the thread pool, which must not spin for ever when it is called by two threads."""
     env = make("cartpole", num_worlds=4096, copy=False)
     env.reset(seed=0)
     actions, refused, others = np.zeros(4096, np.int64), [], []
@@ -116,14 +116,14 @@ def test_closing_waits_for_a_call_of_another_thread(monkeypatch):
     assert in_a_thread(env.close) is None
 
 
-def test_threads_that_close_at_once_both_end_well():
+def test_two_threads_may_close_an_env_at_once():
     for _ in range(20):
         env = make("cartpole")
         assert [error for error in [in_a_thread(env.close), in_a_thread(env.close)] if error] == []
 
 
-def test_a_signal_handler_in_the_middle_of_a_call(monkeypatch):
-    """Its own call is refused, as it would write into what the interrupted call is about to use; closing is allowed."""
+def test_a_signal_handler_during_a_call_may_only_close_the_env(monkeypatch):
+    """Other calls from the handler raise an error, since they would overwrite arrays that the interrupted call still uses."""
     env, twin = make("cartpole").unwrapped, make("cartpole").unwrapped
     env.reset(seed=0)
     twin.reset(seed=0)
@@ -146,14 +146,14 @@ def test_a_signal_handler_in_the_middle_of_a_call(monkeypatch):
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_an_env_is_not_copied(copied):
+def test_copying_or_pickling_an_env_raises_an_error(copied):
     env = make("cartpole").unwrapped
     with pytest.raises(TypeError, match=r"cannot be pickled or copied.*set_state\(env.get_state\(\)\)"):
         copied(env)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork.*:RuntimeWarning")
-def test_a_child_forked_in_the_middle_of_a_call_of_another_thread_may_go_on(monkeypatch):
+def test_a_child_forked_during_a_call_of_another_thread_can_step(monkeypatch):
     env = make("cartpole").unwrapped
     env.reset(seed=0)
     launch, began, go_on = env._backend.launch, threading.Event(), threading.Event()
@@ -179,7 +179,7 @@ def test_a_child_forked_in_the_middle_of_a_call_of_another_thread_may_go_on(monk
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_one_env_per_thread_steps_as_alone():
+def test_envs_in_threads_of_their_own_give_the_same_results():
     def play(name, out):
         env = make(name)
         env.reset(seed=1)

@@ -1,4 +1,4 @@
-"""Forks of worlds on the device."""
+"""Copies of worlds within an env, by ``copy_worlds``."""
 
 import gymnasium
 import numpy as np
@@ -19,7 +19,7 @@ def started(device, name="WarpTag-v0", params=TAG, steps=15):
 
 
 def run(env, steps, same=False):
-    """Obs and rewards of random steps; with ``same`` all worlds take the same actions."""
+    """Observations and rewards of random steps; with ``same``, all worlds take the same actions."""
     generator, space = np.random.default_rng(1), env.unwrapped.single_action_space
     high = space.nvec if hasattr(space, "nvec") else space.n
     seen = []
@@ -32,21 +32,21 @@ def run(env, steps, same=False):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("name", "params"), [("WarpTag-v0", TAG), ("WarpCartPole-v1", {"max_episode_steps": 9})])
-def test_a_fork_goes_on_as_its_original(device, name, params):
+def test_a_copied_world_continues_as_its_source_does(device, name, params):
     env = started(device, name, params)
     before = env.unwrapped.get_state()
     env.unwrapped.copy_worlds([3, 3, 0], np.array([5, 6, 1]))
     after = env.unwrapped.get_state()
     for field, values in before.items():
         np.testing.assert_array_equal(after[field], values[[0, 0, 2, 3, 4, 3, 3, 7]], err_msg=field)
-    for obs, reward in run(env, 50, same=True):  # over resets
+    for obs, reward in run(env, 50, same=True):  # several episodes
         for copy, original in ((5, 3), (6, 3), (1, 0)):
             np.testing.assert_array_equal(obs[copy], obs[original])
             np.testing.assert_array_equal(reward[copy], reward[original])
 
 
-def counted(env, monkeypatch):
-    """Names of the kernels launched from now on."""
+def launched_kernels(env, monkeypatch):
+    """Record the names of the kernels launched from now on."""
     names, launch = [], env.unwrapped._backend.launch
     monkeypatch.setattr(env.unwrapped._backend, "launch", lambda name, *rest: (names.append(name), launch(name, *rest)))
     return names
@@ -56,13 +56,13 @@ def counted(env, monkeypatch):
 @pytest.mark.parametrize("diverge", [False, True])
 def test_copying_is_one_launch(device, diverge, monkeypatch):
     env = started(device)
-    names = counted(env, monkeypatch)
+    names = launched_kernels(env, monkeypatch)
     env.unwrapped.copy_worlds([3, 3, 0], [5, 6, 1], diverge=diverge)
     assert names == ["gv_copy"]
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_chains_copy_what_was_there_before(device):
+def test_a_world_that_is_source_and_target_is_copied_before_it_is_overwritten(device):
     env = started(device)
     before = env.unwrapped.get_state()
     env.unwrapped.copy_worlds([0, 1, 2, 3, 3], [1, 2, 3, 4, 0])
@@ -71,7 +71,7 @@ def test_chains_copy_what_was_there_before(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_diverging_forks_part_at_the_next_draw(device):
+def test_diverging_copies_differ_after_their_next_draw(device):
     env = started(device)
     env.unwrapped.copy_worlds([3, 3], [5, 6], diverge=True)
     seen = np.stack([obs for obs, _ in run(env, 50, same=True)])
@@ -80,7 +80,7 @@ def test_diverging_forks_part_at_the_next_draw(device):
         assert not np.array_equal(seen[-1, one], seen[-1, other])
 
 
-def test_worlds_may_trade_places():
+def test_two_worlds_may_swap_states():
     env = started("cpu")
     before = env.unwrapped.get_state()["loc_x"]
     env.unwrapped.copy_worlds([0, 1], [1, 0])
@@ -98,7 +98,7 @@ def test_worlds_may_trade_places():
         (0, 1, ShapeError, r"source must have shape \(n,\), got \(\)"),
     ],
 )
-def test_worlds_that_do_not_fit(source, target, error, text):
+def test_invalid_world_numbers_raise_errors(source, target, error, text):
     env = started("cpu")
     before = env.unwrapped.get_state()
     with pytest.raises(error, match=text):

@@ -1,4 +1,4 @@
-"""Bad input, each error told by its text; after it the env goes on as if nothing had happened."""
+"""Errors for bad input, recognised by their text. After an error the env steps as if the call had not been made."""
 
 import sys
 
@@ -40,18 +40,18 @@ from tests.api.envs import assert_same, host_info, make, random_actions
     ("WarpCartPole-v1", {"sutton_barto_reward": "x"}, errors.ParameterError, "sutton_barto_reward must be True or False"),
 ])  # fmt: skip
 @pytest.mark.filterwarnings("error")
-def test_envs_that_cannot_be_made(name, options, error, text):
+def test_invalid_options_of_make_vec_raise_errors(name, options, error, text):
     with pytest.raises(error, match=text):
         gymnasium.make_vec(name, **{"device": "cpu", **options})
 
 
 @pytest.mark.parametrize("dtype", ["bool", "float64", "int64"])
-def test_state_fields_of_types_that_kernels_do_not_have(dtype):
+def test_state_fields_of_unsupported_dtypes_raise_errors(dtype):
     with pytest.raises(errors.ParameterError, match=f"state field 'mark': expected a dtype of .*, uint64, got '{dtype}'"):
         Field("mark", dtype, (), "a flag")
 
 
-def test_our_errors_are_the_built_in_ones_too():
+def test_errors_subclass_built_in_errors():
     kinds = (ValueError, TypeError, RuntimeError, ImportError, MemoryError, OSError)
     for kind in vars(errors).values():
         if isinstance(kind, type) and kind is not errors.GpuVecenvError:
@@ -59,14 +59,14 @@ def test_our_errors_are_the_built_in_ones_too():
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:0"])
-def test_no_gpu(device, monkeypatch):
+def test_cuda_without_a_gpu_raises_an_error(device, monkeypatch):
     monkeypatch.setattr(select, "cuda_devices", lambda: 0)
     with pytest.raises(errors.DeviceError, match=rf"device='{device}' was asked for, but torch sees no usable GPU.*doctor"):
         make("tag", device=device)
     assert make("tag", device="auto").unwrapped.device == "cpu"
 
 
-def test_no_compiler(monkeypatch, tmp_path):
+def test_a_missing_compiler_raises_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("GPU_VECENV_CACHE_DIR", str(tmp_path))
@@ -97,7 +97,7 @@ def out_of_range(action):
     (lambda a: None, errors.ShapeError, r"actions must have shape \(3, 6, 2\), got \(\)"),
     (lambda a: [[1, 2], [3]], errors.ShapeError, r"actions must have shape \(3, 6, 2\), got a list that is no array"),
 ])  # fmt: skip
-def test_actions_that_do_not_fit(bad, error, text):
+def test_invalid_actions_raise_errors_and_step_nothing(bad, error, text):
     env, twin = make("tag"), make("tag")
     env.reset(seed=0)
     twin.reset(seed=0)
@@ -112,14 +112,14 @@ def test_actions_that_do_not_fit(bad, error, text):
         assert_same(host_info(info), host_info(expected_info))
 
 
-def test_the_agents_view_takes_rows():
+def test_the_agents_view_takes_one_action_a_row():
     env = make("tag", view="agents")
     env.reset(seed=0)
     with pytest.raises(errors.ShapeError, match=r"actions must have shape \(18, 2\), got \(3, 6, 2\)"):
         env.step(np.zeros((3, 6, 2), int))
 
 
-def test_discrete_actions_out_of_range():
+def test_discrete_actions_out_of_range_raise_an_error():
     env = make("cartpole")
     env.reset(seed=0)
     with pytest.raises(errors.ActionError, match=r"actions must lie in 0..1, got 2 at \[2\]"):
@@ -131,8 +131,8 @@ def test_discrete_actions_out_of_range():
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("given", [np.asarray, torch.as_tensor, lambda a: np.repeat(a, 2)[::2],
                                    lambda a: torch.as_tensor(np.repeat(a, 2))[::2]])  # fmt: skip
-def test_one_bad_action_among_many(given, dtype):
-    """Whatever kind of array it is in, contiguous or not."""
+def test_one_invalid_action_among_many_raises_an_error(given, dtype):
+    """Checked for NumPy arrays and tensors, contiguous or not."""
     env = make("cartpole", num_worlds=100)
     env.reset(seed=0)
     for place, bad in ((0, 2), (57, -1), (99, 2**31 - 1)):
@@ -145,7 +145,7 @@ def test_one_bad_action_among_many(given, dtype):
         assert_same(env.get_state(), before)
 
 
-def test_before_the_first_reset():
+def test_calls_before_the_first_reset_raise_an_error():
     env = make("cartpole", render_mode="rgb_array")
     for call in ("step", "get_state", "set_state", "observe", "render"):
         with pytest.raises(errors.SequenceError, match=rf"call reset\(\) before {call}\(\)"):
@@ -153,7 +153,7 @@ def test_before_the_first_reset():
             method({}) if call in ("step", "set_state") else method()
 
 
-def test_after_close():
+def test_calls_after_close_raise_an_error():
     env = make("cartpole", render_mode="rgb_array")
     obs, _ = env.reset(seed=0)
     env.close()
@@ -163,7 +163,7 @@ def test_after_close():
         with pytest.raises(errors.ClosedError, match="WarpCartPole-v1 was closed; make a new env"):
             method = getattr(env.unwrapped, call)
             method({}) if call in ("step", "set_state") else method()
-    assert np.isfinite(obs).all()  # what was handed out stays
+    assert np.isfinite(obs).all()  # a returned array stays valid
 
 
 def test_an_env_that_could_not_be_made_counts_as_closed():
@@ -177,7 +177,7 @@ def test_an_env_that_could_not_be_made_counts_as_closed():
     env.close()
 
 
-def test_the_single_env():
+def test_the_single_env_raises_the_same_errors():
     env = gymnasium.make("WarpCartPole-v1").unwrapped
     with pytest.raises(errors.SequenceError, match="call reset"):
         env.step(0)
@@ -192,7 +192,7 @@ def test_the_single_env():
     assert gpu_vecenv.__version__
 
 
-def test_there_are_no_graphs_on_the_cpu():
+def test_capturing_a_graph_on_the_cpu_raises_an_error():
     env = make("cartpole", array="torch")
     env.reset(seed=0)
     with pytest.raises(errors.DeviceError, match="a CUDA graph needs an env on a GPU, and this one is on cpu"):

@@ -1,4 +1,4 @@
-"""Random calls, sound and absurd ones, over all ids: a short version here, a million calls under ``-m slow``."""
+"""Random calls over all ids, with valid and invalid arguments: a short run here, a million calls under ``-m slow``."""
 
 import subprocess
 import sys
@@ -6,18 +6,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.api.fuzz import ABSURD, Fuzz, fuzz
+from tests.api.fuzz import ODD_VALUES, Fuzz, fuzz
 from tests.devices import DEVICES
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("seed", range(4))
-def test_random_calls_end_well_or_with_a_typed_error(seed, device):
+def test_random_calls_succeed_or_raise_typed_errors(seed, device):
     outcomes = fuzz(seed, 700, device)
     assert outcomes["step ok"] > 50 and sum(count for end, count in outcomes.items() if end.endswith("Error")) > 20
 
 
-def test_a_difference_between_the_two_envs_is_noticed():
+def test_a_difference_between_the_two_envs_raises_an_error():
     for seed in range(9):
         calls = Fuzz(seed)
         calls._renew()
@@ -29,21 +29,21 @@ def test_a_difference_between_the_two_envs_is_noticed():
         calls._both("get_state", [lambda: one.get_state(), lambda: other.get_state()])
 
 
-def test_an_error_that_is_not_typed_comes_out_with_its_seed(monkeypatch):
-    monkeypatch.setattr(Fuzz, "run", lambda fuzz, calls: ABSURD[-1].missing)
+def test_an_untyped_error_names_the_seed_that_reproduces_it(monkeypatch):
+    monkeypatch.setattr(Fuzz, "run", lambda fuzz, calls: ODD_VALUES[-1].missing)
     with pytest.raises(AttributeError) as raised:
         fuzz(11, 5)
     assert raised.value.__notes__ == ["python -m tests.api.fuzz 11 5 cpu"]
 
 
 def in_a_process(seed):
-    """Three thousand calls; a crash ends the process and not the test."""
+    """Make three thousand calls in a process of their own, so that a crash does not end the test."""
     return seed, subprocess.run([sys.executable, "-m", "tests.api.fuzz", str(seed), "3000"], capture_output=True, timeout=3600)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_a_million_calls():
+def test_a_million_random_calls_succeed_or_raise_typed_errors():
     with ThreadPoolExecutor(2) as pool:
         for seed, done in pool.map(in_a_process, range(100, 434)):
             assert done.returncode == 0, (seed, done.stderr[-3000:])

@@ -1,4 +1,4 @@
-"""Numbers and arrays of every kind that a caller may give: read as they are, or refused with a typed error."""
+"""Numbers and arrays of every kind that a caller may pass: they are read exactly or raise a typed error."""
 
 import gymnasium
 import numpy as np
@@ -23,7 +23,7 @@ def pendulum(array="torch"):
     (True, None), (np.bool_(True), None), (1j, None), (np.complex64(1), None), (np.timedelta64(5, "s"), None), ("1", None),
     (None, None), ([1], None), (np.array([1]), None), (torch.zeros((), device="meta"), None), (torch.tensor(1j), None),
 ])  # fmt: skip
-def test_what_counts_as_a_number(given, read):
+def test_real_and_whole_numbers_are_recognised(given, read):
     assert real_number(given) == read
     assert whole_number(given) == (read if isinstance(read, int) else None)
 
@@ -35,7 +35,7 @@ def test_what_counts_as_a_number(given, read):
     ([np.array(2**32 + 3)] * 4, "int32"), ([np.array(256)], "uint8"), ([np.array([2**32 + 3, 1])], "int32"),
     ([np.ma.masked_array([1, 2], [0, 1])], "int32"),
 ])  # fmt: skip
-def test_lists_that_a_dtype_cannot_hold(given, dtype):
+def test_lists_that_a_dtype_cannot_hold_raise_an_error(given, dtype):
     with pytest.raises(ArrayTypeError, match=f"field must be {dtype}.*, got "):
         list_array(given, dtype, "field")
 
@@ -45,14 +45,14 @@ def test_lists_keep_every_bit():
     assert list_array([[float("inf"), 1]], "float32", "field").tolist() == [[float("inf"), 1.0]]
 
 
-def test_an_error_shows_a_number_of_any_length():
+def test_long_numbers_are_abbreviated_in_messages():
     assert abbreviated(10**5000) == "an integer of 16,610 bits"
     assert abbreviated([10**5000]) == "a list with an integer too long to print"
     assert len(abbreviated(10**400)) == 100
 
 
 @pytest.mark.parametrize("value", [1j, np.complex64(1 + 2j), np.timedelta64(5, "s"), HUGE, 1e39, "9.8", [[1.0, 2.0]], [1.0, "2"]])
-def test_parameters_that_are_no_float32(value):
+def test_parameters_that_are_no_float32_raise_an_error(value):
     with pytest.raises(ParameterError, match="gravity must be "):
         make("cartpole", num_worlds=2, gravity=value)
 
@@ -61,20 +61,20 @@ def test_parameters_that_are_no_float32(value):
     [3.9999999999] * 5, np.full(5, 1 + 5j), ["a"] * 5, [None] * 5, [101] * 5, [-1] * 5, [HUGE] * 5, torch.zeros(5, device="meta"),
     np.ma.masked_array([1] * 5, [0, 0, 1, 0, 0]),
 ])  # fmt: skip
-def test_starting_cells_that_are_no_cells(value):
+def test_invalid_starting_cells_raise_an_error(value):
     with pytest.raises(ParameterError, match="starting_location_x must be "):
         gymnasium.make_vec("WarpGridTag-v0", device="cpu", starting_location_x=value, starting_location_y=[1] * 5)
 
 
 @pytest.mark.parametrize("size", [2**31, 2**33, HUGE, 0, -1, True, 2.0, "3"])
 @pytest.mark.parametrize("name", ["num_envs", "num_worlds"])
-def test_sizes_of_more_than_32_bits(name, size):
+def test_invalid_numbers_of_worlds_raise_an_error(name, size):
     with pytest.raises(ParameterError, match=f"{name} must be an integer from 1 to 2147483647, got "):
         gymnasium.make_vec("WarpCartPole-v1", device="cpu", **{name: size})
 
 
 @pytest.mark.parametrize("seed", [2**64, -1, 1.0, True, "1", 1j, HUGE, {"a": 1}, torch.tensor(1.5), iter([1, 2])])
-def test_invalid_seeds_are_refused(seed):
+def test_invalid_seeds_raise_an_error(seed):
     env = pendulum()
     with pytest.raises(GpuVecenvError, match="seed"):
         env.reset(seed=seed)
@@ -87,7 +87,7 @@ def test_a_seed_without_axes_is_an_int(seed):
 
 
 @pytest.mark.parametrize("options", [{"high": 1e39}, {"low": -3e38, "high": 3e38}, {"high": np.complex64(1)}, {"low": HUGE}])
-def test_reset_options_that_leave_float32(options):
+def test_reset_options_that_are_no_float32_raise_an_error(options):
     env = make("cartpole")
     with pytest.raises(ParameterError, match="reset option"):
         env.reset(seed=0, options=options)
@@ -95,7 +95,7 @@ def test_reset_options_that_leave_float32(options):
 
 @pytest.mark.parametrize("call", ["reset", "set_state", "set_reset_pool"])
 @pytest.mark.parametrize("given", [5, [], "options", {1: 2}])
-def test_mappings_are_asked_for(call, given):
+def test_arguments_that_are_no_mapping_raise_an_error(call, given):
     env = pendulum()
     with pytest.raises(ArrayTypeError, match="must be a mapping with names as keys, got"):
         env.reset(options=given) if call == "reset" else getattr(env, call)(given)
@@ -106,13 +106,13 @@ FROM_A_CONJUGATE = torch.complex(torch.zeros(2, 1), torch.full((2, 1), 1.5)).con
 
 
 @pytest.mark.parametrize("given", [NEGATED, FROM_A_CONJUGATE, FROM_A_CONJUGATE.double()])
-def test_a_sign_that_torch_keeps_for_later_counts(given):
+def test_lazily_negated_actions_are_read_with_their_sign(given):
     env, twin = pendulum(), pendulum()
     assert_same(env.step(given)[:2], twin.step(torch.full((2, 1), -1.5))[:2])
     assert_same(env.get_state(), twin.get_state())
 
 
-def test_a_lazy_negation_of_indices_counts():
+def test_lazily_negated_indices_are_read_with_their_sign():
     env, twin = (gymnasium.make_vec("WarpCartPole-v1", num_envs=4, device="cpu").unwrapped for _ in range(2))
     env.reset(seed=0)
     twin.reset(seed=0)
@@ -136,7 +136,7 @@ class Own(torch.Tensor):
     torch.nested.nested_tensor([torch.zeros(2), torch.zeros(2)]),
     torch.zeros(4, dtype=torch.int64, device="meta").as_subclass(Own), torch.zeros(4, dtype=torch.bfloat16).as_subclass(Own),
 ])  # fmt: skip
-def test_actions_without_memory_or_a_plain_form(given):
+def test_tensors_without_memory_or_a_dense_layout_raise_errors(given):
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=4, device="cpu").unwrapped
     env.reset(seed=0)
     for call in (env.step, lambda a: env.rollout(a, num_steps=2), lambda a: env.reset(options={"reset_mask": a}),
@@ -148,14 +148,14 @@ def test_actions_without_memory_or_a_plain_form(given):
     assert (env.get_state()["t"] == 0).all()
 
 
-def test_a_tensor_of_a_subclass_is_a_tensor():
+def test_a_tensor_of_a_subclass_is_read_as_a_tensor():
     env, twin = pendulum(), pendulum()
     assert_same(env.step(NEGATED.as_subclass(Own))[:2], twin.step(torch.full((2, 1), -1.5))[:2])
 
 
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("bound", [True, False])
-def test_results_that_were_moved_to_shared_memory_are_written_there(copy, bound):
+def test_results_that_the_caller_moved_to_shared_memory_are_correct(copy, bound):
     env, twin = (gymnasium.make_vec("WarpPendulum-v1", num_envs=50_000, device="cpu", copy=copy).unwrapped for _ in range(2))
     for one in (env, twin):
         one.reset(seed=0)
@@ -171,7 +171,7 @@ def test_results_that_were_moved_to_shared_memory_are_written_there(copy, bound)
             array.share_memory_()
 
 
-def test_a_state_with_a_sign_for_later():
+def test_lazily_negated_states_are_read_with_their_sign():
     env = pendulum()
     env.set_state({"state": torch._neg_view(torch.ones(2, 2))})
     assert (env.get_state()["state"] == -1).all()
@@ -186,7 +186,7 @@ def test_a_state_with_a_sign_for_later():
     (torch.zeros(2, 2, device="meta"), DeviceError), (torch.zeros(2, 2, dtype=torch.complex64), ArrayTypeError),
     (np.ma.masked_array(np.zeros((2, 2), np.float32), True), ArrayTypeError),
 ])  # fmt: skip
-def test_arrays_without_plain_values(given, error):
+def test_sparse_masked_and_complex_arrays_raise_errors(given, error):
     env = pendulum()
     before = env.get_state()
     for call in (lambda: env.set_state({"state": given}), lambda: env.set_reset_pool({"state": given})):
@@ -203,7 +203,7 @@ def test_arrays_without_plain_values(given, error):
             env.copy_worlds(wrong, [0, 1])
 
 
-def test_slabs_need_memory_and_signs_of_their_own():
+def test_lazily_negated_or_overlapping_slabs_raise_errors():
     env = pendulum()
     slab = torch.zeros(3, 2, 3)
     with pytest.raises(ArrayTypeError, match="bound obs must hold its values, got a tensor that torch negates"):
@@ -216,6 +216,6 @@ def test_slabs_need_memory_and_signs_of_their_own():
 
 
 @pytest.mark.parametrize(("name", "value"), [("copy", 1), ("debug", 0), ("view", np.array(["worlds", "agents"])), ("array", 0)])
-def test_options_of_another_type(name, value):
+def test_options_of_another_type_raise_an_error(name, value):
     with pytest.raises(ParameterError, match=f"{name} must be one of "):
         make("cartpole", **{name: value})

@@ -1,4 +1,4 @@
-"""Gymnasium's own checks and stock wrappers, with warnings as errors."""
+"""Gymnasium's own checks and stock wrappers, with warnings turned into errors."""
 
 import copy
 import json
@@ -34,7 +34,7 @@ def run(env, steps=20, seed=4):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", ENVS)
-def test_spaces_hold_what_comes_out(name, view, mode):
+def test_results_lie_in_the_spaces(name, view, mode):
     env = make(name, view=view, autoreset_mode=mode)
     inner = env.unwrapped
     assert env.observation_space == batch_space(env.single_observation_space, env.num_envs)
@@ -73,14 +73,14 @@ def expected_keys(agents, mode):
     ({"num_worlds": 2, "view": "agents"}, 12),
     ({"num_envs": 12, "num_worlds": 2, "view": "agents"}, 12),
 ])  # fmt: skip
-def test_num_envs_is_what_was_asked_for(options, num_envs):
+def test_num_envs_follows_from_the_options(options, num_envs):
     env = gymnasium.make_vec("WarpTag-v0", device="cpu", array="numpy", **ENVS["tag"][1], **options)
     assert env.num_envs == num_envs
     assert len(env.reset(seed=0)[0]) == num_envs
 
 
 @pytest.mark.parametrize("spelling", ["same_step", "SameStep", AutoresetMode.SAME_STEP])
-def test_autoreset_mode_is_the_enum_everywhere(spelling):
+def test_every_spelling_of_an_autoreset_mode_becomes_the_enum(spelling):
     env = make("cartpole", autoreset_mode=spelling)
     assert env.metadata["autoreset_mode"] is env.unwrapped.autoreset_mode is AutoresetMode.SAME_STEP
 
@@ -89,19 +89,19 @@ def test_the_default_mode_is_same_step():
     assert make("cartpole").metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
 
 
-UNLIKE = {"WarpCartPole-v1": ".*space (min|max)imum value is -?infinity", "WarpPendulum-v1": ".*symmetric and normalized space"}
-"""What Gymnasium's checker warns of in Gymnasium's own env too: velocities without bounds, a torque up to 2."""
+KNOWN = {"WarpCartPole-v1": ".*space (min|max)imum value is -?infinity", "WarpPendulum-v1": ".*symmetric and normalized space"}
+"""Warnings of Gymnasium's checker that Gymnasium's own env causes too: velocities without bounds, a torque up to 2."""
 
 
 @pytest.mark.parametrize("name", SINGLES)
-def test_check_env(name):
+def test_gymnasiums_check_env_passes(name):
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", UNLIKE.get(name, "nothing"))
+        warnings.filterwarnings("ignore", KNOWN.get(name, "nothing"))
         check_env(gymnasium.make(name, render_mode="rgb_array").unwrapped)
 
 
 @pytest.mark.parametrize("name", SINGLES)
-def test_passive_checker(name):
+def test_gymnasiums_passive_checker_passes(name):
     env = PassiveEnvChecker(gymnasium.make(name, disable_env_checker=True, render_mode="rgb_array").unwrapped)
     env.reset(seed=1)
     env.render()
@@ -112,7 +112,7 @@ def test_passive_checker(name):
 
 
 class SameStart(gymnasium.Wrapper):
-    """Starts every episode in a given state, by the env's own way to set one."""
+    """Starts every episode in a given state, set in the way that the env offers."""
 
     def __init__(self, env, state):
         super().__init__(env)
@@ -154,12 +154,12 @@ def test_spaces_flags_and_constant_rewards_match_gymnasiums(name, start, end):
     assert ours.spec.max_episode_steps == theirs.spec.max_episode_steps
     assert ours.spec.reward_threshold == theirs.spec.reward_threshold
     continuous = isinstance(ours.action_space, gymnasium.spaces.Box)
-    # Observations, and rewards of continuous actions, differ by rounding: test_against_gymnasium.py compares those.
+    # Observations and rewards of continuous actions differ by rounding; test_against_gymnasium.py compares those.
     check_environments_match(ours, theirs, num_steps=ours.spec.max_episode_steps + 1, skip_obs=True, skip_rew=continuous)
     assert ours.ends == {end}
 
 
-def test_gymnasium_make_is_limited_by_time_limit_alone():
+def test_gymnasium_make_uses_the_time_limit_wrapper_only():
     env = gymnasium.make("WarpCartPole-v1", max_episode_steps=4)
     env.reset(seed=0)
     assert [env.step(i % 2)[3] for i in range(4)] == [False, False, False, True]
@@ -168,7 +168,7 @@ def test_gymnasium_make_is_limited_by_time_limit_alone():
 
 @pytest.mark.parametrize("duplicate", [lambda env: pickle.loads(pickle.dumps(env)), copy.deepcopy], ids=["pickle", "deepcopy"])
 @pytest.mark.parametrize("name", SINGLES)
-def test_a_copy_of_a_single_env_goes_on_as_the_original_does(name, duplicate):
+def test_a_copy_of_a_single_env_continues_as_the_original_does(name, duplicate):
     env = gymnasium.make(name, max_episode_steps=30)
     assert duplicate(env).reset(seed=3)[0].tolist() == env.reset(seed=3)[0].tolist()
     actions = [env.action_space.sample() for _ in range(40)]
@@ -186,7 +186,7 @@ def test_a_copy_of_a_single_env_goes_on_as_the_original_does(name, duplicate):
     assert ends
 
 
-def test_sync_vectorization_of_the_single_env():
+def test_sync_vectorization_equals_single_envs():
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=2, vectorization_mode="sync")
     rows = run(env, steps=8, seed=5)
     for i in range(2):
@@ -212,14 +212,14 @@ def test_a_spec_makes_the_same_env_again(options):
     assert env.spec is None
 
 
-def test_time_limit_of_the_spec_and_of_the_caller():
+def test_the_callers_time_limit_replaces_that_of_the_spec():
     assert make("cartpole", max_episode_steps=9).unwrapped.params["max_episode_steps"] == 9
     assert gymnasium.make_vec("WarpCartPole-v1", device="cpu").unwrapped.params["max_episode_steps"] == 500
     assert gymnasium.make_vec("WarpCartPole-v1", device="cpu", max_episode_steps=None).unwrapped.params["max_episode_steps"] == 0
     assert gymnasium.spec("WarpTag-v0").max_episode_steps is None
 
 
-def test_an_id_with_a_module_in_a_fresh_process():
+def test_an_id_with_a_module_name_works_in_a_new_process():
     code = (
         "import json, warnings, gymnasium; warnings.simplefilter('error');"
         "env = gymnasium.make_vec('gpu_vecenv:WarpTag-v0', num_envs=2, device='cpu', array='numpy');"
@@ -292,7 +292,7 @@ def test_array_conversion_of_torch_to_numpy():
 def test_record_video(name, view, tmp_path):
     env = make(name, view=view, num_worlds=2, autoreset_mode="next_step", render_mode="rgb_array")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # moviepy's own
+        warnings.simplefilter("ignore", DeprecationWarning)  # raised inside moviepy
         env = wrappers.RecordVideo(env, str(tmp_path / "videos"), episode_trigger=lambda episode: episode == 0)
         run(env, 14)
         env.close()
@@ -301,7 +301,7 @@ def test_record_video(name, view, tmp_path):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_one_frame_an_env(view):
+def test_render_returns_one_frame_an_env(view):
     env = make("tag", view=view, num_worlds=2, render_mode="rgb_array")
     env.reset(seed=0)
     frames = env.render()
@@ -315,7 +315,7 @@ def test_one_frame_an_env(view):
 
 
 @pytest.mark.parametrize("name", ["WarpCartPole-v1", "WarpPendulum-v1"])
-def test_gymnasium_collects_frames_of_an_env_that_draws_them(name):
+def test_render_mode_rgb_array_list_collects_frames(name):
     env = gymnasium.make(name, render_mode="rgb_array_list")
     env.reset(seed=0)
     env.step(env.action_space.sample())

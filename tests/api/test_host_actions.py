@@ -1,4 +1,4 @@
-"""Host actions on their way to a GPU, with the host's memory in its place."""
+"""Reading of host actions for a GPU. Host memory stands in for the GPU's."""
 
 import warnings
 
@@ -27,7 +27,7 @@ def test_the_first_upload_warns_and_later_ones_do_not():
     assert size == 4
 
 
-def test_who_asked_for_host_arrays_is_not_warned():
+def test_no_warning_is_given_when_host_arrays_were_requested():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_array_equal(reader(warn=False).read(ACTIONS)[0], ACTIONS)

@@ -1,4 +1,4 @@
-"""Values that a spec allows: of state fields, of parameters, and of the numbers that parameters give."""
+"""Ranges that a spec gives to state fields, to parameters and to numbers derived from parameters."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ from tests.devices import DEVICES
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("mode", ["same_step", "next_step", "disabled"])
 @pytest.mark.parametrize("name", ["terminated", "truncated"])
-def test_a_flag_is_0_or_1(name, mode, device):
+def test_a_flag_other_than_0_or_1_raises_an_error(name, mode, device):
     env = make("cartpole", num_worlds=64, autoreset_mode=mode, device=device, array="torch").unwrapped
     env.reset(seed=0)
     before = env.get_state()
@@ -40,7 +40,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize(("env_id", "name", "value"), OUTSIDE)
-def test_a_field_outside_its_range_is_refused(env_id, name, value):
+def test_a_field_outside_its_range_raises_an_error(env_id, name, value):
     env = gymnasium.make_vec(env_id, num_envs=2, device="cpu", array="numpy").unwrapped
     env.reset(seed=0)
     before = env.get_state()
@@ -55,7 +55,7 @@ def test_a_field_outside_its_range_is_refused(env_id, name, value):
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_states_that_steps_lead_to_are_taken(env_id):
+def test_states_reached_by_steps_can_be_set(env_id):
     env = gymnasium.make_vec(env_id, num_envs=3, device="cpu", array="numpy").unwrapped
     env.reset(seed=0)
     for _ in range(50):
@@ -63,8 +63,8 @@ def test_states_that_steps_lead_to_are_taken(env_id):
         env.set_state(env.get_state())
 
 
-def test_fields_of_types_that_torch_does_not_compare():
-    """A uint16 field with a range, which torch has no comparison for."""
+def test_ranges_of_dtypes_that_torch_cannot_compare_are_checked():
+    """A uint16 field with a range: torch has no comparison for uint16."""
     spec = dataclasses.replace(SPEC, state=(*SPEC.state, Field("mark", "uint16", (), "a mark", high=9)))
     field, layout = spec.state[-1], Layout(spec, spec.resolve({}))
     assert field.bounds(layout.params) == (-np.inf, 9)
@@ -77,13 +77,13 @@ def test_fields_of_types_that_torch_does_not_compare():
 
 
 @pytest.mark.parametrize("length", [1e-39, 1e-12, 1e12, 3e38])
-def test_lengths_that_leave_no_finite_scale_are_refused(length):
+def test_lengths_without_a_finite_scale_raise_an_error(length):
     with pytest.raises(ParameterError, match="grid_length must be at least 1e-09 and at most 1e.06, got"):
         gymnasium.make_vec("WarpTag-v0", num_runners=1100, grid_length=length, device="cpu")
 
 
 @pytest.mark.parametrize("length", [1e-9, 1e6])
-def test_the_smallest_and_the_largest_world(length):
+def test_the_smallest_and_the_largest_length_give_finite_observations(length):
     env = gymnasium.make_vec("WarpTag-v0", num_envs=1, num_runners=1100, grid_length=length, device="cpu", array="numpy")
     obs, _ = env.reset(seed=0)
     for _ in range(3):
@@ -103,7 +103,7 @@ def test_constants_and_tables_must_be_finite(part):
         Layout(spec, spec.resolve({"gravity": 0.0}))
 
 
-def test_a_float_that_names_no_bounds_has_some():
+def test_a_float_parameter_without_bounds_must_be_finite():
     assert (Param("x", 0.0, "float32", "x").low, Param("x", 0.0, "float64", "x").high) == (-LARGEST, LARGEST)
     assert Param("x", 0.0, "float32", "x", high=1e9).high == 1e9
     assert Param("n", 0, "int32", "n").high == np.inf

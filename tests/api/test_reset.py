@@ -38,13 +38,13 @@ def test_none_in_a_list_draws_a_seed():
     assert seeds[1] == 5 and len(set(seeds.tolist())) == 3
 
 
-def test_the_largest_seed():
+def test_the_largest_seed_is_stored_exactly():
     env = make("cartpole")
     env.reset(seed=2**64 - 1)
     assert env.get_state()["seed"].tolist() == [2**64 - 1] * 3
 
 
-def test_none_goes_on_with_the_streams():
+def test_a_reset_without_a_seed_starts_the_next_episode_of_the_same_seed():
     env = make("cartpole")
     first, _ = env.reset(seed=3)
     second, _ = env.reset()
@@ -56,7 +56,7 @@ def test_none_goes_on_with_the_streams():
     np.testing.assert_array_equal(env.reset()[0], second)
 
 
-def test_the_first_none_draws_from_np_random():
+def test_a_first_reset_without_a_seed_draws_one_from_np_random():
     starts = []
     for seed in (1, 1, 2):
         env = make("cartpole")
@@ -76,13 +76,12 @@ def test_a_list_holds_one_seed_a_world_in_both_views():
 
 
 @pytest.mark.parametrize("seed", [-1, True, 1.5, "7", 2**64, [1, 2, -3], [1, 2, 2.5]])
-def test_an_invalid_seed_is_refused(seed):
+def test_an_invalid_seed_raises_an_error_and_draws_nothing(seed):
     env, twin = make("cartpole"), make("cartpole")
     for each in (env, twin):
         each.unwrapped.np_random = np.random.default_rng(0)
     with pytest.raises(ParameterError, match=r"a seed must be an integer from 0 to 2\*\*64 - 1, got"):
         env.reset(seed=seed)
-    # Nothing was drawn and nothing was set.
     np.testing.assert_array_equal(env.reset()[0], twin.reset()[0])
 
 
@@ -104,7 +103,7 @@ def test_a_mask_resets_those_envs_only():
     assert after["t"].tolist() == [5, 0, 5, 0]
 
 
-def test_a_mask_with_seeds():
+def test_a_mask_with_seeds_sets_the_seeds_of_its_worlds_only():
     env = make("cartpole")
     env.reset(seed=1)
     mask = np.array([False, True, True])
@@ -118,7 +117,7 @@ def test_a_mask_with_seeds():
 
 
 @pytest.mark.parametrize("array", ["numpy", "torch"])
-def test_masks_of_either_kind(array):
+def test_numpy_and_torch_masks_give_the_same_reset(array):
     import torch
 
     results = []
@@ -129,7 +128,7 @@ def test_masks_of_either_kind(array):
     assert_same(results[0][:1], results[1][:1])
 
 
-def test_a_mask_in_the_agents_view_is_one_a_world():
+def test_a_mask_of_rows_must_agree_within_a_world():
     env = make("tag", view="agents", num_worlds=3)
     env.reset(seed=0)
     rows = env.unwrapped.role_rows
@@ -150,7 +149,7 @@ def test_a_mask_in_the_agents_view_is_one_a_world():
     (np.ones(2, bool), ShapeError, r"reset_mask must have shape \(3,\), got \(2,\)"),
     (np.zeros(3, bool), ParameterError, "reset_mask must have at least one True"),
 ])  # fmt: skip
-def test_masks_that_do_not_fit(mask, error, text):
+def test_invalid_masks_raise_errors_and_change_nothing(mask, error, text):
     env = make("cartpole")
     env.reset(seed=0)
     before = env.get_state()
@@ -160,7 +159,7 @@ def test_masks_that_do_not_fit(mask, error, text):
     assert env.np_random_seed == 0
 
 
-def test_the_first_reset_is_of_all_worlds():
+def test_the_first_reset_must_be_of_all_worlds():
     env = make("cartpole")
     with pytest.raises(SequenceError, match="first reset must be of all worlds"):
         env.reset(seed=1, options={"reset_mask": np.array([True, True, False])})
@@ -168,13 +167,13 @@ def test_the_first_reset_is_of_all_worlds():
         env.step(np.zeros(3, int))
 
 
-def test_low_and_high():
+def test_low_and_high_bound_starts_until_the_next_reset():
     env = make("cartpole", num_worlds=200, max_episode_steps=3)
     obs, _ = env.reset(seed=0, options={"low": 0.06, "high": 0.1})
     assert obs.min() >= 0.06 and obs.max() <= 0.1 and np.ptp(obs) > 0.038
     for _ in range(3):
         obs, *_ = env.step(np.zeros(200, int))
-    assert obs.min() >= 0.06 and obs.max() <= 0.1  # also of the episodes that follow by themselves
+    assert obs.min() >= 0.06 and obs.max() <= 0.1  # starts by autoreset too
     obs, _ = env.reset()
     assert obs.min() >= -0.05 and obs.max() <= 0.05 and np.ptp(obs) > 0.09
 
@@ -185,7 +184,7 @@ def test_low_and_high():
     ({"high": float("nan")}, "reset option high must be a finite float32, got nan"),
     ({"low": 0.2, "high": 0.1}, "low must not be above high, got 0.2 and 0.1"),
 ])  # fmt: skip
-def test_options_that_do_not_fit(options, text):
+def test_invalid_reset_options_raise_errors_and_change_nothing(options, text):
     env = make("cartpole")
     env.reset(seed=0)
     before = env.get_state()

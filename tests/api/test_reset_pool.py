@@ -1,4 +1,4 @@
-"""Reset pools: where episodes start, and which entry they say they started from."""
+"""Reset pools: the states at the start of episodes, and the pool entries that the state names for them."""
 
 import gymnasium
 import numpy as np
@@ -15,7 +15,7 @@ SHORT = {
     "WarpTag-v0": {"num_taggers": 2, "num_runners": 4, "episode_length": 7},
     "WarpGridTag-v0": {"num_taggers": 3, "grid_length": 9, "episode_length": 7},
 }
-POOL_STREAM = 0xFFFF << 16  # the counter word in which envs have stream << 16 | agent
+POOL_PURPOSE = 0xFFFF << 16  # last word of the counter; draws of an env have purpose << 16 | agent there
 
 
 def make(name, num_worlds=6, **options):
@@ -28,7 +28,7 @@ def physical(env):
 
 
 def assert_starts_are(env, worlds, pool):
-    """The worlds stand in the pool's entries that they name."""
+    """Assert that the worlds' states equal the pool entries that they name, and return the entries."""
     entries = env.unwrapped.get_state("pool_entry")["pool_entry"][worlds]
     for name, values in physical(env).items():
         if name in pool:
@@ -60,17 +60,17 @@ def test_every_reset_starts_from_an_entry_of_the_pool(name, mode, device):
 
 
 def test_entries_are_drawn_from_seed_world_and_episode():
-    """The high word of word x size, the word that of counter (world, episode, 0, pool stream) under the seed as key."""
+    """The entry is the high 32 bits of word * size. The word comes from counter (world, episode, 0, pool purpose), key = seed."""
     env = make("WarpCartPole-v1", num_worlds=4, first_world=11)
     env.unwrapped.set_reset_pool({"state": np.zeros((1000, 4), np.float32)})
     for episode in range(3):
         env.reset(seed=77 if episode == 0 else None)
-        words = [philox(77, (11 + w, episode, 0, POOL_STREAM))[0] for w in range(4)]
+        words = [philox(77, (11 + w, episode, 0, POOL_PURPOSE))[0] for w in range(4)]
         expected = [word * 1000 >> 32 for word in words]
         assert env.unwrapped.get_state("pool_entry")["pool_entry"].tolist() == expected
 
 
-def test_a_worlds_start_does_not_depend_on_how_many_run_beside_it():
+def test_a_worlds_entry_does_not_depend_on_the_number_of_worlds():
     pool = make("WarpCartPole-v1").unwrapped.draw_start_states(50, seed=1)
     few, many = make("WarpCartPole-v1", num_worlds=3), make("WarpCartPole-v1", num_worlds=40)
     for env in (few, many):
@@ -84,11 +84,11 @@ def test_all_entries_are_equally_likely():
     env.unwrapped.set_reset_pool({"state": np.zeros((10, 2), np.float32)})
     env.reset(seed=3)
     counts = np.bincount(env.unwrapped.get_state("pool_entry")["pool_entry"], minlength=10)
-    # chi-square with 9 degrees of freedom: 27.9 is passed once in a thousand seeds
+    # chi-square with 9 degrees of freedom: one seed in a thousand exceeds 27.9
     assert counts.sum() == 20_000 and ((counts - 2000) ** 2 / 2000).sum() < 27.9
 
 
-def test_fields_that_are_not_in_the_pool_are_drawn_as_ever():
+def test_fields_missing_from_the_pool_are_drawn_as_without_a_pool():
     plain, pooled = make("WarpTag-v0"), make("WarpTag-v0")
     pool = {"speed": np.full((4, 6), 0.25, np.float32)}
     pooled.unwrapped.set_reset_pool(pool)
@@ -100,7 +100,7 @@ def test_fields_that_are_not_in_the_pool_are_drawn_as_ever():
         np.testing.assert_array_equal(values, usual[name])
 
 
-def test_drawn_states_are_those_of_a_reset():
+def test_draw_start_states_equals_the_starts_of_a_reset():
     env = make("WarpGridTag-v0", num_worlds=5)
     env.reset(seed=31)
     drawn = env.unwrapped.draw_start_states(5, seed=31)
@@ -110,7 +110,7 @@ def test_drawn_states_are_those_of_a_reset():
 
 
 @pytest.mark.parametrize("array", ["numpy", "torch"])
-def test_a_recorded_run_is_a_pool(array):
+def test_joined_states_of_a_run_make_a_pool(array):
     env = make("WarpCartPole-v1", array=array, autoreset_mode="next_step")
     env.reset(seed=1)
     recorded = []
@@ -138,7 +138,7 @@ def test_a_partial_reset_draws_for_its_worlds_only():
     assert (after["pool_entry"][:2] >= 0).all() and (after["pool_entry"][2:] == -1).all()
 
 
-def test_none_brings_back_the_envs_own_starts():
+def test_setting_the_pool_to_none_restores_the_envs_own_starts():
     env, plain = make("WarpPendulum-v1"), make("WarpPendulum-v1")
     env.unwrapped.set_reset_pool({"state": np.ones((3, 2), np.float32)})
     env.reset(seed=1)
@@ -149,7 +149,7 @@ def test_none_brings_back_the_envs_own_starts():
 
 @pytest.mark.parametrize("name", ["WarpCartPole-v1", "WarpTag-v0"])
 @pytest.mark.parametrize("device", DEVICES)
-def test_entries_that_were_set_are_cleared_without_a_pool(name, device):
+def test_a_reset_without_a_pool_clears_pool_entries_that_were_set(name, device):
     env = make(name, device=device)
     env.reset(seed=1)
     env.unwrapped.set_state({"pool_entry": np.full(6, 3, np.int32)})
@@ -158,7 +158,7 @@ def test_entries_that_were_set_are_cleared_without_a_pool(name, device):
     assert (env.unwrapped.get_state("pool_entry")["pool_entry"] == -1).all()
 
 
-def test_the_pool_is_a_copy():
+def test_the_env_copies_the_pool():
     env = make("WarpCartPole-v1")
     given = np.full((2, 4), 0.01, np.float32)
     env.unwrapped.set_reset_pool({"state": given})
@@ -180,7 +180,7 @@ def test_the_pool_is_a_copy():
          r"reset pool loc_y must have shape \(3, 6\), got \(2, 6\)"),
     ],
 )  # fmt: skip
-def test_states_that_make_no_pool(states, error, text):
+def test_an_invalid_pool_raises_an_error_and_keeps_the_old_one(states, error, text):
     env = make("WarpTag-v0")
     pool = env.unwrapped.draw_start_states(4, seed=1)
     env.unwrapped.set_reset_pool(pool)
@@ -190,12 +190,12 @@ def test_states_that_make_no_pool(states, error, text):
     assert_starts_are(env, slice(None), pool)
 
 
-def test_joining_nothing():
+def test_joining_no_states_raises_an_error():
     with pytest.raises(ParameterError, match="needs one state at least"):
         join_states([])
 
 
-def test_a_field_that_is_not_there():
+def test_reading_an_unknown_field_raises_an_error():
     env = make("WarpCartPole-v1")
     env.reset(seed=0)
     with pytest.raises(ParameterError, match="the state has no field 'speed'; it has state, t"):
@@ -203,7 +203,7 @@ def test_a_field_that_is_not_there():
 
 
 @pytest.mark.gpu
-def test_a_captured_step_sees_a_new_pool():
+def test_a_captured_step_uses_a_pool_that_is_set_later():
     torch = pytest.importorskip("torch")
     env = make("WarpCartPole-v1", num_worlds=64, device="cuda:0", array="torch", copy=False, max_episode_steps=1).unwrapped
     env.reset(seed=1)
@@ -217,5 +217,5 @@ def test_a_captured_step_sees_a_new_pool():
     torch.cuda.current_stream().wait_stream(side)
     for value in (0.01, 0.02):
         env.set_reset_pool({"state": torch.full((5, 4), value, device="cuda")})
-        graph.replay()  # every episode ends, as it may last one step
+        graph.replay()  # episodes last one step, so every world is reset
         assert (env.get_state("state")["state"] == torch.tensor(value, device="cuda")).all()

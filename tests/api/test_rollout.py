@@ -1,4 +1,4 @@
-"""Several steps in one launch are that many steps: the same bits, the same errors, the same places to write to."""
+"""Rollouts, compared with as many single steps: the same bits, the same errors, the same memory written."""
 
 import gymnasium
 import numpy as np
@@ -13,7 +13,7 @@ from tests.devices import DEVICES
 from tests.parity.trajectory import CASES
 
 WORLDS = 40
-"""Most worlds of an env: those of one agent make a block and a rest."""
+"""Largest number of worlds of an env; with one agent, they make one pack and some worlds left over."""
 
 
 def env_of(case, device="cpu", **options):
@@ -27,7 +27,7 @@ def env_of(case, device="cpu", **options):
 
 
 def flat(out):
-    """All arrays of a step or a rollout on the host; rows of final_obs that say nothing are 0."""
+    """All arrays of a step or a rollout, on the host; rows of final_obs without a finished episode are 0."""
     arrays = {**dict(zip(("obs", "reward", "terminated", "truncated"), out[:4], strict=True)), **out[4]}
     arrays = {name: to_host(value) for name, value in arrays.items()}
     if "final_obs" in arrays:
@@ -40,7 +40,7 @@ def to_host(array):
 
 
 def stepped(env, actions):
-    """What a rollout should return: steps, stacked."""
+    """Results of single steps, stacked as a rollout returns them."""
     outs = [{name: value.copy() for name, value in flat(env.step(action)).items()} for action in actions]
     return {name: np.stack([out[name] for out in outs]) for name in outs[0]}
 
@@ -54,7 +54,7 @@ def assert_rollout(rolled, single, out, actions):
 
 
 def assert_spread(actions, space):
-    """Every choice of every entry was drawn, or numbers from one end to the other."""
+    """Assert that every choice of every entry was drawn, or that numbers reach both ends of their range."""
     heads = actions.reshape(-1, int(np.prod(space.shape))).T
     if isinstance(space, gymnasium.spaces.Box):
         tenth = (space.high - space.low) / 10
@@ -68,8 +68,8 @@ def assert_spread(actions, space):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("case", CASES)
-def test_random_actions(case, view, mode, device):
-    """Any of the space; steps with them give the same; episodes end on the way and between rollouts."""
+def test_a_rollout_with_random_actions_equals_steps_with_them(case, view, mode, device):
+    """The actions lie in the space. Episodes end within rollouts and between them."""
     options = {"view": view, "autoreset_mode": mode}
     rolled, single = env_of(case, device, **options), env_of(case, **options)
     seen = []
@@ -86,8 +86,7 @@ def test_random_actions(case, view, mode, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("case", CASES)
-def test_random_actions_that_are_not_kept(case, copy, device):
-    """They are the same ones: a rollout that keeps them gives the same."""
+def test_a_rollout_that_does_not_store_its_actions_gives_the_same_results(case, copy, device):
     kept, unkept = env_of(case, device), env_of(case, device, copy=copy)
     for steps in (50, 1, 45):
         expected, found = flat(kept.rollout(num_steps=steps)), flat(unkept.rollout(num_steps=steps, keep_actions=False))
@@ -97,17 +96,17 @@ def test_random_actions_that_are_not_kept(case, copy, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("case", CASES)
-def test_given_actions(case, device):
+def test_a_rollout_with_given_actions_equals_steps_with_them(case, device):
     rolled, single = env_of(case, device), env_of(case)
     dtypes = ("float32", "float64") if rolled.layout.continuous else ("int32", "int64")
     for seed, dtype in enumerate(dtypes):
-        actions = (random_actions(rolled, 40, seed) * (3 if dtype == "float64" else 1)).astype(dtype)  # some beyond the bounds
+        actions = (random_actions(rolled, 40, seed) * (3 if dtype == "float64" else 1)).astype(dtype)  # float64 exceed bounds
         assert_rollout(rolled, single, rolled.rollout(torch.as_tensor(actions, device=device)), actions)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("case", CASES)
-def test_constant_actions(case, device):
+def test_a_rollout_with_constant_actions_equals_steps_with_them(case, device):
     rolled, single = env_of(case, device), env_of(case)
     actions = random_actions(rolled, 1)[0]
     out = rolled.rollout(torch.as_tensor(actions, device=device), num_steps=60)
@@ -117,8 +116,8 @@ def test_constant_actions(case, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("case", ["cartpole", "tag, small worlds", "pendulum"])
-def test_random_actions_are_those_of_the_world(case, device):
-    """Not of its place among others; and they are the same on every device, but no two rollouts have the same."""
+def test_random_actions_depend_on_the_worlds_number_and_not_on_its_place(case, device):
+    """They depend neither on the world's place in the env nor on the device. A second rollout draws others."""
     many, few, cpu = env_of(case, device, num_envs=12), env_of(case, device, num_envs=5, first_world=4), env_of(case, num_envs=12)
     first, part, other = (to_host(env.rollout(num_steps=30)[4]["actions"]) for env in (many, few, cpu))
     np.testing.assert_array_equal(first[:, 4:9], part)
@@ -143,7 +142,7 @@ def test_random_actions_are_uniform():
 @given(st.lists(st.tuples(st.sampled_from(["step", "rollout", "random", "constant", "reset", "set", "seed"]), st.integers(1, 9)),
                 max_size=12), st.sampled_from(MODES), st.booleans())  # fmt: skip
 @settings(max_examples=60, deadline=None)
-def test_any_order_of_calls(calls, mode, copy):
+def test_rollouts_and_steps_agree_in_any_order_of_calls(calls, mode, copy):
     options = {"autoreset_mode": mode, "tagging_distance": 0.3}
     rolled = make("tag", copy=copy, **options).unwrapped
     single = make("tag", **options).unwrapped
@@ -172,7 +171,7 @@ def test_any_order_of_calls(calls, mode, copy):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("case", ["cartpole", "pendulum", "grid tag"])
-def test_episodes_start_from_the_pool(case, device):
+def test_rollouts_start_episodes_from_the_pool(case, device):
     limit = {} if case == "grid tag" else {"max_episode_steps": 5}
     rolled, single = env_of(case, device, **limit), env_of(case, **limit)
     pool = single.draw_start_states(7, seed=5)
@@ -185,7 +184,7 @@ def test_episodes_start_from_the_pool(case, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ["masspole", "gravity", "force_mag"])
-def test_parameters_of_each_world(name, device):
+def test_rollouts_use_the_parameters_of_each_world(name, device):
     values = np.linspace(5, 12, WORLDS)
     rolled, single = env_of("cartpole", device, **{name: values}), env_of("cartpole", **{name: values})
     out = rolled.rollout(num_steps=40)
@@ -194,8 +193,8 @@ def test_parameters_of_each_world(name, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("mode", MODES)
-def test_a_state_that_is_set_back_marks_no_world(mode, device):
-    """Else every step would look at marks from then on."""
+def test_setting_the_state_that_was_read_marks_no_world(mode, device):
+    """A mark would make every later step check for marks."""
     env = env_of("cartpole", device, autoreset_mode=mode)
     env.set_state(env.get_state())
     assert int(env._state._marked[0]) == 0
@@ -205,8 +204,8 @@ def test_a_state_that_is_set_back_marks_no_world(mode, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("mode", MODES)
-def test_finished_worlds_that_were_set(mode, device):
-    """They stand still, or begin anew in next-step mode. In same-step mode, too, a world may be finished: it was set so."""
+def test_worlds_set_as_finished_wait_for_their_reset(mode, device):
+    """They do not change, or start an episode in next-step mode. In same-step mode only set_state makes a world finished."""
     rolled, single = env_of("cartpole", device, autoreset_mode=mode), env_of("cartpole", autoreset_mode=mode)
     marked = np.arange(WORLDS) % 2 == 1
     for env, where in ((rolled, device), (single, "cpu")):
@@ -234,8 +233,8 @@ def test_finished_worlds_that_were_set(mode, device):
 
 # ---- memory -------------------------------------------------------------------------------------------------------
 
-def test_actions_that_are_not_kept_leave_others_alone():
-    """They lie where nobody was given an array: not in those of a rollout of one step, nor in what is bound."""
+def test_actions_that_are_not_stored_overwrite_no_array_of_the_caller():
+    """Neither the actions of an earlier rollout of one step nor bound slabs are overwritten."""
     env = env_of("cartpole", copy=False)
     one = env.rollout(num_steps=1)[4]["actions"]
     before = one.copy()
@@ -252,8 +251,7 @@ def test_actions_that_are_not_kept_leave_others_alone():
 
 @pytest.mark.parametrize("names", [["reward"], ["terminated", "finished", "final_obs", "agent_alive", "agent_reward"]])
 @pytest.mark.parametrize("name", ["tag", "cartpole"])
-def test_into_bound_slabs(name, names):
-    """Steps and rollouts after each other fill the same slabs that steps alone would."""
+def test_steps_and_rollouts_fill_bound_slabs_as_steps_alone_do(name, names):
     rolled, single = (make(name, array="torch").unwrapped for _ in range(2))
     actions = torch.as_tensor(random_actions(rolled, 12))
     slabs = []
@@ -280,7 +278,7 @@ def test_into_bound_slabs(name, names):
 
 
 @pytest.mark.parametrize("array", ["numpy", "torch"])
-def test_copies_are_never_written_again_and_others_stay_where_they_are(array):
+def test_rollout_copies_are_never_written_again_and_without_copies_arrays_are_reused(array):
     fresh, kept = make("tag", array=array), make("tag", array=array, copy=False)
     outs = []
     for env in (fresh, kept):
@@ -311,7 +309,7 @@ def test_copies_are_never_written_again_and_others_stay_where_they_are(array):
         (np.eye(4, 3, dtype=int) * 2, None, ActionError, r"must lie in 0..1, got 2 at \[0, 0\]"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_anything_is_stepped(actions, num_steps, error, message):
+def test_invalid_arguments_raise_errors_before_a_step(actions, num_steps, error, message):
     env = make("cartpole").unwrapped
     env.reset(seed=0)
     before = env.get_state()
@@ -320,6 +318,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_stepped(actions, num_st
     assert_same(env.get_state(), before)
 
 
-def test_a_rollout_needs_a_reset():
+def test_a_rollout_before_the_first_reset_raises_an_error():
     with pytest.raises(SequenceError, match=r"call reset\(\) before rollout\(\)"):
         make("cartpole").unwrapped.rollout(num_steps=3)

@@ -12,7 +12,7 @@ from tests.api.envs import MODES, VIEWS, assert_same, host_info, make, random_ac
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", ["tag", "cartpole"])
-def test_a_copy_of_the_state_goes_on_the_same(name, view, mode, array):
+def test_an_env_with_a_copied_state_gives_the_same_results(name, view, mode, array):
     options = {"view": view, "autoreset_mode": mode, "array": array}
     env, other = make(name, **options), make(name, **options)
     env.reset(seed=1)
@@ -45,7 +45,7 @@ def test_the_state_is_a_copy():
     assert not env.get_state()["loc_x"].any()
 
 
-def test_a_subset_is_set_and_seen():
+def test_setting_some_fields_keeps_the_others():
     env = make("cartpole")
     env.reset(seed=0)
     before = env.get_state()
@@ -56,7 +56,7 @@ def test_a_subset_is_set_and_seen():
     before.pop("state")
     assert_same(after, before)
     np.testing.assert_array_equal(env.unwrapped.observe(), state)
-    # The envs that a reset leaves alone show the state that was set.
+    # A partial reset shows the state that was set in the other envs.
     obs, _ = env.reset(options={"reset_mask": np.array([True, False, False])})
     np.testing.assert_array_equal(obs[1:], state[1:])
 
@@ -66,14 +66,14 @@ def test_a_subset_is_set_and_seen():
     np.zeros((4, 3), np.float32).T,
 ])  # fmt: skip
 @pytest.mark.parametrize("array", ["numpy", "torch"])
-def test_kinds_of_arrays(given, array):
+def test_set_state_takes_lists_arrays_and_tensors(given, array):
     env = make("cartpole", array=array)
     env.reset(seed=0)
     env.unwrapped.set_state({"state": given})
     assert not env.get_state()["state"].any()
 
 
-def test_setting_state_lets_finished_worlds_go_on():
+def test_setting_the_state_lets_finished_worlds_continue():
     env = make("cartpole", autoreset_mode="disabled", max_episode_steps=2)
     env.reset(seed=0)
     env.step(np.zeros(3, int))
@@ -84,7 +84,7 @@ def test_setting_state_lets_finished_worlds_go_on():
 
 
 @pytest.mark.parametrize("name", ["tag", "cartpole"])
-def test_observing_changes_nothing(name):
+def test_observe_changes_no_results(name):
     env, twin = make(name), make(name)
     reset, _ = env.reset(seed=0)
     twin.reset(seed=0)
@@ -98,7 +98,7 @@ def test_observing_changes_nothing(name):
 
 
 @pytest.mark.parametrize("copy", [True, False])
-def test_observe_returns_a_fresh_array(copy):
+def test_observe_returns_a_new_array(copy):
     env = make("cartpole", copy=copy)
     obs, _ = env.reset(seed=0)
     before = obs.copy()
@@ -117,7 +117,7 @@ def test_observe_returns_a_fresh_array(copy):
     ({"loc_y": [[1.0], [1.0, 2.0]]}, ArrayTypeError, "loc_y must be float32, got list"),
 ])  # fmt: skip
 @pytest.mark.parametrize("array", ["numpy", "torch"])
-def test_what_does_not_fit_is_not_written(bad, error, text, array):
+def test_an_invalid_field_raises_an_error_and_nothing_is_written(bad, error, text, array):
     env = make("tag", array=array)
     env.reset(seed=0)
     before = env.get_state()

@@ -1,4 +1,4 @@
-"""Episode statistics on the device against Gymnasium's wrapper."""
+"""Episode statistics on the device, compared with Gymnasium's wrapper."""
 
 import gymnasium
 import numpy as np
@@ -15,7 +15,7 @@ from tests.api.envs import MODES, VIEWS, host, make, random_actions
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", ["tag", "cartpole"])
-def test_against_gymnasiums_wrapper(name, view, mode, array):
+def test_statistics_equal_those_of_gymnasiums_wrapper(name, view, mode, array):
     ours = EpisodeStatistics(make(name, view=view, autoreset_mode=mode, array=array, tagging_distance=0.3)
                              if name == "tag" else make(name, autoreset_mode=mode, array=array))  # fmt: skip
     theirs = RecordEpisodeStatistics(make(name, view=view, autoreset_mode=mode, tagging_distance=0.3)
@@ -49,7 +49,7 @@ def test_against_gymnasiums_wrapper(name, view, mode, array):
 
 
 def world_rows(env, mask, world):
-    """Mark the envs of one world."""
+    """Set ``mask`` for the envs of one world."""
     inner = env.unwrapped
     if inner.view == "worlds" or inner.num_agents == 1:
         mask[world] = True
@@ -59,7 +59,7 @@ def world_rows(env, mask, world):
         mask[rows.start + world * count : rows.start + (world + 1) * count] = True
 
 
-def test_a_world_that_stands_still_counts_once():
+def test_an_episode_is_counted_once_while_its_world_waits_for_a_reset():
     env = EpisodeStatistics(make("cartpole", autoreset_mode="disabled", max_episode_steps=2))
     env.reset(seed=0)
     seen = []
@@ -69,7 +69,7 @@ def test_a_world_that_stands_still_counts_once():
     assert seen == [False, True, False, False, False]
 
 
-def test_what_was_handed_out_stays():
+def test_returned_statistics_are_never_written_again():
     env = EpisodeStatistics(make("cartpole", copy=False))
     env.reset(seed=0)
     info = env.step(np.zeros(3, int))[-1]
@@ -81,6 +81,6 @@ def test_what_was_handed_out_stays():
         np.testing.assert_array_equal(value, copy)
 
 
-def test_other_envs_are_refused():
+def test_envs_of_other_packages_raise_an_error():
     with pytest.raises(ParameterError, match="wraps an env of this package, got CartPoleVectorEnv"):
         EpisodeStatistics(gymnasium.make_vec("CartPole-v1"))

@@ -1,4 +1,4 @@
-"""What Tag's parameters promise about spaces, actions and starts."""
+"""Tag's parameters: their effect on spaces, actions and starts."""
 
 import gymnasium
 import numpy as np
@@ -9,7 +9,7 @@ from tests.api.envs import SMALL_TAG, assert_same, host_info, make, random_actio
 
 
 def same_path(left, right, left_actions, right_actions):
-    """Both envs put out the same from the same seed."""
+    """Assert that both envs give the same results from the same seed."""
     assert_same(left.reset(seed=6)[:1], right.reset(seed=6)[:1])
     for a, b in zip(left_actions, right_actions, strict=True):
         *out, info = left.step(a)
@@ -29,7 +29,7 @@ def test_flat_actions_are_acceleration_times_turns_plus_turn():
     same_path(pair, flat, actions, actions[..., 0] * 7 + actions[..., 1])
 
 
-def test_continuous_actions_are_the_changes_themselves():
+def test_continuous_actions_equal_the_indexed_accelerations_and_turns():
     index, box = make("tag"), make("tag", continuous_actions=True)
     accelerations = np.append(0, np.linspace(-float(np.float32(0.1)), float(np.float32(0.1)), 20)).astype(np.float32)
     turns = np.append(0, np.linspace(-float(np.float32(2.356)), float(np.float32(2.356)), 20)).astype(np.float32)
@@ -49,14 +49,14 @@ def test_continuous_actions_are_clipped_to_the_box():
     same_path(env, twin, wild, np.clip(wild, space.low, space.high))
 
 
-def test_float64_beyond_float32_is_clipped_in_silence(recwarn):
+def test_float64_actions_beyond_float32_are_clipped_without_a_warning(recwarn):
     env = make("tag", continuous_actions=True)
     env.reset(seed=0)
     env.step(np.full((3, 6, 2), 1e300))
     assert not recwarn.list
 
 
-def test_nan_is_refused_before_anything_moves():
+def test_nan_actions_raise_an_error_before_a_step():
     env = make("tag", continuous_actions=True)
     env.reset(seed=0)
     before = env.get_state()
@@ -80,7 +80,7 @@ def test_a_fixed_start_is_the_same_in_all_worlds_and_episodes(options):
     assert not np.array_equal(plain[0], plain[1])
 
 
-def test_explicit_starts():
+def test_given_starts_are_used_by_every_reset():
     x, y, heading = np.arange(6.0), np.arange(6.0) * 2, np.linspace(0, 3, 6)
     env = make("tag", starting_location_x=x.tolist(), starting_location_y=y, starting_directions=tuple(heading))
     for seed in (1, None):
@@ -106,8 +106,8 @@ def test_random_starts_are_in_the_square_with_quarter_headings():
 
 
 @pytest.mark.parametrize("exits", [True, False])
-def test_who_is_caught_leaves_or_stays(exits):
-    """A tagger on top of a runner, another runner far away."""
+def test_caught_runners_leave_only_with_runner_exits_game_after_tagged(exits):
+    """A tagger stands on one runner; the other runner is far away."""
     env = gymnasium.make_vec(
         "WarpTag-v0", device="cpu", array="numpy", num_taggers=1, num_runners=2, runner_exits_game_after_tagged=exits,
         starting_location_x=[5, 5, 15], starting_location_y=[5, 5, 15], tagging_distance=0.05, episode_length=3,
@@ -141,7 +141,7 @@ def test_full_observation_shows_all_others_in_order():
         np.testing.assert_array_equal(obs[:, i, 30:35], 1)
 
 
-def test_more_slots_than_others_are_padded_with_zeros():
+def test_neighbour_ranks_beyond_the_number_of_agents_are_zero():
     env, exact = make("tag", num_other_agents_observed=6), make("tag", num_other_agents_observed=5)
     obs, _ = env.reset(seed=0)
     expected, _ = exact.reset(seed=0)
@@ -152,7 +152,7 @@ def test_more_slots_than_others_are_padded_with_zeros():
         make("tag", num_other_agents_observed=7)
 
 
-def test_neighbours_are_the_nearest_first():
+def test_neighbours_are_ordered_by_distance():
     env = make("tag", num_other_agents_observed=3)
     obs, _ = env.reset(seed=0)
     state = env.get_state()
@@ -165,7 +165,7 @@ def test_neighbours_are_the_nearest_first():
             np.testing.assert_allclose(obs[w, i, 3:6], (y[nearest] - y[i]) / (20 * np.sqrt(2)), atol=1e-6)
 
 
-def test_two_agents():
+def test_a_world_may_have_two_agents():
     env = gymnasium.make_vec("WarpTag-v0", num_envs=2, device="cpu", array="numpy", num_taggers=1, num_runners=1)
     assert env.observation_space.shape == (2, 2, 8)
     env.reset(seed=0)
@@ -174,7 +174,7 @@ def test_two_agents():
 
 
 @pytest.mark.parametrize("view", ["worlds", "agents"])
-def test_as_many_agents_as_a_world_holds(view):
+def test_a_world_may_have_4096_agents(view):
     sizes = {"num_taggers": 96, "num_runners": 4000, "num_other_agents_observed": 3}
     env = gymnasium.make_vec("WarpTag-v0", num_worlds=1, view=view, device="cpu", array="numpy", **sizes)
     env.reset(seed=0)
@@ -200,6 +200,6 @@ def test_as_many_agents_as_a_world_holds(view):
     ({"starting_directions": [1.0] * 5}, ShapeError, r"starting_directions must have shape \(6,\).*got \(5,\)"),
     ({"starting_location_x": [21.0] * 6, "starting_location_y": [1.0] * 6}, ParameterError, r"must lie within \[0, 20\]"),
 ])  # fmt: skip
-def test_parameters_that_do_not_fit(params, error, text):
+def test_invalid_parameters_raise_errors(params, error, text):
     with pytest.raises(error, match=text):
         gymnasium.make_vec("WarpTag-v0", device="cpu", **{**SMALL_TAG, **params})

@@ -1,4 +1,4 @@
-"""What Gymnasium asks of specs and of reset options, asked of every id."""
+"""Requirements of Gymnasium on specs and reset options, checked for every id."""
 
 import gymnasium
 import numpy as np
@@ -54,12 +54,12 @@ def test_single_envs_in_a_stock_vector_env(name, options):
 
 @pytest.mark.parametrize("name", [name for name in IDS if name not in SINGLES])
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_games_of_several_agents_are_vector_envs_only(name, mode):
+def test_envs_of_several_agents_raise_an_error_in_sync_and_async_mode(name, mode):
     with pytest.raises(SeveralAgentsError, match=f'use gymnasium.make_vec."{name}".'):
         gymnasium.make_vec(name, vectorization_mode=mode)
 
 
-def test_wrappers_of_single_envs_do_not_go_with_a_vector_env():
+def test_wrappers_for_single_envs_raise_an_error_with_a_vector_env():
     with pytest.raises(gymnasium.error.Error, match="wrappers"):
         gymnasium.make_vec("WarpCartPole-v1", wrappers=[gymnasium.wrappers.TimeAwareObservation])
 
@@ -107,7 +107,7 @@ def test_pendulums_starts_lie_between_the_bounds_that_gymnasium_draws_from(optio
     {"low": np.array([-1.0, -1.0]), "high": np.array([1.0, 1.0])}, {"low": None}, {"high": -20},
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("name", BOUNDED)
-def test_bounds_that_gymnasium_refuses(name, options):
+def test_invalid_bounds_raise_errors_as_in_gymnasium(name, options):
     for env_id in (name, name.removeprefix("Warp")):
         env = gymnasium.make(env_id)
         with pytest.raises(ValueError):

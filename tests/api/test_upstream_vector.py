@@ -1,4 +1,4 @@
-"""What Gymnasium asks of its own vector envs, asked of ours: the same steps from the same states, beside the stock ones."""
+"""Requirements of Gymnasium on its own vector envs: ours and the stock ones take the same steps from the same states."""
 
 import gymnasium
 import numpy as np
@@ -18,7 +18,7 @@ SPREAD = {
     "WarpMountainCarContinuous-v0": ([-1.19, -0.06], [0.44, 0.06]),
     "WarpPendulum-v1": ([-9, -8], [9, 8]),
 }
-"""States that worlds are put into now and then, so that episodes end by their rules soon; none has ended yet."""
+"""Bounds of states that are set in some worlds, so that episodes soon end by their rules; none of them ends one at once."""
 
 
 def make(name, mode, num_envs=WORLDS, **options):
@@ -26,7 +26,7 @@ def make(name, mode, num_envs=WORLDS, **options):
 
 
 def close(left, right):
-    """Equal up to what a few float32 roundings of numbers up to 30 come to, and an Acrobot makes of them."""
+    """Assert equality up to a few float32 roundings of numbers up to 30, which an Acrobot enlarges."""
     np.testing.assert_allclose(left, right, rtol=2e-5, atol=2e-5)
 
 
@@ -39,7 +39,7 @@ def put_ours(env, rows, states):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", SINGLES)
-def test_steps_and_resets_beside_stock_vector_envs(name, mode):
+def test_steps_and_resets_match_stock_vector_envs(name, mode):
     ours = make(name, mode, max_episode_steps=LIMIT)
     theirs = gymnasium.make_vec(
         name.removeprefix("Warp"), WORLDS, "sync", {"autoreset_mode": AutoresetMode[mode.upper()]}, max_episode_steps=LIMIT
@@ -49,7 +49,7 @@ def test_steps_and_resets_beside_stock_vector_envs(name, mode):
     assert ours.reset(seed=1)[0].shape == theirs.reset(seed=1)[0].shape
     started, fresh, kinds = np.ones(WORLDS, bool), np.zeros(WORLDS, bool), set()
     for _ in range(120):
-        # Starts come from other generators, so both go on from ours; now and then from anywhere.
+        # Starts come from different generators, so both continue from ours. Some worlds get a random state.
         anywhere = (generator.random(WORLDS) < 0.1) & ~fresh
         put_ours(ours, anywhere, generator.uniform(*SPREAD[name], (anywhere.sum(), len(SPREAD[name][0]))).astype(np.float32))
         for row, state in enumerate(ours.unwrapped.get_state()["state"]):
@@ -62,7 +62,7 @@ def test_steps_and_resets_beside_stock_vector_envs(name, mode):
         np.testing.assert_array_equal(terminated, their_terminated)
         np.testing.assert_array_equal(truncated, their_truncated)
         close(reward, their_reward)
-        started = fresh.copy()  # in next-step mode a step after an end starts the next episode
+        started = fresh.copy()  # in next-step mode, the step after an end starts the next episode
         if mode == "same_step":
             started = ended
             np.testing.assert_array_equal(info["_final_obs"], their_info.get("_final_obs", np.zeros(WORLDS, bool)))
@@ -85,7 +85,7 @@ def test_steps_and_resets_beside_stock_vector_envs(name, mode):
 
 
 @pytest.mark.parametrize("sutton_barto_reward", [False, True])
-def test_steps_and_resets_beside_gymnasiums_vector_cartpole(sutton_barto_reward):
+def test_steps_and_resets_match_gymnasiums_vector_cartpole(sutton_barto_reward):
     count = 40
     options = {"max_episode_steps": 25, "sutton_barto_reward": sutton_barto_reward}
     ours, theirs = make("WarpCartPole-v1", "next_step", count, **options), CartPoleVectorEnv(count, **options)
@@ -115,7 +115,7 @@ def test_steps_and_resets_beside_gymnasiums_vector_cartpole(sutton_barto_reward)
     np.array([True]), np.array([True] * 4), np.array([[True] * 3]), np.zeros(3, bool), np.array([1, 1, 0]),
     np.array([1.0, 1.0, 0.0]),
 ])  # fmt: skip
-def test_masks_fail_as_they_do_in_stock_vector_envs(bad):
+def test_invalid_masks_raise_the_same_errors_as_stock_vector_envs(bad):
     ours, theirs = make("WarpCartPole-v1", "disabled", 3), gymnasium.make_vec("CartPole-v1", 3, "sync")
     raised = []
     for env in (ours, theirs):
@@ -127,7 +127,7 @@ def test_masks_fail_as_they_do_in_stock_vector_envs(bad):
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_a_partial_reset_with_seeds_starts_those_worlds_anew(name):
+def test_a_partial_reset_with_seeds_resets_its_worlds_only(name):
     env = make(name, "disabled", 3)
     start, _ = env.reset(seed=[4, 5, 6])
     env.action_space.seed(0)
@@ -139,21 +139,21 @@ def test_a_partial_reset_with_seeds_starts_those_worlds_anew(name):
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_seeds(name):
+def test_resets_follow_gymnasiums_rules_for_seeds(name):
     env = make(name, "same_step", 4)
-    assert isinstance(env.np_random_seed, int)  # there before the first reset
+    assert isinstance(env.np_random_seed, int)  # an int even before the first reset
     first, _ = env.reset(seed=42)
     assert env.np_random_seed == 42
     second, _ = env.reset(seed=None)
-    assert env.np_random_seed == 42  # no seed: the old streams go on
+    assert env.np_random_seed == 42  # without a seed, the next episode of the old one starts
     assert not np.array_equal(first, second)
-    assert len(np.unique(first.reshape(4, -1), axis=0)) == 4  # worlds of one seed start apart
+    assert len(np.unique(first.reshape(4, -1), axis=0)) == 4  # worlds with one seed start in different states
     np.testing.assert_array_equal(env.reset(seed=42)[0], first)
     assert not np.array_equal(env.reset(seed=43)[0], first)
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_one_action_an_env(name):
+def test_a_step_takes_exactly_one_action_an_env(name):
     env = make(name, "disabled", 4)
     env.reset(seed=0)
     actions = env.action_space.sample()
@@ -167,7 +167,7 @@ def test_one_action_an_env(name):
 
 TABLES = {
     "same_step": (
-        #  flags      t after    episode    paid
+        #  flags      t after    episode    rewarded
         ("-  -  -", (2, 1, 1), (0, 0, 0), "y  y  y"),
         ("X  -  -", (0, 2, 2), (1, 0, 0), "y  y  y"),
         ("-  X  X", (1, 0, 0), (1, 1, 1), "y  y  y"),
@@ -188,15 +188,15 @@ TABLES = {
         ("X  X  X", (3, 3, 3), (0, 0, 0), "-  -  -"),
     ),
 }
-"""Three worlds whose episodes last three steps, the first one step ahead: what each step leaves, by mode."""
+"""Expected values after each step, by mode: three worlds whose episodes last three steps; the first world is one step ahead."""
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", IDS)
-def test_autoreset_tables(name, mode):
+def test_steps_around_the_end_of_episodes_match_the_tables(name, mode):
     params = {"episode_length": 3} if "Tag" in name else {"max_episode_steps": 3}
     if name == "WarpTag-v0":
-        params["step_reward_for_runner"] = 0.5  # else a step in which nothing happens pays nothing
+        params["step_reward_for_runner"] = 0.5  # makes the reward of every step nonzero
     env = make(name, mode, 3, **params)
     env.reset(seed=2)
     env.unwrapped.set_state({"t": [1, 0, 0]})

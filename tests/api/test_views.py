@@ -1,4 +1,4 @@
-"""Both views describe the same worlds."""
+"""The two views, by worlds and by agents, of the same worlds."""
 
 import gymnasium
 import numpy as np
@@ -11,7 +11,7 @@ from tests.api.envs import ENVS, MODES, VIEWS, as_rows, assert_same, host_info, 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("actions", [{}, {"flatten_actions": True}, {"continuous_actions": True}])
 @pytest.mark.parametrize("name", ["tag", "tag, defaults"])
-def test_rows_are_the_worlds_arrays_by_role(name, actions, mode):
+def test_rows_of_the_agents_view_are_ordered_by_role_then_world(name, actions, mode):
     by_world = make(name, autoreset_mode=mode, **actions)
     by_agent = make(name, view="agents", autoreset_mode=mode, **actions)
     counts = by_world.unwrapped.role_counts
@@ -45,7 +45,7 @@ def test_with_one_agent_both_views_are_the_same():
         assert_same(host_info(info), host_info(other_info))
 
 
-def test_roles():
+def test_role_counts_and_rows_of_the_agents_view():
     env = make("tag, defaults", view="agents", num_worlds=2)
     assert env.unwrapped.num_agents == 105
     assert env.unwrapped.role_counts == {"tagger": 5, "runner": 100}
@@ -76,6 +76,6 @@ def test_state_has_the_leading_axis_worlds_in_both_views(name, view):
     ({"num_worlds": 0}, "num_worlds must be an integer from 1 to 2147483647, got 0"),
     ({"num_envs": 2.0}, "num_envs must be an integer from 1 to .*, got 2.0"),
 ])  # fmt: skip
-def test_sizes_that_do_not_fit(options, text):
+def test_invalid_sizes_raise_errors(options, text):
     with pytest.raises(ParameterError, match=text):
         gymnasium.make_vec("WarpTag-v0", view="agents", device="cpu", **ENVS["tag"][1], **options)

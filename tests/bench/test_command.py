@@ -1,4 +1,4 @@
-"""``gpu-vecenv bench`` at tiny sizes: the file, its rows, and peers that fail."""
+"""``gpu-vecenv bench`` at small sizes: its file, the rows of the file, and peers that fail."""
 
 import json
 from types import SimpleNamespace
@@ -27,7 +27,7 @@ def run(tmp_path, *words):
     return json.loads(out.read_text())
 
 
-def test_the_file_holds_what_it_was_made_with_and_a_row_for_every_way(tmp_path, capsys):
+def test_the_file_holds_the_command_the_machine_and_a_row_for_every_path(tmp_path, capsys):
     made = run(tmp_path, "--envs", "cartpole", "--sizes", "4", "--modes", "env", "inference", "training")
     assert made["machine"]["device"] == "cpu" and made["machine"]["commit"]
     assert made["command"] == (
@@ -54,7 +54,7 @@ def test_the_file_holds_what_it_was_made_with_and_a_row_for_every_way(tmp_path, 
         assert many["floor_bytes"] == {**step["floor_bytes"], "state": step["floor_bytes"]["state"] / 16, **apart}
     assert rows["env", "gpu_vecenv", "python_one_thread"]["floor_bytes"] == step["floor_bytes"]
     policy = rows["inference", "gpu_vecenv", "eager"]
-    heads = {"actions": 4 * 8, "policy": 4 * (4 * 4 + 8 + 4 + 4)}  # int64 indices; a row of 4 in, an index and two numbers out
+    heads = {"actions": 4 * 8, "policy": 4 * (4 * 4 + 8 + 4 + 4)}  # int64 indices; policy: 4 floats in, an index and 2 floats out
     assert policy["floor_bytes"] == {**step["floor_bytes"], **heads}
     assert rows["training", "gpu_vecenv", "ppo_iteration"]["floor_bytes"] == step["floor_bytes"]
     for row in (policy, rows["training", "gpu_vecenv", "ppo_iteration"]):
@@ -64,15 +64,15 @@ def test_the_file_holds_what_it_was_made_with_and_a_row_for_every_way(tmp_path, 
     assert f"{len(made['rows'])} rows in" in capsys.readouterr().out
 
 
-def test_bytes_a_cartpole_must_move():
-    """4 floats and the time in and out; observation, reward and three flags out; an index in."""
+def test_floor_bytes_of_a_cartpole_step():
+    """Read: 4 floats, the time, an action index. Written: 4 floats, the time, observation, reward, three flags."""
     env, facts = prepare(Case("WarpCartPole-v1", 7), "cpu", copy=True)
     env.close()
     assert facts["floor_bytes"] == {"state": 7 * 2 * (4 * 4 + 4), "results": 7 * (4 * 4 + 4 + 3), "actions": 7 * 4}
 
 
-def test_bytes_a_tag_must_move():
-    """Seven words an agent in and out; each agent's row, reward and flag, the world's reward and three flags out."""
+def test_floor_bytes_of_a_tag_step():
+    """Read and written: 7 words an agent. Written: a row, a reward and a flag an agent, a reward and three flags a world."""
     env, facts = prepare(Case(TAG, 3, {"num_taggers": 2, "num_runners": 4}), "cpu", copy=False)
     env.close()
     agents, width = 3 * 6, 7 * 5 + 1
@@ -83,7 +83,7 @@ def test_bytes_a_tag_must_move():
     }
 
 
-def test_a_peer_that_fails_has_its_error_as_its_row():
+def test_the_row_of_a_failing_peer_holds_its_error():
     case, way = Case("WarpCartPole-v1", 2), {"path": "p", "device": "cpu", "env_id": "CartPole-v1", "num_envs": 2}
     wrong = {**way, "path": "wrong", "env_id": "NoSuchEnv-v0"}
     peers = Peers("cpu", {}, ("envpool_sync", "gymnax_jax", "jaxmarl_mpe", "vmas_torch", "warpdrive"))
@@ -103,29 +103,29 @@ def test_a_peer_that_fails_has_its_error_as_its_row():
     assert peers.ways(Case("WarpCartPole-v1", 3)) == []
 
 
-def test_a_case_may_have_some_ways_only(monkeypatch):
+def test_a_case_may_be_limited_to_some_paths(monkeypatch):
     large = Case("WarpCartPole-v1", 9, only=("python_bind",))
     monkeypatch.setattr("gpu_vecenv.cli.bench.CPU_CASES", (Case("WarpCartPole-v1", 2), large))
     (_, every), (case, some) = groups("env", "cpu", "cpu", (), ())
     assert case == large and list(some) == ["python_bind"] and set(some) < set(every)
-    assert [case.only for case, _ in groups("env", "cpu", "cpu", (), (5,))] == [()]  # sizes asked for are all alike
+    assert [case.only for case, _ in groups("env", "cpu", "cpu", (), (5,))] == [()]  # sizes given by the user have every path
 
 
-def test_a_neighbour_that_cannot_be_made_leaves_rows_without_it():
+def test_a_comparison_that_cannot_be_made_is_left_out_of_the_rows():
     case, made = Case("WarpCartPole-v1", 2), []
 
-    def no_room():
+    def out_of_memory():
         raise MemoryError
 
-    def neighbour():
+    def comparison():
         made.append(Local(lambda: None, "cpu"))
         return made[-1]
 
-    rows = measure(case, "env", env_only.ways(case, "cpu"), "cpu", FLOORS, 1, 1e-4, (), {"a_s": no_room, "b_s": neighbour})
+    rows = measure(case, "env", env_only.ways(case, "cpu"), "cpu", FLOORS, 1, 1e-4, (), {"a_s": out_of_memory, "b_s": comparison})
     assert made and all("a_s" not in row and row["b_s"] > 0 and row["median_s"] > 0 for row in rows)
 
 
-def test_fresh_arrays_are_those_of_a_step():
+def test_fresh_arrays_allocates_as_many_arrays_as_a_step_returns():
     case = Case(TAG, 3, {"num_taggers": 2, "num_runners": 4})
     env, _ = make_env(case, "cpu")
     *arrays, info = env.step(env.action_space.sample())
@@ -135,11 +135,11 @@ def test_fresh_arrays_are_those_of_a_step():
     before = operations.allocations
     with operations:
         env_only.fresh_arrays(case, "cpu")
-    made_only = operations.allocations - before  # by an env and its step
+    made_only = operations.allocations - before  # allocated by making the env and stepping it once
     assert before - made_only == len([*arrays, *info]) == 8
 
 
-def test_a_peer_whose_process_ends_says_so():
+def test_a_peer_whose_process_ends_raises_an_error_with_its_reason():
     process = PeerProcess("no_such_module", "cpu")
     with pytest.raises(PeerError, match="ended with status 1: ModuleNotFoundError"):
         process.ask({"close": 0})
@@ -147,7 +147,7 @@ def test_a_peer_whose_process_ends_says_so():
     process.close()
 
 
-def test_everybody_stays_in_the_corner():
+def test_agents_that_start_in_the_corner_stay_there():
     env, _ = make_env(Case(TAG, 2, {"num_taggers": 2, "num_runners": 8}, starts="corner"), "cpu")
     before = env.get_state("loc_x", "loc_y")
     for _ in range(3):
@@ -157,7 +157,7 @@ def test_everybody_stays_in_the_corner():
     assert all((before[name] == after[name]).all() and float(after[name].max()) <= 1 for name in before)
 
 
-def test_cases_know_their_agents_and_no_two_are_alike():
+def test_cases_have_the_right_number_of_agents_and_unique_names():
     for case in (*GPU_CASES, *CPU_CASES):
         env, _ = make_env(Case(case.env, 1, case.params, case.starts), "cpu")
         assert env.num_agents == case.agents
@@ -179,7 +179,7 @@ def test_cases_are_chosen_by_env_and_resized():
         (["--warpdrive", "nowhere"], "--warpdrive must be a folder that holds warp_drive, got nowhere"),
     ],
 )
-def test_bad_options_are_one_line(words, said, capsys):
+def test_invalid_options_print_one_line(words, said, capsys):
     assert main(["bench", "--device", "cpu", *words]) == 2
     assert said in capsys.readouterr().err
 
@@ -192,7 +192,7 @@ def test_start_up_is_measured_with_both_caches(tmp_path):
     assert cold["low_s"] == cold["median_s"] == cold["high_s"]
 
 
-def test_a_floor_is_bytes_or_launches_whichever_is_more():
+def test_the_floor_is_the_larger_of_memory_time_and_launch_time():
     taken = Summary(median=3e-6, low=2e-6, high=4e-6, coverage=0.9, hosts=(1e-6,) * 5, calls=7)
     facts = {"floor_bytes": {"state": 600.0, "results": 300, "actions": 100}, "kernel_launches": 1.0}
     case = Case("WarpCartPole-v1", 10)
@@ -204,7 +204,7 @@ def test_a_floor_is_bytes_or_launches_whichever_is_more():
     assert many["env_steps_per_s"] == pytest.approx(10 / 3e-7)
 
 
-def test_a_run_that_is_stopped_keeps_what_it_has_measured(tmp_path, monkeypatch):
+def test_an_interrupted_run_writes_the_rows_measured_so_far(tmp_path, monkeypatch):
     def stopped(*given, **more):
         raise KeyboardInterrupt
 

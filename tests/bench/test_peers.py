@@ -1,4 +1,4 @@
-"""What peers are asked for, without the libraries: they are run by ``gpu-vecenv bench`` where they are installed."""
+"""Paths of the peers, without their libraries. ``gpu-vecenv bench`` runs the peers whose libraries are installed."""
 
 import inspect
 import json
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_ways_are_json_and_what_make_takes(name):
+def test_paths_are_json_and_arguments_of_make(name):
     peer = import_module(f"gpu_vecenv.bench.peers.{name}")
     found = 0
     for cases, device in ((GPU_CASES, "cuda:0"), (CPU_CASES, "cpu")):
@@ -32,14 +32,14 @@ def test_ways_are_json_and_what_make_takes(name):
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_asking_for_ways_imports_no_library(name):
-    """Modules are imported in this library's process; only ``make`` may bring a peer in."""
+def test_listing_paths_imports_no_library(name):
+    """Modules of peers are imported by the benchmark's own process; only ``make`` may import a peer's library."""
     source = inspect.getsource(import_module(f"gpu_vecenv.bench.peers.{name}"))
     top = {line.split()[1].partition(".")[0] for line in source.splitlines() if line.startswith(("import ", "from "))}
     assert top.isdisjoint({"torch", "jax", "gymnax", "jaxmarl", "vmas", "envpool", "warp_drive"})
 
 
-def test_corners_and_other_tags_have_no_peers():
+def test_tag_has_a_peer_in_its_default_size_and_starts_only():
     tag = {"num_taggers": 5, "num_runners": 100}
     modules = [import_module(f"gpu_vecenv.bench.peers.{name}") for name in PEERS]
     assert [m.NAME for m in modules if m.ways(Case(TAG, 100, tag), "cuda:0")] == ["WarpDrive"]
@@ -47,15 +47,15 @@ def test_corners_and_other_tags_have_no_peers():
     assert [m.NAME for m in modules if m.ways(Case(TAG, 100, {**tag, "num_runners": 99}), "cuda:0")] == []
 
 
-def test_calls_follow_a_reset_that_is_not_timed():
+def test_an_untimed_reset_precedes_timed_calls():
     done = []
     timed = FromReset(lambda: done.append("step"), lambda: done.append("reset"), "cpu")
     reading = timed.read(3)
     assert done == ["reset", "step", "step", "step"] and reading.seconds >= reading.host_seconds > 0
 
 
-def test_gym_is_gymnasium_where_gym_is_missing():
-    """In a process of its own, as it is meant for."""
+def test_alias_gym_stands_in_for_a_missing_gym():
+    """Runs in a process of its own, as the alias is meant for one."""
     code = """import sys
 sys.modules["gym"] = None  # as if it were not installed
 from gpu_vecenv.bench.peers.gym_alias import alias_gym

@@ -1,4 +1,4 @@
-"""The interval of a median against a count of all cases, and that subjects take turns."""
+"""Confidence intervals of medians, compared with a count of all cases; the order in which subjects are timed."""
 
 from itertools import pairwise, product
 from math import ceil
@@ -13,7 +13,7 @@ from gpu_vecenv.bench.timing import CHUNK, Local, Reading, interleaved, median_i
 
 
 class Fake:
-    """Calls that take a second each, noted in a common diary."""
+    """Subject whose calls take one second each; its reads are noted in a shared diary."""
 
     def __init__(self, name, diary, most_calls=None, fails_at=None):
         self.name, self.diary, self.most_calls, self.fails_at = name, diary, most_calls, fails_at
@@ -26,8 +26,8 @@ class Fake:
 
 
 @pytest.mark.parametrize(("n", "confidence"), [(1, 0.9), (5, 0.9), (6, 0.5), (9, 0.9), (12, 0.95)])
-def test_the_interval_covers_the_median_as_often_as_it_says(n, confidence):
-    """Only on which side of the true median each value lies matters: all 2^n patterns are as likely."""
+def test_the_coverage_of_the_interval_is_right(n, confidence):
+    """Coverage depends only on the side of the true median on which each value lies; all 2^n patterns are equally likely."""
     low, high, coverage = median_interval(range(n), confidence)
     outside = sum(sum(above) <= low or sum(above) >= n - low for above in product((0, 1), repeat=n))
     assert high == n - 1 - low
@@ -35,7 +35,7 @@ def test_the_interval_covers_the_median_as_often_as_it_says(n, confidence):
     assert coverage >= confidence or low == 0
 
 
-def test_five_rounds_lie_between_lowest_and_highest():
+def test_the_interval_of_five_rounds_is_lowest_to_highest():
     assert median_interval([3.0, 1.0, 2.0, 5.0, 4.0]) == (1.0, 5.0, 0.9375)
 
 
@@ -47,7 +47,7 @@ def test_subjects_take_turns_and_one_that_fails_is_left_out():
     assert [name for name, _ in diary[-5:]] == ["c", "a", "c", "a", "c"][-5:]
 
 
-def test_a_sample_has_as_many_calls_as_fill_it_and_no_more_than_allowed():
+def test_calls_fill_the_sample_time_up_to_most_calls():
     diary = []
     taken = interleaved({"long": Fake("long", diary), "short": Fake("short", diary, most_calls=20)}, 3, 50.0)
     assert (taken["long"].calls, taken["short"].calls) == (50, 20)
@@ -55,7 +55,7 @@ def test_a_sample_has_as_many_calls_as_fill_it_and_no_more_than_allowed():
 
 
 class Clock:
-    """A clock of which calls, what is between them and waits take so much as they are said to."""
+    """Simulated clock: calls, the code between them and waits take given times."""
 
     def __init__(self, monkeypatch):
         self.now, self.diary = 0.0, []
@@ -72,7 +72,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("calls", [1, 2, 7, CHUNK, 3 * CHUNK + 1])
-def test_the_host_is_not_charged_for_what_a_wait_costs_the_first_call(calls, monkeypatch):
+def test_host_seconds_leave_out_the_cost_of_the_first_call_after_a_wait(calls, monkeypatch):
     clock = Clock(monkeypatch)
     reading = Local(clock.call, "cuda:0").read(calls)
     waits = clock.diary.count("wait")
@@ -83,7 +83,7 @@ def test_the_host_is_not_charged_for_what_a_wait_costs_the_first_call(calls, mon
 
 
 @pytest.mark.parametrize(("lap", "calls", "laps"), [(64, 1000, 16), (1, 5, 5), (300, 300, 1)])
-def test_what_is_between_laps_counts_but_not_as_the_hosts(lap, calls, laps, monkeypatch):
+def test_time_between_laps_counts_as_time_but_not_as_host_time(lap, calls, laps, monkeypatch):
     clock = Clock(monkeypatch)
     reading = Local(clock.call, "cuda:0", lap=lap, between=lambda: clock.takes("between", 10)).read(calls)
     assert clock.diary.count("call") == calls and clock.diary.count("between") == laps
@@ -94,7 +94,7 @@ def test_what_is_between_laps_counts_but_not_as_the_hosts(lap, calls, laps, monk
 
 
 class Phases:
-    """Calls whose cost to the host is another in each round; `turns` has whose turn it was."""
+    """Subject whose cost to the host differs in each round; ``turns`` lists the subjects in the order they were read."""
 
     most_calls = 1
 
@@ -106,17 +106,17 @@ class Phases:
         return Reading(10.0, next(self.costs))
 
 
-def test_a_step_is_set_against_the_bare_launch_of_its_own_round():
+def test_a_step_is_compared_with_the_bare_launch_of_its_own_round():
     ways = {"python": lambda: Subject(Phases(7.0, 13.0, 8.0)), "graph": lambda: Subject(Phases(7.0, 13.0, 8.0), steps=2)}
     beside = {"bare_launch_s": lambda: Phases(5.0, 9.0, 6.5), "python_loop_s": lambda: Phases(1.0, 2.0, 1.5)}
     rows = measure(Case("WarpCartPole-v1", 10), "env", ways, "cpu", {}, 3, None, beside=beside)
     python, graph = rows
     assert [python[name] for name in ("host_s", "bare_launch_s", "python_loop_s")] == [8.0, 6.5, 1.5]
-    assert python["host_over_bare_s"] == 2.0  # of 2, 4 and 1.5; the medians' difference is 1.5
+    assert python["host_over_bare_s"] == 2.0  # median of 2, 4 and 1.5; the difference of medians is 1.5
     assert graph["python_loop_s"] == 1.5 and "host_over_bare_s" not in graph
 
 
-def test_the_bare_launch_has_its_turn_right_before_the_first_step():
+def test_the_bare_launch_is_timed_right_before_the_first_step():
     turns = []
     bare, step, peer = (Phases(1.0, 1.0, turns=turns) for _ in range(3))
     case = Case("WarpCartPole-v1", 10)

@@ -1,4 +1,4 @@
-"""The table of libraries says what tests and benchmark recorded, of every library."""
+"""The table of libraries shows the recorded tests and benchmarks of every library."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ def test_all(n): pass
 def test_some(n): assert n != 2
 
 @pytest.mark.works("CleanRL-style", "held once")
-def test_no_more(): assert False
+def test_fails_now(): assert False
 
 @pytest.mark.works("CleanRL-style", "skipped, so as it was")
 def test_without_its_library(): pytest.importorskip("no_such_library")
@@ -56,7 +56,7 @@ def test_every_library_is_in_the_table(library):
     assert len(cells(DOCUMENT.read_text(), library)) == 5
 
 
-def test_a_claim_stands_while_all_of_its_tests_pass(tmp_path):
+def test_a_text_is_recorded_while_all_of_its_tests_pass(tmp_path):
     record, test = tmp_path / "support.json", tmp_path / "test_claims.py"
     test.write_text(CLAIMS)
     before = ["held once", "not asked", "skipped, so as it was"]
@@ -75,7 +75,7 @@ def test_every_page_is_linked():
     assert all(f"]({page})" in DOCUMENT.read_text().partition("<!--")[0] for page in pages)
 
 
-def test_everything_recorded_is_in_the_table():
+def test_every_recorded_result_is_in_the_table():
     text, support, speed = DOCUMENT.read_text(), json.loads(SUPPORT.read_text()), json.loads(SPEED.read_text())
     assert set(support) <= set(PAGES)
     for library, said in support.items():
@@ -90,7 +90,7 @@ def test_the_benchmark_knows_the_distributions():
     assert {case.library: case.distribution for case in CASES}.items() <= DISTRIBUTIONS.items()
 
 
-def test_cells_say_figures_failures_and_what_is_missing():
+def test_cells_show_speeds_failures_and_missing_libraries():
     support = {"Stable-Baselines3": {"version": "2.8", "works": ["a", "b | c"], "limit": []}}
     good = {"cpu": {"machine": MADE, "rows": [sb3("numpy", rows_per_second=12345.6), sb3("device", rows_per_second=30864)]}}
     bad = {"cuda:0": {"machine": {**MADE, "gpu": "a GPU"}, "rows": [
@@ -104,7 +104,7 @@ def test_cells_say_figures_failures_and_what_is_missing():
     assert text.count("`GpuPPO` has 2.5 times the rows") == text.count("`GpuPPO`") == 1
 
 
-def test_a_stale_table_is_noticed_and_rewritten(tmp_path, monkeypatch, capsys):
+def test_a_stale_table_is_found_and_rewritten(tmp_path, monkeypatch, capsys):
     page = tmp_path / "index.md"
     page.write_text(f"before\n{EMPTY}after\n")
     monkeypatch.setattr(adapter_table, "DOCUMENT", page)
@@ -122,7 +122,7 @@ def test_a_missing_library_and_a_failing_example_are_recorded():
     assert failing["error"] == "ModuleNotFoundError: No module named 'examples.no_such_example'"
 
 
-def test_results_of_other_devices_stay():
+def test_results_of_other_devices_are_kept():
     recorded = {"benchmark": "adapters", "devices": {"cuda:0": {"rows": ["kept"]}, "cpu": {"rows": ["old"]}}}
     devices = merged(recorded, "cpu", ["new"])["devices"]
     assert {device: run["rows"] for device, run in devices.items()} == {"cuda:0": ["kept"], "cpu": ["new"]}

@@ -1,4 +1,4 @@
-"""The API pages name what is public, and nothing that does not exist."""
+"""The API pages show every public name, and no name that does not exist."""
 
 import pkgutil
 import re
@@ -23,18 +23,18 @@ INHERITING = [name for page in PAGES for name in re.findall(r"^::: (\S+)\n    op
 
 
 def shown(name):
-    """What a directive shows: an object, or what a module defines."""
+    """Objects that a directive shows: one object, or those that a module defines."""
     found = pkgutil.resolve_name(name)
     return [o for o in vars(found).values() if getattr(o, "__module__", "") == name] if isinstance(found, ModuleType) else [found]
 
 
 @pytest.mark.parametrize("thing", PUBLIC, ids=lambda thing: thing.__name__)
-def test_everything_public_is_shown(thing):
+def test_every_public_name_is_shown(thing):
     assert thing in [found for name in NAMED for found in shown(name)]
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_what_is_shown_has_a_docstring(name):
+def test_every_shown_object_has_a_docstring(name):
     assert all(found.__doc__ for found in shown(name))
 
 
@@ -46,6 +46,6 @@ def test_methods_of_a_base_of_this_package_are_shown_too(name):
 
 
 def test_docstrings_have_no_roles_of_sphinx():
-    """The site would show them as they stand."""
+    """The site would show them as plain text."""
     files = [file for folder in ("gpu_vecenv", "envs", "adapters") for file in (PAGES[0].parents[2] / folder).rglob("*.py")]
     assert [file.name for file in files if re.search(r":(class|meth|attr|func|mod):`", file.read_text())] == []

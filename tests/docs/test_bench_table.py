@@ -1,4 +1,4 @@
-"""Tables and plots say what was measured."""
+"""Tables and plots show the recorded measurements."""
 
 import copy
 import json
@@ -40,13 +40,13 @@ def test_documents_and_plots_are_current():
     assert bench_table.main(["--check"]) == 0, "run python tools/bench_table.py"
 
 
-def test_every_plot_is_of_the_rows_of_today():
+def test_every_plot_was_made_from_the_recorded_rows():
     for data in bench_table.recorded():
         for file in bench_plots.names(data):
             assert bench_plots.fingerprint(data, file) in (bench_plots.FOLDER / file).read_text()
 
 
-def test_a_line_says_speeds_floor_and_the_fastest_peer():
+def test_a_line_shows_speeds_the_floor_and_peers():
     rows = [row(), row(path="python_copy_true", seconds=2e-5)]
     rows += [row("gymnax", "scan", seconds=4e-5), row("gymnax", "step", seconds=8e-5)]
     text = bench_table.env_table(bench_table.by_case(rows, "env"))
@@ -54,29 +54,29 @@ def test_a_line_says_speeds_floor_and_the_fastest_peer():
     assert cells(text, "1,000") == ["WarpCartPole-v1", "1,000", "100 M", "50 M", "4", others]
 
 
-def test_what_ran_beside_it_and_what_did_not():
+def test_installed_and_missing_peers_are_named():
     assert "Beside it: gymnax 1.0.1, VMAS (not installed);" in bench_table.made_on(made([]))
 
 
-def test_errors_and_missing_ways_are_told():
+def test_errors_and_missing_paths_are_shown():
     broken = {name: value for name, value in row("VMAS", "x").items() if not name.endswith("_s")} | {"error": "ValueError: no"}
     text = bench_table.env_table(bench_table.by_case([row(), broken, row(path="graph", worlds=5, times_floor=2.0)], "env"))
     assert cells(text, "1,000")[-3:] == ["–", "4", "VMAS x failed"]
     assert cells(text, "5")[2:] == ["–", "500 K", "2", "–"]
 
 
-def test_host_and_memory_are_told_of_a_gpu():
+def test_the_host_table_is_for_gpus_only():
     gpu = {"bare_launch_s": 6e-6, "fresh_arrays_s": 1e-5, "python_loop_s": 3.3e-6, "host_syncs": 0.0}
     rows = [row(host_s=7.04e-6, host_over_bare_s=1.2e-6, **gpu), row(path="python_copy_true", host_s=2.3e-5, **gpu)]
     told = cells(bench_table.host_table(bench_table.by_case(rows, "env")), "1,000")
     assert told[2:] == ["7.0 (1.2)", "–", "23.0", "6.0", "10.0", "3.3", "1", "0", "94"]
-    for each in rows:  # there was no room for it
+    for each in rows:  # it did not fit in memory
         del each["fresh_arrays_s"]
     assert cells(bench_table.host_table(bench_table.by_case(rows, "env")), "1,000")[6] == "–"
     assert bench_table.host_table(bench_table.by_case([row(), row(path="python_copy_true")], "env")) == ""
 
 
-def test_agents_and_parameters_are_named():
+def test_labels_name_agents_and_parameters():
     params = {"num_taggers": 5, "num_runners": 100, "use_full_observation": True}
     tag = row(env="WarpTag-v0", params=params, agents=105, agent_steps_per_s=105e8)
     assert bench_table.label(tag) == "WarpTag-v0, 5 + 100 agents, all observed"
@@ -92,11 +92,11 @@ def test_the_short_table_has_the_largest_size_that_a_peer_ran():
 
 
 @pytest.mark.parametrize(("value", "text"), [(999.6, "1 K"), (0.794, "0.794"), (1.234e7, "12.3 M"), (2.5e9, "2.5 G"), (12, "12")])
-def test_three_digits(value, text):
+def test_numbers_have_three_digits(value, text):
     assert bench_table.digits(value) == text
 
 
-def test_a_stale_document_and_plot_are_noticed_and_rewritten(tmp_path, monkeypatch, capsys):
+def test_stale_documents_and_plots_are_found_and_rewritten(tmp_path, monkeypatch, capsys):
     for name in ("README", "PAGE"):
         path = tmp_path / f"{name}.md"
         path.write_text(f"before\n{BLOCK}after\n")

@@ -1,4 +1,4 @@
-"""The contracts of the environments say what the code does, and all in the same order."""
+"""The contracts of the environments match the code, and all have the same sections."""
 
 import re
 import subprocess
@@ -33,9 +33,9 @@ SECTIONS = [
 
 @dataclass(frozen=True)
 class Case:
-    """An env made with some parameters, and what its tables say about it.
+    """An env made with some parameters, and the tables of its contract.
 
-    ``symbols`` are the letters in the tables; ``observation`` and ``action`` number the tables that apply.
+    ``symbols`` gives values to letters in the tables; ``observation`` and ``action`` are numbers of the tables that apply.
     """
 
     folder: str
@@ -49,7 +49,7 @@ class Case:
         return import_module(f"gpu_vecenv.envs.{self.folder}.spec").SPEC
 
     def number(self, text: str) -> float:
-        """The value of ``3A - 1``, ``-4 pi`` or a parameter's name."""
+        """Value of ``3A - 1``, ``-4 pi`` or a parameter's name."""
         product = re.sub(r"(?<=\d) ?(?=[A-Za-z])", "*", text.replace("`", ""))
         return eval(product, {"__builtins__": {}, "pi": pi}, {**self.spec.resolve(self.params), **self.symbols})
 
@@ -74,12 +74,12 @@ CASES = [
 
 
 def sections(text: str) -> dict[str, str]:
-    """What stands under each heading of the second level."""
+    """Text under each heading of the second level."""
     return {part.partition("\n")[0]: part.partition("\n")[2] for part in text.split("\n## ")[1:]}
 
 
 def tables(text: str) -> list[list[list[str]]]:
-    """The cells of every table of a text, row by row, without its head."""
+    """Cells of every table of a text, row by row, without the head."""
     found = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
     return [[[cell.strip() for cell in row.strip("| ").split("|")] for row in table.splitlines()[2:]] for table in found]
 
@@ -89,7 +89,7 @@ def section_tables(case: Case, section: str) -> list[list[list[str]]]:
 
 
 def check_box(case: Case, space: Box, rows: list[list[str]]) -> None:
-    """Rows of (index, content, unit, bounds) cover a space, each index once, in order."""
+    """Assert that rows (index, content, unit, bounds) cover a space: each index once, in order."""
     assert [i for index, *_ in rows for i in case.indices(index)] == list(range(space.shape[0]))
     for index, content, unit, bounds in rows:
         assert content and unit
@@ -109,13 +109,13 @@ def test_every_contract_has_the_same_sections(readme):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.folder} {case.params}")
-def test_the_observation_is_told_index_by_index(case):
+def test_the_contract_lists_every_index_of_the_observation(case):
     found = section_tables(case, "Observation")
     check_box(case, case.spec.observation(case.spec.resolve(case.params)), sum((found[i] for i in case.observation), []))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.folder} {case.params}")
-def test_every_action_is_told(case):
+def test_the_contract_lists_every_action(case):
     space, rows = case.spec.action(case.spec.resolve(case.params)), section_tables(case, "Action")[case.action]
     if isinstance(space, Box):
         return check_box(case, space, rows)
@@ -123,13 +123,13 @@ def test_every_action_is_told(case):
         rows, sizes = [["0", *row] for row in rows], [space.n]
     else:
         sizes = space.nvec.tolist()
-    told = [[i for at, index, *_ in rows if at == str(head) for i in case.indices(index)] for head in range(len(sizes))]
-    assert told == [list(range(size)) for size in sizes]
+    listed = [[i for at, index, *_ in rows if at == str(head) for i in case.indices(index)] for head in range(len(sizes))]
+    assert listed == [list(range(size)) for size in sizes]
     assert all(effect and unit for *_, effect, unit in rows)
 
 
 @pytest.mark.parametrize("folder", ["tag", "grid_tag"])
-def test_every_reward_of_tag_is_told(folder):
+def test_the_contract_lists_every_reward_of_tag(folder):
     spec = Case(folder).spec
     terms = {p.name for p in spec.params if re.search("reward|penalty|cost", p.name)}
     assert set(re.findall(r"`(\w+)`", " ".join(spec.rewards))) == terms
@@ -142,7 +142,7 @@ def test_the_docstring_of_the_package_holds_the_contract(readme):
     assert not docstring.startswith("#")
 
 
-def test_a_contract_that_cannot_be_read(tmp_path):
+def test_a_missing_contract_leaves_the_docstring_as_it_is(tmp_path):
     assert with_contract("Summary.", str(tmp_path / "__init__.py")) == "Summary."
     assert with_contract(None, str(tmp_path / "__init__.py")) == ""
     (tmp_path / "README.md").write_text("# Name\n<!-- made -->\ntext\n")
@@ -165,7 +165,7 @@ def test_every_environment_has_a_contract():
     assert {readme.parent for readme in readmes() if readme.is_file()} == folders == {ROOT / "envs" / c.folder for c in CASES}
 
 
-def test_stale_tables_are_noticed_and_rewritten(tmp_path):
+def test_stale_tables_are_found_and_rewritten(tmp_path):
     readme = tmp_path / "tag" / "README.md"
     readme.parent.mkdir()
     readme.write_text(f"before\n{START}\nold\n{END}\nafter\n")

@@ -1,4 +1,4 @@
-"""Classic control for comparing kernels with references: random states and actions, Gymnasium's envs, what rounding may do."""
+"""Cases of classic control: random states and actions, Gymnasium's envs, and bounds for rounding."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ Generator = np.random.Generator
 
 @dataclass(frozen=True)
 class Case:
-    """One env."""
+    """One env of classic control."""
 
     spec: EnvSpec
     reference: Callable[[Params], Any]
     theirs: Callable[[Params], Any]
-    """Gymnasium's env with our parameters."""
+    """Makes Gymnasium's env with our parameters."""
     states: Callable[[Generator, int], np.ndarray]
     margins: Callable[[Any, Params], list[float]]
-    """How far a reference that has just stepped is from the bounds at which its episode ends."""
+    """Distances of a reference's state from the bounds at which its episode ends."""
     options: tuple[dict[str, Any], ...]
     physics: dict[str, tuple[float, float]]
-    """Ranges of the parameters that each world may have of its own."""
+    """Ranges of the parameters that may differ from world to world."""
     fixed: tuple[str, ...] = ()
-    """Those among them that Gymnasium's env does not let one change."""
+    """Parameters among them that Gymnasium's env cannot change."""
     angles: int = 0
-    """The leading entries of the state that are brought into one turn."""
+    """Number of leading state entries that are angles, wrapped to one turn."""
 
     @property
     def continuous(self) -> bool:
         return isinstance(self.spec.action({}), Box)
 
     def actions(self, generator: Generator, count: int) -> np.ndarray:
-        """Random actions, (count,) or (count, 1); continuous ones reach beyond their bounds."""
+        """Random actions, (count,) or (count, 1); some continuous ones exceed their bounds."""
         space = self.spec.action({})
         if self.continuous:
             return generator.normal(0, 1.5 * space.high[0], (count, 1)).astype(np.float32)
@@ -60,15 +60,15 @@ class Case:
         return {name: generator.uniform(*ends, count).astype(np.float32) for name, ends in self.physics.items()}
 
     def difference(self, state: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Distance of two states, entry by entry; whole turns are none."""
+        """Absolute difference of two states, entry by entry; angles that differ by whole turns are equal."""
         apart = state.astype(np.float64) - other
         apart[: self.angles] -= 2 * np.pi * np.round(apart[: self.angles] / (2 * np.pi))
         return np.abs(apart)
 
     def slack(self, reference: Any, start: np.ndarray, action: Any) -> np.ndarray:
-        """What float32 may do to a step, entry by entry: some roundings of its end, more of what those of its start come to.
+        """Bound on the float32 error of a step, by entry: 4 roundings of its end, 20 times the effect of those of its start.
 
-        The reference is left as the step leaves it. A fast acrobot makes much of little: its roundings grow a thousandfold.
+        The reference is left in the state after the step. A fast acrobot multiplies the roundings of its start by a thousand.
         """
         ends = []
         for entry in (*range(len(start)), None):
@@ -81,27 +81,27 @@ class Case:
 
 
 def acrobot_states(generator: Generator, count: int) -> np.ndarray:
-    """All angles; half at moderate speeds, half at any."""
+    """All angles; half of the states at moderate speeds, half at any speed."""
     slow, fast = [np.pi, np.pi, 3.0, 4.0], [np.pi, np.pi, 4 * np.pi, 9 * np.pi]
     scale = np.where(generator.random((count, 1)) < 0.5, slow, fast)
     return generator.uniform(-scale, scale).astype(np.float32)
 
 
 def cartpole_states(generator: Generator, count: int) -> np.ndarray:
-    """A little beyond the bounds of position and angle, at any speed that occurs."""
+    """Positions and angles up to a little beyond their bounds, speeds as they occur in episodes."""
     scale = np.array([2.6, 4.0, 0.23, 4.0])
     return generator.uniform(-scale, scale, (count, 4)).astype(np.float32)
 
 
 def valley_states(generator: Generator, count: int) -> np.ndarray:
-    """A third anywhere, a third next to the wall, a third about the flags; some at full speed."""
+    """A third anywhere, a third next to the wall, a third around the flags; some at top speed."""
     low, high = np.array([[-1.2, -1.2, 0.4], [0.6, -1.1, 0.6]])[:, generator.integers(0, 3, count)]
     velocity = np.clip(generator.uniform(-0.09, 0.09, count), -0.07, 0.07)
     return np.stack([generator.uniform(low, high), velocity], axis=1).astype(np.float32)
 
 
 def pendulum_states(generator: Generator, count: int) -> np.ndarray:
-    """Some whole turns to either side; some at full speed."""
+    """Angles of more than a turn to either side; some at top speed."""
     velocity = np.clip(generator.uniform(-10, 10, count), -8, 8)
     return np.stack([generator.uniform(-10, 10, count), velocity], axis=1).astype(np.float32)
 

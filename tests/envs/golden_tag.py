@@ -1,4 +1,4 @@
-"""A recorded Tag trajectory, with agents put in our order (taggers first)."""
+"""A recorded trajectory of Tag, with its agents permuted to our order (taggers first)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ DEFAULTS = {
     "num_acceleration_levels": 10, "num_turn_levels": 10, "use_full_observation": True, "num_other_agents_observed": 2,
     "tagging_distance": 0.01, "tag_reward_for_tagger": 1.0, "tag_penalty_for_runner": -1.0,
 }  # fmt: skip
-"""The recording project's defaults where they differ from ours."""
+"""Defaults of the recording project that differ from ours."""
 
 STATE = ("loc_x", "loc_y", "speed", "direction", "acceleration")
 
 
 class GoldenTag:
-    """One file. Arrays of agents are permuted to taggers first; observation slots too."""
+    """One file. Arrays of agents, and the neighbours in observations, are permuted to taggers first."""
 
     def __init__(self, name: str) -> None:
         self.data = np.load(GOLDEN / name)
@@ -34,31 +34,31 @@ class GoldenTag:
         self.steps = len(self.data["done"])
 
     def agents(self, name: str) -> np.ndarray:
-        """(S, N, ...) array in our order of agents."""
+        """Array (S, N, ...) in our order of agents."""
         return self.data[name][:, self.order]
 
     def start(self, name: str) -> np.ndarray:
-        """(N,) start value in our order."""
+        """Start value (N,) in our order of agents."""
         return self.data[f"init_{name}"][self.order]
 
     def before(self, name: str) -> np.ndarray:
-        """(S, N) value before each step: the row before, or the start after a reset."""
+        """Value (S, N) before each step: the row before it, or the start after a reset."""
         rows = np.concatenate([self.start(name)[None], self.agents(name)[:-1]])
         rows[self.fresh()] = self.start(name)
         return rows
 
     def alive_before(self) -> np.ndarray:
-        """(S, N) int32, who was in the game before each step."""
+        """Int32 array (S, N), 1 for agents in the game before each step."""
         rows = np.concatenate([np.ones((1, len(self.order)), np.int32), self.agents("still")[:-1].astype(np.int32)])
         rows[self.fresh()] = 1
         return rows
 
     def fresh(self) -> np.ndarray:
-        """(S,) bool, steps that follow a reset."""
+        """Bool array (S,), True for steps that follow a reset."""
         return np.concatenate([[True], self.data["done"][:-1] == 1])
 
     def observations(self, raw: np.ndarray) -> np.ndarray:
-        """(S, N, D) observations with observers, and the slots of full observations, in our order."""
+        """Observations (S, N, D) with observers, and the neighbours in full observations, in our order of agents."""
         raw = raw[:, self.order]
         if not self.params["use_full_observation"]:
             return raw

@@ -1,4 +1,4 @@
-"""Random worlds of Tag for comparing the kernel with its reference, and where rounding may decide a rule either way."""
+"""Random worlds of Tag for comparing the kernel with its reference, and tests for rules that rounding may decide."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpu_vecenv.envs.tag.spec import SPEC
 
 STATE = ("loc_x", "loc_y", "speed", "direction", "acceleration")
 NEAR = 2e-5
-"""Two float32 computations of a length of some tens, or of an angle, differ by less than this."""
+"""Bound on the difference of two float32 computations of a length of some tens, or of an angle."""
 
 
 def random_params(generator: np.random.Generator) -> dict[str, Any]:
-    """Parameters from everywhere in the spec, with tags and wall contacts frequent."""
+    """Parameters from the whole range of the spec, such that tags and wall contacts are frequent."""
     taggers, runners = int(generator.integers(1, 6)), int(generator.integers(1, 12))
     flip = generator.random(6) < 0.5
     side = generator.choice([1.0, 10.0, 33.3])
@@ -37,7 +37,7 @@ def random_params(generator: np.random.Generator) -> dict[str, Any]:
         "num_turn_levels": int(generator.choice([0, 1, 3, 8, 20])),
         "edge_hit_penalty": -generator.uniform(0, 2),
         "use_full_observation": bool(flip[0]),
-        "num_other_agents_observed": int(generator.integers(1, taggers + runners + 1)),  # up to one more than there are
+        "num_other_agents_observed": int(generator.integers(1, taggers + runners + 1)),  # up to one more than there are others
         "tagging_distance": generator.choice([0.0, 0.05, 0.2]),
         "tag_reward_for_tagger": generator.uniform(0, 10),
         "step_penalty_for_tagger": -generator.uniform(0, 1),
@@ -52,11 +52,11 @@ def random_params(generator: np.random.Generator) -> dict[str, Any]:
 
 
 def random_states(reference: TagReference, worlds: int, limit: int, generator: np.random.Generator) -> dict[str, np.ndarray]:
-    """States (worlds, N): at rest, at top speed and between, runners some of which left, the last step among the times."""
+    """States (worlds, N): speeds from 0 to the top, some runners caught, some worlds before their last step."""
     shape = (worlds, reference.num_agents)
     speed = reference.top_speed * np.clip(generator.uniform(-0.3, 1.3, shape), 0, 1)
     gone = (generator.random(shape) < 0.2) & ~reference.is_tagger
-    # A world without a live runner is over, and is never stepped.
+    # A world without a live runner is finished and is never stepped.
     gone[:, -1] = False
     return {
         "loc_x": generator.uniform(0, reference.side, shape).astype(np.float32),
@@ -70,7 +70,7 @@ def random_states(reference: TagReference, worlds: int, limit: int, generator: n
 
 
 def random_actions(params: Any, worlds: int, generator: np.random.Generator) -> np.ndarray:
-    """Valid actions (worlds, N[, 2]); continuous ones reach beyond their bounds."""
+    """Valid actions (worlds, N[, 2]); some continuous ones exceed their bounds."""
     space, agents = SPEC.action(params), params["num_taggers"] + params["num_runners"]
     if params["continuous_actions"]:
         return generator.normal(0, 2, (worlds, agents, 2)).astype(np.float32)
@@ -80,7 +80,7 @@ def random_actions(params: Any, worlds: int, generator: np.random.Generator) -> 
 
 
 def load(reference: TagReference, state: dict[str, np.ndarray], world: int) -> None:
-    """Put one world's state into the reference."""
+    """Set the reference to the state of one world."""
     for name in STATE:
         setattr(reference, name, state[name][world].astype(np.float64))
     reference.alive = state["alive"][world] == 1
@@ -88,7 +88,7 @@ def load(reference: TagReference, state: dict[str, np.ndarray], world: int) -> N
 
 
 def kernel_step(params: dict[str, Any], state: dict[str, np.ndarray], actions: np.ndarray, device: str) -> tuple[Any, Any]:
-    """One step of every world by the kernel: what ``step`` returns, and the state after it."""
+    """Step every world once with the kernel; return the results of ``step`` and the state after it."""
     env = gymnasium.make_vec(
         "WarpTag-v0", num_envs=len(actions), device=device, array="numpy", autoreset_mode="disabled", **params
     )
@@ -101,7 +101,7 @@ def kernel_step(params: dict[str, Any], state: dict[str, np.ndarray], actions: n
 
 
 def doubtful_world(before: dict[str, np.ndarray], world: int, after: TagReference) -> bool:
-    """Whether rounding might decide a wall contact, a fold of the heading or a tag in the step that led to ``after``."""
+    """Return True if rounding may decide a wall contact, a wrap of the heading or a tag in the step that led to ``after``."""
     alive = before["alive"][world] == 1
     moves = alive & (after.speed > 0)
     target = [
@@ -121,7 +121,7 @@ def doubtful_world(before: dict[str, np.ndarray], world: int, after: TagReferenc
 
 
 def doubtful_row(before: dict[str, np.ndarray], world: int, after: TagReference, i: int, width: int) -> bool:
-    """Whether rounding might swap two of the agents that i observes, or the last of them and the next."""
+    """Return True if rounding may swap two neighbours that agent i observes, or the last of them and the next one."""
     others = (before["alive"][world] == 1) & (np.arange(after.num_agents) != i)
     distances = np.sort(after.distances(i, np.flatnonzero(others)))[: width + 1]
     return bool(np.diff(distances).min(initial=np.inf) < NEAR)

@@ -1,4 +1,4 @@
-"""One step of each classic env beside Gymnasium's own class, from thousands of states; a million are the tool's."""
+"""One step of each classic env and of Gymnasium's own class, from thousands of states; a tool compares a million."""
 
 import dataclasses
 import json
@@ -19,7 +19,7 @@ cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
 @cases
-def test_random_states(case):
+def test_steps_from_random_states_match_gymnasium(case):
     result = compare(case, *case.random(10_000, seed=7))
     assert result.wrong() == []
     assert len(np.unique(result.theirs[:, 0])) > 9_000
@@ -30,7 +30,7 @@ def test_random_states(case):
 
 
 @cases
-def test_states_next_to_an_end_or_a_wall(case):
+def test_steps_next_to_an_end_or_a_wall_match_gymnasium(case):
     states, actions = case.edges(500, seed=8)
     result = compare(case, states, actions)
     assert result.wrong() == []
@@ -39,7 +39,7 @@ def test_states_next_to_an_end_or_a_wall(case):
         return
     assert len(states) > 400
     assert 0.2 < result.ended.mean() < 0.9
-    if case.dtype == "float64":  # these are states in which the two may part, and some do
+    if case.dtype == "float64":  # rounding may decide the flag in these states, and in some it does
         assert result.flags.any()
     assert np.abs(result.past[result.flags]).max(initial=0) < 1
     if case.wall is not None:
@@ -47,10 +47,10 @@ def test_states_next_to_an_end_or_a_wall(case):
 
 
 @cases
-def test_what_measures_roundings_is_gymnasiums_rule(case):
+def test_the_rule_that_measures_rounding_is_gymnasiums(case):
     states, actions = case.random(2000, seed=9)
     states = (states - np.mean([case.low, case.high], axis=0)) / 8 + np.mean([case.low, case.high], axis=0)
-    states = states.astype(np.float32)  # so slow and far from walls that no bound is reached
+    states = states.astype(np.float32)  # slow and far from walls, so that no bound is reached
     theirs, ended = step_gymnasium(case, states, actions)
     restated = case.step(states.T.astype(np.float64), actions.reshape(-1).astype(np.float64)).T
     np.testing.assert_allclose(restated, theirs[:, : case.size + 1], rtol=1e-6, atol=1e-7)
@@ -58,7 +58,7 @@ def test_what_measures_roundings_is_gymnasiums_rule(case):
 
 
 @cases
-def test_a_difference_beyond_the_limits_is_told(case):
+def test_a_difference_beyond_the_limits_is_reported(case):
     result = compare(case, *case.random(300, seed=10))
     for i, (name, limit) in enumerate(zip(case.fields, case.limits, strict=True)):
         worse = result.difference.copy()
@@ -67,7 +67,7 @@ def test_a_difference_beyond_the_limits_is_told(case):
         assert told.startswith(f"{case.name}: {name} is off by ")
 
 
-def test_flags_that_differ_far_from_the_threshold_are_told():
+def test_flags_that_differ_far_from_the_threshold_are_reported():
     result = compare(CASES["CartPole"], *CASES["CartPole"].random(300, seed=11))
     flags = np.zeros(300, bool)
     flags[np.abs(result.past).argmax()] = True
@@ -75,7 +75,7 @@ def test_flags_that_differ_far_from_the_threshold_are_told():
     assert "terminations differ" in told
 
 
-def test_a_car_that_is_stopped_away_from_the_wall_is_told():
+def test_a_car_stopped_away_from_the_wall_is_reported():
     result = compare(CASES["MountainCar"], *CASES["MountainCar"].random(300, seed=12))
     walls = np.zeros(300, bool)
     walls[result.ours[:, 0].argmax()] = True
@@ -83,7 +83,7 @@ def test_a_car_that_is_stopped_away_from_the_wall_is_told():
     assert dataclasses.replace(result, walls=walls).wrong()
 
 
-def test_spacing_is_a_last_place():
+def test_spacing_is_the_distance_to_the_next_float32():
     values = np.array([1.0, 2.4, 0.0, 1e-3], np.float32)
     np.testing.assert_array_equal(spacing(-values), np.nextafter(values, np.float32(9)) - values)
 
@@ -94,7 +94,7 @@ def test_the_document_shows_the_data():
     assert upstream_tests.document(text, json.loads(upstream_tests.DATA.read_text())) == text
 
 
-def test_the_data_are_of_a_million_states_and_keep_the_limits():
+def test_the_recorded_comparison_covers_a_million_states_within_the_limits():
     data = json.loads(compare_gymnasium.DATA.read_text())
     assert [case["case"] for case in data["cases"]] == list(CASES)
     for case in data["cases"]:

@@ -1,4 +1,4 @@
-"""CartPole against a recorded trajectory and against Gymnasium's own, one step from many states."""
+"""CartPole, compared with a recorded trajectory and with single steps of Gymnasium's own env from many states."""
 
 import gymnasium
 import numpy as np
@@ -20,7 +20,7 @@ def one_step(states, actions, device="cpu", **params):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_recorded_trajectory(device):
+def test_steps_match_the_recorded_trajectory(device):
     data = np.load(GOLDEN / "classic_cartpole.npz")
     previous = np.concatenate([data["state0"][:, None], data["state"][:, :-1]], axis=1)
     started = np.concatenate([np.ones_like(data["done"][:, :1]), data["done"][:, :-1]], axis=1) == 1
@@ -32,7 +32,7 @@ def test_recorded_trajectory(device):
 
 
 def gymnasium_step(states, actions, **params):
-    """Gymnasium's rules in float64, applied to each float32 state."""
+    """Steps by Gymnasium's rules in float64, one from each float32 state."""
     env = CartPoleEnv(**params)
     env.reset()
     results = []
@@ -50,12 +50,12 @@ def random_states(count):
 
 
 def compare(count, device, **params):
-    """The distance from a float64 step, in units of float32 rounding of the numbers that were added."""
+    """Assert that a step differs from a float64 step by at most 4 roundings of the numbers that are added."""
     states, actions = random_states(count)
     obs, reward, terminated, _, _ = one_step(states, actions, device, **params)
     expected = gymnasium_step(states, actions, **params)
     size = np.maximum(np.abs(states), np.abs(expected[:, :4]))
-    # A velocity gains tau x acceleration (up to 11 and 60), whose terms went through some eight roundings of their own.
+    # A velocity gains tau * acceleration (up to 11 and 60), whose terms have some eight roundings of their own.
     unit = np.spacing(np.maximum(size, np.array([1e-3, 0.2, 1e-3, 1.2])).astype(np.float32))
     assert (np.abs(obs - expected[:, :4]) / unit).max() <= 4.0
     np.testing.assert_array_equal(reward, expected[:, 4])
@@ -66,18 +66,18 @@ def compare(count, device, **params):
 
 @pytest.mark.parametrize("params", [{}, {"sutton_barto_reward": True}])
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_step_from_random_states(device, params):
+def test_a_step_from_random_states_is_right(device, params):
     compare(10_000, device, **params)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_step_from_a_million_states(device):
+def test_a_step_from_a_million_states_is_right(device):
     compare(1_000_000, device)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_time_limit_and_starts(device):
+def test_the_time_limit_and_the_range_of_starts(device):
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=500, device=device, array="numpy", max_episode_steps=7)
     obs, _ = env.reset(seed=1)
     assert np.abs(obs).max() <= 0.05 and obs.std() > 0.025
@@ -88,5 +88,5 @@ def test_time_limit_and_starts(device):
     assert obs.min() >= 0.1 and obs.max() <= 0.2
 
 
-def test_registered_limit_is_gymnasiums():
+def test_the_registered_time_limit_is_gymnasiums():
     assert gymnasium.make_vec("WarpCartPole-v1", num_envs=2).unwrapped.params["max_episode_steps"] == 500

@@ -1,4 +1,4 @@
-"""Classic control against recorded trajectories and Gymnasium's own envs, one step at a time."""
+"""Classic control, compared with recorded trajectories one step at a time."""
 
 import gymnasium
 import numpy as np
@@ -18,7 +18,7 @@ FILES = {
 
 
 def one_step(name, states, actions, device="cpu", **params):
-    """Outputs of one step from given states, and the states after it."""
+    """Results of one step from given states, and the states after it."""
     env = gymnasium.make_vec(name, num_envs=len(states), device=device, array="numpy", autoreset_mode="disabled", **params)
     env.reset(seed=0)
     env.unwrapped.set_state({"state": states.astype(np.float32)})
@@ -30,7 +30,7 @@ def one_step(name, states, actions, device="cpu", **params):
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("device", DEVICES)
-def test_recorded_trajectory(file, device):
+def test_steps_match_the_recorded_trajectory(file, device):
     name, params = FILES[file]
     data = np.load(GOLDEN / file)
     size = data["state"].shape[-1]

@@ -1,4 +1,4 @@
-"""Kernels of classic control against their NumPy references; the references against Gymnasium's envs and the recordings."""
+"""Kernels of classic control against NumPy references; the references against Gymnasium's envs and the recordings."""
 
 import gymnasium
 import numpy as np
@@ -14,7 +14,7 @@ ALL_OPTIONS = [(name, options) for name, case in CASES.items() for options in ca
 
 
 def kernel_step(case, states, times, actions, device, params):
-    """One step of every world by the kernel: what ``step`` returns, and the states after it."""
+    """Step every world once with the kernel; return the results of ``step`` and the states after it."""
     env = gymnasium.make_vec(
         case.spec.name, num_envs=len(states), device=device, array="numpy", autoreset_mode="disabled", **params
     )
@@ -27,7 +27,7 @@ def kernel_step(case, states, times, actions, device, params):
 
 
 def compare(name, device, count, params, physics=lambda world: {}):
-    """Step random worlds by both. Returns the share of worlds whose end was compared, and the flags."""
+    """Compare a step of random worlds with the reference. Returns the share of worlds whose end was compared, and the flags."""
     case, generator = CASES[name], np.random.default_rng(1)
     states, times = case.states(generator, count), generator.integers(0, 20, count).astype(np.int32)
     actions = case.actions(generator, count)
@@ -42,7 +42,7 @@ def compare(name, device, count, params, physics=lambda world: {}):
         _, pay, over, limit = reference.step(action)
         assert (case.difference(after[i], reference.state) <= slack).all(), (states[i], action, after[i], reference.state)
         assert truncated[i] == limit
-        # Rounding may decide which side of a bound a value is on, but values that are exactly on it are no accident.
+        # Rounding may decide on which side of a bound a value lies. A value exactly on a bound is meant, and is compared.
         if not any(0 < margin < 3 * slack.max() for margin in case.margins(reference, resolved)):
             compared += 1
             assert terminated[i] == over
@@ -55,7 +55,7 @@ def compare(name, device, count, params, physics=lambda world: {}):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("name", "options"), ALL_OPTIONS)
-def test_a_step_from_random_states(name, options, device):
+def test_a_step_from_random_states_is_right(name, options, device):
     compared, terminated, truncated = compare(name, device, 1000, {"max_episode_steps": 0, **options})
     assert compared > 0.99
     assert 0.02 < terminated.mean() < 0.5 or name == "pendulum"
@@ -64,7 +64,7 @@ def test_a_step_from_random_states(name, options, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", CASES)
-def test_a_step_where_each_world_has_physics_of_its_own(name, device):
+def test_a_step_with_parameters_of_each_world_is_right(name, device):
     numbers = CASES[name].random_physics(np.random.default_rng(2), 500)
     compared, *_ = compare(name, device, 500, numbers, lambda world: {key: float(v[world]) for key, v in numbers.items()})
     assert compared > 0.99
@@ -72,7 +72,7 @@ def test_a_step_where_each_world_has_physics_of_its_own(name, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("where", range(4))
-def test_not_a_number_ends_an_episode_of_cartpole(where, device):
+def test_cartpole_treats_nan_as_its_reference_does(where, device):
     case, states = CASES["cartpole"], np.zeros((1, 4), np.float32)
     states[0, where] = np.nan
     (obs, _, terminated, _, _), _ = kernel_step(case, states, np.zeros(1, np.int32), np.ones(1, np.int32), device, {})
@@ -85,7 +85,7 @@ def test_not_a_number_ends_an_episode_of_cartpole(where, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ["mountain car, continuous", "pendulum"])
-def test_an_action_far_beyond_its_bounds(name, device):
+def test_an_action_far_beyond_its_bounds_is_clipped(name, device):
     case = CASES[name]
     actions = np.array([[np.inf], [-np.inf], [1e4], [-1e4]], np.float32)
     states = np.full((4, 2), 0.02, np.float32)
@@ -104,13 +104,13 @@ def test_an_action_far_beyond_its_bounds(name, device):
     ("start", "end", "arrived"),
     [
         ((-1.19, -0.05), (-1.2, 0.0), False),  # the wall stops the car
-        ((-1.2, 0.01), (-1.19, 0.01), False),  # and lets it go
-        ((0.58, 0.07), (0.6, 0.07), True),  # the end on the right keeps the car and not its velocity from going on
+        ((-1.2, 0.01), (-1.19, 0.01), False),  # a car at the wall can leave it
+        ((0.58, 0.07), (0.6, 0.07), True),  # the right end stops the position but keeps the velocity
         ((0.58, -0.01), (0.57, -0.01), False),  # beyond the flag and too slow
         ((0.55, 0.0), (0.55, 0.0), True),  # just fast enough
     ],
 )
-def test_ends_of_the_road_without_gravity(name, start, end, arrived, device):
+def test_walls_and_flags_without_gravity(name, start, end, arrived, device):
     case, params, states = CASES[name], {"gravity": 0.0}, np.array([start], np.float32)
     idle = np.zeros((1, 1), np.float32) if case.continuous else np.ones(1, np.int32)
     (_, _, terminated, _, _), after = kernel_step(case, states, np.zeros(1, np.int32), idle, device, params)
@@ -123,8 +123,8 @@ def test_ends_of_the_road_without_gravity(name, start, end, arrived, device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_an_angle_that_rounding_brings_past_half_a_turn_is_kept_from_it(device):
-    """One and a half turns to either side: taking off whole turns leaves more than pi of an acrobot that stands still."""
+def test_a_wrapped_angle_never_exceeds_pi_by_rounding(device):
+    """Angles of 1.5 turns, at rest: subtracting whole turns in float32 leaves more than pi."""
     case, angle = CASES["acrobot"], np.float32(3 * np.pi)
     states = np.array([[angle, 0, 0, 0], [-angle, 0, 0, 0], [0, angle, 0, 0]], np.float32)
     _, after = kernel_step(case, states, np.zeros(3, np.int32), np.ones(3, np.int32), device, {"gravity": 0.0})
@@ -133,7 +133,7 @@ def test_an_angle_that_rounding_brings_past_half_a_turn_is_kept_from_it(device):
 
 
 @pytest.mark.parametrize(("name", "options"), ALL_OPTIONS)
-def test_the_reference_repeats_gymnasium(name, options):
+def test_the_reference_matches_gymnasium(name, options):
     case, generator, count = CASES[name], np.random.default_rng(3), 200
     states, actions, physics = (draw(generator, count) for draw in (case.states, case.actions, case.random_physics))
     compared = 0
@@ -157,7 +157,7 @@ def test_the_reference_repeats_gymnasium(name, options):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_reference_repeats_the_recording(name):
+def test_the_reference_matches_the_recording(name):
     case = CASES[name]
     ((file, params),) = ((file, params) for file, (env_id, params) in FILES.items() if env_id == case.spec.name)
     data, reference = np.load(GOLDEN / file), case.reference(case.spec.resolve(params))

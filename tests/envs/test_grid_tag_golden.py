@@ -1,4 +1,4 @@
-"""Gridworld Tag against recorded trajectories, one step at a time."""
+"""Tag on a grid, compared with recorded trajectories one step at a time."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.envs.golden_tag import GOLDEN
 
 FILES = sorted(path.name for path in GOLDEN.glob("grid_*.npz"))
 DEFAULTS = {"num_taggers": 10, "grid_length": 10, "episode_length": 100, "tag_penalty_for_runner": 2.0}
-"""The recording project's defaults where they differ from ours."""
+"""Defaults of the recording project that differ from ours."""
 
 
 @pytest.fixture(params=FILES)
@@ -23,7 +23,7 @@ def golden(request):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_one_step_from_every_recorded_state(golden, device):
+def test_a_step_from_every_recorded_state_matches_the_recording(golden, device):
     data, params = golden
     steps = len(data["done"])
     fresh = np.concatenate([[True], data["done"][:-1] == 1])
@@ -47,7 +47,7 @@ def test_one_step_from_every_recorded_state(golden, device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_the_fixed_start_is_the_recorded_one(golden, device):
+def test_the_fixed_start_matches_the_recording(golden, device):
     data, params = golden
     env = gymnasium.make_vec("WarpGridTag-v0", num_envs=2, device=device, array="numpy", fixed_start=True, **params)
     obs, _ = env.reset(seed=0)
@@ -55,7 +55,7 @@ def test_the_fixed_start_is_the_recorded_one(golden, device):
     np.testing.assert_array_equal(env.unwrapped.get_state()["loc_x"][0], data["init_loc_x"])
 
 
-def test_random_starts_are_uniform_and_apart():
+def test_random_starts_are_uniform_and_no_runner_starts_on_a_tagger():
     env = gymnasium.make_vec("WarpGridTag-v0", num_envs=20_000, device="cpu", array="numpy", grid_length=3, num_taggers=2)
     env.reset(seed=4)
     state = env.unwrapped.get_state()
@@ -64,4 +64,4 @@ def test_random_starts_are_uniform_and_apart():
     for agent in range(3):
         counts = np.bincount(cell[:, agent], minlength=16)
         chi_square = ((counts - 1250) ** 2 / 1250).sum()
-        assert chi_square < 44.3  # 15 degrees of freedom, one in ten thousand
+        assert chi_square < 44.3  # 15 degrees of freedom: one seed in ten thousand exceeds 44.3

@@ -1,4 +1,4 @@
-"""The grid Tag kernel against its NumPy reference, one step from many states; and the reference against the recordings."""
+"""The kernel of Tag on a grid against its NumPy reference, one step from many states; the reference against the recordings."""
 
 import json
 
@@ -13,7 +13,7 @@ from tests.devices import DEVICES
 from tests.envs.golden_tag import GOLDEN
 from tests.envs.test_grid_tag_golden import DEFAULTS, FILES
 
-ROUNDING = 2e-7  # of observations
+ROUNDING = 2e-7  # of observations, absolute
 
 
 def random_params(generator):
@@ -30,7 +30,7 @@ def random_params(generator):
 
 
 def kernel_step(params, loc, t, actions, device):
-    """One step of every world by the kernel from cells (worlds, agents, 2): what ``step`` returns, and the state after it."""
+    """Step every world once with the kernel from cells (worlds, agents, 2); return the results and the cells after it."""
     env = gymnasium.make_vec(
         "WarpGridTag-v0", num_envs=len(loc), device=device, array="numpy", autoreset_mode="disabled", **params
     )
@@ -44,7 +44,7 @@ def kernel_step(params, loc, t, actions, device):
 
 
 def compare(params, loc, t, actions, device):
-    """Step every world by both; returns who was tagged and whose time ended, bool (worlds,) each."""
+    """Compare a step of every world with the reference; return who was tagged and whose time ended, bool (worlds,) each."""
     (obs, reward, terminated, truncated, info), after = kernel_step(params, loc, t, actions, device)
     reference = GridTagReference(SPEC.resolve(params))
     for w in range(len(loc)):
@@ -67,7 +67,7 @@ def random_steps(params, worlds, generator):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("seed", range(16))
-def test_a_step_under_random_parameters(seed, device):
+def test_a_step_with_random_parameters_matches_the_reference(seed, device):
     generator = np.random.default_rng(seed)
     params = random_params(generator)
     compare(params, *random_steps(params, 40, generator), device)
@@ -75,8 +75,8 @@ def test_a_step_under_random_parameters(seed, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("full", [True, False])
-def test_tags_walls_ties_and_last_steps_on_a_small_board(full, device):
-    """Many of each, and one with the other."""
+def test_tags_ties_and_last_steps_on_a_small_grid_match_the_reference(full, device):
+    """Each of these is frequent, and so are their combinations."""
     params = {"num_taggers": 3, "grid_length": 3, "episode_length": 2, "use_full_observation": full}
     loc, t, actions = random_steps(params, 500, np.random.default_rng(1))
     tagged, late = compare(params, loc, t, actions, device)
@@ -89,15 +89,15 @@ def test_tags_walls_ties_and_last_steps_on_a_small_board(full, device):
 @pytest.mark.parametrize(
     ("tagger", "runner", "moves", "tagged", "pay"),
     [
-        ((1, 1), (2, 1), (1, 2), False, (-0.25, 0.25)),  # they swap cells and do not meet
+        ((1, 1), (2, 1), (1, 2), False, (-0.25, 0.25)),  # agents that swap cells do not meet
         ((1, 1), (3, 1), (1, 2), True, (8.0, -4.0)),  # they meet halfway
         ((1, 1), (2, 1), (1, 0), True, (8.0, -4.0)),
-        ((1, 1), (1, 1), (4, 4), True, (8.0, -4.0)),  # they flee together
-        ((3, 4), (4, 4), (1, 1), True, (8.0, -4.5)),  # the wall holds the runner, who pays for it too
-        ((0, 0), (4, 4), (2, 3), False, (-0.75, -0.25)),  # walls for both
+        ((1, 1), (1, 1), (4, 4), True, (8.0, -4.0)),  # both move to the same cell
+        ((3, 4), (4, 4), (1, 1), True, (8.0, -4.5)),  # the wall stops the runner, with a penalty
+        ((0, 0), (4, 4), (2, 3), False, (-0.75, -0.25)),  # both hit walls
     ],
 )
-def test_meetings(tagger, runner, moves, tagged, pay, device):
+def test_a_tag_needs_tagger_and_runner_in_one_cell_after_the_step(tagger, runner, moves, tagged, pay, device):
     params = {
         "num_taggers": 1, "grid_length": 4, "tag_reward_for_tagger": 8.0, "tag_penalty_for_runner": 4.0,
         "step_cost_for_tagger": 0.25, "wall_hit_penalty": 0.5,
@@ -114,7 +114,7 @@ def test_meetings(tagger, runner, moves, tagged, pay, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("full", [True, False])
-def test_first_observations(full, device):
+def test_observations_after_a_reset_match_the_reference(full, device):
     params = {"num_taggers": 3, "grid_length": 7, "use_full_observation": full}
     x, y = np.array([0, 7, 3, 5]), np.array([2, 2, 6, 2])
     env = gymnasium.make_vec("WarpGridTag-v0", num_envs=2, device=device, array="numpy", **params,
@@ -125,8 +125,8 @@ def test_first_observations(full, device):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_reference_repeats_the_recordings(name):
-    """Each recorded row from the state before it: the reference knows the rules independently of the kernel."""
+def test_the_reference_matches_the_recordings(name):
+    """Starts from each recorded state; the recordings come from an implementation that shares no code with the kernel."""
     data = np.load(GOLDEN / name)
     given = {key: value for key, value in json.loads(str(data["meta_json"]))["params"].items() if key != "seed"}
     reference = GridTagReference(SPEC.resolve({**DEFAULTS, **given}))

@@ -34,14 +34,14 @@ def run(name, worlds, device, **params):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("name", "param", "values"), CASES)
-def test_each_world_is_as_an_env_of_its_own(name, param, values, device):
+def test_each_world_steps_like_an_env_with_its_parameter(name, param, values, device):
     together = run(name, 3, device, **{param: np.array(values)})
     for world, value in enumerate(values):
         np.testing.assert_array_equal(together[world], run(name, 1, device, **{param: value})[0])
     assert not np.array_equal(together[0], together[2])
 
 
-def test_numbers_that_do_not_fit():
+def test_invalid_parameters_of_worlds_raise_errors():
     with pytest.raises(ShapeError, match=r"length must hold one number a world, \(4,\), got \(3,\)"):
         gymnasium.make_vec("WarpCartPole-v1", num_envs=4, device="cpu", length=[0.5, 0.5, 0.5])
     with pytest.raises(ParameterError, match="length must be at least 1e-09 and at most .*, got -1.0"):

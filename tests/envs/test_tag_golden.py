@@ -1,4 +1,4 @@
-"""Tag against trajectories recorded from another implementation, and one step at a time from its states."""
+"""Tag, compared with trajectories recorded from another implementation: whole runs, and single steps from their states."""
 
 import gymnasium
 import numpy as np
@@ -21,7 +21,7 @@ def golden(request):
 
 
 def step_every_row(golden, device):
-    """World s is put into the state before row s, and takes the action of row s."""
+    """Step once; world s is set to the state before row s and takes the action of row s."""
     env = gymnasium.make_vec(
         "WarpTag-v0", num_envs=golden.steps, device=device, array="numpy", autoreset_mode="disabled", **golden.params
     )
@@ -33,7 +33,7 @@ def step_every_row(golden, device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_one_step_from_every_recorded_state(golden, device):
+def test_a_step_from_every_recorded_state_matches_the_recording(golden, device):
     (obs, _, terminated, truncated, info), state = step_every_row(golden, device)
     wrap = golden.agents("dir_near_wrap") == 1
     edge = golden.agents("edge_ambiguous") == 1
@@ -70,13 +70,13 @@ def compare_observations(golden, obs, wrap):
     difference[loose, :, heading] = folded
     if "nbr_ambiguous" in golden.data:
         swapped = golden.agents("nbr_ambiguous") == 1
-        assert swapped.sum() <= 2, "more rows are excused than the files are known to need"
+        assert swapped.sum() <= 2, "more rows are skipped than the files are known to need"
         difference[swapped] = 0.0
     assert difference.max() <= TOLERANCE
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_free_run_stays_close(golden, device):
+def test_a_free_run_stays_close_to_the_recording(golden, device):
     starts = {
         "starting_location_x": golden.start("loc_x"),
         "starting_location_y": golden.start("loc_y"),
@@ -100,7 +100,7 @@ def test_free_run_stays_close(golden, device):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_action_tables_are_the_recorded_ones(name):
+def test_action_tables_match_the_recorded_ones(name):
     from gpu_vecenv.envs.tag.spec import SPEC
 
     golden = GoldenTag(name)

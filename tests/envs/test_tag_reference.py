@@ -1,4 +1,4 @@
-"""The Tag kernel against its NumPy reference, one step from many states; and the reference against the recordings."""
+"""The kernel of Tag against its NumPy reference, one step from many states; the reference against the recordings."""
 
 import gymnasium
 import numpy as np
@@ -15,7 +15,7 @@ TOLERANCE = 1e-5
 
 
 def compare(params, state, actions, device):
-    """Step every world by both; returns the shares of worlds and of observation rows in them that were compared."""
+    """Compare a step of every world with the reference; return the shares of worlds and of rows that were compared."""
     resolved = SPEC.resolve(params)
     reference = TagReference(resolved)
     (obs, _, terminated, truncated, info), after = cases.kernel_step(params, state, actions, device)
@@ -44,7 +44,7 @@ def compare(params, state, actions, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("seed", range(24))
-def test_a_step_under_random_parameters(seed, device):
+def test_a_step_with_random_parameters_matches_the_reference(seed, device):
     generator = np.random.default_rng(seed)
     params = cases.random_params(generator)
     resolved = SPEC.resolve(params)
@@ -70,8 +70,8 @@ def test_a_step_under_random_parameters(seed, device):
         (96, 4000, {"num_other_agents_observed": 10, "tagging_distance": 0.01}),
     ],
 )
-def test_sizes(taggers, runners, more, device):
-    """One pair, the defaults, and worlds that a block of threads strides over: insertion, scans, and everybody."""
+def test_a_step_of_small_and_large_worlds_matches_the_reference(taggers, runners, more, device):
+    """Two agents, the defaults, and worlds with more agents than a block has threads; each search for neighbours is covered."""
     params = {"num_taggers": taggers, "num_runners": runners, "edge_hit_penalty": -0.5, "episode_length": 9, **more}
     resolved = SPEC.resolve(params)
     params.setdefault("num_other_agents_observed", resolved["num_other_agents_observed"])
@@ -91,10 +91,10 @@ def test_sizes(taggers, runners, more, device):
     ],
 )
 def test_equal_distances_go_to_the_lower_index(worlds, agents, side, neighbours, device):
-    """Agents at rest on a small lattice: every distance is exact, ties abound, and no reading of a tie is excused.
+    """Agents at rest on a small lattice: every distance is exact, ties are frequent, and all of them are compared.
 
-    Many agents are looked up in a grid, of which they may fill every cell or one: from 416 on, or above 1,024 by a lane that is
-    alone with its world.
+    Neighbours of many agents are found with a grid: from 416 agents on, or from 1,025 on in a team of one lane. The agents fill
+    every cell of it, or one cell.
     """
     params = {
         "num_taggers": 6, "num_runners": agents - 6, "grid_length": 16.0, "num_other_agents_observed": neighbours,
@@ -122,8 +122,8 @@ def test_equal_distances_go_to_the_lower_index(worlds, agents, side, neighbours,
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("agents", [320, 430, 1100])
 @pytest.mark.parametrize("left", [0, 300])
-def test_who_stands_apart_finds_the_others(agents, left, device):
-    """All but a few stand in one corner of the square, the few in the opposite one; cells between them are empty."""
+def test_agents_far_from_all_others_observe_the_right_neighbours(agents, left, device):
+    """A few agents stand in one corner, all others in the opposite one; the cells between them are empty."""
     params = {
         "num_taggers": 6, "num_runners": agents - 6, "grid_length": 64.0, "num_other_agents_observed": 10,
         "tagging_distance": 0.01, "episode_length": 8,
@@ -143,7 +143,7 @@ def test_who_stands_apart_finds_the_others(agents, left, device):
 
 
 def crowd(tags_of_tagger, far, params, t, device):
-    """One step of one world at rest: tagger j stands at (20 j + 10, 50) with runners within reach, the others far off."""
+    """Step one world at rest: tagger j stands at (20 j + 10, 50) with its runners within reach; ``far`` runners are far off."""
     taggers, runners = len(tags_of_tagger), sum(tags_of_tagger) + far
     params = {
         "num_taggers": taggers, "num_runners": runners, "grid_length": 100.0, "tagging_distance": 0.02,
@@ -162,7 +162,7 @@ def crowd(tags_of_tagger, far, params, t, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("exits", [True, False])
 @pytest.mark.parametrize("tags", [[1], [40], [500], [3, 0, 70, 200, 1]])
-def test_simultaneous_tags_all_pay(tags, exits, device):
+def test_every_one_of_several_tags_in_a_step_is_rewarded(tags, exits, device):
     (_, reward, terminated, truncated, info), after, taggers, prey = crowd(
         tags, 4, {"runner_exits_game_after_tagged": exits}, 0, device
     )
@@ -177,8 +177,8 @@ def test_simultaneous_tags_all_pay(tags, exits, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("exits", "far", "terminated"), [(True, 3, False), (True, 0, True), (False, 0, False)])
-def test_tags_in_the_last_step(exits, far, terminated, device):
-    """Who leaves in the last step is not paid for reaching the limit; with nobody left, both flags are true."""
+def test_runners_that_leave_in_the_last_step_get_no_reward_for_the_end(exits, far, terminated, device):
+    """If runners leave when caught, both flags are true once no runner is left."""
     out, after, taggers, prey = crowd([2, 5], far, {"runner_exits_game_after_tagged": exits}, 9, device)
     paid = out[4]["agent_reward"][0]
     np.testing.assert_array_equal(paid[:taggers], np.array([2, 5]) * 3.0 - 0.25)
@@ -188,13 +188,13 @@ def test_tags_in_the_last_step(exits, far, terminated, device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_all_caught_before_the_limit(device):
+def test_catching_all_runners_before_the_limit_terminates_only(device):
     out, *_ = crowd([2, 5], 0, {}, 3, device)
     assert out[2][0] and not out[3][0]
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_reset_with_explicit_starts(device):
+def test_a_reset_with_given_starts_matches_the_reference(device):
     generator = np.random.default_rng(4)
     params = {"num_taggers": 3, "num_runners": 5, "grid_length": 7.0}
     x, y, direction = generator.uniform(0, 7, 8), generator.uniform(0, 7, 8), generator.uniform(0, 6, 8)
@@ -206,8 +206,8 @@ def test_reset_with_explicit_starts(device):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_reference_repeats_the_recordings(name):
-    """Each recorded row from the state before it: the reference knows the rules independently of the kernel."""
+def test_the_reference_matches_the_recordings(name):
+    """Starts from each recorded state; the recordings come from an implementation that shares no code with the kernel."""
     golden = GoldenTag(name)
     reference = TagReference(SPEC.resolve(golden.params))
     before = {field: golden.before(field) for field in cases.STATE}

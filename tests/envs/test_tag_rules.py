@@ -1,4 +1,4 @@
-"""Rules of Tag that hold where random states and recordings hardly ever come: exactly on an edge, and in states that were set."""
+"""Rules of Tag in cases that random states and recordings hardly reach: exactly on an edge, and in states that were set."""
 
 import gymnasium
 import numpy as np
@@ -12,7 +12,7 @@ SQUARE = {"grid_length": 16.0, "edge_hit_penalty": -4.0, "tag_reward_for_tagger"
 
 
 def at_rest(x, y, **fields):
-    """The state of one world of agents at (x, y) that do not move."""
+    """State of one world whose agents stand at (x, y) and do not move."""
     zeros = np.zeros((1, len(x)), np.float32)
     state = {**dict.fromkeys(cases.STATE, zeros), "loc_x": np.array([x], np.float32), "loc_y": np.array([y], np.float32)}
     return {**state, "alive": np.ones((1, len(x)), np.int32), **{name: np.array([values]) for name, values in fields.items()}}
@@ -20,8 +20,8 @@ def at_rest(x, y, **fields):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("start", "further"), [((15, 8), (1, 0)), ((8, 15), (0, 1)), ((1, 8), (-1, 0)), ((8, 1), (0, -1))])
-def test_touching_an_edge_is_free_and_passing_it_costs(start, further, device):
-    """A tagger at speed 1 lands on the edge, or half a step beyond."""
+def test_touching_an_edge_has_no_penalty_and_crossing_it_has(start, further, device):
+    """A tagger at speed 1 ends on the edge, or half a step beyond it."""
     params = {**SQUARE, "num_taggers": 1, "num_runners": 1, "max_speed": 1.0}
     heading = np.arctan2(further[1], further[0]) % (2 * np.pi)
     motion = {"speed": np.float32([1, 0]), "direction": np.float32([heading, 0])}
@@ -36,7 +36,7 @@ def test_touching_an_edge_is_free_and_passing_it_costs(start, further, device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_tagger_that_was_set_to_be_gone_still_catches(device):
+def test_a_tagger_set_as_not_alive_still_catches(device):
     params = {**SQUARE, "num_taggers": 1, "num_runners": 2, "tagging_distance": 0.2}
     state = at_rest([5, 5.1, 14], [5, 5, 14], alive=np.array([0, 1, 1], np.int32))
     (*_, info), after = cases.kernel_step(params, state, np.zeros((1, 3, 2), np.int32), device)
@@ -45,7 +45,7 @@ def test_a_tagger_that_was_set_to_be_gone_still_catches(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_tagged_by_is_cleared_when_out_of_reach(device):
+def test_tagged_by_is_cleared_when_the_runner_is_out_of_reach(device):
     params = {**SQUARE, "num_taggers": 1, "num_runners": 1, "tagging_distance": 0.1, "runner_exits_game_after_tagged": False}
     env = gymnasium.make_vec("WarpTag-v0", num_envs=1, device=device, array="numpy", **params).unwrapped
     env.reset(seed=0)

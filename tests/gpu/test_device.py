@@ -1,4 +1,4 @@
-"""What holds on a GPU only: graphs, streams, actions judged on the device."""
+"""Behaviour on GPUs only: graphs, streams, actions checked on the device."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ def eager(name, actions, **options):
 
 
 @pytest.mark.parametrize("name", ["WarpTag-v0", "WarpCartPole-v1"])
-def test_a_captured_rollout_replays_the_eager_one(name):
+def test_a_captured_rollout_equals_the_eager_one(name):
     steps = 20
     env = make(name)
     actions = random_actions(env, 2 * steps)
@@ -69,14 +69,14 @@ def test_a_captured_rollout_replays_the_eager_one(name):
             assert torch.equal(reward[t], here[1]), (half, t)
 
 
-def test_steps_follow_the_callers_stream():
+def test_steps_run_on_the_callers_stream():
     env = make(copy=False)
     actions = random_actions(env, 1)[0]
     expected = eager("WarpTag-v0", [actions] * 5)
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        torch.cuda._sleep(50_000_000)  # work that a launch on any other stream would overtake
+        torch.cuda._sleep(50_000_000)  # a launch on another stream would run before the end of this
         late = actions.clone()
         for _ in range(5):
             obs, *_ = env.step(late)
@@ -85,7 +85,7 @@ def test_steps_follow_the_callers_stream():
     assert torch.equal(seen, expected[-1][0])
 
 
-def test_fresh_arrays_cannot_be_captured():
+def test_steps_that_allocate_cannot_be_captured():
     env = make(copy=True)
     actions = random_actions(env, 1)[0]
     side = torch.cuda.Stream()
@@ -95,7 +95,7 @@ def test_fresh_arrays_cannot_be_captured():
             env.step(actions)
 
 
-def test_arrays_handed_out_are_never_written_again():
+def test_returned_arrays_are_never_written_again():
     env = make(copy=True)
     kept = [env.step(action) for action in random_actions(env, 6)]
     sums = [[x.double().sum().item() for x in out[:4]] for out in kept]
@@ -104,7 +104,7 @@ def test_arrays_handed_out_are_never_written_again():
     assert sums == [[x.double().sum().item() for x in out[:4]] for out in kept]
 
 
-def test_a_bad_action_acts_as_the_first_one_and_is_reported():
+def test_an_invalid_action_acts_as_zero_and_is_reported_once():
     bad, good = make(), make()
     actions = random_actions(bad, 1)[0]
     zero = actions.clone()
@@ -120,7 +120,7 @@ def test_a_bad_action_acts_as_the_first_one_and_is_reported():
     assert bad.closed
 
 
-def test_debug_reports_at_once():
+def test_debug_reports_an_invalid_action_in_its_step():
     env = make(debug=True)
     actions = random_actions(env, 1)[0]
     env.step(actions)
@@ -129,7 +129,7 @@ def test_debug_reports_at_once():
         env.step(actions)
 
 
-def test_nan_is_reported_and_acts_as_no_change():
+def test_a_nan_action_acts_as_zero_and_is_reported():
     env, still = make(continuous_actions=True), make(continuous_actions=True)
     shape = (64, 6, 2)
     nan = torch.full(shape, float("nan"), device="cuda")
@@ -148,14 +148,14 @@ def test_host_actions_are_uploaded_with_one_warning():
     assert torch.equal(obs, expected[1][0])
 
 
-def test_an_env_of_numpy_arrays_takes_host_actions_in_silence():
+def test_an_env_of_numpy_arrays_takes_host_actions_without_a_warning():
     env = make(array="numpy")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         env.step(random_actions(env, 1)[0].cpu().numpy())
 
 
-def test_arrays_of_the_wrong_place_or_shape():
+def test_actions_of_another_device_or_shape_raise_errors():
     env = make()
     with pytest.raises(ShapeError, match=r"\(64, 6, 2\), got \(63, 6, 2\)"):
         env.step(random_actions(env, 1)[0][:63])
@@ -168,7 +168,7 @@ def test_arrays_of_the_wrong_place_or_shape():
 
 
 @pytest.mark.parametrize("array", ["numpy", "torch", "cupy"])
-def test_every_array_kind_holds_the_same(array):
+def test_every_array_kind_gives_the_results_of_the_cpu(array):
     reference = gymnasium.make_vec("WarpTag-v0", num_envs=8, device="cpu", array="numpy", **SMALL)
     env = gymnasium.make_vec("WarpTag-v0", num_envs=8, device="cuda:0", array=array, **SMALL)
     expected, _ = reference.reset(seed=9)
@@ -196,7 +196,7 @@ def host(array):
     return array.get() if hasattr(array, "get") else array.cpu().numpy()
 
 
-def test_per_thread_default_streams_are_refused():
+def test_per_thread_default_streams_raise_an_error():
     code = (
         "import gymnasium, gpu_vecenv\n"
         "try: gymnasium.make_vec('WarpCartPole-v1', device='cuda:0')\n"
@@ -207,18 +207,18 @@ def test_per_thread_default_streams_are_refused():
     assert "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM is set" in done.stdout
 
 
-def test_state_continues_identically():
-    env, fork = make(), make()
+def test_an_env_with_a_copied_state_gives_the_same_results():
+    env, other = make(), make()
     actions = random_actions(env, 30)
     for action in actions[:15]:
         env.step(action)
-    fork.set_state(env.get_state())
+    other.set_state(env.get_state())
     for action in actions[15:]:
-        for left, right in zip(env.step(action)[:4], fork.step(action)[:4], strict=True):
+        for left, right in zip(env.step(action)[:4], other.step(action)[:4], strict=True):
             assert torch.equal(left, right)
 
 
-def test_as_many_agents_as_a_world_holds():
+def test_a_world_may_have_4096_agents():
     params = {"num_taggers": 96, "num_runners": 4000, "num_other_agents_observed": 5}
     outputs = []
     for device in ("cpu", "cuda:0"):
@@ -235,8 +235,8 @@ def test_as_many_agents_as_a_world_holds():
 @pytest.mark.parametrize("array", ["torch", "cupy"])
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.filterwarnings("error")  # CuPy warns when it works on an array of another device than the current one
-def test_an_env_on_another_device_than_the_current_one(name, array, copy):
-    """Its arrays are made there, its kernels run there, and the current device stays what it was."""
+def test_an_env_works_on_a_device_that_is_not_the_current_one(name, array, copy):
+    """Its arrays and kernels are on its own device, and the current device does not change."""
     there = make(name, device="cuda:1", array=array, copy=copy)
     torch.cuda.set_device(1)
     here = make(name, device="cuda:0", array=array, copy=copy)
@@ -257,7 +257,7 @@ def test_an_env_on_another_device_than_the_current_one(name, array, copy):
 @two_gpus
 @pytest.mark.filterwarnings("error")
 def test_a_rewind_on_another_device_waits_for_the_last_step():
-    """What CuPy copies is what the step wrote, although the other device is busy when it is asked for."""
+    """CuPy copies the results of the last step, although the env's device is still busy when the copy is requested."""
     env = make("WarpCartPole-v1", device="cuda:1", array="cupy")
     slabs = env._outputs.new_slabs(8)
     env.bind(**slabs)
@@ -272,8 +272,8 @@ def test_a_rewind_on_another_device_waits_for_the_last_step():
 
 
 @two_gpus
-def test_a_bad_action_on_another_device_is_reported_once():
-    """Its count is cleared there, although the current device is busy."""
+def test_an_invalid_action_on_another_device_is_reported_once():
+    """The count is cleared on the env's device, although the current device is busy."""
     env = make("WarpCartPole-v1", device="cuda:1", array="cupy")
     env.step(torch.full((64,), 7, dtype=torch.int32, device="cuda:1"))
     torch.cuda._sleep(2_000_000_000)
@@ -284,8 +284,8 @@ def test_a_bad_action_on_another_device_is_reported_once():
 
 @two_gpus
 @pytest.mark.filterwarnings("error")
-def test_cupy_works_where_the_env_is():
-    """Statistics, states and actions that must be copied first, while another device is the current one."""
+def test_cupy_works_on_the_envs_device():
+    """Statistics, states and non-contiguous actions, while another device is the current one."""
     cupy = pytest.importorskip("cupy")
     here, there = (EpisodeStatistics(make(device=device, array="cupy")) for device in ("cuda:0", "cuda:1"))
     there.reset(seed=3)

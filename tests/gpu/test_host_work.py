@@ -1,4 +1,4 @@
-"""What a step asks of the host beside its launch: it never waits for the device, and in place it allocates nothing."""
+"""Work of the host in a step: it never waits for the device, and without copies it allocates nothing."""
 
 from contextlib import contextmanager
 
@@ -62,12 +62,12 @@ def test_a_step_never_waits_and_in_place_allocates_nothing(name, view, way):
         assert allocations() == before
 
 
-def test_waiting_would_be_noticed():
+def test_the_check_finds_a_wait_for_the_gpu():
     with waiting_is_an_error(), pytest.raises(RuntimeError, match="synchroniz"):
         torch.zeros(1, device="cuda").item()
 
 
-def test_an_allocation_would_be_noticed():
+def test_the_check_finds_an_allocation():
     before = allocations()
     torch.zeros(1, device="cuda")
     assert allocations() > before

@@ -1,4 +1,4 @@
-"""Functions of lib/math.h that have a form of their own on CUDA give the bits of the plain form."""
+"""Functions of lib/math.h with a faster form on CUDA: it gives the bits of the plain form, on the device and on the host."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ SIZES = ("-DGV_LANES=1", "-DGV_TEAMS=128", "-DGV_RESIDENT=1")
 
 @pytest.fixture(scope="module")
 def launch():
-    """Runs a kernel of functions.cu over rows of floats; returns what it computes its own way, and the plain way."""
+    """Return a function that runs a kernel of functions.cu over rows of floats; it returns the fast and the plain results."""
     text = Path(__file__).with_name("functions.cu").read_text()
     module = cupy.RawModule(code=text, options=(*OPTIONS, *SIZES, f"-I{KERNELS}"))
 
@@ -39,8 +39,8 @@ def any_floats(count, seed):
     return pattern[~np.isnan(pattern)]
 
 
-def test_quotients_of_each_mantissa(launch):
-    """1, and a number between 1 and 2, by each of the 2^23 mantissas; the quotient once more by it."""
+def test_fast_quotients_by_each_mantissa_equal_divisions(launch):
+    """Numerators are 1 and numbers between 1 and 2, divisors all 2^23 mantissas; the quotient is divided by it once more."""
     y = (np.arange(2**23, dtype=np.int32) + np.float32(1).view(np.int32)).view(np.float32)
     for x in (np.ones_like(y), np.random.default_rng(0).uniform(1, 2, len(y)).astype(np.float32)):
         out, plain = launch("quotients", x, y)
@@ -48,8 +48,8 @@ def test_quotients_of_each_mantissa(launch):
         np.testing.assert_array_equal(bits(out[:, 0]), bits(x / y))
 
 
-def test_quotients_of_any_floats(launch):
-    """Zeros, denormals and infinities with them, and what overflows or underflows."""
+def test_fast_quotients_of_any_floats_equal_divisions(launch):
+    """Zeros, denormals and infinities are included, and quotients that overflow or underflow."""
     x, y = any_floats(4_000_000, 1), any_floats(4_000_000, 2)
     special = np.array([0.0, -0.0, 1e-45, -1e-45, 1e-38, 1e-18, 1e18, 3.4e38, np.inf, -np.inf, 1.0, -2.5], np.float32)
     table = np.stack(np.meshgrid(special, special), -1).reshape(-1, 2)
@@ -59,7 +59,7 @@ def test_quotients_of_any_floats(launch):
     assert same.all()
 
 
-def test_sines_near_upright(launch):
+def test_fast_sines_equal_plain_sines(launch):
     x = np.concatenate([np.random.default_rng(3).uniform(-1, 1, 4_000_000).astype(np.float32), any_floats(1_000_000, 4)])
     out, plain = launch("sines", x)
     same = (bits(out) == bits(plain)) | (np.isnan(out) & np.isnan(plain))

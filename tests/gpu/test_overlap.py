@@ -1,4 +1,4 @@
-"""In a graph a step may start while the kernel before it ends: whatever lies before, between and behind steps, bits stay."""
+"""Steps in a graph may start before the previous kernel ends. Their bits stay the same with any work around them."""
 
 import gymnasium
 import pytest
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.gpu
 STEPS = 24
 PARAMS = {"WarpTag-v0": {"episode_length": 10}, "WarpGridTag-v0": {"episode_length": 10}}
 WORLDS = {"WarpTag-v0": 600, "WarpGridTag-v0": 20_000}
-"""Enough to fill a GPU more than once."""
+"""Enough worlds to fill a GPU more than once."""
 
 
 def make(name, **options):
@@ -29,13 +29,13 @@ def random_actions(name):
 
 
 def alone(env, bank, kept):
-    """Steps and nothing between them."""
+    """Steps with nothing between them."""
     for action in bank:
         env.step(action)
 
 
 def copied(env, bank, kept):
-    """A copy writes the actions just before a step, and another takes its observation just behind it."""
+    """A copy writes the actions just before each step, and another copies its observation just after it."""
     given = kept["given"]
     for t, action in enumerate(bank):
         given.copy_(action)
@@ -43,7 +43,7 @@ def copied(env, bank, kept):
 
 
 def cleared(env, bank, kept):
-    """The same memory is cleared, written, stepped from."""
+    """The memory of the actions is cleared and written before each step."""
     given = kept["given"]
     for action in bank:
         given.zero_()
@@ -52,7 +52,7 @@ def cleared(env, bank, kept):
 
 
 def forked(env, bank, kept):
-    """Another stream reads each observation, late, while the main one prepares the next actions; then both go on."""
+    """Another stream reads each observation late, while the main stream prepares the next actions; then both join."""
     main, side, given = torch.cuda.current_stream(), kept["side"], kept["given"]
     for t, action in enumerate(bank):
         given.copy_(action)
@@ -66,7 +66,7 @@ def forked(env, bank, kept):
 
 
 def joined(env, bank, kept):
-    """A step right after the streams join: it has two predecessors, the second a kernel or a copy."""
+    """Each step follows a join of two streams: it has two predecessors, the second a kernel or a copy."""
     main, side = torch.cuda.current_stream(), kept["side"]
     for t, action in enumerate(bank):
         side.wait_stream(main)
@@ -82,7 +82,7 @@ def joined(env, bank, kept):
 
 
 def delayed(env, bank, kept):
-    """Actions come late, from a kernel that ends long after it began."""
+    """Actions come from a kernel that ends long after it began."""
     given = kept["given"]
     for action in bank:
         torch.cuda._sleep(20_000)
@@ -91,7 +91,7 @@ def delayed(env, bank, kept):
 
 
 def rolled(env, bank, kept):
-    """Rollouts and steps in turns."""
+    """Rollouts and steps alternate."""
     for t in range(0, STEPS, 4):
         env.rollout(bank[t : t + 2])
         env.step(bank[t + 2])
@@ -100,7 +100,7 @@ def rolled(env, bank, kept):
 
 @pytest.mark.parametrize("way", [alone, copied, cleared, forked, joined, delayed, rolled])
 @pytest.mark.parametrize("name", IDS)
-def test_steps_in_a_graph_are_those_outside(name, way):
+def test_steps_in_a_graph_equal_steps_outside(name, way):
     bank = random_actions(name)
     states, seen = [], []
     for captured in (False, True):
@@ -110,7 +110,7 @@ def test_steps_in_a_graph_are_those_outside(name, way):
             "obs": torch.zeros(4, *env.observation_space.shape, device="cuda"),
             "side": torch.cuda.Stream(),
         }
-        way(env, bank, kept)  # compiles, and makes what stays
+        way(env, bank, kept)  # compiles kernels and allocates memory
         env.reset(seed=4)
         torch.cuda.synchronize()
         if captured:
@@ -130,8 +130,8 @@ def test_steps_in_a_graph_are_those_outside(name, way):
     assert torch.equal(*seen)
 
 
-def test_two_envs_in_one_graph():
-    """Each step finds what the step before it left, whichever env that was of: the second acts on what the first observes."""
+def test_two_envs_in_one_graph_equal_steps_outside():
+    """Each step reads results of the step before it, of either env: the second env acts on the first one's observations."""
     made = [[make("WarpCartPole-v1"), make("WarpCartPole-v1")] for _ in "ab"]
 
     def play(one, two):
@@ -164,7 +164,7 @@ def test_steps_on_a_cupy_stream_overlap_too():
 
     envs = [make("WarpCartPole-v1", array="cupy") for _ in "ab"]
     actions = [cupy.random.default_rng(seed).integers(0, 2, 300_000, dtype=cupy.int32) for seed in range(STEPS)]
-    torch.cuda.synchronize()  # envs and actions were made on the default stream, which the other does not wait for
+    torch.cuda.synchronize()  # the new stream does not wait for the default one, which made the envs and actions
     stream = cupy.cuda.Stream(non_blocking=True)
     for env in envs:
         with stream:
@@ -185,9 +185,9 @@ def test_steps_on_a_cupy_stream_overlap_too():
         assert bool((value == other).all()), key
 
 
-def test_captured_steps_are_launched_so(monkeypatch):
+def test_captured_steps_use_overlapped_launches(monkeypatch):
     if torch.cuda.get_device_capability()[0] != 9:
-        pytest.skip("asked for on Hopper only")
+        pytest.skip("launches overlap on Hopper only")
     calls = []
     launch = cuda.overlapped_launch
     monkeypatch.setattr(cuda, "overlapped_launch", lambda *given: (calls.append(given), launch(*given)))
@@ -203,7 +203,7 @@ def test_captured_steps_are_launched_so(monkeypatch):
     assert len(calls) == STEPS
 
 
-def test_a_failed_launch_is_told():
+def test_a_failed_launch_raises_an_error():
     torch.zeros(1, device="cuda")  # starts the driver
     with pytest.raises(RuntimeError, match="^cuLaunchKernelEx failed with CUDA error 400"):
         overlapped_launch(0, 1, 32, 0, 0)

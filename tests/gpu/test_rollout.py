@@ -1,4 +1,4 @@
-"""Many steps without the host: nothing waits for the device, and one graph holds a rollout of 128 steps of any env."""
+"""Many steps without the host: rollouts never wait for the device, and a graph holds 128 steps of any env."""
 
 import gc
 import weakref
@@ -25,14 +25,14 @@ def make(name, **options):
 
 
 def random_actions(env, steps):
-    """As a rollout of a twin drew them."""
+    """Actions that a rollout of another env drew."""
     twin = gymnasium.make_vec(env.env_spec.name, num_envs=40, device="cuda:0", **PARAMS.get(env.env_spec.name, {})).unwrapped
     twin.reset(seed=9)
     return twin.rollout(num_steps=steps)[4]["actions"]
 
 
 def policy_of(env):
-    """Some actions that depend on what is seen."""
+    """Return a policy whose actions depend on the observations."""
     shape, continuous = env.action_space.shape, env.layout.continuous
 
     def policy(obs):
@@ -48,7 +48,7 @@ def host_state(env):
 
 
 def assert_holds(outputs, steps, first):
-    """The slabs of a graph hold what steps returned."""
+    """Assert that the slabs of a graph hold the results of single steps."""
     assert torch.equal(outputs["obs"][0], first)
     for t, (obs, reward, terminated, truncated, info) in enumerate(steps):
         assert torch.equal(outputs["obs"][t + 1], obs), t
@@ -62,7 +62,7 @@ def assert_holds(outputs, steps, first):
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_a_graph_of_128_steps_with_given_actions(name):
+def test_a_graph_with_given_actions_equals_single_steps(name):
     env, single = make(name), make(name)
     obs = single.observe()
     captured = capture_steps(env, STEPS)
@@ -77,7 +77,7 @@ def test_a_graph_of_128_steps_with_given_actions(name):
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_a_graph_of_128_steps_with_a_policy(name):
+def test_a_graph_with_a_policy_equals_single_steps(name):
     env, single = make(name), make(name)
     obs, policy = single.observe(), policy_of(env)
     captured = capture_steps(env, STEPS, policy)
@@ -98,7 +98,7 @@ def test_a_graph_of_128_steps_with_a_policy(name):
         del steps
 
 
-def test_a_graph_ends_with_its_slabs():
+def test_a_graph_cannot_be_replayed_after_unbind():
     env = make("WarpCartPole-v1")
     captured = capture_steps(env, 4)
     env.unbind()
@@ -123,8 +123,8 @@ def test_a_rollout_never_waits_for_the_device(name, copy):
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_rollouts_in_a_graph_go_on_from_replay_to_replay(name):
-    """Drawn actions are others in each replay, as they depend on where each world stands."""
+def test_each_replay_of_a_captured_rollout_continues_the_last(name):
+    """Each replay draws other actions, as draws depend on the step of each world."""
     env, single = make(name, copy=False), make(name)
     env.rollout(num_steps=STEPS)
     single.rollout(num_steps=STEPS)
@@ -156,13 +156,13 @@ def test_the_first_rollout_cannot_be_captured():
 @pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("off", ["obs", "final_obs", "both"])
 @pytest.mark.parametrize("way", ["rollout", "step"])
-def test_slabs_may_begin_anywhere(name, way, off):
+def test_slabs_need_no_alignment(name, way, off):
     env, single = make(name), make(name)
     shape, steps = env.observation_space.shape, 60  # episodes end after 50
     slabs = {}
     for key, rows in (("obs", steps + 1), ("final_obs", steps)):
         memory = torch.zeros(1 + rows * torch.Size(shape).numel(), device="cuda")
-        slabs[key] = (memory[1:] if off in (key, "both") else memory[:-1]).view(rows, *shape)  # four bytes off, or well
+        slabs[key] = (memory[1:] if off in (key, "both") else memory[:-1]).view(rows, *shape)  # off by four bytes, or aligned
     env.bind(**slabs)
     actions = random_actions(env, steps)
     if way == "rollout":
@@ -177,8 +177,8 @@ def test_slabs_may_begin_anywhere(name, way, off):
         assert torch.equal(slabs["final_obs"][t][finished], info["final_obs"][finished])
 
 
-def test_a_graph_heeds_marks_that_are_set_after_it_was_captured():
-    """In same-step mode steps look at marks only where some were given; the graph must not have learned that there were none."""
+def test_a_graph_honours_marks_set_after_its_capture():
+    """In same-step mode, steps check for marks only if some were set; a capture before any must not fix that choice."""
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=64, device="cuda:0").unwrapped
     env.reset(seed=0)
     captured = capture_steps(env, 3)
@@ -195,11 +195,8 @@ def test_a_graph_heeds_marks_that_are_set_after_it_was_captured():
 
 @pytest.mark.parametrize("worlds", [1, 31, 33, 5_000, 20_001, 101_376, 101_377, 150_000, 210_007])
 @pytest.mark.parametrize("keep", [True, False])
-def test_rollouts_of_any_size(worlds, keep):
-    """Blocks of rollouts are as large as spreads the worlds out; no world is left out, and none steps twice.
-
-    101,376 are as many as an H100 holds at once.
-    """
+def test_rollouts_of_any_number_of_worlds_equal_single_steps(worlds, keep):
+    """The block size depends on the number of worlds. An H100 holds 101,376 worlds at once."""
     env, single = (
         gymnasium.make_vec("WarpCartPole-v1", num_envs=worlds, device="cuda:0", max_episode_steps=9).unwrapped for _ in "ab"
     )
@@ -220,11 +217,8 @@ def test_rollouts_of_any_size(worlds, keep):
     assert int(env.get_state("t")["t"].max()) <= 9
 
 
-def test_an_env_that_is_closed_while_another_is_captured():
-    """As Python closes one that nobody holds any more. Nothing may be waited for, so its actions are not looked at.
-
-    An explicit look is refused.
-    """
+def test_an_env_may_be_garbage_collected_during_a_capture():
+    """Its actions are not checked, as a check waits for the device; an explicit check raises an error."""
     env, other = make("WarpCartPole-v1", copy=False), make("WarpCartPole-v1")
     actions = random_actions(env, 1)[0]
     env.step(actions)
@@ -245,7 +239,7 @@ def test_an_env_that_is_closed_while_another_is_captured():
     assert not torch.equal(env.get_state("t")["t"], before)
 
 
-def test_what_waits_in_each_step_is_not_recorded():
+def test_an_env_with_debug_cannot_be_captured():
     env = make("WarpCartPole-v1", copy=False, debug=True)
     actions = random_actions(env, 1)[0]
     env.step(actions)

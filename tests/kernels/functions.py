@@ -1,4 +1,4 @@
-"""Device functions called from Python: functions.cu built with the flags of the CPU back end."""
+"""Device functions called from Python: functions.cu, built with the flags of the CPU back end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Functions:
         self._library = ctypes.CDLL(str(built))
 
     def of_host(self, name: str, *args: int | np.ndarray, result: type | None = None):
-        """Call an export of any form: arrays by their addresses, integers as of 64 bits."""
+        """Call an export of any signature: arrays are passed by address, integers as 64-bit numbers."""
         function = getattr(self._library, name)
         function.restype = result
         given = [ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else ctypes.c_int64(a) for a in args]

@@ -1,4 +1,4 @@
-"""NVRTC without a GPU: the text the CUDA back end compiles, with its own options, to PTX."""
+"""PTX without a GPU: NVRTC compiles the text and the options of the CUDA back end."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gpu_vecenv.spec.layout import Layout
 
 
 def compile_ptx(spec: EnvSpec, arch: int, module: int = 0, **params: Any) -> str:
-    """PTX of one of ``layout.MODULES`` for ``sm_<arch>``; RuntimeError with the compiler's log where it does not compile."""
+    """PTX of one of ``layout.MODULES`` for ``sm_<arch>``. Raises RuntimeError with the compiler's log if it does not compile."""
     layout = Layout(spec, spec.resolve(params))
     return compile_text(kernel_source(spec), arch, *compile_options(layout, module, blocks_of(layout.num_agents, module)))
 
 
 def compile_text(source: str, arch: int, *options: str) -> str:
-    """PTX of a text; RuntimeError with the compiler's log if it does not compile."""
+    """PTX of a text. Raises RuntimeError with the compiler's log if it does not compile."""
     options = [option.encode() for option in (*options, f"--gpu-architecture=compute_{arch}")]
     status, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
     _check(status)

@@ -1,4 +1,4 @@
-"""What only the host's build has, against NumPy."""
+"""Functions that only the host's build has, compared with NumPy."""
 
 import ctypes
 
@@ -11,7 +11,7 @@ GUARD = 0xABCD
 @pytest.mark.parametrize("count", [*range(35), 63, 64, 65, 287])
 def test_rank_sort_orders_by_key(call, count):
     generator = np.random.default_rng(count)
-    for high in (2, 2**31 - 1):  # many keys that differ in their lower half only, or few
+    for high in (2, 2**31 - 1):  # many keys, or few, differ in their lower half only
         upper, lower = generator.integers(0, high, count), generator.permutation(2**16)[:count]
         keys = np.full((count + 15) // 16 * 16, -1, np.int64)
         keys[:count] = upper << 32 | lower
@@ -24,7 +24,7 @@ def test_rank_sort_orders_by_key(call, count):
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("count", [1, 7, 8, 33, 10_001])
-def test_max_index_finds_one_bad_index_anywhere(call, count, dtype):
+def test_max_index_finds_one_invalid_index_anywhere(call, count, dtype):
     indices = np.random.default_rng(count).integers(0, 21, count).astype(dtype)
 
     def max_index():

@@ -1,4 +1,4 @@
-"""How kernels are launched on a GPU, as far as no GPU is needed to tell."""
+"""Launches of kernels on a GPU, as far as they can be tested without one."""
 
 import sys
 from contextlib import nullcontext
@@ -20,28 +20,28 @@ from gpu_vecenv.vector.capturable import require_capturable
 from tests.kernels.test_ptx import spec_of
 
 
-def test_who_is_asked_to_overlap_launches():
+def test_launches_overlap_on_hopper_with_a_recent_driver_only():
     drivers = (12020, 12030, 13000)
     asked = {(major, driver) for major in (7, 8, 9, 10, 12) for driver in drivers if may_overlap((major, 0), driver)}
     assert asked == {(9, 12030), (9, 13000)}
 
 
 @given(st.integers(1, 2**31 - 1), st.sampled_from([64, 128, 768, 1024]), st.integers(1, 200))
-def test_rollouts_load_all_multiprocessors_alike(worlds, most, multiprocessors):
+def test_rollout_blocks_spread_worlds_evenly_over_multiprocessors(worlds, most, multiprocessors):
     threads = rollout_block(worlds, most, multiprocessors)
     assert 32 <= threads <= most and threads % 32 == 0
     rounds = ceil(worlds / (most * multiprocessors))
     blocks = rounds * multiprocessors * (1 if rounds == 1 else 2)
-    assert ceil(worlds / threads) <= blocks  # all are done in as many rounds
-    assert threads == 32 or ceil(worlds / (threads - 32)) > blocks  # and with smaller blocks would not be
+    assert ceil(worlds / threads) <= blocks  # all worlds fit into these rounds
+    assert threads == 32 or ceil(worlds / (threads - 32)) > blocks  # with smaller blocks they would not
 
 
-def test_few_worlds_are_spread_out_and_many_come_in_two_blocks_a_round():
+def test_rollout_block_sizes_for_132_multiprocessors():
     sizes = {1: 32, 1_000: 32, 10_000: 96, 100_000: 768, 101_376: 768, 150_000: 288, 200_000: 384, 1_000_000: 384}
     assert {worlds: rollout_block(worlds, 768, 132) for worlds in sizes} == sizes
 
 
-def test_a_block_size_that_is_asked_for(monkeypatch):
+def test_the_environment_variable_sets_the_block_size(monkeypatch):
     monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", "64")
     for part in (0, 1):
         assert [blocks_of(agents, part) for agents in (1, 4, 105)] == [(1, 64, False), (4, 16, False), (64, 1, False)]
@@ -50,11 +50,11 @@ def test_a_block_size_that_is_asked_for(monkeypatch):
         blocks_of(1, 0)
 
 
-# ---- the back end beside stand-ins for the driver, CuPy and torch's CUDA --------------------------------------------
+# ---- the back end with stand-ins for the driver, CuPy and torch's CUDA ----------------------------------------------
 
 
 class StandIn:
-    """A GPU of 132 multiprocessors that does nothing, and what was launched on it: (overlapped, kernel, blocks, threads)."""
+    """Stand-in for a GPU with 132 multiprocessors; it records launches as (overlapped, kernel, blocks, threads)."""
 
     def __init__(self, monkeypatch, capability=(9, 0), driver=13000):
         self.launched, self.compiled = [], []
@@ -103,23 +103,23 @@ ARGS = np.zeros(())
 def test_steps_overlap_in_a_capture_only(monkeypatch):
     gpu = StandIn(monkeypatch)
     backend = backend_of("WarpCartPole-v1")
-    for gpu.stream, gpu.recording in ((0, True), (7, False), (7, True)):  # the default stream is not asked
+    for gpu.stream, gpu.recording in ((0, True), (7, False), (7, True)):  # the default stream cannot capture
         backend.launch("gv_step", ARGS, 1_000)
     assert gpu.launched == [(False, "gv_step", 8, 128), (False, "gv_step", 8, 128), (True, "gv_step", 8, 128)]
 
 
 @pytest.mark.parametrize(("capability", "driver"), [((8, 0), 13000), ((9, 0), 12020)])
-def test_steps_do_not_overlap_elsewhere(monkeypatch, capability, driver):
+def test_steps_do_not_overlap_with_an_older_gpu_or_driver(monkeypatch, capability, driver):
     gpu = StandIn(monkeypatch, capability, driver)
     backend, gpu.stream, gpu.recording = backend_of("WarpCartPole-v1"), 7, True
     backend.launch("gv_step", ARGS, 1_000)
     assert gpu.launched == [(False, "gv_step", 8, 128)]
 
 
-def test_rollouts_choose_their_blocks_where_none_are_asked_for(monkeypatch):
+def test_rollouts_choose_a_block_size_unless_one_was_set(monkeypatch):
     gpu = StandIn(monkeypatch)
     backend = backend_of("WarpCartPole-v1")
-    monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", "64")  # too late
+    monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", "64")  # too late for this back end
     for worlds in (1_000, 100_000, 1_000_000):
         backend.launch("gv_rollout", ARGS, worlds)
     assert [launched[2:] for launched in gpu.launched] == [(32, 32), (131, 768), (2_605, 384)]
@@ -152,7 +152,7 @@ def test_nothing_is_compiled_in_a_capture(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["torch", "cupy"])
-def test_nobody_waits_while_torch_or_cupy_capture(monkeypatch, kind):
+def test_waiting_is_not_allowed_while_torch_or_cupy_captures(monkeypatch, kind):
     gpu = StandIn(monkeypatch)
     backend, gpu.stream = backend_of("WarpCartPole-v1", kind), 7
     told = {}
@@ -162,7 +162,7 @@ def test_nobody_waits_while_torch_or_cupy_capture(monkeypatch, kind):
     assert told == {(False, False): (False, True), own: (True, False), other: (False, False)}
 
 
-def step_is_refused(backend, **what):
+def first_word_of_error(backend, **what):
     what = {"fresh": False, "debug": False, "to_host": False, **what}
     try:
         require_capturable(backend, **what)
@@ -171,29 +171,29 @@ def step_is_refused(backend, **what):
     return None
 
 
-def test_what_a_step_may_not_do_while_it_is_captured(monkeypatch):
-    """New arrays come from the library whose stream launches; to wait is wrong while any captures."""
+def test_a_captured_step_may_neither_allocate_nor_wait(monkeypatch):
+    """Allocating is an error while the library whose stream launches captures; waiting is one while any library captures."""
     gpu = StandIn(monkeypatch)
     backend, gpu.stream = backend_of("WarpCartPole-v1"), 7
     told = {}
     for gpu.recording, gpu.cupy_recording in ((False, False), (True, False), (False, True)):
-        each = [step_is_refused(backend, **{what: True}) for what in ("fresh", "debug", "to_host")]
+        each = [first_word_of_error(backend, **{what: True}) for what in ("fresh", "debug", "to_host")]
         told[gpu.recording, gpu.cupy_recording] = each
-        assert step_is_refused(backend) is None
+        assert first_word_of_error(backend) is None
     waits = ["debug=True", 'array="numpy"']
     assert told == {(False, False): [None] * 3, (True, False): ["copy=True", *waits], (False, True): [None, *waits]}
 
 
-def test_torch_is_asked_first(monkeypatch):
-    """CuPy asks the default stream, too, which the driver calls an error while a blocking stream captures."""
+def test_torchs_captures_are_checked_before_cupys(monkeypatch):
+    """CuPy queries the default stream too, and the driver reports an error for that while a blocking stream captures."""
     gpu = StandIn(monkeypatch)
     backend, gpu.stream, gpu.recording = backend_of("WarpCartPole-v1"), 7, True
     monkeypatch.setattr(sys.modules["cupy"].cuda, "get_current_stream", None)
     assert not backend.may_wait()
 
 
-def test_a_capture_on_another_device_counts(monkeypatch):
-    """There an env would allocate, or wait, in the midst of it; its own device's stream is the default one."""
+def test_a_capture_on_another_device_is_found(monkeypatch):
+    """The env would allocate or wait in the middle of that capture; on its own device the default stream is current."""
     gpu = StandIn(monkeypatch)
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 1)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7 * index)

@@ -1,4 +1,4 @@
-"""The kernels keep the rules for kernels, and each rule is found broken where it is."""
+"""The kernels keep the rules for kernels, and the linter reports each kind of offence at its line."""
 
 import importlib.util
 from pathlib import Path
@@ -61,11 +61,11 @@ def test_a_kernel_keeps_the_rules(path):
     assert lint_kernels.lint(path.read_text()) == []
 
 
-def test_there_are_kernels_and_a_header():
+def test_kernels_and_headers_are_linted():
     assert {path.name for path in SOURCES} >= {"tag.cu", "cartpole.cu", "valley.h"}
 
 
-def test_what_is_allowed_is_not_reported():
+def test_allowed_text_is_not_reported():
     assert lint_kernels.lint(FRAME % "") == []
     for header in ('"valley.h"', '"../mountain_car/valley.h"', '"lib/rows.h"'):
         assert lint_kernels.lint((FRAME % "").replace('"hooks.h"', header)) == []
@@ -73,7 +73,7 @@ def test_what_is_allowed_is_not_reported():
 
 
 @pytest.mark.parametrize("line", OFFENCES)
-def test_an_offence_is_reported_once_and_at_its_line(line):
+def test_an_offence_is_reported_once_at_its_line(line):
     found = lint_kernels.lint(FRAME % line)
     assert [number for number, _ in found] == [9], found
     assert OFFENCES[line] in found[0][1]
@@ -86,11 +86,11 @@ def test_a_return_before_a_barrier_in_a_called_function_is_reported():
     assert [number for number, _ in lint_kernels.lint(early)] == [8]
 
 
-def test_a_return_behind_the_last_barrier_is_allowed():
+def test_a_return_after_the_last_barrier_is_allowed():
     assert lint_kernels.lint((FRAME % "").replace("    GV_ONCE {", "    if (a.n == 0) return;\n    GV_ONCE {")) == []
 
 
-def test_the_command_tells_by_its_exit_status(tmp_path, capsys):
+def test_the_exit_status_is_1_with_an_offence(tmp_path, capsys):
     bad = tmp_path / "bad.cu"
     bad.write_text(FRAME % "x = sinf(x);")
     assert lint_kernels.main([str(bad)]) == 1

@@ -1,4 +1,4 @@
-"""Every kernel compiles for every GPU we know, to arithmetic that a CPU repeats bit for bit."""
+"""Every kernel compiles for every supported GPU, to arithmetic that gives the bits of the CPU."""
 
 import importlib
 import re
@@ -37,26 +37,26 @@ def test_every_id_is_compiled_here():
     assert set(SHAPES) == set(IDS)
 
 
-PACKED = [
+SHARING_A_BLOCK = [
     ("WarpTag-v0", {"num_taggers": 1, "num_runners": 1}),
     ("WarpTag-v0", {"num_taggers": 4, "num_runners": 12, "use_full_observation": True}),
     ("WarpTag-v0", {"num_taggers": 2, "num_runners": 30, "num_other_agents_observed": 31, "extended_observation": True}),
     ("WarpGridTag-v0", {"num_taggers": 24}),
 ]
-"""Worlds of several agents that share a block, with much to observe."""
+"""Worlds of several agents that share a block and have many neighbours to observe."""
 
 
 def shared_bytes(ptx):
-    """Shared memory of the kernel that has most."""
+    """Bytes of shared memory of the kernel that uses most."""
     arrays = re.findall(r"\.shared \.align \d+ \.b8 _ZZ\d+(gv_[a-z]+)E\w+\[(\d+)\]", ptx)
     assert len(arrays) == ptx.count(".shared .align")
     return max((sum(int(size) for owner, size in arrays if owner == kernel) for kernel, _ in arrays), default=0)
 
 
-def impurities(ptx):
+def inexact_instructions(ptx):
     """Instructions whose result may differ from the CPU's, or that cost double precision.
 
-    Those of quotients (``gv_quotient``), each marked in the text, give what a division gives.
+    Those of ``gv_quotient``, marked in the text, are left out: together they give the bits of a division.
     """
     ptx = re.sub(r"(?:fma\.rn|rcp\.approx\.ftz)\.f32 [^;\n]*;  // in a quotient", "", ptx)
     return re.findall(r"\b(?:fma\.rn|mad\.rn|[a-z0-9.]+\.approx\S*|[a-z0-9.]+\.ftz\S*|[a-z0-9.]+\.f64)\b", ptx)
@@ -64,22 +64,22 @@ def impurities(ptx):
 
 @pytest.mark.parametrize("module", range(len(MODULES)))
 @pytest.mark.parametrize(("name", "params"), CASES)
-def test_arithmetic_is_plain(name, params, module):
+def test_kernels_have_no_inexact_instructions(name, params, module):
     ptx = compile_ptx(spec_of(name), 90, module, **params)
-    assert impurities(ptx) == []
+    assert inexact_instructions(ptx) == []
     assert sorted(re.findall(r"\.entry (\w+)", ptx)) == sorted(MODULES[module])
     assert shared_bytes(ptx) <= 48 * 1024
 
 
 def touches(ptx):
-    """Of each kernel the instructions, in their order, that wait for the kernel before, let in the next, or touch memory."""
+    """For each kernel, its instructions that wait for the previous kernel, let the next one start, or touch memory; in order."""
     wanted = r"griddepcontrol\.\w+|\b(?:ld|st|atom|red|prefetch)\.(?!param|local|shared|const)[\w.]+|bar\.sync"
     return [re.findall(wanted, text) for text in re.split(r"\.entry ", ptx)[1:]]
 
 
 @pytest.mark.parametrize("module", range(len(MODULES)))
 @pytest.mark.parametrize(("name", "params"), CASES)
-def test_kernels_wait_for_those_before_them(name, params, module):
+def test_kernels_wait_for_the_previous_kernel_before_they_touch_memory(name, params, module):
     for found in touches(compile_ptx(spec_of(name), 90, module, **params)):
         assert found[:2] == ["griddepcontrol.wait", "griddepcontrol.launch_dependents"]
         assert not any(instruction.startswith("griddep") for instruction in found[2:])
@@ -89,7 +89,7 @@ def test_kernels_wait_for_those_before_them(name, params, module):
 @pytest.mark.parametrize("module", range(len(MODULES)))
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_argument_struct_is_read_before_the_wait(name, module):
-    """A word of each line of 64 bytes."""
+    """At least one word of each line of 64 bytes is read."""
     spec = spec_of(name)
     size = Layout(spec, spec.resolve({})).dtype.itemsize
     for text in re.split(r"\.entry ", compile_ptx(spec, 90, module))[1:]:
@@ -99,17 +99,17 @@ def test_the_argument_struct_is_read_before_the_wait(name, module):
 
 
 @pytest.mark.parametrize("early", ["ld.u64 %rd1, [%rd2];", "st.global.f32 [%rd1], %f1;", "prefetch.global.L2 [%rd1];"])
-def test_what_comes_before_the_wait_is_seen(early):
+def test_the_check_finds_accesses_before_the_wait(early):
     ptx = f".visible .entry gv_step( {{ ld.param.u64 %rd1, [a]; {early} griddepcontrol.wait; griddepcontrol.launch_dependents; }}"
     assert touches(ptx)[0][0] == early.partition(" ")[0]
 
 
-def test_older_gpus_know_no_such_wait():
+def test_kernels_for_older_gpus_have_no_wait():
     assert "griddepcontrol" not in compile_ptx(spec_of("WarpCartPole-v1"), 89)
 
 
 @pytest.mark.parametrize("block", [None, "1024"])
-@pytest.mark.parametrize(("name", "params"), PACKED)
+@pytest.mark.parametrize(("name", "params"), SHARING_A_BLOCK)
 def test_worlds_that_share_a_block_share_its_memory(name, params, block, monkeypatch):
     if block is not None:
         monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", block)
@@ -117,8 +117,8 @@ def test_worlds_that_share_a_block_share_its_memory(name, params, block, monkeyp
 
 
 @pytest.mark.parametrize("block", [None, "1024"])
-def test_scratch_of_worlds_of_one_agent_is_a_lanes_own(block, tmp_path, monkeypatch):
-    """It takes no shared memory, however many of them share a block."""
+def test_scratch_of_single_agent_worlds_is_local_memory(block, tmp_path, monkeypatch):
+    """It takes no shared memory, however many worlds share a block."""
     if block is not None:
         monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", block)
     spec = spec_of("WarpCartPole-v1")
@@ -132,8 +132,8 @@ def test_scratch_of_worlds_of_one_agent_is_a_lanes_own(block, tmp_path, monkeypa
         assert ".shared" not in ptx and ".local" in ptx
 
 
-def test_hooks_of_worlds_of_one_agent_wait_for_none(tmp_path):
-    """A lane asks itself: those of a warp may be on different ways there. Votes and barriers around hooks stay as they are."""
+def test_gv_any_of_a_single_agent_world_is_no_vote(tmp_path):
+    """Lanes of a warp may have diverged in a hook, so a vote would hang. Votes and barriers around hooks stay as they are."""
     spec = spec_of("WarpCartPole-v1")
     text = spec.kernel.read_text()
     mark = "s.terminated = !inside;"
@@ -150,13 +150,13 @@ def test_hooks_of_worlds_of_one_agent_wait_for_none(tmp_path):
 
 @pytest.mark.parametrize("text", ["fma.rn.f32 a, b, c, d;", "sqrt.approx.f32 a, b;", "mul.ftz.f32 a, b, c;", "add.f64 a, b, c;",
                                   "fma.rn.f32 a, b, c, d;  // in a sum", "add.f64 a, b, c;  // in a quotient"])
-def test_impurities_are_seen(text):
-    assert impurities(text)
+def test_the_check_finds_inexact_instructions(text):
+    assert inexact_instructions(text)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("module", range(len(MODULES)))
 @pytest.mark.parametrize(("name", "params"), CASES)
-def test_compiles_for(name, params, module, arch):
+def test_kernels_compile_for_every_architecture(name, params, module, arch):
     assert f".target sm_{arch}" in compile_ptx(spec_of(name), arch, module, **params)

@@ -1,4 +1,4 @@
-"""Random numbers: the generator against published answers, and who draws what."""
+"""Random numbers: the generator against published answers, and the counters and keys of draws."""
 
 import gymnasium
 import numpy as np
@@ -29,13 +29,13 @@ def philox(key, counter):
 
 
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN)
-def test_known_answers(call, counter, key, answer):
+def test_philox_gives_the_published_answers(call, counter, key, answer):
     words = call("philox", np.array([[*key, *counter]]), dtype=np.uint32, width=4)
     assert tuple(int(word) for word in words[0]) == answer
     assert philox(key[1] << 32 | key[0], counter) == answer
 
 
-def test_uniform_is_the_high_bits_exactly(call):
+def test_uniform_is_exactly_the_high_24_bits(call):
     words = np.concatenate([[0, 255, 256, 2**31, 2**32 - 1], np.random.default_rng(0).integers(0, 2**32, 100_000)])
     values = call("uniform", words, dtype=np.uint32)
     np.testing.assert_array_equal(values.astype(np.float64), (words >> 8) / 2**24)
@@ -44,7 +44,7 @@ def test_uniform_is_the_high_bits_exactly(call):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_start_is_drawn_from_seed_world_and_episode(device):
-    """World w of episode e draws agent i's start from counter (world_id, e, t, stream and agent), under the seed as key."""
+    """World w of episode e draws agent i's start from counter (world_id, e, t, purpose and agent), with the seed as key."""
     seed, side = 2**40 + 17, 8.0
     env = gymnasium.make_vec(
         "WarpTag-v0", num_envs=3, num_taggers=2, num_runners=3, grid_length=side, device=device, array="numpy", first_world=5
@@ -62,7 +62,7 @@ def test_a_start_is_drawn_from_seed_world_and_episode(device):
 
 DRAWN = {
     "cartpole": ("WarpCartPole-v1", {"num_envs": 5}),
-    "cartpole, two blocks and a rest": ("WarpCartPole-v1", {"num_envs": 70}),
+    "cartpole, two packs and 6 worlds": ("WarpCartPole-v1", {"num_envs": 70}),
     "pendulum": ("WarpPendulum-v1", {"num_envs": 40}),
     "tag": ("WarpTag-v0", {"num_envs": 3, "num_taggers": 2, "num_runners": 3}),
     "tag, continuous": ("WarpTag-v0", {"num_envs": 2, "num_taggers": 1, "num_runners": 2, "continuous_actions": True}),
@@ -71,8 +71,8 @@ DRAWN = {
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("case", DRAWN)
-def test_an_action_is_drawn_from_seed_place_entry_and_agent(case, device):
-    """Four steps share a draw, whose counter is (world_id, e, t of the first of them, entry and agent) under the seed as key."""
+def test_a_random_action_is_drawn_from_seed_world_step_entry_and_agent(case, device):
+    """Four steps share a draw. Its counter is (world_id, e, t of the first of them, entry and agent), its key the seed."""
     name, options = DRAWN[case]
     env = gymnasium.make_vec(name, device=device, array="numpy", first_world=5, **options).unwrapped
     env.reset(seed=2**40 + 17)

@@ -1,4 +1,4 @@
-"""A kernel that must be compiled, and a compiler that takes no time and counts its work."""
+"""A kernel that must be compiled, and a stand-in for a compiler that takes no time and counts its calls."""
 
 from pathlib import Path
 
@@ -15,15 +15,15 @@ def compiled_once(tmp_path_factory) -> Path:
 
 
 class Compiler:
-    """Copies a compiled kernel to where it is told, as ``$CXX``; answers to ``--version``; counts both."""
+    """Stand-in for ``$CXX``: copies a compiled kernel to the output path, answers ``--version``, and counts both."""
 
     def __init__(self, folder: Path, kernel: Path) -> None:
         self.log, self.command = folder / "compiler.log", folder / "c++"
         self.log.touch()
-        self.says("one", kernel)
+        self.set_version("one", kernel)
 
-    def says(self, version: str, kernel: Path) -> None:
-        """Be this version, and make this kernel."""
+    def set_version(self, version: str, kernel: Path) -> None:
+        """Set the version that it prints and the kernel that it copies."""
         ask = f'[ "$1" = --version ] && {{ echo asked >> {self.log}; echo {version}; exit; }}'
         self.command.write_text(f"#!/bin/sh\n{ask}\nfor last; do :; done\necho compiled >> {self.log}\ncp {kernel} $last\n")
         self.command.chmod(0o755)
@@ -34,7 +34,7 @@ class Compiler:
 
 @pytest.fixture
 def stand_in(monkeypatch, tmp_path, compiled_once) -> Compiler:
-    """Return the compiler of a machine without prebuilt kernels, whose cache folder is ``tmp_path / "cache"``."""
+    """Return the stand-in compiler of a machine without prebuilt kernels; the cache folder is ``tmp_path / "cache"``."""
     made = Compiler(tmp_path, compiled_once)
     monkeypatch.setattr(compiler, "PREBUILT", tmp_path / "none")
     monkeypatch.setenv("GPU_VECENV_CACHE_DIR", str(tmp_path / "cache"))

@@ -1,4 +1,4 @@
-"""A few steps of an env, here or in a child process."""
+"""A few steps of an env, in this process or in a child process."""
 
 import multiprocessing
 
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def episode() -> bytes:
-    """What 20 steps of four worlds put out."""
+    """Bytes of the observations of 20 steps of four worlds."""
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=4, device="cpu", array="numpy")
     env.reset(seed=0)
     seen = [env.step(np.array([0, 1, 0, 1]))[0].tobytes() for _ in range(20)]
@@ -16,7 +16,7 @@ def episode() -> bytes:
 
 
 def in_child(function):
-    """The result of a function in a process of its own: a signal may end it, and a process loads a library once."""
+    """Result of a function called in a child process: a signal may end it, and a process loads a library only once."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=lambda: sender.send(function()))

@@ -1,4 +1,4 @@
-"""A file is replaced whole or not at all."""
+"""A file is replaced as a whole or not at all."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ def assert_untouched(old):
     assert list(old.parent.iterdir()) == [old]
 
 
-def test_the_new_file_takes_the_name_at_the_end(old):
+def test_the_file_is_replaced_at_the_end_of_the_block(old):
     with atomic_file(old) as partial:
         assert (partial.parent, partial.suffix) == (old.parent, old.suffix)
         partial.write_bytes(b"new")
@@ -29,7 +29,7 @@ def test_the_new_file_takes_the_name_at_the_end(old):
     assert list(old.parent.iterdir()) == [old]
 
 
-def test_the_file_is_on_disk_before_it_has_the_name_and_the_name_after(old, monkeypatch):
+def test_the_file_is_synced_before_the_rename_and_the_folder_after_it(old, monkeypatch):
     calls = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: calls.append(os.readlink(f"/proc/self/fd/{descriptor}")))
     replace = os.replace
@@ -40,7 +40,7 @@ def test_the_file_is_on_disk_before_it_has_the_name_and_the_name_after(old, monk
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("wrong"), OSError(errno.ECONNRESET, "lost")])
-def test_an_error_in_the_block_comes_out_as_it_was(old, error):
+def test_an_error_in_the_block_is_raised_unchanged(old, error):
     text = str(error)
     with pytest.raises(type(error)) as caught, atomic_file(old) as partial:
         partial.write_bytes(b"new")
@@ -51,7 +51,7 @@ def test_an_error_in_the_block_comes_out_as_it_was(old, error):
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-def test_a_disk_that_fails_late_is_named(old, monkeypatch, number):
+def test_an_error_of_the_sync_names_the_file(old, monkeypatch, number):
     def refuse(descriptor):
         raise OSError(number, os.strerror(number))
 
@@ -61,13 +61,13 @@ def test_a_disk_that_fails_late_is_named(old, monkeypatch, number):
     assert_untouched(old)
 
 
-def test_a_folder_that_is_missing_is_an_error_of_the_file_asked_for(tmp_path):
+def test_a_missing_folder_raises_an_error_that_names_the_file(tmp_path):
     wanted = tmp_path / "missing" / "data.bin"
     with pytest.raises(FileNotFoundError, match=f"'{wanted}'$"), atomic_file(wanted) as partial:
         partial.write_bytes(b"new")
 
 
-def test_a_block_that_writes_nothing_is_an_error(old):
+def test_a_block_that_writes_nothing_raises_an_error(old):
     with pytest.raises(FileNotFoundError, match=f"'{old}'$"), atomic_file(old):
         pass
     assert_untouched(old)

@@ -1,4 +1,4 @@
-"""The folder of compiled kernels, when it cannot be used as it is."""
+"""The folder of compiled kernels: when they are reused, and what happens if the folder cannot be used."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ def entry(folder: Path) -> Path:
 
 @pytest.fixture
 def no_user_folder(monkeypatch):
-    """Stand for a user that is not in the list of users, in an environment without HOME."""
+    """Stand in for a user that the system does not list, in an environment without HOME."""
 
     def unknown(*args, **options):
         raise RuntimeError("could not determine the home directory")
@@ -45,7 +45,7 @@ def test_a_kernel_is_compiled_once(stand_in):
     assert stand_in.count("compiled") == 1
 
 
-def test_a_kernel_of_the_package_asks_neither_for_a_folder_nor_for_a_compiler(
+def test_a_prebuilt_kernel_needs_neither_a_folder_nor_a_compiler(
     stand_in, no_user_folder, monkeypatch, tmp_path, compiled_once
 ):
     shipped = tmp_path / compiler.object_name(SPEC, compiler.cpu_level())
@@ -57,22 +57,22 @@ def test_a_kernel_of_the_package_asks_neither_for_a_folder_nor_for_a_compiler(
     assert stand_in.log.read_text() == ""
 
 
-def test_a_compiler_is_asked_for_its_version_once(stand_in):
+def test_the_version_of_a_compiler_is_queried_once(stand_in):
     episode()
     episode()
     assert stand_in.count("asked") == 1
 
 
-def test_another_version_of_the_compiler_compiles_anew(stand_in, tmp_path, compiled_once):
+def test_another_version_of_the_compiler_compiles_again(stand_in, tmp_path, compiled_once):
     episode()
-    stand_in.says("two", compiled_once)
+    stand_in.set_version("two", compiled_once)
     compiler.version.cache_clear()
     episode()
     assert stand_in.count("compiled") == len(list((tmp_path / "cache").iterdir())) == 2
 
 
 @pytest.mark.parametrize("command", ["/nonexistent/c++", "false", "'unclosed"])
-def test_a_kernel_of_a_compiler_that_is_gone_serves(stand_in, monkeypatch, command):
+def test_a_cached_kernel_is_used_after_its_compiler_is_gone(stand_in, monkeypatch, command):
     expected = episode()
     monkeypatch.setenv("CXX", command)
     assert in_child(episode) == expected
@@ -86,7 +86,7 @@ def test_a_kernel_under_the_name_of_another_is_not_loaded(stand_in, tmp_path):
         cache.load(good.with_name("other.so"))
 
 
-def give_away(path, monkeypatch):
+def change_owner(path, monkeypatch):
     if os.geteuid() == 0:
         os.chown(path, 65534, -1)
     else:
@@ -94,12 +94,12 @@ def give_away(path, monkeypatch):
         monkeypatch.setattr(os, "geteuid", lambda: other)
 
 
-def link_to_it(path, monkeypatch):
+def replace_by_link(path, monkeypatch):
     path.symlink_to(path.rename(path.with_suffix(".elsewhere")))
 
 
 @pytest.mark.parametrize("change", [
-    give_away, lambda path, _: path.chmod(0o646), lambda path, _: path.chmod(0o664), link_to_it,
+    change_owner, lambda path, _: path.chmod(0o646), lambda path, _: path.chmod(0o664), replace_by_link,
 ])  # fmt: skip
 def test_a_kernel_that_another_user_may_have_put_there_is_not_loaded(stand_in, monkeypatch, tmp_path, change):
     in_child(episode)
@@ -109,7 +109,7 @@ def test_a_kernel_that_another_user_may_have_put_there_is_not_loaded(stand_in, m
         cache.load(found)
 
 
-def test_a_planted_kernel_is_compiled_anew(stand_in, tmp_path):
+def test_a_kernel_that_others_may_write_is_compiled_again(stand_in, tmp_path):
     expected = in_child(episode)
     entry(tmp_path / "cache").chmod(0o666)
     assert in_child(episode) == expected
@@ -117,7 +117,7 @@ def test_a_planted_kernel_is_compiled_anew(stand_in, tmp_path):
     assert entry(tmp_path / "cache").stat().st_mode & 0o022 == 0
 
 
-def test_what_stands_in_place_of_a_kernel_is_replaced_and_not_followed(stand_in, tmp_path):
+def test_a_link_or_a_pipe_in_place_of_a_kernel_is_replaced_and_not_followed(stand_in, tmp_path):
     expected = in_child(episode)
     place, precious = entry(tmp_path / "cache"), tmp_path / "precious"
     precious.write_text("precious")
@@ -132,7 +132,7 @@ def test_what_stands_in_place_of_a_kernel_is_replaced_and_not_followed(stand_in,
     assert in_child(episode) == expected
 
 
-def test_a_folder_in_place_of_a_kernel(stand_in, tmp_path):
+def test_a_folder_in_place_of_a_kernel_raises_an_error_and_stays(stand_in, tmp_path):
     in_child(episode)
     place = entry(tmp_path / "cache")
     place.unlink()
@@ -143,13 +143,13 @@ def test_a_folder_in_place_of_a_kernel(stand_in, tmp_path):
 
 
 @pytest.mark.parametrize("folder", ["/proc/none", "/dev/null/none", __file__])
-def test_a_folder_that_cannot_be_made(stand_in, monkeypatch, folder):
+def test_a_cache_folder_that_cannot_be_made_raises_an_error(stand_in, monkeypatch, folder):
     monkeypatch.setenv("GPU_VECENV_CACHE_DIR", folder)
     with pytest.raises(CompileError, match="compiled kernels cannot be kept.*GPU_VECENV_CACHE_DIR"):
         episode()
 
 
-def test_a_full_folder_is_left_as_it_was(stand_in, monkeypatch, tmp_path):
+def test_a_full_disk_raises_an_error_and_leaves_no_file(stand_in, monkeypatch, tmp_path):
     def full(file):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -171,7 +171,7 @@ def test_unfinished_files_of_killed_processes_are_removed(stand_in, tmp_path):
     assert not old.exists() and young.exists() and foreign.exists()
 
 
-def test_a_user_without_a_folder_gets_one_of_this_process_and_one_warning(stand_in, no_user_folder):
+def test_a_user_without_a_home_gets_a_temporary_folder_and_one_warning(stand_in, no_user_folder):
     with pytest.warns(UserWarning, match="until this process ends. Set GPU_VECENV_CACHE_DIR") as seen:
         episode()
         episode()
@@ -180,8 +180,8 @@ def test_a_user_without_a_folder_gets_one_of_this_process_and_one_warning(stand_
 
 
 @pytest.mark.parametrize("named", ["~/.cache/gpu_vecenv", "/proc/none"])
-def test_a_user_whose_folder_cannot_be_made_has_none(named, tmp_path, monkeypatch):
-    """A folder as older versions of platformdirs name it for a user without a home, or in a home that does not exist."""
+def test_a_home_that_cannot_be_written_gives_no_lasting_folder(named, tmp_path, monkeypatch):
+    """Folders as older versions of platformdirs name them for a user without a home, or with a home that does not exist."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GPU_VECENV_CACHE_DIR", raising=False)
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: named)
@@ -189,7 +189,7 @@ def test_a_user_whose_folder_cannot_be_made_has_none(named, tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_folder_of_a_process_ends_with_it_and_not_with_its_forks(tmp_path):
+def test_a_temporary_folder_is_removed_by_its_process_and_not_by_forks(tmp_path):
     code = """
 import os
 from gpu_vecenv.backend.cache import cache_dir
@@ -219,8 +219,8 @@ def two_libraries(folder: Path) -> list[Path]:
     return paths
 
 
-def test_a_number_of_a_file_that_is_used_again_does_not_lead_to_another_kernel(tmp_path):
-    """The loader remembers names, and daemons close files that are not theirs."""
+def test_a_reused_file_descriptor_does_not_load_another_kernel(tmp_path):
+    """The loader remembers names, here of file descriptors; and daemons close descriptors that are not theirs."""
     one, two = two_libraries(tmp_path)
 
     def load_both():
@@ -233,8 +233,8 @@ def test_a_number_of_a_file_that_is_used_again_does_not_lead_to_another_kernel(t
     assert in_child(load_both) == (1, 2)
 
 
-def test_the_file_that_was_checked_is_the_one_that_is_loaded(tmp_path, monkeypatch):
-    """Even where another is put in its place in between."""
+def test_the_file_that_was_checked_is_the_file_that_is_loaded(tmp_path, monkeypatch):
+    """Another file takes its name between the check and the load."""
     one, two = two_libraries(tmp_path)
 
     def load_while_replaced():

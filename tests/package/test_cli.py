@@ -1,4 +1,4 @@
-"""The command line: subcommands, exit statuses, and one line in place of a traceback."""
+"""The command line: subcommands, exit statuses, and one line instead of a traceback."""
 
 import dataclasses
 import functools
@@ -25,7 +25,7 @@ SMALL += ["--ppo", "num_steps=20", "num_minibatches=2", "--device", "cpu"]
 
 
 def run(*words: str, setup: str = "", **options) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m gpu_vecenv`` in an interpreter of its own."""
+    """Run ``python -m gpu_vecenv`` in another process."""
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:] = {list(words)!r}; {setup}\n"
     code += "import runpy; runpy.run_module('gpu_vecenv', run_name='__main__')"
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
@@ -46,7 +46,7 @@ def test_missing_extra_is_named(command):
     assert done.stderr == f'gpu-vecenv {command}: this needs tyro, rich: pip install "gpu-vecenv[train]".\n'
 
 
-def test_bench_does_without_what_makes_videos(tmp_path):
+def test_bench_needs_no_video_library(tmp_path):
     out = str(tmp_path / "bench.json")
     words = ["bench", "--device", "cpu", "--modes", "env", "--envs", "cartpole", "--sizes", "2", "--no-peers", "--out", out]
     done = run(*words, "--rounds", "1", "--seconds", "0.0001", setup="sys.modules.update(imageio=None, imageio_ffmpeg=None)")
@@ -61,7 +61,7 @@ def test_ctrl_c_is_one_line_and_status_130(capsys, monkeypatch):
 
 
 def fail(error):
-    """A stand-in for the subcommands that raises the error."""
+    """Return a stand-in for a subcommand that raises the error."""
 
     def run(*_):
         raise error
@@ -77,14 +77,14 @@ def test_memory_that_runs_out_is_one_line_and_status_2(error, capsys, monkeypatc
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a mistake"), ValueError("a mistake"), KeyError("a mistake")], ids=type)
-def test_mistakes_of_the_package_are_not_taken_for_wrong_input(error, monkeypatch):
+def test_internal_errors_are_not_reported_as_wrong_input(error, monkeypatch):
     monkeypatch.setattr("gpu_vecenv.cli.main._run", fail(error))
     with pytest.raises(type(error), match="a mistake"):
         main(["train", "WarpTag-v0"])
 
 
-def test_an_interrupt_before_the_first_iteration_ends_quietly(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(Trainer, "num_iterations", 0)  # nothing is collected, as after an early signal
+def test_an_interrupt_before_the_first_iteration_is_no_error(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Trainer, "num_iterations", 0)  # no iteration runs, as after an early signal
     monkeypatch.setattr("gpu_vecenv.cli.watch.watch", lambda *_, **__: None)
     assert main(["train", "WarpCartPole-v1", "--device", "cpu", "--out", str(tmp_path / "run")]) == 0
     assert not (tmp_path / "run" / "curves.png").exists()
@@ -99,7 +99,7 @@ def test_a_broken_pipe_ends_quietly_with_141(words, unbuffered):
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_output_that_the_disk_refuses_is_one_line_and_status_2():
+def test_a_full_disk_is_one_line_and_status_2():
     with open("/dev/full", "w") as full:
         done = run("envs", stdout=full)
     assert (done.returncode, done.stderr) == (2, "gpu-vecenv envs: [Errno 28] No space left on device\n")
@@ -113,7 +113,7 @@ def test_a_closed_stdout_is_no_error(words):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_words_that_are_not_utf_8():
+def test_arguments_that_are_not_utf_8_are_one_line_and_status_2():
     done = subprocess.run([sys.executable, "-m", "gpu_vecenv", "plot", b"run\xff"], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, "gpu-vecenv plot: expected words in UTF-8, got 'run\\udcff'.\n")
 
@@ -123,7 +123,7 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"gpu-vecenv {gpu_vecenv.__version__}\n"
 
 
-def test_envs_tells_agents_and_actions_of_every_id_without_torch():
+def test_envs_lists_agents_and_actions_of_every_id_without_torch():
     done = run("envs", setup="sys.modules.update(torch=None, tyro=None)")
     assert done.returncode == 0, done.stderr
     lines = {line.split()[0]: line for line in done.stdout.splitlines()}
@@ -136,14 +136,14 @@ def test_envs_tells_agents_and_actions_of_every_id_without_torch():
         assert line.endswith(".") and len(line) <= 160
 
 
-def test_commands_without_options_explain_themselves(capsys):
+def test_commands_without_options_have_help(capsys):
     for command in ("doctor", "envs"):
         assert main([command, "--help"]) == 0
         assert capsys.readouterr().out.startswith(f"usage: gpu-vecenv {command}\n\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_command_has_an_example_that_it_takes(command, capsys, monkeypatch):
+def test_help_of_a_command_has_an_example_that_works(command, capsys, monkeypatch):
     module, name = COMMANDS[command][0].split(":")
     function = getattr(importlib.import_module(module), name)
     called = []
@@ -157,18 +157,18 @@ def test_help_of_a_command_has_an_example_that_it_takes(command, capsys, monkeyp
 
 
 def help_of(command, capsys):
-    """What ``--help`` prints, in one line without the box."""
+    """Output of ``--help``, in one line and without the box."""
     assert main([command, "--help"]) == 0
     return " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 
 @pytest.mark.parametrize("command", ["train", "eval", "plot", "watch", "bench", "memory"])
-def test_help_tells_what_happens_without_an_option(command, capsys):
+def test_help_shows_the_default_of_every_option(command, capsys):
     text = help_of(command, capsys).partition("--ppo")[0]
     assert "(default: None)" not in text and "(default: )" not in text
 
 
-def test_help_of_train_shows_the_defaults_that_a_run_gets(capsys):
+def test_help_of_train_shows_the_defaults_of_each_env(capsys):
     text = help_of("train", capsys)
     tag, other = (resolve(TrainConfig(env)) for env in ("WarpTag-v0", "Other-v0"))
     for said, name in (("--num-envs INT", "num_envs"), ("--total-steps INT", "total_steps")):
@@ -184,7 +184,7 @@ def test_help_of_train_shows_the_defaults_that_a_run_gets(capsys):
                 assert f"{mine} for WarpTag-v0, {usual} for others)" in told, field.name
 
 
-def test_the_source_archive_takes_every_folder():
+def test_the_source_archive_holds_every_folder():
     lines = (ROOT / "MANIFEST.in").read_text().splitlines()
     taken = {line.split()[1] for line in lines if line.startswith("recursive-include")}
     assert {"adapters", "benchmarks", "docs", "envs", "examples", "tests", "tools"} <= taken
@@ -195,7 +195,7 @@ def test_no_command_shows_usage(capsys):
     assert capsys.readouterr().out.startswith("usage: gpu-vecenv COMMAND")
 
 
-def test_train_then_eval_plot_watch(tmp_path, capsys):
+def test_eval_plot_and_watch_work_on_a_trained_run(tmp_path, capsys):
     out = tmp_path / "run"
     assert main(["train", "WarpTag-v0", *SMALL, "--out", str(out)]) == 0
     assert (out / "checkpoint" / "latest.pt").is_file()

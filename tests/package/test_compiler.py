@@ -1,4 +1,4 @@
-"""Commands in CXX that are no compiler: each gets an error that names it and the remedy."""
+"""Commands in CXX that are no compiler: each raises an error that names it and the remedy."""
 
 import pytest
 
@@ -16,14 +16,14 @@ def test_a_blank_CXX_counts_as_unset(stand_in, monkeypatch, blank):
 
 
 @pytest.mark.parametrize("command", ["'g++", 'g++ "-O1', "g++ \\"])
-def test_a_command_with_open_quotes(stand_in, monkeypatch, command):
+def test_a_command_with_open_quotes_raises_an_error(stand_in, monkeypatch, command):
     monkeypatch.setenv("CXX", command)
     with pytest.raises(CompileError, match=r"CXX must be the command of a C\+\+ compiler, got .*g\+\+.*: No"):
         episode()
 
 
 @pytest.mark.parametrize("command", [__file__, "/tmp", "''", "/nonexistent/c++ -O1"])
-def test_a_command_that_cannot_be_run(stand_in, monkeypatch, command):
+def test_a_command_that_cannot_be_run_raises_an_error(stand_in, monkeypatch, command):
     monkeypatch.setenv("CXX", command)
     with pytest.raises(CompileError, match=r"could not run '.*Name a C\+\+ compiler in CXX"):
         episode()
@@ -36,13 +36,13 @@ def test_a_command_that_cannot_be_run(stand_in, monkeypatch, command):
     ("for last; do :; done; echo rubbish > $last", "cannot be loaded from .* name another compiler in CXX"),
     ("printf 'gar\\377bled' >&2; exit 1", "failed:\ngar\ufffdbled"),
 ])  # fmt: skip
-def test_a_compiler_that_does_not_compile(stand_in, does, says):
+def test_a_compiler_that_does_not_compile_raises_an_error(stand_in, does, says):
     stand_in.command.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exit\n{does}\n')
     with pytest.raises(CompileError, match=says):
         episode()
 
 
-def test_no_folder_to_compile_in(stand_in, monkeypatch):
+def test_a_missing_temporary_folder_raises_an_error(stand_in, monkeypatch):
     def none(**options):
         raise FileNotFoundError("No usable temporary directory found")
 

@@ -1,4 +1,4 @@
-"""Kernels in the cache that were cut or changed: compiled anew, never loaded."""
+"""Damaged kernels in the cache are compiled again and never loaded."""
 
 import random
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:De
 
 
 def damaged(data: bytes, generator: random.Random) -> bytes:
-    """Cut, with a bit flipped, with a stretch of zeros, or longer."""
+    """Data cut short, with a bit flipped, with a stretch of zeros, or with bytes appended."""
     place = generator.randrange(len(data))
     return generator.choice([
         lambda: data[:place],
@@ -21,7 +21,7 @@ def damaged(data: bytes, generator: random.Random) -> bytes:
     ])()  # fmt: skip
 
 
-def refused() -> str:
+def outcome_without_compiler() -> str:
     try:
         return f"loaded, {len(episode())} bytes"
     except CompileError as error:
@@ -29,7 +29,7 @@ def refused() -> str:
 
 
 def check(stand_in, folder, monkeypatch, cases):
-    """With a compiler, each damaged kernel steps as a whole one does; without, it is refused."""
+    """With a compiler, each damaged kernel is compiled again and steps as before; without one, it raises an error."""
     expected = in_child(episode)
     (place,) = folder.glob("*.so")
     data, compiles = place.read_bytes(), 1
@@ -41,16 +41,16 @@ def check(stand_in, folder, monkeypatch, cases):
         place.write_bytes(bad)
         with monkeypatch.context() as changed:
             changed.setenv("CXX", "/nonexistent/c++")
-            assert "could not run '/nonexistent/c++'" in in_child(refused)
+            assert "could not run '/nonexistent/c++'" in in_child(outcome_without_compiler)
         assert in_child(episode) == expected
         compiles += 1
         assert stand_in.count("compiled") == compiles and place.read_bytes() == data
 
 
-def test_a_damaged_kernel_is_compiled_anew_and_never_loaded(stand_in, tmp_path, monkeypatch):
+def test_a_damaged_kernel_is_compiled_again_and_never_loaded(stand_in, tmp_path, monkeypatch):
     check(stand_in, tmp_path / "cache", monkeypatch, 20)
 
 
 @pytest.mark.slow
-def test_a_kernel_damaged_in_many_ways_is_compiled_anew_and_never_loaded(stand_in, tmp_path, monkeypatch):
+def test_a_kernel_damaged_in_many_ways_is_compiled_again_and_never_loaded(stand_in, tmp_path, monkeypatch):
     check(stand_in, tmp_path / "cache", monkeypatch, 600)

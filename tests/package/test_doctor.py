@@ -1,4 +1,4 @@
-"""The doctor: every state it must tell apart, with stand-ins for drivers and libraries this machine may lack."""
+"""The doctor: every state of a machine that it reports, with stand-ins for drivers and libraries."""
 
 import importlib.metadata
 import types
@@ -14,12 +14,12 @@ CUDA12 = Driver((12, 4), ("Some GPU",))
 
 
 class FakeRuntimeError(RuntimeError):
-    """Stands for cupy.cuda.runtime.CUDARuntimeError."""
+    """Stand-in for cupy.cuda.runtime.CUDARuntimeError."""
 
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Return a function that makes these CuPy wheels, and no others, look installed."""
+    """Return a function that makes the given CuPy wheels, and no others, look installed."""
 
     def install(**wheels: str) -> None:
         for name, version in wheels.items():
@@ -34,7 +34,7 @@ def installed(tmp_path, monkeypatch):
 
 @pytest.fixture
 def cupy(monkeypatch):
-    """Return a CuPy whose driver and NVRTC can be broken."""
+    """Install a stand-in for CuPy; return the errors that its driver and its NVRTC raise, None for none."""
 
     def answer(error: Exception | None, value: object) -> object:
         if error:
@@ -50,28 +50,28 @@ def cupy(monkeypatch):
     return state
 
 
-def test_cupy_is_not_missed_without_a_gpu(installed):
+def test_cupy_is_not_required_without_a_gpu(installed):
     installed()
     (check,) = doctor.check_cupy(None)
     assert check.ok is None and not check.remedy
 
 
 @pytest.mark.parametrize(("driver", "extra"), [(CUDA13, "cuda13"), (CUDA12, "cuda12")])
-def test_cupy_missing(installed, driver, extra):
+def test_a_missing_cupy_is_reported_with_its_extra(installed, driver, extra):
     installed()
     (check,) = doctor.check_cupy(driver)
     assert check.ok is False and check.detail == "not installed"
     assert check.remedy == f'pip install "gpu-vecenv[{extra}]"'
 
 
-def test_both_cupy_wheels(installed):
+def test_two_cupy_wheels_are_reported(installed):
     installed(cupy_cuda12x="14.2.0", cupy_cuda13x="14.2.0")
     (check,) = doctor.check_cupy(CUDA13)
     assert check.ok is False
     assert check.remedy == 'pip uninstall -y cupy-cuda12x cupy-cuda13x && pip install "gpu-vecenv[cuda13]"'
 
 
-def test_cupy_without_a_driver_it_can_use(installed, cupy):
+def test_a_driver_too_old_for_cupy_is_reported(installed, cupy):
     installed(cupy_cuda13x="14.2.0")
     cupy.driver = FakeRuntimeError("cudaErrorInsufficientDriver")
     (check,) = doctor.check_cupy(CUDA12)
@@ -79,7 +79,7 @@ def test_cupy_without_a_driver_it_can_use(installed, cupy):
     assert '"gpu-vecenv[cuda12]"' in check.remedy and "driver" in check.remedy
 
 
-def test_nvrtc_missing(installed, cupy):
+def test_a_missing_nvrtc_is_reported(installed, cupy):
     installed(cupy_cuda13x="14.2.0")
     cupy.nvrtc = RuntimeError("libnvrtc.so.13 was not found\nsearched everywhere")
     good, check = doctor.check_cupy(CUDA13)
@@ -93,7 +93,7 @@ def test_cupy_and_nvrtc_work(installed, cupy):
     assert [check.ok for check in doctor.check_cupy(CUDA13)] == [True, True]
 
 
-def test_card_without_driver(monkeypatch):
+def test_a_card_without_a_driver_is_reported(monkeypatch):
     def missing() -> Driver:
         raise DriverError("the driver's library libcuda.so.1 was not found")
 
@@ -115,7 +115,7 @@ def test_card_without_driver(monkeypatch):
         ("12.8", False, CUDA13, False, "shows the cause"),
     ],
 )
-def test_torch_and_driver(monkeypatch, built, usable, driver, ok, remedy):
+def test_a_torch_that_does_not_fit_the_driver_is_reported(monkeypatch, built, usable, driver, ok, remedy):
     import torch
 
     monkeypatch.setattr(torch.version, "cuda", built)
@@ -124,13 +124,13 @@ def test_torch_and_driver(monkeypatch, built, usable, driver, ok, remedy):
     assert check.ok is ok and remedy in check.remedy
 
 
-def test_runs_on_this_machine(capsys):
+def test_an_env_runs_on_this_machine(capsys):
     assert doctor.doctor() == 0
     out = capsys.readouterr().out
     assert "ok  an env on cpu" in out and "\nEnvs run on: cpu" in out
 
 
-def test_nothing_works_without_kernel_and_compiler(monkeypatch, tmp_path, capsys):
+def test_without_kernel_and_compiler_no_env_runs(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(compiler, "PREBUILT", tmp_path / "none")
     monkeypatch.setenv("GPU_VECENV_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("CXX", "/nonexistent/c++")
@@ -140,7 +140,7 @@ def test_nothing_works_without_kernel_and_compiler(monkeypatch, tmp_path, capsys
     assert "NO  C++ compiler" in out and "NO  an env on cpu" in out and "Envs run on: nothing." in out
 
 
-def test_a_user_without_a_cache_folder(monkeypatch):
+def test_a_user_without_a_cache_folder_is_reported(monkeypatch):
     monkeypatch.setattr(doctor.cache, "lasting_dir", lambda: None)
     check = doctor.check_cache()
     assert check.ok is False and "lost when their process ends" in check.detail
@@ -148,13 +148,13 @@ def test_a_user_without_a_cache_folder(monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["'g++", "false", __file__, "/tmp"])
-def test_commands_that_are_no_compiler(monkeypatch, command):
+def test_commands_that_are_no_compiler_are_reported(monkeypatch, command):
     monkeypatch.setenv("CXX", command)
     check = doctor.check_compiler()
     assert check.ok is False and command in check.detail and "look at CXX" in check.remedy
 
 
-def test_a_compiler_without_version_output(monkeypatch, tmp_path):
+def test_a_compiler_without_version_output_is_accepted(monkeypatch, tmp_path):
     quiet = tmp_path / "c++"
     quiet.write_text("#!/bin/sh\n")
     quiet.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Rules about files and imports that keep the project readable."""
+"""Rules for files and imports that keep the project readable."""
 
 import ast
 import tomllib
@@ -17,7 +17,7 @@ LAYERS = ("root", "spec", "backend", "render", "vector", "envs", "adapters", "tr
 """Rooms from the lowest to the highest, as in CONTRIBUTING.md. The root holds errors, the ids and the writer of whole files."""
 
 NOT_ALLOWED = {("train", "adapters"), ("bench", "adapters")}
-"""Imports that the order would allow and that are refused."""
+"""Imports that are refused although the order of rooms would allow them."""
 
 
 def module_name(path: Path) -> str:
@@ -34,7 +34,7 @@ def layer(module: str) -> str:
 
 
 def imported(path: Path) -> set[str]:
-    """Names of our own modules that a file imports anywhere in it."""
+    """Names of our own modules that a file imports, at any place in it."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -62,7 +62,7 @@ def test_lower_rooms_do_not_import_higher_ones(folder):
             there = layer(name)
             if LAYERS.index(there) > LAYERS.index(here) or (here, there) in NOT_ALLOWED:
                 wrong.append(f"{path.relative_to(ROOT)} ({here}) imports {name} ({there})")
-    # The package offers names of higher rooms, which it imports when they are asked for.
+    # The package offers names of higher rooms and imports each at its first use.
     assert [line for line in wrong if not line.startswith("gpu_vecenv/__init__.py")] == []
 
 
@@ -82,8 +82,8 @@ def test_every_module_lies_in_a_package():
 
 
 @pytest.mark.parametrize("folder", ENVS, ids=lambda folder: folder.name)
-def test_every_environment_is_made_of_the_same_files(folder):
-    """CONTRIBUTING.md says what each is for. Headers that kernels share may stand beside them."""
+def test_every_environment_consists_of_the_same_files(folder):
+    """CONTRIBUTING.md says what each file is for. Headers that kernels share may be added."""
     found = {p.name for p in folder.iterdir() if p.suffix not in (".h", "")}
     assert found == {"README.md", "__init__.py", "reference.py", "render.py", "spec.py", f"{folder.name}.cu"}
 

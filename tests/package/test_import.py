@@ -1,4 +1,4 @@
-"""What ``import gpu_vecenv`` costs and brings along."""
+"""Time that ``import gpu_vecenv`` takes, and modules that it loads."""
 
 import subprocess
 import sys
@@ -19,13 +19,13 @@ print(seconds, *sorted({{name.partition(".")[0] for name in sys.modules}}))
 """
 
 
-def test_import_is_light():
+def test_import_is_fast_and_loads_no_optional_library():
     reports = []
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", CODE.format(root=str(ROOT))], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         reports.append(done.stdout.split())
-    # Processor seconds, the least of three, so that what else runs on the machine does not count.
+    # The least processor time of three runs, so that other programs on the machine do not count.
     assert min(float(seconds) for seconds, *_ in reports) < 0.5
     modules = set(reports[0][1:])
     assert "gymnasium" in modules
@@ -33,8 +33,8 @@ def test_import_is_light():
     assert modules.isdisjoint({"stable_baselines3", "torchrl", "tensordict", "pettingzoo", "skrl", "rl_games", "rsl_rl", "jax"})
 
 
-def test_the_gymnasium_that_rllib_asks_for_is_allowed():
-    """It pins 1.2.2, and takes these envs through their vector entry point."""
+def test_the_gymnasium_version_of_rllib_is_allowed():
+    """RLlib pins 1.2.2 and takes these envs by their vector entry point."""
     asked = map(Requirement, tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"])
     (gymnasium,) = (each for each in asked if each.name == "gymnasium")
     assert gymnasium.specifier.contains("1.2.2")

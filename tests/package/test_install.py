@@ -1,4 +1,4 @@
-"""The three ways to have the package: wheel (through an sdist), editable install, bare checkout on the path."""
+"""Three ways to use the package: wheel (through an sdist), editable install, checkout on the path."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ print(gpu_vecenv.__file__, SPEC.kernel, cpu.load_kernels(SPEC)._name, *obs.shape
 
 @cache
 def dependencies() -> tempfile.TemporaryDirectory[str]:
-    """A folder with links to all that is installed here but this package, however it may be installed."""
+    """Folder with links to every installed package but this one, however it is installed."""
     folder = tempfile.TemporaryDirectory(prefix="dependencies")
     for path in (Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")):
         for found in path.iterdir():
@@ -45,7 +45,7 @@ def dependencies() -> tempfile.TemporaryDirectory[str]:
 
 
 def python(code: str, cwd: Path, setup: str = "", **environment: str) -> list[str]:
-    """Lines that an interpreter prints which knows our dependencies and nothing installed of ours."""
+    """Lines printed by an interpreter that finds our dependencies, but nothing of ours that is installed."""
     start = f"import sys, site; sys.path.append({dependencies().name!r}); {setup}\n"
     command = [sys.executable, "-I", "-S", "-c", start + code]
     done = subprocess.run(command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True)
@@ -54,7 +54,7 @@ def python(code: str, cwd: Path, setup: str = "", **environment: str) -> list[st
 
 
 def no_compiler(tmp_path: Path) -> dict[str, str]:
-    """Environment in which only a kernel built with the package can be used."""
+    """Environment variables with which only kernels built with the package can be used."""
     return {"CXX": "/nonexistent/c++", "GPU_VECENV_CACHE_DIR": str(tmp_path / "cache")}
 
 
@@ -88,7 +88,7 @@ def wheel(checkout, tmp_path_factory) -> Path:
     return build("build_wheel", tree, folder / "dist")
 
 
-def test_wheel_serves_every_python_and_installs_one_name(wheel):
+def test_the_wheel_fits_every_python_and_installs_one_package(wheel):
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     assert wheel.name == f"gpu_vecenv-0.1.0-py3-none-{platform}.whl"
     names = zipfile.ZipFile(wheel).namelist()
@@ -113,7 +113,7 @@ def test_wheel_runs_without_a_compiler(wheel, tmp_path):
 @pytest.mark.parametrize("level", LEVELS[LEVELS.index(cpu_level()) :])
 @pytest.mark.parametrize("case", ["cartpole", "pendulum", "grid tag", "tag, small worlds"])
 def test_kernels_of_the_wheel_give_the_same_bits(wheel, tmp_path, case, level):
-    """Those for every x86-64 processor, and those for processors with AVX2 and FMA."""
+    """Kernels for every x86-64 processor, and kernels for processors with AVX2 and FMA."""
     zipfile.ZipFile(wheel).extractall(tmp_path)
     shipped = tmp_path / "gpu_vecenv" / "_prebuilt"
 
@@ -137,7 +137,7 @@ def test_editable_install_runs_from_the_checkout_without_a_compiler(checkout, tm
     assert not stale.exists()
 
 
-def test_bare_checkout_on_the_path(checkout, tmp_path):
+def test_a_checkout_on_the_path_works(checkout, tmp_path):
     setup = f"sys.path.insert(0, {str(checkout)!r})"
     ours, spec, _, *shape = python(USE, tmp_path, setup, GPU_VECENV_CACHE_DIR=str(tmp_path))
     assert Path(ours).parent == checkout / "gpu_vecenv"
@@ -145,7 +145,7 @@ def test_bare_checkout_on_the_path(checkout, tmp_path):
     assert shape == ["2", "13", "71"]
 
 
-def test_build_asks_for_ziglang_only_without_a_compiler(checkout, tmp_path):
+def test_the_build_requires_ziglang_only_without_a_compiler(checkout, tmp_path):
     code = "import build_backend as b; print(b.get_requires_for_build_wheel(), b.get_requires_for_build_editable())"
     setup = f"sys.path.insert(0, {str(checkout / 'tools')!r})"
     assert python(code, checkout, setup)[-1] == "[] []"

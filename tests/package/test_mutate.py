@@ -1,4 +1,4 @@
-"""The mutants that tests must notice fit the files they are applied to, and the script tells what became of them."""
+"""Mutants fit the files that they are applied to, and the script reports the outcome of each."""
 
 import sys
 from pathlib import Path
@@ -25,8 +25,8 @@ def test_every_mutant_is_noticed():
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    """A checkout of few files, and mutants in it: one that a test notices, one that none does, and some that do not fit."""
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they take longer than these tests
+    """A small checkout and mutants of it: two that a test notices, one that no test notices, and some that do not fit."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # plugins would take longer than these tests
     (tmp_path / "tests").mkdir()
     (tmp_path / "gpu_vecenv").mkdir()
     (tmp_path / "gpu_vecenv" / "__init__.py").touch()
@@ -50,7 +50,7 @@ def small(tmp_path, monkeypatch):
     }
 
 
-def test_who_noticed_is_told_and_the_checkout_is_left_as_it_was(small, capsys):
+def test_the_table_names_the_tests_that_noticed_and_the_checkout_is_unchanged(small, capsys):
     root, mutants = small
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     chosen = [mutants[name] for name in ("noticed", "crashes", "missed", "no library")]
@@ -70,7 +70,7 @@ def test_who_noticed_is_told_and_the_checkout_is_left_as_it_was(small, capsys):
     ("no file", "no file: expected tests as tests/test_none.py, got none"),
     ("no test", "no test: expected tests as tests/test_sums.py::test_twice, got none"),
 ])  # fmt: skip
-def test_what_does_not_fit_is_named(small, name, said):
+def test_a_mutant_that_does_not_fit_raises_an_error(small, name, said):
     root, mutants = small
     with pytest.raises(mutate.MutationError, match=f"^{said}$"):
         mutate.mutate([mutants["noticed"], mutants[name]], root)
@@ -95,7 +95,7 @@ def test_the_exit_status_tells_the_outcome(monkeypatch, survivors, status):
     assert mutate.main(["modulo-below-zero"]) == status
 
 
-def test_an_unknown_mutant_is_refused(capsys):
+def test_an_unknown_mutant_raises_an_error(capsys):
     with pytest.raises(SystemExit, match="2"):
         mutate.main(["modulo"])
     assert "expected names of mutants.toml, got modulo" in capsys.readouterr().err

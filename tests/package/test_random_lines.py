@@ -1,4 +1,4 @@
-"""Command lines of random words: a command may do its work or refuse it, and never ends with a traceback."""
+"""Command lines of random words: a command may succeed or report an error, and never ends with a traceback."""
 
 import importlib
 import inspect
@@ -39,7 +39,7 @@ VALUES = [
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised in place of work that takes long."""
+    """Raised in place of work that would take long."""
 
 
 def stop(*_, **__):
@@ -48,7 +48,7 @@ def stop(*_, **__):
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A folder to work in, where neither training nor measuring nor playing begins."""
+    """Enter a folder with runs and files, with training, measuring and playing replaced by an interrupt."""
     monkeypatch.chdir(tmp_path)
     furnish(tmp_path)
     monkeypatch.setattr("gpu_vecenv.train.trainer.Trainer._iterate", stop)
@@ -81,14 +81,14 @@ def try_lines(seed, count, capfd):
         assert status in (0, 1, 2, 130), words
         assert "Traceback" not in out + error, words
         assert status != 2 or error or not words, words
-    assert statuses >= {0, 2, 130}  # of every kind, or the words are of no use
+    assert statuses >= {0, 2, 130}  # the words must lead to statuses of every kind
 
 
-def test_random_lines(place, capfd):
+def test_random_lines_never_end_with_a_traceback(place, capfd):
     try_lines(0, 150, capfd)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 9))
-def test_many_random_lines(seed, place, capfd):
+def test_many_random_lines_never_end_with_a_traceback(seed, place, capfd):
     try_lines(seed, 1000, capfd)

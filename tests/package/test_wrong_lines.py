@@ -1,4 +1,4 @@
-"""Wrong command lines: each ends with status 2 and one line that says what was expected and what came."""
+"""Wrong command lines: each ends with status 2 and one line that names what was expected and what was given."""
 
 import contextlib
 import shlex
@@ -225,7 +225,7 @@ doctor loudly | loudly
 doctor --loudly | --loudly
 envs loudly | loudly
 """
-"""Words of a line, and a part of what it must say."""
+"""Command lines, each with a part of the line that it must print."""
 
 BOXED = """
 train
@@ -258,7 +258,7 @@ bench --sizes 1.5
 bench --seconds long
 bench --peers maybe
 """
-"""Lines that tyro refuses by itself, with a box of its own."""
+"""Lines for which tyro prints the error, in a box."""
 
 METRICS = {
     "good": '{"iteration": 1, "steps": 5, "steps_per_second": 2.0, "return/agent": null}\n',
@@ -271,11 +271,11 @@ METRICS = {
     "deep": "[" * 100_000 + "\n",
     "bytes": b"\xff\xfe\x00\n",
 }
-"""Contents of ``metrics.jsonl`` by the folder it is in."""
+"""Contents of ``metrics.jsonl``, by the name of its folder."""
 
 
 def furnish(root):
-    """Put runs, foreign files and folders there, by the names that lines use; no run has begun its first iteration."""
+    """Create the runs, files and folders that the lines name; no run has completed an iteration."""
     (root / "file").touch()
     for name in ("folder", "folder.png", "folder.gif"):
         (root / name).mkdir()
@@ -292,7 +292,7 @@ def furnish(root):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """The folder that the lines are typed in."""
+    """Folder in which the lines are run."""
     root = tmp_path_factory.mktemp("place")
     furnish(root)
     return root
@@ -300,19 +300,19 @@ def place(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def in_place(place, monkeypatch):
-    """Nothing is trained, measured or written: a line must fail before."""
+    """Disable training and measuring, so that a line must fail before them."""
     monkeypatch.chdir(place)
     monkeypatch.setattr("gpu_vecenv.train.trainer.Trainer._iterate", None)
     monkeypatch.setattr("gpu_vecenv.cli.bench.measure_floors", None)
 
 
 def contents(root):
-    """Names of all that is there."""
+    """Paths of all files and folders below ``root``."""
     return set(root.rglob("*"))
 
 
 @pytest.mark.parametrize("line", LINES.strip().splitlines())
-def test_a_wrong_line_is_told_in_one_line(line, place, capfd):
+def test_a_wrong_line_prints_one_line(line, place, capfd):
     words, said = line.split(" | ")
     before = contents(place)
     words = shlex.split(words)
@@ -325,7 +325,7 @@ def test_a_wrong_line_is_told_in_one_line(line, place, capfd):
 
 
 @pytest.mark.parametrize("line", BOXED.strip().splitlines())
-def test_a_line_that_tyro_refuses(line, capfd):
+def test_tyro_prints_a_box_for_a_wrong_line(line, capfd):
     assert main(shlex.split(line)) == 2
     error = capfd.readouterr().err
     assert "Traceback" not in error and error.startswith("╭")

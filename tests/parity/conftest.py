@@ -1,4 +1,4 @@
-"""Builds of the kernels that are compared."""
+"""Builds of kernels, for comparison."""
 
 import hashlib
 
@@ -10,7 +10,7 @@ from gpu_vecenv.backend.cpu import CpuBackend
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory):
-    """Backend maker for a build with another compiler, instruction set or flags; each kernel is compiled once."""
+    """Return a maker of back ends for builds with another compiler, instruction set or flags; each kernel is compiled once."""
     folder = tmp_path_factory.mktemp("builds")
 
     def make(level=None, extra=(), compiler=None):

@@ -1,4 +1,4 @@
-"""Worlds of one agent whose hooks do what classic control never does, in every build and mode, by steps and by rollouts."""
+"""Single-agent worlds whose hooks differ from classic control's, in every build and mode, by steps and by rollouts."""
 
 import numpy as np
 import pytest
@@ -9,12 +9,12 @@ from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.spec.env_spec import TIME_LIMIT, EnvSpec, Field, Param, Role
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 from tests.kernels.test_rng import philox
-from tests.parity.test_blocks import MODES, ONE_BY_ONE, assert_equal
+from tests.parity.test_packs import MODES, ONE_BY_ONE, assert_equal
 from tests.parity.test_same_bits import sizes_as_constants
 
-WORLDS = 70  # two blocks and a rest
+WORLDS = 70  # two packs and 6 worlds left over
 
-# Random numbers are drawn in every step, the observation tells the episode, and what is seen is not yet settled.
+# Every step draws random numbers. Observations show the episode number, and fields before env_settle changes them.
 KERNEL = """
 #include "hooks.h"
 GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
@@ -57,7 +57,7 @@ ACTIONS = {"choices": MultiDiscrete([2, 3]), "numbers": Box(-1, 1, (2,), np.floa
 
 @pytest.fixture(scope="module")
 def make(tmp_path_factory):
-    """An env with observations and a state of given lengths, in one of three builds for the CPU or on a GPU."""
+    """Return a maker of envs with given lengths of observation and state, in one of three builds for the CPU or on a GPU."""
     folder = tmp_path_factory.mktemp("hooks")
 
     def build(which, width, kind, length=3, **options):
@@ -78,7 +78,7 @@ def make(tmp_path_factory):
         env = GpuVectorEnv(spec, num_envs=WORLDS, stride=stride, **options)
         if which == "cuda":
             return env
-        flags = {"one by one": ONE_BY_ONE, "blocks": (), "constants": sizes_as_constants(env.layout)}[which]
+        flags = {"one by one": ONE_BY_ONE, "packs": (), "constants": sizes_as_constants(env.layout)}[which]
         built = folder / f"{which}-{width}-{length}-{kind}.so"
         if not built.exists():
             compile_object(spec, cpu_level(), built, flags)
@@ -95,7 +95,7 @@ def actions_of(env, steps, dtype):
 
 
 def arrays(out):
-    """Those of a step or a rollout, copied; rows of final_obs that say nothing are 0."""
+    """Arrays of a step or a rollout, copied; rows of final_obs without a finished episode are 0."""
     *seen, info = out
     if "final_obs" in info:
         seen += [info["_final_obs"], np.where(info["_final_obs"][..., None], info["final_obs"], 0)]
@@ -103,7 +103,7 @@ def arrays(out):
 
 
 def run(env, dtype, at_once):
-    """All that is put out: from shared and from own streams, with marks that were set, after resets of some, from a pool."""
+    """Results with a shared seed, after a partial reset, with marks that were set, with seeds of each world, and from a pool."""
     seen = [np.array(env.reset(seed=3)[0])]
 
     def go(steps):
@@ -127,7 +127,7 @@ def run(env, dtype, at_once):
     return seen
 
 
-def compare(make, width, kind, dtype, builds=("one by one", "blocks", "constants"), **options):
+def compare(make, width, kind, dtype, builds=("one by one", "packs", "constants"), **options):
     expected = run(make("one by one", width, kind, **options), dtype, at_once=False)
     for which in builds:
         for at_once in (False, True):
@@ -136,18 +136,18 @@ def compare(make, width, kind, dtype, builds=("one by one", "blocks", "constants
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("width", "kind", "dtype", "copy"), [(4, "choices", np.int64, False), (40, "numbers", np.float32, True)])
-def test_every_build(width, kind, dtype, copy, mode, make):
-    """A row of 4 floats is held by its lane in a build with constants, one of 40 is written in place."""
+def test_every_build_gives_the_same_bits(width, kind, dtype, copy, mode, make):
+    """With constants, a lane holds a row of 4 floats in registers; a row of 40 is written in place."""
     compare(make, width, kind, dtype, autoreset_mode=mode, copy=copy)
 
 
-@pytest.mark.parametrize("which", ["one by one", "blocks"])
+@pytest.mark.parametrize("which", ["one by one", "packs"])
 def test_a_step_draws_from_seed_world_episode_and_step(which, make):
-    """World w draws in step t of episode e from counter (w, e, t, stream), under the seed as key."""
+    """World w draws in step t of episode e from counter (w, e, t, purpose), with the seed as key."""
     env = make(which, 40, "numbers")
     env.reset(seed=2**40 + 17)
     idle, stride = np.zeros(env.action_space.shape, np.float32), np.linspace(0.02, 0.1, WORLDS).astype(np.float32)
-    for _ in range(20):  # some of an episode's, and some of the next
+    for _ in range(20):  # steps of two episodes
         before = env.get_state("place", "episode", "t")
         reward = env.step(idle)[1]
         words = [philox(2**40 + 17, (w, int(before["episode"][w]), int(before["t"][w]) + 1, 1 << 16))[0] for w in range(WORLDS)]
@@ -160,20 +160,20 @@ def test_a_step_draws_from_seed_world_episode_and_step(which, make):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("width", "kind", "dtype", "length"), [
     (4, "choices", np.int64, 3), (40, "numbers", np.float32, 3), (4, "choices", np.int32, 300)])  # fmt: skip
-def test_on_a_gpu(width, kind, dtype, length, mode, make):
+def test_a_gpu_gives_the_same_bits(width, kind, dtype, length, mode, make):
     compare(make, width, kind, dtype, builds=("cuda",), length=length, autoreset_mode=mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_state_too_long_for_registers(mode, make):
-    """It stays in memory, and worlds are stepped by what steps those of several agents."""
+def test_a_state_too_long_for_registers_gives_the_same_bits(mode, make):
+    """It stays in memory, and its worlds are stepped by the code for several agents."""
     compare(make, 4, "choices", np.int32, length=300, autoreset_mode=mode)
 
 
-def test_an_observation_too_long_for_the_stack(make):
-    """As many times as a block has worlds."""
-    blocks, single = (make(which, 70_000, "numbers", autoreset_mode="next_step") for which in ("blocks", "one by one"))
-    for env in (blocks, single):
+def test_an_observation_too_long_for_the_stack_gives_the_same_bits(make):
+    """The rows of a whole pack would not fit on the stack."""
+    packs, single = (make(which, 70_000, "numbers", autoreset_mode="next_step") for which in ("packs", "one by one"))
+    for env in (packs, single):
         env.reset(seed=3)
     for action in actions_of(single, 20, np.float32):
-        assert_equal(arrays(blocks.step(action)), arrays(single.step(action)))
+        assert_equal(arrays(packs.step(action)), arrays(single.step(action)))

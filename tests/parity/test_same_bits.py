@@ -1,4 +1,4 @@
-"""The same bits from every build of a kernel: compilers, instruction sets, thread counts, team sizes, GPU block sizes."""
+"""The same bits from every build: compilers, instruction sets, numbers of threads, team sizes, GPU block sizes."""
 
 import functools
 import json
@@ -18,54 +18,54 @@ CLANG = f"{sys.executable} -m ziglang cc"
 
 @functools.cache
 def reference(case):
-    """Hash of the plain CPU build."""
+    """Hash of the default CPU build with one thread."""
     return trajectory_hash(case, backend=functools.partial(CpuBackend, threads=1))
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_bits_are_those_on_record(case):
-    """A change of structure keeps them. A change of rules writes the list anew: ``python -m tests.parity.trajectory``."""
+def test_the_bits_are_the_recorded_ones(case):
+    """A change of structure keeps the bits. After a change of rules, ``python -m tests.parity.trajectory`` records new ones."""
     assert reference(case) == json.loads(RECORD.read_text())[case]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_plain_instruction_set(case, build):
+def test_the_plain_instruction_set_gives_the_same_bits(case, build):
     assert trajectory_hash(case, backend=build(level=LEVELS[-1])) == reference(case)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_clang(case, build):
+def test_clang_gives_the_same_bits(case, build):
     assert trajectory_hash(case, backend=build(compiler=CLANG)) == reference(case)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_unoptimised(case, build):
+def test_an_unoptimised_build_gives_the_same_bits(case, build):
     assert trajectory_hash(case, backend=build(extra=("-O0",))) == reference(case)
 
 
 @pytest.mark.parametrize("lanes", [7, *(pytest.param(lanes, marks=pytest.mark.slow) for lanes in (1, 32))])
 @pytest.mark.parametrize("case", CASES)
-def test_lanes(case, lanes, build):
-    """A team of OS threads, as many as a GPU block might have."""
+def test_teams_of_threads_give_the_same_bits(case, lanes, build):
+    """A team has ``lanes`` OS threads, as it may have lanes on a GPU."""
     backend = build(extra=(f"-DGV_LANES={lanes}", "-pthread"))
     assert trajectory_hash(case, steps=100, backend=backend) == trajectory_hash(case, steps=100)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_lanes_over_several_steps(case, build):
+def test_teams_of_threads_give_the_same_bits_in_rollouts(case, build):
     backend = build(extra=("-DGV_LANES=7", "-pthread"))
     assert trajectory_hash(case, steps=100, backend=backend, at_once=25) == trajectory_hash(case, steps=100)
 
 
 def sizes_as_constants(layout):
-    """Flags that builds for CUDA have: worlds of one agent are then stepped as they are there, not in blocks."""
+    """Flags of builds for CUDA. With them, single-agent worlds are stepped one by one as on CUDA, not in packs."""
     constants = {**layout.sizes, "BY_WORLD": int(bool(layout.per_world))}
     return tuple(f"-DGV_{name}={value}" for name, value in constants.items())
 
 
 @pytest.mark.parametrize("case", [case for case, (name, _) in CASES.items() if "Tag" not in name])
-def test_sizes_as_constants(case, build):
+def test_sizes_as_constants_give_the_same_bits(case, build):
     def backend(layout):
         return build(extra=sizes_as_constants(layout))(layout)
 
@@ -74,19 +74,19 @@ def test_sizes_as_constants(case, build):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_several_steps_in_one_launch(case):
+def test_rollouts_give_the_same_bits(case):
     assert trajectory_hash(case, at_once=50) == reference(case)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_two_threads(case, monkeypatch):
+def test_two_threads_give_the_same_bits(case, monkeypatch):
     monkeypatch.setattr(cpu, "MIN_AGENTS_PER_THREAD", 1)
     assert trajectory_hash(case, backend=functools.partial(CpuBackend, threads=2)) == reference(case)
 
 
 @pytest.mark.skipif(cpu_level() != "x86-64-v3", reason="this processor has no fused multiply-add")
-def test_contraction_would_be_seen(build):
-    """The hash notices what it is there to notice: fused multiply-adds change it."""
+def test_contraction_changes_the_hash(build):
+    """Shows that the hash finds fused multiply-adds."""
     fused = build(level="x86-64-v3", extra=("-ffp-contract=fast",))
     assert trajectory_hash("tag, small worlds", backend=fused) != reference("tag, small worlds")
 
@@ -94,7 +94,7 @@ def test_contraction_would_be_seen(build):
 @pytest.mark.gpu
 @pytest.mark.parametrize("block", [32, 64, 128, 256])
 @pytest.mark.parametrize("case", CASES)
-def test_gpu(case, block, monkeypatch):
+def test_a_gpu_gives_the_same_bits(case, block, monkeypatch):
     monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", str(block))
     assert trajectory_hash(case, device="cuda:0") == reference(case)
 
@@ -102,7 +102,7 @@ def test_gpu(case, block, monkeypatch):
 @pytest.mark.gpu
 @pytest.mark.parametrize("block", [32, 128])
 @pytest.mark.parametrize("case", CASES)
-def test_gpu_over_several_steps(case, block, monkeypatch):
+def test_rollouts_on_a_gpu_give_the_same_bits(case, block, monkeypatch):
     monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", str(block))
     assert trajectory_hash(case, device="cuda:0", at_once=125) == reference(case)
 
@@ -115,7 +115,7 @@ def worlds(case_name, params, num_envs, first_world, device, steps=120):
     for t in range(steps):
         ids = np.arange(first_world, first_world + num_envs)
         lead = env.unwrapped.single_action_space.shape
-        # every world's actions depend on its number alone
+        # actions depend on the number of the world only
         action = np.stack([np.random.default_rng((t, i)).integers(0, 2, lead, dtype=np.int32) for i in ids])
         obs, reward, *_ = env.step(action)
         seen.append((obs, reward))
@@ -124,7 +124,7 @@ def worlds(case_name, params, num_envs, first_world, device, steps=120):
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("case", ["cartpole", "tag, small worlds"])
-def test_a_world_does_not_know_its_neighbours(case, device):
+def test_results_of_a_world_do_not_depend_on_other_worlds(case, device):
     name, params = CASES[case]
     many = worlds(name, params, 12, 0, device)
     few = worlds(name, params, 5, 4, device)

@@ -1,4 +1,4 @@
-"""Threads that share a launch: every world is stepped once, whoever wakes when; they end with their env."""
+"""Threads that share a launch: each world is stepped once, and the threads end with their env."""
 
 import gc
 import os
@@ -44,18 +44,18 @@ def gone(before):
 
 @pytest.fixture(autouse=True)
 def share_all(monkeypatch):
-    """However few the worlds."""
+    """Use all threads, however few the worlds."""
     monkeypatch.setattr(cpu, "MIN_AGENTS_PER_THREAD", 1)
 
 
 @pytest.mark.parametrize("worlds", [2, 31, 97, 1000])
 @pytest.mark.parametrize("threads", [2, 3, 5])
-def test_each_world_once(threads, worlds):
+def test_threads_step_each_world_once(threads, worlds):
     for one, other in zip(run(make(threads, worlds), 300), run(make(1, worlds), 300), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_threads_that_have_gone_to_sleep():
+def test_sleeping_threads_step_their_worlds():
     for one, other in zip(run(make(3), 100, pause=0.003), run(make(1), 100), strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -74,8 +74,8 @@ def test_threads_end_when_the_env_closes_or_is_dropped():
     assert gone(before)
 
 
-def test_no_step_makes_a_thread():
-    """Those of the first are there from then on, seen from outside Python."""
+def test_only_the_first_step_may_start_threads():
+    """Threads are counted by the system, from outside Python."""
     env = make(3)
     run(env, 1)
     before = set(os.listdir("/proc/self/task"))
@@ -86,8 +86,8 @@ def test_no_step_makes_a_thread():
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])
-def test_threads_that_cannot_start_leave_none(monkeypatch, most):
-    """Start threads as on a system that allows this user ``most`` more of them."""
+def test_if_a_thread_cannot_start_those_started_end(monkeypatch, most):
+    """Threads start as on a system that allows this user ``most`` more of them."""
     before, tasks, started = threading.enumerate(), set(os.listdir("/proc/self/task")), []
     start = threading.Thread.start
 
@@ -103,20 +103,20 @@ def test_threads_that_cannot_start_leave_none(monkeypatch, most):
         cartpole.make_vec(97, device="cpu", array="numpy")
     assert len(started) == most and not alive(before)
     until = time.monotonic() + 20
-    while not set(os.listdir("/proc/self/task")) <= tasks:  # the system is a little behind Python
+    while not set(os.listdir("/proc/self/task")) <= tasks:  # the system lists a thread for a while after it has ended
         assert time.monotonic() < until
         time.sleep(0.01)
 
 
 @pytest.mark.parametrize("given", ["", "0", "-1", "+3", " 3", "3 ", "3\n", "1_0", "1.0", "0x2", "²", "३", "4097", "9" * 5000])
-def test_invalid_thread_counts_are_refused(monkeypatch, given):
+def test_invalid_numbers_of_threads_raise_an_error(monkeypatch, given):
     monkeypatch.setenv("GPU_VECENV_NUM_THREADS", given)
     with pytest.raises(ParameterError, match="GPU_VECENV_NUM_THREADS must be an integer from 1 to 4096, got"):
         cartpole.make_vec(4, device="cpu")
 
 
 @pytest.mark.parametrize("given", [1, 10, 4096])
-def test_numbers_of_threads(monkeypatch, given):
+def test_the_environment_variable_sets_the_number_of_threads(monkeypatch, given):
     monkeypatch.setenv("GPU_VECENV_NUM_THREADS", str(given))
     assert cpu.num_threads() == given
 
@@ -124,7 +124,7 @@ def test_numbers_of_threads(monkeypatch, given):
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork.*:RuntimeWarning")
 @pytest.mark.parametrize("pause", [0.0, 0.001])
 def test_a_forked_child_steps_without_the_threads(pause, monkeypatch):
-    """It has none of them, whatever they were doing: at work, looking for work, or asleep."""
+    """The child has none of the threads, whether they were working, spinning or asleep."""
     monkeypatch.setattr(cpu, "MIN_AGENTS_PER_THREAD", 1)
     env, twin = make(4), make(1)
     actions = np.zeros(97, np.int64)
@@ -139,14 +139,14 @@ def test_a_forked_child_steps_without_the_threads(pause, monkeypatch):
             env.close()
             os._exit(0 if same else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    env.step(actions)  # the parent has its threads still
+    env.step(actions)  # the parent still has its threads
     assert env._backend._pool is not None
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("bad", [-1, 2, 2**31 - 1])
 @pytest.mark.parametrize("place", [0, 50, 96])
-def test_an_invalid_action_steps_nothing(place, bad, dtype):
+def test_an_invalid_action_steps_no_world(place, bad, dtype):
     env = make(2)
     state = env.get_state()
     actions = np.zeros(97, dtype)

@@ -1,4 +1,4 @@
-"""One fixed rollout of an env, reduced to a hash of every bit it put out."""
+"""One fixed rollout of an env, reduced to a hash of every bit of its results."""
 
 from __future__ import annotations
 
@@ -52,25 +52,25 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "WarpTag-v0", {"num_envs": 1, "num_taggers": 10, "num_runners": 1090, "episode_length": 60, "tagging_distance": 0.01},
     ),
 }  # fmt: skip
-"""Envs small enough to run for a thousand steps in every build, together covering each path of the kernels."""
+"""Envs small enough to run for a thousand steps in every build. Together they take each path of the kernels."""
 
 
 RECORD = Path(__file__).with_name("hashes.json")
-"""The hash of each case, committed."""
+"""Recorded hash of each case."""
 
 STEPS = {
     "tag, so many that a grid finds them": 250,
     "tag, a crowd that stays where it is": 250,
     "tag, more than a lane alone looks at": 250,
 }
-"""Where a thousand take long: still some episodes."""
+"""Fewer steps for cases that take long; some episodes still end."""
 
 
 def trajectory_hash(case: str, steps: int | None = None, backend: Any = None, at_once: int = 0, **options: Any) -> str:
-    """SHA-256 of all outputs of ``steps`` steps, resets included, and of the state at the end.
+    """SHA-256 of all results of ``steps`` steps, resets included, and of the state at the end.
 
-    Steps are 1,000 by default, or what ``STEPS`` says.
-    ``at_once`` is how many steps a launch has, 0 for one by ``step``; the hash is that of the steps all the same.
+    ``steps`` is 1,000 by default, or the entry of the case in ``STEPS``.
+    ``at_once`` is the number of steps of a launch, 0 for single steps; the hash does not depend on it.
     """
     name, params = CASES[case]
     steps = steps or STEPS.get(case, 1000)
@@ -91,7 +91,7 @@ def trajectory_hash(case: str, steps: int | None = None, backend: Any = None, at
     shape = (inner.num_worlds, *(space.shape or ()))
     for _ in range(steps // (at_once or 1)):
         actions = [
-            # some beyond the bounds
+            # continuous ones may exceed the bounds
             generator.normal(0, 2, shape).astype(np.float32) if continuous else generator.integers(0, choices, shape, np.int32)
             for _ in range(at_once or 1)
         ]
@@ -111,7 +111,7 @@ def trajectory_hash(case: str, steps: int | None = None, backend: Any = None, at
 
 
 def _steps(rollout: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    """A rollout step by step."""
+    """Yield the results of a rollout step by step."""
     *arrays, info = rollout
     for t in range(len(arrays[0])):
         yield (*(array[t] for array in arrays), {name: array[t] for name, array in info.items()})

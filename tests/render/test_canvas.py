@@ -1,4 +1,4 @@
-"""The drawing surface, measured on the pixels it makes."""
+"""The drawing surface, measured on the pixels that it makes."""
 
 import math
 import subprocess
@@ -38,7 +38,7 @@ def test_ring_is_open():
     assert picture[20, 2].tolist() == [0, 0, 0]
 
 
-def test_rectangle_ends_where_it_is_told():
+def test_rectangle_covers_exactly_its_pixels():
     canvas = Canvas(20, 20, (0, 0, 0))
     canvas.rectangle(4, 6, 10, 16, (255, 0, 0))
     expected = np.zeros((20, 20, 3), np.uint8)
@@ -74,7 +74,7 @@ def test_copy_is_independent():
     assert (twin.to_array() != PALETTE.page).any()
 
 
-def test_text_anchored_right_ends_there():
+def test_right_anchored_text_ends_at_its_anchor():
     canvas = Canvas(80, 40)
     canvas.text((60, 30), "120", 20, PALETTE.ink, "rs")
     columns = np.nonzero((canvas.to_array() != PALETTE.page).any(axis=(0, 2)))[0]
@@ -88,8 +88,8 @@ def test_mix_goes_from_background_to_colour():
     assert mix((0, 0, 0), (200, 100, 0), 0.5) == (100, 50, 0)
 
 
-def test_accents_differ_in_brightness_for_every_eye():
-    """Rec. 709 luma stands in for what is left where hue is not seen."""
+def test_accents_differ_in_brightness():
+    """Rec. 709 luma stands in for the brightness seen by people who do not see hue."""
     accents = (PALETTE.vermilion, PALETTE.sky, PALETTE.yellow, PALETTE.surface)
     luma = sorted(np.array(accents) @ (0.2126, 0.7152, 0.0722))
     assert np.diff(luma).min() > 30
@@ -107,17 +107,17 @@ def test_importing_the_module_does_not_import_pillow():
     assert done.stdout.strip() == "False"
 
 
-def test_renderer_of_a_folder(tmp_path):
+def test_the_renderer_of_a_folder_is_found(tmp_path):
     (tmp_path / "render.py").write_text("class Renderer:\n    mark = 7\n")
     assert find_renderer(tmp_path).mark == 7
 
 
-def test_folder_without_renderer(tmp_path):
+def test_a_folder_without_a_renderer_raises_an_error(tmp_path):
     with pytest.raises(ParameterError, match="there is no such file"):
         find_renderer(tmp_path)
 
 
-def test_render_file_without_the_class(tmp_path):
+def test_a_render_file_without_the_class_raises_an_error(tmp_path):
     (tmp_path / "render.py").write_text("Renderer = 3\n")
     with pytest.raises(ParameterError, match="class Renderer"):
         find_renderer(tmp_path)

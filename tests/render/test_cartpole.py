@@ -21,12 +21,12 @@ def find(picture, colour):
 
 
 def find_pole(picture, colour=PALETTE.vermilion):
-    """Return the pole's pixels; the dashes of the limits have its colour and are left out."""
+    """Return the pole's pixels; the dashes of the limits have the same colour and are left out."""
     pixels = find(picture, colour)
     return pixels[np.abs(np.abs(pixels[:, 0] - WIDTH / 2) - 2.4 * SCALE) > 4]
 
 
-def test_form_of_a_frame():
+def test_a_frame_has_its_shape_and_dtype():
     picture = draw()
     assert picture.shape == (480, 720, 3)
     assert picture.dtype == np.uint8
@@ -53,18 +53,18 @@ def test_pole_is_to_scale():
     assert 90 < tops[2] < tops[1]
 
 
-def test_beyond_the_limits_is_yellow():
+def test_cart_and_pole_beyond_their_limits_are_yellow():
     assert len(find(draw(2.39, 0.2), PALETTE.yellow)) == 0
     assert len(find(draw(2.41, 0.0), PALETTE.sky)) == 0
     assert len(find_pole(draw(0.0, 0.22))) == 0
     assert len(find_pole(draw(0.0, 0.22), PALETTE.yellow)) > 500
 
 
-def test_bar_grows_with_time():
+def test_the_time_bar_grows_with_time():
     lengths = [(draw(t=t)[71] == PALETTE.ink).all(axis=1).sum() for t in (0, 125, 250, 500, 600)]
     np.testing.assert_allclose(lengths, [0, 168, 336, 672, 672], atol=2)
 
 
-def test_without_a_limit_there_is_no_bar():
+def test_without_a_time_limit_there_is_no_bar():
     row = draw(t=30, limit=0)[71]
     assert (row == PALETTE.page).all()

@@ -36,7 +36,7 @@ def case(request):
     return CASES[request.param]
 
 
-def test_form_of_a_frame(case):
+def test_a_frame_has_its_shape_and_dtype(case):
     renderer, values, size = case
     picture = draw(renderer, values)
     assert picture.shape == (*size, 3)
@@ -44,7 +44,7 @@ def test_form_of_a_frame(case):
     assert size[0] % 2 == size[1] % 2 == 0
 
 
-def test_a_frame_depends_on_its_state_alone(case):
+def test_a_frame_depends_on_its_state_only(case):
     renderer, values, _ = case
     state = {"state": np.array(values, np.float32), "t": np.int32(3)}
     kept = renderer({"max_episode_steps": 0, "goal_velocity": 0.0, "l": 1.0})
@@ -53,7 +53,7 @@ def test_a_frame_depends_on_its_state_alone(case):
     np.testing.assert_array_equal(state["state"], np.float32(values))
 
 
-def test_every_entry_of_the_state_shows(case):
+def test_every_entry_of_the_state_changes_the_frame(case):
     renderer, values, _ = case
     first = draw(renderer, values)
     for k in range(len(values)):
@@ -61,7 +61,7 @@ def test_every_entry_of_the_state_shows(case):
         assert (draw(renderer, changed) != first).any()
 
 
-def test_bar_grows_with_time(case):
+def test_the_time_bar_grows_with_time(case):
     renderer, values, size = case
     lengths = [(draw(renderer, values, t, 500)[71] == PALETTE.ink).all(axis=1).sum() for t in (0, 250, 500, 600)]
     whole = size[1] - 48
@@ -69,13 +69,13 @@ def test_bar_grows_with_time(case):
 
 
 def direction(pixels, origin):
-    """Return the angle, counter-clockwise from straight right, in which the pixels lie as seen from `origin`."""
+    """Return the angle in which the pixels lie as seen from `origin`, counter-clockwise from straight right."""
     x, y = pixels.mean(axis=0) + 0.5 - origin
     return math.atan2(-y, x)
 
 
 @pytest.mark.parametrize(("first", "second"), [(0.0, 0.0), (0.7, -1.2), (-2.0, 0.5), (2.4, 2.0)])
-def test_acrobots_links_are_where_the_angles_say(first, second):
+def test_acrobots_links_lie_at_their_angles(first, second):
     picture = draw(acrobot.Renderer, [first, second, 0.0, 0.0])
     pivot = np.array(acrobot.PIVOT)
     elbow = pivot + acrobot.SCALE * np.array([math.sin(first), math.cos(first)])
@@ -85,8 +85,8 @@ def test_acrobots_links_are_where_the_angles_say(first, second):
 
 
 @pytest.mark.parametrize(("angle", "reached"), [(2.05, False), (2.14, True)])
-def test_acrobot_above_the_line_is_yellow(angle, reached):
-    """In line, the free end is 2 cos(pi - angle) above the pivot; the line is at 1."""
+def test_an_acrobot_above_the_line_is_yellow(angle, reached):
+    """With both links in line, the free end is 2 cos(pi - angle) above the pivot; the line is at 1."""
     picture = draw(acrobot.Renderer, [angle, 0.0, 0.0, 0.0])
     assert (-2 * math.cos(angle) > 1) == reached
     assert (len(find(picture, acrobot.REACHED)) > 0) == reached
@@ -96,8 +96,8 @@ def test_acrobot_above_the_line_is_yellow(angle, reached):
     ("module", "values", "place", "heading"),
     [(acrobot, [0.5, 0.0, 0.0, 0.0], 2, 0.5 - math.pi / 2), (pendulum, [0.5, 0.0], 1, 0.5 + math.pi / 2)],
 )
-def test_arrow_sweeps_ahead_of_the_link(module, values, place, heading):
-    """Around the pivot, from the link on, counter-clockwise for positive speeds and further for larger ones."""
+def test_the_arrow_shows_the_direction_and_size_of_the_speed(module, values, place, heading):
+    """The arrow starts at the link and turns around the pivot, counter-clockwise for positive speeds."""
     sweeps = []
     for speed in (-6.0, -3.0, 3.0, 6.0):
         moving = draw(module.Renderer, [speed if k == place else v for k, v in enumerate(values)])
@@ -143,7 +143,7 @@ def test_arrow_points_where_the_car_goes(velocity):
 
 
 @pytest.mark.parametrize(("module", "goal"), [(mountain_car, 0.5), (mountain_car_continuous, 0.45)])
-def test_a_car_that_arrived_is_yellow(module, goal):
+def test_a_car_at_its_flag_is_yellow(module, goal):
     def yellow(position, velocity, **params):
         return len(find(draw(module.Renderer, [position, velocity], **params), PALETTE.yellow)) > 0
 

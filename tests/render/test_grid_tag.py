@@ -1,4 +1,4 @@
-"""Pictures of gridworld Tag, measured in the colours of their pixels."""
+"""Pictures of Tag on a grid, measured in the colours of their pixels."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ def make(taggers=1, length=9, limit=100):
 
 
 def make_state(cells, t=0, episode=0):
-    """Return a state of agents on `cells`, the runner last."""
+    """Return a state with agents in `cells`, the runner last."""
     x, y = np.array(cells, np.int32).T
     return {"loc_x": x, "loc_y": y, "t": np.int32(t), "episode": np.int32(episode)}
 
@@ -24,13 +24,13 @@ def find(picture, colour, part=slice(0, ARENA)):
 
 
 def to_pixels(x, y, length=9):
-    """Return the middle of a cell; written out here a second time on purpose."""
+    """Return the middle of a cell, in pixels. It is computed here independently of the renderer."""
     cell = (688 - 2 * RIM) / (length + 1)
     return np.array([RIM + (x + 0.5) * cell, 688 - RIM - (y + 0.5) * cell])
 
 
 @pytest.mark.parametrize(("taggers", "length"), [(1, 1), (4, 3), (10, 100), (30, 4096)])
-def test_form_of_a_frame(taggers, length):
+def test_a_frame_has_its_shape_and_dtype(taggers, length):
     draws = np.random.default_rng(0)
     picture = make(taggers, length).frame(make_state(draws.integers(0, length + 1, (taggers + 1, 2))))
     assert picture.shape == (688, 960, 3)
@@ -40,7 +40,7 @@ def test_form_of_a_frame(taggers, length):
 
 @pytest.mark.parametrize("length", [9, 100])
 @pytest.mark.parametrize("cells", [[(2, 3), (7, 9)], [(0, 0), (9, 4)]])
-def test_agents_are_where_the_state_says(cells, length):
+def test_agents_are_drawn_at_their_places(cells, length):
     picture = make(length=length).frame(make_state(cells))
     np.testing.assert_allclose(find(picture, TAGGER).mean(axis=0) + 0.5, to_pixels(*cells[0], length), atol=1)
     np.testing.assert_allclose(find(picture, RUNNER).mean(axis=0) + 0.5, to_pixels(*cells[1], length), atol=1)
@@ -52,7 +52,7 @@ def test_agents_stay_inside_their_cells():
         assert np.ptp(find(picture, colour), axis=0).max() < (ARENA - 2 * RIM) / 10
 
 
-def test_square_and_disc():
+def test_taggers_are_squares_and_the_runner_is_a_disc():
     picture = make().frame(make_state([(2, 3), (7, 9)]))
     filled = []
     for colour in (TAGGER, RUNNER):
@@ -74,14 +74,14 @@ def test_ring_marks_the_tag():
     picture = renderer.frame(make_state([(4, 3), (4, 3)], t=6))
     np.testing.assert_allclose(find(picture, TAGGED).mean(axis=0) + 0.5, to_pixels(4, 3), atol=1)
     assert len(find(picture, TAGGER)) > 0 and len(find(picture, RUNNER)) > 0
-    assert len(find(picture, TAGGED, slice(ARENA, None))) > 300  # the verdict, beside the legend's ring
+    assert len(find(picture, TAGGED, slice(ARENA, None))) > 300  # the verdict and the ring in the legend
 
 
-def test_explicit_starts_on_one_cell_are_no_tag():
+def test_given_starts_in_one_cell_are_no_tag():
     assert len(find(make().frame(make_state([(4, 3), (4, 3)], t=0)), TAGGED)) == 0
 
 
-def test_the_time_limit_is_announced():
+def test_the_time_limit_is_shown():
     panel = slice(ARENA, None)
     before, after = (make().frame(make_state([(2, 3), (7, 9)], t=t))[600:] for t in (99, 100))
     assert len(find(before, TAGGED, panel)) == 0
@@ -103,14 +103,14 @@ def test_trails_follow_the_agents():
 
 
 @pytest.mark.parametrize(("t", "episode"), [(0, 0), (0, 1), (9, 1), (50, 1)])
-def test_a_new_episode_starts_clean(t, episode):
+def test_a_new_episode_starts_without_trails(t, episode):
     old = make()
     walk(old, 10)
     state = make_state([(3, 3), (6, 6)], t=t, episode=episode)
     np.testing.assert_array_equal(old.frame(state), make().frame(state))
 
 
-def test_drawing_a_moment_again_changes_nothing():
+def test_drawing_a_state_again_gives_the_same_frame():
     once, often = make(), make()
     for t in range(8):
         state = make_state([(t, 2), (t, 8)], t=t)
@@ -119,7 +119,7 @@ def test_drawing_a_moment_again_changes_nothing():
             np.testing.assert_array_equal(often.frame(state), expected)
 
 
-def test_drawing_leaves_the_state_alone():
+def test_drawing_does_not_change_the_state():
     state = make_state([(2, 3), (7, 9)], t=3)
     before = {name: np.array(value) for name, value in state.items()}
     make().frame(state)

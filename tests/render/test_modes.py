@@ -1,4 +1,4 @@
-"""Render modes that are not given, and windows."""
+"""Rendering without a render mode, and windows."""
 
 import sys
 import warnings
@@ -17,7 +17,7 @@ MAKERS = [
 
 
 @pytest.mark.parametrize(("call", "make"), MAKERS)
-def test_rendering_without_a_mode_warns_once_and_says_which_call_draws(call, make):
+def test_rendering_without_a_mode_warns_once_and_names_the_right_call(call, make):
     env = make()
     env.reset(seed=0)
     with warnings.catch_warnings(record=True) as warned:
@@ -29,7 +29,7 @@ def test_rendering_without_a_mode_warns_once_and_says_which_call_draws(call, mak
 
 @pytest.mark.parametrize(("call", "make"), MAKERS)
 @pytest.mark.filterwarnings("error")
-def test_rendering_with_a_mode_warns_of_nothing(call, make):
+def test_rendering_with_a_mode_gives_no_warning(call, make):
     env = make(render_mode="rgb_array")
     env.reset(seed=0)
     assert np.asarray(env.render()).std() > 0
@@ -41,7 +41,7 @@ def test_a_window_without_pygame_names_the_extra(monkeypatch):
         gymnasium.make("WarpCartPole-v1", render_mode="human")
 
 
-def test_vector_envs_have_no_window():
+def test_a_window_of_a_vector_env_raises_an_error():
     with pytest.raises(ParameterError, match="render_mode must be one of None, 'rgb_array', got 'human'"):
         gymnasium.make_vec("WarpCartPole-v1", render_mode="human")
 

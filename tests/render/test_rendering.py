@@ -1,4 +1,4 @@
-"""Many worlds: a renderer of its own for each, and their frames in one picture."""
+"""Many worlds: each has a renderer of its own, and one picture shows their frames."""
 
 import gymnasium
 import numpy as np
@@ -12,33 +12,33 @@ from gpu_vecenv.render.worlds import GAP, TILED_HEIGHT, TILED_WIDTH, tile
 
 
 def make_frames(count, height=40, width=60):
-    """Return frames of one grey each, frame k of brightness 100 + k."""
+    """Return frames of one grey each; frame k has brightness 100 + k."""
     return [np.full((height, width, 3), 100 + k, np.uint8) for k in range(count)]
 
 
-def test_one_frame_stays_as_it_is():
+def test_one_frame_is_not_changed():
     frame = np.random.default_rng(0).integers(0, 256, (688, 960, 3)).astype(np.uint8)
     np.testing.assert_array_equal(tile([frame]), frame)
 
 
-def test_frames_are_read_like_a_page():
+def test_frames_are_placed_row_by_row():
     picture = tile(make_frames(5), columns=3)
     assert picture.shape == (2 * 40 + GAP, 3 * 60 + 2 * GAP, 3)
     for k in range(5):
         top, left = k // 3 * (40 + GAP), k % 3 * (60 + GAP)
         assert (picture[top : top + 40, left : left + 60] == 100 + k).all()
-    assert (picture[40 + GAP :, 2 * (60 + GAP) :] == PALETTE.grid).all()  # nobody is in the last place
+    assert (picture[40 + GAP :, 2 * (60 + GAP) :] == PALETTE.grid).all()  # the last place is empty
     covered = sum((picture == 100 + k).all(axis=2).sum() for k in range(5))
     assert covered == 5 * 40 * 60
 
 
-def test_more_columns_than_frames():
+def test_columns_are_at_most_the_number_of_frames():
     assert tile(make_frames(2), columns=7).shape == (40, 2 * 60 + GAP, 3)
 
 
 @pytest.mark.parametrize("count", [2, 9, 50, 1000])
 @pytest.mark.parametrize("size", [(688, 960), (481, 721), (1300, 300)])
-def test_pictures_are_bounded_and_even(count, size):
+def test_pictures_have_bounded_and_even_sizes(count, size):
     frames = [np.full((*size, 3), 200, np.uint8)] * count
     height, width, _ = tile(frames).shape
     assert height <= TILED_HEIGHT and width <= TILED_WIDTH
@@ -46,8 +46,8 @@ def test_pictures_are_bounded_and_even(count, size):
 
 
 @pytest.mark.parametrize("count", [1, 4, 7, 30])
-def test_no_other_number_of_columns_shows_more(count):
-    """Frames cover at least as much of the picture as with any number of columns that is asked for."""
+def test_the_chosen_number_of_columns_shows_the_frames_largest(count):
+    """Frames cover at least as much of the picture as with any other number of columns."""
     frames = [np.full((480, 720, 3), 200, np.uint8)] * count
 
     def shown(columns):
@@ -56,7 +56,7 @@ def test_no_other_number_of_columns_shows_more(count):
     assert shown(None) == max(shown(columns) for columns in range(1, count + 1))
 
 
-def test_shrinking_averages():
+def test_shrinking_averages_pixels():
     stripes = np.zeros((2000, 1000, 3), np.uint8)
     stripes[:, ::2] = 200
     picture = tile([stripes])
@@ -75,7 +75,7 @@ def test_shrinking_averages():
         (make_frames(1) * 3000, 3000, ParameterError, "no pixel"),
     ],
 )
-def test_unfit_frames(frames, columns, error, message):
+def test_unsuitable_frames_raise_errors(frames, columns, error, message):
     with pytest.raises(error, match=message):
         tile(frames, columns)
 

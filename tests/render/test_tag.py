@@ -25,7 +25,7 @@ def make_params(taggers=1, runners=1, **changes):
 
 
 def make_state(places, t=0, direction=0.0, caught=(), episode=0):
-    """Return a state of agents at `places`, of whom those numbered in `caught` have left."""
+    """Return a state of agents at `places`; those numbered in `caught` are not alive."""
     x, y = np.array(places, np.float32).T
     alive = np.ones(len(places), np.int32)
     alive[list(caught)] = 0
@@ -47,35 +47,35 @@ def find(picture, colour):
 
 
 def to_pixels(x, y):
-    """Return where a place of the world is in the picture; written out here a second time on purpose."""
+    """Return a place of the world in pixels. It is computed here independently of the renderer."""
     scale = (688 - 2 * RIM) / LENGTH
     return np.array([RIM + x * scale, 688 - RIM - y * scale])
 
 
 @pytest.mark.parametrize(("taggers", "runners"), [(1, 1), (5, 100), (50, 950)])
-def test_form_of_a_frame(taggers, runners):
+def test_a_frame_has_its_shape_and_dtype(taggers, runners):
     picture = Renderer(make_params(taggers, runners)).frame(make_crowd(taggers, runners))
     assert picture.shape == (688, 960, 3)
     assert picture.dtype == np.uint8
-    # A runner's picture is small where there are many, but each has solid pixels.
+    # With many runners, each is drawn small, but has solid pixels.
     assert len(find(picture, TAGGER)) > 10 * taggers
     assert len(find(picture, RUNNER)) > 3 * runners
 
 
-def test_agents_are_where_the_state_says():
+def test_agents_are_drawn_at_their_places():
     picture = Renderer(make_params()).frame(make_state([(2.0, 3.0), (7.0, 9.0)]))
     np.testing.assert_allclose(find(picture, TAGGER).mean(axis=0), to_pixels(2, 3), atol=6)
     np.testing.assert_allclose(find(picture, RUNNER).mean(axis=0), to_pixels(7, 9), atol=6)
 
 
 @pytest.mark.parametrize(("angle", "ahead"), [(0.0, (1, 0)), (math.pi / 2, (0, -1)), (math.pi, (-1, 0))])
-def test_runner_points_ahead(angle, ahead):
+def test_a_runner_points_in_its_direction(angle, ahead):
     picture = Renderer(make_params()).frame(make_state([(1.0, 1.0), (5.0, 5.0)], direction=angle))
     along = (find(picture, RUNNER) + 0.5 - to_pixels(5, 5)) @ np.array(ahead)
     assert along.max() > 1.5 * -along.min()
 
 
-def test_taggers_runners_and_caught_have_other_shapes():
+def test_taggers_runners_and_caught_runners_have_different_shapes():
     state = make_state([(2.0, 5.0), (5.0, 5.0), (8.0, 5.0)], caught=[2])
     picture = Renderer(make_params(1, 2)).frame(state)
     masks = []
@@ -89,7 +89,7 @@ def test_taggers_runners_and_caught_have_other_shapes():
         assert overlap < 0.75
 
 
-def test_caught_runner_loses_its_colour():
+def test_a_caught_runner_changes_its_colour():
     picture = Renderer(make_params()).frame(make_state([(2.0, 5.0), (8.0, 5.0)], caught=[1]))
     assert len(find(picture, RUNNER)) == 0
     np.testing.assert_allclose(find(picture, CAUGHT).mean(axis=0), to_pixels(8, 5), atol=2)
@@ -102,18 +102,18 @@ def test_tagging_distance_is_to_scale(distance):
     np.testing.assert_allclose(np.ptp(pixels, axis=0), 2 * distance * (ARENA - 2 * RIM), atol=3)
 
 
-def test_large_reach_leaves_the_arena_in_sight():
+def test_a_large_tagging_distance_does_not_hide_the_arena():
     picture = Renderer(make_params(tagging_distance=1.0)).frame(make_state([(5.0, 5.0), (1.0, 1.0)]))
     assert len(find(picture, PALETTE.surface)) > 0.9 * (ARENA - 2 * RIM) ** 2
 
 
-def test_agent_in_a_corner_is_seen_whole():
+def test_an_agent_in_a_corner_is_drawn_whole():
     states = [make_state([(5.0, 5.0), place]) for place in ((0.0, 10.0), (2.0, 2.0))]
     at_corner, inside = (len(find(Renderer(make_params()).frame(state), RUNNER)) for state in states)
     assert at_corner == pytest.approx(inside, rel=0.1)
 
 
-def test_ring_marks_a_fresh_tag_and_fades():
+def test_a_ring_marks_a_new_tag_and_fades():
     renderer = Renderer(make_params())
     places = [(2.0, 5.0), (8.0, 5.0)]
     assert len(find(renderer.frame(make_state(places, t=0)), FRESH)) == 0
@@ -127,13 +127,13 @@ def test_ring_marks_a_fresh_tag_and_fades():
     assert len(find(late, CAUGHT)) > 0
 
 
-def test_first_frame_of_a_running_game_marks_nothing():
+def test_the_first_frame_of_a_running_episode_has_no_rings():
     picture = Renderer(make_params()).frame(make_state([(2.0, 5.0), (8.0, 5.0)], t=40, caught=[1]))
     assert len(find(picture, FRESH)) == 0
 
 
 @pytest.mark.parametrize(("gap", "marked"), [(0.19, True), (0.21, False)])
-def test_without_exits_a_ring_marks_who_is_in_reach(gap, marked):
+def test_without_exits_a_ring_marks_runners_in_reach(gap, marked):
     renderer = Renderer(make_params(runner_exits_game_after_tagged=False))
     renderer.frame(make_state([(1.0, 1.0), (9.0, 9.0)], t=0))
     picture = renderer.frame(make_state([(5.0, 5.0), (5.0 + gap, 5.0)], t=1))
@@ -159,14 +159,14 @@ def test_trails_follow_the_agents():
 
 
 @pytest.mark.parametrize(("t", "episode"), [(0, 0), (0, 1), (9, 1), (50, 1)])
-def test_a_new_episode_starts_clean(t, episode):
+def test_a_new_episode_starts_without_trails(t, episode):
     old = Renderer(make_params())
     walk(old, 10)
     state = make_state([(3.0, 3.0), (6.0, 6.0)], t=t, episode=episode)
     np.testing.assert_array_equal(old.frame(state), Renderer(make_params()).frame(state))
 
 
-def test_reset_forgets():
+def test_reset_removes_the_trails():
     old = Renderer(make_params())
     walk(old, 10)
     old.reset()
@@ -175,7 +175,7 @@ def test_reset_forgets():
 
 
 @pytest.mark.parametrize("exits", [True, False])
-def test_drawing_a_moment_again_changes_nothing(exits):
+def test_drawing_a_state_again_gives_the_same_frame(exits):
     params = make_params(runner_exits_game_after_tagged=exits)
     once, often = Renderer(params), Renderer(params)
     for t in range(8):
@@ -186,7 +186,7 @@ def test_drawing_a_moment_again_changes_nothing(exits):
             np.testing.assert_array_equal(often.frame(state), expected)
 
 
-def test_state_without_an_episode_number():
+def test_a_state_without_an_episode_number_can_be_drawn():
     state = make_state([(3.0, 3.0), (6.0, 6.0)])
     del state["episode"]
     renderer = Renderer(make_params())
@@ -212,7 +212,7 @@ def test_curve_shows_time_and_free_runners():
     assert height == pytest.approx(0.7, abs=0.03)  # 3 of 10 are caught
 
 
-def test_long_episodes_keep_the_newest_point():
+def test_the_curve_of_a_long_episode_shows_the_newest_point():
     renderer = Renderer(make_params(episode_length=1084))
     for t in range(0, 543, 2):  # more points than the curve is wide
         picture = renderer.frame(make_state([(1.0, 1.0), (9.0, 9.0)], t=t, caught=[1] if t == 542 else []))
@@ -222,7 +222,7 @@ def test_long_episodes_keep_the_newest_point():
 
 
 @pytest.mark.parametrize(("t", "caught"), [(30, [1]), (100, [])])
-def test_the_end_is_announced(t, caught):
+def test_the_end_of_an_episode_is_shown(t, caught):
     places = [(2.0, 5.0), (8.0, 5.0)]
     running = Renderer(make_params()).frame(make_state(places, t=30))
     ended = Renderer(make_params()).frame(make_state(places, t=t, caught=caught))
@@ -230,7 +230,7 @@ def test_the_end_is_announced(t, caught):
     assert (ended[625:655, ARENA:] == FRESH).all(axis=2).any()
 
 
-def test_drawing_leaves_the_state_alone():
+def test_drawing_does_not_change_the_state():
     state = make_crowd(2, 8)
     before = {name: np.array(value) for name, value in state.items()}
     Renderer(make_params(2, 8)).frame(state)

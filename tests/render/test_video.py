@@ -23,7 +23,7 @@ def blank(*shape):
 
 
 def make_frames(count=10, height=64, width=96):
-    """Return pictures of a bright block that moves right over a dark ground."""
+    """Return pictures of a bright block that moves right over a dark background."""
     frames = np.full((count, height, width, 3), (20, 30, 50), np.uint8)
     for k in range(count):
         frames[k, 16:48, 4 * k : 4 * k + 32] = (230, 120, 20)
@@ -31,37 +31,37 @@ def make_frames(count=10, height=64, width=96):
 
 
 @pytest.mark.parametrize("ending", [".mp4", ".gif", ".MP4"])
-def test_round_trip(tmp_path, ending):
+def test_a_video_shows_its_frames(tmp_path, ending):
     frames = make_frames()
     path = write_video(iter(frames), tmp_path / "deep" / f"film{ending}", fps=20)
     read = imageio.imread(path, index=None)[..., :3]
     assert read.shape == frames.shape
-    # The codec halves the resolution of colour, so edges differ; inside the block little does.
+    # The codec halves the resolution of colours, so edges differ; the inside of the block hardly does.
     assert np.abs(read.astype(int) - frames).mean() < 6
     for k in range(10):
         inside = read[k, 24:40, 4 * k + 8 : 4 * k + 24].reshape(-1, 3).mean(axis=0)
         np.testing.assert_allclose(inside, (230, 120, 20), atol=12)
 
 
-def test_frame_rate(tmp_path):
+def test_a_video_has_its_frame_rate(tmp_path):
     path = write_video(make_frames(), tmp_path / "film.mp4", fps=25)
     assert imageio.immeta(path)["fps"] == pytest.approx(25)
 
 
-def test_gif_repeats_and_keeps_its_pace(tmp_path):
+def test_a_gif_repeats_and_has_its_frame_rate(tmp_path):
     meta = imageio.immeta(write_video(make_frames(), tmp_path / "film.gif", fps=20))
     assert meta["duration"] == 50
     assert meta["loop"] == 0
 
 
-def test_odd_sizes_grow_by_a_line(tmp_path):
+def test_odd_sizes_are_padded_to_even_ones(tmp_path):
     path = write_video(make_frames(height=63, width=95), tmp_path / "film.mp4")
     assert imageio.imread(path, index=None).shape == (10, 64, 96, 3)
 
 
 @pytest.fixture
 def old(tmp_path):
-    """A file that has the video's name already."""
+    """An older file at the path of the video."""
     path = tmp_path / "film.mp4"
     path.write_bytes(b"old")
     return path
@@ -69,7 +69,7 @@ def old(tmp_path):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, BrokenPipeError, OSError(errno.ECONNRESET, "lost")])
 @pytest.mark.parametrize("ending", [".mp4", ".gif"])
-def test_frames_that_fail_leave_the_old_file_and_nothing_else(old, ending, error):
+def test_an_error_of_the_frames_leaves_the_old_file_only(old, ending, error):
     old = old.rename(old.with_suffix(ending))
 
     def frames():
@@ -85,7 +85,7 @@ def test_frames_that_fail_leave_the_old_file_and_nothing_else(old, ending, error
 
 @pytest.fixture
 def encoder(tmp_path_factory, monkeypatch):
-    """Return a function that puts a shell script in the encoder's place; the script's last argument is the file."""
+    """Return a function that replaces the encoder by a shell script; the script's last argument is the file."""
     program = tmp_path_factory.mktemp("encoder") / "ffmpeg"
     monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(program))
 
@@ -104,7 +104,7 @@ def encoder(tmp_path_factory, monkeypatch):
         ("head -c 30000 > $file; exit 0", "expected ffmpeg to write all frames, got exit status 0"),
         ("head -c 30000 > $file; kill -KILL $$", "got signal 9"),
         ("cat > $file; kill -TERM $$", "got signal 15"),
-        # More words than a pipe holds.
+        # More words than fit into a pipe.
         ("yes words | head -c 300000 >&2; cat > $file; exit 1", "got exit status 1: words; words"),
     ],
 )
@@ -117,7 +117,7 @@ def test_an_encoder_that_fails_leaves_the_old_file(old, encoder, script, text):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
-def test_a_full_disk_is_recognised_in_the_words_of_the_encoder(old, encoder, number):
+def test_a_full_disk_is_recognised_in_the_encoders_message(old, encoder, number):
     encoder(f"cat > $file; echo Error closing file: {os.strerror(number)} >&2; exit 228")
     with pytest.raises(OSError, match="ffmpeg ended with exit status 228: Error closing file") as caught:
         write_video(make_frames(), old)
@@ -125,14 +125,14 @@ def test_a_full_disk_is_recognised_in_the_words_of_the_encoder(old, encoder, num
     assert_untouched(old)
 
 
-def test_an_encoder_without_the_codec(old, encoder):
+def test_an_encoder_without_the_codec_raises_an_error(old, encoder):
     encoder(f'exec {FFMPEG} "${{@/libx264/libx999}}"')
     with pytest.raises(VideoError, match=f"{old}: .*got exit status .*Unknown encoder 'libx999'"):
         write_video(make_frames(), old)
     assert_untouched(old)
 
 
-def test_no_encoder_on_the_machine(old, monkeypatch):
+def test_a_missing_encoder_raises_an_error(old, monkeypatch):
     def missing():
         raise RuntimeError("No ffmpeg exe could be found.")
 
@@ -144,7 +144,7 @@ def test_no_encoder_on_the_machine(old, monkeypatch):
 
 @pytest.fixture
 def small_files():
-    """Refuse writes past the 4096th byte of a file, as a full disk refuses them."""
+    """Make writes beyond byte 4,096 of a file fail, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
     yield
@@ -152,37 +152,37 @@ def small_files():
 
 
 @pytest.mark.parametrize("ending", [".mp4", ".gif"])
-def test_a_disk_that_refuses_leaves_the_old_file(old, small_files, ending):
+def test_a_failing_write_leaves_the_old_file(old, small_files, ending):
     old = old.rename(old.with_suffix(ending))
     noise = np.random.default_rng(0).integers(0, 256, (10, 64, 96, 3), np.uint8)
     with pytest.raises(OSError, match=str(old)) as caught:
         write_video(noise, old)
-    # The kernel stops ffmpeg itself with a signal, which Python ignores.
+    # The system stops ffmpeg with SIGXFSZ. Python ignores that signal and gets an error.
     assert (caught.value.errno == errno.EFBIG) if ending == ".gif" else (f"signal {signal.SIGXFSZ}" in str(caught.value))
     assert_untouched(old)
 
 
-def test_a_folder_of_the_same_name(tmp_path):
+def test_a_folder_of_the_same_name_raises_an_error(tmp_path):
     (tmp_path / "film.gif").mkdir()
     with pytest.raises(IsADirectoryError, match=f"{tmp_path}/film.gif"):
         write_video(make_frames(), tmp_path / "film.gif")
     assert [p.name for p in tmp_path.iterdir()] == ["film.gif"]
 
 
-def test_a_video_is_as_readable_as_any_new_file(tmp_path):
+def test_a_video_has_the_permissions_of_any_new_file(tmp_path):
     (tmp_path / "other").touch()
     path = write_video(make_frames(), tmp_path / "film.mp4")
     assert path.stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
-def test_a_name_that_looks_like_an_option_or_an_address(tmp_path, monkeypatch):
+def test_names_that_look_like_options_or_addresses_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("-film.mp4", "http:film.mp4", "%03d.mp4"):
         write_video(make_frames(), name)
         assert len(imageio.imread(tmp_path / name, index=None)) == 10
 
 
-def test_overwrites(tmp_path):
+def test_a_video_overwrites_an_older_file(tmp_path):
     path = tmp_path / "film.mp4"
     path.write_bytes(b"old")
     write_video(make_frames(), path)
@@ -199,13 +199,13 @@ def test_overwrites(tmp_path):
         ([blank(4, 4, 3), blank(6, 4, 3)], ShapeError, r"frame 1 has shape \(6, 4, 3\)"),
     ],
 )
-def test_unfit_frames(tmp_path, frames, error, message):
+def test_unsuitable_frames_raise_errors(tmp_path, frames, error, message):
     with pytest.raises(error, match=message):
         write_video(frames, tmp_path / "film.gif")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_ending(tmp_path):
+def test_an_unknown_ending_raises_an_error(tmp_path):
     with pytest.raises(ParameterError, match=r"\.mp4 or \.gif; got 'film\.avi'"):
         write_video(make_frames(), tmp_path / "film.avi")
 

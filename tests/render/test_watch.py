@@ -1,4 +1,4 @@
-"""The command `watch` on a small run, and `render()` of the envs themselves."""
+"""The command `watch` on a small run, and `render()` of envs."""
 
 import gymnasium
 import imageio.v3 as imageio
@@ -19,7 +19,7 @@ TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 12, "tagging_distan
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Return the folder of a short training run in which nobody can be tagged: every episode is full."""
+    """Return the folder of a short training run; no runner can be tagged, so every episode has full length."""
     folder = tmp_path_factory.mktemp("run")
     config = TrainConfig("WarpTag-v0", 2, 256, seed=0, device="cpu", out=str(folder), env_kwargs=TAG)
     trainer = Trainer(resolve(config))
@@ -28,7 +28,7 @@ def run(tmp_path_factory):
     return folder
 
 
-def test_video_holds_start_and_end_of_each_episode(run, capsys):
+def test_a_video_shows_every_state_of_each_episode(run, capsys):
     watch(str(run), episodes=2, device="cpu")
     assert imageio.imread(run / "video.mp4", index=None).shape == (2 * 13, 688, 960, 3)
     out, error = capsys.readouterr()
@@ -36,14 +36,14 @@ def test_video_holds_start_and_end_of_each_episode(run, capsys):
     assert error.splitlines()[-1].startswith("100%  26 frames  2 of 2 episodes  ")
 
 
-def test_random_policies_into_a_short_gif(run, tmp_path, capsys):
+def test_random_policies_can_be_shown_in_a_short_gif(run, tmp_path, capsys):
     words = ("tagger=random", "runner=random")
     watch(str(run), tmp_path / "film.gif", max_frames=5, device="cpu", policy=words)
     assert len(imageio.imread(tmp_path / "film.gif", index=None)) == 5
     assert capsys.readouterr().err.splitlines()[-1].startswith("100%  5 frames  0 of 1 episodes  ")
 
 
-def test_same_seed_same_video(run, tmp_path):
+def test_a_seed_determines_the_video(run, tmp_path):
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         watch(str(run), tmp_path / f"{name}.gif", max_frames=4, seed=seed, device="cpu")
     a, b, c = ((tmp_path / f"{name}.gif").read_bytes() for name in "abc")
@@ -51,7 +51,7 @@ def test_same_seed_same_video(run, tmp_path):
     assert a != c
 
 
-def test_worlds_side_by_side(run, tmp_path):
+def test_several_worlds_are_shown_side_by_side(run, tmp_path):
     for worlds in (1, 4):
         watch(str(run), tmp_path / f"{worlds}.gif", max_frames=3, worlds=worlds, seed=3, device="cpu")
     one, four = (imageio.imread(tmp_path / f"{worlds}.gif", index=None)[..., :3].astype(int) for worlds in (1, 4))
@@ -59,7 +59,7 @@ def test_worlds_side_by_side(run, tmp_path):
     height, width = ((side - 4) // 2 for side in four.shape[1:3])
     rows, columns = (np.arange(n) * side // n for n, side in ((height, 688), (width, 960)))
     shrunk = one[:, rows][:, :, columns]
-    # The first world is the one that is watched alone; the others differ.
+    # The first world is the one shown alone; the others differ.
     apart = [
         np.abs(shrunk - four[:, top : top + height, left : left + width]).mean()
         for top in (0, height + 4)
@@ -68,23 +68,23 @@ def test_worlds_side_by_side(run, tmp_path):
     assert apart[0] < 0.8 * min(apart[1:])
 
 
-def test_a_world_that_ended_waits():
+def test_a_world_that_ended_shows_its_last_state():
     games = [iter([{"t": np.int32(t)} for t in range(length)]) for length in (2, 4, 1)]
     times = [state["t"].tolist() for state in side_by_side(games)]
     assert times == [[0, 0, 0], [1, 1, 0], [1, 2, 0], [1, 3, 0]]
 
 
-def test_at_least_one_world(run):
+def test_no_worlds_raise_an_error(run):
     with pytest.raises(ConfigError, match="--worlds: expected an integer from 1 to 1000, got 0"):
         watch(str(run), worlds=0)
 
 
-def test_checkpoint_file_gets_its_video_beside_it(run):
+def test_the_video_of_a_checkpoint_file_lies_beside_it(run):
     watch(str(run / "checkpoint" / "latest.pt"), max_frames=2, device="cpu")
     assert (run / "checkpoint" / "latest.mp4").is_file()
 
 
-def test_no_checkpoint(tmp_path):
+def test_a_missing_checkpoint_raises_an_error(tmp_path):
     with pytest.raises(CheckpointError):
         watch(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
@@ -94,7 +94,7 @@ def test_no_checkpoint(tmp_path):
     ("name", "renderer", "params"),
     [("WarpTag-v0", TagRenderer, TAG), ("WarpCartPole-v1", CartPoleRenderer, {})],
 )
-def test_env_draws_each_world(name, renderer, params):
+def test_an_env_draws_each_world_with_a_renderer_of_its_own(name, renderer, params):
     env = gymnasium.make_vec(name, 2, device="cpu", array="numpy", render_mode="rgb_array", **params)
     env.reset(seed=1)
     env.action_space.seed(2)

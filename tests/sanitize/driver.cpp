@@ -1,6 +1,6 @@
-// Replays recorded launches. It is compiled behind a kernel's text, so that kernel, threads and memory all belong to one
-// program that a sanitizer watches from its first instruction. Every array has a heap block of exactly its size.
-// The recording is what tests/sanitize/replay.py writes.
+// Replays launches recorded by tests/sanitize/replay.py. The file is compiled after a kernel's text, so that kernel, threads and
+// memory belong to one program, which a sanitizer checks from its first instruction. Each array has a heap block of exactly its
+// size.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -36,7 +36,7 @@ int main(int, char** arguments) {
         const gv_i64 kernel = read_number();
         GvArgs args;
         read_bytes(&args, sizeof args);
-        for (gv_i64 offset : pointers) {  // the number of an array from 1 on, or 0 for null
+        for (gv_i64 offset : pointers) {  // an array's number, from 1 on, or 0 for null
             gv_i64 number;
             memcpy(&number, (char*)&args + offset, sizeof number);
             char* address = number == 0 ? nullptr : arrays[number - 1];

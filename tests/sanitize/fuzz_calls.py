@@ -1,6 +1,6 @@
-"""Random calls of envs whose kernels a sanitizer watches: ``python -m tests.sanitize.fuzz_calls FOLDER SEED CALLS``.
+"""Random calls of envs whose kernels were built with a sanitizer: ``python -m tests.sanitize.fuzz_calls FOLDER SEED CALLS``.
 
-To run with the sanitizer's runtime in ``LD_PRELOAD``, as Python itself was built without it; FOLDER holds the kernels.
+Run it with the sanitizer's runtime in ``LD_PRELOAD``, as Python itself was built without it. FOLDER holds the kernels.
 """
 
 import ctypes
@@ -12,11 +12,11 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from tests.api.fuzz import fuzz
 
 
-def watched(spec: EnvSpec) -> ctypes.CDLL:
-    """The kernel of this name in the folder."""
+def sanitized(spec: EnvSpec) -> ctypes.CDLL:
+    """Kernel of this name in the folder."""
     return ctypes.CDLL(str(Path(sys.argv[1]) / f"{spec.name}.so"))
 
 
 if __name__ == "__main__":
-    cpu.load_kernels = watched
+    cpu.load_kernels = sanitized
     print(sum(fuzz(int(sys.argv[2]), int(sys.argv[3])).values()) > 0)

@@ -1,4 +1,4 @@
-"""Launches of an env as a file, and the program that repeats them under a sanitizer."""
+"""Launches of an env recorded in a file, and the program that repeats them under a sanitizer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 KERNELS = ("gv_reset", "gv_step", "gv_observe", "gv_rollout")
 PER_STEP = ("action", "drawn_actions", "obs", "final_obs", "reward", "agent_reward", "agent_alive",
             "out_terminated", "out_truncated", "out_finished")  # fmt: skip
-"""Pointers behind which a rollout has an array for each step."""
+"""Pointers to memory with an array for each step of a rollout."""
 DRIVER = Path(__file__).with_name("driver.cpp")
 
 
 class Recorder:
-    """A back end that runs nothing: it keeps each launch's arguments, and what memory held when a kernel first saw it."""
+    """Back end that launches nothing: it records each launch's arguments, and memory as it was when a kernel first got it."""
 
     device = "cpu"
 
@@ -40,7 +40,7 @@ class Recorder:
         self._generator = np.random.default_rng(0)
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
-        """Note a launch, with numbers of arrays (from 1, 0 for null) in place of their addresses."""
+        """Record a launch. Addresses of arrays become numbers, from 1 on; null becomes 0."""
         args, steps = args.copy(), int(args["num_steps"]) if name == "gv_rollout" else 1
         self._sizes = {member: size * (steps if member in PER_STEP else 1) for member, size in self._step_sizes.items()}
         for member in self._members:
@@ -50,7 +50,7 @@ class Recorder:
         self._launches.append(_number(KERNELS.index(name)) + args.tobytes())
 
     def save(self, path: Path) -> None:
-        """Write what driver.cpp reads."""
+        """Write the file that driver.cpp reads."""
         offsets = [(self._dtype.fields or {})[member][1] for member in self._members]
         with path.open("wb") as file:
             file.write(_number(len(offsets)) + b"".join(map(_number, offsets)) + _number(len(self._arrays)))
@@ -65,7 +65,7 @@ class Recorder:
         pass
 
     def _number(self, member: str, address: int) -> int:
-        if member in ("action", "reset_mask"):  # new in each launch, and written by no kernel
+        if member in ("action", "reset_mask"):  # new in each launch; no kernel writes it
             return self._keep(member, address)
         if address not in self._numbers:
             self._numbers[address] = self._keep(member, address)
@@ -75,7 +75,7 @@ class Recorder:
         content = ctypes.string_at(address, self._sizes[member])
         if member == "action":
             indices = np.frombuffer(content, np.int32).copy()
-            # Out of range, which the CPU back end would refuse before a launch.
+            # Out of range; the CPU back end would refuse them before a launch.
             indices[self._generator.random(len(indices)) < 0.05] = self._generator.choice([-1, 1 << 20])
             content = indices.tobytes()
         self._arrays.append(content)
@@ -83,7 +83,7 @@ class Recorder:
 
     @staticmethod
     def _array_sizes(env: Any) -> dict[str, int]:
-        """Bytes behind each pointer of the argument struct."""
+        """Size in bytes of the memory behind each pointer of the argument struct."""
         layout, shapes = env.layout, env._outputs.shapes
         fields = {f.name: np.zeros(layout.state_shape(f, env.num_worlds), f.dtype).nbytes for f in layout.state}
         tables = {table.name: table.values(env.params).nbytes for table in env.env_spec.tables}
@@ -116,10 +116,10 @@ def _number(value: int) -> bytes:
 
 
 def record(path: Path, env_id: str, steps: int, **options: Any) -> EnvSpec:
-    """Save a reset, ``steps`` steps with random actions, two rollouts, a partial reset and a look; returns the env's spec."""
+    """Record a reset, ``steps`` random steps, two rollouts, a partial reset and an ``observe``; return the env's spec."""
     env: Any = gymnasium.make_vec(env_id, device="cpu", array="numpy", **options).unwrapped
     env._backend = recorder = Recorder(env)
-    # Everything handed out is held, so that no address is used twice.
+    # All results are kept, so that no address is used twice.
     held: list[Any] = [env.reset(seed=3)]
     env.action_space.seed(1)
     held += [env.step(env.action_space.sample().astype(np.int32)) for _ in range(steps)]
@@ -133,7 +133,7 @@ def record(path: Path, env_id: str, steps: int, **options: Any) -> EnvSpec:
 
 
 def build(spec: EnvSpec, folder: Path, flags: tuple[str, ...], planted: dict[str, str] | None = None) -> Path:
-    """The replaying program of one kernel. ``planted`` faults replace pieces of its text, each found exactly once."""
+    """Build the program that replays one kernel. Each ``planted`` fault replaces a piece of text that occurs exactly once."""
     text = kernel_source(spec)
     for piece, fault in (planted or {}).items():
         assert text.count(piece) == 1, f"{piece!r} is in the kernel {text.count(piece)} times"
@@ -149,5 +149,5 @@ def build(spec: EnvSpec, folder: Path, flags: tuple[str, ...], planted: dict[str
 
 
 def replay(program: Path, recording: Path) -> subprocess.CompletedProcess[str]:
-    """Run it; a sanitizer's findings are in ``stderr`` and make the exit status other than 0."""
+    """Run the program; findings of a sanitizer are in ``stderr`` and make the exit status nonzero."""
     return subprocess.run([str(program), str(recording)], capture_output=True, text=True, timeout=240, check=False)

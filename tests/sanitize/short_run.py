@@ -1,6 +1,6 @@
-"""A few steps on a GPU, for running under compute-sanitizer: ``python short_run.py ID STEPS NAME=VALUE ...``.
+"""A few steps on a GPU, to be run under compute-sanitizer: ``python short_run.py ID STEPS NAME=VALUE ...``.
 
-``fault=overrun`` or ``fault=race`` plants one, to see whether the tool finds it.
+``fault=overrun`` or ``fault=race`` plants a fault that the tool must find.
 """
 
 import ast
@@ -16,11 +16,11 @@ FAULTS = {
     "overrun": ("w, i)] = reward;\n        left", "w, i) + (1 << 28)] = reward;\n        left"),
     "race": ("open_scratch(a, team, s, t);\n    gv_barrier(team);", "open_scratch(a, team, s, t);"),
 }
-"""Pieces of Tag's kernel text and what a planted fault puts in their place."""
+"""Pieces of text of Tag's kernel, and their replacements with a planted fault."""
 
 
 def plant(fault: str) -> None:
-    """Let the CUDA back end compile a faulty text."""
+    """Make the CUDA back end compile a faulty text."""
     piece, wrong = FAULTS[fault]
     right = cuda.kernel_source
 
@@ -33,7 +33,7 @@ def plant(fault: str) -> None:
 
 
 def main(env_id: str, steps: str, *options: str) -> None:
-    """Reset, step with random actions, also several at once, end episodes, reset a part, look."""
+    """Reset, make random steps and rollouts, end episodes, reset some worlds, observe."""
     given = dict(option.split("=") for option in options)
     if "fault" in given:
         plant(given.pop("fault"))

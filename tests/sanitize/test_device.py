@@ -1,4 +1,4 @@
-"""compute-sanitizer on the GPU build: no access beyond an array, no race in shared memory, no barrier that some lanes miss."""
+"""compute-sanitizer on the GPU build: no access outside an array, no race in shared memory, no barrier that lanes miss."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 BLOCKS = {"one lane a world, blocks of several warps": "256"}
-"""Threads of a block, where not those that a launch chooses: few worlds would have a warp to a block."""
+"""Threads of a block, if not chosen by the launch, which would give few worlds a block of one warp each."""
 
 SHORT_RUN = str(Path(__file__).with_name("short_run.py"))
 SMALL = ("tagging_distance=0.2", "episode_length=4")
@@ -28,13 +28,13 @@ CASES = {
     "worlds packed in a warp": ("WarpTag-v0", "6", "num_envs=37", "num_taggers=2", "num_runners=4", *SMALL),
     "a block a world": ("WarpTag-v0", "6", "num_envs=3", *SMALL),
     "more agents than lanes": ("WarpTag-v0", "3", "num_envs=2", "num_taggers=20", "num_runners=280", "episode_length=2"),
-    "so many that a grid finds them": ("WarpTag-v0", "3", "num_envs=2", "num_taggers=20", "num_runners=400", "episode_length=2"),
+    "enough agents for a grid": ("WarpTag-v0", "3", "num_envs=2", "num_taggers=20", "num_runners=400", "episode_length=2"),
 }
 
 
 
 def run(tool, *arguments, block=None, script=SHORT_RUN):
-    # Only our kernels; torch and CuPy probe the driver with calls that may fail, which is no error of theirs.
+    # Only our kernels are checked: torch and CuPy probe the driver with calls that may fail without being errors.
     options = ["--kernel-name", "kernel_substring=gv_", *(["--report-api-errors", "no"] if tool == "memcheck" else [])]
     command = [str(TOOL), "--tool", tool, "--error-exitcode", "9", *options,
                sys.executable, script, *arguments]  # fmt: skip
@@ -44,15 +44,15 @@ def run(tool, *arguments, block=None, script=SHORT_RUN):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_calls(seed):
-    """Garbage states, absurd arguments and the most extreme parameters."""
+def test_random_calls_cause_no_sanitizer_error(seed):
+    """Random states, invalid arguments and extreme parameters."""
     done = run("memcheck", str(seed), "250", "cuda:0", script=str(ROOT / "tests" / "api" / "fuzz.py"))
     assert done.returncode == 0 and "step ok" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
 
 
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
 @pytest.mark.parametrize("case", CASES)
-def test_no_errors(case, tool):
+def test_a_short_run_causes_no_sanitizer_error(case, tool):
     done = run(tool, *CASES[case], block=BLOCKS.get(case))
     assert done.returncode == 0 and "ran" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
 

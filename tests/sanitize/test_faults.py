@@ -1,4 +1,4 @@
-"""Faults to plant in the GPU build fit the kernel text as it is; whether they are found needs a GPU."""
+"""Faults planted in the GPU build fit the present text of the kernel. A GPU is needed to find them."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.sanitize.short_run import FAULTS
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_has_one_place(fault):
+def test_the_text_of_a_fault_occurs_once(fault):
     piece, wrong = FAULTS[fault]
     assert piece != wrong
     assert kernel_source(SPEC).count(piece) == 1

@@ -1,4 +1,4 @@
-"""Kernels under random garbage states, absurd calls and the most extreme parameters, watched by sanitizers on the CPU."""
+"""Kernels under sanitizers on the CPU, with random states, invalid calls and extreme parameters."""
 
 import importlib
 import os
@@ -13,15 +13,15 @@ from gpu_vecenv.registration import IDS
 pytestmark = pytest.mark.slow
 
 FLAGS = ("-O1", "-g", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
-"""A division by zero is defined by IEEE 754; an index made of its result would be seen as a cast that overflows."""
+"""IEEE 754 defines a division by zero; an index computed from its result is found as a cast that overflows."""
 
 OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
 
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory):
-    """A folder of watched kernels, and the runtime to load before them."""
-    folder = tmp_path_factory.mktemp("watched")
+    """Folder of kernels built with a sanitizer."""
+    folder = tmp_path_factory.mktemp("sanitized")
     for env_id, registered in IDS.items():
         spec = importlib.import_module(registered["vector_entry_point"].partition(":")[0] + ".spec").SPEC
         compile_object(spec, "x86-64", folder / f"{env_id}.so", FLAGS + (("-shared-libasan",) if clang() else ()))
@@ -33,7 +33,7 @@ def clang():
 
 
 def runtime():
-    """The libraries that must be loaded first: the sanitizer's, and C++'s, whose exceptions it wraps."""
+    """Libraries that must be loaded first: the sanitizer's, and that of C++, whose exceptions it wraps."""
     sanitizer = "libclang_rt.asan-x86_64.so" if clang() else "libasan.so"
     asked = [[*find_compiler(), f"-print-file-name={name}"] for name in (sanitizer, "libstdc++.so.6")]
     return " ".join(subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() for words in asked)
@@ -46,6 +46,6 @@ def run(folder, seed, calls):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_calls(seed, kernels):
+def test_random_calls_cause_no_sanitizer_error(seed, kernels):
     done = run(kernels, seed, 1500)
     assert done.returncode == 0 and done.stdout == "True\n", done.stderr[-4000:]

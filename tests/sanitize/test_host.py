@@ -1,4 +1,4 @@
-"""Sanitizers on the CPU builds: no races between lanes, no byte beyond an array, nothing undefined. Planted faults are seen."""
+"""Sanitizers on the CPU builds: no race between lanes, no access outside an array, no undefined behaviour."""
 
 import pytest
 
@@ -12,13 +12,13 @@ SMALL = {"num_taggers": 2, "num_runners": 5, "tagging_distance": 0.2, "episode_l
 
 CASES = {
     "cartpole": ("WarpCartPole-v1", 30, {"num_envs": 3, "max_episode_steps": 12}),
-    "cartpole, a block and a rest": ("WarpCartPole-v1", 30, {"num_envs": 35}),
+    "cartpole, a pack and 3 worlds": ("WarpCartPole-v1", 30, {"num_envs": 35}),
     "cartpole, next step": ("WarpCartPole-v1", 30, {"num_envs": 3, "autoreset_mode": "next_step"}),
     "small": ("WarpTag-v0", 20, {"num_envs": 3, **SMALL}),
     "agents view": ("WarpTag-v0", 20, {"num_worlds": 3, "view": "agents", **SMALL}),
     "next step": ("WarpTag-v0", 20, {"num_envs": 3, "autoreset_mode": "next_step", **SMALL}),
     "disabled": ("WarpTag-v0", 20, {"num_envs": 3, "autoreset_mode": "disabled", **SMALL}),
-    "all seen, no exits": (
+    "full observation, no exits": (
         "WarpTag-v0", 20, {"num_envs": 3, "use_full_observation": True, "runner_exits_game_after_tagged": False, **SMALL}
     ),
     "one pair": ("WarpTag-v0", 20, {"num_envs": 3, **SMALL, "num_taggers": 1, "num_runners": 1, "flatten_actions": True}),
@@ -30,7 +30,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """Replaying programs, each compiled once."""
+    """Return a maker of replaying programs; each is compiled once."""
     built = {}
 
     def make(spec, flags):
@@ -43,7 +43,7 @@ def program(tmp_path_factory):
 
 @pytest.mark.parametrize("flags", [THREADS, BOUNDS], ids=["threads", "bounds"])
 @pytest.mark.parametrize("case", CASES)
-def test_clean(case, flags, program, tmp_path):
+def test_a_recording_causes_no_sanitizer_error(case, flags, program, tmp_path):
     env_id, steps, options = CASES[case]
     spec = record(tmp_path / "recording", env_id, steps, **options)
     done = replay(program(spec, flags), tmp_path / "recording")
@@ -54,7 +54,7 @@ MOVE = "GV_FOR(i, agents) move(a, s, w, i);\n    open_scratch(a, team, s, t);\n"
 RACES = {
     "no barrier after moving": {MOVE + "    gv_barrier(team);": MOVE},
     "no barrier inside a sum": {"gv_barrier_slots(team);\n    GV_ONCE a.reward": "GV_ONCE a.reward"},
-    "everybody counts the step": {"GV_ONCE a.t[team.world] = t;": "a.t[team.world] = t;"},
+    "every lane counts the step": {"GV_ONCE a.t[team.world] = t;": "a.t[team.world] = t;"},
     "a shared counter without an atomic": {
         "return index;\n    gv_ticket(a.invalid_actions);":
         "return index;\n    *a.invalid_actions = *a.invalid_actions + 1;",

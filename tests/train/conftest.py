@@ -1,4 +1,4 @@
-"""Shared pieces of the trainer's tests."""
+"""Fixtures of the trainer's tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Tiny tensors: threads only cost."""
+    """Use one thread, as the tensors are small."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -20,7 +20,7 @@ def one_thread():
 
 @pytest.fixture
 def config() -> TrainConfig:
-    """A run of six iterations on the stand-in env that writes nothing."""
+    """A run of six iterations on the stand-in env; it writes no files."""
     return TrainConfig(
         "TagStandIn-v0",
         num_envs=4,

@@ -1,8 +1,8 @@
-"""A plain-torch vector env with two roles, deaths and both kinds of world end.
+"""Vector env in plain torch with two roles, agents that leave, and both kinds of ends.
 
-It keeps the vector env's contract (agents view, bind, rewind, state round trip, same-step reset) in a hundred
-lines, so that the trainer's tests do not depend on kernels. It is a game of no interest: every agent's action
-moves its x, which pays; runners leave when their x passes 1.
+It keeps the vector env's contract (agents view, bind, rewind, state round trip, same-step reset), so that the trainer's
+tests do not depend on kernels. The rules are simple: an agent's action moves its x, which gives its reward; runners leave
+when their x passes 1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LIMIT = 7
 
 
 class TagStandIn(gymnasium.vector.VectorEnv):
-    """Two catchers and three runners a world; MultiDiscrete([3, 2]) actions."""
+    """Two catchers and three runners a world, with MultiDiscrete([3, 2]) actions."""
 
     metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
 
@@ -42,11 +42,11 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         self.slot = 0
 
     def rows(self, x):
-        """(W, A, ...) -> (R, ...), role-major."""
+        """(W, A, ...) to (R, ...), ordered by role."""
         return torch.cat([x[:, :2].flatten(0, 1), x[:, 2:].flatten(0, 1)])
 
     def worlds(self, x):
-        """(R, ...) -> (W, A, ...)."""
+        """(R, ...) to (W, A, ...)."""
         catchers, runners = x.split([2 * self.num_worlds, 3 * self.num_worlds])
         shape = x.shape[1:]
         parts = (catchers.reshape(self.num_worlds, 2, *shape), runners.reshape(self.num_worlds, 3, *shape))

@@ -1,4 +1,4 @@
-"""Checkpoints: damage is found and named, saving cannot destroy, going on is exact."""
+"""Checkpoints: damage is found and named, a failed save destroys nothing, and a resumed run is exact."""
 
 import dataclasses
 import hashlib
@@ -43,7 +43,7 @@ def assert_same(a, b):
 @pytest.mark.parametrize(
     "policy_map", [None, {"catcher": "one", "runner": "one"}], ids=["separate", "shared"]
 )
-def test_interrupted_equals_uninterrupted(config, tmp_path, policy_map):
+def test_an_interrupted_run_equals_an_uninterrupted_one(config, tmp_path, policy_map):
     config = dataclasses.replace(config, policy_map=policy_map, out=str(tmp_path / "run"))
     whole = Trainer(config, quiet=True)
     whole.train()
@@ -51,7 +51,7 @@ def test_interrupted_equals_uninterrupted(config, tmp_path, policy_map):
     (tmp_path / "run").rename(tmp_path / "whole")
     first = Trainer(config, quiet=True)
     first.train(iterations=3)
-    # In the middle of episodes, or the test would not see a forgotten env state or running return.
+    # In the middle of episodes, so that a lost env state or running return would be found.
     assert 0 < first.env.t[0] < 7
     first.close()
     second = Trainer.resume(tmp_path / "run", quiet=True)
@@ -59,15 +59,15 @@ def test_interrupted_equals_uninterrupted(config, tmp_path, policy_map):
     second.train()
     assert second.iteration == whole.iteration == 6
     assert_same(*(load_checkpoint(tmp_path / name) for name in ("whole", "run")))
-    # The return of an episode that was cut in two shows in the metrics and nowhere else.
+    # The return of an episode that spans the interruption shows in the metrics only.
     lines = [read_metrics(tmp_path / name) for name in ("whole", "run")]
     for line in (*lines[0], *lines[1]):
         del line["steps_per_second"]
     assert len(lines[0]) == 6 and lines[0] == lines[1]
 
 
-def test_a_run_really_changes_the_policies(config, tmp_path):
-    """Guards the test above: comparing two runs that do nothing would prove nothing."""
+def test_a_run_changes_the_policies(config, tmp_path):
+    """Guards the test above, which could not fail if runs changed nothing."""
     trainer = Trainer(config, quiet=True)
     before = load_checkpoint(trainer.save(tmp_path / "a.pt"))
     trainer.train(iterations=1)
@@ -77,8 +77,8 @@ def test_a_run_really_changes_the_policies(config, tmp_path):
         assert not torch.equal(*weights)
 
 
-def test_a_directory_bit_in_the_archive_is_noticed(saved):
-    """PyTorch reads a record with the DOS attribute of a folder as nothing, and leaves its tensor uninitialised."""
+def test_a_directory_bit_in_the_archive_is_found(saved):
+    """PyTorch reads a record with the DOS attribute of a folder as empty and leaves its tensor uninitialised."""
     whole = saved.read_bytes()
     entries = [match.start() for match in re.finditer(b"PK\x01\x02", whole)]
     assert len(entries) > 20
@@ -94,14 +94,14 @@ def test_a_directory_bit_in_the_archive_is_noticed(saved):
     ("size", "said"),
     [(0, "expected a .* checkpoint"), (50, "expected a .* checkpoint"), (100, "damaged"), (5000, "damaged"), (-1, "damaged")],
 )
-def test_cut_files_are_noticed(saved, size, said):
+def test_files_cut_short_are_found(saved, size, said):
     data = saved.read_bytes()
     saved.write_bytes(data[:size])
     with pytest.raises(CheckpointError, match=f"{saved}: {said}"):
         load_checkpoint(saved)
 
 
-def test_records_compressed_afterwards_are_noticed(saved):
+def test_records_compressed_afterwards_are_found(saved):
     header, content = saved.read_bytes().split(b"\n", 1)
     compressed = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as new:
@@ -112,14 +112,14 @@ def test_records_compressed_afterwards_are_noticed(saved):
         load_checkpoint(saved)
 
 
-def test_missing_file(tmp_path):
+def test_a_missing_file_raises_an_error(tmp_path):
     with pytest.raises(CheckpointError, match="none.pt: expected a checkpoint file, got none"):
         load_checkpoint(tmp_path / "none.pt")
     with pytest.raises(CheckpointError, match="latest.pt: expected a checkpoint file, got none"):
         load_checkpoint(tmp_path)
 
 
-def test_foreign_files(tmp_path, saved):
+def test_files_of_other_kinds_and_versions_raise_errors(tmp_path, saved):
     path = tmp_path / "foreign.pt"
     torch.save({"format": FORMAT, "version": 1}, path)
     with pytest.raises(CheckpointError, match="of format version 2, got a file of format version 1 or of something else"):
@@ -141,7 +141,7 @@ def test_foreign_files(tmp_path, saved):
 
 
 class Bomb:
-    """Runs code when unpickled in the ordinary way."""
+    """Object that runs code when it is unpickled."""
 
     def __reduce__(self):
         return os.mkdir, ("bomb_went_off",)
@@ -160,7 +160,7 @@ def test_code_in_a_file_is_not_run(tmp_path, monkeypatch):
     assert not (tmp_path / "bomb_went_off").exists()
 
 
-def test_a_failed_save_keeps_the_last_good_one(saved, monkeypatch):
+def test_a_failed_save_keeps_the_old_checkpoint(saved, monkeypatch):
     good = saved.read_bytes()
 
     def full_disk(descriptor):
@@ -211,8 +211,8 @@ def test_an_env_made_for_a_damaged_checkpoint_is_closed(saved, monkeypatch):
     assert len(closed) == 1
 
 
-def test_going_on_on_another_kind_of_device(saved, capsys):
-    """As if the run had been on a GPU, whose generators have a state of another size."""
+def test_resuming_on_another_kind_of_device_is_announced_and_works(saved, capsys):
+    """Imitates a run on a GPU, whose generators have a state of another size."""
     state = load_checkpoint(saved)
     state["collector"].update(generator_device="cuda", generator=torch.zeros(16, dtype=torch.uint8))
     save_checkpoint(saved, state)

@@ -1,4 +1,4 @@
-"""The commands as a user types them."""
+"""The commands, as a user types them."""
 
 import dataclasses
 import re
@@ -20,7 +20,7 @@ def run(command, line):
     return tyro.cli(command, args=line.split())
 
 
-def test_train_resume_evaluate_plot(tmp_path, capsys):
+def test_a_run_can_be_resumed_evaluated_and_plotted(tmp_path, capsys):
     out = tmp_path / "run"
     train = f"WarpCartPole-v1 --out {out}"
     run(
@@ -36,7 +36,7 @@ def test_train_resume_evaluate_plot(tmp_path, capsys):
     config = Trainer.resume(out, quiet=True).config
     assert (config.ppo.num_steps, config.network.hidden_sizes) == (8, (4,))
     assert config.env_kwargs == {"max_episode_steps": 20}
-    # The preset's values stay where the line says nothing.
+    # Options that the line does not name keep the preset's values.
     assert config.ppo.entropy_coef == 0.0
 
     capsys.readouterr()
@@ -46,7 +46,7 @@ def test_train_resume_evaluate_plot(tmp_path, capsys):
     assert (tmp_path / "other.png").exists()
 
 
-def test_roles_and_opponents(tmp_path):
+def test_policies_can_be_shared_frozen_and_loaded(tmp_path):
     game = "num_taggers=1 num_runners=2 num_other_agents_observed=2 episode_length=5"
     line = f"WarpTag-v0 --num-envs 2 --total-steps 20 --device cpu --ppo num_steps=10 --env {game}"
     run(commands.train, f"{line} --out {tmp_path}/a --policy tagger=hunter runner=random")
@@ -64,7 +64,7 @@ def test_an_unknown_option_names_the_known_ones():
 
 @pytest.fixture
 def cartpole(tmp_path):
-    """The folder of a run of WarpCartPole-v1 that has not begun its first iteration."""
+    """Folder of a run of WarpCartPole-v1 that has completed no iteration."""
     config = TrainConfig("WarpCartPole-v1", 4, 128, device="cpu", out=str(tmp_path / "run"))
     Trainer(config, quiet=True).train(iterations=0)
     return tmp_path / "run"
@@ -77,7 +77,7 @@ def cartpole(tmp_path):
         "--frozen a", "--load a=b", "--ppo gamma=0.5", "--network activation=relu",
     ],
 )  # fmt: skip
-def test_resume_refuses_what_cannot_change(cartpole, given):
+def test_resume_refuses_options_that_cannot_change(cartpole, given):
     with pytest.raises(ConfigError, match=f"--resume: expected only --out, .* got {given.split()[0]}$"):
         run(commands.train, f"WarpCartPole-v1 --out {cartpole} --resume {given}")
 
@@ -88,14 +88,14 @@ def test_resume_refuses_another_env(cartpole):
 
 
 def change_config(folder, **changes):
-    """Rewrite options in the folder's checkpoint."""
+    """Change options in the folder's checkpoint."""
     path = folder / "checkpoint" / "latest.pt"
     state = load_checkpoint(path)
     config = dataclasses.replace(TrainConfig.from_json(state["config"]), **changes)
     save_checkpoint(path, {**state, "config": config.to_json()})
 
 
-def test_resume_takes_the_recorded_device(cartpole):
+def test_resume_uses_the_recorded_device_unless_another_is_given(cartpole):
     change_config(cartpole, device="cuda:99")
     wanted = re.escape(f"{cartpole}: this run was on cuda:99, which is missing here") + ".*--device cpu"
     with pytest.raises(DeviceError, match=wanted):
@@ -104,7 +104,7 @@ def test_resume_takes_the_recorded_device(cartpole):
     assert TrainConfig.from_json(load_checkpoint(cartpole)["config"]).device == "cpu"
 
 
-def test_a_new_run_records_the_device_it_got(tmp_path):
+def test_a_new_run_records_its_actual_device(tmp_path):
     trainer = Trainer(TrainConfig("WarpCartPole-v1", 4, 128, device="auto"), quiet=True)
     assert trainer.config.device == trainer.env.device
 
@@ -119,14 +119,14 @@ def test_a_new_run_records_the_device_it_got(tmp_path):
         ("WarpTag-v0 --threads 0", "threads: expected an integer from 1 to 1024, got 0"),
     ],
 )
-def test_bad_words_are_named(options, text, tmp_path):
+def test_invalid_arguments_are_named(options, text, tmp_path):
     with pytest.raises(ConfigError, match=text):
         run(commands.train, f"{options} --out {tmp_path}/run")
 
 
 @pytest.fixture
 def harvest(tmp_path, monkeypatch):
-    """A run of an env that the module ``harvest`` registers, which is then forgotten."""
+    """Folder of a run of an env that the module ``harvest`` registers. The module and the id are removed afterwards."""
     (tmp_path / "harvest.py").write_text(
         "import gymnasium\nimport tag_stand_in\n"
         "gymnasium.register('Harvest-v0', vector_entry_point=tag_stand_in.TagStandIn)\n"
@@ -161,13 +161,13 @@ def test_a_caller_names_the_module_of_a_run(harvest, capsys):
     Trainer.resume(harvest, quiet=True)
 
 
-def test_a_command_that_names_the_module_goes_on_with_its_run(harvest, monkeypatch):
+def test_a_command_that_names_the_module_resumes_the_run(harvest, monkeypatch):
     monkeypatch.setattr("gpu_vecenv.cli.watch.watch", lambda *_, **__: None)  # The stand-in cannot be drawn.
     run(commands.train, f"harvest:Harvest-v0 --out {harvest} --resume")
     assert read_metrics(harvest)[-1]["iteration"] == 1
 
 
-def test_a_module_that_is_not_needed_is_not_imported(harvest):
+def test_a_module_whose_id_is_registered_is_not_imported(harvest):
     gymnasium.register("Harvest-v0", vector_entry_point="tag_stand_in:TagStandIn")
     assert Trainer.resume(harvest, quiet=True).config.env_id == "Harvest-v0"
     assert "harvest" not in sys.modules

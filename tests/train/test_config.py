@@ -1,4 +1,4 @@
-"""Options survive JSON and refuse nonsense."""
+"""Options of a run: they survive JSON, and invalid ones raise errors."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from gpu_vecenv.train.config import ResolvedConfig, from_options
 from gpu_vecenv.train.presets import PRESETS, resolve
 
 
-def test_json_round_trip():
+def test_options_survive_json():
     config = TrainConfig(
         "WarpTag-v0", num_envs=3, total_steps=10, env_kwargs={"num_taggers": 2, "grid_length": 4.5},
         policy_map={"tagger": "a", "runner": "random"}, frozen=("a",), load_policies={"a": "x.pt"},
@@ -62,12 +62,12 @@ def test_json_round_trip():
         ),
     ],
 )
-def test_bad_options_say_what_was_expected(make, text):
+def test_invalid_options_raise_errors_that_say_what_was_expected(make, text):
     with pytest.raises(ConfigError, match=text):
         make()
 
 
-def test_open_fields_come_from_the_preset_and_given_ones_stay():
+def test_fields_not_given_come_from_the_preset():
     preset = PRESETS["WarpTag-v0"]
     assert resolve(TrainConfig("WarpTag-v0", num_envs=7)) == ResolvedConfig(
         "WarpTag-v0", 7, preset.total_steps, ppo=preset.ppo, network=preset.network
@@ -76,7 +76,7 @@ def test_open_fields_come_from_the_preset_and_given_ones_stay():
     assert resolve(TrainConfig("Unknown-v3")).ppo == PPOConfig()
 
 
-def test_settings_words():
+def test_key_value_words_are_parsed():
     words = ["a=5", "b=1e-3", "c=True", "d=(64,64)", "e=tanh", "f=x=y"]
     want = {"a": 5, "b": 1e-3, "c": True, "d": (64, 64), "e": "tanh", "f": "x=y"}
     assert parse_settings(words, "--env") == want

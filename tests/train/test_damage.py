@@ -1,4 +1,4 @@
-"""Checkpoints damaged at random, filled with absurd values, or cut short by kills: a CheckpointError or the exact run."""
+"""Checkpoints with random damage, invalid values, or from killed runs: they raise CheckpointError or give the exact run."""
 
 import copy
 import dataclasses
@@ -34,7 +34,7 @@ def whole(tmp_path_factory):
 
 
 def damaged(data, rng):
-    """One to three changes of the kinds that disks, networks and editors make."""
+    """Apply one to three changes of kinds that disks, networks and editors make."""
     data = bytearray(data)
     for _ in range(rng.randint(1, 3)):
         at, size = rng.randrange(len(data)), rng.choice((1, 2, 8, 512, 4096))
@@ -62,7 +62,7 @@ def with_right_digest(content):
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
-def test_damaged_files_are_refused_or_the_same(whole, tmp_path, count):
+def test_damaged_files_raise_errors_or_load_the_same(whole, tmp_path, count):
     (path, data), rng = whole, random.Random(count)
     want, damage = load_checkpoint(path), tmp_path / "damaged.pt"
     refused = 0
@@ -76,8 +76,8 @@ def test_damaged_files_are_refused_or_the_same(whole, tmp_path, count):
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
-def test_damage_that_the_digest_hides_is_refused_or_loads(whole, tmp_path, count):
-    """Contents written on purpose: the trainer takes them whole or raises CheckpointError."""
+def test_damage_with_a_matching_digest_raises_an_error_or_loads(whole, tmp_path, count):
+    """Someone may write contents on purpose: the trainer loads them fully or raises CheckpointError."""
     (_, data), rng = whole, random.Random(count)
     content, forged = data.split(b"\n", 1)[1], tmp_path / "forged.pt"
     refused = 0
@@ -112,22 +112,22 @@ def endless():
     return value
 
 
-ABSURD = [
+INVALID_VALUES = [
     None, True, -5, 2**80, float("nan"), "x", [], [[1]], {"x": 1}, nested(100), endless(),
     torch.zeros(2, 3, 5), torch.zeros(7, dtype=torch.int16), torch.zeros(3).to_sparse(), torch.zeros(3, device="meta"),
     torch.zeros(3, dtype=torch.complex64),
 ]  # fmt: skip
-"""None of them has the form of any part of a checkpoint."""
+"""Values that fit no part of a checkpoint."""
 
 
-def all_absurd(state):
-    return [(keys, value) for keys in leaves(state) for value in ABSURD]
+def all_invalid(state):
+    return [(keys, value) for keys in leaves(state) for value in INVALID_VALUES]
 
 
 @pytest.mark.parametrize("every", [29, pytest.param(1, marks=pytest.mark.slow)])
-def test_absurd_values_are_refused_anywhere(whole, tmp_path, every):
+def test_invalid_values_raise_an_error_anywhere(whole, tmp_path, every):
     path, changed = whole[0], tmp_path / "changed.pt"
-    cases = all_absurd(load_checkpoint(path))[::every]
+    cases = all_invalid(load_checkpoint(path))[::every]
     assert len(cases) > 30
     for keys, value in cases:
         state = load_checkpoint(path)
@@ -139,7 +139,7 @@ def test_absurd_values_are_refused_anywhere(whole, tmp_path, every):
 
 
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
-def test_missing_parts_are_refused(whole, tmp_path, every):
+def test_missing_parts_raise_an_error(whole, tmp_path, every):
     path, changed = whole[0], tmp_path / "changed.pt"
     state = load_checkpoint(path)
     for keys in list(leaves(state))[::every]:
@@ -151,7 +151,7 @@ def test_missing_parts_are_refused(whole, tmp_path, every):
         save_checkpoint(changed, cut)
         with pytest.raises(CheckpointError, match="changed.pt: "):
             Trainer.resume(changed, quiet=True)
-            pytest.fail(f"{keys} is not missed")
+            pytest.fail(f"{keys} may be missing")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_missing_parts_are_refused(whole, tmp_path, every):
         ("learners agent optimizer 0 step", torch.tensor(float("nan"))),
     ],
 )
-def test_values_out_of_range_are_refused(whole, tmp_path, keys, value):
+def test_values_out_of_range_raise_an_error(whole, tmp_path, keys, value):
     state = load_checkpoint(whole[0])
     put(state, [int(key) if key.isdigit() else key for key in keys.split()], value)
     save_checkpoint(tmp_path / "changed.pt", state)
@@ -204,7 +204,7 @@ OPTIONS["num_envs"] = (*OPTIONS["num_envs"], 4, 10**12)
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_absurd_options_are_refused(whole, tmp_path, monkeypatch, option):
+def test_invalid_options_in_a_checkpoint_raise_an_error(whole, tmp_path, monkeypatch, option):
     monkeypatch.chdir(tmp_path)
     state, changed = load_checkpoint(whole[0]), tmp_path / "changed.pt"
     for value in OPTIONS[option]:
@@ -221,7 +221,7 @@ TEXTS = ["[" * 10**5, '{"env_kwargs":' * 10**5, "", "null", "5", '"x"', "[]", "{
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: text[:20])
-def test_texts_that_are_no_options_are_refused(whole, tmp_path, text):
+def test_texts_that_are_no_options_raise_an_error(whole, tmp_path, text):
     save_checkpoint(tmp_path / "changed.pt", {**load_checkpoint(whole[0]), "config": text})
     for use in (Trainer.resume, evaluate):
         with pytest.raises(CheckpointError, match="changed.pt: expected a run's options"):
@@ -229,11 +229,11 @@ def test_texts_that_are_no_options_are_refused(whole, tmp_path, text):
 
 
 @pytest.mark.parametrize("option", ["num_envs", "network hidden_sizes", "env_kwargs", "policy_map", "env_id", "device"])
-def test_evaluation_refuses_absurd_options_too(whole, tmp_path, option):
+def test_evaluation_raises_an_error_for_invalid_options_too(whole, tmp_path, option):
     state, changed = load_checkpoint(whole[0]), tmp_path / "changed.pt"
     for value in OPTIONS[option]:
         if option == "device" and value == "tpu":
-            continue  # Evaluation does not use the device of the run.
+            continue  # evaluation does not use the run's device
         options = json.loads(state["config"])
         put(options, option.split(), value)
         save_checkpoint(changed, {**state, "config": json.dumps(options)})
@@ -243,7 +243,7 @@ def test_evaluation_refuses_absurd_options_too(whole, tmp_path, option):
 
 
 def train(config):
-    """Start the run of a config, or go on with it."""
+    """Start the run of a config, or resume it."""
     exists = checkpoint_path(config.out).is_file()
     trainer = Trainer.resume(config.out, quiet=True) if exists else Trainer(config, quiet=True)
     trainer.train()
@@ -251,7 +251,7 @@ def train(config):
 
 
 def killed(config, seconds):
-    """Train in a process that is killed after some seconds."""
+    """Train in a process that is killed after ``seconds``."""
     child = os.fork()
     if child == 0:
         try:
@@ -264,7 +264,7 @@ def killed(config, seconds):
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
-def test_killed_runs_end_like_one_that_was_not(tmp_path, kills):
+def test_killed_and_resumed_runs_equal_an_uninterrupted_one(tmp_path, kills):
     def files(folder):
         return sorted(path.name for path in folder.rglob("*") if path.is_file() and path.parent.name != "tensorboard")
 

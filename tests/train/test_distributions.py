@@ -1,4 +1,4 @@
-"""Distributions against torch.distributions, and sampling against the probabilities."""
+"""Distributions compared with torch.distributions, and samples compared with probabilities."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ def generator():
     return torch.Generator().manual_seed(0)
 
 
-def test_categorical(generator):
+def test_categorical_equals_torchs(generator):
     logits = torch.randn(50, 6, generator=generator)
     ours, theirs = Categorical(logits), torch.distributions.Categorical(logits=logits)
     action = ours.sample(generator)
@@ -20,7 +20,7 @@ def test_categorical(generator):
     assert torch.equal(ours.mode(), theirs.mode)
 
 
-def test_multi_categorical(generator):
+def test_multi_categorical_equals_torchs_categoricals(generator):
     logits = torch.randn(50, 7, generator=generator)
     ours = MultiCategorical(logits, [3, 4])
     heads = [torch.distributions.Categorical(logits=x) for x in logits.split([3, 4], dim=-1)]
@@ -33,7 +33,7 @@ def test_multi_categorical(generator):
     assert torch.equal(ours.mode(), torch.stack([h.mode for h in heads], -1))
 
 
-def test_diagonal_gaussian(generator):
+def test_diagonal_gaussian_equals_torchs_normal(generator):
     mean, log_std = torch.randn(50, 3, generator=generator), torch.tensor([-1.0, 0.0, 0.5])
     ours = DiagonalGaussian(mean, log_std)
     theirs = torch.distributions.Independent(torch.distributions.Normal(mean, log_std.exp()), 1)
@@ -49,7 +49,7 @@ def test_samples_follow_the_probabilities(generator):
     p = torch.tensor([0.5, 0.3, 0.15, 0.05])
     draws = Categorical(p.log().expand(100_000, 4)).sample(generator)
     frequency = torch.bincount(draws, minlength=4) / 100_000
-    # Five standard deviations of a binomial share.
+    # Five standard deviations of a binomial frequency.
     assert ((frequency - p).abs() < 5 * (p * (1 - p) / 100_000).sqrt()).all()
 
 
@@ -67,7 +67,7 @@ def test_masked_actions_are_never_taken_and_change_nothing_else(generator):
     assert (logits.grad[:, [1, 4]] == 0).all()
 
 
-def test_masks_of_several_heads(generator):
+def test_masks_apply_to_several_choices(generator):
     mask = torch.tensor([[False, True, False, False, True]]).expand(100, 5)
     draws = MultiCategorical(torch.zeros(100, 5), [2, 3], mask).sample(generator)
     assert (draws == torch.tensor([1, 2])).all()

@@ -1,4 +1,4 @@
-"""Measuring and watching: what is counted of each world's first episode, against a plain loop over all that the env gave."""
+"""Evaluating and watching: statistics of each world's first episode, compared with a plain loop over all results."""
 
 import dataclasses
 import importlib
@@ -14,8 +14,8 @@ TAG = {"num_taggers": 3, "num_runners": 2, "tagging_distance": 0.1, "episode_len
 
 @pytest.fixture
 def steps(monkeypatch):
-    """Reward, whether the world ended and who is alive after it, by row, of every step that is taken."""
-    module = importlib.import_module("gpu_vecenv.train.evaluate")  # its name in the package is the function's
+    """Reward, end of the world and alive agents after it, by row, for every step."""
+    module = importlib.import_module("gpu_vecenv.train.evaluate")  # in the package, this name is the function
     made, taken = module.make_env, []
 
     def make_env(*args):
@@ -36,7 +36,7 @@ def steps(monkeypatch):
 
 
 def first_episode(steps, row):
-    """Return, steps alive, exit (1 or 0) and length of a row's first episode."""
+    """Return, steps alive, exit (1 or 0) and length of the first episode of a row."""
     total, survival, alive = 0.0, 0, True
     for length, (reward, ended, alive_after) in enumerate(steps, start=1):
         total += reward[row]
@@ -65,13 +65,12 @@ def test_only_the_first_episode_of_each_world_counts(steps):
     config = TrainConfig("WarpTag-v0", env_kwargs=TAG, policy_map={"tagger": "random", "runner": "random"}, device="cpu")
     result = evaluate(config, episodes=20)
     lengths = assert_measured(result, steps, {"tagger": range(60), "runner": range(60, 100)}, 20)
-    assert min(lengths) < 20 and max(lengths) == 40  # worlds of which some are through long before others
+    assert min(lengths) < 20 and max(lengths) == 40  # some worlds end long before others
     assert result.mean_survival["tagger"] == pytest.approx(result.mean_length)
     assert 0 == result.mean_exits["tagger"] < 0.2 < result.mean_exits["runner"] < 2
 
 
-def test_a_run_can_be_measured(config, steps, tmp_path):
-    """With its own policies, and with another in place of one of them."""
+def test_a_run_can_be_evaluated_with_its_own_and_other_policies(config, steps, tmp_path):
     ppo = PPOConfig(num_steps=10, learning_rate=0.1, normalize_observations=False)
     trainer = Trainer(dataclasses.replace(config, ppo=ppo), quiet=True)
     trainer.train()
@@ -83,6 +82,6 @@ def test_a_run_can_be_measured(config, steps, tmp_path):
     assert results[0].mean_return["catcher"] > results[1].mean_return["catcher"] + 0.1
 
 
-def test_each_episode_that_is_watched_starts_elsewhere(config):
+def test_each_watched_episode_starts_in_another_state(config):
     starts = [state["x"].tolist() for state in play(config, episodes=3, seed=3) if state["t"] == 0]
     assert len(starts) == len(set(map(tuple, starts))) == 3

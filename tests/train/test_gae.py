@@ -1,4 +1,4 @@
-"""Advantages against a slow reference that walks every agent's episodes one by one."""
+"""Advantages, compared with a slow reference that goes through every agent's episodes one by one."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def random_rollout(seed, steps=23, rows=9):
         return torch.rand(steps, rows, generator=g) < p
 
     terminated, truncated, died = flags(0.08), flags(0.1), flags(0.1)
-    # Agents once dead stay dead until their world ends.
+    # A dead agent stays dead until its world ends.
     alive_start = torch.rand(rows, generator=g) < 0.7
     alive, now = torch.empty(steps, rows, dtype=torch.bool), alive_start.clone()
     for t in range(steps):
@@ -27,7 +27,7 @@ def random_rollout(seed, steps=23, rows=9):
 
 
 def slow_advantages(reward, value, final_value, terminated, truncated, alive, alive_start, bootstrap):
-    """For each real transition, sum the discounted errors forward until its agent's episode ends."""
+    """Sum the discounted errors of each valid transition forward until its agent's episode ends."""
     steps, rows = reward.shape
     result = {}
     for row in range(rows):
@@ -55,7 +55,7 @@ def slow_advantages(reward, value, final_value, terminated, truncated, alive, al
 
 @pytest.mark.parametrize("bootstrap", [True, False])
 @pytest.mark.parametrize("seed", range(4))
-def test_matches_the_slow_reference(seed, bootstrap):
+def test_advantages_equal_the_slow_reference(seed, bootstrap):
     reward, value, final_value, terminated, truncated, alive, alive_start = random_rollout(seed)
     masks, alive_next = transition_masks(alive_start, alive, terminated, truncated)
     following = next_values(value, final_value if bootstrap else None, masks)
@@ -67,7 +67,7 @@ def test_matches_the_slow_reference(seed, bootstrap):
     assert torch.equal(alive_next, alive[-1] | terminated[-1] | truncated[-1])
 
 
-def test_garbage_in_unused_final_values_does_no_harm():
+def test_unused_final_values_may_be_nan():
     reward, value, final_value, terminated, truncated, alive, alive_start = random_rollout(7)
     masks, _ = transition_masks(alive_start, alive, terminated, truncated)
     clean = next_values(value, final_value, masks)

@@ -1,4 +1,4 @@
-"""On a GPU: iterations never wait for the device, and going on from a checkpoint is exact there, too."""
+"""Training on a GPU: iterations never wait for the device, and a resumed run is exact."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ def config(request):
     return dataclasses.replace(SMALL_TAG, device="cuda:0", total_steps=64 * 30 * 6, ppo=ppo)
 
 
-def test_no_host_sync_in_an_iteration(config):
+def test_an_iteration_never_waits_for_the_gpu(config):
     trainer = Trainer(config, quiet=True)
     trainer.train(iterations=1)  # libraries load and memory pools fill
     torch.cuda.set_sync_debug_mode("error")
@@ -28,7 +28,7 @@ def test_no_host_sync_in_an_iteration(config):
         torch.cuda.set_sync_debug_mode("default")
 
 
-def test_interrupted_equals_uninterrupted(config, tmp_path):
+def test_an_interrupted_run_equals_an_uninterrupted_one(config, tmp_path):
     whole = Trainer(config, quiet=True)
     whole.train()
     first = Trainer(config, quiet=True)
@@ -44,7 +44,7 @@ def test_interrupted_equals_uninterrupted(config, tmp_path):
 
 
 @pytest.mark.parametrize(("before", "after"), [("cuda:0", "cpu"), ("cpu", "cuda:0")])
-def test_a_run_goes_on_on_another_kind_of_device(config, tmp_path, capsys, before, after):
+def test_a_run_can_be_resumed_on_another_kind_of_device(config, tmp_path, capsys, before, after):
     first = Trainer(dataclasses.replace(config, device=before), quiet=True)
     first.train(iterations=1)
     second = Trainer.resume(first.save(tmp_path / "run.pt"), device=after)
@@ -59,7 +59,7 @@ def flatten(x):
     return {f"{k}/{n}": v for k, inner in nested.items() for n, v in inner.items()}
 
 
-def test_a_checkpoint_from_the_gpu_plays_on_the_cpu(config, tmp_path):
+def test_a_checkpoint_from_the_gpu_can_be_evaluated_on_the_cpu(config, tmp_path):
     trainer = Trainer(config, quiet=True)
     trainer.train(iterations=1)
     result = evaluate(trainer.save(tmp_path / "run.pt"), episodes=4, device="cpu")

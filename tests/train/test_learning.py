@@ -1,4 +1,4 @@
-"""Learning, measured against random play over three seeds. Minutes a test."""
+"""Learning, compared with random play over three seeds. Each test takes minutes."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from gpu_vecenv.train.presets import SMALL_TAG
 
 EPISODES = 256
 EVALUATION_SEED = 1000
-"""Worlds of the evaluation start from a seed that no training used."""
+"""Seed of the evaluation's worlds; no training uses it."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.parametrize("seed", [0, 1, 2])]
 

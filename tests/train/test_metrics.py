@@ -1,4 +1,4 @@
-"""Metrics that are read back: what is accepted, what is drawn of it, and what is kept when a run goes on."""
+"""Metrics of a run: lines that are accepted, values that are drawn, and lines kept when the run is resumed."""
 
 import pytest
 from matplotlib.axes import Axes
@@ -9,7 +9,7 @@ from gpu_vecenv.train.metrics import METRICS_FILE, read_metrics
 LINE = '{"iteration": %d, "steps": %d, "steps_per_second": 2.0, "kl/agent": %s}\n'
 
 
-def test_values_that_are_no_number_are_left_out_of_the_curves(tmp_path, monkeypatch):
+def test_curves_leave_out_values_that_are_not_finite(tmp_path, monkeypatch):
     values = ["0.5", "NaN", "Infinity", "-Infinity", "null", "1" + "0" * 400, "0.25"]
     (tmp_path / METRICS_FILE).write_text("".join(LINE % (i, 10 * i, value) for i, value in enumerate(values, 1)))
     drawn = {}
@@ -32,13 +32,13 @@ def test_policies_of_any_name_are_drawn(name, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("b.pdf", b"%PDF"), ("new/c.PNG", b"\x89PNG")])
-def test_a_picture_is_of_the_kind_that_its_name_says(name, start, tmp_path):
+def test_the_ending_of_a_picture_gives_its_format(name, start, tmp_path):
     (tmp_path / METRICS_FILE).write_text(LINE % (1, 5, "1.0"))
     assert plot_curves(tmp_path, tmp_path / name).read_bytes().startswith(start)
 
 
 @pytest.mark.parametrize("name", ["", ".", "curves", "curves.mp4", "folder.png"])
-def test_a_picture_that_cannot_be_written_leaves_nothing(name, tmp_path, monkeypatch):
+def test_a_picture_that_cannot_be_written_leaves_no_file(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / METRICS_FILE).write_text(LINE % (1, 5, "1.0"))
     (tmp_path / "folder.png").mkdir()
@@ -48,7 +48,7 @@ def test_a_picture_that_cannot_be_written_leaves_nothing(name, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("damage", ["[1]", '{"steps": 1}', '{"iteration": "1", "steps": 1}', "{", "\0"])
-def test_damaged_metrics_are_kept_and_the_run_does_not_go_on(damage, tmp_path):
+def test_damaged_metrics_are_kept_and_the_run_is_not_resumed(damage, tmp_path):
     out = tmp_path / "run"
     Trainer(TrainConfig("WarpCartPole-v1", 2, 64, device="cpu", out=str(out)), quiet=True).train(iterations=0)
     text = f"{LINE % (1, 5, '1.0')}{damage}\n{LINE % (2, 9, '1.0')}"
@@ -58,7 +58,7 @@ def test_damaged_metrics_are_kept_and_the_run_does_not_go_on(damage, tmp_path):
     assert (out / METRICS_FILE).read_text() == text
 
 
-def test_lines_of_iterations_that_are_done_again_are_dropped_as_they_stand(tmp_path):
+def test_lines_of_repeated_iterations_are_dropped_and_the_others_not_changed(tmp_path):
     out = tmp_path / "run"
     trainer = Trainer(TrainConfig("WarpCartPole-v1", 2, 128, device="cpu", out=str(out)), quiet=True)
     trainer.train(iterations=1)

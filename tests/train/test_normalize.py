@@ -1,4 +1,4 @@
-"""Running statistics against one pass over everything."""
+"""Running statistics, compared with statistics of all samples at once."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from gpu_vecenv.train.normalize import RewardNorm, RunningNorm
 
 
-def test_equals_statistics_of_all_valid_samples():
+def test_running_statistics_equal_those_of_all_valid_samples():
     g = torch.Generator().manual_seed(0)
     norm, kept = RunningNorm((3,)), []
     for batch in range(5):
@@ -32,7 +32,7 @@ def test_masked_samples_do_not_count_even_if_nan():
     assert torch.equal(clean.var, dirty.var)
 
 
-def test_nothing_valid_changes_nothing():
+def test_an_update_without_valid_samples_changes_nothing():
     norm = RunningNorm((2,))
     norm.update(torch.randn(3, 4, 2), torch.zeros(3, 4, dtype=torch.bool))
     assert torch.equal(norm(torch.tensor([[1.0, -2.0]])), torch.tensor([[1.0, -2.0]]))

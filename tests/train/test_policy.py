@@ -1,4 +1,4 @@
-"""Policies: heads, determinism, who shares what."""
+"""Policies: distributions, determinism, weights and errors."""
 
 import gymnasium
 import numpy as np
@@ -21,7 +21,7 @@ def make(space, seed=0):
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_evaluating_an_action_agrees_with_taking_it(space):
+def test_evaluate_gives_the_log_probability_of_act(space):
     policy, obs = make(space), torch.randn(32, 6)
     action, log_prob = policy.act(obs, torch.Generator().manual_seed(1))
     again, entropy, value = policy.evaluate(obs, action)
@@ -57,18 +57,18 @@ def test_hidden_layers_start_orthogonal_and_the_policy_uniform():
     assert all((layer.bias == 0).all() for layer in policy.critic if isinstance(layer, torch.nn.Linear))
 
 
-def test_same_seed_same_weights():
+def test_a_seed_determines_the_weights():
     a, b, c = (make(spaces.Discrete(4), seed).actor[0].weight for seed in (3, 3, 4))
     assert torch.equal(a, b)
     assert not torch.equal(a, c)
 
 
 @pytest.mark.parametrize("space", [spaces.MultiBinary(3), spaces.Box(-1, 1, (2, 2))], ids=str)
-def test_other_spaces_are_refused(space):
+def test_unsupported_spaces_raise_an_error(space):
     with pytest.raises(ConfigError, match="expected Discrete, flat MultiDiscrete or flat Box, got"):
         make(space)
 
 
-def test_random_policy_needs_bounds():
+def test_a_random_policy_for_an_unbounded_space_raises_an_error():
     with pytest.raises(ConfigError, match="bounded"):
         RandomPolicy(gymnasium.spaces.Box(-np.inf, np.inf, (2,)))

@@ -1,4 +1,4 @@
-"""Rows by policy, and the words of the errors."""
+"""Rows by policy, and the texts of errors."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from gpu_vecenv.train.policy_map import assign_rows, trainable_policies
 ROLES = {"tagger": slice(0, 10), "runner": slice(10, 30), "referee": slice(30, 32)}
 
 
-def test_each_role_its_own_policy_by_default():
+def test_each_role_has_its_own_policy_by_default():
     assert assign_rows(ROLES, None) == {name: [rows] for name, rows in ROLES.items()}
 
 
@@ -31,7 +31,7 @@ def test_neighbouring_roles_of_one_policy_are_joined():
         ({"tagger": 3, "runner": "b", "referee": "b"}, r"policy_map\['tagger'\]: .* got 3"),
     ],
 )
-def test_bad_maps_say_what_was_expected(policy_map, text):
+def test_invalid_maps_raise_errors_that_say_what_was_expected(policy_map, text):
     with pytest.raises(PolicyMapError, match=text):
         assign_rows(ROLES, policy_map)
 

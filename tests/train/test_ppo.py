@@ -1,4 +1,4 @@
-"""The update: ratio and clip act, dead rows count for nothing, A2C is the degenerate case."""
+"""PPO's update: ratio and clip take effect, dead rows do not count, and A2C is a special case."""
 
 import copy
 import dataclasses
@@ -24,7 +24,7 @@ def make_policy(normalize=True):
 
 
 def make_rollout(policy, seed=0):
-    """A rollout of random numbers whose actions the policy really took, and its masks."""
+    """Rollout of random numbers whose actions were drawn from the policy."""
     g = torch.Generator().manual_seed(seed)
     rollout = Rollout(
         obs=torch.randn(T + 1, R, F, generator=g),
@@ -37,7 +37,7 @@ def make_rollout(policy, seed=0):
         final_obs=torch.randn(T, R, F, generator=g),
         alive_start=torch.rand(R, generator=g) < 0.8,
     )
-    # Once dead, dead until the world ends; a row that starts dead stays so as well.
+    # A dead agent stays dead until its world ends; so does a row that starts dead.
     alive = rollout.alive_start.clone()
     for t in range(T):
         rollout.agent_alive[t] &= alive
@@ -54,7 +54,7 @@ def learn(policy, rollout, config, progress=0.0):
     return learner, learner.update(rollout.masks()[0], progress)
 
 
-def test_ratio_leaves_one_after_the_first_minibatch_and_the_clip_binds():
+def test_the_ratio_changes_after_the_first_minibatch_and_the_clip_takes_effect():
     config = PPOConfig(num_epochs=6, num_minibatches=1, learning_rate=0.02, clip_coef=0.1)
     policy = make_policy()
     rollout = make_rollout(policy)
@@ -69,7 +69,7 @@ def test_ratio_leaves_one_after_the_first_minibatch_and_the_clip_binds():
 
 
 def loss_gradient(ratio, advantage, clip_coef=0.2):
-    """Gradient of the policy loss with respect to the log-probability of a single action."""
+    """Size of the gradient of the policy loss for one action with the given ratio and advantage."""
     policy = make_policy()
     obs, action = torch.randn(1, F), torch.tensor([[1, 0]])
     log_prob = policy.evaluate(obs, action)[0].detach()
@@ -94,7 +94,7 @@ def loss_gradient(ratio, advantage, clip_coef=0.2):
         (1.3, -1.0, True),
     ],
 )
-def test_clip_stops_only_pushes_that_lead_further_away(ratio, advantage, pushes):
+def test_the_clip_stops_only_gradients_that_increase_the_distance(ratio, advantage, pushes):
     assert (loss_gradient(ratio, advantage) > 0) == pushes
 
 
@@ -104,11 +104,11 @@ def test_value_clip_takes_the_larger_error():
     value = policy.value(obs).detach()
     zeros, valid = torch.zeros(4), torch.ones(4, dtype=torch.bool)
     action = torch.zeros(4, 2)
-    # The old value lies 1 below the new, the target further below still: unclipped error 2, clipped 1.2.
+    # The old value is 1 below the new one, and the target 1 below the old: unclipped error 2, clipped error 1.2.
     batch = Minibatch(obs, action, zeros, value - 1.0, zeros, value - 2.0, valid)
     _, parts = ppo_loss(policy, batch, PPOConfig(), 0.0)
     assert parts["value_loss"].item() == pytest.approx(0.5 * 4.0, rel=1e-4)
-    # The target now 2 above the old value: unclipped error 1, clipped 1.8.
+    # The target is now 2 above the old value: unclipped error 1, clipped error 1.8.
     batch = Minibatch(obs, action, zeros, value - 1.0, zeros, value + 1.0, valid)
     _, parts = ppo_loss(policy, batch, PPOConfig(), 0.0)
     assert parts["value_loss"].item() == pytest.approx(0.5 * 1.8**2, rel=1e-4)
@@ -116,7 +116,7 @@ def test_value_clip_takes_the_larger_error():
     assert parts["value_loss"].item() == pytest.approx(0.5, rel=1e-4)
 
 
-def test_dead_rows_and_other_policies_rows_change_nothing():
+def test_dead_rows_and_rows_of_other_policies_change_nothing():
     results = []
     for disturb in (False, True):
         policy = make_policy()
@@ -137,8 +137,8 @@ def test_dead_rows_and_other_policies_rows_change_nothing():
             assert torch.equal(before[name], after[name]), name
 
 
-def test_a_living_row_does_change_something():
-    """Guards the test above: the same disturbance of rows that count must show."""
+def test_a_row_of_a_living_agent_changes_the_update():
+    """Guards the test above: a change of rows that count must change the weights."""
     policy = make_policy()
     rollout = make_rollout(policy)
     twin = copy.deepcopy(policy)
@@ -150,8 +150,8 @@ def test_a_living_row_does_change_something():
     assert not torch.equal(policy.actor[0].weight, twin.actor[0].weight)
 
 
-def test_one_epoch_one_minibatch_is_a2c():
-    """The step must follow the gradient of the plain actor-critic loss, written out here from scratch."""
+def test_one_epoch_of_one_minibatch_equals_a2c():
+    """The step follows the gradient of the plain actor-critic loss, which is computed here independently."""
     config = PPOConfig(
         num_epochs=1, num_minibatches=1, normalize_advantages=False, normalize_rewards=False,
         normalize_observations=False, clip_value=False, max_grad_norm=1e9, entropy_coef=0.03,
@@ -213,7 +213,7 @@ def test_gradient_norm_is_limited():
 
 
 def divergences(target_kl):
-    """KL divergence in each minibatch of an update of at most three epochs of four."""
+    """KL divergence in each minibatch of an update of at most three epochs of four minibatches."""
     policy = make_policy()
     config = PPOConfig(num_epochs=3, num_minibatches=4, learning_rate=0.01, target_kl=target_kl)
     learner = PPO(policy, ROWS, make_rollout(policy), config, torch.Generator().manual_seed(5))
@@ -223,7 +223,7 @@ def divergences(target_kl):
     return [parts["kl"].item() for parts in seen]
 
 
-def test_an_epoch_whose_mean_divergence_passes_the_limit_is_the_last():
+def test_an_epoch_whose_mean_kl_exceeds_the_target_is_the_last():
     full = divergences(None)
     assert len(full) == 12
     means = [sum(full[epoch : epoch + 4]) / 4 for epoch in (0, 4, 8)]
@@ -234,13 +234,13 @@ def test_an_epoch_whose_mean_divergence_passes_the_limit_is_the_last():
     assert divergences(1.1 * means[2]) == full
 
 
-def test_statistics_of_nothing_are_zero():
+def test_statistics_without_valid_samples_are_zero():
     nothing = torch.zeros(5, dtype=torch.bool)
     assert masked_mean(torch.full((5,), torch.nan), nothing) == 0
     assert masked_variance(torch.ones(5), nothing) == 0
 
 
-def test_no_living_row_leaves_the_policy_as_it_was():
+def test_an_update_without_living_rows_does_not_change_the_policy():
     policy = make_policy()
     rollout = make_rollout(policy)
     before = copy.deepcopy(policy.state_dict())
@@ -257,7 +257,7 @@ def test_chunks_are_joined_in_order(monkeypatch):
     assert torch.equal(in_chunks(lambda x: x.sum(-1), slab), slab.sum(-1))
 
 
-def test_schedules():
+def test_schedules_interpolate_linearly():
     config = PPOConfig(learning_rate=0.4, entropy_coef=0.2, entropy_coef_final=0.1)
     assert [schedules.learning_rate(config, p) for p in (0.0, 0.25, 1.0)] == pytest.approx([0.4, 0.3, 0.0])
     assert [schedules.entropy_coef(config, p) for p in (0.0, 0.5, 2.0)] == pytest.approx([0.2, 0.15, 0.1])

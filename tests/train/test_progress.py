@@ -1,4 +1,4 @@
-"""The display of how far a task is, read as a terminal of some width shows it."""
+"""The progress display, as a terminal of a given width shows it."""
 
 import importlib.util
 import io
@@ -19,13 +19,13 @@ TEN = tuple(f"a_policy_with_quite_a_long_name_{k}" for k in range(10))
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal, and works out what its screen shows."""
+    """Stream that claims to be a terminal and computes the content of its screen."""
 
     def isatty(self):
         return True
 
     def screen(self, width):
-        """Return the lines on the screen and whether its cursor shows."""
+        """Return the lines on the screen, and True if the cursor is visible."""
         rows, row, column, cursor = [""], 0, 0, True
         for token in re.findall(r"\x1b\[[?0-9;]*[A-Za-z]|[\s\S]", self.getvalue()):
             if token == "\n":
@@ -50,14 +50,14 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock of which `now` can be set."""
+    """Clock whose time `now` can be set."""
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 
 def open_terminal(monkeypatch, stream=Terminal, width=80, **variables):
-    """Make a stream standard output; pytest puts its own there before a test, but after the fixtures."""
+    """Make a stream standard output. Call it in the test: pytest sets its own stream after the fixtures."""
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_INTERACTIVE", "TTY_COMPATIBLE", "COLORTERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {"TERM": "xterm-256color", "COLUMNS": str(width), **variables}.items():
@@ -67,7 +67,7 @@ def open_terminal(monkeypatch, stream=Terminal, width=80, **variables):
 
 
 def train(policies, clock, iterations=(1, 2, 3)):
-    """Log a run of 20 iterations, 10 s each, in which nobody has finished an episode in the third."""
+    """Log a run of 20 iterations of 10 s each; no episode ends in the third."""
     with Logger(None, 20_000_000) as logger:
         for k in iterations:
             clock.now = 100.0 + 10.0 * k
@@ -80,7 +80,7 @@ def train(policies, clock, iterations=(1, 2, 3)):
 
 @pytest.mark.parametrize("policies", [TWO, TEN], ids=["two", "ten"])
 @pytest.mark.parametrize("width", [80, 110, 120])
-def test_training_takes_two_lines_and_says_how_long_it_lasts(clock, monkeypatch, width, policies):
+def test_training_shows_two_lines_with_the_time_left(clock, monkeypatch, width, policies):
     terminal = open_terminal(monkeypatch, width=width)
     train(policies, clock)
     first, second = terminal.screen(width)[0]
@@ -92,7 +92,7 @@ def test_training_takes_two_lines_and_says_how_long_it_lasts(clock, monkeypatch,
     assert second == (whole if len(whole) <= width else whole[: width - 1].rstrip() + "…")
 
 
-def test_a_narrow_terminal_still_gets_two_lines(clock, monkeypatch):
+def test_a_narrow_terminal_shows_two_lines(clock, monkeypatch):
     terminal = open_terminal(monkeypatch, width=40)
     train(TWO, clock)
     lines = terminal.screen(40)[0]
@@ -100,7 +100,7 @@ def test_a_narrow_terminal_still_gets_two_lines(clock, monkeypatch):
     assert " 15%  3,000,000 steps" in lines[0]
 
 
-def test_other_output_stays_above(clock, monkeypatch):
+def test_other_output_appears_above_the_display(clock, monkeypatch):
     terminal = open_terminal(monkeypatch)
     with Progress(sys.stdout) as display:
         for k in range(1, 4):
@@ -112,13 +112,13 @@ def test_other_output_stays_above(clock, monkeypatch):
     assert [line.split("  ")[-2:] for line in lines[3:]] == [["3 things", "0:00:01 left"], ["note"]]
 
 
-def test_the_cursor_shows_while_drawing_and_after_an_interrupt(clock, monkeypatch):
+def test_the_cursor_is_visible_while_drawing_and_after_an_interrupt(clock, monkeypatch):
     terminal = open_terminal(monkeypatch)
     with pytest.raises(KeyboardInterrupt), Progress(sys.stdout) as display:
         for k in range(1, 4):
             clock.now += 1
             display.show(k / 4, f"{k} things")
-            assert terminal.screen(80)[1]  # as a process that is killed here leaves it
+            assert terminal.screen(80)[1]  # a process killed here leaves a visible cursor
         raise KeyboardInterrupt
     lines, cursor = terminal.screen(80)
     assert cursor
@@ -130,7 +130,7 @@ def colours(text):
     return [code for codes in re.findall(r"\x1b\[([0-9;]*)m", text) for code in codes.split(";") if int(code or 0) >= 30]
 
 
-def test_no_colour_where_none_is_wanted(clock, monkeypatch):
+def test_no_color_turns_colours_off(clock, monkeypatch):
     terminal = open_terminal(monkeypatch)
     train(TWO, clock)
     assert colours(terminal.getvalue())
@@ -148,7 +148,7 @@ PLAIN = """\
 
 
 @pytest.mark.parametrize(("stream", "variables"), [(Terminal, {"TERM": "dumb"}), (io.StringIO, {"FORCE_COLOR": "1"})])
-def test_plain_lines(clock, monkeypatch, stream, variables):
+def test_plain_lines_without_a_terminal(clock, monkeypatch, stream, variables):
     stream = open_terminal(monkeypatch, stream, **variables)
     train(("a",), clock)
     assert stream.getvalue() == PLAIN
@@ -161,7 +161,7 @@ def test_plain_lines_without_rich(clock, monkeypatch):
     assert terminal.getvalue() == PLAIN
 
 
-def test_at_most_a_plain_line_every_five_seconds_and_the_last_one(clock):
+def test_plain_lines_appear_every_five_seconds_and_at_the_end(clock):
     stream = io.StringIO()
     with Progress(stream) as display:
         for k in range(1, 181):
@@ -201,7 +201,7 @@ def test_evaluate_counts_episodes_on_standard_error_if_asked(config, capsys):
     assert silent.mean_length <= steps / 3 <= 7
 
 
-def test_a_trainer_from_python_says_how_far_it_is_unless_quiet(config, capsys):
+def test_a_trainer_shows_its_progress_unless_quiet(config, capsys):
     Trainer(config, quiet=True).train()
     assert capsys.readouterr() == ("", "")
     Trainer(config).train()
@@ -209,7 +209,7 @@ def test_a_trainer_from_python_says_how_far_it_is_unless_quiet(config, capsys):
 
 
 @pytest.mark.parametrize("name", ["episode_length", "max_episode_steps"])
-def test_the_time_limit_tells_the_share_while_no_episode_has_ended(config, clock, monkeypatch, capsys, name):
+def test_the_share_follows_the_time_limit_until_an_episode_ends(config, clock, monkeypatch, capsys, name):
     def step(env, actions):
         clock.now += 5.0
         return plain_step(env, actions)
@@ -221,11 +221,11 @@ def test_the_time_limit_tells_the_share_while_no_episode_has_ended(config, clock
     assert [line[:4] for line in capsys.readouterr().err.splitlines()[:3]] == [" 10%", " 20%", " 30%"]
 
 
-def test_episodes_of_a_player_are_told_with_their_share(config, monkeypatch):
+def test_play_reports_its_share_of_episodes(config, monkeypatch):
     played = []
     states = list(play(config, episodes=2, on_step=played.append))
-    assert len(played) == len(states) - 2  # no step leads to the start of an episode
-    assert sorted(set(played)) == [0.0, 1.0, 2.0]  # the stand-in tells no time limit
+    assert len(played) == len(states) - 2  # the first state of an episode follows no step
+    assert sorted(set(played)) == [0.0, 1.0, 2.0]  # the stand-in has no parameter with the time limit
     assert played == sorted(played)
     monkeypatch.setattr(TagStandIn, "params", {"episode_length": 10}, raising=False)
     played = []

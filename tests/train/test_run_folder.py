@@ -1,4 +1,4 @@
-"""A run's folder belongs to one trainer, and a trainer notices when it loses it."""
+"""A run's folder belongs to one trainer, and a trainer finds out when its folder is lost."""
 
 import dataclasses
 import errno
@@ -29,8 +29,8 @@ def run(config, tmp_path):
     return config
 
 
-def is_refused(act):
-    """True if the folder is locked for ``act`` in a forked process."""
+def is_locked_for(act):
+    """Return True if the folder is locked for ``act`` in a forked process."""
 
     def try_it():
         try:
@@ -42,7 +42,7 @@ def is_refused(act):
     return in_child(try_it)
 
 
-def test_a_second_trainer_is_refused_until_the_first_is_closed(run):
+def test_a_second_trainer_raises_an_error_until_the_first_is_closed(run):
     first = Trainer.resume(run.out, quiet=True)
     holder = f"held by process {os.getpid()} on {socket.gethostname()} (this one: close() its trainer first)"
     said = f"{run.out}: expected a folder that no other trainer works on, got one {holder}"
@@ -50,22 +50,22 @@ def test_a_second_trainer_is_refused_until_the_first_is_closed(run):
         Trainer.resume(run.out, quiet=True)
     with pytest.raises(RunLockedError):
         Trainer(run, quiet=True)
-    assert is_refused(lambda: RunFolder(first._folder.path))
+    assert is_locked_for(lambda: RunFolder(first._folder.path))
     first.close()
-    assert not is_refused(lambda: RunFolder(first._folder.path))
+    assert not is_locked_for(lambda: RunFolder(first._folder.path))
     Trainer.resume(run.out, quiet=True).close()
     with pytest.raises(RunLockedError, match="got a closed one"):
         first.save()
 
 
-def test_a_forgotten_trainer_lets_the_folder_go(run):
+def test_a_garbage_collected_trainer_unlocks_its_folder(run):
     trainer = Trainer.resume(run.out, quiet=True)
     del trainer
     gc.collect()
     Trainer.resume(run.out, quiet=True)
 
 
-def test_a_trainer_that_could_not_be_made_lets_the_folder_go(config, tmp_path):
+def test_a_trainer_that_could_not_be_made_unlocks_its_folder(config, tmp_path):
     config = dataclasses.replace(config, out=str(tmp_path))
     with pytest.raises(ValueError, match=r"none\.pt") as raised:
         Trainer(dataclasses.replace(config, load_policies={"catcher": "none.pt"}), quiet=True)
@@ -73,11 +73,11 @@ def test_a_trainer_that_could_not_be_made_lets_the_folder_go(config, tmp_path):
     with pytest.raises(RunExistsError) as again:
         Trainer(config, quiet=True)
     assert raised.traceback
-    assert again.traceback  # Both hold the frames of the trainers.
+    assert again.traceback  # both keep the frames of the trainers alive
     Trainer.resume(tmp_path, quiet=True)
 
 
-def test_a_killed_process_holds_nothing_even_if_its_child_lives(tmp_path):
+def test_a_killed_process_holds_no_lock_even_if_its_child_lives(tmp_path):
     ready, tell = os.pipe()
     holder = os.fork()
     if holder == 0:
@@ -101,13 +101,13 @@ def test_a_killed_process_holds_nothing_even_if_its_child_lives(tmp_path):
 
 def test_a_forked_copy_of_a_trainer_neither_saves_nor_unlocks(run):
     trainer = Trainer.resume(run.out, quiet=True)
-    assert is_refused(trainer.save)
-    assert not is_refused(trainer.close)
+    assert is_locked_for(trainer.save)
+    assert not is_locked_for(trainer.close)
     with pytest.raises(RunLockedError):
         RunFolder(trainer._folder.path)
 
 
-def test_file_systems_without_locks_get_a_warning(run, monkeypatch):
+def test_a_file_system_without_locks_gives_a_warning(run, monkeypatch):
     def refuse(descriptor, operation):
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -119,7 +119,7 @@ def test_file_systems_without_locks_get_a_warning(run, monkeypatch):
     assert load_checkpoint(run.out)["iteration"] == 2
 
 
-def test_going_on_never_overwrites_another_run(run, tmp_path):
+def test_resuming_never_overwrites_another_run(run, tmp_path):
     other = Trainer(dataclasses.replace(run, out=str(tmp_path / "other"), seed=7), quiet=True)
     other.train(iterations=2)
     other.close()
@@ -134,7 +134,7 @@ def test_going_on_never_overwrites_another_run(run, tmp_path):
     assert [load_checkpoint(folder)["iteration"] for folder in (run.out, tmp_path / "new")] == [1, 2]
 
 
-def test_a_moved_run_goes_on_where_it_is(run, tmp_path):
+def test_a_moved_run_is_resumed_at_its_new_place(run, tmp_path):
     os.rename(run.out, tmp_path / "moved")
     trainer = Trainer.resume(tmp_path / "moved", quiet=True)
     trainer.train(iterations=1)
@@ -159,7 +159,7 @@ def remove_metrics(folder):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # TensorBoard's thread
 @pytest.mark.parametrize("lose", [remove, replace, remove_metrics])
 @pytest.mark.parametrize("interval", [1, 1000])
-def test_a_lost_folder_is_an_error(run, lose, interval):
+def test_a_lost_folder_raises_an_error(run, lose, interval):
     trainer = Trainer.resume(run.out, quiet=True, checkpoint_interval=interval)
     collect = trainer.collector.collect
 
@@ -175,7 +175,7 @@ def test_a_lost_folder_is_an_error(run, lose, interval):
     trainer.close()
 
 
-def test_a_full_disk_is_named_and_the_run_goes_on_later(run, monkeypatch):
+def test_a_full_disk_raises_an_error_and_the_run_can_be_resumed(run, monkeypatch):
     before = load_checkpoint(run.out)
     trainer = Trainer.resume(run.out, quiet=True)
 
@@ -193,7 +193,7 @@ def test_a_full_disk_is_named_and_the_run_goes_on_later(run, monkeypatch):
     assert load_checkpoint(run.out)["iteration"] == 6
 
 
-def test_what_killed_processes_left_is_removed(run, tmp_path):
+def test_old_partial_files_of_killed_processes_are_removed(run, tmp_path):
     folder = tmp_path / "run"
     left = ["checkpoint/latest.12.partial.pt", "metrics.12.partial.jsonl", "curves.12.partial.png", "video.12.partial.mp4"]
     fresh = ["curves.34.partial.png", "video.34.partial.mp4"]
@@ -208,7 +208,7 @@ def test_what_killed_processes_left_is_removed(run, tmp_path):
     assert all((folder / name).exists() for name in [*fresh, "notes.txt", METRICS_FILE, "checkpoint/latest.pt"])
 
 
-def test_unreadable_metrics_are_an_error_and_stay_as_they_are(tmp_path):
+def test_unreadable_metrics_raise_an_error_and_are_kept(tmp_path):
     file = tmp_path / METRICS_FILE
     good = '{"iteration": 1, "steps": 10, "return/a": null}\n'
     bad = [b"7\n", b"[]\n", b"{}\n", b'{"iteration": "1"}\n', b'{"iteration": 1, "a": "b"}\n', b"[" * 10**5 + b"\n"]
@@ -221,7 +221,7 @@ def test_unreadable_metrics_are_an_error_and_stay_as_they_are(tmp_path):
         assert file.read_bytes() == good.encode() + line
 
 
-def test_a_lock_that_is_a_link_is_not_written_through(tmp_path):
+def test_a_lock_file_that_is_a_link_raises_an_error(tmp_path):
     precious = tmp_path / "precious"
     precious.write_text("thesis")
     (tmp_path / "run").mkdir()
@@ -232,7 +232,7 @@ def test_a_lock_that_is_a_link_is_not_written_through(tmp_path):
 
 
 @pytest.mark.parametrize("read", [load_checkpoint, read_metrics])
-def test_a_pipe_is_not_waited_for(read, tmp_path):
+def test_reading_a_pipe_raises_an_error_without_waiting(read, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises((CheckpointError, MetricsError), match="got something that is no file"):
         read(tmp_path / "pipe")

@@ -1,4 +1,4 @@
-"""The number of torch's CPU threads: an option of a run, used wherever its policies act, and given back."""
+"""Number of torch's CPU threads: an option of a run, used wherever its policies act, and restored afterwards."""
 
 import json
 
@@ -13,7 +13,7 @@ from gpu_vecenv.train.ppo import PPO
 
 @pytest.fixture
 def seen(monkeypatch):
-    """Thread counts that policies and learners computed with."""
+    """Numbers of threads with which policies and learners computed."""
     counts = []
 
     def watch(original):
@@ -30,7 +30,7 @@ def seen(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def five_threads(one_thread):
-    """Give the process a number of threads that no test asks for."""
+    """Give the process a number of threads that no test uses."""
     torch.set_num_threads(5)
 
 
@@ -54,13 +54,13 @@ def test_training_and_evaluation_use_the_threads_of_the_run(threads, seen, tmp_p
     assert set(seen) == {2}
 
 
-def test_play_gives_the_threads_back_between_steps(seen):
+def test_play_restores_the_threads_between_steps(seen):
     for _ in play(small(threads=2)):
         assert torch.get_num_threads() == 5
     assert set(seen) == {2}
 
 
-def test_threads_are_given_back_after_an_error(monkeypatch):
+def test_threads_are_restored_after_an_error(monkeypatch):
     def fail(self):
         raise KeyboardInterrupt
 
@@ -70,7 +70,7 @@ def test_threads_are_given_back_after_an_error(monkeypatch):
     assert torch.get_num_threads() == 5
 
 
-def test_the_option_of_train(seen, tmp_path, monkeypatch):
+def test_train_and_resume_use_the_threads_option(seen, tmp_path, monkeypatch):
     monkeypatch.setattr("gpu_vecenv.cli.train.plot", lambda *_: None)
     monkeypatch.setattr("gpu_vecenv.cli.watch.watch", lambda *_, **__: None)
     line = f"train WarpCartPole-v1 --device cpu --out {tmp_path}/run"
@@ -82,7 +82,7 @@ def test_the_option_of_train(seen, tmp_path, monkeypatch):
         assert set(seen) == {threads}
 
 
-def test_the_option_of_eval_and_watch(seen, tmp_path):
+def test_eval_and_watch_use_the_threads_option(seen, tmp_path):
     Trainer(small(out=str(tmp_path / "run"), threads=3), quiet=True).train(iterations=0)
     for line in (f"eval {tmp_path}/run --episodes 2", f"watch {tmp_path}/run --max-frames 2 --out {tmp_path}/film.gif"):
         for option, threads in (("", 3), ("--threads 4", 4)):
@@ -98,6 +98,6 @@ def test_runs_saved_without_the_option_have_one_thread():
 
 
 @pytest.mark.parametrize("threads", [0, -1, True, 2.0, "2", 1025, 2**40])
-def test_threads_that_torch_cannot_be_told(threads):
+def test_invalid_numbers_of_torch_threads_raise_an_error(threads):
     with pytest.raises(ConfigError, match="threads: expected an integer from 1 to 1024, got"):
         small(threads=threads)

@@ -1,4 +1,4 @@
-"""The loop: what it logs, whom it trains, how it stops."""
+"""The trainer's loop: metrics, policies that are trained, checkpoints, signals and errors."""
 
 import dataclasses
 import errno
@@ -47,14 +47,14 @@ def test_only_trainable_policies_change(config):
     assert "policy_loss/catcher" not in metrics
 
 
-def test_random_opponent(config):
+def test_a_random_policy_has_no_learner(config):
     config = dataclasses.replace(config, policy_map={"catcher": "random", "runner": "runner"})
     trainer = Trainer(config, quiet=True)
     trainer.train(iterations=1)
     assert list(trainer.learners) == ["runner"]
 
 
-def test_env_writes_into_the_storage(config):
+def test_the_env_writes_into_the_rollout(config):
     trainer = Trainer(config, quiet=True)
     trainer.collector.collect()
     assert trainer.env.rollout["obs"] is trainer.rollout.obs
@@ -63,7 +63,7 @@ def test_env_writes_into_the_storage(config):
     assert torch.equal(trainer.rollout.obs[0], obs)
 
 
-def test_several_agents_mean_no_bootstrap_unless_asked(config):
+def test_envs_of_several_agents_bootstrap_only_if_requested(config):
     trainer = Trainer(config, quiet=True)
     assert trainer.config.ppo.bootstrap_at_time_limit is False
     assert trainer.rollout.final_obs is None
@@ -73,8 +73,8 @@ def test_several_agents_mean_no_bootstrap_unless_asked(config):
     assert all(x == x for name, x in metrics.items() if not name.startswith(("return", "episode")))
 
 
-def test_episode_statistics(config):
-    """Against a plain loop over rows and steps, across two rollouts."""
+def test_episode_statistics_equal_a_plain_loop(config):
+    """Compared with a loop over rows and steps, across two rollouts."""
     trainer = Trainer(config, quiet=True)
     stats = EpisodeStats(trainer.assignment, trainer.rollout.num_rows)
     running, lengths = [0.0] * trainer.rollout.num_rows, [0] * trainer.rollout.num_rows
@@ -97,7 +97,7 @@ def test_episode_statistics(config):
         trainer.collector.advance(trainer.rollout.masks()[1])
 
 
-def test_a_run_leaves_its_files_and_can_be_measured_and_watched(config, tmp_path, capsys):
+def test_a_run_writes_its_files_and_can_be_evaluated_and_watched(config, tmp_path, capsys):
     config = dataclasses.replace(config, out=str(tmp_path))
     Trainer(config).train()
     lines = read_metrics(tmp_path)
@@ -122,7 +122,7 @@ def test_resumed_metrics_hold_every_iteration_once(config, tmp_path):
     old = (tmp_path / "run" / "checkpoint" / "latest.pt").read_bytes()
     trainer.train(iterations=2)
     trainer.close()
-    # As if the power had gone after iteration 4: the last checkpoint is older than the last line.
+    # Imitates a power cut after iteration 4: the checkpoint is older than the last line.
     (tmp_path / "run" / "checkpoint" / "latest.pt").write_bytes(old)
     with open(tmp_path / "run" / METRICS_FILE, "a") as file:
         file.write('{"iteration": 5, "st')
@@ -131,7 +131,7 @@ def test_resumed_metrics_hold_every_iteration_once(config, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_finish_the_iteration_save_and_return(config, tmp_path, capsys, number):
+def test_a_signal_ends_training_after_the_iteration_and_saves(config, tmp_path, capsys, number):
     config = dataclasses.replace(config, out=str(tmp_path))
     trainer = Trainer(config)
     collect = trainer.collector.collect
@@ -149,8 +149,8 @@ def test_signals_finish_the_iteration_save_and_return(config, tmp_path, capsys, 
     assert Trainer.resume(tmp_path, quiet=True).iteration == 2
 
 
-def test_a_second_signal_acts_as_usual():
-    # A shell starts what runs in its background with SIGINT ignored; Python then has no handler of its own.
+def test_a_second_signal_has_its_usual_effect():
+    # A shell starts background programs with SIGINT ignored; Python then has no handler of its own.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with StopRequest() as stop:
@@ -179,7 +179,7 @@ def test_loading_a_policy_from_another_run(config, tmp_path):
 
 
 def test_a_run_can_be_resumed_from_its_start(config, tmp_path):
-    """As if it had been killed in its first iteration."""
+    """Imitates a run that was killed in its first iteration."""
     trainer = Trainer(dataclasses.replace(config, out=str(tmp_path)), quiet=True)
 
     def die():
@@ -198,7 +198,7 @@ def test_a_run_can_be_resumed_from_its_start(config, tmp_path):
 
 
 @pytest.mark.parametrize(("seconds", "saves"), [(0.0, [0, 1, 2, 3, 3]), (1e9, [0, 3])])
-def test_slow_runs_save_by_time(config, tmp_path, monkeypatch, seconds, saves):
+def test_checkpoints_are_saved_by_time_too(config, tmp_path, monkeypatch, seconds, saves):
     monkeypatch.setattr("gpu_vecenv.train.trainer.CHECKPOINT_S", seconds)
     trainer = Trainer(dataclasses.replace(config, out=str(tmp_path)), quiet=True)
     saved, save = [], trainer.save
@@ -207,7 +207,7 @@ def test_slow_runs_save_by_time(config, tmp_path, monkeypatch, seconds, saves):
     assert saved == saves
 
 
-def test_the_first_line_says_what_runs_where(config, tmp_path, capsys):
+def test_the_first_line_names_env_device_threads_and_folder(config, tmp_path, capsys):
     config = dataclasses.replace(config, out=str(tmp_path))
     Trainer(config).train(iterations=1)
     first = capsys.readouterr().out.splitlines()[0]
@@ -234,7 +234,7 @@ def test_an_error_closes_the_env(config, tmp_path, monkeypatch):
     assert len(closed) == len(calls) + 1
 
 
-def test_metrics_that_cannot_be_drawn(tmp_path):
+def test_metrics_that_cannot_be_drawn_raise_errors(tmp_path):
     with pytest.raises(MetricsError, match=f"{METRICS_FILE}: expected the metrics of a run, got no such file"):
         plot_curves(tmp_path)
     file = tmp_path / METRICS_FILE
@@ -250,7 +250,7 @@ def test_curves_on_a_full_disk_leave_the_old_picture(tmp_path):
     (tmp_path / METRICS_FILE).write_text('{"iteration": 1, "steps": 10, "steps_per_second": 5.0}\n')
     old = plot_curves(tmp_path).read_bytes()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(old) // 2, before[1]))  # writes past it fail
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(old) // 2, before[1]))  # writes beyond it fail
     try:
         with pytest.raises(OSError, match=f"{tmp_path}/curves.png") as caught:
             plot_curves(tmp_path)
@@ -261,13 +261,13 @@ def test_curves_on_a_full_disk_leave_the_old_picture(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["curves.png", METRICS_FILE]
 
 
-def test_a_torn_last_line_is_left_out(tmp_path):
+def test_an_incomplete_last_line_is_left_out(tmp_path):
     (tmp_path / METRICS_FILE).write_text('{"iteration": 1, "steps": 5}\n{"iteration": 2, "steps": 9}\n{"iterat')
     assert read_metrics(tmp_path) == [{"iteration": 1, "steps": 5}, {"iteration": 2, "steps": 9}]
 
 
-def test_dropping_lines_cannot_lose_the_others(tmp_path, monkeypatch):
-    """As if the disk refused while the metrics of a resumed run are cut."""
+def test_an_error_while_dropping_lines_loses_no_line(tmp_path, monkeypatch):
+    """The disk fails while lines of a resumed run's metrics are dropped."""
     file = tmp_path / METRICS_FILE
     file.write_text('{"iteration": 1, "steps": 5}\n{"iteration": 2, "steps": 9}\n')
 
@@ -280,7 +280,7 @@ def test_dropping_lines_cannot_lose_the_others(tmp_path, monkeypatch):
     assert [line["iteration"] for line in read_metrics(tmp_path)] == [1, 2]
 
 
-def test_a_schedule_starts_with_the_run_and_would_end_behind_its_last_iteration(config):
+def test_a_schedule_would_reach_its_end_one_iteration_after_the_last(config):
     trainer, rates = Trainer(config, quiet=True), []
     for _ in range(6):
         trainer.train(iterations=1)
@@ -288,12 +288,12 @@ def test_a_schedule_starts_with_the_run_and_would_end_behind_its_last_iteration(
     assert rates == pytest.approx([1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
 
 
-def test_saving_needs_a_place(config):
+def test_saving_without_a_path_raises_an_error(config):
     with pytest.raises(ConfigError, match="save: expected a path, or a run with `out`, got neither"):
         Trainer(config, quiet=True).save()
 
 
-def test_null_for_no_value(tmp_path):
+def test_nan_is_written_as_null(tmp_path):
     metrics = {"iteration": 1, "steps": 10, "steps_per_second": 2.0, "return/a": float("nan")}
     with Logger(tmp_path, 20, quiet=True) as logger:
         logger.log(metrics)
@@ -301,7 +301,7 @@ def test_null_for_no_value(tmp_path):
 
 
 def test_training_raises_the_return(config):
-    """The stand-in pays catchers for pushing x up; a handful of updates must show."""
+    """The stand-in rewards catchers for a larger x; a few updates must raise their return."""
     ppo = PPOConfig(num_steps=14, num_epochs=4, num_minibatches=2, learning_rate=3e-3, entropy_coef=0.0)
     config = dataclasses.replace(config, num_envs=16, total_steps=16 * 14 * 30, ppo=ppo)
     trainer = Trainer(config, quiet=True)

@@ -1,4 +1,4 @@
-"""Every fenced block of the documents runs; only the two quick-start commands are left to .ci/run."""
+"""Runs every fenced code block of the documents, except the two quick-start commands, which .ci/run runs."""
 
 import importlib.util
 import sys
@@ -20,7 +20,7 @@ WALK = [b for b in BLOCKS if b.path.name == "CONTRIBUTING.md" and b.heading == "
 PYTHON = [b for b in BLOCKS if b.language == "python" and b not in WALK]
 
 
-# Pages of libraries that the extra "test" does not bring; .ci/run installs them and runs their blocks after the rest.
+# Pages of libraries that the extra "test" does not install; .ci/run installs them and runs these blocks last.
 LIBRARIES = {"skrl.md": "skrl", "rl_games.md": "rl_games", "rsl_rl.md": "rsl_rl", "arrays.md": "jax"}
 
 
@@ -32,12 +32,12 @@ def test_python_block_runs(block, tmp_path, monkeypatch):
     exec(compile("\n" * (block.line - 1) + block.text, block.path, "exec"), {"__name__": "__main__"})
 
 
-def test_no_block_is_left_out():
+def test_every_block_is_tested():
     quick = [b for b in BLOCKS if b.path.name == "README.md" and b.heading == "Quick start"]
     assert [b for b in BLOCKS if b not in PYTHON and b not in WALK and b not in quick] == []
 
 
-def test_blocks_keep_the_promised_lengths():
+def test_blocks_of_the_readme_are_short():
     made, mapped = (b for b in PYTHON if b.path.name == "README.md")
     assert len(made.text.splitlines()) <= 10
     assert len(mapped.text.splitlines()) <= 15

@@ -1,4 +1,4 @@
-"""Worlds of one agent are stepped in blocks on the CPU; a build whose team is one thread (-DGV_LANES=1) knows no blocks."""
+"""Worlds of one agent, stepped in packs on the CPU, compared with a build without packs (teams of one thread, GV_LANES=1)."""
 
 from pathlib import Path
 
@@ -19,9 +19,9 @@ MODES = ("same_step", "next_step", "disabled")
 
 @pytest.fixture(scope="session")
 def backend(tmp_path_factory):
-    """Back ends of a spec: the build in blocks for one instruction set, or the one without blocks."""
+    """Return a function that gives an env a build with packs for an instruction set, or the build without packs."""
 
-    folder = tmp_path_factory.mktemp("blocks")
+    folder = tmp_path_factory.mktemp("packs")
 
     def make(env, level=None):
         built = folder / f"{level}-{object_name(env.env_spec, cpu_level())}"
@@ -41,7 +41,7 @@ def actions_of(env, generator, dtype):
 
 
 def rollout(env, steps=120, dtype=np.int32):
-    """Every array that steps put out, and the state at the end. Some worlds are reset by hand where none is by itself."""
+    """Results of every step, and the state at the end. Every 50 steps a mask resets some worlds."""
     seen = [env.reset(seed=3)[0]]
     generator = np.random.default_rng(4)
     for step in range(steps):
@@ -59,7 +59,7 @@ def assert_equal(some, others):
 
 
 def compare(backend, spec, steps=120, dtype=np.int32, prepare=lambda env: None, **options):
-    """The builds for every instruction set against the one without blocks."""
+    """Compare the builds for every instruction set with the build without packs."""
     runs = []
     for level in (None, *LEVELS[LEVELS.index(cpu_level()) :]):
         env = backend(GpuVectorEnv(spec, array="numpy", device="cpu", **options), level)
@@ -73,18 +73,18 @@ def compare(backend, spec, steps=120, dtype=np.int32, prepare=lambda env: None, 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("worlds", [1, 31, 32, 33, 95])
 @pytest.mark.parametrize("name", SPECS)
-def test_any_number_of_worlds(name, worlds, mode, backend):
-    """Less than a block, whole blocks, blocks and a rest; episodes end within blocks, at different times."""
+def test_any_number_of_worlds_gives_the_same_bits(name, worlds, mode, backend):
+    """Less than a pack, whole packs, packs and worlds left over. Episodes end at different times within a pack."""
     compare(backend, SPECS[name], num_envs=worlds, max_episode_steps=17, autoreset_mode=mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_more_blocks_than_are_stepped_together(mode, backend):
+def test_more_packs_than_are_stepped_together_give_the_same_bits(mode, backend):
     compare(backend, SPECS["WarpCartPole-v1"], num_envs=2 * 16 * 32 + 3 * 32 + 5, max_episode_steps=40, autoreset_mode=mode)
 
 
-def test_restarts_are_met(backend):
-    """The rollouts above say something: with random actions poles fall in most blocks at some time, and not all at once."""
+def test_episodes_end_at_different_times_within_packs(backend):
+    """The tests above need this: some worlds of a pack are reset while others go on."""
     env = backend(GpuVectorEnv(SPECS["WarpCartPole-v1"], num_envs=64, array="numpy", device="cpu"), cpu_level())
     env.reset(seed=3)
     generator = np.random.default_rng(4)
@@ -92,7 +92,7 @@ def test_restarts_are_met(backend):
     assert ((np.array(ended) > 0) & (np.array(ended) < 32)).any(0).all()
 
 
-def test_each_parameter_by_world(backend):
+def test_parameters_of_each_world_give_the_same_bits(backend):
     spec = SPECS["WarpCartPole-v1"]
     factors = np.linspace(0.7, 1.4, 70).astype(np.float32)
     names = [param.name for param in spec.params if param.per_world]
@@ -103,11 +103,11 @@ def test_each_parameter_by_world(backend):
 
 
 @pytest.mark.parametrize("name", ["WarpCartPole-v1", "WarpAcrobot-v1"])
-def test_actions_of_eight_bytes(name, backend):
+def test_int64_actions_give_the_same_bits(name, backend):
     compare(backend, SPECS[name], dtype=np.int64, num_envs=70, max_episode_steps=30)
 
 
-def test_starts_from_a_pool(backend):
+def test_starts_from_a_reset_pool_give_the_same_bits(backend):
     def prepare(env):
         env.set_reset_pool(env.draw_start_states(5, seed=1))
 
@@ -116,7 +116,7 @@ def test_starts_from_a_pool(backend):
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_invalid_actions_act_as_zero_and_are_counted(dtype, backend):
-    """Past the check in front of the kernel."""
+    """Launches the kernel directly, as the env would refuse the actions."""
     after = []
     bad = np.array([-1, 2, 2**31 - 1, -(2**31)] + ([2**32, 2**32 + 1, -(2**40)] if dtype is np.int64 else []), dtype)
     for level in (None, cpu_level()):
@@ -132,8 +132,8 @@ def test_invalid_actions_act_as_zero_and_are_counted(dtype, backend):
     np.testing.assert_array_equal(after[0][0], after[1][0])
 
 
-def test_actions_of_worlds_that_begin_anew_are_not_looked_at(backend):
-    """In next-step mode, past the check in front of the kernel."""
+def test_actions_of_worlds_that_start_an_episode_are_ignored(backend):
+    """In next-step mode. Launches the kernel directly, as the env would refuse the actions."""
     counts = []
     bad = np.full(70, 7, np.int32)
     for level in (None, cpu_level()):
@@ -150,7 +150,7 @@ def test_actions_of_worlds_that_begin_anew_are_not_looked_at(backend):
             seen.append(int(env._args.invalid[0]))
         counts.append(seen)
         env._args.invalid[...] = 0
-    # Those with t = 2, then 1, then 0 at the start wait for the step after their last; there are 23, 23 and 24.
+    # Worlds with t = 2, then 1, then 0 at the start end an episode and ignore their next action; there are 23, 23 and 24 of them.
     assert counts[0] == counts[1] == [70, 70 + 47, 70 + 47 + 47, 70 + 47 + 47 + 46]
 
 
@@ -178,8 +178,8 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
 
 
 @pytest.mark.parametrize("width", [1, 2, 5])
-def test_an_observation_whose_width_is_a_parameter(width, backend, tmp_path: Path):
-    """Blocks are compiled for the default width; the others are stepped one by one. Sums and scratch are each world's own."""
+def test_an_observation_whose_width_is_a_parameter_gives_the_same_bits(width, backend, tmp_path: Path):
+    """Packs are compiled for the default width; with others, worlds are stepped one by one. Sums and scratch are per world."""
     kernel = tmp_path / "wide.cu"
     kernel.write_text(WIDE)
     spec = EnvSpec(

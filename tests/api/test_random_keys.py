@@ -1,4 +1,4 @@
-"""Random numbers of worlds that share a stream, and of those that got one of their own."""
+"""Random keys of worlds: a seed shared by all worlds, and seeds or world numbers of their own."""
 
 import gymnasium
 import numpy as np
@@ -7,7 +7,7 @@ import pytest
 import gpu_vecenv  # noqa: F401
 from tests.devices import DEVICES
 
-WORLDS, STEPS = 40, 60  # not a whole number of blocks; some episodes end by their rules, all at 25 steps
+WORLDS, STEPS = 40, 60  # one pack and 8 worlds left over; episodes last at most 25 steps
 
 
 def make(device):
@@ -26,14 +26,14 @@ def device(request):
 
 @pytest.fixture
 def shared(device):
-    """What worlds with one seed observe."""
+    """Observations of worlds that share one seed."""
     env = make(device)
     env.reset(seed=5)
     return observations(env)
 
 
 @pytest.mark.parametrize("field", ["seed", "world_id"])
-def test_the_same_streams_of_their_own_give_the_same_episodes(shared, device, field):
+def test_setting_the_same_keys_gives_the_same_episodes(shared, device, field):
     env = make(device)
     env.reset(seed=5)
     env.unwrapped.set_state(env.unwrapped.get_state(field))
@@ -41,7 +41,7 @@ def test_the_same_streams_of_their_own_give_the_same_episodes(shared, device, fi
 
 
 @pytest.mark.parametrize(("field", "value"), [("seed", 6), ("world_id", 1000)])
-def test_a_world_given_another_stream_starts_elsewhere_from_its_next_episode(shared, device, field, value):
+def test_a_world_with_another_key_starts_elsewhere_from_its_next_episode_on(shared, device, field, value):
     env = make(device)
     env.reset(seed=5)
     given = env.unwrapped.get_state(field)[field]
@@ -54,7 +54,7 @@ def test_a_world_given_another_stream_starts_elsewhere_from_its_next_episode(sha
     assert not np.array_equal(seen[-1, 3], shared[-1, 3])
 
 
-def test_a_copy_goes_on_as_its_original_through_new_episodes(device):
+def test_a_copied_world_starts_the_same_episodes_as_its_source(device):
     env = make(device)
     env.reset(seed=5)
     env.unwrapped.copy_worlds([3], [8])
@@ -66,14 +66,14 @@ def test_a_copy_goes_on_as_its_original_through_new_episodes(device):
         np.testing.assert_array_equal(obs[8], obs[3])
 
 
-def test_a_new_seed_for_all_is_shared_again(shared, device):
+def test_a_reset_of_all_worlds_with_one_seed_replaces_their_own_seeds(shared, device):
     env = make(device)
     env.reset(seed=list(range(WORLDS)))
     env.reset(seed=5)
     np.testing.assert_array_equal(observations(env), shared)
 
 
-def test_a_partial_reset_with_a_seed_leaves_the_other_worlds_theirs(shared, device):
+def test_a_partial_reset_with_a_seed_keeps_the_other_worlds_seeds(shared, device):
     env = make(device)
     env.reset(seed=5)
     env.reset(seed=9, options={"reset_mask": np.arange(WORLDS) == 3})
@@ -83,7 +83,7 @@ def test_a_partial_reset_with_a_seed_leaves_the_other_worlds_theirs(shared, devi
     assert not np.array_equal(seen[-1, 3], shared[-1, 3])
 
 
-def test_worlds_given_one_seed_each_start_all_alike(device):
+def test_worlds_with_equal_keys_have_equal_episodes(device):
     env = make(device)
     env.reset(seed=[5] * WORLDS)
     for _ in range(STEPS):  # several episodes

@@ -1,4 +1,4 @@
-"""An env that does not fit its device says what it needs and what is free, before it takes anything."""
+"""Errors of envs and rollouts that do not fit their device. They state the memory needed and free, before any is taken."""
 
 import gymnasium
 import numpy as np
@@ -12,12 +12,12 @@ from tests.devices import DEVICES
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_too_many_worlds_are_refused(device):
+def test_too_many_worlds_raise_an_error(device):
     with pytest.raises(OutOfMemoryError, match=r"2,147,483,647 worlds need .* MB on .* MB are free: room for about .* worlds"):
         gymnasium.make_vec("WarpTag-v0", num_worlds=2**31 - 1, device=device)
 
 
-def test_the_numbers_are_those_of_the_memory_command(monkeypatch):
+def test_the_number_of_worlds_named_by_the_error_fits(monkeypatch):
     monkeypatch.setattr(NumpyMemory, "free_bytes", lambda memory: 1_000_000)
     make("cartpole", num_worlds=1_000)
     with pytest.raises(OutOfMemoryError, match=r"10,000 worlds need 1.3 MB .* 1.0 MB are free") as raised:
@@ -28,7 +28,7 @@ def test_the_numbers_are_those_of_the_memory_command(monkeypatch):
         make("cartpole", num_worlds=room + 100)
 
 
-def test_free_memory_of_the_host(tmp_path, monkeypatch):
+def test_free_memory_of_the_host_is_the_least_of_system_and_cgroup(tmp_path, monkeypatch):
     (tmp_path / "meminfo").write_text("MemTotal:  9000 kB\nMemAvailable:    4000 kB\n")
     monkeypatch.setattr(host_memory, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(host_memory, "CGROUP", tmp_path)
@@ -46,7 +46,7 @@ def test_free_memory_of_the_host(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("copy", [True, False])
-def test_too_long_a_rollout_is_refused_before_a_step(device, copy):
+def test_a_rollout_that_does_not_fit_raises_an_error_before_a_step(device, copy):
     env = make("tag", device=device, array="torch", copy=copy).unwrapped
     env.reset(seed=0)
     with pytest.raises(OutOfMemoryError, match=r"a rollout of 2,000,000,000 steps needs .* MB .* MB are free; take fewer steps"):

@@ -1,4 +1,4 @@
-"""Who owns the arrays: fresh ones, persistent ones, slabs of the caller, and what comes from inference mode."""
+"""Ownership of result arrays: copies, arrays reused by every step, the caller's slabs, and arrays made in inference mode."""
 
 import zlib
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from tests.devices import DEVICES
 
 
 def flat(out):
-    """All arrays of a step's or a reset's return value, by name."""
+    """All arrays that a step or a reset returns, by name."""
     names = ("obs", "reward", "terminated", "truncated") if len(out) == 5 else ("obs",)
     return {**dict(zip(names, out[:-1], strict=True)), **out[-1]}
 
@@ -29,7 +29,7 @@ def test_copies_are_never_written_again(name, array):
         kept.extend((value, zlib.crc32(host(value).tobytes())) for value in flat(out).values())
 
     def change(call, *args):
-        """Overwrites the last observation with another one."""
+        """Make a call that replaces the last observation by another one."""
         before = host(env.unwrapped.observe())
         call(*args)
         assert not np.array_equal(host(env.unwrapped.observe()), before)
@@ -51,7 +51,7 @@ def test_copies_are_never_written_again(name, array):
 
 
 @pytest.mark.parametrize("array", ["numpy", "torch"])
-def test_without_copies_the_arrays_stay_the_same(array):
+def test_without_copies_every_step_writes_the_same_arrays(array):
     env, twin = make("tag", array=array, copy=False), make("tag", array=array)
     obs, _ = env.reset(seed=1)
     twin.reset(seed=1)
@@ -67,7 +67,7 @@ def test_without_copies_the_arrays_stay_the_same(array):
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", ["tag", "tag, defaults", "cartpole"])
-def test_numpy_and_torch_hold_the_same(name, view):
+def test_numpy_and_torch_results_are_equal(name, view):
     left, right = make(name, view=view), make(name, view=view, array="torch")
     assert_same(left.reset(seed=3)[:1], right.reset(seed=3)[:1])
     for action in random_actions(left, 14):
@@ -82,7 +82,7 @@ ALL = {"reward": torch.float32, "terminated": torch.bool, "truncated": torch.boo
 
 
 def slabs(env, steps, names):
-    """Slabs full of what an env never writes."""
+    """Slabs filled with values that an env never writes."""
     shapes = env.unwrapped._outputs.shapes
     made = {name: torch.full((steps, *shapes[name]), 7, dtype=torch.float32).to(ALL[name]) for name in names}
     return {"obs": torch.full((steps + 1, *shapes["obs"]), 7.0), **made}
@@ -91,7 +91,7 @@ def slabs(env, steps, names):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("names", [[], ["reward"], ["agent_alive", "terminated", "finished"], list(ALL)])
 @pytest.mark.parametrize("view", VIEWS)
-def test_three_rollouts_in_slabs(view, names, mode):
+def test_bound_slabs_hold_the_results_of_three_rollouts(view, names, mode):
     options = {"view": view, "array": "torch", "autoreset_mode": mode, "tagging_distance": 0.3}
     env, twin = make("tag", **options), make("tag", **options)
     names = [name for name in names if name in env.unwrapped._outputs.shapes]
@@ -124,8 +124,8 @@ def test_three_rollouts_in_slabs(view, names, mode):
 
 
 @pytest.mark.parametrize("copy", [True, False])
-def test_bind_and_unbind_on_the_way(copy):
-    """In the middle of games, in which an agent was just caught: it is still seen in the last observation."""
+def test_binding_and_unbinding_in_the_middle_of_episodes_changes_no_results(copy):
+    """Covers a bind just after an agent was caught: the last observation still shows it."""
     options = {"tagging_distance": 0.3, "autoreset_mode": "disabled", "array": "torch"}
     env, twin = make("tag", copy=copy, **options), make("tag", **options)
     env.reset(seed=2)
@@ -139,7 +139,7 @@ def test_bind_and_unbind_on_the_way(copy):
         if t == 4:
             env.unwrapped.unbind()
             for slab in bound.values():
-                slab.fill_(3)  # the caller's own again
+                slab.fill_(3)  # unbound slabs belong to the caller
         out, expected = flat(env.step(action)), flat(twin.step(action))
         twin_obs = expected["obs"]
         assert_same(out, expected, f"step {t}")
@@ -163,7 +163,7 @@ def test_unbound_slabs_are_not_read_again():
     assert torch.equal(obs[1:], last[1:])
 
 
-def test_a_reset_starts_slabs_over():
+def test_a_reset_starts_slabs_at_their_first_slot():
     env, twin = make("tag", array="torch"), make("tag", array="torch")
     bound = slabs(env, 4, ["reward"])
     env.unwrapped.bind(**bound)
@@ -186,7 +186,7 @@ def test_a_reset_starts_slabs_over():
     (lambda s: s.update(reward=torch.zeros(3, 4).T), ShapeError, "bound reward must be C-contiguous"),
     (lambda s: s.update(reward=s["reward"].to("meta")), DeviceError, "bound reward must be on cpu, got meta"),
 ])  # fmt: skip
-def test_slabs_that_do_not_fit(change, error, text):
+def test_invalid_slabs_raise_errors(change, error, text):
     env, twin = make("tag", array="torch"), make("tag", array="torch")
     env.reset(seed=0)
     twin.reset(seed=0)
@@ -198,7 +198,7 @@ def test_slabs_that_do_not_fit(change, error, text):
     assert_same(host_info(flat(env.step(action))), host_info(flat(twin.step(action))))
 
 
-def test_rewind_without_slabs():
+def test_rewind_without_slabs_raises_an_error():
     with pytest.raises(SequenceError, match="call bind.. first"):
         make("tag").unwrapped.rewind()
 
@@ -206,7 +206,7 @@ def test_rewind_without_slabs():
 # ---- torch --------------------------------------------------------------------------------------------------------
 
 
-def test_arrays_from_inference_mode_can_be_written_outside():
+def test_arrays_from_inference_mode_can_be_written_outside_it():
     with torch.inference_mode():
         env = make("tag", array="torch")
         kept = [env.reset(seed=0)[0], env.unwrapped.observe(), *env.get_state().values()]
@@ -221,7 +221,7 @@ WANTED = [((3, 2, 4), "float32"), ((5,), "float32"), ((5,), "bool"), ((), "int32
 
 @pytest.mark.parametrize("private", [True, False], ids=["as torch.compile", "if that is missing"])
 @pytest.mark.parametrize("device", DEVICES)
-def test_fresh_tensors_are_like_those_of_torch(monkeypatch, device, private):
+def test_new_tensors_have_the_properties_of_torch_empty(monkeypatch, device, private):
     def facts(tensor):
         of = (tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad, tensor.is_inference())
         return (*of, tensor._version, tensor.is_contiguous(), tensor.data_ptr() % 64)
@@ -239,8 +239,8 @@ def test_fresh_tensors_are_like_those_of_torch(monkeypatch, device, private):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_memory_of_a_tensor_may_move(mode):
-    """The last observation is the caller's, too, and moves where it is shared with another process, say."""
+def test_the_caller_may_move_the_memory_of_a_returned_tensor(mode):
+    """Sharing a tensor with another process moves its memory; the env must not go on reading the old place."""
     env, twin = (make("tag", autoreset_mode=mode, array="torch") for _ in range(2))
     mask = {"reset_mask": np.array([True, False, True])}
     for at, action in enumerate(random_actions(env, 20)):
@@ -253,7 +253,7 @@ def test_the_memory_of_a_tensor_may_move(mode):
             assert torch.equal(env.reset(options=mask)[0], twin.reset(options=mask)[0])
 
 
-def test_fresh_tensors_are_made_on_the_device_of_their_env(monkeypatch):
+def test_new_tensors_are_made_on_the_device_of_their_env(monkeypatch):
     at = [0]
 
     @contextmanager
@@ -271,7 +271,7 @@ def test_fresh_tensors_are_made_on_the_device_of_their_env(monkeypatch):
     assert at == [0]
 
 
-def test_actions_that_need_a_gradient_or_are_not_contiguous():
+def test_actions_may_require_a_gradient_or_be_non_contiguous():
     env, twin = (make("tag", continuous_actions=True, array="torch") for _ in range(2))
     env.reset(seed=0)
     twin.reset(seed=0)
@@ -281,7 +281,7 @@ def test_actions_that_need_a_gradient_or_are_not_contiguous():
 
 
 @pytest.mark.parametrize("kind", ["int32", "int64"])
-def test_action_kinds(kind):
+def test_int32_and_int64_actions_give_the_same_results(kind):
     env, twin = make("tag"), make("tag")
     env.reset(seed=0)
     twin.reset(seed=0)

@@ -1,15 +1,15 @@
-"""Where agents of Tag may be put, in every search for neighbours: the same bits from a lane alone, from teams, from a GPU."""
+"""Tag with agents at unusual positions, for every search for neighbours: the same bits from one lane, teams and a GPU."""
 
 import gymnasium
 import numpy as np
 import pytest
 
 SIZES = [60, 300, 430, 1100]
-"""All looked at, more than lanes of a block; a grid for teams; a grid for a lane alone, too."""
+"""Few agents; more than lanes of a block; enough for a grid in teams; enough for a grid with one lane too."""
 
 
-def odd_places(generator, shape, left):
-    """Some outside of the square, at infinity, nowhere, or in one spot, and some that left."""
+def unusual_positions(generator, shape, left):
+    """Positions of which some are outside of the square, infinite, NaN or equal; some agents are not alive."""
     x, y = generator.uniform(-10, 30, (2, *shape)).astype(np.float32)
     for value in (np.nan, np.inf, -np.inf, 1e18, 3.0):
         where = generator.random(shape) < 0.05
@@ -18,7 +18,7 @@ def odd_places(generator, shape, left):
 
 
 def observations(agents, neighbours, device="cpu", backend=None):
-    """Of states far from one another, so that neighbours of the last one say nothing of the next, each set and stepped."""
+    """Observations of states that differ widely, each set and stepped: neighbours of one state are no help for the next."""
     params = {"num_taggers": 5, "num_runners": agents - 5, "num_other_agents_observed": neighbours, "autoreset_mode": "disabled"}
     env = gymnasium.make_vec("WarpTag-v0", num_envs=2, device=device, array="numpy", **params).unwrapped
     if backend is not None:
@@ -26,7 +26,7 @@ def observations(agents, neighbours, device="cpu", backend=None):
     env.reset(seed=1)
     generator, seen = np.random.default_rng(agents + neighbours), []
     for left in (0.1, 0.1, 0.98, 0.1, 0.98, 0.98):
-        env.set_state(odd_places(generator, (2, agents), left))
+        env.set_state(unusual_positions(generator, (2, agents), left))
         seen += [env.observe(), env.step(generator.integers(0, 10, (2, agents, 2), np.int32))[0]]
     env.close()
     return np.stack(seen)
@@ -34,7 +34,7 @@ def observations(agents, neighbours, device="cpu", backend=None):
 
 @pytest.mark.parametrize("neighbours", [1, 10, 32])
 @pytest.mark.parametrize("agents", SIZES)
-def test_teams(agents, neighbours, build):
+def test_teams_give_the_bits_of_one_lane(agents, neighbours, build):
     teams = observations(agents, neighbours, backend=build(extra=("-DGV_LANES=7", "-pthread")))
     alone = observations(agents, neighbours)
     assert teams.tobytes() == alone.tobytes() and np.count_nonzero(alone[0]) > agents
@@ -43,5 +43,5 @@ def test_teams(agents, neighbours, build):
 @pytest.mark.gpu
 @pytest.mark.parametrize("neighbours", [1, 10, 32])
 @pytest.mark.parametrize("agents", SIZES)
-def test_gpu(agents, neighbours):
+def test_a_gpu_gives_the_bits_of_the_cpu(agents, neighbours):
     assert observations(agents, neighbours, "cuda:0").tobytes() == observations(agents, neighbours).tobytes()

@@ -1,4 +1,4 @@
-"""The memory an env is said to take, against what it takes."""
+"""Memory of an env: the estimate by ``memory_needs``, compared with measured memory."""
 
 import tracemalloc
 
@@ -16,7 +16,7 @@ SIZES = {"WarpTag-v0": 100, "WarpGridTag-v0": 5_000}
 MODES = {"same_step": AutoresetMode.SAME_STEP, "next_step": AutoresetMode.NEXT_STEP}
 
 
-def predicted(env, mode, copy):
+def estimate(env, mode, copy):
     parts = memory_needs(View(env.layout, env.num_worlds, env.view == "agents"), MODES[mode], copy)
     return sum(parts.values())
 
@@ -25,12 +25,12 @@ def predicted(env, mode, copy):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("view", ["worlds", "agents"])
 @pytest.mark.parametrize("name", IDS)
-def test_an_env_takes_what_was_predicted(name, view, mode, copy):
+def test_memory_on_the_host_matches_the_estimate(name, view, mode, copy):
     worlds = SIZES.get(name, 40_000)
     options = {"device": "cpu", "array": "numpy", "view": view, "autoreset_mode": mode, "copy": copy}
     probe = gymnasium.make_vec(name, num_worlds=worlds, **options)
     actions = probe.action_space.sample()
-    probe.reset(seed=0)  # loads what is loaded once
+    probe.reset(seed=0)  # memory of modules that are loaded once is not counted below
     del probe
     tracemalloc.start()
     env = gymnasium.make_vec(name, num_worlds=worlds, **options).unwrapped
@@ -40,16 +40,16 @@ def test_an_env_takes_what_was_predicted(name, view, mode, copy):
     held, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert results is not None
-    # In a step nothing but what the caller drops at its end is held beside the state; the step itself holds both.
+    # With copies, the results of one step are held twice: by the caller until it drops them, and by the step that makes new ones.
     taken = (held if not copy else held + sum(a.nbytes for a in (*results[:4], *results[4].values()))) + actions.nbytes
-    assert taken == pytest.approx(predicted(env, mode, copy), rel=0.1)
+    assert taken == pytest.approx(estimate(env, mode, copy), rel=0.1)
     assert peak >= held
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("name", "worlds"), [("WarpCartPole-v1", 1_000_000), ("WarpGridTag-v0", 100_000), ("WarpTag-v0", 2_000)])
 @pytest.mark.parametrize("copy", [True, False])
-def test_a_gpu_holds_what_was_predicted(name, worlds, copy):
+def test_memory_on_a_gpu_matches_the_estimate(name, worlds, copy):
     torch = pytest.importorskip("torch")
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
@@ -63,17 +63,17 @@ def test_a_gpu_holds_what_was_predicted(name, worlds, copy):
     for _ in range(3):
         results = env.step(actions)
     assert results is not None
-    assert torch.cuda.max_memory_allocated() - before == pytest.approx(predicted(env, "same_step", copy), rel=0.1)
+    assert torch.cuda.max_memory_allocated() - before == pytest.approx(estimate(env, "same_step", copy), rel=0.1)
 
 
-def test_the_command_tells_the_total(capsys):
+def test_the_memory_command_prints_the_total(capsys):
     assert main(["memory", "WarpCartPole-v1", "--num-envs", "1000", "--device", "cpu", "--no-copy"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "WarpCartPole-v1: 1,000 worlds of one agent"
-    # state 16, and 26 of streams and marks; masks 5; obs and final_obs 32, reward 4, three flags; actions 8
+    # state 16; random keys and marks 26; masks 5; obs and final_obs 32, reward 4, three flags; actions 8
     assert lines[-1].split() == ["in", "all", "0.094", "MB", "94.0", "B", "a", "world"]
 
 
-def test_rows_that_fill_no_world(capsys):
+def test_the_memory_command_refuses_rows_that_fill_no_world(capsys):
     assert main(["memory", "WarpTag-v0", "--num-envs", "100", "--view", "agents", "--device", "cpu"]) == 2
     assert "num_envs must be a multiple" in capsys.readouterr().err
