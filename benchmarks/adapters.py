@@ -1,7 +1,7 @@
 """Training speed of other libraries' trainers: rows (agent steps) a second of the examples, rollout and update.
 
 Run from a checkout: ``python benchmarks/adapters.py --device cuda:0 --out benchmarks/results/adapter_speed.json``. The file keeps
-what other devices recorded; what this device recorded before is replaced. Then ``python tools/adapter_table.py``.
+what other devices recorded; what this device recorded before is replaced. Then ``python tools/docs/adapter_table.py``.
 """
 
 from __future__ import annotations

@@ -9,11 +9,10 @@ import pytest
 
 from benchmarks.adapters import CASES, Case, measure, merged
 from tests.adapters.conftest import DISTRIBUTIONS
+from tools.docs import adapter_table
+from tools.docs.adapter_table import COMMAND, DOCUMENT, PAGES, SPEED, SUPPORT, current_text, document, main
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import adapter_table  # noqa: E402
-from adapter_table import DOCUMENT, PAGES, SPEED, SUPPORT, current_text, document, main  # noqa: E402
 
 CLAIMS = """
 import pytest
@@ -33,7 +32,8 @@ def test_fails_now(): assert False
 def test_without_its_library(): pytest.importorskip("no_such_library")
 """
 
-EMPTY = "<!-- generated: adapters -->\n<!-- end generated -->\n"
+START = f"<!-- generated: adapters ({COMMAND}) -->"
+EMPTY = f"{START}\n<!-- /generated -->\n"
 MADE = {"cpu": "a CPU", "torch": "2", "torch_threads": 1, "python": "3", "commit": "c", "date": "today"}
 
 
@@ -47,7 +47,7 @@ def cells(text, library):
 
 
 def test_the_table_is_current():
-    assert DOCUMENT.read_text() == current_text(), "run python tools/adapter_table.py"
+    assert DOCUMENT.read_text() == current_text(), f"run {COMMAND}"
 
 
 @pytest.mark.parametrize("library", DISTRIBUTIONS)
@@ -109,7 +109,7 @@ def test_a_stale_table_is_found_and_rewritten(tmp_path, monkeypatch, capsys):
     page.write_text(f"before\n{EMPTY}after\n")
     monkeypatch.setattr(adapter_table, "DOCUMENT", page)
     assert main(["--check"]) == 1 and page.read_text() == f"before\n{EMPTY}after\n"
-    assert main([]) == 0 and page.read_text().startswith("before\n<!-- generated: adapters -->\n| library |")
+    assert main([]) == 0 and page.read_text().startswith(f"before\n{START}\n| library |")
     assert main(["--check"]) == 0
     assert main(["--wrong"]) == 2
     assert capsys.readouterr().out == f"stale: {page}\n" * 2

@@ -2,17 +2,12 @@
 
 import copy
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import bench_plots  # noqa: E402
-import bench_table  # noqa: E402
+from tools.docs import bench_plots, bench_table
 
-BLOCK = "<!-- generated: bench -->\n<!-- end generated -->\n"
+BLOCK = f"<!-- generated: bench ({bench_table.COMMAND}) -->\n<!-- /generated -->\n"
 
 
 def row(library="gpu_vecenv", path="python_copy_false", worlds=1_000, seconds=1e-5, **more):
@@ -37,7 +32,7 @@ def cells(text, worlds):
 
 
 def test_documents_and_plots_are_current():
-    assert bench_table.main(["--check"]) == 0, "run python tools/bench_table.py"
+    assert bench_table.main(["--check"]) == 0, f"run {bench_table.COMMAND}"
 
 
 def test_every_plot_was_made_from_the_recorded_rows():

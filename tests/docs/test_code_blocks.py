@@ -1,17 +1,15 @@
 """Runs every fenced code block of the documents, except the two quick-start commands, which .ci/run runs."""
 
 import importlib.util
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from tools.docs.readme import blocks, quick_start
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-from readme import blocks, quick_start  # noqa: E402
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")),
              *sorted((ROOT / "envs").rglob("*.md"))]

@@ -14,10 +14,10 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from gpu_vecenv.spec.contract import with_contract
+from tools.docs.env_tables import COMMAND, current_text, main, readmes
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-from update_docs import END, START, current_text, main, readmes  # noqa: E402
+START, END = f"<!-- generated: tables ({COMMAND}) -->", "<!-- /generated -->"
 
 SUMMARY = ["Agents", "Observation", "Action", "Reward", "Terminated", "Truncated", "Unit of time"]
 SECTIONS = [
@@ -157,7 +157,7 @@ def test_python_without_docstrings_imports_an_environment():
 
 @pytest.mark.parametrize("readme", readmes(), ids=lambda path: path.parent.name)
 def test_generated_tables_are_current(readme):
-    assert readme.read_text() == current_text(readme), "run python tools/update_docs.py"
+    assert readme.read_text() == current_text(readme), f"run {COMMAND}"
 
 
 def test_every_environment_has_a_contract():

@@ -2,18 +2,14 @@
 
 import dataclasses
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import compare_gymnasium  # noqa: E402
-import upstream_tests  # noqa: E402
-from compare_gymnasium import compare  # noqa: E402
-from gymnasium_cases import CASES, spacing, step_gymnasium  # noqa: E402
+from tools.gymnasium import compare as compare_gymnasium
+from tools.gymnasium import upstream_tests
+from tools.gymnasium.cases import CASES, spacing, step_gymnasium
+from tools.gymnasium.compare import compare
 
 cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 

@@ -1,15 +1,12 @@
 """The kernels keep the rules for kernels, and the linter reports each kind of offence at its line."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tools.lint import kernels as lint_kernels
 
-_spec = importlib.util.spec_from_file_location("lint_kernels", ROOT / "tools" / "lint_kernels.py")
-lint_kernels = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(lint_kernels)
+ROOT = Path(__file__).resolve().parents[2]
 SOURCES = lint_kernels.sources()
 
 FRAME = """#include "hooks.h"

@@ -1,6 +1,7 @@
 """Rules for files and imports that keep the project readable."""
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from gpu_vecenv.registration import IDS
 
 ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ENVS = sorted(p.parent for p in (ROOT / "envs").glob("*/__init__.py"))
 FOLDERS = ("gpu_vecenv", "envs", "adapters", "tools", "tests", "examples", "benchmarks")
 SOURCES = sorted(p for folder in FOLDERS for p in (ROOT / folder).rglob("*") if p.suffix in (".py", ".cu", ".h"))
@@ -71,7 +73,7 @@ def test_no_source_file_is_longer_than_400_lines():
 
 
 def test_every_folder_with_modules_is_installed():
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    listed = SETTINGS["tool"]["setuptools"]["packages"]
     packages = [p.parent for folder in ("gpu_vecenv", "envs", "adapters") for p in (ROOT / folder).rglob("__init__.py")]
     assert sorted(listed) == sorted(module_name(p / "__init__.py") for p in packages)
 
@@ -91,3 +93,40 @@ def test_every_environment_consists_of_the_same_files(folder):
 def test_every_registered_environment_has_a_folder():
     modules = {options["vector_entry_point"].partition(":")[0] for options in IDS.values()}
     assert modules == {f"gpu_vecenv.envs.{folder.name}" for folder in ENVS}
+
+
+def packaged_data() -> list[tuple[str, str]]:
+    """Pairs of package and glob of ``pyproject.toml``, without the globs of compiled kernels, which the build makes."""
+    data = SETTINGS["tool"]["setuptools"]["package-data"]
+    return [(package, glob) for package, globs in data.items() for glob in globs if not glob.startswith("_prebuilt/")]
+
+
+@pytest.mark.parametrize(("package", "glob"), packaged_data())
+def test_every_glob_of_packaged_data_matches_a_file(package, glob):
+    names = SETTINGS["tool"]["setuptools"]["packages"] if package == "*" else [package]
+    folders = [ROOT / name.replace(".", "/") for name in names]
+    folders += [ROOT / name.removeprefix("gpu_vecenv.").replace(".", "/") for name in names]
+    assert any(path.is_file() for folder in folders for path in folder.glob(glob))
+
+
+def test_every_path_in_pyproject_exists():
+    build, project, tool = SETTINGS["build-system"], SETTINGS["project"], SETTINGS["tool"]
+    (backend,) = build["backend-path"]
+    named = [f"{backend}/{build['build-backend']}.py", project["readme"], *project["license-files"]]
+    named += [*tool["setuptools"]["package-dir"].values(), *tool["pytest"]["ini_options"]["testpaths"]]
+    named += re.findall(r"[\w.-]+(?:/[\w.-]+)+\.(?:py|md|toml)", (ROOT / "pyproject.toml").read_text())
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    globs = [*tool["codespell"]["skip"].split(","), *tool["ruff"]["lint"]["per-file-ignores"]]
+    globs = [glob if "/" in glob else f"[!.]*/**/{glob}" for glob in globs]
+    assert [glob for glob in globs if next(ROOT.glob(glob), None) is None] == []
+
+
+def test_every_path_in_the_settings_of_pre_commit_exists():
+    text = (ROOT / ".pre-commit-config.yaml").read_text()
+    scripts, patterns = re.findall(r"entry: python (\S+)", text), re.findall(r"files: (\S+)", text)
+    assert scripts and [name for name in scripts if not (ROOT / name).is_file()] == []
+    files = [p.relative_to(ROOT).as_posix() for folder in (*FOLDERS, "docs") for p in (ROOT / folder).rglob("*")]
+    for pattern in patterns:
+        alternatives = re.search(r"\((.*?)\)", pattern)
+        for part in alternatives[1].split("|"):
+            assert any(re.search(pattern.replace(alternatives[0], part), file) for file in files), part

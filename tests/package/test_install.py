@@ -62,7 +62,7 @@ def build(hook: str, tree: Path, out: Path) -> Path:
     """Call a hook of the build back end in ``tree`` as pip would, without isolation."""
     out.mkdir()
     code = f"import build_backend; print(build_backend.{hook}({str(out)!r}))"
-    return out / python(code, tree, f"sys.path.insert(0, {str(tree / 'tools')!r})")[-1]
+    return out / python(code, tree, f"sys.path.insert(0, {str(tree / 'tools' / 'packaging')!r})")[-1]
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def test_a_checkout_on_the_path_works(checkout, tmp_path):
 
 def test_the_build_requires_ziglang_only_without_a_compiler(checkout, tmp_path):
     code = "import build_backend as b; print(b.get_requires_for_build_wheel(), b.get_requires_for_build_editable())"
-    setup = f"sys.path.insert(0, {str(checkout / 'tools')!r})"
+    setup = f"sys.path.insert(0, {str(checkout / 'tools' / 'packaging')!r})"
     assert python(code, checkout, setup)[-1] == "[] []"
     without = setup + "; sys.modules['ziglang'] = None"
     assert python(code, checkout, without, PATH=str(tmp_path), CXX="")[-1] == "['ziglang'] ['ziglang']"
@@ -156,4 +156,4 @@ def test_the_build_requires_ziglang_only_without_a_compiler(checkout, tmp_path):
 def test_build_imports_no_torch(checkout):
     modules = "'torch' in sys.modules, 'gpu_vecenv.envs.tag.spec' in sys.modules"
     code = f"import build_backend; build_backend._bundled_specs(); print({modules})"
-    assert python(code, checkout, f"sys.path.insert(0, {str(checkout / 'tools')!r})") == ["False True"]
+    assert python(code, checkout, f"sys.path.insert(0, {str(checkout / 'tools' / 'packaging')!r})") == ["False True"]

@@ -1,13 +1,12 @@
 """Mutants fit the files that they are applied to, and the script reports the outcome of each."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
+from tools.mutation import mutate
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import mutate  # noqa: E402
 
 MUTANTS = mutate.load()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "figures"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "figures"
 CARTPOLE, TAG = "WarpCartPole-v1", "WarpTag-v0"
 OURS = "gpu_vecenv"
 COLOURS = {"gpu_vecenv": "#00695c", "gymnax": "#e65100", "Gymnasium": "#1565c0", "EnvPool": "#6a1b9a", "WarpDrive": "#b71c1c"}

@@ -1,6 +1,6 @@
 """Gymnasium's own tests with our envs under its ids: what passes, what fails, what asks for Gymnasium's own class.
 
-``python tools/upstream_tests.py CHECKOUT`` with a git checkout of Gymnasium and its test requirements installed (dill,
+``python tools/gymnasium/upstream_tests.py CHECKOUT`` with a git checkout of Gymnasium and its test requirements installed (dill,
 box2d, opencv). Each test runs twice, with our envs and with Gymnasium's; one that fails with Gymnasium's own says nothing
 about ours. Writes ``benchmarks/results/gymnasium_tests.json`` and the tables of ``docs/gymnasium.md``; ``--tables`` only
 writes the tables anew.
@@ -20,12 +20,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
-from generated import table, with_block  # noqa: E402
-
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 from gpu_vecenv.bench.machine import machine  # noqa: E402
+from tools.docs.generated import table, with_block  # noqa: E402
 
+COMMAND = "python tools/gymnasium/upstream_tests.py"
 DATA = ROOT / "benchmarks" / "results" / "gymnasium_tests.json"
 DOCUMENT = ROOT / "docs" / "gymnasium.md"
 
@@ -81,7 +81,7 @@ def run(folder: Path, files: list[str], swap: bool) -> dict[str, dict[str, Any]]
     results = folder / f"results_{int(swap)}.jsonl"
     results.touch()
     environment = os.environ | {
-        "SWAP": str(int(swap)), "RESULTS": str(results), "PYTHONPATH": str(ROOT / "tools"),
+        "SWAP": str(int(swap)), "RESULTS": str(results), "PYTHONPATH": str(Path(__file__).parent),
         "SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy",
     }  # fmt: skip
     options = ["-p", "upstream_plugin", "-p", "no:cacheprovider", "-q", "--no-header", "--tb=no", "--disable-warnings"]
@@ -139,7 +139,7 @@ def tables(data: dict[str, Any]) -> str:
 
 def document(text: str, data: dict[str, Any]) -> str:
     """The document ``text`` with the tables of ``data``."""
-    return with_block(text, "upstream", tables(data))
+    return with_block(text, "upstream", f"{COMMAND} --tables", tables(data))
 
 
 def commit_of(folder: Path) -> str:
@@ -157,7 +157,7 @@ def measure(checkout: Path) -> dict[str, Any]:
         files = chosen(folder / "tests")
         ours, own = (run(folder, files, swap) for swap in (True, False))
     return {
-        "command": "python tools/upstream_tests.py CHECKOUT",
+        "command": f"{COMMAND} CHECKOUT",
         "machine": ran_on,
         "upstream_commit": commit_of(checkout),
         "tests": [judged(line, own.get(test)) for test, line in sorted(ours.items())],

@@ -6,26 +6,23 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+from tools.docs.generated import with_block  # noqa: E402
 
-START, END = "<!-- generated -->", "<!-- end generated -->"
+COMMAND = "python tools/docs/env_tables.py"
 
 
 def current_text(readme: Path) -> str:
     """What an env's README should read: its own text with tables of today between the markers.
 
     Raises:
-        ValueError: the file lacks the markers.
+        ValueError: the file lacks the markers of the block.
     """
     from gpu_vecenv.spec.header import docs_tables
 
-    text = readme.read_text()
-    if text.count(START) != 1 or text.count(END) != 1:
-        raise ValueError(f"{readme} must hold {START} and {END} once each.")
-    before, rest = text.split(START)
     spec = import_module(f"gpu_vecenv.envs.{readme.parent.name}.spec").SPEC
-    return f"{before}{START}\n{docs_tables(spec)}{END}{rest.split(END)[1]}"
+    return with_block(readme.read_text(), "tables", COMMAND, docs_tables(spec))
 
 
 def readmes() -> list[Path]:
@@ -36,7 +33,7 @@ def readmes() -> list[Path]:
 def main(arguments: list[str]) -> int:
     """Update the files, or list the stale ones; returns the exit status."""
     if arguments not in ([], ["--check"]):
-        print("usage: update_docs.py [--check]", file=sys.stderr)
+        print("usage: env_tables.py [--check]", file=sys.stderr)
         return 2
     stale = [readme for readme in readmes() if readme.read_text() != current_text(readme)]
     for readme in stale:

@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-from generated import table, with_block  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from tools.docs.generated import table, with_block  # noqa: E402
 
+COMMAND = "python tools/docs/adapter_table.py"
 DOCUMENT = ROOT / "docs" / "adapters" / "index.md"
 SUPPORT = ROOT / "benchmarks" / "results" / "adapter_support.json"
 SPEED = ROOT / "benchmarks" / "results" / "adapter_speed.json"
@@ -90,7 +91,7 @@ def document(text: str, support: dict[str, Any], speed: dict[str, Any]) -> str:
     """The page ``text`` with the table of what was recorded."""
     rows = [library_row(support, speed, library) for library in PAGES]
     facts = "\n".join(measured_on(speed, device) for device in speed["devices"])
-    return with_block(text, "adapters", f"{table(HEADER, rows)}\nRows a second were measured on:\n\n{facts}")
+    return with_block(text, "adapters", COMMAND, f"{table(HEADER, rows)}\nRows a second were measured on:\n\n{facts}")
 
 
 def current_text() -> str:

@@ -1,4 +1,4 @@
-"""What the text of an env's kernel may not say: ``python tools/lint_kernels.py [FILE ...]``, by default all of ``envs/``.
+"""What the text of an env's kernel may not say: ``python tools/lint/kernels.py [FILE ...]``, by default all of ``envs/``.
 
 The rules are those of CONTRIBUTING.md, "Rules for kernels". They are looked for in the text of one file, comments apart, so
 a kernel can get around them; whoever does so will have meant it.
@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 LIBRARY = (
     "a?(?:sin|cos|tan)h?|atan2|sincos(?:pi)?|(?:sin|cos)pi|exp(?:2|10|m1)?|log(?:2|10|1p)?|pow|r?sqrt|r?cbrt|fma|fabs|abs|"

@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-import bench_plots  # noqa: E402
-from generated import table, with_block  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from tools.docs import bench_plots  # noqa: E402
+from tools.docs.generated import table, with_block  # noqa: E402
 
+COMMAND = "python tools/docs/bench_table.py"
 RESULTS = [ROOT / "benchmarks" / "results" / f"bench_{kind}.json" for kind in ("cuda", "cpu")]
 """What may have been measured; README.md shows the first that was."""
 
@@ -184,8 +185,8 @@ def current() -> dict[Path, str]:
     """What the two documents should read."""
     made = recorded()
     return {
-        README: with_block(README.read_text(), "bench", short(made[0])),
-        PAGE: with_block(PAGE.read_text(), "bench", page(made)),
+        README: with_block(README.read_text(), "bench", COMMAND, short(made[0])),
+        PAGE: with_block(PAGE.read_text(), "bench", COMMAND, page(made)),
     }
 
 

@@ -20,7 +20,7 @@ from setuptools.build_meta import (  # noqa: F401  (hooks that need nothing of o
     prepare_metadata_for_build_wheel,
 )
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 Settings = dict[str, Any] | None

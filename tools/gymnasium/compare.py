@@ -1,6 +1,6 @@
 """One step of each classic env and of Gymnasium's own from the same million states: how far are they apart, and why?
 
-Run from a checkout: ``python tools/compare_gymnasium.py``. Takes some minutes on one core, most of them Gymnasium's.
+Run from a checkout: ``python tools/gymnasium/compare.py``. Takes some minutes on one core, most of them Gymnasium's.
 Writes ``benchmarks/results/gymnasium_differences.json`` and the tables of ``docs/gymnasium.md``; ends with an error if a
 difference is more than rounding explains. With ``--tables``, only writes the tables anew from the JSON file.
 """
@@ -17,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
-from generated import table, with_block  # noqa: E402
-from gymnasium_cases import CASES, Case, spacing, step_gymnasium, step_ours  # noqa: E402
-
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 import gpu_vecenv  # noqa: E402, F401
 from gpu_vecenv.bench.machine import machine  # noqa: E402
+from tools.docs.generated import table, with_block  # noqa: E402
+from tools.gymnasium.cases import CASES, Case, spacing, step_gymnasium, step_ours  # noqa: E402
 
+COMMAND = "python tools/gymnasium/compare.py"
+TABLES = f"{COMMAND} --tables"
 DATA = ROOT / "benchmarks" / "results" / "gymnasium_differences.json"
 DOCUMENT = ROOT / "docs" / "gymnasium.md"
 
@@ -179,8 +180,8 @@ def document(text: str, data: dict[str, Any]) -> str:
     """The document ``text`` with the tables of ``data``."""
     made = data["machine"]
     facts = ", ".join(f"{name} {made[name]}" for name in ("gymnasium", "numpy", "python", "cpu", "commit", "date"))
-    text = with_block(text, "differences", f"{difference_table(data['cases'])}\n{facts}.")
-    return with_block(text, "flags", flag_table(data["cases"]))
+    text = with_block(text, "differences", TABLES, f"{difference_table(data['cases'])}\n{facts}.")
+    return with_block(text, "flags", TABLES, flag_table(data["cases"]))
 
 
 def measure(count: int) -> dict[str, Any]:
@@ -200,7 +201,7 @@ def measure(count: int) -> dict[str, Any]:
         raise ValueError("\n".join(wrong))
     commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     facts = machine("cpu") | {"commit": commit.stdout.strip()[:12]}
-    return {"command": "python tools/compare_gymnasium.py", "machine": facts, "cases": cases}
+    return {"command": COMMAND, "machine": facts, "cases": cases}
 
 
 def main() -> None:

@@ -1,11 +1,12 @@
-"""Mutation testing: applies mutants one at a time and says which test notices each: ``python tools/mutate.py [NAME ...]``.
+"""Mutation testing: ``python tools/mutation/mutate.py [NAME ...]`` applies mutants, all by default, and prints which test fails.
 
-Without names it applies all. ``tools/mutants.toml`` holds them: a text that occurs once in a file, its replacement, and the tests
-that should notice. Each is applied to a copy of the checkout. Tools that make up mutants know one language (mutmut and cosmic-ray
-Python, Mull compiled C++), and half of these are in kernels that are compiled at run time.
+A mutant is a wrong change that a test must notice. ``mutants.toml`` holds them: a text that occurs once in a file, its
+replacement, and the tests that should fail. Each mutant is applied alone, to a copy of the checkout. The mutants are written by
+hand because tools that generate mutants know one language (mutmut and cosmic-ray Python, Mull compiled C++), and half of the
+mutants here change kernels, which are compiled at run time.
 
-Exit status: 0 where every mutant is noticed, 1 where one survives, 2 where the table does not fit the files, or tests fail
-without a mutation. A mutant whose tests need a library that is not installed is not applied.
+Exit status: 0 if a test noticed every mutant; 1 if a mutant survived; 2 if the table does not fit the files or a test fails
+without a mutant. A mutant is not applied if its tests need a library that is not installed.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TABLE = Path(__file__).with_name("mutants.toml")
 COPIED = ("gpu_vecenv", "envs", "adapters", "tests", "tools", "examples", "pyproject.toml", "README.md")
 
 
 class MutationError(Exception):
-    """Nothing can be said of a mutant."""
+    """The table does not fit the files, or a test fails without a mutant."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,13 @@ def copy_checkout(tree: Path, root: Path = ROOT) -> None:
         elif (root / name).is_file():
             shutil.copy(root / name, tree / name)
     for name in ("envs", "adapters"):
-        if (tree / "gpu_vecenv").is_dir():  # else an editable install would find those of the checkout first
+        if (tree / "gpu_vecenv").is_dir():  # an editable install would otherwise find the folders of the checkout first
             (tree / "gpu_vecenv" / name).symlink_to(tree / name)
 
 
 def first_failure(tree: Path, tests: list[str]) -> str | None:
-    """The test of these that fails first in the tree, or the exit status of pytest if it names none; None if all pass."""
-    # `.pyc` files are told apart by the second and would go stale.
+    """Name of the first of ``tests`` that fails in the tree, or pytest's exit status if it names none; None if all pass."""
+    # Python compares the times of `.pyc` files in whole seconds, so two mutants within a second would share one.
     caches = {"GPU_VECENV_CACHE_DIR": str(tree / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     path = os.pathsep.join([str(tree), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", *tests]
@@ -93,7 +94,7 @@ def first_failure(tree: Path, tests: list[str]) -> str | None:
 
 
 def noticed_by(mutant: Mutant, tree: Path) -> str | None:
-    """Apply a mutant, run its tests, and take it out again; returns what ``first_failure()`` does."""
+    """Apply a mutant, run its tests and restore the file; returns the result of ``first_failure()``."""
     file = tree / mutant.file
     text = file.read_text()
     file.write_text(text.replace(mutant.text, mutant.replacement))
@@ -104,13 +105,13 @@ def noticed_by(mutant: Mutant, tree: Path) -> str | None:
 
 
 def mutate(mutants: list[Mutant], root: Path = ROOT) -> list[str]:
-    """Apply mutants one after the other and print who noticed.
+    """Apply mutants one after the other and print which test noticed each.
 
     Returns:
-        Names of those that nobody noticed.
+        Names of the mutants that no test noticed.
 
     Raises:
-        MutationError: a text that is not in its file, or tests that fail without a mutation.
+        MutationError: a text is not in its file, or a test fails without a mutant.
     """
     if found := misfits(mutants, root):
         raise MutationError("\n".join(found))
@@ -136,8 +137,8 @@ def mutate(mutants: list[Mutant], root: Path = ROOT) -> list[str]:
 def main(arguments: list[str]) -> int:
     """Apply the mutants named, or all; returns the exit status."""
     mutants = load()
-    parser = argparse.ArgumentParser(description="Apply mutants and see which test notices.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="mutants of tools/mutants.toml; all by default")
+    parser = argparse.ArgumentParser(description="Apply mutants and print which test notices each.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="mutants of tools/mutation/mutants.toml; all by default")
     names = parser.parse_args(arguments).names
     if unknown := [name for name in names if name not in mutants]:
         parser.error(f"expected names of {TABLE.name}, got {', '.join(unknown)}")

@@ -20,7 +20,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-sys.path.append(str(Path(__file__).resolve().parent.parent))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 from gpu_vecenv.vector.single_env import SingleEnv  # noqa: E402
 from gpu_vecenv.vector.vector_env import GpuVectorEnv  # noqa: E402
 

@@ -1,0 +1,48 @@
+"""Generated blocks of documents: one syntax for their markers, and a tool for each."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.docs.generated import table, with_block
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("docs", "envs", "benchmarks", "tests")
+DOCUMENTS = [*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.md")))]
+MARKER = re.compile(r"<!-- generated: (\w+) \(python (tools/[\w/]+\.py)( --tables)?\) -->|<!-- /generated -->")
+COMMENTS = {path: re.findall(r"<!--.*?-->", path.read_text(), re.DOTALL) for path in DOCUMENTS}
+GENERATED = [path for path, comments in COMMENTS.items() if comments]
+
+
+@pytest.mark.parametrize("path", GENERATED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_comment_is_a_marker_of_a_block(path):
+    markers = [MARKER.fullmatch(comment) for comment in COMMENTS[path]]
+    assert None not in markers
+    assert [bool(marker[1]) for marker in markers] == [True, False] * (len(markers) // 2)
+    for marker in markers[::2]:
+        assert "generated import" in (ROOT / marker[2]).read_text()
+
+
+def test_there_are_generated_blocks():
+    assert {ROOT / "README.md", ROOT / "benchmarks" / "README.md", ROOT / "envs" / "tag" / "README.md"} <= set(GENERATED)
+
+
+def test_a_block_is_replaced_and_the_rest_is_kept():
+    text = "a\n<!-- generated: one (make) -->\nold\n<!-- /generated -->\nb\n"
+    text += "<!-- generated: two (make) -->\n<!-- /generated -->\nc\n"
+    assert with_block(text, "one", "make", "\nnew\n\n") == text.replace("old", "new")
+    assert with_block(text, "two", "make", "new") == text.replace("two (make) -->\n", "two (make) -->\nnew\n")
+
+
+@pytest.mark.parametrize("text", [
+    "", "<!-- generated: one (make) -->\n", "<!-- /generated -->\n<!-- generated: one (make) -->\n",
+    "<!-- generated: one (other) -->\n<!-- /generated -->\n", "<!-- generated: one (make) -->\n<!-- /generated -->\n" * 2,
+])  # fmt: skip
+def test_missing_and_repeated_markers_are_refused(text):
+    with pytest.raises(ValueError, match=r"expected <!-- generated: one \(make\) --> once in the document"):
+        with_block(text, "one", "make", "new")
+
+
+def test_a_table_is_markdown():
+    assert table(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
