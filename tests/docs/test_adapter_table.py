@@ -100,7 +100,7 @@ def test_cells_show_speeds_failures_and_missing_libraries():
         "a<br>b / c", "–", "cpu: 12,300<br>cuda:0: failed: ValueError: no &lt;way>", "cpu: 30,900", "2.8<br>2.9"]  # fmt: skip
     assert cells(text, "skrl") == ["–", "–", "–", "cuda:0: not installed", "–"]
     assert "- **cpu**: a CPU, PyTorch 2 with 1 thread(s) on the CPU, Python 3; 512 worlds; commit c, today." in text
-    assert "- **cuda:0**: a GPU, driven by a CPU" in text
+    assert "- **cuda:0**: a GPU, host CPU a CPU" in text
     assert text.count("`GpuPPO` has 2.5 times the rows") == text.count("`GpuPPO`") == 1
 
 

@@ -1,7 +1,7 @@
-"""Writes the table of ``docs/adapters/index.md`` from what was recorded; with ``--check``, only says if it is stale.
+"""Writes the table of ``docs/adapters/index.md`` from recorded results; ``--check`` only lists the page if it is out of date.
 
-``pytest tests/adapters --record-support benchmarks/results/adapter_support.json`` records what works and what does not,
-``benchmarks/adapters.py`` rows a second.
+``pytest tests/adapters --record-support benchmarks/results/adapter_support.json`` records features and limits.
+``benchmarks/adapters.py`` records rows a second.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ PAGES = {
     "JAX": "arrays.md",
     "CuPy": "arrays.md",
 }
-"""Library to its page, in the order of the table."""
+"""Page of each library, in the order of the table."""
 
-HEADER = ["library", "works", "does not, and why", "rows/s, NumPy path", "rows/s, device path", "version tested"]
+HEADER = ["library", "works", "does not work, and why", "rows/s, NumPy path", "rows/s, device path", "version tested"]
 NOTHING = "–"
 
 
 def lines(texts: list[str]) -> str:
-    """A cell of several lines."""
+    """Text of a cell with several lines."""
     return "<br>".join(text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for text in texts) or NOTHING
 
 
 def figure(row: dict[str, Any]) -> str:
-    """Rows a second to three digits, or why there are none."""
+    """Rows a second to three digits, or the reason why there are none."""
     if "error" in row:
         return f"failed: {row['error']}"
     return "not installed" if "missing" in row else f"{float(format(row['rows_per_second'], '.3g')):,.0f}"
 
 
 def rows_of(speed: dict[str, Any], library: str, path: str) -> dict[str, dict[str, Any]]:
-    """The row of a library's path on each device."""
+    """Recorded row of a library's path by device."""
     found = {device: [r for r in run["rows"] if (r["library"], r["path"]) == (library, path)]
              for device, run in speed["devices"].items()}  # fmt: skip
     return {device: rows[0] for device, rows in found.items() if rows}
@@ -74,10 +74,10 @@ def library_row(support: dict[str, Any], speed: dict[str, Any], library: str) ->
 
 
 def measured_on(speed: dict[str, Any], device: str) -> str:
-    """What a device's figures were measured on, and what ``GpuPPO`` gained there."""
+    """Machine and settings of a device's figures, and the gain of ``GpuPPO``."""
     made, rows = speed["devices"][device]["machine"], speed["devices"][device]["rows"]
     worlds = max((row["num_envs"] for row in rows if "num_envs" in row), default=0)
-    where = f"{made['gpu']}, driven by {made['cpu']}" if "gpu" in made else made["cpu"]
+    where = f"{made['gpu']}, host CPU {made['cpu']}" if "gpu" in made else made["cpu"]
     text = (f"- **{device}**: {where}, PyTorch {made['torch']} with {made['torch_threads']} thread(s) on the CPU, "
             f"Python {made['python']}; {worlds:,} worlds; commit {made['commit']}, {made['date']}.")  # fmt: skip
     on_host, on_device = (rows_of(speed, "Stable-Baselines3", path).get(device, {}) for path in ("numpy", "device"))
@@ -88,19 +88,19 @@ def measured_on(speed: dict[str, Any], device: str) -> str:
 
 
 def document(text: str, support: dict[str, Any], speed: dict[str, Any]) -> str:
-    """The page ``text`` with the table of what was recorded."""
+    """The page ``text`` with the table of recorded results."""
     rows = [library_row(support, speed, library) for library in PAGES]
     facts = "\n".join(measured_on(speed, device) for device in speed["devices"])
     return with_block(text, "adapters", COMMAND, f"{table(HEADER, rows)}\nRows a second were measured on:\n\n{facts}")
 
 
 def current_text() -> str:
-    """What the page should read."""
+    """The page with the table of the present results."""
     return document(DOCUMENT.read_text(), json.loads(SUPPORT.read_text()), json.loads(SPEED.read_text()))
 
 
 def main(arguments: list[str]) -> int:
-    """Update the page, or say that it is stale; returns the exit status."""
+    """Update the page, or only say that it is out of date; returns the exit status."""
     if arguments not in ([], ["--check"]):
         print("usage: adapter_table.py [--check]", file=sys.stderr)
         return 2

@@ -1,6 +1,6 @@
-"""Writes the tables and plots of what ``gpu-vecenv bench`` measured; with ``--check``, only says if they are stale.
+"""Writes tables and plots of the results of ``gpu-vecenv bench``; ``--check`` only lists those that are out of date.
 
-The tables go into README.md (a few rows of one device) and ``benchmarks/README.md`` (all), the plots into ``docs/figures``.
+README.md gets a few rows of one device, ``benchmarks/README.md`` all rows, and ``docs/figures`` the plots.
 """
 
 from __future__ import annotations
@@ -17,17 +17,28 @@ from tools.docs.generated import table, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/bench_table.py"
 RESULTS = [ROOT / "benchmarks" / "results" / f"bench_{kind}.json" for kind in ("cuda", "cpu")]
-"""What may have been measured; README.md shows the first that was."""
+"""Files of results; README.md shows the first that exists."""
 
 README, PAGE = ROOT / "README.md", ROOT / "benchmarks" / "README.md"
 OURS = "gpu_vecenv"
 PATHS = {
-    "python_copy_false": "from Python", "python_one_thread": "the same on one thread",
-    "python_copy_true": "from Python, fresh arrays", "python_bind": "from Python, into slabs",
-    "graph": "in a CUDA graph", "rollout": "many steps a launch", "rollout_random": "the same, actions drawn",
-    "rollout_unkept": "drawn and not kept",
-}  # fmt: skip
-"""This library's ways to step, in the order of the columns; a path that has no row has no column."""
+    "python_copy_false": "steps from Python",
+    "python_one_thread": "steps from Python, one thread",
+    "python_copy_true": "steps from Python, fresh arrays",
+    "python_bind": "steps from Python, bound slabs",
+    "graph": "steps in a CUDA graph",
+    "rollout": "rollouts, given actions",
+    "rollout_random": "rollouts, random actions, stored",
+    "rollout_unkept": "rollouts, random actions, not stored",
+}
+"""This library's ways to step and their columns, in order; a way without rows has no column."""
+
+LEGEND = """Figures are env steps a second, with agent steps a second in brackets. A rollout makes many steps in one launch. A
+slab is an array of the caller that results are written to. The floor is the time that the memory traffic or the launch of a step
+takes by itself on the same device; "times the floor" compares the fastest single step with it. `ours N x`: the fastest column of
+the row is N times as fast as the other library. `5 + 100 agents`: 5 taggers and 100 runners in each world. `all observed`: each
+agent observes all others.
+"""
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
@@ -42,16 +53,16 @@ def digits(value: float) -> str:
 
 
 def label(row: Row) -> str:
-    """An env and its parameters, short."""
+    """Name of an env and of the parameters that tell rows apart."""
     text, params = str(row["env"]), row["params"]
     if "num_runners" in params:
         text += f", {params['num_taggers']} + {params['num_runners']} agents"
     text += ", all observed" if params.get("use_full_observation") else ""
-    return text + (", in one corner" if row["starts"] == "corner" else "")
+    return text + (", all in one corner" if row["starts"] == "corner" else "")
 
 
 def by_case(rows: list[Row], mode: str) -> dict[Key, list[Row]]:
-    """Rows of a mode by what they are of, in their order."""
+    """Rows of a mode by label and number of worlds, in their order."""
     cases: dict[Key, list[Row]] = {}
     for row in rows:
         if row["mode"] == mode:
@@ -60,7 +71,7 @@ def by_case(rows: list[Row], mode: str) -> dict[Key, list[Row]]:
 
 
 def good(rows: list[Row], ours: bool) -> list[Row]:
-    """Rows with figures, of this library or of the others, fastest first."""
+    """Rows that were measured without an error, of this library or of other libraries, fastest first."""
     found = [row for row in rows if (row["library"] == OURS) == ours and "median_s" in row]
     return sorted(found, key=lambda row: -row["env_steps_per_s"])
 
@@ -72,7 +83,7 @@ def speed(row: Row) -> str:
 
 
 def peers(rows: list[Row], most: int | None) -> str:
-    """Other libraries, fastest first, and how many times faster the fastest way of this one is; or which failed."""
+    """Other libraries, fastest first, each with the ratio of this library's fastest row to it; then those that failed."""
     ours, lines = good(rows, True), []
     for row in good(rows, False)[:most]:
         where = "" if not ours or ours[0]["device"] == row["device"] else f" on the {row['device'].upper()}"
@@ -84,7 +95,7 @@ def peers(rows: list[Row], most: int | None) -> str:
 
 
 def env_table(cases: dict[Key, list[Row]], most: int | None = None) -> str:
-    """Steps with given actions: env steps (agent steps) a second by way, beside the floor and at most so many peers."""
+    """Table of steps without a policy: speeds by way to step, times the floor, and at most ``most`` peers."""
     paths = [p for p in PATHS if any(row["path"] == p for rows in cases.values() for row in good(rows, True))]
     lines = []
     for (name, worlds), rows in cases.items():
@@ -97,18 +108,18 @@ def env_table(cases: dict[Key, list[Row]], most: int | None = None) -> str:
 
 
 def policy_table(rows: list[Row]) -> str:
-    """Steps with a policy and in training."""
+    """Table of steps with a policy and in training."""
     names = {"inference": "with a policy", "training": "in training"}
     counts = ("times_floor", "torch_operations", "host_syncs", "peak_bytes")
     lines = [[label(row), f"{row['worlds']:,}", f"{names[row['mode']]}, {row['path'].replace('_', ' ')}", speed(row),
               *("–" if row.get(name) is None else digits(row[name]) for name in counts)]
              for row in rows if row["mode"] in names and "median_s" in row]  # fmt: skip
-    header = ["environment", "worlds", "how", "env steps/s (agent steps/s)", "times the floor", "torch operations a step"]
+    header = ["environment", "worlds", "measured", "env steps/s (agent steps/s)", "times the floor", "torch operations a step"]
     return table([*header, "host syncs a step", "peak bytes"], lines) if lines else ""
 
 
 def cost(row: Row) -> str:
-    """What a step costs the host, and how much of it is over a bare launch, in microseconds."""
+    """Host time of a step in microseconds and, in brackets, how much of it is above a bare launch."""
     if not row:
         return "–"
     text = f"{1e6 * row['host_s']:.1f}"
@@ -116,7 +127,7 @@ def cost(row: Row) -> str:
 
 
 def host_table(cases: dict[Key, list[Row]]) -> str:
-    """On a GPU: what a step called from Python costs the host, over a bare launch of the same round, and its memory."""
+    """Table for a GPU: host time of steps called from Python, bare launches of the same rounds, and memory."""
     lines = []
     for (name, worlds), rows in cases.items():
         ours = {row["path"]: row for row in good(rows, True)}
@@ -127,62 +138,65 @@ def host_table(cases: dict[Key, list[Row]]) -> str:
             micro = [*stepped, *("–" if value is None else f"{1e6 * value:.1f}" for value in times)]
             counts = [f"{kept['kernel_launches']:.3g}", f"{kept['host_syncs']:.3g}"]
             lines.append([name, f"{worlds:,}", *micro, *counts, f"{kept['bytes_per_world']:,.0f}"])
-    header = ["environment", "worlds", "host, us a step (over a bare launch)", "into slabs", "fresh arrays", "a bare launch, us"]
-    header += ["that many fresh tensors, us", "a Python loop, us", "launches", "host syncs", "bytes a world"]
+    header = ["environment", "worlds", "host time, us a step (above a bare launch)", "with bound slabs", "with fresh arrays"]
+    header += ["bare launch, us", "allocation of as many tensors, us", "Python loop, us"]
+    header += ["launches a step", "host syncs a step", "bytes a world"]
     return table(header, lines) if lines else ""
 
 
 def start_up(rows: list[Row]) -> str:
-    """Seconds to the first step."""
+    """Seconds from the start of a process to its first step."""
     taken = {(label(row), f"{row['worlds']:,}", row["path"]): row["median_s"]
              for row in rows if row["mode"] == "startup" and "median_s" in row}  # fmt: skip
-    named = [f"{name} x {worlds} {taken[name, worlds, 'cold']:.1f} and {value:.1f} s"
+    named = [f"{name} with {worlds} worlds: {taken[name, worlds, 'cold']:.1f} and {value:.1f} s"
              for (name, worlds, path), value in taken.items() if path == "warm"]  # fmt: skip
-    return f"Process start to first step, with an empty and with a filled kernel cache: {'; '.join(named)}.\n" if named else ""
+    if not named:
+        return ""
+    return f"Time from process start to the first step, with an empty and with a filled kernel cache. {'; '.join(named)}.\n"
 
 
 def made_on(made: dict[str, Any]) -> str:
-    """What the figures were measured on, and how."""
+    """Machine and settings of a measurement."""
     facts, floors = made["machine"], made["floors"]
-    where = f"{facts['gpu']} (driver {facts['driver']}), driven by {facts['cpu']}" if "gpu" in facts else facts["cpu"]
-    text = (f"{where}, {facts['cores']} cores, Python {facts['python']}, PyTorch {facts['torch']}, commit {facts['commit']}, "
-            f"{facts['date']}. Medians of {made['rounds']} interleaved rounds. A large copy moves "
-            f"{floors['copy_bytes_per_s'] / 1e9:,.0f} GB/s")  # fmt: skip
+    where = f"{facts['gpu']} (driver {facts['driver']}), host CPU {facts['cpu']}" if "gpu" in facts else facts["cpu"]
+    text = (f"Measured with `{made['command']}` on {where}, {facts['cores']} cores, Python {facts['python']}, "
+            f"PyTorch {facts['torch']}, commit {facts['commit']}, {facts['date']}. Figures are medians of {made['rounds']} "
+            f"interleaved rounds. A large copy moves {floors['copy_bytes_per_s'] / 1e9:,.0f} GB/s")  # fmt: skip
     if "graph_node_s" in floors:
         text += f", an empty node of a CUDA graph takes {1e6 * floors['graph_node_s']:.2f} us"
-    beside = [f"{name} {version}" if version else f"{name} (not installed)" for name, version in made["peers"].items()]
-    return f"{text}. Beside it: {', '.join(beside)}; `ours N x` is the fastest way of the row. `{made['command']}`\n"
+    others = [f"{name} {version}" if version else f"{name} (not installed)" for name, version in made["peers"].items()]
+    return f"{text}. Other libraries: {', '.join(others)}.\n"
 
 
 def short(made: dict[str, Any]) -> str:
-    """README.md's block: of each environment that another library ran, the largest size at which one did."""
+    """Block of README.md: each environment that another library ran, at the largest size that one ran."""
     largest: dict[str, Key] = {}
     cases = by_case(made["rows"], "env")
     for name, worlds in cases:
         if good(cases[name, worlds], False) and worlds > largest.get(name, (name, 0))[1]:
             largest[name] = (name, worlds)
     few = {key: [row for row in cases[key] if not row["path"].startswith("python_copy_true")] for key in largest.values()}
-    return f"Env steps a second (agent steps in brackets). {made_on(made)}\n{env_table(few, 1)}"
+    return f"{LEGEND}\n{env_table(few, 1)}\n{made_on(made)}"
 
 
 def page(recorded: list[dict[str, Any]]) -> str:
-    """``benchmarks/README.md``'s block: everything, device by device."""
-    text = ""
+    """Block of ``benchmarks/README.md``: all rows, device by device."""
+    text = f"{LEGEND}\n"
     for made in recorded:
         device, cases = made["machine"]["device"], by_case(made["rows"], "env")
         pictures = "".join(f"![{name}](../docs/figures/{file})\n" for file, name in bench_plots.names(made).items())
-        text += f"## Measured on {device}\n\n{made_on(made)}\n{pictures}\nEnv steps a second (agent steps in brackets):\n\n"
+        text += f"## Measured on {device}\n\n{made_on(made)}\n{pictures}\n"
         text += f"{env_table(cases)}\n{policy_table(made['rows'])}\n{host_table(cases)}\n{start_up(made['rows'])}\n"
     return text
 
 
 def recorded() -> list[dict[str, Any]]:
-    """What was measured, device by device."""
+    """Results that exist, device by device."""
     return [json.loads(path.read_text()) for path in RESULTS if path.exists()]
 
 
 def current() -> dict[Path, str]:
-    """What the two documents should read."""
+    """The two documents with tables of the present results."""
     made = recorded()
     return {
         README: with_block(README.read_text(), "bench", COMMAND, short(made[0])),
@@ -191,7 +205,7 @@ def current() -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Update documents and plots, or say which are stale; returns the exit status."""
+    """Update documents and plots, or only list those out of date; returns the exit status."""
     if arguments not in ([], ["--check"]):
         print("usage: bench_table.py [--check]", file=sys.stderr)
         return 2

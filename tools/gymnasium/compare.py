@@ -157,7 +157,8 @@ def difference_table(cases: list[dict[str, Any]]) -> str:
         for case in cases
         for i, field in enumerate(case["fields"])
     ]  # fmt: skip
-    header = ["env", "field", "largest difference", "ULP: max / 99.9 %", "roundings: max / 99.9 %", "limit", "same bits"]
+    header = ["env", "field", "largest difference", "ULP: max / 99.9 % quantile", "roundings: max / 99.9 % quantile"]
+    header += ["limit", "same bits"]
     return table(header, rows)
 
 
@@ -172,7 +173,8 @@ def flag_table(cases: list[dict[str, Any]]) -> str:
             f"{edge['count']:,}", f"{edge['terminations_differ']:,}", f"{furthest:.1f}",
             f"{random['walls_differ']} / {edge['walls_differ']:,}",
         ])  # fmt: skip
-    header = ["env", "random states", "ended", "differ", "states at the edge", "differ", "furthest, roundings", "wall differs"]
+    header = ["env", "random states", "ended", "flags differ", "states at a threshold", "flags differ", "farthest, roundings"]
+    header.append("wall differs: random / threshold")
     return table(header, rows)
 
 
