@@ -1,6 +1,6 @@
 """Acrobot in slow, readable NumPy: the rules of README.md in this folder, one world at a time.
 
-It is what the kernel is tested against, and is written from the rules, not from the kernel. Arithmetic is float64; the
+Tests compare the kernel with it. It is written from the rules, not from the kernel. Arithmetic is float64; the
 state is rounded to float32 after each step.
 """
 
@@ -43,14 +43,14 @@ class AcrobotReference:
         return np.array([np.cos(a1), np.sin(a1), np.cos(a2), np.sin(a2), v1, v2], np.float32)
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool]:
-        """Turn the joint between the links with -1 (0), no (1) or 1 N m (2) for one step.
+        """Apply a torque of -1 (action 0), 0 (1) or 1 N m (2) to the joint between the links for one step.
 
         One step of the classical fourth-order Runge-Kutta method.
 
         Returns:
             obs: float32 (6,), after the step.
             reward: -1; 0 in the step that ends the episode.
-            terminated: the free end is above the line, links of one metre taken for granted.
+            terminated: the free end is above the line, assuming links of one metre.
             truncated: the time limit is reached.
         """
         torque = float(action - 1)
@@ -78,7 +78,7 @@ class AcrobotReference:
         """Rates of change (4,) of angles and velocities (4,): the equations of motion of the two-link pendulum.
 
         They are those of R. Sutton and A. Barto, "Reinforcement Learning: An Introduction" (1998), section 11.3, solved
-        for the accelerations as the linear system they are; without ``book_dynamics``, the pull of the first link's turning on
+        for the accelerations as the linear system they are; without ``book_dynamics``, the effect of the first link's rotation on
         the second is left out, as in R. Sutton's paper of 1996.
         """
         p = self._params

@@ -15,7 +15,7 @@ from gpu_vecenv.render.frame import Reading, Stage, draw_bar, draw_dashes, draw_
 WIDTH, HEIGHT = 600, 640
 SCALE = 112.0  # pixels a metre
 PIVOT = (WIDTH / 2, 340.0)
-LINE = PIVOT[1] - SCALE  # the end of the second link must rise above this
+LINE = PIVOT[1] - SCALE  # the goal: the end of the second link is above this line
 
 FIRST, SECOND, GOAL, REACHED = PALETTE.sky, PALETTE.vermilion, PALETTE.green, PALETTE.yellow
 
@@ -24,10 +24,10 @@ class Renderer:
     """Pictures of one world: two links that hang from a pivot, the line to reach, and the step.
 
     Arrows around the joints show the angular velocities, half a turn for the largest. Both links are drawn
-    one metre long, as the rule that ends an episode counts them. An end above the line turns yellow.
+    one metre long, as in the rule that ends an episode. An end above the line turns yellow.
 
     Args:
-        params: The environment's resolved parameters; read is `max_episode_steps`, 0 for no limit.
+        params: The environment's resolved parameters. The renderer uses `max_episode_steps`, 0 for no limit.
     """
 
     def __init__(self, params: Mapping[str, Any]) -> None:
@@ -35,13 +35,13 @@ class Renderer:
         self._empty = self._draw_empty()
 
     def reset(self) -> None:
-        """Nothing is kept between frames."""
+        """Do nothing: no data are kept between frames."""
 
     def frame(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
         """Draw a state.
 
         Args:
-            state: One world's state without a leading axis: `state` of shape (4,), that is the angle of the
+            state: One world's state without a leading axis: `state` of shape (4,): the angle of the
                 first link from hanging, the angle of the second to the first, both in radians and positive
                 counter-clockwise, and their velocities; and the scalar `t`.
 

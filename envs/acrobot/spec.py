@@ -1,4 +1,4 @@
-"""What Acrobot is: parameters, state, spaces. The rules are those of Gymnasium's Acrobot-v1."""
+"""Spec of Acrobot: parameters, state, spaces. The rules are those of Gymnasium's Acrobot-v1."""
 
 import math
 from pathlib import Path

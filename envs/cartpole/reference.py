@@ -1,6 +1,6 @@
 """CartPole in slow, readable NumPy: the rules of README.md in this folder, one world at a time.
 
-It is what the kernel is tested against, and is written from the rules, not from the kernel. Arithmetic is float64; the
+Tests compare the kernel with it. It is written from the rules, not from the kernel. Arithmetic is float64; the
 state is rounded to float32 after each step.
 """
 
@@ -48,8 +48,8 @@ class CartPoleReference:
 
         Returns:
             obs: float32 (4,), the state.
-            reward: 1; with ``sutton_barto_reward`` 0, or -1 if the episode ends by falling or running off.
-            terminated: the cart is too far off or the pole too steep, or either is not a number.
+            reward: 1; with ``sutton_barto_reward`` 0, or -1 in the step that ends the episode.
+            terminated: the cart is too far from the middle or the pole leans too far, or either is NaN.
             truncated: the time limit is reached.
         """
         p = self._params

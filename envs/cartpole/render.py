@@ -19,7 +19,7 @@ CART_TOP = TRACK - 2 * WHEEL - CART_HEIGHT + 6.0
 HINGE = CART_TOP + 2.0
 SCALE = 120.0  # pixels a unit of length
 
-SHORTEST, LONGEST = 12.0, 180.0  # a pole beyond these is drawn this long
+SHORTEST, LONGEST = 12.0, 180.0  # limits of the drawn length of a pole
 
 POSITION_LIMIT = 2.4  # the constants of Gymnasium's CartPole-v1
 ANGLE_LIMIT = math.radians(12.0)
@@ -28,10 +28,10 @@ ANGLE_LIMIT = math.radians(12.0)
 class Renderer:
     """Pictures of one world: cart and pole on a rail, the limits that end an episode, and the step.
 
-    The wedge behind the pole spans the allowed angles. What is beyond its limit turns yellow.
+    The wedge behind the pole spans the allowed angles. A value beyond its limit turns yellow.
 
     Args:
-        params: The environment's resolved parameters; read are `length`, half the pole's length in metres,
+        params: The environment's resolved parameters. The renderer uses `length`, half the pole's length in metres,
             and `max_episode_steps`, 0 for no limit.
     """
 
@@ -41,13 +41,13 @@ class Renderer:
         self._empty = self._draw_empty()
 
     def reset(self) -> None:
-        """Nothing is kept between frames."""
+        """Do nothing: no data are kept between frames."""
 
     def frame(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
         """Draw a state.
 
         Args:
-            state: One world's state without a leading axis: `state` of shape (4,), that is position,
+            state: One world's state without a leading axis: `state` of shape (4,): position,
                 velocity, angle in radians (positive to the right) and angular velocity, and the scalar `t`.
 
         Returns:

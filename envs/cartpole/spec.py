@@ -1,4 +1,4 @@
-"""What CartPole is: parameters, state, spaces. The rules are those of Gymnasium's CartPole-v1."""
+"""Spec of CartPole: parameters, state, spaces. The rules are those of Gymnasium's CartPole-v1."""
 
 import math
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Gridworld Tag in slow, readable NumPy: the rules of README.md in this folder, one world at a time.
 
-It is what the kernel is tested against, and is written from the rules, not from the kernel. Cells are whole numbers, rewards
+Tests compare the kernel with it. It is written from the rules, not from the kernel. Cells are whole numbers, rewards
 float64; observations are rounded to float32.
 """
 
@@ -41,7 +41,7 @@ class GridTagReference:
         return self.observe()
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool, bool]:
-        """Move everybody at once.
+        """Move all agents at once.
 
         Args:
             actions: indices (N,): 0 stay, 1 x + 1, 2 x - 1, 3 y + 1, 4 y - 1.
@@ -79,7 +79,7 @@ class GridTagReference:
         return np.array(rows, np.float32)
 
     def opponent(self, i: int) -> int:
-        """To a tagger the runner; to the runner its nearest tagger, the lowest index of equals."""
+        """Opponent of agent i: for a tagger the runner, for the runner its nearest tagger (of equals, the lowest index)."""
         if i != self.runner:
             return self.runner
         squares = ((self.loc[: self.runner] - self.loc[i]) ** 2).sum(axis=1)

@@ -15,7 +15,7 @@ HEIGHT = 688
 ARENA = HEIGHT  # the arena's picture is a square
 RIM = 24
 PANEL = 272
-LEFT, RIGHT = 8, PANEL - 24  # edges of what the panel shows
+LEFT, RIGHT = 8, PANEL - 24  # horizontal edges of the panel's content
 CURVE_TOP, CURVE_BOTTOM = 424, 584
 
 TAGGER, RUNNER, TAGGED = PALETTE.vermilion, PALETTE.sky, PALETTE.yellow
@@ -26,11 +26,11 @@ class Renderer:
     """Pictures of one world: the board at the left, a legend with the distance left at the right.
 
     Taggers are squares, with their number where several share a cell; the runner is a disc. A ring marks the
-    tag. x grows to the right and y upwards. On large boards agents are drawn larger than a cell. Trails
-    and the curve in the panel are kept from frame to frame and start anew with an episode.
+    tag. The x axis points right and the y axis up. On large boards agents are drawn larger than a cell. Trails
+    and the curve in the panel are kept between frames and cleared when an episode starts.
 
     Args:
-        params: The environment's resolved parameters; read are `num_taggers`, `grid_length` and
+        params: The environment's resolved parameters. The renderer uses `num_taggers`, `grid_length` and
             `episode_length`.
     """
 
@@ -47,7 +47,7 @@ class Renderer:
         self.reset()
 
     def reset(self) -> None:
-        """Forget what earlier frames showed: trails and the curve."""
+        """Forget data of earlier frames: trails and the curve."""
         self._trails.clear()
         self._curve: dict[int, int] = {}  # step to distance
         self._time = -1
@@ -58,7 +58,7 @@ class Renderer:
 
         Args:
             state: One world's state without a leading axis: `loc_x` and `loc_y` of shape (A,), taggers first,
-                the runner last, and the scalar `t`. `episode`, where given, tells episodes apart.
+                the runner last, and the scalar `t`. An optional `episode` distinguishes episodes.
 
         Returns:
             The picture, uint8 of shape (688, 960, 3).
@@ -69,7 +69,7 @@ class Renderer:
             self.reset()
         places = np.stack([RIM + (x + 0.5) * self._cell, ARENA - RIM - (y + 0.5) * self._cell], axis=1)
         self._trails.push(places, again=time == self._time)
-        # Agents move along one axis a step, so this is how many steps the nearest tagger is away.
+        # An agent moves along one axis in a step, so this is the number of steps to the nearest tagger.
         distance = int((np.abs(x[:-1] - x[-1]) + np.abs(y[:-1] - y[-1])).min())
         self._curve[time] = distance
         self._time, self._episode = time, episode
@@ -100,7 +100,7 @@ class Renderer:
             draw_tagger(canvas, point, self._size)
             if count > 1 and self._size >= 9:
                 canvas.text(point, str(count), round(1.1 * self._size), anchor="mm")
-        # On a tagger's cell the runner is drawn smaller, so that both are seen.
+        # On a tagger's cell the runner is drawn smaller, so that both are visible.
         draw_runner(canvas, runner, 0.6 * self._size if tagged else self._size)
         if tagged:
             canvas.ring(runner, 1.6 * self._size + 8, TAGGED, 4.0)

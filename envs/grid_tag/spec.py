@@ -1,4 +1,4 @@
-"""What gridworld Tag is: parameters, state, spaces, rewards."""
+"""Spec of gridworld Tag: parameters, state, spaces, rewards."""
 
 from pathlib import Path
 
@@ -10,18 +10,18 @@ from gpu_vecenv.spec.env_spec import Constant, EnvSpec, Field, Param, Params, Ro
 from gpu_vecenv.spec.given import abbreviated
 
 ROUNDING = 1.00001
-"""Upper bounds are widened by this, as a scaled value may be rounded up."""
+"""Factor on the upper bounds of features, because scaling may round up."""
 
 
 def observation_space(params: Params) -> Box:
-    """float32 (4 N + 1,): x, y, type and one-hot observer of all N agents, then time; or (6,) with partial observation."""
+    """Float32 (4 N + 1,): x, y, type and one-hot observer of all N agents, then time; (6,) with partial observation."""
     agents = params["num_taggers"] + 1
     length = 4 * agents + 1 if params["use_full_observation"] else 6
     return Box(0.0, ROUNDING, (length,), np.float32)
 
 
 def check(params: Params) -> None:
-    """Parameters that contradict each other."""
+    """Raise ParameterError if parameters contradict each other."""
     if (params["starting_location_x"] is None) != (params["starting_location_y"] is None):
         raise ParameterError("WarpGridTag-v0: give both starting_location_x and starting_location_y, or neither.")
     for name in ("starting_location_x", "starting_location_y"):
@@ -29,7 +29,7 @@ def check(params: Params) -> None:
 
 
 def start(params: Params, name: str) -> np.ndarray:
-    """Explicit cells as float32 (agents,), taggers first; empty when not given."""
+    """Explicit cells, float32 (agents,), taggers first; empty if not given."""
     values = agent_values("WarpGridTag-v0", params, name, params["num_taggers"] + 1)
     if not ((values == np.floor(values)) & (values >= 0) & (values <= params["grid_length"])).all():
         raise ParameterError(

@@ -1,6 +1,6 @@
 """MountainCar in slow, readable NumPy: the rules of README.md in this folder, one world at a time.
 
-It is what the kernel is tested against, and is written from the rules, not from the kernel. Arithmetic is float64; the
+Tests compare the kernel with it. It is written from the rules, not from the kernel. Arithmetic is float64; the
 state is rounded to float32 after each step.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-# Float32, since the state is compared with them.
+# These are float32 because the state is compared with them.
 WALL = np.float32(-1.2)  # position
 END = np.float32(0.6)
 FLAG = np.float32(0.5)

@@ -13,9 +13,9 @@ from gpu_vecenv.render.canvas import PALETTE, Canvas, Point, mix
 from gpu_vecenv.render.frame import Reading, Stage, draw_arrow
 
 WIDTH, HEIGHT = 720, 560
-MARGIN = 48.0  # of the road beyond its ends
+MARGIN = 48.0  # width of the road drawn beyond its ends
 SCALE = (WIDTH - 2 * MARGIN) / (MAX_POSITION - MIN_POSITION)  # pixels a unit, across and up
-FLOOR = 519.0  # where height 0 would be, below the stage
+FLOOR = 519.0  # y of height 0, below the stage
 WHEEL, BODY = 10.0, 54.0
 
 CAR, GOAL, ARRIVED = PALETTE.sky, PALETTE.green, PALETTE.yellow
@@ -27,7 +27,7 @@ class Renderer:
     The arrow is as long as the car at the largest velocity. A car that has arrived turns yellow.
 
     Args:
-        params: The environment's resolved parameters; read are `goal_velocity`, and `max_episode_steps`, 0
+        params: The environment's resolved parameters. The renderer uses `goal_velocity`, and `max_episode_steps`, 0
             for no limit.
     """
 
@@ -40,20 +40,20 @@ class Renderer:
         self._empty = self._draw_empty()
 
     def reset(self) -> None:
-        """Nothing is kept between frames."""
+        """Do nothing: no data are kept between frames."""
 
     def frame(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
         """Draw a state.
 
         Args:
-            state: One world's state without a leading axis: `state` of shape (2,), that is position and
+            state: One world's state without a leading axis: `state` of shape (2,): position and
                 velocity, and the scalar `t`.
 
         Returns:
             The picture, uint8 of shape (560, 720, 3).
         """
         position, velocity = (float(v) for v in state["state"])
-        # The state is float32: so must be what it is compared with.
+        # The state is float32, so the goal must be float32, too.
         arrived = position >= float(np.float32(self.goal)) and velocity >= self._goal_velocity
         canvas = self._empty.copy()
         self._draw_car(canvas, position, velocity, arrived)
@@ -99,6 +99,6 @@ class Renderer:
 
 
 def on_hill(position: float) -> Point:
-    """Return where the road is, in pixels: its height is 0.45 sin(3 x) + 0.55, as Gymnasium draws it."""
+    """Point of the road in pixels; its height is 0.45 sin(3 x) + 0.55, as in Gymnasium's pictures."""
     height = 0.45 * math.sin(3 * position) + 0.55
     return MARGIN + (position - MIN_POSITION) * SCALE, FLOOR - height * SCALE

@@ -1,4 +1,4 @@
-"""What MountainCar is: parameters, state, spaces. The rules are those of Gymnasium's MountainCar-v0."""
+"""Spec of MountainCar: parameters, state, spaces. The rules are those of Gymnasium's MountainCar-v0."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What MountainCarContinuous is: MountainCar but for what stands here. The rules are Gymnasium's MountainCarContinuous-v0."""
+"""Spec of MountainCarContinuous: MountainCar's with another action, goal and reward, by Gymnasium's MountainCarContinuous-v0."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Pendulum in slow, readable NumPy: the rules of README.md in this folder, one world at a time.
 
-It is what the kernel is tested against, and is written from the rules, not from the kernel. Arithmetic is float64; the
+Tests compare the kernel with it. It is written from the rules, not from the kernel. Arithmetic is float64; the
 state is rounded to float32 after each step.
 """
 
@@ -23,7 +23,7 @@ class PendulumReference:
         params: resolved parameters of WarpPendulum-v1, by name; one number each.
 
     Attributes:
-        state: float32 (2,): angle from upright in rad, which counts whole turns too, and angular velocity in rad/s.
+        state: float32 (2,): angle from upright in rad, not wrapped, and angular velocity in rad/s.
         t: steps taken in this episode.
     """
 
@@ -46,7 +46,7 @@ class PendulumReference:
         """Turn with a torque for one step.
 
         Args:
-            action: float (1,): the torque in N m, counter-clockwise. The rod gets what is within [-2, 2] of it.
+            action: float (1,): the torque in N m, counter-clockwise. It is clipped to [-2, 2].
 
         Returns:
             obs: float32 (3,), after the step.
@@ -61,7 +61,7 @@ class PendulumReference:
 
         mass, length = self._params["m"], self._params["l"]
         inertia = mass * length**2 / 3
-        weight = mass * self._params["g"] * length / 2 * np.sin(angle)  # its torque, at half the length
+        weight = mass * self._params["g"] * length / 2 * np.sin(angle)  # torque of the weight, which acts at half the length
         velocity = np.clip(velocity + (weight + torque) / inertia * STEP, -FASTEST, FASTEST)
         self.state = np.array([angle + velocity * STEP, velocity], np.float32)
         self.t += 1

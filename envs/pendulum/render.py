@@ -15,7 +15,7 @@ from gpu_vecenv.render.frame import Reading, Stage, draw_bar, draw_dashes, draw_
 WIDTH, HEIGHT = 560, 600
 PIVOT = (WIDTH / 2, 316.0)
 SCALE = 150.0  # pixels a metre
-SHORTEST, LONGEST = 60.0, 190.0  # a rod beyond these is drawn this long
+SHORTEST, LONGEST = 60.0, 190.0  # limits of the drawn length of a rod
 
 ROD, TURN = PALETTE.vermilion, PALETTE.sky
 
@@ -27,7 +27,7 @@ class Renderer:
     a quarter of a second.
 
     Args:
-        params: The environment's resolved parameters; read are `l`, the rod's length in metres, and
+        params: The environment's resolved parameters. The renderer uses `l`, the rod's length in metres, and
             `max_episode_steps`, 0 for no limit.
     """
 
@@ -37,13 +37,13 @@ class Renderer:
         self._empty = self._draw_empty()
 
     def reset(self) -> None:
-        """Nothing is kept between frames."""
+        """Do nothing: no data are kept between frames."""
 
     def frame(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
         """Draw a state.
 
         Args:
-            state: One world's state without a leading axis: `state` of shape (2,), that is the angle from
+            state: One world's state without a leading axis: `state` of shape (2,): the angle from
                 upright in radians, positive counter-clockwise and not wrapped, and its velocity; and the
                 scalar `t`.
 

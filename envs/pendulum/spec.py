@@ -1,4 +1,4 @@
-"""What Pendulum is: parameters, state, spaces. The rules are those of Gymnasium's Pendulum-v1."""
+"""Spec of Pendulum: parameters, state, spaces. The rules are those of Gymnasium's Pendulum-v1."""
 
 import math
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Continuous Tag in slow, readable NumPy: the rules of README.md in this folder, one world at a time.
 
-It is what the kernel is tested against, and is written from the rules, not from the kernel. Arithmetic is float64; what
-the rules call float32 (parameters, state, action tables, distances, observations) is rounded where it is stored.
+Tests compare the kernel with it. It is written from the rules, not from the kernel. Arithmetic is float64. Values
+that are float32 by the rules (parameters, state, action tables, distances, observations) are rounded when they are stored.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class TagReference:
         params: resolved parameters of WarpTag-v0, by name.
 
     Attributes:
-        loc_x, loc_y: float64 (N,) holding float32 values, in [0, grid_length]; as is all state.
+        loc_x, loc_y: float64 (N,) holding float32 values, in [0, grid_length]. All float state has this form.
         speed: (N,), length a step.
         direction: (N,), radians in [0, 2 pi].
         acceleration: (N,), length a step squared.
-        alive: bool (N,), who is in the game.
-        tagged_by: int (N,), the tagger that tagged this agent in the last step, -1 for nobody.
+        alive: bool (N,), True for agents in the game.
+        tagged_by: int (N,), the tagger that tagged this agent in the last step, -1 if none did.
         t: steps taken in this episode.
     """
 
@@ -87,9 +87,9 @@ class TagReference:
         return obs, reward, terminated, truncated
 
     def observe(self) -> np.ndarray:
-        """Observations of the present state, float32 (N, 7 w + 1), feature-major: seven blocks of w slots, then the time.
+        """Observations of the present state, float32 (N, 7 w + 1), seven channels of w features, then the time.
 
-        With ``extended_observation`` six numbers about the agent itself follow.
+        ``extended_observation`` adds six features of the agent itself.
         """
         full = self._params["use_full_observation"]
         width = self.num_agents - 1 if full else int(self._params["num_other_agents_observed"])
@@ -123,9 +123,9 @@ class TagReference:
         return np.stack([*position, *motion, self.is_tagger], axis=1)
 
     def nearest(self, i: int) -> np.ndarray:
-        """Indices of the others in the game, the nearest to agent i first, the lower index of equal distances first.
+        """Indices of the other agents in the game, nearest to agent i first; of equal distances, the lower index first.
 
-        Squares of float32 distances are compared: roots would round two different squares to one distance.
+        Squared float32 distances are compared, because square roots could round different squares to equal distances.
         """
         others = np.flatnonzero(self.alive & (np.arange(self.num_agents) != i))
         dx, dy = single(self.loc_x[others] - self.loc_x[i]), single(self.loc_y[others] - self.loc_y[i])
@@ -139,7 +139,7 @@ class TagReference:
         return float(single(self._params[name]))
 
     def _table(self, head: str) -> np.ndarray:
-        """What the indices of a head stand for: nothing, then values evenly spaced from the lower to the upper bound."""
+        """Change that each index of an action entry selects: 0, then evenly spaced values from the lower to the upper bound."""
         low, high, levels = self._real(f"min_{head}"), self._real(f"max_{head}"), self._params[f"num_{head}_levels"]
         spaced = [low + j * (high - low) / (levels - 1) if levels > 1 else low for j in range(levels)]
         return single([0.0, *spaced])
@@ -159,7 +159,7 @@ class TagReference:
         return self.accelerations[first], self.turns[second]
 
     def _move(self, change: np.ndarray, turn: np.ndarray) -> np.ndarray:
-        """Turn, accelerate, move; returns who would have left the square, bool (N,)."""
+        """Turn, accelerate and move; returns bool (N,), True for agents that would have left the square."""
         acceleration = single(self.acceleration + change)
         self.direction = single(np.mod(single(self.direction + turn), TWO_PI) * self.alive)
         self.speed = single(np.clip(self.speed + acceleration, 0.0, self.top_speed) * self.alive)
@@ -176,12 +176,12 @@ class TagReference:
         return np.where(self.alive, own + crossed * self._real("edge_hit_penalty"), 0.0)
 
     def _tag(self, reward: np.ndarray) -> None:
-        """Pay for tags and take tagged runners out of the game. All are judged on the same positions."""
+        """Pay for tags and remove tagged runners from the game. All tags use the same positions."""
         self.tagged_by[:] = -1
         taggers = np.flatnonzero(self.is_tagger)
         for runner in np.flatnonzero(self.alive & ~self.is_tagger).tolist():
             distances = self.distances(runner, taggers)
-            catcher = int(np.argmin(distances))  # the lowest index of equals
+            catcher = int(np.argmin(distances))  # of equal distances, the lowest index
             if distances[catcher] < self.margin:
                 self.tagged_by[runner] = catcher
                 reward[runner] += self._real("tag_penalty_for_runner")

@@ -13,26 +13,26 @@ from gpu_vecenv.render.trails import Trails
 
 HEIGHT = 688
 ARENA = HEIGHT  # the arena's picture is a square
-RIM = 24  # room around the walls, so that an agent at one is seen whole
+RIM = 24  # room around the walls, so that an agent at a wall is drawn completely
 PANEL = 272
-LEFT, RIGHT = 8, PANEL - 24  # edges of what the panel shows
+LEFT, RIGHT = 8, PANEL - 24  # horizontal edges of the panel's content
 CURVE_TOP, CURVE_BOTTOM = 424, 584
 
 TAGGER, RUNNER, CAUGHT, FRESH = PALETTE.vermilion, PALETTE.sky, PALETTE.faded, PALETTE.yellow
 FLASH_STEPS = 8
-MAX_DISC = 80  # a larger reach is outlined: filled, it would hide the arena
+MAX_DISC = 80  # a larger disc is only outlined, because a filled one would hide the arena
 
 
 class Renderer:
     """Pictures of one world: the arena at the left, a legend with live counts at the right.
 
     Taggers are arrowheads on a disc as large as the tagging distance, runners are drops with their
-    tip in the direction they face, caught runners are crosses, and a ring opens where a runner was caught a
-    moment ago. y grows upwards. Trails and the curve in the panel are kept from frame to frame and start anew
-    with an episode.
+    tip in the direction they face, caught runners are crosses, and a growing ring marks a runner that was
+    caught a moment ago. The y axis points up. Trails and the curve in the panel are kept between frames and
+    cleared when an episode starts.
 
     Args:
-        params: The environment's resolved parameters; read are `num_taggers`, `num_runners`, `grid_length`,
+        params: The environment's resolved parameters. The renderer uses `num_taggers`, `num_runners`, `grid_length`,
             `episode_length`, `tagging_distance` and `runner_exits_game_after_tagged`.
     """
 
@@ -55,7 +55,7 @@ class Renderer:
         self.reset()
 
     def reset(self) -> None:
-        """Forget what earlier frames showed: trails, flashes and the curve."""
+        """Forget data of earlier frames: trails, flashes and the curve."""
         self._trails.clear()
         self._curve: dict[int, int] = {}  # step to height
         self._tagged_at: dict[int, int] = {}  # agents tagged in the last FLASH_STEPS steps
@@ -68,7 +68,7 @@ class Renderer:
 
         Args:
             state: One world's state without a leading axis: `loc_x`, `loc_y`, `direction`, `alive` of shape
-                (A,), taggers first, and the scalar `t`. `episode`, where given, tells episodes apart.
+                (A,), taggers first, and the scalar `t`. An optional `episode` distinguishes episodes.
 
         Returns:
             The picture, uint8 of shape (688, 960, 3).
@@ -81,7 +81,7 @@ class Renderer:
         panel = self._draw_panel(alive)
         return np.concatenate([arena.to_array(), panel.to_array()], axis=1)
 
-    # What is kept between frames
+    # Data kept between frames
 
     def _remember(self, time: int, episode: Any, places: np.ndarray, alive: np.ndarray) -> None:
         episode = None if episode is None else int(episode)

@@ -1,4 +1,4 @@
-"""What continuous Tag is: parameters, state, spaces, rewards."""
+"""Spec of continuous Tag: parameters, state, spaces, rewards."""
 
 import math
 from pathlib import Path
@@ -23,33 +23,33 @@ from gpu_vecenv.spec.env_spec import (
 from gpu_vecenv.spec.given import abbreviated
 
 ROUNDING = 1.00001
-"""Bounds of scaled features are widened by this, as a quotient may be rounded up."""
+"""Factor on the bounds of scaled features, because scaling may round up."""
 
 FEATURES = 7
-"""Blocks of an observation: x, y, speed, acceleration, direction, type, alive of the others; then one time value."""
+"""Channels of an observation: x, y, speed, acceleration, direction, type, alive of the others; then one time value."""
 
 
 def action_table(low: float, high: float, levels: int) -> np.ndarray:
-    """Changes that the indices 0..levels of one action head stand for: 0, then ``levels`` values from low to high."""
+    """Change that each index of an action entry selects, float32 (levels + 1,): 0, then even steps from low to high."""
     return np.concatenate([[0.0], np.linspace(low, high, levels)]).astype(np.float32)
 
 
 def ten_or_all(params: Params) -> int:
-    """10, or all others where fewer."""
+    """10, or all others if fewer."""
     return min(10, int(params["num_taggers"] + params["num_runners"] - 1))
 
 
 def observed(params: Params) -> int:
-    """Slots of an observation block."""
+    """Number of agents that an agent observes, w."""
     if params["use_full_observation"]:
         return int(params["num_taggers"] + params["num_runners"] - 1)
     return int(params["num_other_agents_observed"])
 
 
 def observation_space(params: Params) -> Box:
-    """float32 (7 w + 1,), feature-major: seven blocks of w slots, then t / episode_length.
+    """Float32 (7 w + 1,): seven channels of w features, then t / episode_length.
 
-    With ``extended_observation`` six more: the observer's own x, y, speed, acceleration, direction and type.
+    ``extended_observation`` adds six features: the observer's own x, y, speed, acceleration, direction and type.
     """
     skill = max(params["skill_level_runner"], params["skill_level_tagger"])
     low, high = [], []
@@ -64,7 +64,7 @@ def observation_space(params: Params) -> Box:
 
 
 def action_space(params: Params) -> Space:
-    """(acceleration index, turn index); one index for both; or (change of acceleration, turn) in their own units."""
+    """Pairs of indices (acceleration, turn); or one index for both; or floats (change of acceleration, turn)."""
     accelerations, turns = params["num_acceleration_levels"] + 1, params["num_turn_levels"] + 1
     if params["continuous_actions"]:
         low = np.array([params["min_acceleration"], params["min_turn"]], np.float32)
@@ -76,7 +76,7 @@ def action_space(params: Params) -> Space:
 
 
 def check(params: Params) -> None:
-    """Parameters that contradict each other."""
+    """Raise ParameterError if parameters contradict each other."""
     agents = params["num_taggers"] + params["num_runners"]
     if not params["use_full_observation"] and params["num_other_agents_observed"] > agents:
         raise ParameterError(
@@ -96,7 +96,7 @@ def check(params: Params) -> None:
 
 
 def start(params: Params, name: str) -> np.ndarray:
-    """An explicit start as float32 (agents,), taggers first; empty when not given."""
+    """Explicit start values, float32 (agents,), taggers first; empty if not given."""
     agents = params["num_taggers"] + params["num_runners"]
     values = agent_values("WarpTag-v0", params, name, agents)
     low, high = (0.0, params["grid_length"]) if "location" in name else (-LARGEST, LARGEST)
@@ -106,7 +106,7 @@ def start(params: Params, name: str) -> np.ndarray:
 
 
 def remembered(params: Params) -> tuple[int, ...]:
-    """(agents, neighbours observed), where neighbours are sorted in registers (MAX_SORTED of neighbours.h)."""
+    """Shape (agents, neighbours observed) if a lane sorts its neighbours in registers, at most 32; else (0,)."""
     if params["use_full_observation"] or params["num_other_agents_observed"] > 32:
         return (0,)
     return (params["num_taggers"] + params["num_runners"], params["num_other_agents_observed"])

@@ -1,4 +1,4 @@
-"""Plots of what ``gpu-vecenv bench`` measured, as SVG files that hold a hash of their data."""
+"""Plots of the results of ``gpu-vecenv bench``, as SVG files that contain a hash of their data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 def names(made: dict[str, Any]) -> dict[str, str]:
-    """Files of the plots that the rows of a device give, and what they show."""
+    """File and title of each plot for the rows of a device."""
     device = made["machine"]["device"]
     kind, shown = device.partition(":")[0], {}
     if len({row["worlds"] for row in _cartpole(made)}) > 1:
@@ -31,13 +31,13 @@ def names(made: dict[str, Any]) -> dict[str, str]:
 
 
 def fingerprint(made: dict[str, Any], file: str) -> str:
-    """A hash of the rows that a plot is made of."""
+    """Hash of the rows that a plot shows."""
     rows = _tag(made) if file.endswith("tag.svg") else _cartpole(made)
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 
 
 def is_current(made: dict[str, Any], file: str) -> bool:
-    """Whether a plot was made of the rows of today."""
+    """Returns True if a plot was made from the present rows."""
     path = FOLDER / file
     return path.exists() and fingerprint(made, file) in path.read_text()
 

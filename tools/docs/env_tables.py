@@ -1,4 +1,4 @@
-"""Rewrites the generated tables of every env's README.md from its spec; with ``--check``, only says which are stale."""
+"""Writes the generated tables of every env's README.md from its spec; ``--check`` only lists files that are out of date."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMAND = "python tools/docs/env_tables.py"
 
 
 def current_text(readme: Path) -> str:
-    """What an env's README should read: its own text with tables of today between the markers.
+    """An env's README with tables of its present spec between the markers.
 
     Raises:
         ValueError: the file lacks the markers of the block.
@@ -31,7 +31,7 @@ def readmes() -> list[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    """Update the files, or list the stale ones; returns the exit status."""
+    """Update the files, or only list those out of date; returns the exit status."""
     if arguments not in ([], ["--check"]):
         print("usage: env_tables.py [--check]", file=sys.stderr)
         return 2

@@ -13,7 +13,7 @@ _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: the file, the heading it stands under, its language, its text and its first line's number."""
+    """A fenced block: its file, the heading above it, its language, its text and the number of its first line."""
 
     path: Path
     heading: str
@@ -37,7 +37,7 @@ def quick_start() -> list[str]:
     """The commands under "Quick start" in README.md.
 
     Raises:
-        ValueError: they are not exactly two blocks of one line each.
+        ValueError: there are not exactly two blocks of one line each.
     """
     found = [b for b in blocks(ROOT / "README.md") if b.heading == "Quick start" and b.language == "bash"]
     commands = [block.text.strip() for block in found]

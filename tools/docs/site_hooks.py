@@ -1,4 +1,4 @@
-"""MkDocs hooks: the site has the layout of the repository, so that a link between two files works in both."""
+"""MkDocs hooks: the site has the layout of the repository, so links between files work in both."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 OUTSIDE_DOCS = ("*.md", "LICENSE", "benchmarks/*.md", "benchmarks/notes/*.md", "envs/*/README.md", "examples/*.py")
-"""What the site shows beside ``docs/``."""
+"""Files outside of ``docs/`` that the site includes."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Replace the patterns in the navigation by the files that match."""
+    """Replace patterns in the navigation with the matching files."""
     root, nav = Path(config.config_file_path).parent, config.nav or []
     named = set(re.findall(r"[\w./-]+\.md", str(nav)))
 
@@ -32,7 +32,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Place each file where it lies in the repository."""
+    """Give each file its path in the repository."""
     root = Path(config.config_file_path).parent
     paths = [path for pattern in OUTSIDE_DOCS for path in sorted(root.glob(pattern))]
     for file in [file for file in files if file.src_dir == config.docs_dir]:
@@ -44,5 +44,5 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Leave out the roles of Sphinx that stand before names in docstrings."""
+    """Remove Sphinx roles in front of names in docstrings."""
     return re.sub(r":\w+:(?=<code>)", "", html)

@@ -1,4 +1,4 @@
-"""Gymnasium's classic control for comparison with ours: random states and actions, and how far a rounding moves a step."""
+"""Cases for the comparison with Gymnasium: random states and actions, and the effect of a rounding on a step."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import numpy as np
 from numpy import cos, pi, sin
 
 Columns = Callable[..., np.ndarray]
-"""A rule on columns: states (k, n) and actions (n,) to rows (..., n)."""
+"""A function of states (k, n) and actions (n,) that returns rows (..., n)."""
 
 NUDGE = 8
-"""Units in the last place by which an entry of the state is moved to see what that does."""
+"""Units in the last place by which an entry of the state is changed to measure the effect."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One env of ours, Gymnasium's env of the same rules, and where they are compared.
+    """One of our envs, Gymnasium's env with the same rules, and the states of the comparison.
 
     Attributes:
-        name: how the case is called.
-        theirs: Gymnasium's id; ours has ``Warp`` before it.
-        fields: names of the entries of the state, of the reward, and of observations that are no state.
+        name: name of the case.
+        theirs: Gymnasium's id; our id has the prefix ``Warp``.
+        fields: names of the entries of the state, the reward, and observed values that are not in the state.
         low: smallest state drawn; draws are uniform.
         high: largest state drawn.
-        action: what actions are drawn from: the number of discrete ones, or the bound of continuous ones.
-        step: the rule in float64, without bounds and whole turns, for state and reward: it says how far a rounding moves
-            each of them, no more.
-        past: how far states after a step are past what ends an episode, relative to the value compared with; never 0 or more
-            where nothing ends one.
-        limits: how many roundings each field may be off; half the number of those on the way to it, at most.
-        angles: which entry of the state each of the further observations is the cosine or sine of.
-        turns: how many of the leading entries of the state are angles brought into one turn.
-        inner: a number that the rule adds to the first entry of the state before it uses it.
-        dtype: what Gymnasium's env is handed its state in.
+        action: number of discrete actions, or bound of continuous ones; draws are uniform.
+        step: the rule for state and reward in float64, without bounds and whole turns; used only to measure the effect of a
+            rounding.
+        past: distance of states after a step past the end of an episode, relative to the threshold; negative if nothing ends an
+            episode.
+        limits: allowed difference of each field in roundings; at most half the number of roundings on the way to it.
+        angles: index of the state's angle for each further field, which is its cosine or sine.
+        turns: number of leading entries of the state that are angles wrapped to one turn.
+        inner: number that the rule adds to the first entry of the state before it uses it.
+        dtype: dtype of the state that Gymnasium's env gets.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Case:
 
     @property
     def wall(self) -> float | None:
-        """Position at which a car is stopped, if there are cars."""
+        """Position of the wall that stops a car; None for envs without cars."""
         return WALL if "position" in self.fields else None
 
     def random(self, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -73,9 +73,9 @@ class Case:
         return states, generator.uniform(-self.action, self.action, (count, 1)).astype(np.float32)
 
     def edges(self, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """States from which one step leads within a rounding or so of an end of the episode, or of the wall; as ``random``.
+        """States from which one step leads to within about a rounding of the end of the episode or of the wall; as ``random``.
 
-        Found by bisection between random states that lead to either side; none where no state leads to the other side.
+        They are found by bisection between random states that lead to either side. There are none if all lead to one side.
         """
         found = [self._bisect(self.past, count, seed)]
         if self.wall is not None:
@@ -89,7 +89,7 @@ class Case:
         count = min(count, over.sum(), (~over).sum())
         action, actions = column[over][:count], actions[over][:count]
         out, inside = states[over][:count].T.astype(np.float64), states[~over][:count].T.astype(np.float64)
-        swapped = past(self.step(inside, action)) > 0  # the other action takes it out too: of no use
+        swapped = past(self.step(inside, action)) > 0  # the action of the other state also ends the episode: not a usable pair
         for _ in range(60):
             middle = (out + inside) / 2
             over = past(self.step(middle, action)) > 0
@@ -97,14 +97,15 @@ class Case:
         return out.T.astype(np.float32)[~swapped], actions[~swapped]
 
     def roundings(self, states: np.ndarray, actions: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """What one rounding may come to in each field and, last, in ``past``: float64 (n, fields + 1).
+        """Effect of one rounding on each field and, last, on ``past``: float64 (n, fields + 1).
 
-        A unit in the last place of the float32 result, and what one in each entry of the state before moves it by, as far as
-        ``NUDGE`` of them to either side tell: near an extremum a single one moves next to nothing.
+        The effect is a unit in the last place of the float32 result plus, for each entry of the state before the step, the change
+        of the result when the entry changes by such a unit. That change is measured with ``NUDGE`` units to either side, because
+        near an extremum a single unit has almost no effect.
 
         Args:
             states: float32 (n, size), before the step.
-            actions: as drawn.
+            actions: int64 (n,) or float32 (n, 1).
             after: float64 (n, fields), Gymnasium's.
         """
         before, column = states.T.astype(np.float64), actions.reshape(-1).astype(np.float64)
@@ -117,7 +118,7 @@ class Case:
             nudge[entry] = NUDGE * spacing(np.abs(before[entry]) + (self.inner if entry == 0 else 0.0))
             ends = [np.abs(self._moved(before + side * nudge, column) - base) for side in (1, -1)]
             found += np.maximum(*ends) / NUDGE
-        extra += found[list(self.angles)]  # a cosine or sine moves no faster than its angle
+        extra += found[list(self.angles)]  # a cosine or sine changes by at most the change of its angle
         return np.concatenate([found[:-1], extra, found[-1:]]).T
 
     def _moved(self, state: np.ndarray, action: np.ndarray) -> np.ndarray:
@@ -125,7 +126,7 @@ class Case:
         return np.concatenate([after, self.past(after)[None]])
 
     def apart(self, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-        """Differences of two results, (n, fields) each; whole turns are none."""
+        """Differences of two results, (n, fields) each; whole turns count as 0."""
         difference = ours.astype(np.float64) - theirs.astype(np.float32)
         angles = difference[:, : self.turns]
         angles -= 2 * pi * np.round(angles / (2 * pi))
@@ -153,7 +154,7 @@ def step_ours(case: Case, states: np.ndarray, actions: np.ndarray) -> tuple[np.n
 
 
 def step_gymnasium(case: Case, states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same of Gymnasium's own env, which takes them one by one; its fields are float64."""
+    """As ``step_ours``, for Gymnasium's own env, one state at a time; the fields are float64."""
     env: Any = gymnasium.make(case.theirs).unwrapped
     env.reset(seed=0)
     fields = np.empty((len(states), len(case.fields)))
@@ -162,13 +163,13 @@ def step_gymnasium(case: Case, states: np.ndarray, actions: np.ndarray) -> tuple
     discrete = isinstance(case.action, int)
     for i, state in enumerate(states.astype(case.dtype)):
         env.state = state
-        env.steps_beyond_terminated = None  # CartPole's; else it takes the last state's end for this one's
+        env.steps_beyond_terminated = None  # CartPole would otherwise keep the end of the previous state's episode
         obs, reward, ended[i], _, _ = env.step(int(actions[i]) if discrete else actions[i])
         fields[i, : case.size], fields[i, case.size], fields[i, case.size + 1 :] = env.state, reward, obs[:extra]
     return fields, ended
 
 
-# ---- the rules, for the sake of roundings ------------------------------------------------------------------------
+# ---- the rules, to measure roundings -----------------------------------------------------------------------------
 
 
 WALL, POLE = -1.2, 12 * 2 * pi / 360
@@ -202,7 +203,7 @@ def acrobot(state: np.ndarray, action: np.ndarray) -> np.ndarray:
 
 
 def valley(state: np.ndarray, push: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """Either mountain car."""
+    """Both mountain cars."""
     position, speed = state
     speed = speed + push - 0.0025 * cos(3 * position)
     return np.stack([position + speed, speed, reward])
@@ -229,7 +230,7 @@ def pendulum(state: np.ndarray, action: np.ndarray) -> np.ndarray:
 
 
 def past_flag(flag: float) -> Columns:
-    """How far a car is past the flag and rolls on, relative to the flag and to full speed."""
+    """Distance of a car past the flag, relative to the flag, or its velocity relative to full speed; the smaller of both."""
     return lambda after: np.minimum(after[0] / flag - 1, after[1] / 0.07)
 
 
@@ -266,11 +267,11 @@ CASES = {
             Case(
                 name, "Pendulum-v1", ("angle", "angle'", "reward", "cos angle", "sin angle"),
                 low=(-reach, -8), high=(reach, 8), action=5.0, step=pendulum,
-                past=lambda after: np.full_like(after[0], -1.0),  # nothing ends it
+                past=lambda after: np.full_like(after[0], -1.0),  # no state ends the episode
                 limits=(2, 4, 2, 2, 2), angles=(0, 0), inner=pi,
             )
             for name, reach in (("Pendulum", pi), ("Pendulum, many turns", 84))
         ),
     )
 }  # fmt: skip
-"""By name. 84 rad is as far as 200 steps at full speed take the pendulum, whose angle is not wrapped."""
+"""Cases by name. In 200 steps at full speed the pendulum turns by 84 rad; its angle is not wrapped."""

@@ -1,8 +1,8 @@
-"""One step of each classic env and of Gymnasium's own from the same million states: how far are they apart, and why?
+"""Compares one step of each classic env with one of Gymnasium's own, from the same million states.
 
-Run from a checkout: ``python tools/gymnasium/compare.py``. Takes some minutes on one core, most of them Gymnasium's.
-Writes ``benchmarks/results/gymnasium_differences.json`` and the tables of ``docs/gymnasium.md``; ends with an error if a
-difference is more than rounding explains. With ``--tables``, only writes the tables anew from the JSON file.
+Run it from a checkout: ``python tools/gymnasium/compare.py``. It takes some minutes on one core, mostly in Gymnasium. It writes
+``benchmarks/results/gymnasium_differences.json`` and the tables of ``docs/gymnasium.md``. It ends with an error if rounding
+cannot explain a difference. ``--tables`` only writes the tables from the JSON file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DATA = ROOT / "benchmarks" / "results" / "gymnasium_differences.json"
 DOCUMENT = ROOT / "docs" / "gymnasium.md"
 
 EDGE_SHARE = 10
-"""For so many random states, one more is made next to what ends an episode, and one next to a wall."""
+"""Number of random states for each additional state at the end of an episode, and for each at a wall."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,18 @@ class Comparison:
     """One step of both envs from n states, with k fields.
 
     Attributes:
-        case: what was compared.
+        case: the compared env.
         states: float32 (n, size), before the step.
-        actions: as drawn.
+        actions: int64 (n,) or float32 (n, 1).
         ours: float32 (n, k).
         theirs: float64 (n, k).
-        difference: float64 (n, k), ours less Gymnasium's rounded to float32; 0 where ``parted``.
-        rounding: float64 (n, k), what one rounding may come to.
-        parted: bool (n, k), where the two fell on different sides of a jump in the rule for that field.
-        ended: bool (n,), terminations of Gymnasium's.
-        past: float64 (n,), how far past the end of the episode Gymnasium's state is, in roundings.
-        flags: bool (n,), where the terminations differ.
-        walls: bool (n,), where one car was stopped by the wall and the other was not.
+        difference: float64 (n, k), ours minus Gymnasium's rounded to float32; 0 where ``parted``.
+        rounding: float64 (n, k), effect of one rounding.
+        parted: bool (n, k), True if the two are on different sides of a discontinuity of the field.
+        ended: bool (n,), terminations of Gymnasium's env.
+        past: float64 (n,), distance of Gymnasium's state past the end of the episode, in roundings.
+        flags: bool (n,), True if the terminations differ.
+        walls: bool (n,), True if the wall stopped only one of the cars.
     """
 
     case: Case
@@ -66,7 +66,7 @@ class Comparison:
     walls: np.ndarray
 
     def wrong(self) -> list[str]:
-        """What rounding does not explain, in words; empty if all is well."""
+        """Messages about differences that rounding does not explain."""
         found = []
         most = (np.abs(self.difference) / self.rounding).max(axis=0, initial=0)
         for name, value, limit in zip(self.case.fields, most, self.case.limits, strict=True):
@@ -84,13 +84,13 @@ class Comparison:
 
 
 def compare(case: Case, states: np.ndarray, actions: np.ndarray) -> Comparison:
-    """Step both envs from each state, of which there may be none."""
+    """Step both envs from each state; there may be no states."""
     ours, our_end = step_ours(case, states, actions)
     theirs, ended = step_gymnasium(case, states, actions)
     rounding = case.roundings(states, actions, theirs)
     flags = our_end != ended
     parted = np.zeros(ours.shape, bool)
-    parted[:, case.size] = flags  # the reward pays for the end
+    parted[:, case.size] = flags  # the reward depends on the end
     walls = np.zeros_like(flags)
     if case.wall is not None:
         wall = np.float32(case.wall)
@@ -146,7 +146,7 @@ def summary(random: Comparison, edges: Comparison) -> dict[str, Any]:
 
 
 def difference_table(cases: list[dict[str, Any]]) -> str:
-    """Field by field."""
+    """Table of differences by field."""
     rows = [
         [
             case["case"] if i == 0 else "", f"`{field['field']}`", f"{field['max_difference']:.1e}",
@@ -163,7 +163,7 @@ def difference_table(cases: list[dict[str, Any]]) -> str:
 
 
 def flag_table(cases: list[dict[str, Any]]) -> str:
-    """Where float32 and float64 fall on different sides of a threshold."""
+    """Table of states whose float32 and float64 results are on different sides of a threshold."""
     rows = []
     for case in cases:
         random, edge = case["random_states"], case["edge_states"]
@@ -190,7 +190,7 @@ def measure(count: int) -> dict[str, Any]:
     """All cases with ``count`` random states each.
 
     Raises:
-        ValueError: a difference that rounding does not explain.
+        ValueError: rounding does not explain a difference.
     """
     cases, wrong = [], []
     for case in CASES.values():
@@ -207,10 +207,10 @@ def measure(count: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, write the data, write the tables."""
+    """Measure, then write data and tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--states", type=int, default=1_000_000, help="random states an env")
-    parser.add_argument("--tables", action="store_true", help="only write the tables anew")
+    parser.add_argument("--tables", action="store_true", help="only write the tables")
     given = parser.parse_args()
     if not given.tables:
         DATA.write_text(json.dumps(measure(given.states), indent=1) + "\n")

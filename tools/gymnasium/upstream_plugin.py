@@ -1,8 +1,8 @@
 """A pytest plugin for Gymnasium's own tests: with SWAP=1, its ids of classic control make our envs.
 
-``CartPole-v1`` also gets our vector env, with NumPy arrays and in next-step mode, as Gymnasium's has it. Both kinds of envs
-have the attributes that some of those tests read, ``state`` and ``prev_done``. What each test came to is written to the file
-that RESULTS names, one JSON object a line, for tests that made one of the envs in question.
+``CartPole-v1`` also gets our vector env, with NumPy arrays and in next-step mode, like Gymnasium's vector env. Both kinds of envs
+have the attributes ``state`` and ``prev_done``, which some tests read. The outcome of each test that made one of the envs is
+appended to the file RESULTS, as one JSON object in a line.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ FOLDERS = {
     "Pendulum-v1": "pendulum",
 }
 MODULE = "gymnasium.envs.swapped"
-"""Name by which specs find this module: some tests take only specs whose entry point is below ``gymnasium.envs``."""
+"""Name of this module in entry points: some tests accept only entry points below ``gymnasium.envs``."""
 
 made: list[str] = []
-"""Ids of the envs in question that were made since the current test began."""
+"""Ids of the swapped envs that were made in the current test."""
 
 
 class Single(SingleEnv):
@@ -43,7 +43,7 @@ class Single(SingleEnv):
 
     @property
     def state(self) -> np.ndarray:
-        """As Gymnasium's, (size,), but float32."""
+        """State of shape (size,) as in Gymnasium, but float32."""
         return np.asarray(self.vector.get_state()["state"])[0]
 
 
@@ -52,18 +52,18 @@ class Vector(GpuVectorEnv):
 
     @property
     def state(self) -> np.ndarray:
-        """As Gymnasium's, (size, num_envs), but float32."""
+        """State of shape (size, num_envs) as in Gymnasium, but float32."""
         return np.asarray(self.get_state()["state"]).T
 
     @property
     def prev_done(self) -> np.ndarray:
-        """Bool (num_envs,): episodes that ended and are reset by the next step."""
+        """Bool (num_envs,): True if the episode has ended and the next step resets it."""
         state = self.get_state()
         return np.asarray((state["terminated"] | state["truncated"]) != 0)
 
 
 def _entry(folder: str, name: str, env: Any, **fixed: Any) -> Any:
-    """Our entry point with another class, which has no window of its own, and what Gymnasium reads from entry points."""
+    """Our entry point for another class, without a window, and with the attributes that Gymnasium reads from entry points."""
     entry = partial(env, import_module(f"gpu_vecenv.envs.{folder}").SPEC, **fixed)
     vars(entry).update({"metadata": env.metadata} if name == "make" else {})
     return entry
@@ -75,7 +75,7 @@ cartpole_vector_env = _entry("cartpole", "make_vec", Vector, device="cpu", array
 
 
 def pytest_configure() -> None:
-    """Swap the entry points, and note from then on which of these envs are made."""
+    """Swap the entry points, and record from now on which of these envs are made."""
     sys.modules[MODULE] = sys.modules[__name__]
     if os.environ.get("SWAP") == "1":
         for name, folder in FOLDERS.items():
@@ -96,13 +96,13 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """A new test: nothing was made for it yet."""
+    """Start a new list of envs for each test."""
     made.clear()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Write down the outcome of a test that made one of the envs, or was handed one."""
+    """Write the outcome of a test that made one of the envs or got one as an argument."""
     report = yield
     if call.when == "setup":
         made.extend(_handed(item))
@@ -116,7 +116,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Gener
 
 
 def _handed(item: pytest.Item) -> list[str]:
-    """Ids of the envs in question among the parameters and fixtures of a test."""
+    """Ids of the envs among the parameters and fixtures of a test."""
     values = getattr(item, "funcargs", {}).values()
     names = [getattr(getattr(value, "spec", None), "id", None) for value in values if isinstance(value, gymnasium.Env)]
     return [name for name in names if name in FOLDERS]

@@ -1,9 +1,8 @@
-"""Gymnasium's own tests with our envs under its ids: what passes, what fails, what asks for Gymnasium's own class.
+"""Runs Gymnasium's own tests with our envs under its ids: ``python tools/gymnasium/upstream_tests.py CHECKOUT``.
 
-``python tools/gymnasium/upstream_tests.py CHECKOUT`` with a git checkout of Gymnasium and its test requirements installed (dill,
-box2d, opencv). Each test runs twice, with our envs and with Gymnasium's; one that fails with Gymnasium's own says nothing
-about ours. Writes ``benchmarks/results/gymnasium_tests.json`` and the tables of ``docs/gymnasium.md``; ``--tables`` only
-writes the tables anew.
+CHECKOUT is a git checkout of Gymnasium. Its test requirements (dill, box2d, opencv) must be installed. Each test runs twice, with
+our envs and with Gymnasium's. A test that fails with Gymnasium's own env is not counted against ours. The tool writes
+``benchmarks/results/gymnasium_tests.json`` and the tables of ``docs/gymnasium.md``; ``--tables`` only writes the tables.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ DATA = ROOT / "benchmarks" / "results" / "gymnasium_tests.json"
 DOCUMENT = ROOT / "docs" / "gymnasium.md"
 
 NAMES = ("CartPole", "Acrobot", "MountainCar", "Pendulum", "tests.envs.utils", "tests.wrappers.utils")
-"""What a file of tests names if it can make one of the envs in question."""
+"""A test file can make one of the envs only if it contains one of these names."""
 
 ELSEWHERE = ("mujoco", "functional", "jax", "registration/test_register", "registration/test_pprint_registry")
-"""Parts of paths that name them and make none, or need libraries of their own."""
+"""Parts of paths of files that contain these names but make none of the envs, or that need further libraries."""
 
 OWN_CLASS = ("isinstance", "asks for Gymnasium's own class by isinstance")
 ATTRIBUTES = ("gravity", "reads and sets `gravity` of Gymnasium's class; ours is a parameter, given when the env is made")
@@ -60,23 +59,23 @@ NOT_APPLICABLE = {
         "render_mode must be", "hands a vector env a render mode that its metadata does not list; ours refuses it"
     ),
 }  # fmt: skip
-"""Tests that ours cannot pass and need not, by name without parameters: what the failure then says, and why it stands."""
+"""Tests that do not apply to our envs, by name without parameters: a part of the expected error, and the reason."""
 
 
 def chosen(tests: Path) -> list[str]:
-    """Files under ``tests`` that can make one of the envs in question, relative to its parent."""
+    """Files under ``tests`` that can make one of the envs, relative to the parent folder."""
     files = [path for path in sorted(tests.rglob("test_*.py")) if any(name in path.read_text() for name in NAMES)]
     names = [path.relative_to(tests.parent).as_posix() for path in files]
     return [name for name in names if not any(part in name for part in ELSEWHERE)]
 
 
 def run(folder: Path, files: list[str], swap: bool) -> dict[str, dict[str, Any]]:
-    """Outcomes by test, of those tests that made one of the envs; each file in a process of its own.
+    """Outcomes of the tests that made one of the envs, by test. Each file runs in its own process.
 
-    Files share envs that are made when the first of them is imported, and some of their tests close them.
+    In one process, files would share envs that are made at the first import, and some tests close these envs.
 
     Raises:
-        ValueError: pytest ended before its tests did.
+        ValueError: pytest ended before all tests had run.
     """
     results = folder / f"results_{int(swap)}.jsonl"
     results.touch()
@@ -85,8 +84,8 @@ def run(folder: Path, files: list[str], swap: bool) -> dict[str, dict[str, Any]]
         "SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy",
     }  # fmt: skip
     options = ["-p", "upstream_plugin", "-p", "no:cacheprovider", "-q", "--no-header", "--tb=no", "--disable-warnings"]
-    options += ["-o", "filterwarnings=ignore::DeprecationWarning:gymnasium.*:"]  # as in upstream's settings
-    # Without -P, the folder would come first on the path of child processes too.
+    options += ["-o", "filterwarnings=ignore::DeprecationWarning:gymnasium.*:"]  # as in Gymnasium's settings
+    # Without -P, the folder would come first on the path of child processes, too.
     for file in files:
         command = [sys.executable, "-P", "-m", "pytest", *options, file]
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -98,7 +97,7 @@ def run(folder: Path, files: list[str], swap: bool) -> dict[str, dict[str, Any]]
 
 
 def judged(line: dict[str, Any], own: dict[str, Any] | None) -> dict[str, Any]:
-    """What a test says about our env: ``passed``, ``failed`` or ``not applicable``, and why."""
+    """Result of a test for our env: ``passed``, ``failed`` or ``not applicable``, and the reason."""
     about = {"test": line["test"], "envs": line["envs"]}
     if line["outcome"] == "passed":
         return {**about, "verdict": "passed", "why": ""}
@@ -116,7 +115,7 @@ def _short(reason: str) -> str:
 
 
 def tables(data: dict[str, Any]) -> str:
-    """Counts by file, then every test that did not pass."""
+    """Table of counts by file, and table of the tests that did not pass."""
     counts: dict[str, Counter[str]] = {}
     why: dict[tuple[str, str, str], int] = {}
     for test in data["tests"]:
@@ -149,7 +148,7 @@ def commit_of(folder: Path) -> str:
 
 
 def measure(checkout: Path) -> dict[str, Any]:
-    """Run the tests of a checkout both ways, from a copy, as its package must not stand in for the one installed."""
+    """Run the tests of a checkout twice. They run from a copy, so that the installed Gymnasium is tested."""
     ran_on = machine("cpu") | {"commit": commit_of(ROOT)}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -165,10 +164,10 @@ def measure(checkout: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run, write the data, write the tables."""
+    """Run the tests, then write data and tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path, nargs="?", help="folder of a git checkout of Gymnasium")
-    parser.add_argument("--tables", action="store_true", help="only write the tables anew")
+    parser.add_argument("--tables", action="store_true", help="only write the tables")
     given = parser.parse_args()
     if not given.tables:
         if given.checkout is None or not (given.checkout / "tests").is_dir():

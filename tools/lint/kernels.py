@@ -1,7 +1,7 @@
-"""What the text of an env's kernel may not say: ``python tools/lint/kernels.py [FILE ...]``, by default all of ``envs/``.
+"""Checks kernels against the rules for kernels: ``python tools/lint/kernels.py [FILE ...]``, by default all of ``envs/``.
 
-The rules are those of CONTRIBUTING.md, "Rules for kernels". They are looked for in the text of one file, comments apart, so
-a kernel can get around them; whoever does so will have meant it.
+CONTRIBUTING.md lists the rules. The checks read the text of one file at a time, without comments, and do not parse C++. They
+find mistakes; they do not stop an author who evades them on purpose.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LIBRARY = (
 BANNED = {
     r"\b(?:threadIdx|blockIdx|blockDim|gridDim|warpSize)\b": "reads the launch; use GV_FOR and GV_ONCE",
     r"\bteam\s*\.\s*lanes?\b": "reads the lane; use GV_FOR and GV_ONCE",
-    r"\b__\w+": "names a compiler's own thing; use gv_barrier, gv_sum and lib/math.h",
+    r"\b__\w+": "uses a name reserved for the compiler; use gv_barrier, gv_sum and lib/math.h",
     rf"(?<![\w.>])(?:{LIBRARY})[fl]?\s*\(": "calls a mathematical library; use lib/math.h",
     r"\batomic\w*": "uses an atomic; gather instead, or sum with gv_sum",
     r"\bgv_block_barrier\b": "waits for other worlds; use gv_barrier",
@@ -36,7 +36,7 @@ def sources() -> list[Path]:
 
 
 def lint(text: str) -> list[tuple[int, str]]:
-    """Offences in a kernel's text, as (line number, what is wrong), in order."""
+    """Offences in a kernel's text as (line number, message), in order."""
     text = _blank(r"//[^\n]*|/\*.*?\*/", text)
     found = [
         (match.start(), f"`{match[0].strip()}` {reason}") for ban, reason in BANNED.items() for match in re.finditer(ban, text)
@@ -60,19 +60,19 @@ def _returns_before_barriers(text: str, waits: re.Pattern[str]) -> list[tuple[in
 
 
 def _barriers_of_some_lanes(text: str, waits: re.Pattern[str]) -> list[tuple[int, str]]:
-    """Barriers under GV_FOR and GV_ONCE, which lanes go through a different number of times."""
+    """Barriers under GV_FOR and GV_ONCE, which lanes execute a different number of times."""
     found = []
     for match in re.finditer(r"\bGV_FOR\s*\([^;{]*?,[^;{]*?\)\s*(?=[{\w])|\bGV_ONCE\b\s*", text):
         end = _block_end(text, match.end()) if text[match.end()] == "{" else text.find(";", match.end())
         found += [
-            (barrier.start(), f"a barrier under {match[0].split('(')[0].strip()} is not met by all lanes alike")
+            (barrier.start(), f"a barrier under {match[0].split('(')[0].strip()} is not reached by all lanes equally often")
             for barrier in waits.finditer(text, match.end(), end)
         ]
     return found
 
 
 def _functions_that_wait(text: str) -> set[str]:
-    """Names of functions with a barrier in them, or in what they call."""
+    """Names of functions that contain a barrier or call a function that does."""
     names = set(BARRIERS)
     while True:
         calls = re.compile(rf"\b(?:{'|'.join(names)})\s*\(")
@@ -83,7 +83,7 @@ def _functions_that_wait(text: str) -> set[str]:
 
 
 def _functions(text: str) -> list[tuple[str, int, int]]:
-    """Name, start and end of the body of each function of the file."""
+    """Name of each function of the file, and start and end of its body."""
     heads = re.finditer(r"\bGV_FN\b[^;{}]*?(\w+)\s*\([^;{}]*\)\s*(?=\{)", text)
     return [(head[1], head.end(), _block_end(text, head.end())) for head in heads]
 
@@ -99,7 +99,7 @@ def _block_end(text: str, start: int) -> int:
 
 
 def _without_lambdas(text: str) -> str:
-    """The text with bodies of lambdas blank: their ``return`` leaves nothing but the lambda."""
+    """The text with blank bodies of lambdas, because their ``return`` only leaves the lambda."""
     for head in re.finditer(r"\[[&=\w, ]*\]\s*\([^(){}]*\)\s*(?=\{)", text):
         end = _block_end(text, head.end())
         text = text[: head.end()] + _blank(".+", text[head.end() : end]) + text[end:]
@@ -107,7 +107,7 @@ def _without_lambdas(text: str) -> str:
 
 
 def _blank(pattern: str, text: str) -> str:
-    """The text with matches made blank, every line in its place."""
+    """The text with spaces instead of the matches; lines keep their numbers."""
     return re.sub(pattern, lambda match: re.sub(r"[^\n]", " ", match[0]), text, flags=re.DOTALL)
 
 

@@ -1,7 +1,7 @@
 """Build back end of this repository: setuptools, with the bundled CPU kernels compiled first.
 
-A wheel holds shared objects but no Python extension, so its tag is ``py3-none-<platform>``: one wheel serves every
-Python version. An editable install gets the same objects, in the checkout's ``gpu_vecenv/_prebuilt``.
+A wheel contains shared objects but no Python extension, so its tag is ``py3-none-<platform>`` and it works for every Python
+version. An editable install has the same objects, in the checkout's ``gpu_vecenv/_prebuilt``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from setuptools import build_meta
-from setuptools.build_meta import (  # noqa: F401  (hooks that need nothing of ours)
+from setuptools.build_meta import (  # noqa: F401  (hooks without changes)
     build_sdist,
     get_requires_for_build_sdist,
     prepare_metadata_for_build_editable,
@@ -27,12 +27,12 @@ Settings = dict[str, Any] | None
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    """What setuptools asks for, and a compiler where the machine has none."""
+    """Requirements of setuptools, and a compiler if the machine has none."""
     return build_meta.get_requires_for_build_wheel(config_settings) + _compiler_requirement()
 
 
 def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
-    """What setuptools asks for, and a compiler where the machine has none."""
+    """Requirements of setuptools, and a compiler if the machine has none."""
     return build_meta.get_requires_for_build_editable(config_settings) + _compiler_requirement()
 
 
@@ -47,13 +47,13 @@ def build_wheel(
 def build_editable(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
-    """Compile the kernels into the checkout, then link it."""
+    """Compile the kernels into the checkout, then build the editable install."""
     prebuild()
     return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
 
 
 def prebuild() -> None:
-    """Compile every bundled kernel for every instruction set into ``gpu_vecenv/_prebuilt``; drop stale ones."""
+    """Compile every kernel of the package for every instruction set into ``gpu_vecenv/_prebuilt``; remove other files there."""
     from gpu_vecenv.backend.compiler import LEVELS, PREBUILT, compile_object, object_name
 
     wanted = {object_name(spec, level): (spec, level) for spec in _bundled_specs() for level in LEVELS}
