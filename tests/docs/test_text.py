@@ -1,4 +1,4 @@
-"""Generated blocks of documents: one syntax for their markers, and a tool for each."""
+"""Text of documents: generated blocks have one syntax and a tool each, and lines are short."""
 
 import re
 from pathlib import Path
@@ -46,3 +46,15 @@ def test_missing_and_repeated_markers_are_refused(text):
 
 def test_a_table_is_markdown():
     assert table(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+
+
+def prose(path):
+    """Numbered lines of a document outside of tables, fenced code and generated blocks."""
+    text = re.sub(r"^(```|~~~).*?^\1$|^<!-- generated.*?^<!-- /generated -->$", lambda block: "\n" * block[0].count("\n"),
+                  path.read_text(), flags=re.DOTALL | re.MULTILINE)  # fmt: skip
+    return [(number, line) for number, line in enumerate(text.splitlines(), 1) if not line.startswith("|")]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_line_of_prose_is_longer_than_130_characters(path):
+    assert [number for number, line in prose(path) if len(line) > 130] == []
