@@ -19,7 +19,7 @@ from gpu_vecenv.errors import GpuVecenvError, MissingExtraError, ParameterError
 
 COMMANDS = {
     "train": ("gpu_vecenv.cli.train:train", "train policies; leaves checkpoint, metrics, curves and a video"),
-    "eval": ("gpu_vecenv.cli.train:evaluate", "play episodes with a run's policies and print the means"),
+    "eval": ("gpu_vecenv.cli.train:eval_run", "play episodes with a run's policies and print the means"),
     "plot": ("gpu_vecenv.cli.train:plot", "draw the curves of a run"),
     "watch": ("gpu_vecenv.cli.watch:watch", "write a video of a run's policies at play"),
     "envs": ("gpu_vecenv.cli.envs:envs", "list the env ids"),

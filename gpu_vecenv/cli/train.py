@@ -115,7 +115,7 @@ def train(
         watch(folder, device=trainer.config.device)
 
 
-def evaluate(
+def eval_run(
     run: tyro.conf.Positional[str],
     episodes: int = 64,
     seed: int = 1,
@@ -140,12 +140,12 @@ def evaluate(
         modules: modules to import first, as they register the run's env; a checkpoint alone imports none.
     """
     from gpu_vecenv.train.build import import_modules
-    from gpu_vecenv.train.evaluate import evaluate as measure
+    from gpu_vecenv.train.evaluation import evaluate
 
     import_modules(modules)
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
     changes = {} if threads is None else {"threads": threads}
-    result = measure(run, episodes, policy_map, deterministic, progress=True, seed=seed, device=device, **changes)
+    result = evaluate(run, episodes, policy_map, deterministic, progress=True, seed=seed, device=device, **changes)
     print(f"{result.episodes} episodes of {result.mean_length:.1f} steps")
     for role, mean_return in result.mean_return.items():
         survival, exits = result.mean_survival[role], result.mean_exits[role]

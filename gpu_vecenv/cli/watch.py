@@ -21,7 +21,7 @@ from gpu_vecenv.render.video import write_video
 from gpu_vecenv.render.worlds import WorldRenderers, tile
 from gpu_vecenv.train.build import import_modules, make_env
 from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
-from gpu_vecenv.train.evaluate import play
+from gpu_vecenv.train.evaluation import play
 from gpu_vecenv.train.progress import Progress
 from gpu_vecenv.vector.seeding import MAX_SEED
 
