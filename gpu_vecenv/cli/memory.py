@@ -24,7 +24,7 @@ def memory(
     autoreset_mode: str = "same_step",
     copy: bool = True,
     device: str = "auto",
-    env: Annotated[Settings, help_option("those of the env", "KEY=VALUE ...")] = (),
+    env: Annotated[Settings, help_option("the env's defaults", "KEY=VALUE ...")] = (),
 ) -> None:
     """Print the memory that an env takes on its device, without making it.
 

@@ -59,7 +59,7 @@ class PPOConfig:
     num_steps: int = 32
     """Rollout length T: steps of every world between two updates."""
     num_epochs: int = 4
-    """Epochs: passes over a rollout."""
+    """Epochs, each a pass over the rollout."""
     num_minibatches: int = 4
     """Minibatches of an epoch, one optimiser step each."""
     learning_rate: float = 3e-4
