@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
+from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from gpu_vecenv import EpisodeStatistics
 from gpu_vecenv.adapters.checks import action_tensor, checked_env
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
+from gpu_vecenv.vector.random_actions import uniform_actions
 
 try:
     from stable_baselines3.common.monitor import Monitor
@@ -84,8 +85,14 @@ class Sb3VecEnv(VecEnv):
         roles, others = self._inner.role_rows, dict(others or {})
         _check_roles(role, others, roles)
         self._rows = slice(0, self._inner.num_envs) if role is None else roles[role]
-        self._random = _RandomPolicy(self._inner.single_action_space, self.device)
-        self._others = [(rows, others.get(name, self._random)) for name, rows in roles.items() if role not in (None, name)]
+        space = self._inner.single_action_space
+        self._bounds: tuple[Tensor, Tensor] | None = None
+        if isinstance(space, Box):
+            self._bounds = torch.as_tensor(space.low, device=self.device), torch.as_tensor(space.high, device=self.device)
+        self._generator = torch.Generator(self.device)
+        self._generator.seed()
+        policies = {name: others.get(name, self._random_actions) for name in roles if role not in (None, name)}
+        self._others = [(roles[name], policy) for name, policy in policies.items()]
         self._obs: Tensor | None = None
         self._alive: Tensor | None = None
         self._actions: Tensor | None = None
@@ -112,7 +119,7 @@ class Sb3VecEnv(VecEnv):
         self._reset_seeds()
         self._reset_options()
         if seed is not None:
-            self._random.generator.manual_seed(seed)
+            self._generator.manual_seed(seed)
         self._obs, _ = self.env.reset(seed=seed, options=options)
         self._alive = None
         return _host(self.last_obs)
@@ -229,6 +236,10 @@ class Sb3VecEnv(VecEnv):
                 joint[rows] = self._of_rows(policy(obs[rows]), joint[rows], "actions of the other policies")
         return joint
 
+    def _random_actions(self, obs: Tensor) -> Tensor:
+        """Return uniform random actions for the rows of ``obs``."""
+        return uniform_actions(self._inner.single_action_space, obs.shape[:1], self._generator, self._bounds)
+
     @staticmethod
     def _of_rows(actions: Tensor, rows: Tensor, what: str) -> Tensor:
         """Return the actions if their shape and kind of dtype are those of ``rows``; an assignment would broadcast and round."""
@@ -260,30 +271,6 @@ def _check_roles(role: str | None, others: Mapping[str, Policy], rows: Mapping[s
         raise ParameterError("others act for the roles that are not trained, so role must name the trained one; got None.")
     if role in others:
         raise ParameterError(f"the {role}s are trained, so others must not name them.")
-
-
-class _RandomPolicy:
-    """Uniform actions on a device."""
-
-    def __init__(self, space: Space, device: torch.device) -> None:
-        self._space = space
-        self.generator = torch.Generator(device)
-        self.generator.seed()
-        if isinstance(space, Box):
-            self._low, high = (torch.as_tensor(bound, device=device) for bound in (space.low, space.high))
-            self._width = high - self._low
-
-    def __call__(self, obs: Tensor) -> Tensor:
-        """An action for each row of ``obs``."""
-        if isinstance(self._space, Discrete):
-            return self._choose(int(self._space.n), len(obs))
-        if isinstance(self._space, MultiDiscrete):
-            return torch.stack([self._choose(int(n), len(obs)) for n in self._space.nvec], dim=1)
-        drawn = torch.rand((len(obs), *self._low.shape), generator=self.generator, device=obs.device)
-        return self._low + self._width * drawn
-
-    def _choose(self, choices: int, count: int) -> Tensor:
-        return torch.randint(choices, (count,), generator=self.generator, device=self.generator.device)
 
 
 def _host(tensor: Tensor) -> np.ndarray:

@@ -20,6 +20,7 @@ from gpu_vecenv.bench.machine import room_for
 from gpu_vecenv.bench.subject import Maker, Subject
 from gpu_vecenv.bench.timing import Local, Timed, synchronise
 from gpu_vecenv.vector.memory_needs import memory_needs
+from gpu_vecenv.vector.random_actions import uniform_actions
 from gpu_vecenv.vector.views import View
 
 ACTION_BATCHES = 8
@@ -58,13 +59,8 @@ def host_probes(case: Case, device: str) -> dict[str, Callable[[], Timed]]:
 
 def random_actions(env: Any, steps: int, seed: int = 0) -> torch.Tensor:
     """Uniform random actions, (steps, *action batch): int32 indices, or float32 within a Box's bounds."""
-    space, batch = env.single_action_space, (steps, env.num_envs)
     generator = torch.Generator(env.device).manual_seed(seed)
-    if isinstance(space, gymnasium.spaces.Box):
-        low, high = (torch.as_tensor(bound, device=env.device) for bound in (space.low, space.high))
-        return low + (high - low) * torch.rand((*batch, *space.shape), generator=generator, device=env.device)
-    levels = int(space.nvec.flat[0] if hasattr(space, "nvec") else space.n)
-    return torch.randint(levels, (*batch, *space.shape), generator=generator, dtype=torch.int32, device=env.device)
+    return uniform_actions(env.single_action_space, (steps, env.num_envs), generator)
 
 
 def make_env(case: Case, device: str, **options: Any) -> tuple[Any, dict[str, Any]]:

@@ -14,6 +14,7 @@ from gpu_vecenv.train.config import NetworkConfig
 from gpu_vecenv.train.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.normalize import RunningNorm
+from gpu_vecenv.vector.random_actions import uniform_actions
 
 _ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU}
 
@@ -190,25 +191,20 @@ class RandomPolicy(Policy):
             ConfigError: the action space is of another kind, or an unbounded Box.
         """
         super().__init__()
-        self.sizes, self.num_outputs = _outputs(action_space)
-        self.discrete = isinstance(action_space, spaces.Discrete)
+        _outputs(action_space)  # raises ConfigError
+        self.space = action_space
         if isinstance(action_space, spaces.Box):
             if not action_space.is_bounded():
                 raise ConfigError(f"random policy: expected a bounded action space, got {action_space}")
-            self.register_buffer("low", torch.as_tensor(action_space.low).flatten())
-            self.register_buffer("high", torch.as_tensor(action_space.high).flatten())
+            self.register_buffer("low", torch.as_tensor(action_space.low))
+            self.register_buffer("high", torch.as_tensor(action_space.high))
 
     def act(
         self, obs: Tensor, generator: torch.Generator, deterministic: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Draw an action; ``deterministic`` changes nothing, and the log-probabilities are 0 (unused)."""
-        log_prob = obs.new_zeros(obs.shape[0])
-        if self.sizes is None:
-            u = torch.rand(obs.shape[0], self.num_outputs, generator=generator, device=obs.device)
-            return self.low + (self.high - self.low) * u, log_prob
-        zeros = obs.new_zeros(obs.shape[0], self.num_outputs)
-        draw = MultiCategorical(zeros, self.sizes).sample(generator)
-        return draw.squeeze(-1) if self.discrete else draw, log_prob
+        bounds = (self.low, self.high) if isinstance(self.space, spaces.Box) else None
+        return uniform_actions(self.space, obs.shape[:1], generator, bounds), obs.new_zeros(obs.shape[0])
 
     def value(self, obs: Tensor) -> Tensor:
         """Return zeros: the policy is never trained."""
