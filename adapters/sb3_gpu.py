@@ -173,7 +173,7 @@ class GpuPPO(PPO):
         """Fill the buffer, as ``PPO`` does; return False if a callback stops the training."""
         env = self._wrap_env(env)
         if env.device != self.policy.device:
-            raise DeviceError(f"the env is on {env.device} and the policy on {self.policy.device}; give both one device.")
+            raise DeviceError(f"the env is on {env.device} and the policy on {self.policy.device}; use one device for both.")
         to_env_actions = self._action_conversion()
         self.policy.set_training_mode(False)
         rollout_buffer.reset()

@@ -43,12 +43,12 @@ def count(env: Any, call: Callable[[], object], steps: int, device: str) -> dict
     with _launches(env) as launched, _new_arrays(env) as new_arrays, _host_syncs(device) as syncs, _Operations() as operations:
         for _ in range(calls):
             call()
-    made = calls * steps
+    total_steps = calls * steps
     return {
-        "kernel_launches": len(launched) / made,
-        "torch_operations": operations.computations / made,
-        "allocations": (operations.allocations + sum(new_arrays)) / made,
-        "host_syncs": None if device == "cpu" else len(syncs) / made,
+        "kernel_launches": len(launched) / total_steps,
+        "torch_operations": operations.computations / total_steps,
+        "allocations": (operations.allocations + sum(new_arrays)) / total_steps,
+        "host_syncs": None if device == "cpu" else len(syncs) / total_steps,
     }
 
 
@@ -84,16 +84,16 @@ def _launches(env: Any) -> Iterator[list[str]]:
 @contextmanager
 def _new_arrays(env: Any) -> Iterator[list[int]]:
     """Yield a list that gets the number of outputs that an env allocates, call by call; torch's dispatcher sees none of them."""
-    made: list[int] = []
+    counts: list[int] = []
     allocate = env._outputs._allocate
 
     def counted() -> Any:
         arrays = allocate()
-        made.append(len(arrays))
+        counts.append(len(arrays))
         return arrays
 
     with patch.object(env._outputs, "_allocate", counted):
-        yield made
+        yield counts
 
 
 @contextmanager
@@ -106,9 +106,9 @@ def _host_syncs(device: str) -> Iterator[list[Any]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
-        found: list[Any] = []
+        syncs: list[Any] = []
         try:
-            yield found
+            yield syncs
         finally:
             torch.cuda.set_sync_debug_mode(before)
-            found += [w for w in caught if "synchronizing CUDA" in str(w.message)]
+            syncs += [w for w in caught if "synchronizing CUDA" in str(w.message)]

@@ -36,14 +36,14 @@ GRAPH_STEPS = 128
 
 def ways(case: Case, device: str) -> dict[str, Maker]:
     """Return a maker for every way to step a case on a device."""
-    made: dict[str, Maker] = {
+    makers: dict[str, Maker] = {
         "python_copy_false": lambda: _python(case, device, copy=False),
         "python_copy_true": lambda: _python(case, device, copy=True),
         "python_bind": lambda: _bound(case, device),
     }
     if device == "cpu":
-        return {**made, "python_one_thread": lambda: _one_thread(case)}
-    return {**made, "graph": lambda: _graph(case, device)}
+        return {**makers, "python_one_thread": lambda: _one_thread(case)}
+    return {**makers, "graph": lambda: _graph(case, device)}
 
 
 def host_probes(case: Case, device: str) -> dict[str, Callable[[], Timed]]:
@@ -68,10 +68,10 @@ def make_env(case: Case, device: str, **options: Any) -> tuple[Any, dict[str, An
     start = time.perf_counter()
     env: Any = gymnasium.make_vec(case.env, num_worlds=case.worlds, device=device, **case.env_params(), **options).unwrapped
     synchronise(device)
-    made = time.perf_counter()
+    made_at = time.perf_counter()
     env.reset(seed=0)
     synchronise(device)
-    return env, {"make_s": made - start, "reset_s": time.perf_counter() - made}
+    return env, {"make_s": made_at - start, "reset_s": time.perf_counter() - made_at}
 
 
 def prepare(case: Case, device: str, copy: bool) -> tuple[Any, dict[str, Any]]:
@@ -171,7 +171,7 @@ def _graph(case: Case, device: str) -> Subject:
             call()
     graph.replay()
 
-    def close(kept: Any = (graph, actions)) -> None:  # the graph reads the actions as long as it lives
+    def close(kept: Any = (graph, actions)) -> None:  # the graph reads the actions until it is freed
         env.close()
 
     return Subject(Local(graph.replay, device), GRAPH_STEPS, facts, close)

@@ -32,14 +32,14 @@ def measure_floors(device: str, rounds: int, target: float) -> dict[str, float]:
     subjects: dict[str, Timed] = {"copy": _copy(device)}
     if device != "cpu":
         subjects |= {"bare": bare_launch(device), "graph": _empty_graph(device)}
-    taken: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for name, result in interleaved(subjects, rounds, target).items():
         if isinstance(result, Exception):
             raise result
-        taken[name] = result.median
-    floors = {"copy_bytes_per_s": 2 * COPY_BYTES[device.partition(":")[0]] / taken["copy"]}
+        seconds[name] = result.median
+    floors = {"copy_bytes_per_s": 2 * COPY_BYTES[device.partition(":")[0]] / seconds["copy"]}
     if device != "cpu":
-        floors |= {"graph_node_s": taken["graph"] / GRAPH_NODES, "bare_launch_s": taken["bare"]}
+        floors |= {"graph_node_s": seconds["graph"] / GRAPH_NODES, "bare_launch_s": seconds["bare"]}
     return floors
 
 

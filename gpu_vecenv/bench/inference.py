@@ -27,8 +27,8 @@ HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 
 def ways(case: Case, device: str) -> dict[str, Maker]:
     """Makers of rollouts called from Python and, on CUDA, in a graph."""
-    made: dict[str, Maker] = {"eager": lambda: _eager(case, device)}
-    return made if device == "cpu" else {**made, "graph": lambda: _graph(case, device)}
+    makers: dict[str, Maker] = {"eager": lambda: _eager(case, device)}
+    return makers if device == "cpu" else {**makers, "graph": lambda: _graph(case, device)}
 
 
 class ActorCritic(nn.Module):
@@ -128,7 +128,7 @@ def _graph(case: Case, device: str) -> Subject:
             loop()
     graph.replay()
 
-    def close(kept: Any = (graph, loop)) -> None:  # the graph reads the loop's tensors as long as it lives
+    def close(kept: Any = (graph, loop)) -> None:  # the graph reads the loop's tensors until it is freed
         loop.env.close()
 
     return Subject(Local(graph.replay, device), STEPS, facts, close)

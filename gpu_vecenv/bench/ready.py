@@ -31,16 +31,16 @@ class Peers:
 
     def __init__(self, device: str, environment: Mapping[str, str], skip: Iterable[str] = ()) -> None:
         self._device, self._environment = device, dict(environment)
-        found = [import_module(f"gpu_vecenv.bench.peers.{name}") for name in PEERS if name not in skip]
-        self.versions = {peer.NAME: installed(peer.DISTRIBUTION) for peer in found if peer.DISTRIBUTION}
+        peers = [import_module(f"gpu_vecenv.bench.peers.{name}") for name in PEERS if name not in skip]
+        self.versions = {peer.NAME: installed(peer.DISTRIBUTION) for peer in peers if peer.DISTRIBUTION}
         self.runtimes = {name: installed(name) for name in RUNTIMES if installed(name)}
-        self.installed = [peer for peer in found if peer.DISTRIBUTION is None or self.versions[peer.NAME]]
+        self.installed = [peer for peer in peers if peer.DISTRIBUTION is None or self.versions[peer.NAME]]
         self._processes: dict[tuple[str, str], PeerProcess] = {}
         self._ready: dict[str, list[Ready]] = {}
 
     def prepare(self, cases: Iterable[Case], meanwhile: Callable[[], object] = lambda: None) -> None:
         """Let the peers make their subjects of the cases, and call ``meanwhile`` while they do."""
-        requests = [(case, peer.NAME, way, self._ask(peer.__name__, case, way))
+        requests = [(case, peer.NAME, way, self._request(peer.__name__, case, way))
                  for case in cases for peer in self.installed for way in peer.ways(case, self._device)]  # fmt: skip
         meanwhile()
         for case, library, way, wait in requests:
@@ -56,14 +56,14 @@ class Peers:
             process.close()
         self._processes.clear()
 
-    def _ask(self, module: str, case: Case, way: dict[str, Any]) -> Maker:
+    def _request(self, module: str, case: Case, way: dict[str, Any]) -> Maker:
         """Send a process the request for a subject; the returned maker waits for the reply."""
         key = (module, case.env)
         if key not in self._processes:
             self._processes[key] = PeerProcess(module, self._device, self._environment)
         process = self._processes[key]
         try:
-            number = process.ask_to_make(way)
+            number = process.request_subject(way)
         except Exception as error:
             return _failure(error)
         return lambda: process.made(number)
@@ -72,10 +72,10 @@ class Peers:
 def _outcome(wait: Maker) -> Maker:
     """Wait for a subject; return a maker that returns it, or that raises the error of its making."""
     try:
-        made: Subject = wait()
+        subject: Subject = wait()
     except Exception as error:  # any error of a library is that library's result
         return _failure(error)
-    return lambda: made
+    return lambda: subject
 
 
 def _failure(error: Exception) -> Maker:

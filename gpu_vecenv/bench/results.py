@@ -47,7 +47,7 @@ def identity(case: Case, mode: str, library: str, path: str, device: str) -> dic
 
 
 def figures(
-    case: Case, mode: str, steps: int, facts: dict[str, Any], taken: Summary, floors: dict[str, float]
+    case: Case, mode: str, steps: int, facts: dict[str, Any], seconds: Summary, floors: dict[str, float]
 ) -> dict[str, Any]:
     """Return the times of a row, per step of all worlds, and its floor.
 
@@ -56,13 +56,13 @@ def figures(
         mode: ``env``, ``inference``, ``training`` or ``startup``; a row of ``startup`` has no steps a second.
         steps: env steps in a call.
         facts: further entries of the row; ``floor_bytes``, ``kernel_launches`` and ``agents`` (of a peer's world) are read.
-        taken: seconds of a call.
+        seconds: seconds of a call.
         floors: floors of this run.
     """
-    step, agents = taken.median / steps, facts.get("agents", case.agents)
+    step, agents = seconds.median / steps, facts.get("agents", case.agents)
     row: dict[str, Any] = {
-        "median_s": step, "low_s": taken.low / steps, "high_s": taken.high / steps, "coverage": taken.coverage,
-        "host_s": taken.host / steps, "rounds": len(taken.hosts), "steps_per_sample": taken.calls * steps,
+        "median_s": step, "low_s": seconds.low / steps, "high_s": seconds.high / steps, "coverage": seconds.coverage,
+        "host_s": seconds.host / steps, "rounds": len(seconds.hosts), "steps_per_sample": seconds.calls * steps,
     }  # fmt: skip
     if mode != "startup":
         row |= {"env_steps_per_s": case.worlds / step, "agent_steps_per_s": case.worlds * agents / step}

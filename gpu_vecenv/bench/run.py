@@ -42,9 +42,9 @@ def measure(
     """
     heads: dict[str, Row] = {path: identity(case, mode, OURS, path, device) for path in ways}
     makers: dict[str, Maker] = dict(ways)
-    for library, way, made in peers:
+    for library, way, make in peers:
         heads[f"{library} {way['path']}"] = identity(case, mode, library, way["path"], way["device"])
-        makers[f"{library} {way['path']}"] = made
+        makers[f"{library} {way['path']}"] = make
     subjects: dict[str, Subject] = {}
     rows: dict[str, Row] = {}
     for name, make in makers.items():
@@ -57,11 +57,11 @@ def measure(
         with suppress(MemoryError, torch.OutOfMemoryError):  # rows may lack a probe
             timed[name] = make_probe()
     timed |= {name: subject.timed for name, subject in subjects.items()}  # ours first, close to the probes in time
-    taken = interleaved(timed, rounds, seconds)
-    popped = {name: taken.pop(name) for name in host_probes or {} if name in taken}
+    results = interleaved(timed, rounds, seconds)
+    popped = {name: results.pop(name) for name in host_probes or {} if name in results}
     probes = {name: value for name, value in popped.items() if not isinstance(value, Exception)}
     probe_seconds = {name: value.host for name, value in probes.items()}
-    for name, result in taken.items():
+    for name, result in results.items():
         if isinstance(result, Exception):
             rows[name] = heads[name] | {"error": f"{type(result).__name__}: {result}"}
         else:

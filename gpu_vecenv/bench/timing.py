@@ -123,10 +123,10 @@ def calls_to_fill(timed: Timed, target: float) -> int:
     calls, most = 1, timed.most_calls or 1_000_000
     timed.read(1)
     while True:
-        taken = timed.read(calls).seconds
-        if taken >= target / 4 or calls >= most:
-            return max(1, min(most, round(calls * target / max(taken, 1e-9))))
-        calls = min(most, calls * max(2, min(16, int(target / 4 / max(taken, 1e-9)) + 1)))
+        seconds = timed.read(calls).seconds
+        if seconds >= target / 4 or calls >= most:
+            return max(1, min(most, round(calls * target / max(seconds, 1e-9))))
+        calls = min(most, calls * max(2, min(16, int(target / 4 / max(seconds, 1e-9)) + 1)))
 
 
 def interleaved(subjects: Mapping[str, Timed], rounds: int, target: float | None) -> dict[str, Summary | Exception]:

@@ -133,7 +133,7 @@ def groups(
         settings = [replace(s, case=case) for s in training.SETTINGS[kind] for case in choose([s.case], envs, sizes)]
         return [(s.case, training.ways(s, device)) for s in settings]
     table: dict[str, tuple[Any, Any]] = {
-        "env": ({"cpu": CPU_CASES, "cuda": GPU_CASES}, lambda *given: env_only.ways(*given) | rollouts.ways(*given)),
+        "env": ({"cpu": CPU_CASES, "cuda": GPU_CASES}, lambda *arguments: env_only.ways(*arguments) | rollouts.ways(*arguments)),
         "inference": (INFERENCE, inference.ways),
         "startup": (START_UP, startup.ways),
     }
@@ -152,11 +152,11 @@ def line(row: dict[str, Any]) -> str:
     return text + (f"  {row['times_floor']:7.1f} x floor" if "times_floor" in row else "")
 
 
-def _command_line(given: dict[str, Any]) -> str:
+def _command_line(options: dict[str, Any]) -> str:
     """Command line of the options that differ from their defaults; folders by name, without the output file."""
     words = ["gpu-vecenv bench"]
     for name, parameter in inspect.signature(bench).parameters.items():
-        value = given[name]
+        value = options[name]
         if value == parameter.default or name == "out":
             continue
         if isinstance(value, bool):

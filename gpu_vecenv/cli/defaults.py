@@ -15,8 +15,8 @@ def by_env(*path: str) -> str:
     """Return the default of a preset's field, such as ``8 for WarpTag-v0, 64 for others``; ``path`` names the field."""
     general = _get(Preset(), path)
     special = {env: _get(preset, path) for env, preset in PRESETS.items()}
-    parts = [f"{value} for {env}" for env, value in special.items() if value != general]
-    return ", ".join([*parts, f"{general} for others"]) if parts else str(general)
+    values = [f"{value} for {env}" for env, value in special.items() if value != general]
+    return ", ".join([*values, f"{general} for others"]) if values else str(general)
 
 
 def fields(name: str) -> str:

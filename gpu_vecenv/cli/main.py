@@ -21,7 +21,7 @@ COMMANDS = {
     "train": ("gpu_vecenv.cli.train:train", "train policies; writes checkpoint, metrics, curves and a video"),
     "eval": ("gpu_vecenv.cli.train:eval_run", "play episodes with a run's policies and print the means"),
     "plot": ("gpu_vecenv.cli.train:plot", "draw the curves of a run"),
-    "watch": ("gpu_vecenv.cli.watch:watch", "write a video of a run's policies at play"),
+    "watch": ("gpu_vecenv.cli.watch:watch", "write a video of a run's policies"),
     "envs": ("gpu_vecenv.cli.envs:envs", "list the env ids"),
     "bench": ("gpu_vecenv.cli.bench:bench", "measure the speed of envs, policies and training; writes JSON"),
     "memory": ("gpu_vecenv.cli.memory:memory", "print the memory that an env takes on its device"),

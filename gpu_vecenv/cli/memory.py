@@ -44,15 +44,15 @@ def memory(
     """
     device = choose_device(device)
     options = {"num_worlds": 1, "view": view, "device": "cpu", "array": "numpy", "autoreset_mode": autoreset_mode}
-    with contextlib.closing(make_vec(env_id, parse_settings(env, "--env"), options)) as made:
-        layout = made.layout
+    with contextlib.closing(make_vec(env_id, parse_settings(env, "--env"), options)) as small_env:
+        layout = small_env.layout
     worlds = count_worlds(num_envs, num_worlds, layout, view == "agents")
-    parts = memory_needs(View(layout, worlds, view == "agents"), parse_autoreset_mode(autoreset_mode), copy)
-    total = sum(parts.values())
+    needs = memory_needs(View(layout, worlds, view == "agents"), parse_autoreset_mode(autoreset_mode), copy)
+    total = sum(needs.values())
     agents = f"{layout.num_agents} agents" if layout.num_agents > 1 else "one agent"
     print(f"{env_id}: {worlds:,} worlds of {agents}")
-    for use, size in [*parts.items(), ("in all", total)]:
+    for use, size in [*needs.items(), ("in all", total)]:
         print(f"  {use:28}{size / 1e6:14,.3f} MB{size / worlds:14,.1f} B a world")
     if device != "cpu":
         free = TorchMemory(device).free_bytes() or 0
-        print(f"{device} has {free / 1e6:,.0f} MB free: room for about {room_for(parts, free, worlds):,} worlds")
+        print(f"{device} has {free / 1e6:,.0f} MB free: room for about {room_for(needs, free, worlds):,} worlds")

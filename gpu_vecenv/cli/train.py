@@ -72,8 +72,8 @@ def train(
     options = {name: value for name, value in options.items() if value is not None}
     if resume:
         settings = {"env": env, "policy": policy, "frozen": frozen, "load": load, "ppo": ppo, "network": network}
-        given = [*options, *(name for name, value in settings.items() if value)]
-        fixed = [f"--{name.replace('_', '-')}" for name in given if name not in ("total_steps", "device", "threads")]
+        used = [*options, *(name for name, value in settings.items() if value)]
+        fixed = [f"--{name.replace('_', '-')}" for name in used if name not in ("total_steps", "device", "threads")]
         if fixed:
             raise ConfigError(
                 "--resume: expected no other options than --out, --total-steps, --device and --threads, "

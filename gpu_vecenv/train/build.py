@@ -16,7 +16,7 @@ import torch
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.train.checkpoint import load_checkpoint, require_alike
+from gpu_vecenv.train.checkpoint import load_checkpoint, require_same_form
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.policy import ActorCritic, Policy, RandomPolicy
@@ -160,5 +160,5 @@ def load_policy(policies: dict[str, Policy], name: str, path: str | Path) -> Non
     saved = load_checkpoint(path)["policies"]
     if name not in saved:
         raise CheckpointError(f"{path}: expected a policy named {name!r}, got policies {list(saved)}")
-    require_alike(saved[name], policies[name].state_dict(), f"{path}: policy {name!r}")
+    require_same_form(saved[name], policies[name].state_dict(), f"{path}: policy {name!r}")
     policies[name].load_state_dict(saved[name])

@@ -194,22 +194,22 @@ def checkpoint_in_errors(path: str | Path | None, changes: Iterable[str] = ()) -
         ) from error
 
 
-def require_alike(saved: object, own: object, where: str) -> None:
+def require_same_form(saved: object, expected: object, where: str) -> None:
     """Check that a saved value has the form of the value that it replaces.
 
     Args:
         saved: value of a checkpoint.
-        own: value that it replaces; types, keys, shapes and dtypes are compared.
+        expected: value that it replaces; types, keys, shapes and dtypes are compared.
         where: name of the value, for the error's text.
 
     Raises:
         CheckpointError: the forms differ.
     """
-    if isinstance(own, dict) and isinstance(saved, dict) and own.keys() == saved.keys():
-        for key in own:
-            require_alike(saved[key], own[key], f"{where}/{key}")
-    elif isinstance(own, dict) or _form(saved) != _form(own):
-        raise CheckpointError(f"{where}: expected {_form(own)}, got {_form(saved)}")
+    if isinstance(expected, dict) and isinstance(saved, dict) and expected.keys() == saved.keys():
+        for key in expected:
+            require_same_form(saved[key], expected[key], f"{where}/{key}")
+    elif isinstance(expected, dict) or _form(saved) != _form(expected):
+        raise CheckpointError(f"{where}: expected {_form(expected)}, got {_form(saved)}")
 
 
 def _form(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Errors of the trainer; each message says what was expected and what came."""
+"""Errors of the trainer; each message states what was expected and what came."""
 
 from gpu_vecenv.errors import GpuVecenvError
 

@@ -132,8 +132,8 @@ def evaluate(
     if not 1 <= episodes <= MAX_WORLDS:
         raise ConfigError(f"episodes: expected an integer from 1 to {MAX_WORLDS}, got {episodes}")
     with checkpoint_in_errors(checkpoint, changes):
-        made = make_env(config, episodes)
-    with contextlib.closing(made) as env, torch_threads(config.threads), Progress(sys.stderr, quiet=not progress) as display:
+        new_env = make_env(config, episodes)
+    with contextlib.closing(new_env) as env, torch_threads(config.threads), Progress(sys.stderr, quiet=not progress) as display:
         return _measure(env, Players(env, config, checkpoint, policy_map), config.seed, deterministic, display)
 
 
@@ -208,8 +208,8 @@ def play(
     config, checkpoint = _setup(target, changes)
     # Autoreset would replace the last state of an episode.
     with checkpoint_in_errors(checkpoint, changes):
-        made = make_env(config, 1, "disabled")
-    with contextlib.closing(made) as env:
+        new_env = make_env(config, 1, "disabled")
+    with contextlib.closing(new_env) as env:
         with torch_threads(config.threads):
             players = Players(env, config, checkpoint, policy_map)
         for episode in range(episodes):

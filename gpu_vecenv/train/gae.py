@@ -14,7 +14,7 @@ class TransitionMasks(NamedTuple):
     valid: Tensor
     """The row's agent was alive when the step began, so the update may use the transition."""
     cut: Tensor
-    """The agent died or its world's episode ended in this step: later transitions belong to another episode."""
+    """The agent left or its world's episode ended in this step: later transitions belong to another episode."""
     timed_out: Tensor
     """The time limit alone ended the episode, and the agent was alive: its value may be bootstrapped."""
 

@@ -191,7 +191,7 @@ class RandomPolicy(Policy):
             ConfigError: the action space is of another kind, or an unbounded Box.
         """
         super().__init__()
-        _outputs(action_space)  # raises ConfigError
+        _outputs(action_space)  # refuses other spaces
         self.space = action_space
         if isinstance(action_space, spaces.Box):
             if not action_space.is_bounded():

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_vecenv.train import schedules
-from gpu_vecenv.train.checkpoint import require_alike
+from gpu_vecenv.train.checkpoint import require_same_form
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import CheckpointError
 from gpu_vecenv.train.gae import TransitionMasks, gae, next_values
@@ -169,11 +169,11 @@ class PPO:
         Raises:
             CheckpointError: the state has another form than this learner's, or a number of steps is negative or not finite.
         """
-        own = self.state_dict()
+        expected = self.state_dict()
         if state.get("optimizer") != {}:  # empty before the first update
             parameters = enumerate(self.policy.parameters())
-            own["optimizer"] = {i: {"step": torch.zeros(()), "exp_avg": p, "exp_avg_sq": p} for i, p in parameters}
-        require_alike(state, own, where)
+            expected["optimizer"] = {i: {"step": torch.zeros(()), "exp_avg": p, "exp_avg_sq": p} for i, p in parameters}
+        require_same_form(state, expected, where)
         steps = [float(moments["step"]) for moments in state["optimizer"].values()]
         if not all(0 <= step < math.inf for step in steps):
             raise CheckpointError(f"{where}/optimizer: expected steps >= 0, got {steps}")
@@ -210,10 +210,10 @@ class PPO:
         obs, action = slabs.obs.flatten(0, 1), slabs.action.flatten(0, 1)
         log_prob = slabs.log_prob.flatten()
         order = torch.randperm(len(self.index), generator=self.generator, device=self.index.device)
-        own = [x.reshape(-1) for x in (value, advantage, target, valid)]
+        columns = [x.reshape(-1) for x in (value, advantage, target, valid)]
         for chosen in order.tensor_split(self.config.num_minibatches):
             index = self.index[chosen]
-            yield Minibatch(obs[index], action[index], log_prob[index], *(x[chosen] for x in own))
+            yield Minibatch(obs[index], action[index], log_prob[index], *(x[chosen] for x in columns))
 
     def _step(self, batch: Minibatch, entropy_coef: float) -> dict[str, Tensor]:
         """Take one optimiser step."""

@@ -26,14 +26,14 @@ class Progress:
     at the terminal's width. A pipe, a file and a terminal that cannot move its cursor get a plain line every few seconds.
     """
 
-    def __init__(self, stream: TextIO, quiet: bool = False):
+    def __init__(self, output: TextIO, quiet: bool = False):
         """Set the display up; entering the context starts it.
 
         Args:
-            stream: standard output for a log, standard error for commands that print results to standard output.
+            output: standard output for a log, standard error for commands that print results to standard output.
             quiet: write nothing.
         """
-        self.stream = stream
+        self.output = output
         self.quiet = quiet
         self._live: Live | None = None
         self._origin: tuple[float, float] | None = None
@@ -43,7 +43,7 @@ class Progress:
         """Start the clock."""
         self._started = self._shown = time.monotonic()
         if not self.quiet:
-            self._live = _open_live(self.stream)
+            self._live = _open_live(self.output)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -81,7 +81,7 @@ class Progress:
         fraction, line, note = self._state
         self._state = None
         if self._live is None:
-            print(f"{line}  {note}".rstrip(), file=self.stream, flush=True)
+            print(f"{line}  {note}".rstrip(), file=self.output, flush=True)
         else:
             _draw(self._live, fraction, line, note)
 
@@ -94,14 +94,14 @@ class Progress:
         return f"  {datetime.timedelta(seconds=round(seconds))} left"
 
 
-def _open_live(stream: TextIO) -> Live | None:
+def _open_live(output: TextIO) -> Live | None:
     """Return a started display; None without a terminal, without rich, or if the cursor cannot move."""
-    if not stream.isatty() or importlib.util.find_spec("rich") is None:
+    if not output.isatty() or importlib.util.find_spec("rich") is None:
         return None
     from rich.console import Console
     from rich.live import Live
 
-    console = Console(file=stream)
+    console = Console(file=output)
     if not console.is_interactive:  # TERM=dumb
         return None
     # Other output to the terminal goes above the display.

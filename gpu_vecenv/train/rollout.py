@@ -157,7 +157,7 @@ class Collector:
         }
 
     def load_state_dict(self, state: dict) -> None:
-        """Restore what ``state_dict()`` returned, after a ``reset()``; on another kind of device the generator stays as it is."""
+        """Restore what ``state_dict()`` returned, after a ``reset()``; on another kind of device the generator is unchanged."""
         self.env.set_state(state["env"])
         self.rollout.obs[0].copy_(state["obs"])
         self.rollout.alive_start.copy_(state["alive"])

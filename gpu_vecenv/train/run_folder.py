@@ -66,11 +66,11 @@ class RunFolder:
         if not self._release.alive:
             raise RunLockedError(f"{self.path}: expected the trainer that locked this folder, got a closed one or a fork's copy")
         for name, known in self._known.items():
-            found = None
+            status = None
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                found = os.stat(self.path / name)
-            if found is None or not os.path.samestat(found, known):
-                got = "none" if found is None else "another"
+                status = os.stat(self.path / name)
+            if status is None or not os.path.samestat(status, known):
+                got = "none" if status is None else "another"
                 raise RunGoneError(
                     f"{self.path / name}: expected the file that the trainer opened, got {got}: "
                     "the run's folder was removed or replaced under the trainer"

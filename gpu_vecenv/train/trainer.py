@@ -20,7 +20,7 @@ from gpu_vecenv.train.checkpoint import (
     checkpoint_in_errors,
     checkpoint_path,
     load_checkpoint,
-    require_alike,
+    require_same_form,
     save_checkpoint,
     saved_config,
 )  # fmt: skip
@@ -290,17 +290,17 @@ class Trainer:
 
     def _load(self, state: dict[str, Any], path: Path) -> None:
         self.collector.reset(self.config.seed)  # An env must be reset before its state can be set.
-        own = self._state()
+        expected = self._state()
         before = state["collector"].get("generator_device")
         if before not in ("cpu", "cuda"):
             raise CheckpointError(f"{path}: collector/generator_device: expected 'cpu' or 'cuda', got {before!r}")
         if before != self.device.type:
-            own["collector"]["generator"] = state["collector"].get("generator")  # its form differs by device; it is not used
-        require_alike(state["collector"], own["collector"], f"{path}: collector")
-        require_alike(state["episodes"], own["episodes"], f"{path}: episodes")
+            expected["collector"]["generator"] = state["collector"].get("generator")  # its form differs by device; it is not used
+        require_same_form(state["collector"], expected["collector"], f"{path}: collector")
+        require_same_form(state["episodes"], expected["episodes"], f"{path}: episodes")
         try:
             for name, policy in self.policies.items():
-                require_alike(state["policies"].get(name), own["policies"][name], f"{path}: policies/{name}")
+                require_same_form(state["policies"].get(name), expected["policies"][name], f"{path}: policies/{name}")
                 policy.load_state_dict(state["policies"][name])
             for name, learner in self.learners.items():
                 learner.load_state_dict(state["learners"][name], f"{path}: learners/{name}")

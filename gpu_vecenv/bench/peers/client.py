@@ -56,7 +56,7 @@ class PeerProcess:
         """True while the process runs."""
         return self._process.poll() is None
 
-    def ask_to_make(self, way: dict[str, Any]) -> int:
+    def request_subject(self, way: dict[str, Any]) -> int:
         """Send the request for a subject, and return its number for ``made()`` without waiting for the reply."""
         number = next(self._numbers)
         self._send({"make": way, "number": number})
@@ -70,9 +70,9 @@ class PeerProcess:
         """
         reply = self._receive()
         timed = RemoteTimed(self, number, reply["most_calls"])
-        return Subject(timed, reply["steps"], reply["facts"], lambda: self.ask({"close": number}))
+        return Subject(timed, reply["steps"], reply["facts"], lambda: self.call({"close": number}))
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    def call(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a request and wait for its reply.
 
         Raises:
@@ -138,5 +138,5 @@ class RemoteTimed:
 
     def read(self, calls: int) -> Reading:
         """Let the peer make and time ``calls`` calls."""
-        reply = self._process.ask({"read": self._number, "calls": calls})
+        reply = self._process.call({"read": self._number, "calls": calls})
         return Reading(reply["seconds"], reply["host_seconds"])

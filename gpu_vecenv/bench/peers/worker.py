@@ -23,8 +23,8 @@ def answer(peer: ModuleType, subjects: Subjects, request: dict[str, Any]) -> dic
     """Serve a request, and return the reply."""
     if "make" in request:
         number = request["number"]
-        subjects[number] = made = peer.make(**request["make"])
-        return {"steps": made.steps, "facts": made.facts, "most_calls": made.timed.most_calls}
+        subjects[number] = subject = peer.make(**request["make"])
+        return {"steps": subject.steps, "facts": subject.facts, "most_calls": subject.timed.most_calls}
     if "read" in request:
         reading = subjects[request["read"]].timed.read(request["calls"])
         return {"seconds": reading.seconds, "host_seconds": reading.host_seconds}
