@@ -120,7 +120,7 @@ def _graph(case: Case, device: str) -> Subject:
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         loop = RolloutLoop(case, device)
-        loop()  # cuBLAS allocates its workspace in this stream
+        loop()  # warm up again: cuBLAS allocates its workspace
         facts = loop.facts | count(loop.env, loop, STEPS, device)
         stream.synchronize()
         graph = torch.cuda.CUDAGraph()
