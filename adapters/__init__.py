@@ -1,1 +1,1 @@
-"""Adapters to reinforcement-learning libraries, a file each."""
+"""Adapters to reinforcement-learning libraries, one file for each library."""

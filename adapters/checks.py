@@ -1,4 +1,4 @@
-"""What adapters ask of an env whose tensors they hand on as they are."""
+"""Checks of the env and of actions that several adapters share."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gpu_vecenv.spec.given import Array, host_array
 
 
 def checked_env(env: VectorEnv, adapter: str, view: str) -> GpuVectorEnv:
-    """The env of this package inside ``env``: with torch's tensors, same-step resets and ``view`` where that matters.
+    """Return the ``GpuVectorEnv`` inside ``env``, which has torch tensors, same-step resets and, with several agents, ``view``.
 
     Raises:
-        ParameterError: naming the ``adapter``, what is needed and what came.
+        ParameterError: the env is of another kind; the text names the ``adapter``.
     """
     inner = env.unwrapped
     if not isinstance(inner, GpuVectorEnv):
@@ -33,27 +33,27 @@ def checked_env(env: VectorEnv, adapter: str, view: str) -> GpuVectorEnv:
 
 
 def require_fresh(obs: Array, previous: Array, library: str) -> None:
-    """Refuse an env that was made with ``copy=False``, for a library that reads an observation after the next step.
+    """Refuse an env made with ``copy=False``, for a library that reads an observation after the next step.
 
     Raises:
-        ParameterError: ``obs`` is the array that came a step earlier.
+        ParameterError: ``obs`` and ``previous``, of the step before, are the same array.
     """
     if obs is previous:
-        raise ParameterError(f"{library} keeps observations over a step, so the env must be made with copy=True, got copy=False.")
+        raise ParameterError(f"{library} reads observations after the next step: expected an env with copy=True, got copy=False.")
 
 
 def action_tensor(actions: Any, rows: int, device: str | torch.device) -> torch.Tensor:
-    """Actions of any array kind or nested lists as a tensor on a device.
+    """Return actions, arrays of any kind or nested lists, as a tensor on a device.
 
     Raises:
-        ShapeError: no array, or one whose first axis is not ``rows``.
-        ArrayTypeError: no numbers, or an array that holds none.
+        ShapeError: ``actions`` is a ragged list, or its first axis is not ``rows``.
+        ArrayTypeError: ``actions`` does not consist of numbers.
     """
     if not isinstance(actions, torch.Tensor):
         try:
             actions = np.asarray(host_array(actions, "actions"))
         except ValueError as error:
-            raise ShapeError(f"actions must have {rows} rows, got a list that is no array.") from error
+            raise ShapeError(f"actions must have {rows} rows, got a ragged list.") from error
         if actions.dtype.kind not in "iuf":
             raise ArrayTypeError(f"actions must be numbers, got {actions.dtype}.")
     if tuple(actions.shape[:1]) != (rows,):

@@ -24,9 +24,9 @@ except ImportError as error:
 class PettingZooEnv(ParallelEnv):
     """A ``ParallelEnv`` of one world, in NumPy, for evaluation, teaching and code written for PettingZoo.
 
-    Agents are named after their role, ``tagger_0``, ``runner_3``. An agent that leaves the game, as a tagged runner does, is
-    ``terminated`` in that step and then no longer among ``agents``, nor in what ``step`` takes and gives. When the world
-    ends, so do all agents that are left: ``terminated`` by the rules, ``truncated`` by the time limit.
+    Agents are named after their role, such as ``tagger_0`` and ``runner_3``. An agent that leaves the game, such as a tagged
+    runner, is ``terminated`` in that step. Later steps leave it out of ``agents`` and of all dicts. When an episode ends, all
+    agents that are left are ``terminated`` by the rules or ``truncated`` by the time limit.
 
     Args:
         env_id: an id of this package, or one registered with an env of your own.
@@ -35,9 +35,9 @@ class PettingZooEnv(ParallelEnv):
 
     Attributes:
         possible_agents: all names, role by role.
-        agents: names of the agents in the game; empty before the first reset and after the world's end.
-        state_space: of ``state()``, a float32 vector.
-        vector_env: the env inside, of one world.
+        agents: names of the agents in the game; empty before the first reset and after an episode.
+        state_space: space of ``state()``, a float32 vector.
+        vector_env: the wrapped env of one world.
 
     Raises:
         ParameterError: the id makes an env of another kind.
@@ -50,7 +50,7 @@ class PettingZooEnv(ParallelEnv):
             num_worlds=1,
             view="agents",
             array="numpy",
-            autoreset_mode="disabled",  # a world that is over stays so until reset()
+            autoreset_mode="disabled",  # a finished world waits for reset()
             render_mode=render_mode,
             **options,
         ).unwrapped
@@ -67,7 +67,7 @@ class PettingZooEnv(ParallelEnv):
         self.possible_agents = [f"{role}_{i}" for role, count in env.role_counts.items() for i in range(count)]
         self.agents: list[str] = []
         self._row = {agent: row for row, agent in enumerate(self.possible_agents)}
-        # One space an agent, as each has its own generator of samples.
+        # Each agent has a space of its own, because a space holds the generator of its samples.
         self.observation_spaces = {agent: env.env_spec.observation(env.params) for agent in self.possible_agents}
         self.action_spaces = {agent: env.env_spec.action(env.params) for agent in self.possible_agents}
         layout = env.layout
@@ -75,11 +75,11 @@ class PettingZooEnv(ParallelEnv):
         self.state_space = Box(-np.inf, np.inf, (length,), np.float32)
 
     def observation_space(self, agent: str) -> Space:
-        """Space of an agent's observation, the same object in each call."""
+        """Return the space of an agent's observation, the same object in each call."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Space:
-        """Space of an agent's action, the same object in each call."""
+        """Return the space of an agent's action, the same object in each call."""
         return self.action_spaces[agent]
 
     def reset(
@@ -88,15 +88,15 @@ class PettingZooEnv(ParallelEnv):
         """Start a new episode with all agents.
 
         Args:
-            seed: of the world; None goes on with the present stream.
-            options: the env's own; others are left aside, as PettingZoo asks.
+            seed: seed of the world; None draws one from the env's ``np_random``.
+            options: the env's reset options; others are ignored, as PettingZoo requires.
 
         Returns:
             observations: float32 (F,) by agent.
             infos: an empty dict by agent.
 
         Raises:
-            ParameterError: a seed or an option of the env that does not fit.
+            ParameterError: the seed or an option of the env is out of range.
         """
         known = {option.name for option in self.vector_env.env_spec.reset_options}
         obs, _ = self.vector_env.reset(seed=seed, options={k: v for k, v in (options or {}).items() if k in known})
@@ -108,7 +108,7 @@ class PettingZooEnv(ParallelEnv):
     ) -> tuple[
         dict[str, np.ndarray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
     ]:
-        """Make a step; every dict has an entry for each agent that was in the game when it began.
+        """Make a step; every dict has an entry for each agent that was in the game before it.
 
         Args:
             actions: an action for each of ``agents``.
@@ -116,23 +116,23 @@ class PettingZooEnv(ParallelEnv):
         Returns:
             observations: float32 (F,) by agent.
             rewards: floats by agent.
-            terminated: whether the agent left the game or the world ended by its rules.
-            truncated: whether the world's time limit ended the agent's episode.
+            terminated: True if the agent left the game, or the rules ended the episode.
+            truncated: True if the time limit ended the agent's episode.
             infos: an empty dict by agent.
 
         Raises:
-            SequenceError: no agent is in the game: before the first reset, or after the world's end.
-            ParameterError: actions for other agents than those in the game.
-            ShapeError, ArrayTypeError, ActionError: an action that does not fit its space.
+            SequenceError: no agent is in the game: before the first reset, or after an episode.
+            ParameterError: ``actions`` has other agents than those in the game.
+            ShapeError, ArrayTypeError, ActionError: an action does not fit its space.
         """
         acting = self.agents
         if not acting:
             raise SequenceError("no agent is in the game; call reset() before step().")
         obs, reward, terminated, truncated, info = self.vector_env.step(self._joint_action(actions))
         alive = info.get("agent_alive", np.ones(len(self.possible_agents), bool))
-        over = bool(terminated[0] | truncated[0])  # rows of one world end together
+        ended = bool(terminated[0] | truncated[0])  # the episode of a world ends for all of its rows
         rows = {agent: self._row[agent] for agent in acting}
-        self.agents = [] if over else [agent for agent, row in rows.items() if alive[row]]
+        self.agents = [] if ended else [agent for agent, row in rows.items() if alive[row]]
         return (
             {agent: obs[row] for agent, row in rows.items()},
             {agent: float(reward[row]) for agent, row in rows.items()},
@@ -142,28 +142,26 @@ class PettingZooEnv(ParallelEnv):
         )
 
     def state(self) -> np.ndarray:
-        """All that moves: the state fields of the env's contract, one after the other, then the steps taken; float32."""
+        """Return the env's own state fields, one after the other, then the steps taken; float32."""
         fields = self.vector_env.get_state()
         names = [field.name for field in self.vector_env.env_spec.state]
         return np.concatenate([np.ravel(fields[name]).astype(np.float32) for name in [*names, "t"]])
 
     def render(self) -> np.ndarray | None:
-        """A picture of the world, uint8 (H, W, 3); None without ``render_mode``."""
+        """Return a frame of the world, uint8 (H, W, 3); None without ``render_mode``."""
         frames = self.vector_env.render()
         return None if frames is None else frames[0]
 
     def close(self) -> None:
-        """Close the env inside."""
+        """Close the wrapped env."""
         self.vector_env.close()
 
-    # ---- inside -----------------------------------------------------------------------------------------------
-
     def _joint_action(self, actions: Mapping[str, Any]) -> torch.Tensor:
-        """Actions of all agents, (A,) or (A, k), on the env's device; those who left get 0, which counts for nothing."""
+        """Return the actions of all agents, (A,) or (A, k), on the env's device; agents that left get 0, which is ignored."""
         if require_mapping(actions, "actions").keys() != set(self.agents):
             missing = [agent for agent in self.agents if agent not in actions]
-            beyond = [agent for agent in actions if agent not in self.agents]
-            raise ParameterError(f"actions must be given for the agents in the game; missing {missing}, beyond them {beyond}.")
+            unknown = [agent for agent in actions if agent not in self.agents]
+            raise ParameterError(f"actions must be given for the agents in the game only; missing {missing}, others {unknown}.")
         try:
             given = np.stack([np.asarray(host_array(actions[agent], f"the action of {agent}")) for agent in self.agents])
         except ValueError as error:
@@ -172,5 +170,5 @@ class PettingZooEnv(ParallelEnv):
             raise ArrayTypeError(f"actions must be numbers, got {given.dtype}.")
         joint = np.zeros((len(self.possible_agents), *given.shape[1:]), given.dtype)
         joint[[self._row[agent] for agent in self.agents]] = given
-        # Uploaded here, as the env warns of host actions, which nobody can avoid with this API.
+        # Copied to the device here: the env would warn of host actions, which this API always has.
         return torch.as_tensor(joint, device=self.vector_env.device)

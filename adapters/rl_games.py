@@ -1,4 +1,4 @@
-"""rl_games: the ids of this package as environments that its configurations can name."""
+"""rl_games: envs of this package as environments of its configurations."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ except ImportError as error:
     raise MissingExtraError('this adapter needs rl_games: pip install "gpu-vecenv[rl-games]"') from error
 
 KIND = "GPU_VECENV"
-"""rl_games' name for what ``create_env()`` makes."""
+"""Name in rl_games of the kind of env that ``create_env()`` makes."""
 
 
 class RlGamesEnv(IVecEnv):
     """A vector env of rl_games whose tensors stay on the env's device.
 
-    rl_games counts worlds as actors. A row is an agent, rows ordered by world and then by agent, as rl_games expects; agents of
-    all roles share its one policy. With several agents observations are a dict: ``obs``, and ``states`` of whole worlds for a
-    central value. An agent that left the game goes on with reward 0 until its world's episode ends.
+    rl_games counts worlds as actors. Each row is an agent. Rows are ordered by world and then by agent, as rl_games expects.
+    Agents of all roles share rl_games' one policy. With several agents, observations are a dict with ``obs`` of rows and
+    ``states`` of worlds for a central value. An agent that left the game gets reward 0 until its world's episode ends.
 
     Args:
-        env: made with ``array="torch"``, in the worlds view.
-        seed: of the first reset.
+        env: an env made with ``array="torch"``, in the worlds view.
+        seed: seed of the first reset.
 
     Raises:
-        ParameterError: what does not fit.
+        ParameterError: the env is of another kind.
         MissingExtraError: on import, when rl_games is not installed.
     """
 
@@ -50,7 +50,7 @@ class RlGamesEnv(IVecEnv):
         self._action_shape = (self._inner.num_worlds, *(self._inner.single_action_space.shape or ()))
 
     def reset(self) -> Tensor | dict[str, Tensor]:
-        """Start new episodes in all worlds: float32 (rows, F), with several agents under ``obs``."""
+        """Start new episodes in all worlds; return observations, float32 (rows, F), with several agents under ``obs``."""
         obs, _ = self.env.reset(seed=self._seed)
         self._seed = None
         return self._rows(obs)
@@ -62,12 +62,12 @@ class RlGamesEnv(IVecEnv):
             actions: (rows,), or (rows, k) for a Tuple or a Box.
 
         Returns:
-            obs: as from ``reset()``, the first of the new episode where one ended.
+            obs: as from ``reset()``; first observations of the new episode in rows whose episode ended.
             reward: float32 (rows,).
             done: bool (rows,), the same for all agents of a world.
-            infos: ``time_outs``, bool (rows,), where the time limit and nothing else ended an episode.
+            infos: ``time_outs``, bool (rows,), True if the time limit alone ended an episode.
         """
-        rows = actions.reshape(-1, *actions.shape[1:])  # of one world and agent the player gives an action without axes
+        rows = actions.reshape(-1, *actions.shape[1:])  # for one world of one agent the player's action has no axes
         given = action_tensor(rows, self._inner.num_worlds * self._agents, self._inner.device)
         obs, reward, terminated, truncated, info = self.env.step(given.reshape(self._action_shape))
         if self._agents > 1:
@@ -76,11 +76,11 @@ class RlGamesEnv(IVecEnv):
         return self._rows(obs), reward, done, {"time_outs": time_outs}
 
     def get_number_of_agents(self) -> int:
-        """Agents in a world."""
+        """Return the number of agents in a world."""
         return self._agents
 
     def get_env_info(self) -> dict[str, Any]:
-        """Spaces of one row and of a world's state, agents in a world, and how episodes start anew."""
+        """Return the spaces of a row and of a world's state, the agents in a world, and the autoreset mode."""
         low, high = (np.tile(bound, self._agents) for bound in (self.observation_space.low, self.observation_space.high))
         return {
             "observation_space": self.observation_space,
@@ -92,7 +92,7 @@ class RlGamesEnv(IVecEnv):
         }
 
     def render(self, mode: str = "human") -> Any:
-        """The env's frames, whatever the mode; None without ``render_mode``."""
+        """Return the env's frames for any ``mode``; None without ``render_mode``."""
         return self.env.render()
 
     def close(self) -> None:
@@ -106,24 +106,24 @@ class RlGamesEnv(IVecEnv):
 
 
 def create_env(env_id: str, num_actors: int = 1, seed: int | None = None, **options: Any) -> RlGamesEnv:
-    """An env for rl_games.
+    """Make an env for rl_games.
 
     Args:
         env_id: an id of this package.
         num_actors: worlds.
-        seed: of the first reset.
+        seed: seed of the first reset.
         options: further keywords of ``gymnasium.make_vec``: ``device`` and the env's own.
     """
     return RlGamesEnv(gymnasium.make_vec(env_id, num_worlds=num_actors, array="torch", **options), seed)
 
 
 def register(env_id: str) -> None:
-    """Let rl_games' configurations name ``env_id`` as ``env_name``; ``env_config`` then holds keywords of ``create_env()``."""
+    """Register ``env_id`` as an ``env_name`` of rl_games' configurations; ``env_config`` holds keywords of ``create_env()``."""
     vecenv.register(KIND, create_env)
     creator = {"vecenv_type": KIND, "env_creator": lambda **options: create_env(env_id, **options)}
     env_configurations.register(env_id, creator)
 
 
 def _without_multi_discrete(space: Space) -> Space:
-    """A MultiDiscrete as a Tuple of Discrete, which is how rl_games knows actions of several heads."""
+    """Return a MultiDiscrete as a Tuple of Discrete, rl_games' space of actions with several entries; others unchanged."""
     return Tuple([Discrete(int(n)) for n in space.nvec]) if isinstance(space, MultiDiscrete) else space

@@ -20,24 +20,24 @@ except ImportError as error:
 
 
 class RslRlEnv(VecEnv):
-    """rsl_rl's ``VecEnv`` whose tensors stay on the env's device; an env is a row, with several agents an agent's.
+    """rsl_rl's ``VecEnv`` whose tensors stay on the env's device; each of its envs is a row, that is one agent.
 
-    Observations are a ``TensorDict`` with one group, ``policy``. Episodes start anew in the step that ends them.
+    Observations are a ``TensorDict`` with one group, ``policy``. A step that ends an episode also starts the next one.
 
     Args:
-        env: with continuous actions and a time limit, made with ``array="torch"`` and, where worlds have several agents,
+        env: an env with continuous actions and a time limit, made with ``array="torch"`` and, if worlds have several agents,
             ``view="agents"``.
-        seed: of the first episodes.
-        cfg: what rsl_rl's loggers should record of the env.
+        seed: seed of the first episodes.
+        cfg: settings of the env that rsl_rl's loggers record.
 
     Attributes:
         num_envs: rows.
-        num_actions: numbers that make up an action.
-        max_episode_length: the time limit, steps.
-        device: the env's.
+        num_actions: entries of an action.
+        max_episode_length: the time limit in steps.
+        device: the env's device.
 
     Raises:
-        ParameterError: what does not fit; in the first step also an env made with ``copy=False``.
+        ParameterError: the env is of another kind; in the first step also if it was made with ``copy=False``.
         MissingExtraError: on import, when rsl_rl is not installed.
     """
 
@@ -45,7 +45,7 @@ class RslRlEnv(VecEnv):
         self._inner = checked_env(env, "RslRlEnv", "agents")
         space, params = self._inner.single_action_space, self._inner.params
         if not isinstance(space, Box):
-            raise ParameterError(f"rsl_rl's policies act continuously, so the action space must be a Box, got {space}.")
+            raise ParameterError(f"rsl_rl's policies have continuous actions, so the action space must be a Box, got {space}.")
         self.env = env
         self.cfg = cfg or {}
         self.device = self._inner.device
@@ -53,11 +53,11 @@ class RslRlEnv(VecEnv):
         self.num_actions = space.shape[0]
         self.max_episode_length = int(params["max_episode_steps" if "max_episode_steps" in params else "episode_length"])
         if self.max_episode_length == 0:
-            raise ParameterError("rsl_rl wants episodes of limited length; give max_episode_steps, got 0, which is none.")
+            raise ParameterError("rsl_rl needs a time limit, so max_episode_steps must be at least 1, got 0, which is no limit.")
         self._obs, _ = env.reset(seed=seed)
 
     def get_observations(self) -> TensorDict:
-        """The present observations: ``policy``, float32 (num_envs, F)."""
+        """Return the current observations: ``policy``, float32 (num_envs, F)."""
         return TensorDict({"policy": self._obs}, batch_size=[self.num_envs], device=self.device)
 
     def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict[str, Any]]:
@@ -67,10 +67,10 @@ class RslRlEnv(VecEnv):
             actions: float32 (num_envs, num_actions); the env clips them to its bounds.
 
         Returns:
-            observations: the first of the new episode where one ended.
+            observations: first observations of the new episode in rows whose episode ended.
             rewards: float32 (num_envs,).
             dones: bool (num_envs,).
-            extras: ``time_outs``, bool (num_envs,), where the time limit and nothing else ended an episode.
+            extras: ``time_outs``, bool (num_envs,), True if the time limit alone ended an episode.
         """
         obs, reward, terminated, truncated, _ = self.env.step(actions)
         require_fresh(obs, self._obs, "rsl_rl")
@@ -79,10 +79,10 @@ class RslRlEnv(VecEnv):
 
     @property
     def episode_length_buf(self) -> Tensor:
-        """Steps taken in the present episode, int32 (num_envs,).
+        """Steps taken in the current episode, int32 (num_envs,).
 
-        What is assigned moves the worlds' clocks, of any integer dtype; with several agents, that of the first agent's row
-        does. Observations that tell the time change with it.
+        Assigning an array of any integer dtype sets the time of the worlds. With several agents, the entry of a world's first row
+        counts. Observations that hold the time change with it.
         """
         steps = self._inner.get_state()["t"]
         return torch.cat([steps.repeat_interleave(count) for count in self._inner.role_counts.values()])

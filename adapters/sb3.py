@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
+from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from gpu_vecenv import EpisodeStatistics
 from gpu_vecenv.adapters.checks import action_tensor, checked_env
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
+from gpu_vecenv.vector.random_actions import uniform_actions
 
 try:
     from stable_baselines3.common.monitor import Monitor
@@ -28,10 +29,10 @@ Policy = Callable[[Tensor], Tensor]
 
 
 class DeviceStep(NamedTuple):
-    """What one step brought, each a tensor on the env's device; yours unless the env was made with ``copy=False``."""
+    """Outputs of one step, tensors on the env's device; with ``copy=False`` the next step overwrites them."""
 
     obs: Tensor
-    """float32 (num_envs, F), the first of the new episode where one ended."""
+    """float32 (num_envs, F), first observations of the new episode in rows whose episode ended."""
     reward: Tensor
     """float32 (num_envs,)."""
     terminated: Tensor
@@ -39,9 +40,9 @@ class DeviceStep(NamedTuple):
     truncated: Tensor
     """bool (num_envs,)."""
     final_obs: Tensor
-    """float32 (num_envs, F), the last of the old episode; valid where one ended."""
+    """float32 (num_envs, F), last observations of the old episode; valid in rows whose episode ended."""
     episode_return: Tensor
-    """float32 (num_envs,), rewards of the episode up to this step."""
+    """float32 (num_envs,), sum of the episode's rewards up to this step."""
     episode_length: Tensor
     """int32 (num_envs,), steps of the episode up to this one."""
 
@@ -49,20 +50,20 @@ class DeviceStep(NamedTuple):
 class Sb3VecEnv(VecEnv):
     """A ``VecEnv`` whose rows are agents: all agents of all worlds, or those of one role.
 
-    What it hands out are fresh NumPy arrays; episodes start anew in the step that ends them. ``infos`` holds an empty dict
-    for each row, and for a row whose episode ended ``terminal_observation``, ``TimeLimit.truncated``, ``episode`` (as
-    SB3's ``Monitor`` writes it: ``r``, ``l``, ``t``) and, with several agents, ``agent_alive``. A row ends with its world:
-    an agent that left the game before keeps its row, with the observation its env gives it and no reward.
+    Results are new NumPy arrays. A step that ends an episode also starts the next one. ``infos`` holds a dict for each row. The
+    dict of a row whose episode ended has ``terminal_observation``, ``TimeLimit.truncated``, ``episode`` (as SB3's ``Monitor``
+    writes it: ``r``, ``l``, ``t``) and, with several agents, ``agent_alive``; other dicts are empty. An episode ends for all rows
+    of a world at once: an agent that left the game earlier keeps its row, with reward 0 and the observation that its env writes.
 
     Args:
-        env: an id, or an env made with ``view="agents"`` (where worlds have several agents) and ``array="torch"``.
-        num_envs: rows of all roles together, for an id. ``num_worlds=`` says the same by worlds.
-        role: the role whose agents are the rows; None for all of them.
-        others: who acts for the other roles, by name, from their observations; roles not named act at random.
+        env: an id, or an env made with ``array="torch"`` and, if worlds have several agents, ``view="agents"``.
+        num_envs: rows of all roles together, for an id; ``num_worlds`` in ``options`` may give the number of worlds instead.
+        role: the role whose agents are the rows; None for all roles.
+        others: policies of the other roles, by role; a role without one acts at random.
         options: further keywords of ``gymnasium.make_vec``, for an id.
 
     Raises:
-        ParameterError: what does not fit, or an unknown role.
+        ParameterError: the env is of another kind, or a role is unknown.
         MissingExtraError: on import, when Stable-Baselines3 is not installed.
     """
 
@@ -77,15 +78,21 @@ class Sb3VecEnv(VecEnv):
         if isinstance(env, str):
             env = gymnasium.make_vec(env, num_envs=num_envs, view="agents", array="torch", **options)
         elif options or num_envs != 1:
-            raise ParameterError("num_envs and make_vec's keywords belong to an id, and an env that is made was given.")
+            raise ParameterError("num_envs and keywords of make_vec need an id as env, got an env that is already made.")
         self._inner = checked_env(env, "Sb3VecEnv", view="agents")
         self.env = EpisodeStatistics(env)
         self.device = torch.device(self._inner.device)
         roles, others = self._inner.role_rows, dict(others or {})
         _check_roles(role, others, roles)
         self._rows = slice(0, self._inner.num_envs) if role is None else roles[role]
-        self._random = _RandomPolicy(self._inner.single_action_space, self.device)
-        self._others = [(rows, others.get(name, self._random)) for name, rows in roles.items() if role not in (None, name)]
+        space = self._inner.single_action_space
+        self._bounds: tuple[Tensor, Tensor] | None = None
+        if isinstance(space, Box):
+            self._bounds = torch.as_tensor(space.low, device=self.device), torch.as_tensor(space.high, device=self.device)
+        self._generator = torch.Generator(self.device)
+        self._generator.seed()
+        policies = {name: others.get(name, self._random_actions) for name in roles if role not in (None, name)}
+        self._others = [(roles[name], policy) for name, policy in policies.items()]
         self._obs: Tensor | None = None
         self._alive: Tensor | None = None
         self._actions: Tensor | None = None
@@ -95,32 +102,30 @@ class Sb3VecEnv(VecEnv):
         self.spec = self._inner.spec
         self.metadata["render_fps"] = self._inner.metadata["render_fps"]
 
-    # ---- reset and step ---------------------------------------------------------------------------------------
-
     def reset(self) -> np.ndarray:
-        """Start new episodes with what ``seed()`` and ``set_options()`` left for this reset.
+        """Start new episodes, with the seed of ``seed()`` and the options of ``set_options()``.
 
-        The first row's seed counts for all: worlds draw from streams of their own.
+        The first row's seed is the env's seed; the random keys of worlds differ by ``world_id``.
 
         Returns:
             float32 (num_envs, F).
 
         Raises:
-            ParameterError: options that differ from row to row, or that the env does not have.
+            ParameterError: the options differ by row, or the env does not have them.
         """
         seed, options = self._seeds[0], self._options[0]
         if any(row != options for row in self._options):
-            raise ParameterError("options must be the same for all rows, as they are given to one env.")
+            raise ParameterError("options must be the same for all rows, which are one env; got several.")
         self._reset_seeds()
         self._reset_options()
         if seed is not None:
-            self._random.generator.manual_seed(seed)
+            self._generator.manual_seed(seed)
         self._obs, _ = self.env.reset(seed=seed, options=options)
         self._alive = None
         return _host(self.last_obs)
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Take the actions of the next step, (num_envs,) or (num_envs, k)."""
+        """Store the actions of the next step, (num_envs,) or (num_envs, k)."""
         self._actions = action_tensor(actions, self.num_envs, self.device)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
@@ -130,7 +135,7 @@ class Sb3VecEnv(VecEnv):
             obs: float32 (num_envs, F).
             reward: float32 (num_envs,).
             done: bool (num_envs,), terminated or truncated.
-            infos: a dict a row.
+            infos: a dict for each row.
         """
         step = self.step_on_device(self._actions)
         terminated, truncated = _host(step.terminated), _host(step.truncated)
@@ -141,7 +146,7 @@ class Sb3VecEnv(VecEnv):
         return _host(step.obs), _host(step.reward), done, infos
 
     def step_on_device(self, actions: Any) -> DeviceStep:
-        """Make a step without the host: actions and results are tensors on the env's device."""
+        """Make a step whose actions and results are tensors on the env's device."""
         if self._others:
             actions = self._with_others(actions)
         self._obs, reward, terminated, truncated, info = self.env.step(actions)
@@ -159,55 +164,51 @@ class Sb3VecEnv(VecEnv):
 
     @property
     def last_obs(self) -> Tensor:
-        """The present observation, float32 (num_envs, F) on the env's device."""
+        """Current observations, float32 (num_envs, F) on the env's device."""
         return self._started_obs()[self._rows]
 
     @property
     def agent_alive(self) -> np.ndarray | None:
-        """Bool (num_envs,), who was in the game after the last step, before a reset; None with one agent a world."""
+        """Bool (num_envs,), alive after the last step, before a reset; None if worlds have one agent."""
         return None if self._alive is None else _host(self._alive)
-
-    # ---- the rest of VecEnv -----------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Close the env."""
         self.env.close()
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        """One uint8 (H, W, 3) picture a world; without ``render_mode``, None for each row."""
+        """Return a frame for each world, uint8 (H, W, 3); without ``render_mode``, None for each row."""
         frames = self._inner.render()
         if frames is None:
             return [None] * self.num_envs
-        agents = next(iter(self._inner.role_counts.values()))  # neighbouring rows of the first role share a world
+        agents = next(iter(self._inner.role_counts.values()))  # consecutive rows of the first role share a world
         return frames[: self._inner.num_worlds * agents : agents]
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """The env's attribute, once for each row asked for."""
+        """Return the env's attribute, once for each row in ``indices``."""
         return [getattr(self._inner, attr_name)] * self._count(indices)
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Set an attribute of the env, for all rows.
 
         Raises:
-            ParameterError: ``indices`` that leave rows out.
+            ParameterError: ``indices`` leaves rows out.
         """
         self._require_all(indices, "set_attr()")
         setattr(self._inner, attr_name, value)
 
     def env_method(self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any) -> list[Any]:
-        """Call a method of the env once; its result, once for each row.
+        """Call a method of the env once; return its result once for each row.
 
         Raises:
-            ParameterError: ``indices`` that leave rows out.
+            ParameterError: ``indices`` leaves rows out.
         """
         self._require_all(indices, "env_method()")
         return [getattr(self._inner, method_name)(*method_args, **method_kwargs)] * self.num_envs
 
     def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: VecEnvIndices = None) -> list[bool]:
-        """True for ``Monitor``, whose ``info["episode"]`` this class writes, and False for every other wrapper."""
+        """Return True for ``Monitor``, whose ``info["episode"]`` this class writes, and False for other wrappers."""
         return [issubclass(Monitor, wrapper_class)] * self._count(indices)
-
-    # ---- inside -----------------------------------------------------------------------------------------------
 
     def _describe_finished(
         self, infos: list[dict[str, Any]], finished: np.ndarray, step: DeviceStep, timed_out: np.ndarray
@@ -226,7 +227,7 @@ class Sb3VecEnv(VecEnv):
                 info["agent_alive"] = alive[k]
 
     def _with_others(self, actions: Tensor) -> Tensor:
-        """Actions of all agents: those given, and what the other roles do."""
+        """Return the actions of all agents: those of the trained role, and those of the other roles' policies."""
         space, obs = self._inner.single_action_space, self._started_obs()
         joint = torch.empty((self._inner.num_envs, *(space.shape or ())), dtype=actions.dtype, device=self.device)
         joint[self._rows] = self._of_rows(actions, joint[self._rows], "actions")
@@ -235,9 +236,13 @@ class Sb3VecEnv(VecEnv):
                 joint[rows] = self._of_rows(policy(obs[rows]), joint[rows], "actions of the other policies")
         return joint
 
+    def _random_actions(self, obs: Tensor) -> Tensor:
+        """Return uniform random actions for the rows of ``obs``."""
+        return uniform_actions(self._inner.single_action_space, obs.shape[:1], self._generator, self._bounds)
+
     @staticmethod
     def _of_rows(actions: Tensor, rows: Tensor, what: str) -> Tensor:
-        """The actions, if they are as many and of the kind that the rows are for: an assignment would repeat and round."""
+        """Return the actions if their shape and kind of dtype are those of ``rows``; an assignment would broadcast and round."""
         if actions.shape != rows.shape:
             raise ShapeError(f"{what} must have shape {tuple(rows.shape)}, got {tuple(actions.shape)}.")
         if actions.is_complex() or actions.is_floating_point() != rows.is_floating_point():
@@ -245,7 +250,7 @@ class Sb3VecEnv(VecEnv):
         return actions
 
     def _started_obs(self) -> Tensor:
-        """The last observation of all agents."""
+        """Return the current observations of all agents."""
         if self._obs is None:
             raise SequenceError("call reset() before the first step.")
         return self._obs
@@ -255,7 +260,7 @@ class Sb3VecEnv(VecEnv):
 
     def _require_all(self, indices: VecEnvIndices, call: str) -> None:
         if self._count(indices) != self.num_envs:
-            raise ParameterError(f"{call} reaches all rows, which are one env; leave indices out, got {indices!r}.")
+            raise ParameterError(f"{call} affects all rows, which are one env; expected no indices, got {indices!r}.")
 
 
 def _check_roles(role: str | None, others: Mapping[str, Policy], rows: Mapping[str, slice]) -> None:
@@ -263,35 +268,11 @@ def _check_roles(role: str | None, others: Mapping[str, Policy], rows: Mapping[s
         if name not in rows:
             raise ParameterError(f"there is no role {name!r}; the roles are {', '.join(rows)}.")
     if role is None and others:
-        raise ParameterError("others act beside one role; say which role is trained.")
+        raise ParameterError("others act for the roles that are not trained, so role must name the trained one; got None.")
     if role in others:
         raise ParameterError(f"the {role}s are trained, so others must not name them.")
 
 
-class _RandomPolicy:
-    """Uniform actions on a device."""
-
-    def __init__(self, space: Space, device: torch.device) -> None:
-        self._space = space
-        self.generator = torch.Generator(device)
-        self.generator.seed()
-        if isinstance(space, Box):
-            self._low, high = (torch.as_tensor(bound, device=device) for bound in (space.low, space.high))
-            self._width = high - self._low
-
-    def __call__(self, obs: Tensor) -> Tensor:
-        """An action for each row of ``obs``."""
-        if isinstance(self._space, Discrete):
-            return self._choose(int(self._space.n), len(obs))
-        if isinstance(self._space, MultiDiscrete):
-            return torch.stack([self._choose(int(n), len(obs)) for n in self._space.nvec], dim=1)
-        drawn = torch.rand((len(obs), *self._low.shape), generator=self.generator, device=obs.device)
-        return self._low + self._width * drawn
-
-    def _choose(self, choices: int, count: int) -> Tensor:
-        return torch.randint(choices, (count,), generator=self.generator, device=self.generator.device)
-
-
 def _host(tensor: Tensor) -> np.ndarray:
-    """A fresh host copy, on the CPU too: SB3 writes into rewards and keeps observations."""
+    """Return a copy on the host, on the CPU too, because SB3 writes into rewards and keeps observations."""
     return tensor.to("cpu", copy=True).numpy()

@@ -29,13 +29,13 @@ except ImportError as error:
 class GpuRolloutBuffer(BaseBuffer):
     """A rollout of T = ``buffer_size`` steps of n = ``n_envs`` rows, as tensors (T, n, ...) on the device.
 
-    It stands in for SB3's ``RolloutBuffer``: the same estimates and the same minibatches, shuffled by torch.
+    It replaces SB3's ``RolloutBuffer``, with the same estimates and the same kind of minibatches, shuffled by torch.
 
     Args:
         buffer_size: T.
-        observation_space: of one row.
-        action_space: of one row.
-        device: where the tensors are.
+        observation_space: observation space of one row.
+        action_space: action space of one row.
+        device: device of the tensors.
         gae_lambda: decay of the trace.
         gamma: discount per step.
         n_envs: n.
@@ -61,14 +61,14 @@ class GpuRolloutBuffer(BaseBuffer):
         self.episode_return, self.episode_length = self._zeros(), self._zeros(dtype=torch.int32)
 
     def add_decision(self, obs: Tensor, action: Tensor, value: Tensor, log_prob: Tensor) -> None:
-        """Store what a step begins with: obs (n, F), action (n,) or (n, k), value (n, 1), log_prob (n,)."""
+        """Store the data before a step: obs (n, F), action (n,) or (n, k), value (n, 1), log_prob (n,)."""
         self.obs[self.pos] = obs
         self.action[self.pos] = action.reshape(self.n_envs, self.action_dim)
         self.value[self.pos] = value.flatten()
         self.log_prob[self.pos] = log_prob
 
     def add_outcome(self, step: DeviceStep) -> None:
-        """Store what the step led to, and go on to the next."""
+        """Store the outputs of the step, and advance to the next slot."""
         self.reward[self.pos] = step.reward
         self.done[self.pos] = step.terminated | step.truncated
         self.timed_out[self.pos] = step.truncated & ~step.terminated
@@ -81,11 +81,11 @@ class GpuRolloutBuffer(BaseBuffer):
     def compute_returns_and_advantage(self, last_values: Tensor, predict_values: Callable[[Tensor], Tensor]) -> None:
         """Generalised advantage estimation (Schulman et al. 2015, arXiv 1506.02438), as SB3 computes it.
 
-        A step that a time limit cut short earns, besides its reward, the discounted value of what it led to.
+        The reward of a step at a time limit is increased by the discounted value of the final observation.
 
         Args:
             last_values: float32 (n,) or (n, 1), values of the observations after the last step.
-            predict_values: from observations (m, F) to their values, float32 (m, 1).
+            predict_values: function from observations (m, F) to values, float32 (m, 1).
         """
         self.reward[self.timed_out] += self.gamma * predict_values(self.final_obs[self.timed_out]).flatten()
         next_value, trace = last_values.flatten(), torch.zeros_like(self.reward[0])
@@ -97,23 +97,23 @@ class GpuRolloutBuffer(BaseBuffer):
             next_value = self.value[t]
 
     def get(self, batch_size: int | None = None) -> Generator[RolloutBufferSamples, None, None]:
-        """Minibatches of all transitions in random order; a single one when ``batch_size`` is None."""
+        """Yield minibatches of all transitions in random order; a single one if ``batch_size`` is None."""
         order = torch.randperm(self.buffer_size * self.n_envs, device=self.device)
         for batch in order.split(len(order) if batch_size is None else batch_size):
             yield self._get_samples(batch)
 
     @property
     def values(self) -> np.ndarray:
-        """Host copy of the values, float32 (T, n), for the explained variance that PPO logs."""
+        """Host copy of the values, float32 (T, n), which PPO reads to log the explained variance."""
         return self.value.cpu().numpy()
 
     @property
     def returns(self) -> np.ndarray:
-        """Host copy of the returns, advantage plus value, float32 (T, n), for the same."""
+        """Host copy of the returns, advantage plus value, float32 (T, n), which PPO reads for the same."""
         return (self.advantage + self.value).cpu().numpy()
 
     def last_episodes(self, count: int) -> list[dict[str, Any]]:
-        """The last ``count`` episodes that ended in the rollout: return ``r`` and length ``l``, the latest last."""
+        """Return the last ``count`` episodes that ended in the rollout, in order: return ``r`` and length ``l``."""
         ended = self.done.nonzero()[-count:].unbind(1)
         returns, lengths = self.episode_return[ended].tolist(), self.episode_length[ended].tolist()
         return [{"r": r, "l": steps} for r, steps in zip(returns, lengths, strict=True)]
@@ -128,7 +128,7 @@ class GpuRolloutBuffer(BaseBuffer):
 
 
 def _with_its_device(env: Any, device: torch.device | str) -> tuple[Any, torch.device | str]:
-    """An env as SB3 takes it, and the device asked for, of which ``"auto"`` is the env's."""
+    """Return the env as a ``VecEnv``, and the device; ``"auto"`` means the env's device."""
     if isinstance(env, VectorEnv):
         env = Sb3VecEnv(env)
     return env, env.device if isinstance(env, Sb3VecEnv) and device == "auto" else device
@@ -137,19 +137,20 @@ def _with_its_device(env: Any, device: torch.device | str) -> tuple[Any, torch.d
 class GpuPPO(PPO):
     """SB3's ``PPO`` without a copy to the host in its rollouts.
 
-    Arguments, ``train()``, ``predict()``, saving and logs are SB3's. The policy is on the env's device, and so is the
-    rollout; the host reads the statistics of episodes once a rollout. What callbacks find in ``locals`` are tensors on
-    the device: ``obs_tensor, actions, values, log_probs, new_obs, rewards, dones``; there are no ``infos``.
+    Arguments, ``train()``, ``predict()``, saving and logs are SB3's. Policy and rollout are on the env's device; the host
+    reads the statistics of episodes once a rollout. Callbacks find tensors on the device in ``locals``: ``obs_tensor,
+    actions, values, log_probs, new_obs, rewards, dones``; there are no ``infos``.
 
     Args:
-        policy: as for ``PPO``.
-        env: an ``Sb3VecEnv``, or an env that it takes; None to load a model for ``predict()``.
-        device: ``"auto"`` is the env's.
-        kwargs: as for ``PPO``.
+        policy: policy argument of ``PPO``.
+        env: an ``Sb3VecEnv``, or an env that it accepts; None to load a model for ``predict()``.
+        device: device of the policy; ``"auto"`` means the env's.
+        kwargs: further arguments of ``PPO``.
 
     Raises:
-        ParameterError: another env, a wrapped one, or another kind of rollout buffer: their data would be on the host.
-        DeviceError: in ``learn()``, when policy and env are on different devices.
+        ParameterError: the env is of another kind or wrapped, or the rollout buffer is of another kind. Their data would be on
+            the host.
+        DeviceError: policy and env are on different devices; raised by ``learn()``.
     """
 
     def __init__(self, policy: Any, env: Any, *, device: torch.device | str = "auto", **kwargs: Any) -> None:
@@ -161,19 +162,19 @@ class GpuPPO(PPO):
 
     @classmethod
     def load(cls, path: Any, env: Any = None, device: torch.device | str = "auto", *args: Any, **kwargs: Any) -> GpuPPO:
-        """See ``PPO.load()``; here, too, ``"auto"`` is the device of the env given.
+        """Load a model as ``PPO.load()`` does; ``"auto"`` means the device of ``env``.
 
-        SB3 would take the current GPU, which may be another than the env's; the optimiser's step counts would stay there, and
-        Adam refuses them. So where the env comes later, by ``set_env()``, say on which device it is.
+        Without ``env``, ``"auto"`` means the current GPU, as in SB3. The optimiser's step counts would stay on it, and Adam
+        refuses step counts of another device. So give the device if the env comes later, by ``set_env()``.
         """
         return super().load(path, *_with_its_device(env, device), *args, **kwargs)
 
     def collect_rollouts(self, env: VecEnv, callback: BaseCallback, rollout_buffer: Any, n_rollout_steps: int) -> bool:
-        """Fill the buffer, as ``PPO`` does; False when a callback stops the training."""
+        """Fill the buffer, as ``PPO`` does; return False if a callback stops the training."""
         env = self._wrap_env(env)
         if env.device != self.policy.device:
-            raise DeviceError(f"the env is on {env.device} and the policy on {self.policy.device}; give both one device.")
-        to_bounds = self._action_bounds()
+            raise DeviceError(f"the env is on {env.device} and the policy on {self.policy.device}; use one device for both.")
+        to_env_actions = self._action_conversion()
         self.policy.set_training_mode(False)
         rollout_buffer.reset()
         if self.use_sde:
@@ -185,8 +186,8 @@ class GpuPPO(PPO):
                 if self.use_sde and self.sde_sample_freq > 0 and n_steps % self.sde_sample_freq == 0:
                     self.policy.reset_noise(env.num_envs)
                 actions, values, log_probs = self.policy(obs_tensor)
-            rollout_buffer.add_decision(obs_tensor, actions, values, log_probs)  # now, as the step may overwrite obs_tensor
-            step = env.step_on_device(to_bounds(actions))
+            rollout_buffer.add_decision(obs_tensor, actions, values, log_probs)  # before the step, which may overwrite obs_tensor
+            step = env.step_on_device(to_env_actions(actions))
             new_obs, rewards, dones = step.obs, step.reward, step.terminated | step.truncated
             self.num_timesteps += env.num_envs
             callback.update_locals(locals())
@@ -206,14 +207,14 @@ class GpuPPO(PPO):
         if isinstance(env, VectorEnv):
             return Sb3VecEnv(env)
         if not isinstance(env, Sb3VecEnv):
-            raise ParameterError(f"GpuPPO needs a bare Sb3VecEnv, as wrappers work on the host; got {type(env).__name__}.")
+            raise ParameterError(f"GpuPPO needs a bare Sb3VecEnv, because wrappers work on the host; got {type(env).__name__}.")
         return env
 
     def _maybe_recommend_cpu(self, mlp_class_name: str = "ActorCriticPolicy") -> None:
-        """Nothing: SB3's advice, the CPU for small networks, is for envs on the CPU."""
+        """Do nothing: SB3's advice to use the CPU for small networks is for envs on the CPU."""
 
-    def _action_bounds(self) -> Callable[[Tensor], Tensor]:
-        """What makes the policy's actions the env's: SB3's clipping, or scaling of squashed ones, on the device."""
+    def _action_conversion(self) -> Callable[[Tensor], Tensor]:
+        """Return the function from the policy's actions to the env's: SB3's clipping or, for squashed actions, its scaling."""
         space = self.action_space
         if not isinstance(space, Box):
             return lambda actions: actions
@@ -225,7 +226,7 @@ class GpuPPO(PPO):
 
 @contextmanager
 def _unchecked_distributions() -> Iterator[None]:
-    """No checks of the arguments of torch's distributions, each of which waits for the device."""
+    """Turn off the argument checks of torch's distributions, each of which waits for the device."""
     before = Distribution._validate_args
     Distribution.set_default_validate_args(False)
     try:

@@ -1,4 +1,4 @@
-"""skrl: any env of this package under skrl's trainers and agents, without leaving its device."""
+"""skrl: envs of this package for skrl's trainers and agents; tensors stay on the env's device."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ except ImportError as error:
 
 
 class SkrlEnv(Wrapper):
-    """skrl's single-agent wrapper: an env is a row, with several agents an agent's.
+    """skrl's single-agent wrapper; each of its envs is a row, that is one agent.
 
-    Episodes start anew in the step that ends them, and a reset after the first returns the present observation, as skrl's own
-    wrappers of vector envs do. The first reset takes the seed given to ``skrl.utils.set_seed``. ``infos`` holds what
-    ``with_final_observations()`` needs, and whatever the env's own ``info`` does.
+    A step that ends an episode also starts the next one. The first reset uses the seed of ``skrl.utils.set_seed``; later resets
+    return the current observations, as in skrl's own wrappers of vector envs. ``infos`` is the env's ``info`` with the additional
+    entries that ``with_final_observations()`` reads.
 
     Args:
-        env: made with ``array="torch"`` and, where worlds have several agents, ``view="agents"``.
+        env: an env made with ``array="torch"`` and, if worlds have several agents, ``view="agents"``.
 
     Raises:
-        ParameterError: what does not fit; in the first step also an env made with ``copy=False``.
+        ParameterError: the env is of another kind; in the first step also if it was made with ``copy=False``.
         MissingExtraError: on import, when skrl is not installed.
     """
 
@@ -54,11 +54,11 @@ class SkrlEnv(Wrapper):
 
     @property
     def num_agents(self) -> int:
-        """1: a row is one agent."""
+        """1, because each row is one agent."""
         return 1
 
     def reset(self) -> tuple[Tensor, dict[str, Any]]:
-        """The present observation, float32 (rows, F); the first time, of new episodes."""
+        """Return the current observations, float32 (rows, F); the first call starts episodes."""
         if self._obs is None:
             self._obs, self._info = self._env.reset(seed=config.torch.key)
         return self._obs, self._info
@@ -67,13 +67,13 @@ class SkrlEnv(Wrapper):
         """Make a step.
 
         Args:
-            actions: (rows, 1) for a Discrete, else (rows, k).
+            actions: (rows, 1) for a Discrete, otherwise (rows, k).
 
         Returns:
-            obs: float32 (rows, F), the first of the new episode where one ended.
+            obs: float32 (rows, F), first observations of the new episode in rows whose episode ended.
             reward: float32 (rows, 1).
             terminated, truncated: bool (rows, 1).
-            infos: the env's, with ``final_observations`` (rows, F) and ``ended`` bool (rows, 1).
+            infos: the env's ``info``, with ``final_observations`` (rows, F) and ``ended`` bool (rows, 1).
         """
         obs, reward, terminated, truncated, info = self._env.step(actions.reshape(self._action_shape))
         require_fresh(obs, self._obs, "skrl")
@@ -83,10 +83,10 @@ class SkrlEnv(Wrapper):
         return obs, reward.view(-1, 1), terminated.view(-1, 1), truncated.view(-1, 1), info
 
     def state(self) -> None:
-        """None: there is no state beside the observation."""
+        """Return None: there is no state in addition to the observation."""
 
     def render(self, *args: Any, **kwargs: Any) -> Any:
-        """The env's frames; None without ``render_mode``."""
+        """Return the env's frames; None without ``render_mode``."""
         return self._env.render()
 
     def close(self) -> None:
@@ -95,16 +95,16 @@ class SkrlEnv(Wrapper):
 
 
 class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
-    """skrl's multi-agent wrapper: an env is a world, and what it takes and gives are dicts by agent.
+    """skrl's multi-agent wrapper; each of its envs is a world, and arguments and results are dicts by agent.
 
-    Agents are named by role and number, ``tagger_0``, ``tagger_1``, ``runner_0``, and stay until the world's episode ends; one
-    that left the game goes on with reward 0. The state, which MAPPO's values are of, is all agents' observations in a row.
+    Agents are named by role and number, such as ``tagger_0`` and ``runner_0``. They stay until the world's episode ends; an agent
+    that left the game gets reward 0. The state, which MAPPO's value network reads, is all agents' observations, concatenated.
 
     Args:
-        env: made with ``array="torch"``, in the worlds view.
+        env: an env made with ``array="torch"``, in the worlds view.
 
     Raises:
-        ParameterError: what does not fit; in the first step also an env made with ``copy=False``.
+        ParameterError: the env is of another kind; in the first step also if it was made with ``copy=False``.
         MissingExtraError: on import, when skrl is not installed.
     """
 
@@ -112,7 +112,7 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         super().__init__(env)
         self._inner = checked_env(env, "SkrlMultiAgentEnv", "worlds")
         if self._inner.num_agents == 1:
-            raise ParameterError("SkrlMultiAgentEnv takes worlds of several agents, got one agent a world; SkrlEnv takes those.")
+            raise ParameterError("SkrlMultiAgentEnv takes worlds of several agents, got one agent; use SkrlEnv.")
         spec, params = self._inner.env_spec, self._inner.params
         self._observation_space, self._action_space = spec.observation(params), spec.action(params)
         self._names = [f"{role}_{i}" for role, count in self._inner.role_counts.items() for i in range(count)]
@@ -143,11 +143,11 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
 
     @property
     def state_spaces(self) -> dict[str, Space]:
-        """State space, the same for all: float32 (agents x F,)."""
+        """State space of each agent, the same for all: float32 (agents x F,)."""
         return dict.fromkeys(self._names, self._state_space)
 
     def reset(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The present observations, float32 (worlds, F) an agent; the first time, of new episodes."""
+        """Return the current observations, float32 (worlds, F) for each agent; the first call starts episodes."""
         if self._obs is None:
             self._obs, self._info = self._env.reset(seed=config.torch.key)
         return self._by_agent(self._obs), self._info
@@ -156,17 +156,17 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         """Make a step.
 
         Args:
-            actions: (worlds, 1) an agent for a Discrete, else (worlds, k).
+            actions: for each agent (worlds, 1) for a Discrete, otherwise (worlds, k).
 
         Returns:
-            obs: float32 (worlds, F) an agent, the first of the new episode where one ended.
-            reward: float32 (worlds, 1) an agent.
-            terminated, truncated: bool (worlds, 1) an agent, of its world.
-            infos: the env's, with ``final_observations`` and ``final_states`` by agent and ``ended`` bool (worlds, 1).
+            obs: float32 (worlds, F) for each agent, first observations of the new episode in worlds whose episode ended.
+            reward: float32 (worlds, 1) for each agent.
+            terminated, truncated: bool (worlds, 1) for each agent, the same for all agents of a world.
+            infos: the env's ``info``, with ``final_observations`` and ``final_states`` by agent and ``ended`` bool (worlds, 1).
         """
         rows = (self._inner.num_envs, *(self._action_space.shape or ()))
         given = (action_tensor(actions[name], rows[0], self._inner.device) for name in self._names)
-        joint = torch.stack([one.reshape(rows) for one in given], dim=1)
+        joint = torch.stack([action.reshape(rows) for action in given], dim=1)
         obs, _, terminated, truncated, info = self._env.step(joint)
         require_fresh(obs, self._obs, "skrl")
         info["final_observations"] = self._by_agent(info["final_obs"])
@@ -177,11 +177,11 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         return self._by_agent(obs), self._by_agent(info["agent_reward"].unsqueeze(-1)), *flags, info
 
     def state(self) -> dict[str, Tensor | None]:
-        """The state, float32 (worlds, agents x F), the same for all agents."""
+        """Return the state, float32 (worlds, agents x F), the same for all agents."""
         return dict.fromkeys(self._names, None if self._obs is None else self._obs.flatten(1))
 
     def render(self, *args: Any, **kwargs: Any) -> Any:
-        """The env's frames; None without ``render_mode``."""
+        """Return the env's frames; None without ``render_mode``."""
         return self._env.render()
 
     def close(self) -> None:
@@ -189,21 +189,21 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         self._env.close()
 
     def _by_agent(self, values: Tensor) -> dict[str, Tensor]:
-        """Views of (worlds, agents, ...), an agent each."""
+        """Split (worlds, agents, ...) into a view for each agent."""
         return dict(zip(self._names, values.unbind(1), strict=True))
 
 
 def with_final_observations(agent_class: Any) -> Any:
-    """A skrl agent's class, such as ``PPO`` or ``MAPPO``, which learns from the true last observation of an episode.
+    """Return a subclass of a skrl agent, such as ``PPO`` or ``MAPPO``, that learns from the last observation of an episode.
 
-    skrl's trainers hand an agent what the env returned, which in the step that ends an episode is the next one's first
-    observation: without this class, ``time_limit_bootstrap`` adds the value of that, and off-policy agents store it.
+    skrl's trainers pass the env's observations to an agent. In the step that ends an episode these are the first of the next
+    episode. Without the subclass, ``time_limit_bootstrap`` adds their values, and off-policy agents store them.
 
     Args:
-        agent_class: any agent or multi-agent of skrl.
+        agent_class: class of an agent or multi-agent of skrl.
 
     Returns:
-        A subclass, with the same arguments, for ``SkrlEnv`` and ``SkrlMultiAgentEnv``.
+        The subclass, with the same arguments, for ``SkrlEnv`` and ``SkrlMultiAgentEnv``.
     """
 
     class WithFinalObservations(agent_class):
@@ -216,7 +216,7 @@ def with_final_observations(agent_class: Any) -> Any:
 
 
 def _select(ended: Tensor, final: Any, following: Any) -> Any:
-    """``final`` where an episode ended, else ``following``; tensors, dicts of them, or None."""
+    """Return ``final`` in rows whose episode ended and ``following`` in others; both are tensors, dicts of them, or None."""
     if isinstance(following, dict):
         return {name: _select(ended, final[name], value) for name, value in following.items()}
     return None if following is None else torch.where(ended, final, following)

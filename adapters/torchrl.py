@@ -1,4 +1,4 @@
-"""TorchRL: any env of this package as a batched ``EnvBase``, its roles as groups."""
+"""TorchRL: any env of this package as a batched ``EnvBase`` with its roles as groups."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ except ImportError as error:
 class TorchRLEnv(EnvBase):
     """An ``EnvBase`` with ``batch_size=[num_worlds]`` whose tensors stay on the env's device.
 
-    With several agents a world each role is a group: ``(role, "observation")`` float32 ``[W, A, F]``, ``(role, "action")``,
-    ``(role, "reward")`` float32 ``[W, A, 1]`` and ``(role, "mask")`` bool ``[W, A]``, True while an agent is in the game; what
-    an agent that left does counts for nothing. With one agent the keys are plain: ``"observation"`` ``[W, F]``,
-    ``"action"``, ``"reward"`` ``[W, 1]``. Episodes end for a whole world: ``done``, ``terminated``, ``truncated``, bool
-    ``[W, 1]``, stand at the root in both cases.
+    With several agents in a world each role is a group: ``(role, "observation")`` float32 ``[W, A, F]``, ``(role, "action")``,
+    ``(role, "reward")`` float32 ``[W, A, 1]`` and ``(role, "mask")`` bool ``[W, A]``, True while an agent is in the game. Actions
+    of agents that left are ignored. With one agent the keys have no role: ``"observation"`` ``[W, F]``, ``"action"``,
+    ``"reward"`` ``[W, 1]``. Episodes end for a whole world, so ``done``, ``terminated`` and ``truncated``, bool ``[W, 1]``, have
+    no role in both cases.
 
-    A ``Discrete`` action is int64 ``[W(, A)]``, a ``MultiDiscrete`` one int64 ``[W(, A), k]``, a ``Box`` one float32; with
-    ``categorical_actions=False`` the first two are one-hot, bool, with the choices of all heads along the last axis.
-    ``set_seed`` counts from the next reset of all worlds.
+    A ``Discrete`` action is int64 ``[W(, A)]``, a ``MultiDiscrete`` one int64 ``[W(, A), k]``, a ``Box`` one float32. With
+    ``categorical_actions=False`` the first two are one-hot, bool, with the choices of all entries along the last axis.
+    ``set_seed`` takes effect at the next reset of all worlds.
 
     Args:
         env_id: an id of this package, or one registered with an env of your own.
-        num_worlds: worlds, W.
-        categorical_actions: indices for discrete actions, otherwise one-hot vectors.
+        num_worlds: number of worlds, W.
+        categorical_actions: True for indices as discrete actions, False for one-hot vectors.
         options: further keywords of ``gymnasium.make_vec``: ``device`` and the env's own.
 
     Attributes:
-        vector_env: the env inside, in the worlds view.
-        group_map: role to the names of its agents, ``tagger_0`` and so on; empty with one agent.
-        agent_names: all agents' names.
+        vector_env: the wrapped env, in the worlds view.
+        group_map: role to the names of its agents, such as ``tagger_0``; empty with one agent.
+        agent_names: names of all agents.
 
     Raises:
         ParameterError: the id makes an env of another kind.
@@ -52,9 +52,9 @@ class TorchRLEnv(EnvBase):
     """
 
     def __init__(self, env_id: str, num_worlds: int = 1, *, categorical_actions: bool = True, **options: Any) -> None:
-        # Autoreset is TorchRL's part: it may also reset worlds that only a transform calls done, and wants the last
-        # observation of an episode in "next". An env that resets itself would need both of them put right in every step.
-        # In the worlds view a mask is one flag a world, as TorchRL's is. copy=True, as rollouts keep references.
+        # TorchRL resets worlds itself: also those that only a transform calls done, and with the last observation of an episode
+        # in "next". With autoreset, every step would have to correct both. In the worlds view a reset mask has one flag for each
+        # world, as TorchRL's mask does. copy=True, because rollouts keep references.
         env = gymnasium.make_vec(
             env_id, num_worlds=num_worlds, view="worlds", array="torch", autoreset_mode="disabled", copy=True, **options
         ).unwrapped
@@ -74,22 +74,22 @@ class TorchRLEnv(EnvBase):
         self._ended: dict[str, Tensor] = {}
 
     def close(self, *, raise_if_closed: bool = True) -> None:
-        """Close the env inside; closing it again changes nothing."""
+        """Close the wrapped env; a second call changes nothing."""
         super().close(raise_if_closed=raise_if_closed)
         self.vector_env.close()
 
     def to(self, device: torch.device | str) -> TorchRLEnv:
-        """The env itself, which cannot move.
+        """Return the env itself, which stays on its device.
 
         Raises:
-            DeviceError: another device than the env's.
+            DeviceError: ``device`` is another than the env's.
         """
         if torch.device(device) not in (self.device, torch.device(self.device.type)):
-            raise DeviceError(f"this env lives on {self.device}; make one with device={str(device)!r}.")
+            raise DeviceError(f"this env is on {self.device} and cannot move; make another with device={str(device)!r}.")
         return self
 
     def render(self) -> np.ndarray:
-        """A picture a world, uint8 (num_worlds, height, width, 3), for ``PixelRenderTransform``.
+        """Return a frame for each world, uint8 (num_worlds, height, width, 3), for ``PixelRenderTransform``.
 
         Raises:
             ParameterError: the env was made without ``render_mode="rgb_array"``.
@@ -102,8 +102,6 @@ class TorchRLEnv(EnvBase):
     def __repr__(self) -> str:
         """Id, batch size, device."""
         return f"TorchRLEnv({self.vector_env.env_spec.name}, batch_size={list(self.batch_size)}, device={self.device})"
-
-    # ---- what EnvBase asks for --------------------------------------------------------------------------------
 
     def _set_seed(self, seed: int | None) -> None:
         self._seed = seed
@@ -118,8 +116,8 @@ class TorchRLEnv(EnvBase):
             self._alive = torch.ones_like(self._alive)
         else:
             started = mask.reshape(self.batch_size)
-            # The one thing that goes to the host, a byte a world, and TorchRL has waited for the device already: it asks
-            # whether any world is done before it resets some.
+            # This copies a byte of each world to the host. It adds no wait: TorchRL has already read on the host that some world
+            # is done.
             host = started.cpu().numpy()
             obs = self.vector_env.reset(options={"reset_mask": host})[0] if host.any() else self.vector_env.observe()
             self._ended = {name: flag & ~started for name, flag in self._ended.items()}
@@ -132,15 +130,13 @@ class TorchRLEnv(EnvBase):
         self._alive = info.get("agent_alive", self._alive)
         return self._tensordict(obs, info.get("agent_reward", reward))
 
-    # ---- inside -----------------------------------------------------------------------------------------------
-
     def _make_specs(self) -> None:
         env, worlds, device = self.vector_env, self.batch_size, self.device
         space = env.env_spec.observation(env.params)
         low, high = (torch.as_tensor(bound, device=device) for bound in (space.low, space.high))
 
         def observation(lead: torch.Size) -> dict[str, TensorSpec]:
-            # Bounds are views: Bounded.expand() would hold two copies of them, each as large as an observation.
+            # The expanded bounds are views; Bounded.expand() would hold two copies as large as the observations.
             bounds = (bound.expand(*lead, *bound.shape) for bound in (low, high))
             specs = {"observation": Bounded(*bounds, device=device)}
             if self._leads:
@@ -159,33 +155,33 @@ class TorchRLEnv(EnvBase):
         self.done_spec = Composite(flags, shape=worlds, device=device)
 
     def _joint_action(self, tensordict: TensorDictBase) -> Tensor:
-        """Actions of all agents, [W, A(, k)] or, with one agent, [W(, k)]."""
+        """Return the actions of all agents, [W, A(, k)] or, with one agent, [W(, k)]."""
         if self._leads:
             action = torch.cat([tensordict.get((role, "action")) for role in self._leads], dim=1)
         else:
             action = tensordict.get("action")
-        # safe=False, as the check would make the host wait.
+        # safe=False, because the check would make the host wait.
         return self._action.to_categorical(action, safe=False) if isinstance(self._action, OneHot) else action
 
     def _tensordict(self, obs: Tensor, reward: Tensor | None = None) -> TensorDict:
-        """What a reset, or with rewards a step, brought."""
+        """Return the outputs of a reset or, with ``reward``, of a step."""
         content: dict[str, Any] = {name: flag.unsqueeze(-1) for name, flag in self._ended.items()}
         content["done"] = content["terminated"] | content["truncated"]
-        outcome = {"observation": obs} if reward is None else {"observation": obs, "reward": reward.unsqueeze(-1)}
+        outputs = {"observation": obs} if reward is None else {"observation": obs, "reward": reward.unsqueeze(-1)}
         if not self._leads:
-            content.update(outcome)
+            content.update(outputs)
         else:
-            outcome["mask"] = self._alive
+            outputs["mask"] = self._alive
             counts = list(self.vector_env.role_counts.values())
-            parts = {name: value.split(counts, dim=1) for name, value in outcome.items()}
+            by_role = {name: value.split(counts, dim=1) for name, value in outputs.items()}
             for i, (role, lead) in enumerate(self._leads.items()):
-                group = {name: part[i] for name, part in parts.items()}
+                group = {name: values[i] for name, values in by_role.items()}
                 content[role] = TensorDict(group, batch_size=lead, device=self.device)
         return TensorDict(content, batch_size=self.batch_size, device=self.device)
 
 
 def _action_spec(space: Space, categorical: bool, device: torch.device) -> TensorSpec:
-    """Spec of one agent's action."""
+    """Return the spec of one agent's action."""
     if isinstance(space, Discrete):
         return Categorical(int(space.n), device=device) if categorical else OneHot(int(space.n), device=device)
     if isinstance(space, MultiDiscrete):

@@ -1,9 +1,9 @@
 """PPO for continuous actions in one file, in the style of CleanRL: every tensor stays on the env's device.
 
 Proximal Policy Optimization (Schulman et al. 2017, arXiv:1707.06347) with generalised advantages (Schulman et al. 2015,
-arXiv:1506.02438) and a Gaussian whose spread is the same everywhere. Episodes that the time limit cuts off go on in value: what
-would have come is estimated from their true last observation. ``python examples/cleanrl_ppo_continuous_action.py`` swings up
-and holds the pendulum. Curves: ``tensorboard --logdir runs``.
+arXiv:1506.02438) and a Gaussian whose deviation does not depend on the observation. When the time limit ends an episode, the
+value of the final observation replaces the rewards to come. ``python examples/cleanrl_ppo_continuous_action.py`` swings up the
+pendulum and holds it. Curves: ``tensorboard --logdir runs``.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ from gpu_vecenv import EpisodeStatistics
 
 @dataclass
 class Args:
-    """What to train, and how."""
+    """Settings of the training."""
 
     env_id: str = "WarpPendulum-v1"
     """an id with continuous actions"""
     num_envs: int = 64
-    """worlds"""
+    """number of worlds"""
     total_steps: int = 400_000
     """steps of all rows together"""
     device: str = "auto"
     """"auto", "cpu" or "cuda:0" """
     seed: int = 1
-    """of worlds, weights and draws"""
+    """seed of worlds, weights and sampling"""
     run_dir: str = "runs/cleanrl_ppo_continuous_action"
-    """where the TensorBoard curves go"""
+    """folder of the TensorBoard curves"""
 
     num_steps: int = 64
-    """steps of a rollout"""
+    """steps of every world in a rollout"""
     num_epochs: int = 10
-    """passes over a rollout"""
+    """epochs, each a pass over the rollout"""
     num_minibatches: int = 8
-    """updates of a pass"""
+    """minibatches of an epoch, one update each"""
     learning_rate: float = 2e-3
-    """at the start; falls to 0 linearly"""
+    """learning rate at the start; falls to 0 linearly"""
     gamma: float = 0.95
-    """discount"""
+    """discount per step"""
     reward_scale: float = 0.1
-    """rewards are learnt from times this, so that values are of the order of 1"""
+    """factor of rewards in training, so that values are of the order of 1"""
     gae_lambda: float = 0.95
-    """weight of longer advantages"""
+    """decay of generalised advantage estimation"""
     clip: float = 0.2
-    """how far a probability may move in one update, as a ratio"""
+    """probability ratios are clipped to [1 - clip, 1 + clip]"""
     entropy_weight: float = 0.0
-    """of the entropy bonus"""
+    """weight of the entropy bonus"""
     value_weight: float = 0.5
-    """of the value loss"""
+    """weight of the value loss"""
     max_grad_norm: float = 0.5
-    """longer gradients are shortened to this"""
+    """longer gradients are scaled down to this norm"""
     eval_episodes: int = 256
     """episodes of the greedy policy after training"""
 
@@ -76,7 +76,7 @@ class Agent(nn.Module):
 
     @staticmethod
     def network(inputs: int, outputs: int, last_gain: float) -> nn.Sequential:
-        """Two hidden layers; orthogonal weights."""
+        """Build a network with two hidden layers and orthogonal weights."""
         layers = [nn.Linear(inputs, 64), nn.Linear(64, 64), nn.Linear(64, outputs)]
         for layer, gain in zip(layers, (2**0.5, 2**0.5, last_gain), strict=True):
             nn.init.orthogonal_(layer.weight, gain)
@@ -84,22 +84,22 @@ class Agent(nn.Module):
         return nn.Sequential(layers[0], nn.Tanh(), layers[1], nn.Tanh(), layers[2])
 
     def policy(self, obs: torch.Tensor) -> Independent:
-        """The distribution of actions, which the env clips to its bounds."""
+        """Return the distribution of actions; the env clips them to its bounds."""
         return Independent(Normal(self.actor(obs), self.log_std.exp()), 1)
 
     def value(self, obs: torch.Tensor) -> torch.Tensor:
-        """The discounted return that is expected from here on."""
+        """Return the expected discounted return."""
         return self.critic(obs).squeeze(-1)
 
 
 def make_env(args: Args, num_envs: int) -> EpisodeStatistics:
-    """An env that keeps the returns of its episodes."""
+    """Make an env that records the returns of episodes."""
     return EpisodeStatistics(gymnasium.make_vec(args.env_id, num_envs=num_envs, device=args.device))
 
 
 @torch.no_grad()
 def evaluate(agent: Agent, args: Args) -> float:
-    """Mean return of the first episode of every row, with the middle of the Gaussian."""
+    """Return the mean return of every row's first episode, with the means of the Gaussian."""
     env = make_env(args, args.eval_episodes)
     obs, _ = env.reset(seed=args.seed + 1_000_000)
     returns = torch.zeros(env.num_envs, device=obs.device)
@@ -114,7 +114,11 @@ def evaluate(agent: Agent, args: Args) -> float:
 
 
 def train(args: Args) -> dict[str, float]:
-    """Train from scratch; the mean return of the greedy policy, and steps of rows a second over all of the training."""
+    """Train from scratch.
+
+    Returns:
+        ``mean_return`` of the greedy policy, and ``rows_per_second``, steps of rows in a second of training.
+    """
     torch.manual_seed(args.seed)
     env = make_env(args, args.num_envs)
     device = torch.device(env.unwrapped.device)
@@ -123,7 +127,7 @@ def train(args: Args) -> dict[str, float]:
     optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
     writer = SummaryWriter(args.run_dir)
 
-    # The env writes each step straight into these: no copy in between.
+    # The env writes each step directly into these slabs, without a copy.
     shape = (args.num_steps, rows)
     obs = torch.zeros(args.num_steps + 1, rows, features, device=device)
     final_obs = torch.zeros(*shape, features, device=device)
@@ -139,7 +143,7 @@ def train(args: Args) -> dict[str, float]:
     started = time.perf_counter()
     for iteration in range(num_iterations):
         optimizer.param_groups[0]["lr"] = args.learning_rate * (1 - iteration / num_iterations)
-        episodes = torch.zeros(3, device=device)  # how many ended in this rollout, the sums of their returns and lengths
+        episodes = torch.zeros(3, device=device)  # of episodes that end in this rollout: number, sum of returns, sum of lengths
         with torch.no_grad():
             for t in range(args.num_steps):
                 policy = agent.policy(obs[t])
@@ -147,18 +151,18 @@ def train(args: Args) -> dict[str, float]:
                 log_probs[t] = policy.log_prob(actions[t])
                 values[t] = agent.value(obs[t])
                 _, _, _, _, info = env.step(actions[t])
-                over = info["_episode"]
-                episodes += torch.stack([over.sum(), (info["episode"]["r"] * over).sum(), (info["episode"]["l"] * over).sum()])
+                ended = info["_episode"]
+                episodes += torch.stack([ended.sum(), (info["episode"]["r"] * ended).sum(), (info["episode"]["l"] * ended).sum()])
 
-            # An episode that time cut off, and nothing else ended, goes on in value.
-            cut = truncated & ~terminated
+            # If the time limit alone ended an episode, the value of the final observation replaces the rewards to come.
+            timed_out = truncated & ~terminated
             rewards *= args.reward_scale
-            rewards[cut] += args.gamma * agent.value(final_obs[cut])
-            going = (~(terminated | truncated)).float()
+            rewards[timed_out] += args.gamma * agent.value(final_obs[timed_out])
+            continues = (~(terminated | truncated)).float()
             next_value, advantage = agent.value(obs[-1]), torch.zeros(rows, device=device)
             for t in reversed(range(args.num_steps)):
-                error = rewards[t] + args.gamma * going[t] * next_value - values[t]
-                advantage = error + args.gamma * args.gae_lambda * going[t] * advantage
+                error = rewards[t] + args.gamma * continues[t] * next_value - values[t]
+                advantage = error + args.gamma * args.gae_lambda * continues[t] * advantage
                 advantages[t], next_value = advantage, values[t]
 
         targets = advantages + values
@@ -166,13 +170,14 @@ def train(args: Args) -> dict[str, float]:
         batch = {name: tensor.flatten(0, 1) for name, tensor in batch.items()}
         for _ in range(args.num_epochs):
             for chosen in torch.randperm(args.num_steps * rows, device=device).chunk(args.num_minibatches):
-                here = {name: tensor[chosen] for name, tensor in batch.items()}
-                policy = agent.policy(here["obs"])
-                advantage = (here["advantage"] - here["advantage"].mean()) / (here["advantage"].std() + 1e-8)
-                ratio = (policy.log_prob(here["action"]) - here["log_prob"]).exp()
+                minibatch = {name: tensor[chosen] for name, tensor in batch.items()}
+                policy = agent.policy(minibatch["obs"])
+                raw = minibatch["advantage"]
+                advantage = (raw - raw.mean()) / (raw.std() + 1e-8)
+                ratio = (policy.log_prob(minibatch["action"]) - minibatch["log_prob"]).exp()
                 clipped = ratio.clamp(1 - args.clip, 1 + args.clip)
                 policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
-                value_loss = 0.5 * (agent.value(here["obs"]) - here["target"]).square().mean()
+                value_loss = 0.5 * (agent.value(minibatch["obs"]) - minibatch["target"]).square().mean()
                 entropy = policy.entropy().mean()
                 loss = policy_loss + args.value_weight * value_loss - args.entropy_weight * entropy
                 optimizer.zero_grad()

@@ -1,7 +1,7 @@
-"""A game of Tag through PettingZoo's API: taggers that run straight at the nearest runner against taggers at random.
+"""A game of Tag through PettingZoo's API: taggers that chase the nearest runner, compared with random taggers.
 
-Nothing is trained here; PettingZoo's API holds one world, and is the way to watch, test or evaluate in it what was trained
-elsewhere. ``python examples/pettingzoo_tag.py``
+This example trains no policy. PettingZoo's API holds one world, which is enough to watch, test or evaluate policies that were
+trained with many. ``python examples/pettingzoo_tag.py``
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ FULL_TURN = 2 * np.pi
 
 @dataclass
 class Args:
-    """How many games, and where."""
+    """Settings of the games."""
 
     episodes: int = 20
-    """games"""
+    """number of games"""
     device: str = "cpu"
-    """one world is stepped fastest on the CPU"""
+    """the CPU is the fastest device for one world"""
     seed: int = 1
-    """of the world and of what is drawn at random"""
+    """seed of the world and of random actions"""
 
 
 def play(args: Args) -> dict[str, float]:
-    """Play the games twice, with chasing taggers and with random ones; runners always act at random.
+    """Play the games with chasing taggers, then with random taggers; runners always act at random.
 
     Returns:
-        mean_return: of a chasing tagger.
-        random_return: of a random tagger.
-        rows_per_second: steps of agents in a second, of the chasing games.
+        mean_return: mean return of a chasing tagger.
+        random_return: mean return of a random tagger.
+        rows_per_second: steps of agents in a second of the chasing games.
     """
     env = PettingZooEnv("WarpTag-v0", device=args.device, **GAME)
     start = time.perf_counter()
@@ -58,7 +58,7 @@ def play(args: Args) -> dict[str, float]:
 
 
 def tagger_return(env: PettingZooEnv, args: Args, policy: Callable[[np.ndarray], np.ndarray] | None) -> tuple[float, int]:
-    """Mean return of a tagger, and the steps of all agents together."""
+    """Return the mean return of a tagger, and the steps of all agents together."""
     total, rows = 0.0, 0
     for i, agent in enumerate(env.possible_agents):
         env.action_space(agent).seed(args.seed + i)
@@ -75,10 +75,10 @@ def tagger_return(env: PettingZooEnv, args: Args, policy: Callable[[np.ndarray],
 
 
 def chase(observation: np.ndarray) -> np.ndarray:
-    """Full speed towards the nearest runner."""
+    """Return the action of a tagger: full speed towards the nearest runner."""
     x, y, _, _, _, is_tagger, is_alive = observation[:-7].reshape(7, -1)
     heading = observation[-2] * FULL_TURN
-    nearest = np.flatnonzero((is_tagger == 0) & (is_alive == 1))[:1]  # agents are observed the nearest first
+    nearest = np.flatnonzero((is_tagger == 0) & (is_alive == 1))[:1]  # agents are sorted by distance
     if not len(nearest):
         return np.array([1.0, 0.0], np.float32)
     turn = float(np.arctan2(y[nearest[0]], x[nearest[0]]) - heading)

@@ -1,4 +1,4 @@
-"""rl_games' PPO on CartPole: a configuration as ever, whose ``env_name`` is an id of this package.
+"""rl_games' PPO on CartPole: one of its configurations, with an id of this package as ``env_name``.
 
 ``python examples/rl_games_ppo.py``; curves: ``tensorboard --logdir runs``.
 """
@@ -23,28 +23,28 @@ from gpu_vecenv.backend.select import choose_device
 
 @dataclass
 class Args:
-    """What to train, and how."""
+    """Settings of the training."""
 
     num_envs: int = 64
-    """worlds"""
+    """number of worlds"""
     total_steps: int = 400_000
     """steps of all worlds together"""
     device: str = "auto"
     """"auto", "cpu" or "cuda:0" """
     seed: int = 1
-    """of worlds, weights and draws"""
+    """seed of worlds, weights and sampling"""
     run_dir: str = "runs/rl_games_ppo"
-    """where rl_games writes its TensorBoard curves and checkpoints"""
+    """folder of rl_games' TensorBoard curves and checkpoints"""
     num_steps: int = 64
-    """steps of a rollout"""
+    """steps of every world in a rollout"""
     learning_rate: float = 1e-3
-    """of the policy and the value"""
+    """learning rate of policy and value"""
     eval_episodes: int = 256
     """episodes of the greedy policy after training"""
 
 
 def configuration(args: Args) -> dict[str, Any]:
-    """What rl_games usually reads from a YAML file."""
+    """Return the configuration, which rl_games usually reads from a YAML file."""
     device = choose_device(args.device)
     network = {
         "name": "actor_critic",
@@ -86,7 +86,7 @@ def configuration(args: Args) -> dict[str, Any]:
 
 @torch.no_grad()
 def evaluate(agent: Any, args: Args) -> float:
-    """Mean return of the first episode of every world, with the likeliest actions."""
+    """Return the mean return of every world's first episode, with the likeliest actions."""
     env = EpisodeStatistics(gymnasium.make_vec("WarpCartPole-v1", num_envs=args.eval_episodes, device=args.device))
     obs, _ = env.reset(seed=args.seed + 1_000_000)
     returns = torch.zeros(env.num_envs, device=obs.device)
@@ -102,7 +102,11 @@ def evaluate(agent: Any, args: Args) -> float:
 
 
 def train(args: Args) -> dict[str, float]:
-    """Train from scratch; the mean return of the greedy policy, and steps of worlds a second over all of the training."""
+    """Train from scratch.
+
+    Returns:
+        ``mean_return`` of the greedy policy, and ``rows_per_second``, steps of worlds in a second of training.
+    """
     register("WarpCartPole-v1")
     observer = DefaultAlgoObserver()
     runner = Runner(observer)

@@ -1,4 +1,4 @@
-"""rsl_rl's PPO on the pendulum: the runner and its configuration are rsl_rl's, the env is the one line that differs.
+"""rsl_rl's PPO on the pendulum: runner and configuration are rsl_rl's; only the line that makes the env differs.
 
 ``python examples/rsl_rl_ppo.py``; curves: ``tensorboard --logdir runs``.
 """
@@ -21,28 +21,28 @@ from gpu_vecenv.adapters.rsl_rl import RslRlEnv
 
 @dataclass
 class Args:
-    """What to train, and how."""
+    """Settings of the training."""
 
     num_envs: int = 64
-    """worlds"""
+    """number of worlds"""
     total_steps: int = 250_000
     """steps of all worlds together"""
     device: str = "auto"
     """"auto", "cpu" or "cuda:0" """
     seed: int = 1
-    """of worlds, weights and draws"""
+    """seed of worlds, weights and sampling"""
     run_dir: str = "runs/rsl_rl_ppo"
-    """where rsl_rl writes its TensorBoard curves and checkpoints"""
+    """folder of rsl_rl's TensorBoard curves and checkpoints"""
     num_steps: int = 64
-    """steps of a rollout"""
+    """steps of every world in a rollout"""
     reward_scale: float = 0.1
-    """rewards are learnt from times this, so that values are of the order of 1"""
+    """factor of rewards in training, so that values are of the order of 1"""
     eval_episodes: int = 256
     """episodes without noise after training"""
 
 
 def configuration(args: Args) -> dict[str, Any]:
-    """The runner's configuration."""
+    """Return the runner's configuration."""
     network = {"class_name": "MLPModel", "hidden_dims": [64, 64], "activation": "tanh"}
     return {
         "num_steps_per_env": args.num_steps,
@@ -66,12 +66,12 @@ def configuration(args: Args) -> dict[str, Any]:
 
 @torch.inference_mode()
 def evaluate(runner: OnPolicyRunner, args: Args) -> float:
-    """Mean return of the first episode of every world, without noise."""
+    """Return the mean return of every world's first episode, without noise."""
     inner = gymnasium.make_vec("WarpPendulum-v1", num_envs=args.eval_episodes, device=args.device)
     env = RslRlEnv(inner, seed=args.seed + 1_000_000)
     policy, obs = runner.get_inference_policy(env.device), env.get_observations()
     returns = torch.zeros(env.num_envs, device=env.device)
-    for _ in range(env.max_episode_length):  # nothing but the time limit ends an episode
+    for _ in range(env.max_episode_length):  # only the time limit ends an episode
         obs, rewards, _, _ = env.step(policy(obs))
         returns += rewards
     env.close()
@@ -79,7 +79,11 @@ def evaluate(runner: OnPolicyRunner, args: Args) -> float:
 
 
 def train(args: Args) -> dict[str, float]:
-    """Train from scratch; the mean return without noise, and steps of worlds a second over all of the training."""
+    """Train from scratch.
+
+    Returns:
+        ``mean_return`` without noise, and ``rows_per_second``, steps of worlds in a second of training.
+    """
     torch.manual_seed(args.seed)
     inner = gymnasium.make_vec("WarpPendulum-v1", num_envs=args.num_envs, device=args.device)
     env = RslRlEnv(TransformReward(inner, lambda reward: args.reward_scale * reward), seed=args.seed)

@@ -1,7 +1,7 @@
 """Stable-Baselines3's PPO on worlds of this package.
 
-``python examples/sb3_ppo.py`` solves CartPole. ``--gpu-rollout`` keeps rollouts on the env's device, where plain PPO takes
-every observation and reward to the host; all else is the same. Pendulum: ``--env-id WarpPendulum-v1 --num-envs 16
+``python examples/sb3_ppo.py`` solves CartPole. ``--gpu-rollout`` keeps rollouts on the env's device; plain PPO copies
+every observation and reward to the host. Pendulum: ``--env-id WarpPendulum-v1 --num-envs 16
 --n-steps 128 --num-minibatches 16 --learning-rate 2e-3 --gamma 0.9``.
 """
 
@@ -20,35 +20,35 @@ from gpu_vecenv.adapters.sb3_gpu import GpuPPO
 
 @dataclass
 class Args:
-    """What to train, and how. A name that SB3 has means what it means there."""
+    """Settings of the training. Names of SB3 have SB3's meaning."""
 
     env_id: str = "WarpCartPole-v1"
     """an id with one agent a world"""
     num_envs: int = 64
-    """worlds"""
+    """number of worlds"""
     total_steps: int = 200_000
     """steps of all worlds together"""
     device: str = "auto"
     """"auto", "cpu" or "cuda:0", of env and policy"""
     seed: int = 1
-    """of worlds, weights and draws"""
+    """seed of worlds, weights and sampling"""
     gpu_rollout: bool = False
-    """whether rollouts stay on the device"""
+    """keep rollouts on the device"""
 
     n_steps: int = 32
-    """steps of a rollout"""
+    """steps of every world in a rollout"""
     n_epochs: int = 10
-    """passes over a rollout"""
+    """epochs, each a pass over the rollout"""
     num_minibatches: int = 4
-    """updates of a pass"""
+    """minibatches of an epoch, one update each"""
     learning_rate: float = 1e-3
-    """at the start; falls to 0 linearly"""
+    """learning rate at the start; falls to 0 linearly"""
     gamma: float = 0.98
-    """discount"""
+    """discount per step"""
     gae_lambda: float = 0.9
-    """weight of longer advantages"""
+    """decay of generalised advantage estimation"""
     eval_episodes: int = 64
-    """episodes played at the end, always with the likeliest action"""
+    """episodes of the evaluation at the end, with the likeliest actions"""
     verbose: int = 0
     """1 prints SB3's tables"""
 
@@ -57,7 +57,7 @@ def train(args: Args) -> dict[str, float]:
     """Train and evaluate.
 
     Returns:
-        ``mean_return`` of the evaluation, and ``rows_per_second``, steps of the training in a second.
+        ``mean_return`` of the evaluation, and ``rows_per_second``, steps of all worlds in a second of training.
     """
     env = Sb3VecEnv(args.env_id, num_envs=args.num_envs, device=args.device)
     algorithm = GpuPPO if args.gpu_rollout else PPO

@@ -1,6 +1,6 @@
 """Stable-Baselines3's PPO on a small game of Tag: one role learns, the other plays at random.
 
-SB3 knows one agent an env, so agents are rows: all taggers of all worlds share one policy. ``python examples/sb3_tag.py`` trains
+SB3 has one agent an env, so agents are rows: all taggers of all worlds share one policy. ``python examples/sb3_tag.py`` trains
 the taggers, ``--role runner`` the runners; ``--gpu-rollout`` keeps rollouts on the env's device.
 """
 
@@ -34,43 +34,43 @@ GAME = {
 
 @dataclass
 class Args:
-    """What to train, and how. A name that SB3 has means what it means there."""
+    """Settings of the training. Names of SB3 have SB3's meaning."""
 
     role: str = "tagger"
-    """who learns: "tagger" or "runner"; the others act at random"""
+    """role that learns: "tagger" or "runner"; the other acts at random"""
     num_envs: int = 64
-    """worlds"""
+    """number of worlds"""
     total_steps: int = 600_000
     """steps of all agents of the role together"""
     device: str = "auto"
     """"auto", "cpu" or "cuda:0", of env and policy"""
     seed: int = 1
-    """of worlds, weights and draws"""
+    """seed of worlds, weights and sampling"""
     gpu_rollout: bool = False
-    """whether rollouts stay on the device"""
+    """keep rollouts on the device"""
 
     n_steps: int = 50
-    """steps of a rollout"""
+    """steps of every world in a rollout"""
     n_epochs: int = 4
-    """passes over a rollout"""
+    """epochs, each a pass over the rollout"""
     num_minibatches: int = 8
-    """updates of a pass"""
+    """minibatches of an epoch, one update each"""
     learning_rate: float = 5e-3
-    """at the start; falls to 0 linearly"""
+    """learning rate at the start; falls to 0 linearly"""
     gamma: float = 0.97
-    """discount"""
+    """discount per step"""
     verbose: int = 0
     """1 prints SB3's tables"""
 
 
 class RandomPlay:
-    """Has the ``predict()`` of a model, and acts at random."""
+    """Random actions with the ``predict()`` of a model, for SB3's ``evaluate_policy()``."""
 
     def __init__(self, env: Sb3VecEnv) -> None:
         self.env = env
 
     def predict(self, observation: np.ndarray, *_: Any, **__: Any) -> tuple[np.ndarray, None]:
-        """A random action for each row."""
+        """Return a random action for each row."""
         return np.array([self.env.action_space.sample() for _ in observation]), None
 
 
@@ -78,8 +78,8 @@ def train(args: Args) -> dict[str, float]:
     """Train and evaluate.
 
     Returns:
-        ``mean_return`` of an agent of the role over one episode in each world, ``random_return`` of the same when it
-        acts at random, and ``rows_per_second``, steps of agents of the role in a second of the training.
+        ``mean_return`` of an agent of the role over one episode in each world, ``random_return`` of an agent of the role that
+        acts at random, and ``rows_per_second``, steps of agents of the role in a second of training.
     """
     env = Sb3VecEnv("WarpTag-v0", num_worlds=args.num_envs, role=args.role, device=args.device, **GAME)
     algorithm = GpuPPO if args.gpu_rollout else PPO

@@ -1,4 +1,4 @@
-"""skrl's PPO on CartPole: the trainer, agent and models are skrl's, the env is the one line that differs.
+"""skrl's PPO on CartPole: trainer, agent and models are skrl's; only the line that makes the env differs.
 
 ``python examples/skrl_ppo.py``; curves: ``tensorboard --logdir runs``.
 """
@@ -26,28 +26,28 @@ from gpu_vecenv.adapters.skrl import SkrlEnv, with_final_observations
 
 @dataclass
 class Args:
-    """What to train, and how."""
+    """Settings of the training."""
 
     num_envs: int = 64
-    """worlds"""
+    """number of worlds"""
     total_steps: int = 400_000
     """steps of all worlds together"""
     device: str = "auto"
     """"auto", "cpu" or "cuda:0" """
     seed: int = 1
-    """of worlds, weights and draws"""
+    """seed of worlds, weights and sampling"""
     run_dir: str = "runs/skrl_ppo"
-    """where skrl writes its TensorBoard curves"""
+    """folder of skrl's TensorBoard curves"""
     num_steps: int = 64
-    """steps of a rollout"""
+    """steps of every world in a rollout"""
     learning_rate: float = 2.5e-3
-    """of the policy and the value"""
+    """learning rate of policy and value"""
     eval_episodes: int = 256
     """episodes of the greedy policy after training"""
 
 
 def network(inputs: int, outputs: int) -> nn.Sequential:
-    """Two hidden layers."""
+    """Build a network with two hidden layers."""
     return nn.Sequential(nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs))
 
 
@@ -60,12 +60,12 @@ class Policy(CategoricalMixin, Model):
         self.net = network(self.num_observations, self.num_actions)
 
     def compute(self, inputs: dict[str, torch.Tensor], role: str = "") -> tuple[torch.Tensor, dict[str, Any]]:
-        """Logits (rows, actions)."""
+        """Return logits (rows, actions)."""
         return self.net(inputs["observations"]), {}
 
 
 class Value(DeterministicMixin, Model):
-    """The discounted return that is expected."""
+    """Expected discounted return."""
 
     def __init__(self, **spaces: Any) -> None:
         Model.__init__(self, **spaces)
@@ -73,13 +73,13 @@ class Value(DeterministicMixin, Model):
         self.net = network(self.num_observations, 1)
 
     def compute(self, inputs: dict[str, torch.Tensor], role: str = "") -> tuple[torch.Tensor, dict[str, Any]]:
-        """Values (rows, 1)."""
+        """Return values (rows, 1)."""
         return self.net(inputs["observations"]), {}
 
 
 @torch.no_grad()
 def evaluate(policy: Policy, args: Args) -> float:
-    """Mean return of the first episode of every world, with the likeliest actions."""
+    """Return the mean return of every world's first episode, with the likeliest actions."""
     env = EpisodeStatistics(gymnasium.make_vec("WarpCartPole-v1", num_envs=args.eval_episodes, device=args.device))
     obs, _ = env.reset(seed=args.seed + 1_000_000)
     returns = torch.zeros(env.num_envs, device=obs.device)
@@ -94,7 +94,11 @@ def evaluate(policy: Policy, args: Args) -> float:
 
 
 def train(args: Args) -> dict[str, float]:
-    """Train from scratch; the mean return of the greedy policy, and steps of worlds a second over all of the training."""
+    """Train from scratch.
+
+    Returns:
+        ``mean_return`` of the greedy policy, and ``rows_per_second``, steps of worlds in a second of training.
+    """
     set_seed(args.seed)
     env = SkrlEnv(gymnasium.make_vec("WarpCartPole-v1", num_envs=args.num_envs, device=args.device))
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space, "device": env.device}

@@ -1,7 +1,7 @@
-"""MAPPO on a small game of Tag with TorchRL: both sides learn, each with a policy its agents share and a central critic.
+"""MAPPO on a small game of Tag with TorchRL: each role learns one policy for all of its agents, with a central critic.
 
-Multi-agent PPO (Yu et al. 2022, arXiv:2103.01955). Roles are TorchRL groups. Runners leave the game when they are tagged: for
-them the episode ends there, and their rows count no more. ``python examples/torchrl_mappo_tag.py``
+Multi-agent PPO (Yu et al. 2022, arXiv:2103.01955). Roles are TorchRL groups. Tagged runners leave the game: their
+episode ends with the tag, and the update ignores their later transitions. ``python examples/torchrl_mappo_tag.py``
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torchrl.objectives.value import MultiAgentGAE
 
 from gpu_vecenv.adapters.torchrl import TorchRLEnv
 
-# A step is shorter than the reach of a tagger is wide: who keeps a course sweeps ground, which a random walk does not.
+# A step is shorter than the diameter of a tagger's reach, so a straight course covers more ground than a random walk.
 GAME = {
     "num_taggers": 3,
     "num_runners": 10,
@@ -41,37 +41,37 @@ GAME = {
 
 @dataclass
 class Args:
-    """How to train."""
+    """Settings of the training."""
 
     num_envs: int = 64
-    """worlds"""
+    """number of worlds"""
     total_steps: int = 1_300_000
     """steps of all agents together"""
     device: str = "auto"
     """"auto", "cpu" or "cuda:0" """
     seed: int = 1
-    """of worlds, weights and draws"""
+    """seed of worlds, weights and sampling"""
 
     num_steps: int = 50
-    """steps of a rollout"""
+    """steps of every world in a rollout"""
     num_epochs: int = 4
-    """passes over a rollout"""
+    """epochs, each a pass over the rollout"""
     num_minibatches: int = 8
-    """updates of a pass"""
+    """minibatches of an epoch, one update each"""
     learning_rate: float = 3e-3
-    """of Adam"""
+    """learning rate of Adam"""
     gamma: float = 0.97
-    """discount"""
+    """discount per step"""
     gae_lambda: float = 0.95
-    """weight of longer advantages"""
+    """decay of generalised advantage estimation"""
     max_grad_norm: float = 0.5
-    """longer gradients are shortened to this"""
+    """longer gradients are scaled down to this norm"""
     eval_worlds: int = 256
-    """episodes of each evaluation, one a world"""
+    """worlds of an evaluation, each played for one episode"""
 
 
-class Side:
-    """What one role learns with."""
+class RoleLearner:
+    """Actor, critic, loss and optimizer of one role."""
 
     def __init__(self, env: TorchRLEnv, role: str, args: Args) -> None:
         self.role, self.max_grad_norm = role, args.max_grad_norm
@@ -95,11 +95,11 @@ class Side:
         self.advantage.set_keys(**keys)
         self.loss = MAPPOLoss(self.actor, critic, entropy_coeff=0.0, critic_coeff=0.5, normalize_advantage=False)
         self.loss.set_keys(action=(role, "action"), sample_log_prob=(role, "log_prob"), **keys)
-        self.loss.loss_mask_key = (role, "mask")  # who had left before the step counts for nothing
+        self.loss.loss_mask_key = (role, "mask")  # the loss ignores agents that left before the step
         self.optimizer = torch.optim.Adam(self.loss.parameters(), args.learning_rate, eps=1e-5)
 
     def prepare(self, data: TensorDictBase) -> None:
-        """Write each agent's ends, and its advantages scaled over those in the game, into a rollout."""
+        """Write the ends of each agent's episodes, and advantages normalised over agents in the game, into a rollout."""
         left = ~data["next", self.role, "mask"].unsqueeze(-1)
         for name in ("done", "terminated"):
             data["next", self.role, name] = data["next", name].unsqueeze(-2) | left
@@ -110,7 +110,7 @@ class Side:
         data[self.role, "advantage"] = (advantage - real.mean()) / real.std().clamp_min(1e-8)
 
     def update(self, data: TensorDictBase) -> None:
-        """One step along the gradient."""
+        """Make one optimizer step."""
         losses = self.loss(data)
         self.optimizer.zero_grad()
         (losses["loss_objective"] + losses["loss_critic"]).backward()
@@ -119,23 +119,23 @@ class Side:
 
 
 def train(args: Args) -> dict[str, float]:
-    """Train both sides against each other, and let the taggers play against random runners.
+    """Train both roles against each other, and evaluate each against random agents of the other role.
 
     Returns:
-        mean_return: of a trained tagger among random runners.
-        random_return: of a random tagger among random runners.
-        runner_return: of a trained runner among random taggers.
-        random_runner_return: of a random runner among random taggers.
+        mean_return: mean return of a trained tagger with random runners.
+        random_return: mean return of a random tagger with random runners.
+        runner_return: mean return of a trained runner with random taggers.
+        random_runner_return: mean return of a random runner with random taggers.
         rows_per_second: steps of all agents in a second of training.
     """
     torch.manual_seed(args.seed)
     env = TorchRLEnv("WarpTag-v0", args.num_envs, device=args.device, **GAME)
     env.set_seed(args.seed)
-    sides = [Side(env, role, args) for role in env.group_map]
+    learners = [RoleLearner(env, role, args) for role in env.group_map]
     batch = args.num_envs * args.num_steps
     agents = len(env.agent_names)
     rollouts = max(1, args.total_steps // (batch * agents))
-    policy = TensorDictSequential(*(side.actor for side in sides))
+    policy = TensorDictSequential(*(learner.actor for learner in learners))
     collector = Collector(
         env, policy, frames_per_batch=batch, total_frames=rollouts * batch, device=env.device,
         auto_register_policy_transforms=False,
@@ -143,35 +143,35 @@ def train(args: Args) -> dict[str, float]:
 
     start = time.perf_counter()
     for data in collector:
-        for side in sides:
-            side.prepare(data)
+        for learner in learners:
+            learner.prepare(data)
         rows = data.reshape(-1)
         for _ in range(args.num_epochs):
             for index in torch.randperm(batch, device=env.device).chunk(args.num_minibatches):
                 minibatch = rows[index]
-                for side in sides:
-                    side.update(minibatch)
+                for learner in learners:
+                    learner.update(minibatch)
     if env.device.type == "cuda":
         torch.cuda.synchronize(env.device)
     seconds = time.perf_counter() - start
     collector.shutdown()
 
-    actors = {side.role: side.actor for side in sides}
-    trial = TorchRLEnv("WarpTag-v0", args.eval_worlds, device=args.device, **GAME)
-    random = episode_returns(trial, {}, args.seed + 1)
+    actors = {learner.role: learner.actor for learner in learners}
+    eval_env = TorchRLEnv("WarpTag-v0", args.eval_worlds, device=args.device, **GAME)
+    random = episode_returns(eval_env, {}, args.seed + 1)
     result = {
-        "mean_return": episode_returns(trial, {"tagger": actors["tagger"]}, args.seed + 1)["tagger"],
+        "mean_return": episode_returns(eval_env, {"tagger": actors["tagger"]}, args.seed + 1)["tagger"],
         "random_return": random["tagger"],
-        "runner_return": episode_returns(trial, {"runner": actors["runner"]}, args.seed + 1)["runner"],
+        "runner_return": episode_returns(eval_env, {"runner": actors["runner"]}, args.seed + 1)["runner"],
         "random_runner_return": random["runner"],
         "rows_per_second": rollouts * batch * agents / seconds,
     }
-    trial.close()
+    eval_env.close()
     return result
 
 
 def episode_returns(env: EnvBase, actors: dict[str, nn.Module], seed: int) -> dict[str, float]:
-    """Mean return of an agent of each role in the first episode of each world; roles without an actor play at random."""
+    """Return the mean return of an agent of each role in each world's first episode; roles without an actor act at random."""
 
     def play(data: TensorDictBase) -> TensorDictBase:
         data = env.rand_action(data)

@@ -26,46 +26,46 @@ from gpu_vecenv.adapters.torchrl import TorchRLEnv
 
 @dataclass
 class Args:
-    """What to train, and how."""
+    """Settings of the training."""
 
     env_id: str = "WarpCartPole-v1"
     """an id with one agent a world and discrete actions"""
     num_envs: int = 64
-    """worlds"""
+    """number of worlds"""
     total_steps: int = 400_000
     """steps of all worlds together"""
     device: str = "auto"
     """"auto", "cpu" or "cuda:0" """
     seed: int = 1
-    """of worlds, weights and draws"""
+    """seed of worlds, weights and sampling"""
 
     num_steps: int = 64
-    """steps of a rollout"""
+    """steps of every world in a rollout"""
     num_epochs: int = 4
-    """passes over a rollout"""
+    """epochs, each a pass over the rollout"""
     num_minibatches: int = 8
-    """updates of a pass"""
+    """minibatches of an epoch, one update each"""
     learning_rate: float = 2.5e-3
-    """at the start; falls to 0 linearly"""
+    """learning rate at the start; falls to 0 linearly"""
     gamma: float = 0.99
-    """discount"""
+    """discount per step"""
     gae_lambda: float = 0.95
-    """weight of longer advantages"""
+    """decay of generalised advantage estimation"""
     entropy_weight: float = 0.005
-    """of the entropy bonus"""
+    """weight of the entropy bonus"""
     max_grad_norm: float = 0.5
-    """longer gradients are shortened to this"""
+    """longer gradients are scaled down to this norm"""
     eval_worlds: int = 64
-    """episodes of the greedy policy after training, one a world"""
+    """worlds of the evaluation of the greedy policy, each played for one episode"""
     eval_steps: int = 500
-    """the longest episode"""
+    """steps of the longest episode"""
 
 
 def train(args: Args) -> dict[str, float]:
     """Train, and evaluate the greedy policy.
 
     Returns:
-        mean_return: of the evaluation's episodes.
+        mean_return: mean return of the evaluation.
         rows_per_second: steps of all worlds in a second of training.
     """
     torch.manual_seed(args.seed)
@@ -108,15 +108,15 @@ def train(args: Args) -> dict[str, float]:
     seconds = time.perf_counter() - start
     collector.shutdown()
 
-    trial = TorchRLEnv(args.env_id, args.eval_worlds, device=args.device)
-    trial.set_seed(args.seed + 1)
-    result = {"mean_return": episode_return(trial, actor, args.eval_steps), "rows_per_second": rollouts * batch / seconds}
-    trial.close()
+    eval_env = TorchRLEnv(args.env_id, args.eval_worlds, device=args.device)
+    eval_env.set_seed(args.seed + 1)
+    result = {"mean_return": episode_return(eval_env, actor, args.eval_steps), "rows_per_second": rollouts * batch / seconds}
+    eval_env.close()
     return result
 
 
 def episode_return(env: EnvBase, actor: nn.Module, steps: int) -> float:
-    """Mean return of the first episode of each world, of at most ``steps`` steps."""
+    """Return the mean return of each world's first episode, of at most ``steps`` steps."""
     with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
         data = env.rollout(steps, actor, break_when_any_done=False)
     done = data["next", "done"].int()

@@ -1,4 +1,4 @@
-"""Trains both sides of a small game of Tag on one device; a few minutes on two CPU cores."""
+"""Trains both roles of a small game of Tag on one device; takes a few minutes on two CPU cores."""
 
 from dataclasses import replace
 

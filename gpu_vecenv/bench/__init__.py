@@ -1,1 +1,1 @@
-"""The command ``bench``: speeds beside floors and peers, as JSON that tables and plots are made from."""
+"""Measurements of the command ``bench``: speeds, floors and peers, as JSON for tables and plots."""

@@ -1,4 +1,4 @@
-"""What is measured: envs, parameters and sizes."""
+"""Cases to measure: envs, parameters and numbers of worlds."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 CARTPOLE, TAG = "WarpCartPole-v1", "WarpTag-v0"
 
 CORNER = 1 / 20
-"""Side of the corner that everybody starts in, as a share of the square's side."""
+"""Side of the corner in which all agents start, as a fraction of the square's side."""
 
 
 @dataclass(frozen=True)
 class Case:
     """An env, its parameters and a number of worlds.
 
-    ``only`` names the ways that are run, all by default: what fills memory leaves no room for several.
-    ``starts`` is ``"own"``, or ``"corner"``: everybody in one corner of the square, where they stay, as none accelerates.
+    ``only`` names the ways to run; empty means all. A case that fills the memory has room for one way.
+    ``starts`` is ``"own"`` for the env's own start states, or ``"corner"``: all agents start in one corner of the square and stay
+    there, because their acceleration is 0.
     """
 
     env: str
@@ -36,7 +37,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Env, what is not its default, and worlds, in one line."""
+        """Env, number of worlds and parameters that are not defaults, in one line."""
         settings = [f"{key}={value}" for key, value in self.params.items()]
         corner = ["in one corner"] if self.starts == "corner" else []
         return ", ".join([f"{self.env} x {self.worlds:,}", *settings, *corner])
@@ -52,7 +53,7 @@ class Case:
 
 
 STAY = {"runner_exits_game_after_tagged": False}
-"""Tagged runners go on, so that no step is cheap because the world has emptied."""
+"""Tagged runners stay in the game, so that all steps have the same number of agents."""
 
 CLASSIC = ("WarpAcrobot-v1", "WarpPendulum-v1", "WarpMountainCar-v0")
 CONTINUOUS = "WarpMountainCarContinuous-v0"
@@ -62,7 +63,7 @@ SIMPLE_TAG = {"num_taggers": 3, "num_runners": 1, "num_other_agents_observed": 3
 
 
 def tag(taggers: int, runners: int, **more: Any) -> dict[str, Any]:
-    """Parameters of a Tag in which all stay in the game."""
+    """Parameters of a Tag whose runners stay in the game."""
     return {"num_taggers": taggers, "num_runners": runners, **STAY, **more}
 
 
@@ -110,7 +111,7 @@ START_UP = {
 
 
 def choose(cases: Sequence[Case], envs: Sequence[str], sizes: Sequence[int]) -> list[Case]:
-    """Cases whose env's id holds one of the words of ``envs``, in sizes given in place of their own; all where none is."""
+    """Cases whose env id contains a word of ``envs``, with the numbers of worlds in ``sizes``; empty sequences change nothing."""
     chosen = [case for case in cases if not envs or any(word.lower() in case.env.lower() for word in envs)]
     if not sizes:
         return chosen

@@ -1,4 +1,4 @@
-"""What a step asks of the host and the device beside time: launches, operations, allocations, waits, memory."""
+"""Counts of a step: launches, operations, allocations, host syncs and memory."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 STEPS = 16
+"""Fewest steps to count over."""
 
 
 class _Operations(TorchDispatchMode):
-    """Counts torch's operations: those that allocate, and those that compute; views are free."""
+    """Counts torch's operations: those that allocate, and those that compute; views are not counted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,45 +31,45 @@ class _Operations(TorchDispatchMode):
 
 
 def count(env: Any, call: Callable[[], object], steps: int, device: str) -> dict[str, float | None]:
-    """Counts per step of a call that makes ``steps`` steps of an env, after a call that warmed it up.
+    """Return counts per step of a call that makes ``steps`` steps of an env; the caller has made a call before.
 
-    Operations of a backward pass are not seen: on a GPU torch runs them in threads of its own.
+    Operations of a backward pass are not counted, because torch runs them in other threads on a GPU.
 
     Returns:
-        ``kernel_launches`` by the env's back end, ``torch_operations`` (each a launch or so), ``allocations``, and on CUDA
+        ``kernel_launches`` of the env's back end, ``torch_operations`` (about one launch each), ``allocations``, and on CUDA
         ``host_syncs``: operations that made the host wait for the device.
     """
     calls = max(1, STEPS // steps)
-    with _launches(env) as launched, _fresh(env) as fresh, _syncs(device) as waited, _Operations() as operations:
+    with _launches(env) as launched, _new_arrays(env) as new_arrays, _host_syncs(device) as syncs, _Operations() as operations:
         for _ in range(calls):
             call()
-    made = calls * steps
+    total_steps = calls * steps
     return {
-        "kernel_launches": len(launched) / made,
-        "torch_operations": operations.computations / made,
-        "allocations": (operations.allocations + sum(fresh)) / made,
-        "host_syncs": None if device == "cpu" else len(waited) / made,
+        "kernel_launches": len(launched) / total_steps,
+        "torch_operations": operations.computations / total_steps,
+        "allocations": (operations.allocations + sum(new_arrays)) / total_steps,
+        "host_syncs": None if device == "cpu" else len(syncs) / total_steps,
     }
 
 
 @contextmanager
 def peak_memory(device: str) -> Iterator[dict[str, int | None]]:
-    """Bytes that torch's allocator held at most on a CUDA device meanwhile, beyond what it held before."""
-    held: dict[str, int | None] = {"peak_bytes": None}
+    """Yield a dict that gets the most bytes allocated by torch on a CUDA device in the block, less those before it."""
+    peak: dict[str, int | None] = {"peak_bytes": None}
     if device == "cpu":
-        yield held
+        yield peak
         return
     torch.cuda.synchronize(device)
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
-    yield held
+    yield peak
     torch.cuda.synchronize(device)
-    held["peak_bytes"] = torch.cuda.max_memory_allocated(device) - before
+    peak["peak_bytes"] = torch.cuda.max_memory_allocated(device) - before
 
 
 @contextmanager
 def _launches(env: Any) -> Iterator[list[str]]:
-    """Names of the kernels that an env's back end launches meanwhile."""
+    """Yield a list that gets the names of the kernels that an env's back end launches in the block."""
     launched: list[str] = []
     launch = env._backend.launch
 
@@ -81,23 +82,23 @@ def _launches(env: Any) -> Iterator[list[str]]:
 
 
 @contextmanager
-def _fresh(env: Any) -> Iterator[list[int]]:
-    """How many arrays an env makes for its results meanwhile, call by call; torch's dispatcher does not see them."""
-    made: list[int] = []
+def _new_arrays(env: Any) -> Iterator[list[int]]:
+    """Yield a list that gets the number of outputs that an env allocates, call by call; torch's dispatcher sees none of them."""
+    counts: list[int] = []
     allocate = env._outputs._allocate
 
     def counted() -> Any:
         arrays = allocate()
-        made.append(len(arrays))
+        counts.append(len(arrays))
         return arrays
 
     with patch.object(env._outputs, "_allocate", counted):
-        yield made
+        yield counts
 
 
 @contextmanager
-def _syncs(device: str) -> Iterator[list[Any]]:
-    """Warnings that torch gives where an operation waits for the device."""
+def _host_syncs(device: str) -> Iterator[list[Any]]:
+    """Yield a list that gets torch's warnings about operations for which the host waited."""
     if device == "cpu":
         yield []
         return
@@ -105,9 +106,9 @@ def _syncs(device: str) -> Iterator[list[Any]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
-        found: list[Any] = []
+        syncs: list[Any] = []
         try:
-            yield found
+            yield syncs
         finally:
             torch.cuda.set_sync_debug_mode(before)
-            found += [w for w in caught if "synchronizing CUDA" in str(w.message)]
+            syncs += [w for w in caught if "synchronizing CUDA" in str(w.message)]

@@ -1,4 +1,4 @@
-"""Steps with given actions: from Python, in a CUDA graph, and many to a launch."""
+"""Single steps with given actions: from Python, into slabs, and in a CUDA graph."""
 
 from __future__ import annotations
 
@@ -20,33 +20,34 @@ from gpu_vecenv.bench.machine import room_for
 from gpu_vecenv.bench.subject import Maker, Subject
 from gpu_vecenv.bench.timing import Local, Timed, synchronise
 from gpu_vecenv.vector.memory_needs import memory_needs
+from gpu_vecenv.vector.random_actions import uniform_actions
 from gpu_vecenv.vector.views import View
 
-BANK = 8
-"""Different batches of actions that take turns."""
+ACTION_BATCHES = 8
+"""Batches of random actions that are used in turn."""
 
 SLAB_STEPS = {"cpu": 16, "cuda": 64}
 SLAB_BYTES = 16 * 2**30
-"""Steps in bound slabs, fewer where slabs would take more bytes than this."""
+"""Steps in bound slabs, and the most bytes of them; slabs that would take more have fewer steps."""
 
 GRAPH_STEPS = 128
-"""As in a rollout of a trainer."""
+"""Steps in a CUDA graph, as many as in a rollout of a trainer."""
 
 
 def ways(case: Case, device: str) -> dict[str, Maker]:
-    """Makers of every way to step a case on a device."""
-    made: dict[str, Maker] = {
+    """Return a maker for every way to step a case on a device."""
+    makers: dict[str, Maker] = {
         "python_copy_false": lambda: _python(case, device, copy=False),
         "python_copy_true": lambda: _python(case, device, copy=True),
         "python_bind": lambda: _bound(case, device),
     }
     if device == "cpu":
-        return {**made, "python_one_thread": lambda: _one_thread(case)}
-    return {**made, "graph": lambda: _graph(case, device)}
+        return {**makers, "python_one_thread": lambda: _one_thread(case)}
+    return {**makers, "graph": lambda: _graph(case, device)}
 
 
-def beside(case: Case, device: str) -> dict[str, Callable[[], Timed]]:
-    """What takes its turn before the ways on a GPU, as a host has fast and slow phases: its host time stands in every row."""
+def host_probes(case: Case, device: str) -> dict[str, Callable[[], Timed]]:
+    """Return makers of calls that measure the host's speed in the same rounds, because a host has fast and slow phases."""
     if device == "cpu":
         return {}
     return {
@@ -57,29 +58,24 @@ def beside(case: Case, device: str) -> dict[str, Callable[[], Timed]]:
 
 
 def random_actions(env: Any, steps: int, seed: int = 0) -> torch.Tensor:
-    """Uniform actions of some steps, (steps, *action batch): int32 indices, or float32 in a Box's bounds."""
-    space, batch = env.single_action_space, (steps, env.num_envs)
+    """Uniform random actions, (steps, *action batch): int32 indices, or float32 within a Box's bounds."""
     generator = torch.Generator(env.device).manual_seed(seed)
-    if isinstance(space, gymnasium.spaces.Box):
-        low, high = (torch.as_tensor(bound, device=env.device) for bound in (space.low, space.high))
-        return low + (high - low) * torch.rand((*batch, *space.shape), generator=generator, device=env.device)
-    levels = int(space.nvec.flat[0] if hasattr(space, "nvec") else space.n)
-    return torch.randint(levels, (*batch, *space.shape), generator=generator, dtype=torch.int32, device=env.device)
+    return uniform_actions(env.single_action_space, (steps, env.num_envs), generator)
 
 
 def make_env(case: Case, device: str, **options: Any) -> tuple[Any, dict[str, Any]]:
-    """An env of a case, reset, and seconds to make and to reset it."""
+    """Make and reset the env of a case; return it and the seconds that both took."""
     start = time.perf_counter()
     env: Any = gymnasium.make_vec(case.env, num_worlds=case.worlds, device=device, **case.env_params(), **options).unwrapped
     synchronise(device)
-    made = time.perf_counter()
+    made_at = time.perf_counter()
     env.reset(seed=0)
     synchronise(device)
-    return env, {"make_s": made - start, "reset_s": time.perf_counter() - made}
+    return env, {"make_s": made_at - start, "reset_s": time.perf_counter() - made_at}
 
 
 def prepare(case: Case, device: str, copy: bool) -> tuple[Any, dict[str, Any]]:
-    """A stepped env of a case, with its floor, the memory predicted for it and what it held at most."""
+    """Make an env of a case and step it; return it and its facts: floor, predicted memory and peak memory."""
     with peak_memory(device) as peak:
         env, facts = make_env(case, device, copy=copy)
         actions = random_actions(env, 1)[0]
@@ -92,7 +88,7 @@ def prepare(case: Case, device: str, copy: bool) -> tuple[Any, dict[str, Any]]:
 
 
 def fresh_arrays(case: Case, device: str) -> Local:
-    """As many new tensors as a step with fresh arrays hands out, by ``torch.empty_like``: a yardstick for such a step."""
+    """Allocate as many tensors as a step with ``copy=True`` returns, by ``torch.empty_like``."""
     env, _ = make_env(case, device, copy=False)
     *arrays, info = env.step(random_actions(env, 1)[0])
     like = [array.new_empty(1).expand(array.shape) for array in (*arrays, *info.values())]
@@ -106,43 +102,43 @@ def fresh_arrays(case: Case, device: str) -> Local:
 
 
 def slabs_for(env: Any) -> dict[str, torch.Tensor]:
-    """Slabs for every result but final observations, for as many steps as fit."""
+    """Slabs of all outputs but final observations, with as many steps as fit."""
     obs, reward, terminated, truncated, info = env.step(random_actions(env, 1)[0])
     arrays = {"obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated, "finished": info["_final_obs"]}
     arrays |= {name: info[name] for name in ("agent_alive", "agent_reward") if name in info}
-    room = room_for(SLAB_BYTES, env.device) // sum(array.nbytes for array in arrays.values())
-    steps = max(1, min(SLAB_STEPS[env.device.partition(":")[0]], room))
+    most_steps = room_for(SLAB_BYTES, env.device) // sum(array.nbytes for array in arrays.values())
+    steps = max(1, min(SLAB_STEPS[env.device.partition(":")[0]], most_steps))
     return {name: array.new_empty((steps + (name == "obs"), *array.shape)) for name, array in arrays.items()}
 
 
 def _python(case: Case, device: str, copy: bool) -> Subject:
-    """Each step a call from Python; a caller keeps the last results, no more."""
+    """Steps called from Python; the caller keeps the results of the last step only."""
     env, facts = prepare(case, device, copy)
-    turns = cycle(list(random_actions(env, BANK)))
+    batches = cycle(list(random_actions(env, ACTION_BATCHES)))
     last: list[Any] = [None]
 
     def call() -> None:
-        last[0] = env.step(next(turns))
+        last[0] = env.step(next(batches))
 
     call()
     return Subject(Local(call, device), 1, facts | count(env, call, 1, device), env.close)
 
 
 def _one_thread(case: Case) -> Subject:
-    """As ``python_copy_false``, with one thread to step the worlds."""
+    """Steps as in ``python_copy_false``, with one thread for all worlds."""
     with patch.dict(os.environ, GPU_VECENV_NUM_THREADS="1"):
         return _python(case, "cpu", copy=False)
 
 
 def _bound(case: Case, device: str) -> Subject:
-    """Each step a call from Python that writes into a rollout's slabs, which are rewound when they are full."""
+    """Steps called from Python, which write into bound slabs; full slabs are rewound."""
     env, facts = prepare(case, device, copy=False)
     slabs = slabs_for(env)
     env.bind(**slabs)
-    steps, turns = len(slabs["reward"]), cycle(list(random_actions(env, BANK)))
+    steps, batches = len(slabs["reward"]), cycle(list(random_actions(env, ACTION_BATCHES)))
 
     def call() -> None:
-        env.step(next(turns))
+        env.step(next(batches))
 
     def fill() -> None:
         for _ in range(steps):
@@ -155,27 +151,27 @@ def _bound(case: Case, device: str) -> Subject:
 
 
 def _graph(case: Case, device: str) -> Subject:
-    """Single steps in a CUDA graph, with actions from outside."""
-    side = torch.cuda.Stream(device)
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
+    """Single steps in a CUDA graph, with given actions."""
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
         env, facts = prepare(case, device, copy=False)
-        actions = random_actions(env, BANK)
-        turns = [actions[t % BANK] for t in range(GRAPH_STEPS)]
+        actions = random_actions(env, ACTION_BATCHES)
+        batches = [actions[t % ACTION_BATCHES] for t in range(GRAPH_STEPS)]
 
         def call() -> None:
-            for each in turns:
-                env.step(each)
+            for batch in batches:
+                env.step(batch)
 
         call()
         facts |= count(env, call, GRAPH_STEPS, device)
-        side.synchronize()
+        stream.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=side):
+        with torch.cuda.graph(graph, stream=stream):
             call()
     graph.replay()
 
-    def close(kept: Any = (graph, actions)) -> None:  # what the graph reads must outlive it
+    def close(kept: Any = (graph, actions)) -> None:  # the graph reads the actions until it is freed
         env.close()
 
     return Subject(Local(graph.replay, device), GRAPH_STEPS, facts, close)

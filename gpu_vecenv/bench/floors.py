@@ -1,6 +1,6 @@
-"""What no step can beat: bytes over the bandwidth of a copy, a node of a CUDA graph, a bare launch from Python.
+"""Floors: least times of a step, from the bandwidth of a copy, an empty node of a CUDA graph and a bare launch from Python.
 
-And what tells how fast the host is at the time: a loop in Python that does nothing but arithmetic.
+A loop of arithmetic in Python measures the speed of the host at the same time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from gpu_vecenv.bench.timing import Local, Timed, interleaved
 
 COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}
-"""Bytes of the array that is copied: more than any cache holds."""
+"""Bytes of the array that is copied, more than fit into a cache."""
 
 GRAPH_NODES = 1_000
 LOOP_TURNS = 100
@@ -23,28 +23,28 @@ _BARE = r"""extern "C" __global__ void bare(
 
 
 def measure_floors(device: str, rounds: int, target: float) -> dict[str, float]:
-    """Floors of one device.
+    """Measure the floors of a device.
 
     Returns:
-        ``copy_bytes_per_s``, read and written, of a large copy on the device; on CUDA ``graph_node_s``, an empty kernel in a
-        graph, and ``bare_launch_s``, an empty CuPy kernel with eight arrays called from Python.
+        ``copy_bytes_per_s``, bytes read and written by a large copy on the device. On CUDA also ``graph_node_s``, an empty kernel
+        in a graph, and ``bare_launch_s``, an empty CuPy kernel with eight arrays called from Python.
     """
     subjects: dict[str, Timed] = {"copy": _copy(device)}
     if device != "cpu":
-        subjects |= {"bare": bare_launch(device), "graph": _graph_of_nothing(device)}
-    taken: dict[str, float] = {}
+        subjects |= {"bare": bare_launch(device), "graph": _empty_graph(device)}
+    seconds: dict[str, float] = {}
     for name, result in interleaved(subjects, rounds, target).items():
         if isinstance(result, Exception):
             raise result
-        taken[name] = result.median
-    floors = {"copy_bytes_per_s": 2 * COPY_BYTES[device.partition(":")[0]] / taken["copy"]}
+        seconds[name] = result.median
+    floors = {"copy_bytes_per_s": 2 * COPY_BYTES[device.partition(":")[0]] / seconds["copy"]}
     if device != "cpu":
-        floors |= {"graph_node_s": taken["graph"] / GRAPH_NODES, "bare_launch_s": taken["bare"]}
+        floors |= {"graph_node_s": seconds["graph"] / GRAPH_NODES, "bare_launch_s": seconds["bare"]}
     return floors
 
 
 def bare_launch(device: str) -> Local:
-    """An empty kernel that takes eight arrays, launched through CuPy: what any step called from Python costs the host."""
+    """Launches of an empty kernel with eight arrays through CuPy: the least host time of a step called from Python."""
     import cupy
 
     with torch.cuda.device(device):
@@ -54,7 +54,7 @@ def bare_launch(device: str) -> Local:
 
 
 def python_loop(device: str) -> Local:
-    """Arithmetic of the interpreter alone: what becomes slower here is the host, whatever is called from it."""
+    """Arithmetic in Python alone, which measures the speed of the host."""
 
     def call() -> None:
         total = 0
@@ -65,16 +65,16 @@ def python_loop(device: str) -> Local:
 
 
 def step_bytes(env: Any, results: tuple[Any, ...], action_bytes: int, steps: int = 1) -> dict[str, float]:
-    """Bytes one step must move: ``state`` in and out once a launch, and in each step ``results`` out and ``actions`` in.
+    """Bytes that one step must move: ``state`` in and out once a launch, and in each step ``results`` out and ``actions`` in.
 
-    State is the env's own fields and the time: seeds and episode numbers are read by worlds that start anew, which few do in
-    a step. Nor are final observations (``final_obs``) counted.
+    State fields are the env's own and the time. Seeds and episode numbers are not counted, because few worlds start an episode in
+    a step. Final observations (``final_obs``) are not counted for the same reason.
 
     Args:
         env: a ``GpuVectorEnv`` that was reset.
-        results: what one of its steps returned.
-        action_bytes: bytes of one step's actions; 0 where the kernel draws them and keeps none.
-        steps: steps that a launch makes with the state in registers.
+        results: tuple returned by one of its steps.
+        action_bytes: bytes of one step's actions; 0 if the kernel draws and does not store them.
+        steps: steps of a launch, which reads and writes the state once.
     """
     fields = env.get_state("t", *(field.name for field in env.env_spec.state)).values()
     *arrays, info = results
@@ -92,8 +92,8 @@ def _copy(device: str) -> Local:
     return Local(lambda: target.copy_(source), device)
 
 
-def _graph_of_nothing(device: str) -> Local:
-    """Empty kernels in one graph, so many that starting the graph does not count."""
+def _empty_graph(device: str) -> Local:
+    """Empty kernels in one graph, so many that the start of the graph is negligible."""
     import cupy
 
     with torch.cuda.device(device):

@@ -1,4 +1,4 @@
-"""What a run was measured on: device, clocks, versions, commit."""
+"""Facts about the machine of a run: device, clocks, versions, commit."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 CLOCKS = "clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,temperature.gpu,power.draw"
-"""What nvidia-smi is asked for, before and after."""
+"""Fields that nvidia-smi prints before and after a run."""
 
 
 def machine(device: str) -> dict[str, Any]:
-    """Device, versions and commit of this run."""
+    """Return device, versions and commit of this run."""
     import gymnasium
     import numpy
     import torch
@@ -47,7 +47,7 @@ def machine(device: str) -> dict[str, Any]:
 
 
 def clocks(device: str) -> dict[str, str]:
-    """Clocks of a GPU now, MHz, with its temperature and power draw, as nvidia-smi tells them; empty for the CPU."""
+    """Return the clocks (MHz), temperature and power draw of a GPU, as nvidia-smi prints them; empty for the CPU."""
     if device == "cpu":
         return {}
     index = device.partition(":")[2] or "0"
@@ -56,7 +56,7 @@ def clocks(device: str) -> dict[str, str]:
 
 
 def installed(distribution: str) -> str | None:
-    """The version of a distribution, None where it is missing."""
+    """Return the version of a distribution, None if it is missing."""
     try:
         return version(distribution)
     except PackageNotFoundError:
@@ -71,12 +71,12 @@ def _cpu_name() -> str:
 
 
 def commit_of(folder: Path) -> str:
-    """The commit of a checkout, ``unknown`` where there is none."""
+    """Return the commit of a checkout, ``unknown`` if the folder is none."""
     return _first_line(["git", "-C", str(folder), "describe", "--always", "--dirty"])
 
 
 def contents_of(folder: Path) -> str:
-    """SHA-256 of the Python files in a folder, and of their names: what a source is that has no version."""
+    """Return the SHA-256 of the names and contents of the Python files in a folder; it identifies a source without a version."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         digest.update(f"{path.relative_to(folder).as_posix()}\0{path.stat().st_size}\0".encode())
@@ -92,8 +92,8 @@ def _first_line(command: list[str]) -> str:
     return done.stdout.partition("\n")[0].strip() or "unknown"
 
 
-def room_for(most: int, device: str) -> int:
-    """Bytes that may be taken for results: ``most``, or a third of what a GPU has free."""
+def room_for(max_bytes: int, device: str) -> int:
+    """Return the bytes that results may take: ``max_bytes``, and on a GPU at most a third of its free memory."""
     import torch
 
-    return most if device == "cpu" else min(most, torch.cuda.mem_get_info(device)[0] // 3)
+    return max_bytes if device == "cpu" else min(max_bytes, torch.cuda.mem_get_info(device)[0] // 3)

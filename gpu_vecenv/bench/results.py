@@ -1,4 +1,4 @@
-"""Rows and the file they are written to, as they come."""
+"""Rows of results, and the file that holds them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpu_vecenv.bench.timing import Summary
 
 
 class Results:
-    """A JSON file that is whole after every group of rows, so that a run that is cut short keeps what it has.
+    """A JSON file that is complete after every group of rows, so that a run that is stopped keeps its results.
 
     Args:
         path: the file.
-        head: what stands before the rows: command, machine, floors.
+        head: entries before the rows: command, machine, floors.
     """
 
     def __init__(self, path: Path, head: dict[str, Any]) -> None:
@@ -26,20 +26,20 @@ class Results:
         self.write()
 
     def add(self, rows: list[dict[str, Any]], **head: Any) -> None:
-        """Append rows, update what stands before them, and write."""
+        """Append rows, update the entries before them, and write the file."""
         self.rows += rows
         self._head |= head
         self.write()
 
     def write(self) -> None:
-        """Replace the file in one go."""
+        """Replace the file atomically."""
         text = json.dumps({**self._head, "rows": self.rows}, indent=1) + "\n"
         with atomic_file(self._path) as partial:
             partial.write_text(text)
 
 
 def identity(case: Case, mode: str, library: str, path: str, device: str) -> dict[str, Any]:
-    """What a row is of."""
+    """Return the entries that identify a row."""
     return {
         "mode": mode, "library": library, "path": path, "device": device, "env": case.env, "params": case.params,
         "starts": case.starts, "worlds": case.worlds, "agents": case.agents,
@@ -47,22 +47,22 @@ def identity(case: Case, mode: str, library: str, path: str, device: str) -> dic
 
 
 def figures(
-    case: Case, mode: str, steps: int, facts: dict[str, Any], taken: Summary, floors: dict[str, float]
+    case: Case, mode: str, steps: int, facts: dict[str, Any], seconds: Summary, floors: dict[str, float]
 ) -> dict[str, Any]:
-    """A row's times, per step of all worlds, beside its floors.
+    """Return the times of a row, per step of all worlds, and its floor.
 
     Args:
-        case: what was run.
-        mode: of what; the start of a process has no speed.
+        case: env, parameters and worlds.
+        mode: ``env``, ``inference``, ``training`` or ``startup``; a row of ``startup`` has no steps a second.
         steps: env steps in a call.
-        facts: what is known beside time; ``floor_bytes``, ``kernel_launches`` and ``agents`` (of a peer's world) are used.
-        taken: seconds of a call.
-        floors: of this run.
+        facts: further entries of the row; ``floor_bytes``, ``kernel_launches`` and ``agents`` (of a peer's world) are read.
+        seconds: seconds of a call.
+        floors: floors of this run.
     """
-    step, agents = taken.median / steps, facts.get("agents", case.agents)
+    step, agents = seconds.median / steps, facts.get("agents", case.agents)
     row: dict[str, Any] = {
-        "median_s": step, "low_s": taken.low / steps, "high_s": taken.high / steps, "coverage": taken.coverage,
-        "host_s": taken.host / steps, "rounds": len(taken.hosts), "steps_per_sample": taken.calls * steps,
+        "median_s": step, "low_s": seconds.low / steps, "high_s": seconds.high / steps, "coverage": seconds.coverage,
+        "host_s": seconds.host / steps, "rounds": len(seconds.hosts), "steps_per_sample": seconds.calls * steps,
     }  # fmt: skip
     if mode != "startup":
         row |= {"env_steps_per_s": case.worlds / step, "agent_steps_per_s": case.worlds * agents / step}

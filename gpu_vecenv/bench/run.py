@@ -1,4 +1,4 @@
-"""Groups of subjects that take turns: one case in one mode, this library's ways beside its peers'."""
+"""Measures one case in one mode: this library's ways and its peers', in the same rounds."""
 
 from __future__ import annotations
 
@@ -21,66 +21,67 @@ Row = dict[str, Any]
 
 def measure(
     case: Case, mode: str, ways: Mapping[str, Maker], device: str, floors: dict[str, float], rounds: int, seconds: float | None,
-    peers: Sequence[Ready] = (), beside: Mapping[str, Callable[[], Timed]] | None = None,
+    peers: Sequence[Ready] = (), host_probes: Mapping[str, Callable[[], Timed]] | None = None,
 ) -> list[Row]:  # fmt: skip
-    """Time every way to run a case, in turns.
+    """Time every way to run a case, interleaved.
 
     Args:
         case: env, parameters and worlds.
         mode: ``env``, ``inference``, ``training`` or ``startup``.
         ways: makers of this library's subjects by path.
-        device: where they run.
-        floors: of this run.
-        rounds: samples of each.
-        seconds: length of a sample; None for one call, not warmed up.
+        device: device of this library's subjects.
+        floors: floors of this run.
+        rounds: samples of each way.
+        seconds: length of a sample; None for one call without warm-up.
         peers: other libraries' ways.
-        beside: what takes its turn before them, by the name of what it costs the host in every row of this library.
+        host_probes: makers of calls that are timed first in every round; their host time is an entry of this name in every row of
+            this library.
 
     Returns:
-        A row for each subject; one that failed has ``error`` in place of figures.
+        A row for each subject; the row of one that failed has ``error`` in place of times.
     """
     heads: dict[str, Row] = {path: identity(case, mode, OURS, path, device) for path in ways}
     makers: dict[str, Maker] = dict(ways)
-    for library, way, made in peers:
+    for library, way, make in peers:
         heads[f"{library} {way['path']}"] = identity(case, mode, library, way["path"], way["device"])
-        makers[f"{library} {way['path']}"] = made
+        makers[f"{library} {way['path']}"] = make
     subjects: dict[str, Subject] = {}
     rows: dict[str, Row] = {}
     for name, make in makers.items():
         try:
             subjects[name] = make()
-        except Exception as error:  # whatever a library raises is that library's row
+        except Exception as error:  # any error of a library is that library's row
             rows[name] = heads[name] | {"error": f"{type(error).__name__}: {error}"}
     timed: dict[str, Timed] = {}
-    for name, neighbour in (beside or {}).items():
-        with suppress(MemoryError, torch.OutOfMemoryError):  # where there is no room for it, rows go without
-            timed[name] = neighbour()
-    timed |= {name: subject.timed for name, subject in subjects.items()}  # ours first: a phase of the host seldom ends in between
-    taken = interleaved(timed, rounds, seconds)
-    neighbours = {name: taken.pop(name) for name in beside or {} if name in taken}
-    near = {name: value for name, value in neighbours.items() if not isinstance(value, Exception)}
-    known = {name: value.host for name, value in near.items()}
-    for name, result in taken.items():
+    for name, make_probe in (host_probes or {}).items():
+        with suppress(MemoryError, torch.OutOfMemoryError):  # rows may lack a probe
+            timed[name] = make_probe()
+    timed |= {name: subject.timed for name, subject in subjects.items()}  # ours first, close to the probes in time
+    results = interleaved(timed, rounds, seconds)
+    popped = {name: results.pop(name) for name in host_probes or {} if name in results}
+    probes = {name: value for name, value in popped.items() if not isinstance(value, Exception)}
+    probe_seconds = {name: value.host for name, value in probes.items()}
+    for name, result in results.items():
         if isinstance(result, Exception):
             rows[name] = heads[name] | {"error": f"{type(result).__name__}: {result}"}
         else:
             steps, facts = subjects[name].steps, subjects[name].facts
             rows[name] = heads[name] | figures(case, mode, steps, facts, result, floors)
             if name in ways:
-                rows[name] |= known
-                if steps == 1 and "bare_launch_s" in near:
-                    rows[name]["host_over_bare_s"] = result.host_over(near["bare_launch_s"])
-    timed.clear()  # what is timed holds its env
+                rows[name] |= probe_seconds
+                if steps == 1 and "bare_launch_s" in probes:
+                    rows[name]["host_over_bare_s"] = result.host_over(probes["bare_launch_s"])
+    timed.clear()  # releases the envs
     _close(subjects)
     return [rows[name] for name in heads]
 
 
 def _close(subjects: dict[str, Subject]) -> None:
-    """Let go of subjects and of the memory that torch keeps for them."""
+    """Close subjects, and release the memory that torch caches for them."""
     for subject in subjects.values():
         try:
             subject.close()
-        except Exception:  # a peer that died has said so in its row
+        except Exception:  # the row of a peer that ended has its error already
             continue
     subjects.clear()
     gc.collect()

@@ -1,7 +1,7 @@
-"""From the start of a process to its first step, with kernels still to be compiled and with kernels in the cache.
+"""Time from the start of a process to its first step, with an empty and with a filled kernel cache.
 
-``python -m gpu_vecenv.bench.startup WORDS`` is the process that is timed: a line on its output says that the
-first step is done.
+``python -m gpu_vecenv.bench.startup WORDS`` is the process that is timed; it prints a line when the first
+step is done.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from gpu_vecenv.bench.timing import Reading, synchronise
 from gpu_vecenv.errors import GpuVecenvError
 
 CACHES = ("GPU_VECENV_CACHE_DIR", "CUPY_CACHE_DIR")
-"""Where kernels compiled for the CPU and for a GPU are kept."""
+"""Variables with the folders of kernels that were compiled for the CPU and for a GPU."""
 
 
 def ways(case: Case, device: str) -> dict[str, Maker]:
-    """Cold and warm cache. A cold process leaves its cache to the warm one after it."""
+    """Makers of starts with an empty (cold) and a filled (warm) cache. The cold process fills the cache of the warm one."""
     cache = Cache()
     return {
         "cold": lambda: Subject(FirstStep(case, device, cache, cold=True)),
@@ -42,11 +42,11 @@ class Cache:
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """Path of the folder."""
         return self._folder.name
 
     def clear(self) -> None:
-        """Go on in an empty folder."""
+        """Replace the folder by an empty one."""
         self._folder.cleanup()
         self._folder = tempfile.TemporaryDirectory()
 
@@ -65,7 +65,7 @@ class FirstStep:
         self._cache, self._cold = cache, cold
 
     def read(self, calls: int) -> Reading:
-        """Seconds of one process up to the end of its first step; its end is not counted."""
+        """Return the seconds from the start of one process to the end of its first step."""
         if self._cold:
             self._cache.clear()
         root = str(Path(gpu_vecenv.__file__).parent.parent)
@@ -74,16 +74,16 @@ class FirstStep:
         command = [sys.executable, "-m", "gpu_vecenv.bench.startup", self._words]
         start = time.perf_counter()
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-            said = child.stdout.readline() if child.stdout else ""
+            line = child.stdout.readline() if child.stdout else ""
             seconds = time.perf_counter() - start
             error = child.communicate()[1]
-        if said.strip() != "stepped":
+        if line.strip() != "stepped":
             raise GpuVecenvError(f"the process did not step: {' '.join(error.strip().splitlines()[-1:])}")
         return Reading(seconds, seconds)
 
 
 def first_step(words: str) -> None:
-    """Make an env, step it once, wait for the step, and say so."""
+    """Make an env, step it once, wait for the step, and print ``stepped``."""
     env_id, worlds, params, device = json.loads(words)
     env, _ = make_env(Case(env_id, worlds, params), device)
     env.step(random_actions(env, 1)[0])

@@ -1,4 +1,4 @@
-"""One way to do a thing, made and ready to be timed."""
+"""Subject of a measurement: one way to run a case, ready to be timed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_vecenv.bench.timing import Timed
 
 @dataclass(frozen=True)
 class Subject:
-    """Calls to time, env steps in one call, what is known of them beside time, and how to let go of them."""
+    """Calls to time, env steps in one call, further entries of the row, and a function that closes the subject."""
 
     timed: Timed
     steps: int = 1
@@ -20,4 +20,4 @@ class Subject:
 
 
 Maker = Callable[[], Subject]
-"""Makes a subject; what it raises becomes that subject's row, and leaves the others alone."""
+"""Makes a subject; an error becomes the row of that subject alone."""

@@ -1,4 +1,4 @@
-"""Seconds: what is timed, rounds in which all take turns, and an interval for the median."""
+"""Timing: calls that can be timed, interleaved rounds, and a confidence interval for the median."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from math import comb
 from typing import Protocol
 
 CHUNK = 500
-"""Calls between two waits for the device, or up to a lap more. CUDA queues about a thousand launches; in a full queue the host
-would wait."""
+"""Calls between two waits for the device, or up to a lap more. CUDA queues about a thousand launches, and a full queue makes the
+host wait."""
 
 CONFIDENCE = 0.9
-"""Confidence asked of an interval. Five rounds give 0.9375 between the lowest and the highest."""
+"""Least confidence of an interval. Five rounds give 0.9375 between the lowest and the highest."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Seconds of some calls up to the end of their work, and what so many calls cost the host."""
+    """Seconds of some calls up to the end of their work, and seconds of the host in them."""
 
     seconds: float
     host_seconds: float
 
 
 class Timed(Protocol):
-    """Something whose calls can be timed, in this process or in another."""
+    """Calls that can be timed, in this process or in another."""
 
     @property
     def most_calls(self) -> int | None:
-        """Calls in one sample at most; None for as many as wanted."""
+        """Most calls in one sample; None for no limit."""
 
     def read(self, calls: int) -> Reading:
-        """Make so many calls and wait for their work."""
+        """Make ``calls`` calls and wait for their work."""
 
 
 class Local:
     """Calls in this process.
 
     Args:
-        call: what is timed.
-        device: whose work is waited for.
-        most_calls: calls in one sample at most.
-        lap: calls after which ``between`` is made, as it is at the end of a sample.
-        between: what calls need from time to time. It counts in the seconds of a sample, not in those of the host.
+        call: the call to time.
+        device: device to wait for.
+        most_calls: most calls in one sample; None for no limit.
+        lap: number of calls after which ``between`` is called; it is also called at the end of a sample.
+        between: upkeep between laps, such as a rewind. Its time counts in the seconds of a sample, not in those of the host.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class Local:
         self._lap, self._between = lap, between
 
     def read(self, calls: int) -> Reading:
-        """Make so many calls and wait for their work.
+        """Make ``calls`` calls and wait for their work.
 
-        The host's time is that of all calls but the first after each wait, which finds cold caches: with few calls in a sample
-        it would stand for what a wait costs. A single call is timed as it is.
+        The host's time leaves out the first call after each wait. Its caches are cold, so with few calls in a sample it would
+        measure the cost of a wait. A single call is timed as it is.
         """
         call, host, timed, queued = self._call, 0.0, 0, 0
         synchronise(self._device)
@@ -84,7 +84,7 @@ class Local:
 
 @dataclass(frozen=True)
 class Summary:
-    """Seconds of a call: median over the rounds, interval of the median, its coverage, and the host's share by round."""
+    """Seconds of a call: median over the rounds, interval of the median, its coverage, and seconds of the host by round."""
 
     median: float
     low: float
@@ -95,16 +95,16 @@ class Summary:
 
     @property
     def host(self) -> float:
-        """The host's share, median over the rounds."""
+        """Seconds of the host in a call, median over the rounds."""
         return statistics.median(self.hosts)
 
     def host_over(self, other: Summary) -> float:
-        """How much more a call costs the host than one of ``other``: median of the differences within a round."""
-        return statistics.median(mine - theirs for mine, theirs in zip(self.hosts, other.hosts, strict=True))
+        """Seconds of the host in a call beyond those in a call of ``other``: median of the differences within a round."""
+        return statistics.median(own - others for own, others in zip(self.hosts, other.hosts, strict=True))
 
 
 def synchronise(device: str) -> None:
-    """Wait for a CUDA device; nothing on the CPU."""
+    """Wait for a CUDA device; does nothing on the CPU."""
     if device != "cpu":
         import torch
 
@@ -112,33 +112,33 @@ def synchronise(device: str) -> None:
 
 
 def seconds_per_call(call: Callable[[], object], device: str, target: float = 0.1) -> float:
-    """Wall-clock seconds of one call, over as many back-to-back calls as fill ``target`` seconds."""
+    """Return wall-clock seconds of one call, from back-to-back calls that take ``target`` seconds in all."""
     timed = Local(call, device)
     calls = calls_to_fill(timed, target)
     return timed.read(calls).seconds / calls
 
 
 def calls_to_fill(timed: Timed, target: float) -> int:
-    """Calls that take about ``target`` seconds, at least one; found by making more and more of them, which warms them up."""
+    """Return the number of calls (at least 1) that take about ``target`` seconds. Finding it also warms the calls up."""
     calls, most = 1, timed.most_calls or 1_000_000
     timed.read(1)
     while True:
-        taken = timed.read(calls).seconds
-        if taken >= target / 4 or calls >= most:
-            return max(1, min(most, round(calls * target / max(taken, 1e-9))))
-        calls = min(most, calls * max(2, min(16, int(target / 4 / max(taken, 1e-9)) + 1)))
+        seconds = timed.read(calls).seconds
+        if seconds >= target / 4 or calls >= most:
+            return max(1, min(most, round(calls * target / max(seconds, 1e-9))))
+        calls = min(most, calls * max(2, min(16, int(target / 4 / max(seconds, 1e-9)) + 1)))
 
 
 def interleaved(subjects: Mapping[str, Timed], rounds: int, target: float | None) -> dict[str, Summary | Exception]:
-    """Time every subject once a round, in turn, so that a slow phase of the machine hits all alike.
+    """Time every subject once in each round, so that a slow phase of the machine affects all of them.
 
     Args:
         subjects: what to time, by name.
-        rounds: samples of each.
-        target: seconds that a sample should take, one call at least; None for one call each and no warm-up.
+        rounds: samples of each subject.
+        target: seconds of a sample, which has at least one call; None for one call without warm-up.
 
     Returns:
-        What each call took, or the error of a subject that failed.
+        Seconds of each subject's call, or the error of a subject that failed.
     """
     calls: dict[str, int] = {}
     readings: dict[str, list[Reading]] = {}
@@ -149,8 +149,8 @@ def interleaved(subjects: Mapping[str, Timed], rounds: int, target: float | None
             continue
         try:
             calls[name] = calls_to_fill(subject, target)
-        except Exception as error:  # whatever a library raises is that library's result
-            failed[name] = error.with_traceback(None)  # whose frames would keep memory
+        except Exception as error:  # any error of a library is that library's result
+            failed[name] = error.with_traceback(None)  # its frames would keep memory
     for _ in range(rounds):
         for name in [name for name in calls if name not in failed]:
             try:
@@ -161,7 +161,7 @@ def interleaved(subjects: Mapping[str, Timed], rounds: int, target: float | None
 
 
 def summary(readings: Sequence[Reading], calls: int) -> Summary:
-    """Seconds of one call over rounds of ``calls`` each."""
+    """Summarise readings of ``calls`` calls each, one reading a round."""
     each = [reading.seconds / calls for reading in readings]
     low, high, coverage = median_interval(each)
     hosts = tuple(reading.host_seconds / calls for reading in readings)
@@ -169,13 +169,13 @@ def summary(readings: Sequence[Reading], calls: int) -> Summary:
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:
-    """A confidence interval for the median of what the values are drawn from, whatever its distribution.
+    """Return a confidence interval for the median of the values' distribution, which may be any.
 
-    Between the k-th smallest and the k-th largest of n independent values lies the median with probability
-    1 - 2 P(B < k), B binomial (n, 1/2) (the sign test's interval). k is the largest that keeps ``confidence``, or 1.
+    The median lies between the k-th smallest and the k-th largest of n independent values with probability 1 - 2 P(B < k), B
+    binomial (n, 1/2) (the sign test's interval). k is the largest that keeps ``confidence``, or 1.
 
     Returns:
-        low, high, and the probability that the interval has: below ``confidence`` only where the values are too few.
+        low, high, and the probability of the interval, which is below ``confidence`` only if the values are too few.
     """
     ordered, n = sorted(values), len(values)
 

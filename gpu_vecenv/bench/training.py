@@ -15,12 +15,12 @@ from gpu_vecenv.bench.timing import Local
 from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer
 
 MANY = 10**12
-"""World steps of a run that is cut short."""
+"""``total_steps`` of a run that is never finished."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """An env, a number of worlds and how they are learned from."""
+    """A case, and the hyperparameters of the update."""
 
     case: Case
     ppo: PPOConfig
@@ -44,7 +44,7 @@ SETTINGS = {
 
 
 def ways(setting: Setting, device: str) -> dict[str, Maker]:
-    """The trainer's iteration."""
+    """Maker of the trainer's iteration."""
     return {"ppo_iteration": lambda: _trainer(setting, device)}
 
 
@@ -54,7 +54,7 @@ def _trainer(setting: Setting, device: str) -> Subject:
     config = TrainConfig(case.env, case.worlds, MANY, device=device, env_kwargs=case.env_params(), ppo=ppo,
                          threads=torch.get_num_threads())  # fmt: skip
     facts: dict[str, Any] = {"num_epochs": ppo.num_epochs, "num_minibatches": ppo.num_minibatches, "num_steps": ppo.num_steps}
-    env, alone = prepare(case, device, copy=False)
+    env, env_facts = prepare(case, device, copy=False)
     env.close()
     with peak_memory(device) as peak:
         trainer = Trainer(config, quiet=True)
@@ -63,5 +63,5 @@ def _trainer(setting: Setting, device: str) -> Subject:
             trainer.train(iterations=1)
 
         call()
-    facts |= {**peak, **count(trainer.env, call, ppo.num_steps, device), "floor_bytes": alone["floor_bytes"]}
+    facts |= {**peak, **count(trainer.env, call, ppo.num_steps, device), "floor_bytes": env_facts["floor_bytes"]}
     return Subject(Local(call, device), ppo.num_steps, facts, trainer.close)

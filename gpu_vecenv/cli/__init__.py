@@ -1,1 +1,1 @@
-"""The command ``gpu-vecenv``: a file a subcommand."""
+"""The command ``gpu-vecenv`` and its subcommands."""

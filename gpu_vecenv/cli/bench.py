@@ -1,4 +1,4 @@
-"""The command ``bench``: speed of envs, policies and training beside floors and peers, as JSON."""
+"""The command ``bench``: speed of envs, policies and training, with floors and peers, as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from gpu_vecenv.vector.views import MAX_WORLDS
 
 MODES = ("env", "inference", "training", "startup")
 START_UP_ROUNDS = 3
-"""Rounds of start-up at most: each is a process."""
+"""Most rounds of start-up, where each sample is a process."""
 
 
 def bench(
@@ -48,34 +48,34 @@ def bench(
     seconds: float = 0.05,
     threads: int = 1,
 ) -> None:
-    """Measure speed beside floors and other libraries, and write a JSON file.
+    """Measure the speed of envs, policies and training, and write a JSON file.
 
     Example: gpu-vecenv bench --device cpu --envs cartpole --modes env --no-peers --out bench.json
 
-    Everything of one case takes turns in rounds: this library's ways to step, and those peers that are installed
-    (Gymnasium, EnvPool, gymnax, JaxMARL, VMAS; WarpDrive from its source), each in a process of its own. The file is
-    whole after every case, so that a run that is stopped keeps what it has measured.
+    In each round all ways to run a case are timed once: those of this library, and those of the peers that are installed
+    (Gymnasium, EnvPool, gymnax, JaxMARL, VMAS; WarpDrive from its source), each peer in a process of its own. The file is
+    complete after every case, so a run that is stopped keeps its results.
 
     Args:
-        envs: only envs whose id holds one of these words, such as cartpole tag.
-        sizes: worlds, in place of the sizes that each case has.
+        envs: measure only envs whose id contains one of these words, such as cartpole tag.
+        sizes: numbers of worlds, in place of those of each case.
         device: auto, cpu or cuda:0.
-        modes: env (steps with given actions), inference (a policy acts), training (whole iterations of the
-            trainer), startup (a process up to its first step).
-        peers: whether other libraries are measured, too.
-        warpdrive: source folder of WarpDrive, the one that holds warp_drive and example_envs.
+        modes: env (steps with given or random actions), inference (steps with a policy), training (whole iterations of
+            the trainer), startup (a process up to its first step).
+        peers: measure other libraries, too.
+        warpdrive: source folder of WarpDrive, which holds warp_drive and example_envs.
         out: file to write.
-        rounds: samples of everything.
-        seconds: length of a sample, of one call at least.
+        rounds: samples of each way.
+        seconds: length of a sample, which has at least one call.
         threads: CPU threads of PyTorch.
     """
-    command = _spelled(locals())
+    command = _command_line(locals())
     device = choose_device(device)
     require_threads(threads)
     _check(modes, envs, sizes, rounds, seconds, warpdrive)
     torch.set_num_threads(threads)
     if device != "cpu":
-        torch.cuda.set_device(device)  # CuPy's, too
+        torch.cuda.set_device(device)  # also sets CuPy's device
     kind = device.partition(":")[0]
     out = out or Path(f"benchmarks/results/bench_{kind}.json")
     if not out.name or out.is_dir():
@@ -85,29 +85,31 @@ def bench(
     console.print(f"floors of {device}")
     floors = measure_floors(device, rounds, seconds)
     environment = {SOURCE: str(warpdrive.resolve())} if warpdrive else {}
-    others = Peers(device, environment, () if warpdrive else ("warpdrive",))
-    is_checkout = warpdrive is not None and (warpdrive / ".git").exists()  # not a folder inside another one
+    installed_peers = Peers(device, environment, () if warpdrive else ("warpdrive",))
+    is_checkout = warpdrive is not None and (warpdrive / ".git").exists()  # not a folder inside another checkout
     head = {
         "benchmark": "bench", "command": command, "machine": machine(device),
         "torch_threads": threads, "env_threads": num_threads() if device == "cpu" else None, "rounds": rounds,
-        "sample_s": seconds, "peers": others.versions, "beneath": others.beneath,
+        "sample_s": seconds, "peers": installed_peers.versions,
+        "beneath": installed_peers.runtimes,
         "warpdrive_commit": commit_of(warpdrive) if warpdrive and is_checkout else None,
         "warpdrive_sha256": contents_of(warpdrive) if warpdrive else None,
         "clocks_before": clocks(device), "floors": floors,
     }  # fmt: skip
     results = Results(out, head)
-    with closing(others):
+    with closing(installed_peers):
         cases = [case for case, _ in groups("env", kind, device, envs, sizes)] if "env" in modes else []
         console.print(f"kernels, and other libraries for {len(cases)} cases" if peers else "kernels")
-        others.prepare(cases if peers else [], lambda: compile_kernels(cases, device))
+        installed_peers.prepare(cases if peers else [], lambda: compile_kernels(cases, device))
         for mode in modes:
             for case, ways in groups(mode, kind, device, envs, sizes):
                 console.print(f"[dim]{time.perf_counter() - start:5.0f} s[/dim]  {mode}  {case.name}")
                 starts = mode == "startup"
-                ready, beside = (others.ways(case), env_only.beside(case, device)) if mode == "env" else ([], {})
+                peer_ways = installed_peers.ways(case) if mode == "env" else []
+                host_probes = env_only.host_probes(case, device) if mode == "env" else {}
                 rows = measure(
                     case, mode, ways, device, floors, min(rounds, START_UP_ROUNDS) if starts else rounds,
-                    None if starts else seconds, ready, beside,
+                    None if starts else seconds, peer_ways, host_probes,
                 )  # fmt: skip
                 results.add(rows, wall_s=time.perf_counter() - start)
                 for row in rows:
@@ -117,7 +119,7 @@ def bench(
 
 
 def compile_kernels(cases: Sequence[Case], device: str) -> None:
-    """Make a world of each case, so that no kernel is compiled between measurements; what fails here fails in its row."""
+    """Make a world of each case, so that no kernel is compiled between measurements; an error is reported by its row."""
     for case in cases:
         with suppress(Exception):
             env_only.make_env(replace(case, worlds=1), device)[0].close()
@@ -126,12 +128,12 @@ def compile_kernels(cases: Sequence[Case], device: str) -> None:
 def groups(
     mode: str, kind: str, device: str, envs: tuple[str, ...], sizes: tuple[int, ...]
 ) -> list[tuple[Case, dict[str, Maker]]]:
-    """The cases of a mode, each with this library's ways to run it."""
+    """Cases of a mode, each with this library's ways to run it."""
     if mode == "training":
         settings = [replace(s, case=case) for s in training.SETTINGS[kind] for case in choose([s.case], envs, sizes)]
         return [(s.case, training.ways(s, device)) for s in settings]
     table: dict[str, tuple[Any, Any]] = {
-        "env": ({"cpu": CPU_CASES, "cuda": GPU_CASES}, lambda *given: env_only.ways(*given) | rollouts.ways(*given)),
+        "env": ({"cpu": CPU_CASES, "cuda": GPU_CASES}, lambda *arguments: env_only.ways(*arguments) | rollouts.ways(*arguments)),
         "inference": (INFERENCE, inference.ways),
         "startup": (START_UP, startup.ways),
     }
@@ -141,7 +143,7 @@ def groups(
 
 
 def line(row: dict[str, Any]) -> str:
-    """A row for the screen."""
+    """Format a result row for the terminal."""
     name = f"  {row['library']:11} {row['path']:22}"
     if "error" in row:
         return f"{name} [red]{row['error'][:90].replace('[', '(')}[/red]"
@@ -150,11 +152,11 @@ def line(row: dict[str, Any]) -> str:
     return text + (f"  {row['times_floor']:7.1f} x floor" if "times_floor" in row else "")
 
 
-def _spelled(given: dict[str, Any]) -> str:
-    """The command line of options that are not their defaults; of a folder its name, and no output file."""
+def _command_line(options: dict[str, Any]) -> str:
+    """Command line of the options that differ from their defaults; folders by name, without the output file."""
     words = ["gpu-vecenv bench"]
     for name, parameter in inspect.signature(bench).parameters.items():
-        value = given[name]
+        value = options[name]
         if value == parameter.default or name == "out":
             continue
         if isinstance(value, bool):

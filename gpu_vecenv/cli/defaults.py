@@ -1,4 +1,4 @@
-"""Defaults as text, for the help of the command line: read off the options and presets themselves."""
+"""Defaults as text, for the help of the command line; they come from the options and presets themselves."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gpu_vecenv.train.presets import PRESETS, Preset
 
 
 def by_env(*path: str) -> str:
-    """The default of a field of the presets, such as ``8 for WarpTag-v0, 64 for others``; ``path`` leads to the field."""
-    usual = _get(Preset(), path)
+    """Return the default of a preset's field, such as ``8 for WarpTag-v0, 64 for others``; ``path`` names the field."""
+    general = _get(Preset(), path)
     special = {env: _get(preset, path) for env, preset in PRESETS.items()}
-    parts = [f"{value} for {env}" for env, value in special.items() if value != usual]
-    return ", ".join([*parts, f"{usual} for others"]) if parts else str(usual)
+    values = [f"{value} for {env}" for env, value in special.items() if value != general]
+    return ", ".join([*values, f"{general} for others"]) if values else str(general)
 
 
 def fields(name: str) -> str:
-    """A line for each option of ``ppo`` or ``network``: its name, what it is, and its default."""
+    """Return a line for each option of ``ppo`` or ``network``: name, description and default."""
     cls: type[PPOConfig] | type[NetworkConfig] = {"ppo": PPOConfig, "network": NetworkConfig}[name]
     docs = _docs(cls)
     return "\n".join(f"{f.name}: {docs[f.name]} (default: {by_env(name, f.name)})" for f in dataclasses.fields(cls))
@@ -33,7 +33,7 @@ def _get(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def _docs(cls: type) -> dict[str, str]:
-    """The text under each field, in one line; Python keeps it in the source alone."""
+    """Return the docstring under each field, in one line; it has to be parsed from the source."""
     (definition,) = ast.parse(inspect.getsource(cls)).body
     body = definition.body if isinstance(definition, ast.ClassDef) else []
     docs = {}

@@ -1,4 +1,4 @@
-"""The command ``doctor``: what works on this machine, and the exact remedy for what does not."""
+"""The command ``doctor``: checks of this machine, with a remedy for each that fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpu_vecenv.errors import CompileError, GpuVecenvError, ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
 
 MARKS = {True: "ok", False: "NO", None: "--"}
-"""Works, does not, is not needed here."""
+"""Marks of a check that passed, that failed, and of something missing that is not needed."""
 
 _UPDATE_DRIVER = "update the NVIDIA driver (580 or newer for CUDA 13)"
 _SHOW_CAUSE = 'python -c "import torch; torch.zeros(1).cuda()" shows the cause.'
@@ -31,7 +31,7 @@ _SHOW_CAUSE = 'python -c "import torch; torch.zeros(1).cuda()" shows the cause.'
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report. ``ok`` is None where the thing is missing and not needed."""
+    """One line of the report. ``ok`` is None if the thing is missing and not needed."""
 
     name: str
     ok: bool | None
@@ -39,13 +39,13 @@ class Check:
     remedy: str = ""
 
     def __str__(self) -> str:
-        """The line, and the remedy under it."""
+        """Return the line, with the remedy under it."""
         line = f"{MARKS[self.ok]:4}{self.name:17}{self.detail}"
         return f"{line}\n{'':21}-> {self.remedy}" if self.remedy else line
 
 
 def doctor() -> int:
-    """Print what works on this machine and how to fix what does not.
+    """Check this machine, and print a remedy for each check that fails.
 
     Example: gpu-vecenv doctor
 
@@ -68,11 +68,11 @@ def doctor() -> int:
 
 
 def check_cpu() -> Check:
-    """Cores and instruction set."""
+    """Check the CPU: cores and instruction set."""
     try:
         threads = num_threads()
     except ParameterError as error:
-        return Check("CPU", False, str(error), "unset it, or give the number of threads that worlds are split over.")
+        return Check("CPU", False, str(error), "unset it, or set it to the number of threads that step worlds.")
     detail = f"{os.cpu_count()} cores, kernels use {threads} threads and {compiler.cpu_level()}"
     if (platform.system(), platform.machine()) == ("Linux", "x86_64"):
         return Check("CPU", True, detail)
@@ -80,7 +80,7 @@ def check_cpu() -> Check:
 
 
 def check_gpu() -> tuple[Driver | None, Check]:
-    """GPU and driver."""
+    """Check GPU and driver."""
     try:
         driver = find_driver()
     except DriverError as error:
@@ -89,14 +89,14 @@ def check_gpu() -> tuple[Driver | None, Check]:
             return None, Check("GPU", False, f"an NVIDIA card, but {error}", remedy)
         return None, Check("GPU", None, f"none: {error}")
     if not driver.devices:
-        remedy = "look at CUDA_VISIBLE_DEVICES and, in a container, at its access to the GPU." if nvidia_card() else ""
-        return driver, Check("GPU", False if remedy else None, "a driver, but no GPU this process may use", remedy)
+        remedy = "check CUDA_VISIBLE_DEVICES and, in a container, its access to the GPU." if nvidia_card() else ""
+        return driver, Check("GPU", False if remedy else None, "a driver, but no GPU that this process may use", remedy)
     names = ", ".join(driver.devices)
     return driver, Check("GPU", True, f"{names}; the driver supports CUDA {_version(driver.cuda)}")
 
 
 def check_torch(driver: Driver | None) -> Check:
-    """torch, and whether its CUDA build fits the driver."""
+    """Check that torch can be imported and that its CUDA build fits the driver."""
     try:
         import torch
     except (ImportError, OSError) as error:
@@ -120,7 +120,7 @@ def check_torch(driver: Driver | None) -> Check:
 
 
 def check_cupy(driver: Driver | None) -> list[Check]:
-    """CuPy and NVRTC: missing, doubled, without a driver it can use, or without NVRTC."""
+    """Check CuPy and NVRTC: installed once, able to use the driver, able to compile."""
     wheels = sorted(
         {d.metadata["Name"].lower(): d.version for d in importlib.metadata.distributions()
          if (d.metadata["Name"] or "").lower().startswith("cupy")}.items()
@@ -148,23 +148,23 @@ def check_cupy(driver: Driver | None) -> list[Check]:
 
 
 def check_compiler() -> Check:
-    """C++ compiler, needed for kernels that are not prebuilt."""
+    """Check the C++ compiler, which kernels that are not prebuilt need."""
     remedy = "needed for kernels of your own only: install g++ or clang++, or pip install ziglang"
     try:
         command = compiler.find_compiler()
     except CompileError as error:
-        return Check("C++ compiler", False, str(error), "look at CXX; " + remedy)
+        return Check("C++ compiler", False, str(error), "check CXX; " + remedy)
     if command is None:
         return Check("C++ compiler", None, "none", remedy)
     try:
         done = subprocess.run([*command, "--version"], capture_output=True, text=True, errors="replace", check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        return Check("C++ compiler", False, f"{' '.join(command)} does not run: {error}", "look at CXX; " + remedy)
+        return Check("C++ compiler", False, f"{' '.join(command)} does not run: {error}", "check CXX; " + remedy)
     return Check("C++ compiler", True, ": ".join([" ".join(command), *done.stdout.splitlines()[:1]]))
 
 
 def check_prebuilt() -> Check:
-    """Kernels built with the package."""
+    """Check the kernels that were built with the package."""
     from gpu_vecenv.envs.cartpole.spec import SPEC as CARTPOLE
     from gpu_vecenv.envs.tag.spec import SPEC as TAG
 
@@ -176,10 +176,10 @@ def check_prebuilt() -> Check:
 
 
 def check_cache() -> Check:
-    """Folder that compiled kernels are kept in."""
+    """Check the folder of compiled kernels."""
     folder = cache.lasting_dir()
     if folder is None:
-        detail = "this user has none: kernels compiled here are lost when their process ends"
+        detail = "this user has none: kernels compiled at first use are lost when their process ends"
         return Check("cache folder", False, detail, cache.REMEDY)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -190,7 +190,7 @@ def check_cache() -> Check:
 
 
 def check_train_extra() -> Check:
-    """What the trainer and videos need."""
+    """Check the packages that the trainer and videos need."""
     missing = [name for name in TRAIN_EXTRA if importlib.util.find_spec(name) is None]
     if not missing:
         return Check("train extra", True, "installed")
@@ -198,7 +198,7 @@ def check_train_extra() -> Check:
 
 
 def try_device(device: str) -> Check:
-    """Build a kernel and step an env with it."""
+    """Check that an env can be made and stepped on a device."""
     name = f"an env on {device}"
     start = time.perf_counter()
     try:
@@ -215,12 +215,12 @@ def try_device(device: str) -> Check:
     except (GpuVecenvError, ImportError, OSError, RuntimeError) as error:
         return Check(name, False, f"{type(error).__name__}: {error}")
     if total != 64:
-        return Check(name, False, f"64 worlds should have been paid 64 in a step and were paid {total:g}")
+        return Check(name, False, f"expected rewards of 64 from a step of 64 worlds, got {total:g}")
     return Check(name, True, f"64 worlds of CartPole built and stepped in {time.perf_counter() - start:.1f} s")
 
 
 def _cuda_extra(driver: Driver | None) -> str:
-    """The extra with the CuPy that both the driver and torch's own CUDA libraries fit."""
+    """Return the extra whose CuPy fits the driver and torch's own CUDA libraries."""
     majors = [driver.cuda[0]] if driver else []
     try:
         import torch
@@ -234,7 +234,7 @@ def _cuda_extra(driver: Driver | None) -> str:
 def _check_nvrtc(cupy: Any, wheel: str) -> Check:
     try:
         cupy.RawModule(code='extern "C" __global__ void nothing() {}').compile()
-    except Exception as error:  # CuPy raises different types by version and by how much of the library is there
+    except Exception as error:  # the type depends on CuPy's version and on the missing library
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         return Check("NVRTC", False, f"CuPy cannot compile with it: {reason}", f'pip install "{wheel}[ctk]"')
     return Check("NVRTC", True, "compiles a kernel")

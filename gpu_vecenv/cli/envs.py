@@ -1,4 +1,4 @@
-"""The command ``envs``: the ids of this package, a line each."""
+"""The command ``envs``: a line for each id of this package."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 
 
 def envs() -> int:
-    """List the ids of this package with their agents, the action of an agent, and what they are.
+    """List the ids of this package, with agents, the action of an agent, and a description.
 
-    An env that another package registers is named with its module: MODULE:ID.
+    An env of another package is named with the module that registers it: MODULE:ID.
 
     Example: gpu-vecenv envs
 
@@ -25,7 +25,7 @@ def envs() -> int:
 
 
 def lines() -> Iterator[str]:
-    """One line an id, by the env's spec with default parameters and the first line of its module's docstring."""
+    """Yield a line for each id, from the env's spec with default parameters and its module's docstring."""
     for name, arguments in IDS.items():
         module = importlib.import_module(arguments["vector_entry_point"].partition(":")[0])
         spec: EnvSpec = importlib.import_module(f"{module.__name__}.spec").SPEC

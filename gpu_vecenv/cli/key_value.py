@@ -15,22 +15,22 @@ Settings = tuple[str, ...]
 
 
 def help_option(default: str, metavar: str | None = None, more: str | None = None) -> Any:
-    """Help text for an option whose real default is not its Python default.
+    """Return the help of an option whose default is not its Python default.
 
     Args:
-        default: what happens without the option; nothing where ``more`` says it.
-        metavar: what its value looks like.
+        default: the default as text; empty if ``more`` holds it.
+        metavar: form of the value, such as ``KEY=VALUE``.
         more: text in place of the docstring's.
     """
     return tyro.conf.arg(metavar=metavar, help=more, help_behavior_hint=default and f"(default: {default})")
 
 
 def parse_settings(words: Iterable[str], option: str) -> dict[str, Any]:
-    """Turn KEY=VALUE words into a dict; values are Python literals, anything else is text.
+    """Turn KEY=VALUE words into a dict; a value that is no Python literal stays text.
 
     Args:
         words: such as ``num_taggers=5`` or ``hidden_sizes=(64,64)``.
-        option: the option they came from, for the error's text.
+        option: the option of the words, which errors name.
 
     Raises:
         ConfigError: a word has no ``=``, or a name comes twice.
@@ -44,13 +44,13 @@ def parse_settings(words: Iterable[str], option: str) -> dict[str, Any]:
             raise ConfigError(f"{option}: expected each name once, got {key!r} twice")
         try:
             settings[key] = ast.literal_eval(text)
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # all that it raises for text
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # all that literal_eval raises for text
             settings[key] = text
     return settings
 
 
 def require_within(option: str, value: int, low: int, high: int | None = None) -> None:
-    """Raise ConfigError unless ``low <= value <= high``; None is no upper end."""
+    """Raise ConfigError unless ``low <= value <= high``; None means no upper limit."""
     if value < low or (high is not None and value > high):
         wanted = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
         raise ConfigError(f"{option}: expected {wanted}, got {value}")

@@ -1,4 +1,4 @@
-"""The command ``gpu-vecenv``: picks a subcommand, imports only that one, and turns our errors into one line."""
+"""The command ``gpu-vecenv``: imports and calls one subcommand, and prints an error of the package as one line."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from gpu_vecenv import __version__
 from gpu_vecenv.errors import GpuVecenvError, MissingExtraError, ParameterError
 
 COMMANDS = {
-    "train": ("gpu_vecenv.cli.train:train", "train policies; leaves checkpoint, metrics, curves and a video"),
-    "eval": ("gpu_vecenv.cli.train:evaluate", "play episodes with a run's policies and print the means"),
+    "train": ("gpu_vecenv.cli.train:train", "train policies; writes checkpoint, metrics, curves and a video"),
+    "eval": ("gpu_vecenv.cli.train:eval_run", "play episodes with a run's policies and print the means"),
     "plot": ("gpu_vecenv.cli.train:plot", "draw the curves of a run"),
-    "watch": ("gpu_vecenv.cli.watch:watch", "write a video of a run's policies at play"),
+    "watch": ("gpu_vecenv.cli.watch:watch", "write a video of a run's policies"),
     "envs": ("gpu_vecenv.cli.envs:envs", "list the env ids"),
-    "bench": ("gpu_vecenv.cli.bench:bench", "measure speed beside floors and other libraries; leaves JSON"),
-    "memory": ("gpu_vecenv.cli.memory:memory", "say how much memory an env takes on its device"),
-    "doctor": ("gpu_vecenv.cli.doctor:doctor", "say what works on this machine and how to fix what does not"),
+    "bench": ("gpu_vecenv.cli.bench:bench", "measure the speed of envs, policies and training; writes JSON"),
+    "memory": ("gpu_vecenv.cli.memory:memory", "print the memory that an env takes on its device"),
+    "doctor": ("gpu_vecenv.cli.doctor:doctor", "check this machine, and print a remedy for each check that fails"),
 }
-"""Subcommand to the function it calls and its line of help."""
+"""Subcommand to its function and its line of help."""
 
 TRAIN_EXTRA = ("tyro", "rich", "tensorboard", "matplotlib", "imageio", "imageio_ffmpeg", "PIL")
 """Modules that most subcommands need in addition to the core."""
 
 EXTRA_MODULES: dict[str, tuple[str, ...]] = {"bench": ("tyro", "rich"), "doctor": (), "envs": ()}
-"""Modules of the subcommands that need fewer. A subcommand without any takes no options, because tyro parses options."""
+"""Modules of the subcommands that need fewer. One with no modules takes no options, because tyro parses options."""
 
 USAGE = "\n".join(
     ["usage: gpu-vecenv COMMAND ...", "       gpu-vecenv --version", "", "commands (COMMAND --help explains one):"]
@@ -48,16 +48,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: command line words; those of this process by default.
 
     Returns:
-        Exit status: 0 done, 1 the doctor found no device that works, 2 the input was wrong, memory ran out or an extra is
-        missing, 130 interrupted by Ctrl-C, 141 nobody reads the output any more, as after ``| head -1``.
+        Exit status: 0 done; 1 ``doctor`` found no device that works; 2 the input was wrong, memory ran out or an extra is
+        missing; 130 interrupted by Ctrl-C; 141 the reader of the output ended, as after ``| head -1``.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell, >&-
             setattr(sys, name, open(os.devnull, "w"))
         if isinstance(stream := getattr(sys, name), io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal may not have every letter of a name
-    title = " ".join(["gpu-vecenv", *(word for word in words[:1] if word in COMMANDS)])
+            stream.reconfigure(errors="backslashreplace")  # a terminal's encoding may lack letters
+    prefix = " ".join(["gpu-vecenv", *(word for word in words[:1] if word in COMMANDS)])
     status, failure = 0, ""
     lost: OSError | None = None
     try:
@@ -76,8 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(lost, BrokenPipeError):
         return 141  # what a shell reports for SIGPIPE
     if failure or lost:
-        with contextlib.suppress(OSError):  # nobody can be told
-            print(f"{title}: {failure or lost}", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):  # standard error may be closed
+            print(f"{prefix}: {failure or lost}", file=sys.stderr, flush=True)
     return 2 if lost else status
 
 
@@ -120,12 +120,12 @@ def _run(words: list[str]) -> int:
 
 
 def _is_unicode(word: str) -> bool:
-    """False for a word whose bytes are not UTF-8: Python keeps them as surrogates, which cannot be printed."""
+    """Return False for a word with bytes that are not UTF-8: Python makes them surrogates, which cannot be printed."""
     return not any("\ud800" <= letter <= "\udfff" for letter in word)
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """True if NumPy, CuPy or torch ran out of memory.
+    """Return True if NumPy, CuPy or torch ran out of memory.
 
     On the CPU torch raises a plain RuntimeError, so its text is compared.
     """
@@ -135,7 +135,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 def _flush() -> OSError | None:
-    """Write what is buffered. If that fails it is dropped, or the interpreter would fail with it again at its end."""
+    """Write buffered output. If that fails, drop it: otherwise the interpreter would fail with it again at its end."""
     try:
         sys.stdout.flush()
     except OSError as error:

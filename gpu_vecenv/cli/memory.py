@@ -1,4 +1,4 @@
-"""The command ``memory``: bytes that an env takes on its device, told before it is made."""
+"""The command ``memory``: bytes that an env would take on its device."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from gpu_vecenv.vector.views import View, count_worlds
 def memory(
     env_id: tyro.conf.Positional[str],
     num_envs: int = 1,
-    num_worlds: Annotated[int | None, help_option("as --num-envs says", "INT")] = None,
+    num_worlds: Annotated[int | None, help_option("from --num-envs", "INT")] = None,
     view: str = "worlds",
     autoreset_mode: str = "same_step",
     copy: bool = True,
     device: str = "auto",
-    env: Annotated[Settings, help_option("those of the env", "KEY=VALUE ...")] = (),
+    env: Annotated[Settings, help_option("the env's defaults", "KEY=VALUE ...")] = (),
 ) -> None:
-    """Say how much memory an env takes on its device, without making it.
+    """Print the memory that an env takes on its device, without making it.
 
     Example: gpu-vecenv memory WarpTag-v0 --num-envs 2000 --env num_runners=20
 
-    CUDA, torch and compiled kernels take some hundred megabytes beside it, whatever the env.
+    CUDA, torch and compiled kernels take a few hundred megabytes more, the same for every env.
 
     Args:
         env_id: registered env id, such as WarpTag-v0.
         num_envs: worlds, or rows of agents with --view agents.
-        num_worlds: worlds, as another way to say the size.
+        num_worlds: worlds, instead of --num-envs.
         view: worlds or agents.
         autoreset_mode: same_step, next_step or disabled.
-        copy: fresh arrays in each step, as is the default of make_vec.
-        device: auto, cpu or cuda:0; where there is a GPU, its free memory is told, too.
+        copy: new arrays in each step, the default of make_vec.
+        device: auto, cpu or cuda:0; for a GPU its free memory is printed, too.
         env: env parameters by name, such as num_taggers=5 num_runners=20.
     """
-    where = choose_device(device)
+    device = choose_device(device)
     options = {"num_worlds": 1, "view": view, "device": "cpu", "array": "numpy", "autoreset_mode": autoreset_mode}
-    with contextlib.closing(make_vec(env_id, parse_settings(env, "--env"), options)) as made:
-        layout = made.layout
+    with contextlib.closing(make_vec(env_id, parse_settings(env, "--env"), options)) as small_env:
+        layout = small_env.layout
     worlds = count_worlds(num_envs, num_worlds, layout, view == "agents")
-    parts = memory_needs(View(layout, worlds, view == "agents"), parse_autoreset_mode(autoreset_mode), copy)
-    total = sum(parts.values())
+    needs = memory_needs(View(layout, worlds, view == "agents"), parse_autoreset_mode(autoreset_mode), copy)
+    total = sum(needs.values())
     agents = f"{layout.num_agents} agents" if layout.num_agents > 1 else "one agent"
     print(f"{env_id}: {worlds:,} worlds of {agents}")
-    for what, size in [*parts.items(), ("in all", total)]:
-        print(f"  {what:28}{size / 1e6:14,.3f} MB{size / worlds:14,.1f} B a world")
-    if where != "cpu":
-        free = TorchMemory(where).free_bytes() or 0
-        print(f"{where} has {free / 1e6:,.0f} MB free: room for about {room_for(parts, free, worlds):,} worlds")
+    for use, size in [*needs.items(), ("in all", total)]:
+        print(f"  {use:28}{size / 1e6:14,.3f} MB{size / worlds:14,.1f} B a world")
+    if device != "cpu":
+        free = TorchMemory(device).free_bytes() or 0
+        print(f"{device} has {free / 1e6:,.0f} MB free: room for about {room_for(needs, free, worlds):,} worlds")

@@ -1,4 +1,4 @@
-"""The trainer's commands; ``gpu_vecenv.cli.main`` turns each function into a subcommand with tyro."""
+"""The trainer's commands ``train``, ``eval`` and ``plot``; tyro makes options of their arguments."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ def train(
     num_envs: Annotated[int | None, help_option(by_env("num_envs"), "INT")] = None,
     total_steps: Annotated[int | None, help_option(by_env("total_steps"), "INT")] = None,
     seed: Annotated[int | None, help_option(str(TrainConfig.seed), "INT")] = None,
-    device: Annotated[str | None, help_option(f"{TrainConfig.device}; with --resume that of the run", "STR")] = None,
+    device: Annotated[str | None, help_option(f"{TrainConfig.device}; with --resume the run's", "STR")] = None,
     out: Annotated[str | None, help_option("runs/ENV_ID", "FOLDER")] = None,
     resume: bool = False,
-    env: Annotated[Settings, help_option("those of the env", "KEY=VALUE ...")] = (),
+    env: Annotated[Settings, help_option("the env's defaults", "KEY=VALUE ...")] = (),
     policy: Annotated[Settings, help_option("a policy of its own for each role", "ROLE=NAME ...")] = (),
     frozen: Annotated[Settings, help_option("none", "NAME ...")] = (),
     load: Annotated[Settings, help_option("none", "NAME=FILE ...")] = (),
     ppo: Annotated[Settings, help_option("", "KEY=VALUE ...", f"hyperparameters by name:\n{fields('ppo')}")] = (),
     network: Annotated[Settings, help_option("", "KEY=VALUE ...", f"network shape by name:\n{fields('network')}")] = (),
     checkpoint_interval: Annotated[int | None, help_option(str(TrainConfig.checkpoint_interval), "INT")] = None,
-    threads: Annotated[int | None, help_option(f"{TrainConfig.threads}; with --resume those of the run", "INT")] = None,
+    threads: Annotated[int | None, help_option(f"{TrainConfig.threads}; with --resume the run's", "INT")] = None,
 ) -> None:
-    """Train policies with PPO; leaves checkpoint, metrics, curves and a video in the run's folder.
+    """Train policies with PPO, and write checkpoint, metrics, curves and a video into the run's folder.
 
     Example: gpu-vecenv train WarpTag-v0 --env num_taggers=2 num_runners=8 --total-steps 20000 --out runs/tag
 
     Args:
         env_id: registered env id, such as WarpTag-v0.
         num_envs: number of worlds.
-        total_steps: world steps in all, summed over worlds.
+        total_steps: steps of the run, summed over worlds.
         seed: seed of worlds, weights and sampling.
         device: auto, cpu or cuda:0.
         out: the run's folder.
-        resume: go on with the run in the folder; only --out, --total-steps, --device and
-            --threads may be given beside it.
+        resume: go on with the run in the folder; of the other options only --out, --total-steps, --device and
+            --threads may be given.
         env: env parameters by name, such as num_taggers=5 num_runners=20.
         policy: policy of each role, such as tagger=tagger runner=random.
-        frozen: policies that act but are not updated.
-        load: policies that start from a checkpoint.
+        frozen: policies that act and do not learn.
+        load: policies that start with the weights of a checkpoint.
         ppo: hyperparameters, fields of gpu_vecenv.train.PPOConfig, such as learning_rate=3e-4.
         network: network shape, fields of gpu_vecenv.train.NetworkConfig, such as hidden_sizes=(64,64).
-        checkpoint_interval: iterations between two checkpoints; slow runs save every minute, too.
-        threads: CPU threads of torch. One keeps a run's bits the same whatever the machine, and small networks on a busy
-            one run fastest with it.
+        checkpoint_interval: iterations between two checkpoints; slow runs also save every minute.
+        threads: CPU threads of torch. With 1, a run's bits do not depend on the number of cores, and small networks are
+            fastest on a busy machine.
     """
     from gpu_vecenv.train.build import import_modules
     from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
@@ -71,19 +71,19 @@ def train(
     }
     options = {name: value for name, value in options.items() if value is not None}
     if resume:
-        words = {"env": env, "policy": policy, "frozen": frozen, "load": load, "ppo": ppo, "network": network}
-        given = [*options, *(name for name, value in words.items() if value)]
-        fixed = [f"--{name.replace('_', '-')}" for name in given if name not in ("total_steps", "device", "threads")]
+        settings = {"env": env, "policy": policy, "frozen": frozen, "load": load, "ppo": ppo, "network": network}
+        used = [*options, *(name for name, value in settings.items() if value)]
+        fixed = [f"--{name.replace('_', '-')}" for name in used if name not in ("total_steps", "device", "threads")]
         if fixed:
             raise ConfigError(
-                "--resume: expected only --out, --total-steps, --device and --threads beside it, "
+                "--resume: expected no other options than --out, --total-steps, --device and --threads, "
                 f"got {', '.join(fixed)}"
             )
-        if ":" in env_id:  # The caller names the module here, not the checkpoint.
+        if ":" in env_id:  # the user names this module, not the checkpoint
             import_modules([env_id.rpartition(":")[0]])
-        started_with = saved_config(folder, load_checkpoint(folder)).env_id
-        if started_with.rpartition(":")[2] != env_id.rpartition(":")[2]:
-            raise ConfigError(f"--resume: expected {started_with}, the env of the run in {folder}, got {env_id}")
+        run_env_id = saved_config(folder, load_checkpoint(folder)).env_id
+        if run_env_id.rpartition(":")[2] != env_id.rpartition(":")[2]:
+            raise ConfigError(f"--resume: expected {run_env_id}, the env of the run in {folder}, got {env_id}")
         trainer = Trainer.resume(folder, out=folder, **options)
     else:
         config = resolve(
@@ -107,25 +107,25 @@ def train(
         trainer = Trainer(config)
     with contextlib.closing(trainer):
         trainer.train()
-    if read_metrics(folder):  # none if interrupted in the first iteration
+    if read_metrics(folder):  # empty after an interrupt in the first iteration
         plot(folder)
-    if trainer.iteration == trainer.num_iterations:  # an interrupted run ends without delay
+    if trainer.iteration == trainer.num_iterations:  # an interrupted run ends at once
         from gpu_vecenv.cli.watch import watch
 
         watch(folder, device=trainer.config.device)
 
 
-def evaluate(
+def eval_run(
     run: tyro.conf.Positional[str],
     episodes: int = 64,
     seed: int = 1,
     device: str = "auto",
     deterministic: bool = False,
     policy: Annotated[Settings, help_option("as in training", "ROLE=NAME ...")] = (),
-    threads: Annotated[int | None, help_option("those of the run", "INT")] = None,
+    threads: Annotated[int | None, help_option("the run's", "INT")] = None,
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
 ) -> None:
-    """Play episodes with the policies of a run and print the means.
+    """Play episodes with the policies of a run, and print mean returns and lengths.
 
     Example: gpu-vecenv eval runs/tag --episodes 16 --policy runner=random
 
@@ -134,18 +134,18 @@ def evaluate(
         episodes: number of worlds, each played for one episode.
         seed: seed of worlds and sampling.
         device: auto, cpu or cuda:0.
-        deterministic: take likeliest actions instead of draws.
-        policy: roles that act otherwise than in training, such as runner=random.
+        deterministic: take the likeliest actions instead of draws.
+        policy: roles with another policy than in training, such as runner=random.
         threads: CPU threads of torch.
-        modules: modules to import first, as they register the run's env; a checkpoint alone imports none.
+        modules: modules that register the run's env, to import first; a checkpoint alone imports none.
     """
     from gpu_vecenv.train.build import import_modules
-    from gpu_vecenv.train.evaluate import evaluate as measure
+    from gpu_vecenv.train.evaluation import evaluate
 
     import_modules(modules)
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
     changes = {} if threads is None else {"threads": threads}
-    result = measure(run, episodes, policy_map, deterministic, progress=True, seed=seed, device=device, **changes)
+    result = evaluate(run, episodes, policy_map, deterministic, progress=True, seed=seed, device=device, **changes)
     print(f"{result.episodes} episodes of {result.mean_length:.1f} steps")
     for role, mean_return in result.mean_return.items():
         survival, exits = result.mean_survival[role], result.mean_exits[role]

@@ -1,4 +1,4 @@
-"""The command ``watch``: a video of trained policies at play."""
+"""The command ``watch``: a video of a run's policies."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from gpu_vecenv.render.video import write_video
 from gpu_vecenv.render.worlds import WorldRenderers, tile
 from gpu_vecenv.train.build import import_modules, make_env
 from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
-from gpu_vecenv.train.evaluate import play
+from gpu_vecenv.train.evaluation import play
 from gpu_vecenv.train.progress import Progress
 from gpu_vecenv.vector.seeding import MAX_SEED
 
 State = dict[str, np.ndarray]
 
 MAX_TILES = 1_000
-"""More would leave each a picture of some 40 x 30 pixels."""
+"""Most worlds in a video; with more, each would have fewer than about 40 x 30 pixels."""
 
 MAX_FPS = 1_000
 
@@ -38,13 +38,13 @@ def watch(
     out: Annotated[Path | None, help_option("video.mp4 in the run's folder", "FILE")] = None,
     episodes: int = 1,
     worlds: int = 1,
-    max_frames: Annotated[int | None, help_option("as many as there are steps", "INT")] = None,
+    max_frames: Annotated[int | None, help_option("all steps", "INT")] = None,
     seed: int = 1,
     device: str = "auto",
     deterministic: bool = False,
     policy: Annotated[Settings, help_option("as in training", "ROLE=NAME ...")] = (),
     fps: int = 30,
-    threads: Annotated[int | None, help_option("those of the run", "INT")] = None,
+    threads: Annotated[int | None, help_option("the run's", "INT")] = None,
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
 ) -> None:
     """Write a video of worlds in which the policies of a run act.
@@ -54,16 +54,16 @@ def watch(
     Args:
         run: the run's folder, or a checkpoint file.
         out: video to write, .mp4 or .gif.
-        episodes: episodes to show one after the other.
-        worlds: worlds to show side by side; one that is done waits for the others.
-        max_frames: frames after which the video ends in any case.
-        seed: seed of the worlds and of sampling.
+        episodes: number of episodes of each world, one after the other.
+        worlds: number of worlds, side by side; a finished world keeps its last picture until all are finished.
+        max_frames: largest number of frames.
+        seed: seed of worlds and sampling.
         device: auto, cpu or cuda:0.
-        deterministic: take likeliest actions instead of draws.
-        policy: roles that act otherwise than in training, such as runner=random.
-        fps: frames, that is steps, shown in a second.
+        deterministic: take the likeliest actions instead of draws.
+        policy: roles with another policy than in training, such as runner=random.
+        fps: frames in a second; each step is a frame.
         threads: CPU threads of torch.
-        modules: modules to import first, as they register the run's env; a checkpoint alone imports none.
+        modules: modules that register the run's env, to import first; a checkpoint alone imports none.
     """
     import_modules(modules)
     if out is None:
@@ -78,9 +78,9 @@ def watch(
     if max_frames is not None:
         require_within("--max-frames", max_frames, 1)
     changes = {} if threads is None else {"threads": threads}
-    # play() counts its episodes up from its seed.
+    # Episode k of play() has its seed plus k, so these seeds leave room for all episodes of a world.
     seeds = range(seed, seed + worlds * episodes, episodes)
-    played = dict.fromkeys(seeds, 0.0)  # episodes of each world
+    played = dict.fromkeys(seeds, 0.0)  # episodes played by each world
     games = [
         play(run, episodes, policy_map, deterministic, on_step=functools.partial(played.__setitem__, s), seed=s, device=device,
              **changes)
@@ -93,10 +93,10 @@ def watch(
 
 
 def side_by_side(games: Sequence[Iterator[State]]) -> Iterator[State]:
-    """Yield the states of all games at a time, stacked along a new first axis.
+    """Yield the states of all games together, stacked along a new first axis.
 
     Args:
-        games: states of one world each; one that has ended stands still until all have.
+        games: states of one world each; the last state of an ended game is repeated until all have ended.
     """
     states = [next(game) for game in games]
     running = True
@@ -114,7 +114,7 @@ def draw(run: str | Path, states: Iterator[State], worlds: int, device: str) -> 
         run: the run's folder, or a checkpoint file.
         states: states with the leading axis worlds.
         worlds: length of that axis.
-        device: where the states come from; nothing is computed there.
+        device: device of the states; nothing is computed on it.
     """
     config = dataclasses.replace(saved_config(run, load_checkpoint(run)), device=device)
     with contextlib.closing(make_env(config, num_worlds=1)) as env:  # for its resolved parameters
@@ -126,17 +126,17 @@ def draw(run: str | Path, states: Iterator[State], worlds: int, device: str) -> 
 def with_progress(
     progress: Progress, frames: Iterator[np.ndarray], played: Mapping[int, float], episodes: int, max_frames: int | None
 ) -> Iterator[np.ndarray]:
-    """Yield the frames, and show how many were taken.
+    """Yield the frames, and show the progress.
 
     Args:
-        progress: where it is shown.
-        frames: pictures.
+        progress: the display.
+        frames: frames of the video.
         played: episodes that each world has played so far.
-        episodes: episodes that each world is to play.
-        max_frames: frames after which the video ends in any case.
+        episodes: episodes that each world plays in all.
+        max_frames: largest number of frames.
     """
     for count, frame in enumerate(frames, start=1):
         yield frame
-        share = max(min(played.values()) / episodes, count / (max_frames or math.inf))
+        fraction = max(min(played.values()) / episodes, count / (max_frames or math.inf))
         ended, total = sum(map(int, played.values())), episodes * len(played)
-        progress.show(share, f"{count:,} frames  {ended:,} of {total:,} episodes  {progress.rate(count):,.1f} frames/s")
+        progress.show(fraction, f"{count:,} frames  {ended:,} of {total:,} episodes  {progress.rate(count):,.1f} frames/s")

@@ -14,7 +14,7 @@ from gpu_vecenv.train.errors import (
     RunGoneError,
     RunLockedError,
 )
-from gpu_vecenv.train.evaluate import Evaluation, evaluate, play
+from gpu_vecenv.train.evaluation import Evaluation, evaluate, play
 from gpu_vecenv.train.plot import plot_curves
 from gpu_vecenv.train.trainer import Trainer
 

@@ -16,7 +16,7 @@ import torch
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.train.checkpoint import load_checkpoint, require_alike
+from gpu_vecenv.train.checkpoint import load_checkpoint, require_same_form
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.policy import ActorCritic, Policy, RandomPolicy
@@ -30,7 +30,7 @@ def import_modules(names: Iterable[str]) -> None:
     """Import modules that register envs.
 
     Raises:
-        ConfigError: the module, or one that it imports, is missing. Any other error of the import comes out as it is.
+        ConfigError: the module, or one that it imports, is missing. Other errors of the import are not changed.
     """
     for name in names:
         try:
@@ -48,14 +48,14 @@ def make_env(
 
     Args:
         config: a resolved config.
-        num_worlds: worlds; None takes the config's.
-        autoreset_mode: what a world does when it ends.
+        num_worlds: number of worlds; None means ``config.num_envs``.
+        autoreset_mode: ``same_step``, ``next_step`` or ``disabled``.
 
     Returns:
         The unwrapped env.
 
     Raises:
-        ConfigError: an unknown id, an env that is not of this package's kind, or a parameter the trainer sets.
+        ConfigError: the id is unknown or makes no ``GpuVectorEnv``, or ``env_kwargs`` holds an argument of ``make_vec``.
     """
     options: dict[str, Any] = {
         "num_worlds": config.num_envs if num_worlds is None else num_worlds,
@@ -68,23 +68,22 @@ def make_env(
 
 
 def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, Any]) -> GpuVectorEnv:
-    """Call ``gymnasium.make_vec`` with words that a user typed.
+    """Call ``gymnasium.make_vec`` with an id and parameters from a user.
 
     Args:
-        env_id: a registered id, or ``MODULE:ID``, where importing the module registers the id.
-        env_kwargs: parameters of the env, of the user.
-        options: what else it is made with.
+        env_id: a registered id, or ``MODULE:ID``; importing the module registers the id.
+        env_kwargs: the user's parameters of the env.
+        options: further arguments of ``make_vec``.
 
     Returns:
         The unwrapped env.
 
     Raises:
-        ConfigError: an unknown id, an env that is not of this package's kind, or a keyword that is an argument of `make_vec` and
-            no parameter of the env.
+        ConfigError: the id is unknown or makes no ``GpuVectorEnv``, or ``env_kwargs`` holds an argument of ``make_vec``.
     """
-    taken = [name for name in env_kwargs if name in {*options, *RESERVED_KEYWORDS}]
-    if taken:
-        raise ConfigError(f"env_kwargs: expected parameters of the env, got {taken}, which are arguments of make_vec")
+    reserved = [name for name in env_kwargs if name in {*options, *RESERVED_KEYWORDS}]
+    if reserved:
+        raise ConfigError(f"env_kwargs: expected parameters of the env, got {reserved}, which are arguments of make_vec")
     module, colon, name = env_id.rpartition(":")
     if colon and not all(part.isidentifier() for part in module.split(".")):
         raise ConfigError(_unknown(env_id))
@@ -97,17 +96,17 @@ def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, A
     except (gymnasium.error.Error, TypeError) as error:
         if name in IDS:
             raise
-        # Gymnasium's own envs do not know our options, hence the TypeError.
+        # Gymnasium's own envs refuse our options with a TypeError.
         raise ConfigError(_unknown(env_id)) from error
     return cast("GpuVectorEnv", env.unwrapped)
 
 
 RESERVED_KEYWORDS = ("self", "env_spec", *inspect.signature(gymnasium.make_vec).parameters)
-"""Keywords of ``make_vec`` and of an env's class that are no parameters of the env."""
+"""Arguments of ``make_vec`` and of an env's class that are no parameters of the env."""
 
 
 def _unknown(env_id: str) -> str:
-    """One line on an id that is no env of ours, with what may have been meant."""
+    """Return the error text for an id that is no env of this package, with the closest id."""
     text = f"env_id: expected one of {', '.join(IDS)}, or an env built like them, got {env_id!r}."
     module, _, name = env_id.rpartition(":")
     close = difflib.get_close_matches(name, IDS, n=1, cutoff=0.7)
@@ -118,15 +117,15 @@ def _unknown(env_id: str) -> str:
 
 
 class Closable(Protocol):
-    """An env, or what owns one."""
+    """An env, or an object that owns one."""
 
     def close(self) -> Any:
-        """Give back what is held."""
+        """Release what the object owns."""
 
 
 @contextlib.contextmanager
 def close_on_error(owned: Closable) -> Iterator[None]:
-    """Close ``owned`` if the block raises; whoever runs the block owns it otherwise."""
+    """Close ``owned`` if the block raises."""
     try:
         yield
     except BaseException:
@@ -135,7 +134,7 @@ def close_on_error(owned: Closable) -> Iterator[None]:
 
 
 def make_policies(env: GpuVectorEnv, config: ResolvedConfig, names: Iterable[str]) -> dict[str, Policy]:
-    """Build a fresh policy for every name, on the env's device; ``random`` is the random one."""
+    """Build a new policy for every name, on the env's device; ``random`` names a ``RandomPolicy``."""
     generator = torch.Generator().manual_seed(config.seed)
     (features,) = env.single_observation_space.shape or ()
     space = env.single_action_space
@@ -150,16 +149,16 @@ def make_policies(env: GpuVectorEnv, config: ResolvedConfig, names: Iterable[str
 
 
 def load_policy(policies: dict[str, Policy], name: str, path: str | Path) -> None:
-    """Give the policy ``name`` the weights it has in a checkpoint.
+    """Load the weights of the policy ``name`` from a checkpoint.
 
     Raises:
-        ConfigError: no such policy here.
-        CheckpointError: no such policy there, or one of another shape.
+        ConfigError: ``policies`` holds no such policy.
+        CheckpointError: the checkpoint holds no such policy, or one of another shape.
     """
     if name not in policies:
         raise ConfigError(f"load_policies: expected policies out of {list(policies)}, got {name!r}")
     saved = load_checkpoint(path)["policies"]
     if name not in saved:
         raise CheckpointError(f"{path}: expected a policy named {name!r}, got policies {list(saved)}")
-    require_alike(saved[name], policies[name].state_dict(), f"{path}: policy {name!r}")
+    require_same_form(saved[name], policies[name].state_dict(), f"{path}: policy {name!r}")
     policies[name].load_state_dict(saved[name])

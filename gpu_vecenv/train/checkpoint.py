@@ -1,6 +1,7 @@
-"""One file that holds all a run needs to go on; written atomically, checked as a whole, read without running code.
+"""Checkpoints: files with all that a run needs to go on.
 
-Its first line holds the format's version and the SHA-256 of the rest, which ``torch.save`` wrote.
+A checkpoint is written atomically, verified as a whole, and read without running code. Its first line holds the version of the
+format and the SHA-256 of the other bytes, which ``torch.save`` writes.
 """
 
 from __future__ import annotations
@@ -34,33 +35,33 @@ FILE_NAME = "latest.pt"
 
 _HEADER = re.compile(rb"gpu_vecenv\.train checkpoint ([0-9]{1,9}) ([0-9a-f]{64})\n")
 _MAX_HEADER = 128
-"""Bytes, more than a header has."""
+"""Bytes to read of a first line; a header is shorter."""
 
 _TYPES = {"config": str, "iteration": int, "policies": dict, "learners": dict, "collector": dict, "episodes": dict}
-"""What a checkpoint holds."""
+"""Keys of a checkpoint, and the types of their values."""
 
 _UNREADABLE = (
     RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError, AttributeError, AssertionError,
     ArithmeticError, MemoryError, struct.error,
 )  # fmt: skip
-"""What ``torch.load`` raises on bytes that ``torch.save`` did not write."""
+"""Errors of ``torch.load`` for bytes that ``torch.save`` did not write."""
 
 
 def checkpoint_path(path: str | Path) -> Path:
-    """Return the checkpoint file meant by ``path``: the file itself, or a run's folder."""
+    """Return the checkpoint file of ``path``, which is the file itself or a run's folder."""
     path = Path(path)
     return path / "checkpoint" / FILE_NAME if path.is_dir() else path
 
 
 def save_checkpoint(path: str | Path, state: dict[str, Any]) -> None:
-    """Write ``state`` to ``path``; until it is safely on disk, the file that was there before stays.
+    """Write ``state`` to ``path``. An earlier file stays until the new one is whole on disk.
 
     Args:
         path: file to write; its folder is made if needed.
         state: tensors, numbers, strings, lists and dicts only.
 
     Raises:
-        OSError: the disk refused; the previous file is untouched.
+        OSError: the disk refused; an earlier file is unchanged.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,10 +77,10 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> dic
 
     Args:
         path: the file, or the folder of a run.
-        device: where tensors go.
+        device: device of the tensors.
 
     Raises:
-        CheckpointError: no such file, damaged, not written by this trainer, or another format version.
+        CheckpointError: the file is missing, damaged, no checkpoint, or of another format version.
     """
     path = checkpoint_path(path)
     content = _checked_content(path)
@@ -105,8 +106,8 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> dic
 
 
 def _checked_content(path: Path) -> bytes:
-    """Return what follows the first line, whose digest it has."""
-    if path.exists() and not path.is_file():  # a pipe would be waited for
+    """Return the bytes after the first line, verified by the digest in it."""
+    if path.exists() and not path.is_file():  # reading a pipe may block
         raise CheckpointError(f"{path}: expected a checkpoint file, got something that is no file")
     try:
         with open(path, "rb") as file:
@@ -118,12 +119,12 @@ def _checked_content(path: Path) -> bytes:
     except (OSError, ValueError, MemoryError) as error:
         raise CheckpointError(f"{path}: expected a checkpoint, got an unreadable file ({_reason(error)})") from error
     if match is None:
-        kind = "a file of format version 1 or of something else" if header.startswith(b"PK") else "a file of something else"
+        kind = "a file of format version 1 or another kind of file" if header.startswith(b"PK") else "another kind of file"
         raise CheckpointError(f"{path}: expected a {FORMAT} checkpoint of format version {VERSION}, got {kind}")
     if int(match[1]) != VERSION:
         raise CheckpointError(f"{path}: expected format version {VERSION}, got {int(match[1])}")
     if hashlib.sha256(content).hexdigest().encode() != match[2]:
-        raise CheckpointError(f"{path}: damaged, its content does not have the SHA-256 that its first line names")
+        raise CheckpointError(f"{path}: damaged, expected the SHA-256 in its first line, got another")
     return content
 
 
@@ -134,12 +135,12 @@ def _reason(error: BaseException) -> str:
 def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
     """Return the options of the run that wrote a checkpoint.
 
-    A file must not make this process import a module. So the module of an env id like ``module:Env-v0`` must have been
-    imported before, or the id after the colon must be registered.
+    A file must not make this process import a module. So for an env id such as ``module:Env-v0`` either the module has been
+    imported or the id after the colon is registered.
 
     Args:
-        path: the file, or the folder of a run, for the error's text.
-        state: what ``load_checkpoint()`` read there.
+        path: the file, or the folder of a run; errors name it.
+        state: what ``load_checkpoint()`` returned for it.
 
     Raises:
         CheckpointError: the options are damaged, do not fit the state, or name a module that is not imported.
@@ -151,7 +152,7 @@ def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
         weights = sum(x.numel() for policy in state["policies"].values() for x in policy.values())
     except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise CheckpointError(f"{path}: expected a run's options and state, got {_reason(error)}") from error
-    # The options must not ask for more than was saved; otherwise one number could fill the memory.
+    # Options larger than the saved state are refused: one wrong number could otherwise fill the memory.
     sizes = () if config.network is None else config.network.hidden_sizes
     if (config.num_envs or 1) > rows or sum(a * b for a, b in itertools.pairwise((1, *sizes, 1))) > weights:
         raise CheckpointError(
@@ -163,7 +164,7 @@ def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
         return config
     if name not in gymnasium.registry:
         raise CheckpointError(
-            f"{path}: its env {config.env_id!r} needs the module {module!r}, which a file must not import: "
+            f"{path}: its env {config.env_id!r} needs the module {module!r}, and a checkpoint must not import one: "
             "import it first, on the command line with --modules"
         )
     return dataclasses.replace(config, env_id=name)
@@ -175,11 +176,11 @@ def checkpoint_in_errors(path: str | Path | None, changes: Iterable[str] = ()) -
 
     Args:
         path: the file, or the folder of a run; None leaves errors as they are.
-        changes: options that the caller changed. Beyond out, total_steps, device and seed, errors may be the caller's and stay as
-            they are.
+        changes: options that the caller changed. With changes other than out, total_steps, device and seed an error may be the
+            caller's, so it stays as it is.
 
     Raises:
-        CheckpointError: the options do not fit together, or need more memory than there is.
+        CheckpointError: the options do not fit together, or need too much memory.
     """
     try:
         yield
@@ -193,22 +194,22 @@ def checkpoint_in_errors(path: str | Path | None, changes: Iterable[str] = ()) -
         ) from error
 
 
-def require_alike(saved: object, own: object, where: str) -> None:
-    """Check that a part of a checkpoint has the form of what it replaces.
+def require_same_form(saved: object, expected: object, where: str) -> None:
+    """Check that a saved value has the form of the value that it replaces.
 
     Args:
-        saved: the part.
-        own: what it replaces; its types, keys, shapes and dtypes count.
-        where: the part's name, for the error's text.
+        saved: value of a checkpoint.
+        expected: value that it replaces; types, keys, shapes and dtypes are compared.
+        where: name of the value, for the error's text.
 
     Raises:
         CheckpointError: the forms differ.
     """
-    if isinstance(own, dict) and isinstance(saved, dict) and own.keys() == saved.keys():
-        for key in own:
-            require_alike(saved[key], own[key], f"{where}/{key}")
-    elif isinstance(own, dict) or _form(saved) != _form(own):
-        raise CheckpointError(f"{where}: expected {_form(own)}, got {_form(saved)}")
+    if isinstance(expected, dict) and isinstance(saved, dict) and expected.keys() == saved.keys():
+        for key in expected:
+            require_same_form(saved[key], expected[key], f"{where}/{key}")
+    elif isinstance(expected, dict) or _form(saved) != _form(expected):
+        raise CheckpointError(f"{where}: expected {_form(expected)}, got {_form(saved)}")
 
 
 def _form(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Options of a training run: frozen dataclasses that survive a trip through JSON unchanged."""
+"""Options of a training run: frozen dataclasses that JSON stores and restores unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.vector.seeding import MAX_SEED
 
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
-"""Largest values of options that 32-bit kernels read, and of those that only Python counts."""
+"""Largest value of an option that 32-bit kernels read, and of one that only Python reads."""
 MAX_TORCH_THREADS = 1024
 MAX_WIDTH = 65_536
 
@@ -25,7 +25,7 @@ def _require(ok: bool, name: str, expected: str, got: object) -> None:
 
 
 def _is_number(value: object) -> bool:
-    """Finite, and within the range of a float64."""
+    """True for a finite number within the range of a float64."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
@@ -42,7 +42,7 @@ def _is_dict(value: object, of_names: bool) -> bool:
 
 
 def require_threads(threads: int) -> None:
-    """Raise ConfigError unless it is a number of threads that torch can be told."""
+    """Raise ConfigError unless torch can be set to this number of threads."""
     _require(_is_integer(threads, 1, MAX_TORCH_THREADS), "threads", f"an integer from 1 to {MAX_TORCH_THREADS}", threads)
 
 
@@ -57,23 +57,23 @@ class PPOConfig:
     """
 
     num_steps: int = 32
-    """Rollout length T: world steps between two updates."""
+    """Rollout length T: steps of every world between two updates."""
     num_epochs: int = 4
-    """Passes over a rollout."""
+    """Epochs, each a pass over the rollout."""
     num_minibatches: int = 4
-    """Optimiser steps a pass."""
+    """Minibatches of an epoch, one optimiser step each."""
     learning_rate: float = 3e-4
     """Adam's step size at the start."""
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
     """``linear`` falls to zero at ``total_steps``."""
     gamma: float = 0.99
-    """Discount per world step."""
+    """Discount per step."""
     gae_lambda: float = 0.95
     """Decay of generalised advantage estimation."""
     clip_coef: float = 0.2
     """The ratio is clipped to ``[1 - clip_coef, 1 + clip_coef]``."""
     clip_value: bool = True
-    """Keep a new value within ``clip_coef`` of the old one, as the ratio is kept."""
+    """Clip the change of a value in an update to ``[-clip_coef, clip_coef]``."""
     value_coef: float = 0.5
     """Weight of the value loss."""
     entropy_coef: float = 0.01
@@ -81,20 +81,20 @@ class PPOConfig:
     entropy_coef_final: float | None = None
     """Weight of the entropy bonus at ``total_steps``, reached linearly; None keeps it constant."""
     max_grad_norm: float = 0.5
-    """Gradients of one policy are scaled down to this norm."""
+    """Largest norm of a policy's gradient; longer gradients are scaled down to it."""
     target_kl: float | None = None
-    """End the passes over a rollout once the mean KL of a pass exceeds this; costs one host sync a pass."""
+    """Stop an update after an epoch whose mean KL divergence exceeds this; costs one host sync an epoch."""
     normalize_advantages: bool = True
-    """Shift and scale a rollout's advantages to mean 0 and deviation 1, a policy at a time."""
+    """Shift and scale a rollout's advantages to mean 0 and deviation 1, for each policy separately."""
     normalize_observations: bool = True
-    """Feed policies observations shifted and scaled by running statistics."""
+    """Shift and scale the observations that policies read by running statistics."""
     normalize_rewards: bool = True
-    """Divide rewards by the running deviation of the discounted return, a policy at a time."""
+    """Divide rewards by the running deviation of the discounted return, for each policy separately."""
     bootstrap_at_time_limit: bool | None = None
-    """Add the value of the final observation when a world is cut by its time limit.
+    """Add the value of the final observation when the time limit ends an episode.
 
-    None decides by the number of agents in a world. With one agent (classic control) the limit is not part
-    of the task: True. With several (Tag) the time is observed and the limit ends a finite game: False.
+    None decides by the number of agents in a world. With one agent (classic control) the limit is not part of the task: True.
+    With several (Tag) observations hold the time and the limit ends a finite game: False.
     """
 
     def __post_init__(self) -> None:
@@ -152,9 +152,9 @@ class TrainConfig:
     env_id: str
     """Registered Gymnasium id, such as ``WarpTag-v0``."""
     num_envs: int | None = None
-    """Number of worlds stepped side by side."""
+    """Number of worlds."""
     total_steps: int | None = None
-    """World steps in all, summed over worlds; rounded up to whole rollouts."""
+    """Steps of the run, summed over worlds; rounded up to whole rollouts."""
     seed: int = 0
     """Seed of worlds, weights and sampling."""
     device: str = "auto"
@@ -166,19 +166,19 @@ class TrainConfig:
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Env parameters by their spec names; they win over the preset's."""
     policy_map: dict[str, str] | None = None
-    """Role name to policy name; ``random`` is the uniformly acting policy. None: one policy a role."""
+    """Role name to policy name; ``random`` acts uniformly at random. None gives each role a policy of its own."""
     frozen: tuple[str, ...] = ()
     """Policies that act but are not updated."""
     load_policies: dict[str, str] = field(default_factory=dict)
-    """Policy name to a checkpoint file that holds a policy of that name, whose weights it starts from."""
+    """Policy name to a checkpoint file; the policy starts with the weights that its name has there."""
     ppo: PPOConfig | None = None
     """Hyperparameters of the update."""
     network: NetworkConfig | None = None
     """Shape of the networks."""
     threads: int = 1
-    """CPU threads of torch in training, evaluation and play; what the process had is restored afterwards.
+    """CPU threads of torch in training, evaluation and play; the process's own number is restored afterwards.
 
-    With one, a run's bits do not depend on the number of cores, and small networks are fastest on a busy machine.
+    With 1, a run's bits do not depend on the number of cores, and small networks are fastest on a busy machine.
     """
 
     def __post_init__(self) -> None:
@@ -211,7 +211,7 @@ class TrainConfig:
         """Return the options as one JSON object.
 
         Raises:
-            ConfigError: ``env_kwargs`` holds something that JSON has no word for.
+            ConfigError: ``env_kwargs`` holds a value that JSON cannot store.
         """
         try:
             return json.dumps(dataclasses.asdict(self))
@@ -237,7 +237,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class ResolvedConfig(TrainConfig):
-    """A run with nothing left open, as ``gpu_vecenv.train.presets.resolve()`` returns it."""
+    """Options of a run without None in fields of the preset, as ``gpu_vecenv.train.presets.resolve()`` returns them."""
 
     num_envs: int = 1
     total_steps: int = 1
@@ -249,7 +249,7 @@ _Config = TypeVar("_Config", PPOConfig, NetworkConfig, TrainConfig)
 
 
 def from_options(cls: type[_Config], options: Mapping[str, Any]) -> _Config:
-    """Build a config, naming the known fields when an option is not one of them.
+    """Build a config; the error for an unknown option lists the known ones.
 
     Raises:
         ConfigError: an option is unknown or out of range.

@@ -1,7 +1,7 @@
 """Action distributions, batched over rows: sampling, log-probability, entropy, optional action masks.
 
-They are written without data-dependent branches, so nothing waits for the device, and they draw from an
-explicit generator, so that a checkpoint can hold the whole random state.
+They have no data-dependent branches, so the host does not wait for the device. They draw from an explicit generator, so that a
+checkpoint can hold the whole random state.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from torch import Tensor
 
 
 class Distribution(Protocol):
-    """What a policy needs from an action distribution over rows (B,)."""
+    """Distribution of the actions of rows (B,)."""
 
     def sample(self, generator: torch.Generator) -> Tensor:
-        """Draw one action a row."""
+        """Draw one action for each row."""
 
     def mode(self) -> Tensor:
         """Return the likeliest action of each row."""
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """Return log-probability (densities for continuous actions), float32 (B,)."""
+        """Return log-probabilities (log-densities for continuous actions), float32 (B,)."""
 
     def entropy(self) -> Tensor:
         """Return the entropy in nats, float32 (B,)."""
 
 
 class Categorical:
-    """One choice out of n."""
+    """One of n choices."""
 
     def __init__(self, logits: Tensor, mask: Tensor | None = None):
         """Normalise the logits.
@@ -45,7 +45,7 @@ class Categorical:
         self.log_probs = torch.log_softmax(logits, dim=-1)
 
     def sample(self, generator: torch.Generator) -> Tensor:
-        """Draw int64 (B,) by the exponential race: argmax of p / Exp(1) falls on i with probability p_i."""
+        """Draw int64 (B,) by the exponential race: with E_i from Exp(1), p_i / E_i is the largest with probability p_i."""
         race = torch.empty_like(self.log_probs).exponential_(generator=generator)
         return torch.argmax(self.log_probs - race.log(), dim=-1)
 
@@ -63,44 +63,42 @@ class Categorical:
 
 
 class MultiCategorical:
-    """Independent choices, one a head."""
+    """Independent choices, one for each entry of an action."""
 
     def __init__(self, logits: Tensor, sizes: list[int], mask: Tensor | None = None):
-        """Split the heads.
+        """Split the logits by entry.
 
         Args:
-            logits: float32 (B, n_1 + ... + n_k), the heads side by side.
+            logits: float32 (B, n_1 + ... + n_k), those of all entries, one after the other.
             sizes: n_1 ... n_k.
             mask: bool, same shape as ``logits``, True where a choice is allowed. None allows all.
         """
         masks = [None] * len(sizes) if mask is None else mask.split(sizes, dim=-1)
-        self.heads = [
-            Categorical(head, m) for head, m in zip(logits.split(sizes, dim=-1), masks, strict=True)
-        ]
+        self.entries = [Categorical(part, m) for part, m in zip(logits.split(sizes, dim=-1), masks, strict=True)]
 
     def sample(self, generator: torch.Generator) -> Tensor:
         """Draw int64 (B, k)."""
-        return torch.stack([head.sample(generator) for head in self.heads], dim=-1)
+        return torch.stack([entry.sample(generator) for entry in self.entries], dim=-1)
 
     def mode(self) -> Tensor:
         """Return the likeliest choices, int64 (B, k)."""
-        return torch.stack([head.mode() for head in self.heads], dim=-1)
+        return torch.stack([entry.mode() for entry in self.entries], dim=-1)
 
     def log_prob(self, action: Tensor) -> Tensor:
         """Return log-probabilities, float32 (B,), of integer actions (B, k)."""
-        logs = [head.log_prob(a) for head, a in zip(self.heads, action.unbind(-1), strict=True)]
+        logs = [entry.log_prob(a) for entry, a in zip(self.entries, action.unbind(-1), strict=True)]
         return torch.stack(logs).sum(0)
 
     def entropy(self) -> Tensor:
         """Return the entropy in nats, float32 (B,)."""
-        return torch.stack([head.entropy() for head in self.heads]).sum(0)
+        return torch.stack([entry.entropy() for entry in self.entries]).sum(0)
 
 
 class DiagonalGaussian:
-    """Independent normal distributions; bounds are left to the env, which clips."""
+    """Independent normal distributions; the env clips their draws to its bounds."""
 
     def __init__(self, mean: Tensor, log_std: Tensor):
-        """Hold the parameters.
+        """Store the parameters.
 
         Args:
             mean: float32 (B, k).

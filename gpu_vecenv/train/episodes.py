@@ -11,7 +11,7 @@ from gpu_vecenv.train.rollout import Rollout
 
 
 class EpisodeStats(nn.Module):
-    """Adds up each row's rewards and folds them into its policy's mean when the row's world ends.
+    """Sums each row's rewards, and averages the sums by policy when episodes end.
 
     The running sums are buffers, so that a checkpoint taken in the middle of episodes loses nothing.
     """
@@ -33,11 +33,11 @@ class EpisodeStats(nn.Module):
 
     @torch.no_grad()
     def update(self, rollout: Rollout) -> dict[str, Tensor]:
-        """Take in a rollout.
+        """Add a rollout.
 
         Returns:
-            0-d device tensors over the episodes that ended in it, NaN if none did: ``return/POLICY``, the
-            mean over its agents of an agent's undiscounted return, and ``episode_length`` in steps.
+            0-d device tensors, means over the episodes that ended in it, NaN if none did: ``return/POLICY``, the
+            undiscounted return of an agent of the policy, and ``episode_length`` in steps.
         """
         finished = rollout.terminated | rollout.truncated
         returns, lengths = torch.zeros_like(self.episode_return), torch.zeros_like(self.episode_length)

@@ -1,4 +1,4 @@
-"""Errors raised by the trainer; each message says what was expected and what came."""
+"""Errors of the trainer; each message states what was expected and what came."""
 
 from gpu_vecenv.errors import GpuVecenvError
 
@@ -12,7 +12,7 @@ class PolicyMapError(GpuVecenvError, ValueError):
 
 
 class CheckpointError(GpuVecenvError, ValueError):
-    """A checkpoint is missing, damaged, foreign, of another format version, or of a run that cannot be built here."""
+    """A file is missing, damaged, no checkpoint, of another format version, or of a run that cannot be built here."""
 
 
 class MetricsError(GpuVecenvError, ValueError):
@@ -20,12 +20,12 @@ class MetricsError(GpuVecenvError, ValueError):
 
 
 class RunExistsError(GpuVecenvError, ValueError):
-    """A run was pointed at a folder that already holds another one."""
+    """A run was given a folder that already holds another run."""
 
 
 class RunLockedError(GpuVecenvError, RuntimeError):
-    """A run's folder is held by another trainer, or no longer by this one."""
+    """A run's folder is locked by another trainer, or no longer by this one."""
 
 
 class RunGoneError(GpuVecenvError, FileNotFoundError):
-    """A run's folder was removed or replaced while its trainer was at work."""
+    """A run's folder was removed or replaced while its trainer was running."""

@@ -1,4 +1,4 @@
-"""Which transitions count, where they end, and their advantages."""
+"""Masks of a rollout's transitions, and their advantages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch import Tensor
 
 
 class TransitionMasks(NamedTuple):
-    """Per transition facts, each bool (T, R)."""
+    """Facts about each transition, each bool (T, R)."""
 
     valid: Tensor
-    """The row's agent was alive when the step began: the transition is real."""
+    """The row's agent was alive when the step began, so the update may use the transition."""
     cut: Tensor
-    """The agent died or its world ended in this step: nothing after it belongs to the same episode."""
+    """The agent left or its world's episode ended in this step: later transitions belong to another episode."""
     timed_out: Tensor
-    """The world was cut by its time limit alone while the agent lived: its value may be bootstrapped."""
+    """The time limit alone ended the episode, and the agent was alive: its value may be bootstrapped."""
 
 
 def transition_masks(
@@ -31,7 +31,7 @@ def transition_masks(
         truncated: bool (T, R), the row's world hit its time limit in this step.
 
     Returns:
-        The masks, and bool (R,): alive before the step after the last (a new episode starts with all alive).
+        The masks, and bool (R,): alive when the next rollout begins (a new episode starts with all alive).
     """
     ended = terminated | truncated
     alive_next = agent_alive | ended
@@ -48,15 +48,15 @@ def gae(
 
     Args:
         reward: float32 (T, n).
-        value: float32 (T, n), value of the observation each step began with.
-        next_value: float32 (T, n), value of what the step led to within the same episode: 0 after a terminal
+        value: float32 (T, n), value of the observation before each step.
+        next_value: float32 (T, n), value of the observation after each step in the same episode: 0 after a terminal
             step, the value of the final observation where a time limit is bootstrapped.
         cut: bool (T, n), True where the episode ends with the step, so no later advantage flows back.
         gamma: discount per step.
         gae_lambda: decay of the trace.
 
     Returns:
-        Advantages, float32 (T, n). Those of transitions that are not valid mean nothing.
+        Advantages, float32 (T, n); undefined for transitions that are not valid.
     """
     delta = reward + gamma * next_value - value
     decay = gamma * gae_lambda * (~cut).to(delta.dtype)
@@ -72,9 +72,9 @@ def next_values(value: Tensor, final_value: Tensor | None, masks: TransitionMask
     """Choose the value that follows each step.
 
     Args:
-        value: float32 (T + 1, n), values of the observations in the order they were seen.
+        value: float32 (T + 1, n), values of the rollout's observations, in order of time.
         final_value: float32 (T, n), values of the final observations; only entries that timed out are read.
-            None treats a time limit as the end of the game.
+            None treats a time limit as a terminal state.
         masks: masks of the same n rows.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request to stop at the next good moment."""
+"""Ctrl-C and SIGTERM as a request that a loop reads where it can stop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class StopRequest:
-    """While active, the first SIGINT or SIGTERM only sets ``received``; a second one acts as usual."""
+    """While active, the first SIGINT or SIGTERM only sets ``received``; a second one has its usual effect."""
 
     def __init__(self) -> None:
         """Start without a request."""
@@ -17,7 +17,7 @@ class StopRequest:
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> StopRequest:
-        """Take over the signals; Python allows that in the main thread only, elsewhere nothing changes."""
+        """Handle the signals. Python allows this in the main thread only; in other threads nothing changes."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._previous[number] = signal.signal(number, self._on_signal)
@@ -26,7 +26,7 @@ class StopRequest:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the signals back."""
+        """Restore the earlier handlers."""
         self._restore()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Where metrics go: ``metrics.jsonl``, TensorBoard if installed, and the terminal."""
+"""Writes metrics to ``metrics.jsonl``, to TensorBoard if it is installed, and to the terminal."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gpu_vecenv.train.progress import Progress
 
 
 class Logger:
-    """Records one dict of numbers an iteration. Use as a context manager."""
+    """Records one dict of numbers for each iteration. Use as a context manager."""
 
     def __init__(self, out: Path | None, total_steps: int, first_iteration: int = 0, quiet: bool = False):
-        """Open the files.
+        """Set the logger up; entering the context opens the files.
 
         Args:
-            out: folder for files; None writes none.
-            total_steps: world steps of the whole run, for the progress bar.
-            first_iteration: iterations done before; later lines of an earlier, interrupted run are dropped.
+            out: folder for files; None writes no files.
+            total_steps: steps of the whole run, summed over worlds, for the progress bar.
+            first_iteration: iterations already done; lines of later ones, from an interrupted run, are removed.
             quiet: print nothing.
         """
         self.out = out
@@ -85,7 +85,7 @@ class Logger:
 
 
 def _keep_before(path: Path, first_iteration: int) -> None:
-    """Drop the lines of iterations that will be done again, and what a crash left of a line."""
+    """Remove the lines of iterations that will run again, and a line that a crash cut short."""
     if not path.exists():
         return
     metrics = read_metrics(path)

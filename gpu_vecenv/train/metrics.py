@@ -14,17 +14,17 @@ METRICS_FILE = "metrics.jsonl"
 def read_metrics(path: str | Path) -> list[dict[str, float | None]]:
     """Return the lines of a ``metrics.jsonl``, given the file or its folder; values are numbers, or None for no value.
 
-    A last line without an end was cut short by a crash, and is left out.
+    A last line without a newline was cut short by a crash and is left out.
 
     Returns:
-        A dict a line, of numbers and None; each has a finite ``iteration`` and ``steps``.
+        A dict for each line; each has a finite ``iteration`` and ``steps``.
 
     Raises:
-        MetricsError: no such file, or lines of another kind.
+        MetricsError: the file is missing or is no file of metrics.
     """
     path = Path(path)
     path = path / METRICS_FILE if path.is_dir() else path
-    if path.exists() and not path.is_file():  # a pipe would be waited for
+    if path.exists() and not path.is_file():  # reading a pipe may block
         raise MetricsError(f"{path}: expected the metrics of a run, got something that is no file")
     try:
         lines = path.read_text(encoding="utf-8").split("\n")[:-1]
@@ -38,7 +38,7 @@ def read_metrics(path: str | Path) -> list[dict[str, float | None]]:
 
 
 def _parse(line: str, where: str) -> dict[str, float | None]:
-    """Return one line of metrics; integers that no float can hold become infinite."""
+    """Return one line of metrics; integers beyond the range of a float become infinite."""
     metrics = json.loads(line, parse_int=lambda digits: int(digits) if math.isfinite(float(digits)) else math.inf)
     if not isinstance(metrics, dict):
         raise MetricsError(f"{where}: expected an object of numbers, got {line[:40]}")

@@ -1,4 +1,4 @@
-"""Running mean and deviation on the device, blind to rows that are masked out."""
+"""Running mean and deviation on the device; rows that are masked out are ignored."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 
 class RunningNorm(nn.Module):
-    """Mean and variance over everything seen so far, merged batch by batch (Chan et al. 1979).
+    """Mean and variance of all samples so far, merged batch by batch (Chan et al. 1979).
 
-    The statistics are float64 buffers, so they travel in ``state_dict`` and long runs do not stall.
+    The statistics are buffers, so ``state_dict`` holds them. They are float64, so that late samples of a long run still count.
     """
 
     mean: Tensor
@@ -31,10 +31,10 @@ class RunningNorm(nn.Module):
 
     @torch.no_grad()
     def update(self, samples: Tensor, valid: Tensor) -> None:
-        """Take in samples.
+        """Update the statistics with samples.
 
         Args:
-            samples: float32 (T, n, *shape); merged one step of T at a time, which bounds the scratch memory.
+            samples: float32 (T, n, *shape); merged one step of T at a time, which bounds temporary memory.
             valid: bool (T, n), False for samples to leave out (they may hold anything, NaN included).
         """
         for step_samples, step_valid in zip(samples, valid, strict=True):
@@ -43,11 +43,11 @@ class RunningNorm(nn.Module):
     def _merge(self, samples: Tensor, valid: Tensor) -> None:
         weight = valid.reshape(valid.shape + (1,) * self.mean.dim())
         new_count = valid.sum().double()
-        per = new_count.clamp(min=1.0)
-        # Moments about the old mean: small numbers, so float32 products lose little.
+        divisor = new_count.clamp(min=1.0)
+        # Moments about the old mean are small numbers, so float32 products lose little precision.
         centred = torch.where(weight, samples - self.mean.float(), 0.0)
-        shift = centred.sum(0, dtype=torch.float64) / per
-        spread = (centred * centred).sum(0, dtype=torch.float64) / per - shift * shift
+        shift = centred.sum(0, dtype=torch.float64) / divisor
+        spread = (centred * centred).sum(0, dtype=torch.float64) / divisor - shift * shift
         total = self.count + new_count
         fraction = new_count / total.clamp(min=1.0)
         merged = self.var * (1.0 - fraction) + spread * fraction + shift * shift * fraction * (1.0 - fraction)
@@ -66,9 +66,9 @@ class RunningNorm(nn.Module):
 
 
 class RewardNorm(nn.Module):
-    """Scales rewards by the deviation of the running discounted return, which needs no knowledge of units.
+    """Divides rewards by the deviation of the running discounted return, whatever their unit.
 
-    The mean is not removed: that would change which behaviour is best when episodes differ in length.
+    The mean is not subtracted: when episodes differ in length, that would change which policy is best.
     """
 
     running_return: Tensor
@@ -87,11 +87,11 @@ class RewardNorm(nn.Module):
 
     @torch.no_grad()
     def forward(self, reward: Tensor, valid: Tensor, cut: Tensor) -> Tensor:
-        """Take in a rollout's rewards and return them scaled.
+        """Update the statistics with a rollout's rewards and return the scaled rewards.
 
         Args:
             reward: float32 (T, n).
-            valid: bool (T, n), False where the row takes no part.
+            valid: bool (T, n), False for transitions to leave out.
             cut: bool (T, n), True where the row's episode ended with this step.
 
         Returns:

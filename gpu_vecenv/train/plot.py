@@ -17,32 +17,32 @@ _PANELS = (
     ("kl/", "KL divergence (nats)"),
     ("steps_per_second", "world steps / s"),
 )
-"""Name or prefix of metrics, and the label of the panel that shows them."""
+"""Name or prefix of metrics, and the label of their panel."""
 
 _COLUMNS = 3
 
 
 MAX_RETURNS = 24
-"""Policies whose returns have a panel."""
+"""Most policies whose returns have a panel."""
 
-LARGEST = 1e100
-"""Values from here on are left out, as NaN is: the arithmetic of axes would overflow."""
+MAX_VALUE = 1e100
+"""Values of this size or more are left out, as NaN is, because matplotlib's axes would overflow."""
 
 
 def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
-    """Draw ``metrics.jsonl`` as one picture; until it is safely on disk, the file that was there before stays.
+    """Draw ``metrics.jsonl`` as one picture. An earlier file stays until the new one is whole on disk.
 
     Args:
         run: a run's folder.
-        path: file to write, a picture of any kind that matplotlib knows; None means ``curves.png`` in the folder.
+        path: file to write, in any image format of matplotlib; None means ``curves.png`` in the folder.
 
     Returns:
         The file written.
 
     Raises:
-        MetricsError: the folder holds no metrics, or not one iteration yet.
-        ConfigError: ``path`` does not end like a picture's name.
-        OSError: the disk refused; the previous file is untouched.
+        MetricsError: the folder holds no metrics, or none of a whole iteration.
+        ConfigError: the suffix of ``path`` names no image format of matplotlib.
+        OSError: the disk refused; an earlier file is unchanged.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     lines = read_metrics(run)
     if not lines:
         raise MetricsError(f"{run / METRICS_FILE}: expected at least one iteration, got none")
-    # Returns of different policies seldom have one scale, so each gets a panel of its own.
+    # Returns of different policies seldom have the same scale, so each has a panel of its own.
     returns = [(name, f"mean return of {name[7:]}") for name in lines[-1] if name.startswith("return/")][:MAX_RETURNS]
     panels = [*returns, *_PANELS]
     rows = math.ceil(len(panels) / _COLUMNS)
@@ -67,7 +67,7 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     for axes, (prefix, label) in zip(grid, panels, strict=False):
         names = [name for name in lines[-1] if name.startswith(prefix)][:MAX_RETURNS]
         for name in names:
-            points = [(line["steps"], y) for line in lines if (y := line.get(name)) is not None and abs(y) < LARGEST]
+            points = [(line["steps"], y) for line in lines if (y := line.get(name)) is not None and abs(y) < MAX_VALUE]
             if points:
                 steps, values = zip(*points, strict=True)
                 _draw(axes, steps, values, name.removeprefix(prefix))
@@ -76,7 +76,7 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
         axes.set_xlim(0, lines[-1]["steps"])
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.set_xlabel("world steps")
-        axes.set_ylabel(label, parse_math=False)  # policies may have any name
+        axes.set_ylabel(label, parse_math=False)  # the name of a policy may hold a $
         axes.grid(alpha=0.3)
         if len(names) > 1:
             for text in axes.legend(frameon=False).get_texts():
@@ -92,7 +92,7 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
 
 
 def _draw(axes: Any, steps: tuple[float, ...], values: tuple[float, ...], label: str) -> None:
-    """Draw the raw curve faintly and its running mean over a twentieth of the run on top."""
+    """Draw the raw curve faintly, and over it the running mean of a twentieth of the run."""
     (line,) = axes.plot(steps, values, linewidth=0.8, alpha=0.35)
     width = max(1, len(values) // 20)
     means = [sum(values[max(0, i + 1 - width) : i + 1]) / min(i + 1, width) for i in range(len(values))]

@@ -1,4 +1,4 @@
-"""Policies: what acts for a set of rows, and what PPO asks of it."""
+"""Policies: they choose actions for rows of observations and evaluate actions for PPO."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from gpu_vecenv.train.config import NetworkConfig
 from gpu_vecenv.train.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.normalize import RunningNorm
+from gpu_vecenv.vector.random_actions import uniform_actions
 
 _ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU}
 
 
 class Policy(nn.Module, ABC):
-    """The whole contract between policies, collector and update.
+    """Interface between policies, the collector and the update.
 
-    A policy is a module, so its parameters and running statistics travel in ``state_dict``. Collection only
-    calls ``act()``. The update only calls ``value()`` and ``evaluate()``, both on rows in any order;
-    a recurrent policy would subclass this and need an update that keeps a row's steps together.
+    A policy is a module, so ``state_dict`` holds its parameters and running statistics. The collector calls ``act()`` alone. The
+    update calls ``value()`` and ``evaluate_actions()``, both on rows in any order. A recurrent policy would need an update that
+    keeps the steps of a row together.
     """
 
     @abstractmethod
@@ -33,7 +34,7 @@ class Policy(nn.Module, ABC):
         """Choose an action for every row.
 
         Args:
-            obs: float32 (B, F), as the env gives it.
+            obs: float32 (B, F), as the env returns it.
             generator: source of randomness, on the device of ``obs``.
             deterministic: take the likeliest action instead of a draw.
 
@@ -44,7 +45,7 @@ class Policy(nn.Module, ABC):
 
     @abstractmethod
     def value(self, obs: Tensor) -> Tensor:
-        """Return the expected discounted return, in the units the policy is trained in.
+        """Return the expected discounted return, in units of the rewards that the policy learns from.
 
         Args:
             obs: float32 (..., F).
@@ -54,8 +55,8 @@ class Policy(nn.Module, ABC):
         """
 
     @abstractmethod
-    def evaluate(self, obs: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Judge actions taken earlier, with gradients.
+    def evaluate_actions(self, obs: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Evaluate actions taken earlier, with gradients.
 
         Args:
             obs: float32 (B, F).
@@ -66,9 +67,9 @@ class Policy(nn.Module, ABC):
         """
 
     def observe(self, obs: Tensor, valid: Tensor) -> None:
-        """Take a rollout's observations into running statistics, if the policy keeps any.
+        """Update the policy's running statistics, if it keeps any, with a rollout's observations.
 
-        Called between iterations only, so that acting and updating see the same inputs.
+        The update calls this at its end, so that acting and updating read equally scaled observations.
 
         Args:
             obs: float32 (T, n, F).
@@ -92,8 +93,8 @@ def mlp(
         size_in: input features.
         network: hidden layers.
         size_out: outputs.
-        gain: scale of the last layer's weights; hidden layers get sqrt(2).
-        generator: source of the weights, on the CPU so that they do not depend on the device.
+        gain: scale of the last layer's weights; that of hidden layers is sqrt(2).
+        generator: source of the weights, a CPU generator, so that weights do not depend on the device.
     """
     layers: list[nn.Module] = []
     for size in network.hidden_sizes:
@@ -126,8 +127,8 @@ class ActorCritic(Policy):
             ConfigError: the action space is of another kind.
         """
         super().__init__()
-        self.sizes, num_outputs = _head(action_space)
-        # A near-zero last layer starts from a near-uniform policy whatever the observation.
+        self.sizes, num_outputs = _outputs(action_space)
+        # Small weights in the last layer make the first policy near-uniform for every observation.
         self.actor = mlp(num_features, network, num_outputs, 0.01, generator)
         self.critic = mlp(num_features, network, 1, 1.0, generator)
         if self.sizes is None:
@@ -139,8 +140,8 @@ class ActorCritic(Policy):
         """Return the action distribution.
 
         Args:
-            obs: float32 (B, F), as the env gives it.
-            mask: bool (B, number of choices), True where allowed; None allows all. Not for Box actions.
+            obs: float32 (B, F), as the env returns it.
+            mask: bool (B, number of choices), True where allowed; None allows all. Box actions take no mask.
         """
         outputs = self.actor(self._normalized(obs))
         if self.sizes is None:
@@ -160,8 +161,8 @@ class ActorCritic(Policy):
         value: Tensor = self.critic(self._normalized(obs))
         return value.squeeze(-1)
 
-    def evaluate(self, obs: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """See ``Policy.evaluate()``."""
+    def evaluate_actions(self, obs: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``Policy.evaluate_actions()``."""
         distribution = self.distribution(obs)
         return distribution.log_prob(action), distribution.entropy(), self.value(obs)
 
@@ -175,13 +176,13 @@ class ActorCritic(Policy):
 
 
 class RandomPolicy(Policy):
-    """Acts uniformly at random: an opponent and a baseline, never trained."""
+    """Uniform random actions, for opponents and baselines; never trained."""
 
     low: Tensor
     high: Tensor
 
     def __init__(self, action_space: gymnasium.Space):
-        """Remember the space.
+        """Store the space.
 
         Args:
             action_space: one agent's space; a Box must be bounded.
@@ -190,38 +191,33 @@ class RandomPolicy(Policy):
             ConfigError: the action space is of another kind, or an unbounded Box.
         """
         super().__init__()
-        self.sizes, self.num_outputs = _head(action_space)
-        self.discrete = isinstance(action_space, spaces.Discrete)
+        _outputs(action_space)  # refuses other spaces
+        self.space = action_space
         if isinstance(action_space, spaces.Box):
             if not action_space.is_bounded():
                 raise ConfigError(f"random policy: expected a bounded action space, got {action_space}")
-            self.register_buffer("low", torch.as_tensor(action_space.low).flatten())
-            self.register_buffer("high", torch.as_tensor(action_space.high).flatten())
+            self.register_buffer("low", torch.as_tensor(action_space.low))
+            self.register_buffer("high", torch.as_tensor(action_space.high))
 
     def act(
         self, obs: Tensor, generator: torch.Generator, deterministic: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Draw an action; ``deterministic`` changes nothing, and the log-probabilities are 0 (unused)."""
-        log_prob = obs.new_zeros(obs.shape[0])
-        if self.sizes is None:
-            u = torch.rand(obs.shape[0], self.num_outputs, generator=generator, device=obs.device)
-            return self.low + (self.high - self.low) * u, log_prob
-        zeros = obs.new_zeros(obs.shape[0], self.num_outputs)
-        draw = MultiCategorical(zeros, self.sizes).sample(generator)
-        return draw.squeeze(-1) if self.discrete else draw, log_prob
+        bounds = (self.low, self.high) if isinstance(self.space, spaces.Box) else None
+        return uniform_actions(self.space, obs.shape[:1], generator, bounds), obs.new_zeros(obs.shape[0])
 
     def value(self, obs: Tensor) -> Tensor:
         """Return zeros: the policy is never trained."""
         return obs.new_zeros(obs.shape[:-1])
 
-    def evaluate(self, obs: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def evaluate_actions(self, obs: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return zeros: the policy is never trained."""
         zeros = obs.new_zeros(obs.shape[:-1])
         return zeros, zeros, zeros
 
 
-def _head(space: gymnasium.Space) -> tuple[list[int] | None, int]:
-    """Return the choices per head (None for continuous actions) and the number of network outputs."""
+def _outputs(space: gymnasium.Space) -> tuple[list[int] | None, int]:
+    """Return the choices of each action entry (None for continuous actions) and the number of network outputs."""
     if isinstance(space, spaces.Discrete):
         return [int(space.n)], int(space.n)
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:

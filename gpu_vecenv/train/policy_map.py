@@ -1,4 +1,4 @@
-"""Which policy acts for which rows."""
+"""Assignment of policies to rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gpu_vecenv.train.errors import PolicyMapError
 
 RANDOM = "random"
-"""Reserved policy name: acts uniformly at random and is never updated."""
+"""Reserved name of the policy that acts uniformly at random and is never updated."""
 
 
 def assign_rows(
@@ -17,11 +17,11 @@ def assign_rows(
 
     Args:
         role_rows: role name to the contiguous rows of that role.
-        policy_map: role name to policy name; two roles with one name share the policy. None gives each role
-            a policy of its own, named after it.
+        policy_map: role name to policy name; roles with the same name share the policy. None gives each
+            role a policy of its own, named after it.
 
     Returns:
-        Policy name to its rows, as few slices as possible (neighbouring roles are joined), in row order.
+        Policy name to its rows, in row order; slices of adjacent roles are joined.
 
     Raises:
         PolicyMapError: a role is unknown or has no policy, or a name is not a non-empty string.
@@ -52,10 +52,10 @@ def assign_rows(
 
 
 def trainable_policies(assignment: Mapping[str, list[slice]], frozen: tuple[str, ...]) -> list[str]:
-    """Return the names of the policies that are updated.
+    """Return the names of the policies that learn.
 
     Raises:
-        PolicyMapError: ``frozen`` names a policy that no role uses, or nothing is left to train.
+        PolicyMapError: ``frozen`` names a policy that no role uses, or no policy is left to train.
     """
     unknown = [name for name in frozen if name not in assignment]
     if unknown:

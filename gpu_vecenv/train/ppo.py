@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_vecenv.train import schedules
-from gpu_vecenv.train.checkpoint import require_alike
+from gpu_vecenv.train.checkpoint import require_same_form
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import CheckpointError
 from gpu_vecenv.train.gae import TransitionMasks, gae, next_values
@@ -19,26 +19,26 @@ from gpu_vecenv.train.policy import Policy
 from gpu_vecenv.train.rollout import Rollout
 
 MAX_CHUNK_ROWS = 1 << 18
-"""Rows a critic sees in one call outside minibatches; bounds scratch memory."""
+"""Most rows in one call of the critic outside minibatches; bounds temporary memory."""
 
 
 class Minibatch(NamedTuple):
-    """Transitions in any order; B rows, some of which may not count."""
+    """B transitions in any order."""
 
     obs: Tensor
     """float32 (B, F)."""
     action: Tensor
     """(B,) or (B, k)."""
     log_prob: Tensor
-    """float32 (B,), when the action was taken."""
+    """float32 (B,), of the action when it was taken."""
     value: Tensor
     """float32 (B,), before the update."""
     advantage: Tensor
     """float32 (B,)."""
     target: Tensor
-    """float32 (B,), what the value should be."""
+    """float32 (B,), the value to learn."""
     valid: Tensor
-    """bool (B,), False for rows that must not count."""
+    """bool (B,), False for transitions to ignore."""
 
 
 def masked_mean(x: Tensor, valid: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ def masked_mean(x: Tensor, valid: Tensor) -> Tensor:
 def ppo_loss(
     policy: Policy, batch: Minibatch, config: PPOConfig, entropy_coef: float
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the loss to minimise and its parts.
+    """Return the loss to minimise, and its terms.
 
     Source: Schulman et al. 2017, equation 7, plus the value loss and entropy bonus of equation 9.
 
@@ -57,7 +57,7 @@ def ppo_loss(
         Loss, float32 (), and detached 0-d tensors: ``policy_loss``, ``value_loss``, ``entropy`` (nats),
         ``kl`` (Schulman's k3 estimate), ``clip_fraction`` (share of ratios outside the clip range).
     """
-    log_prob, entropy, value = policy.evaluate(batch.obs, batch.action)
+    log_prob, entropy, value = policy.evaluate_actions(batch.obs, batch.action)
     log_ratio = log_prob - batch.log_prob
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1.0 - config.clip_coef, 1.0 + config.clip_coef)
@@ -74,14 +74,14 @@ def ppo_loss(
     loss = policy_loss + config.value_coef * value_loss - entropy_coef * mean_entropy
     with torch.no_grad():
         outside = ((ratio - 1.0).abs() > config.clip_coef).float()
-        parts = {
+        terms = {
             "policy_loss": policy_loss.detach(),
             "value_loss": value_loss.detach(),
             "entropy": mean_entropy.detach(),
             "kl": masked_mean(ratio - 1.0 - log_ratio, batch.valid),
             "clip_fraction": masked_mean(outside, batch.valid),
         }
-    return loss, parts
+    return loss, terms
 
 
 class PPO:
@@ -100,7 +100,7 @@ class PPO:
         Args:
             policy: the policy to train.
             slices: its rows, in row order.
-            rollout: the storage it learns from.
+            rollout: the slabs it learns from.
             config: hyperparameters; ``rollout.final_obs`` must be there if time limits are bootstrapped.
             generator: source of minibatch order, on the rollout's device.
         """
@@ -112,7 +112,7 @@ class PPO:
         device = rollout.obs.device
         rows = torch.cat([torch.arange(s.start, s.stop, device=device) for s in slices])
         steps = torch.arange(rollout.num_steps, device=device)
-        # Where this policy's transitions lie in the flattened (T * R) slabs; minibatches gather from there.
+        # Indices of this policy's transitions in slabs flattened to (T * R).
         self.index = (steps.unsqueeze(1) * rollout.num_rows + rows).flatten()
         self.reward_norm = (
             RewardNorm(len(rows), config.gamma).to(device) if config.normalize_rewards else None
@@ -124,16 +124,16 @@ class PPO:
 
         Args:
             masks: of the whole rollout, (T, R).
-            progress: fraction of the run that is done, for schedules.
+            progress: fraction of the run that is done, 0 to 1, for schedules.
 
         Returns:
-            0-d device tensors by name, means over minibatches; reading them is the caller's one host sync.
+            0-d device tensors by name, means over minibatches. The caller reads them, with one host sync.
         """
         rate = schedules.learning_rate(self.config, progress)
         entropy_coef = schedules.entropy_coef(self.config, progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        masks = TransitionMasks(*(self._columns(mask) for mask in masks))
+        masks = TransitionMasks(*(self._own_rows(mask) for mask in masks))
         advantage, target, value = self._estimate(masks)
         spread = masked_variance(target, masks.valid)
         unexplained = masked_variance(target - value, masks.valid)
@@ -146,34 +146,34 @@ class PPO:
         for _ in range(self.config.num_epochs):
             kl_before = sums.get("kl")
             for batch in self._minibatches(advantage, target, value, masks.valid):
-                parts = self._step(batch, entropy_coef)
+                terms = self._step(batch, entropy_coef)
                 num_updates += 1
-                sums = {name: sums[name] + part if sums else part for name, part in parts.items()}
+                sums = {name: sums[name] + term if sums else term for name, term in terms.items()}
             if self.config.target_kl is not None:
                 kl = sums["kl"] if kl_before is None else sums["kl"] - kl_before
                 if float(kl) / self.config.num_minibatches > self.config.target_kl:
                     break
-        self.policy.observe(self._columns(self.rollout.obs[:-1]), masks.valid)
+        self.policy.observe(self._own_rows(self.rollout.obs[:-1]), masks.valid)
         metrics = {name: total / num_updates for name, total in sums.items()}
         metrics["explained_variance"] = 1.0 - unexplained / (spread + 1e-8)
         return metrics
 
     def state_dict(self) -> dict[str, object]:
-        """Return Adam's moments and the reward scale. The policy and the options are saved elsewhere."""
+        """Return Adam's moments and the reward scale; policy and options are saved by the trainer."""
         scale = None if self.reward_norm is None else self.reward_norm.state_dict()
         return {"optimizer": self.optimizer.state_dict()["state"], "reward_norm": scale}
 
     def load_state_dict(self, state: dict, where: str = "learner") -> None:
-        """Go on from ``state_dict()``; ``where`` names the state in errors.
+        """Restore what ``state_dict()`` returned; ``where`` names the state in errors.
 
         Raises:
-            CheckpointError: the state has another form than this learner's, or a count of steps is no count.
+            CheckpointError: the state has another form than this learner's, or a number of steps is negative or not finite.
         """
-        own = self.state_dict()
-        if state.get("optimizer") != {}:  # Empty before the first update, like that of this new learner.
+        expected = self.state_dict()
+        if state.get("optimizer") != {}:  # empty before the first update
             parameters = enumerate(self.policy.parameters())
-            own["optimizer"] = {i: {"step": torch.zeros(()), "exp_avg": p, "exp_avg_sq": p} for i, p in parameters}
-        require_alike(state, own, where)
+            expected["optimizer"] = {i: {"step": torch.zeros(()), "exp_avg": p, "exp_avg_sq": p} for i, p in parameters}
+        require_same_form(state, expected, where)
         steps = [float(moments["step"]) for moments in state["optimizer"].values()]
         if not all(0 <= step < math.inf for step in steps):
             raise CheckpointError(f"{where}/optimizer: expected steps >= 0, got {steps}")
@@ -181,8 +181,8 @@ class PPO:
         if self.reward_norm is not None:
             self.reward_norm.load_state_dict(state["reward_norm"])
 
-    def _columns(self, slab: Tensor) -> Tensor:
-        """Return this policy's rows of a (T, R, ...) slab: a view for one slice."""
+    def _own_rows(self, slab: Tensor) -> Tensor:
+        """Return this policy's rows of a (T, R, ...) slab: a view if they are one slice, else a copy."""
         if len(self.slices) == 1:
             return slab[:, self.slices[0]]
         return torch.cat([slab[:, rows] for rows in self.slices], dim=1)
@@ -191,13 +191,13 @@ class PPO:
     def _estimate(self, masks: TransitionMasks) -> tuple[Tensor, Tensor, Tensor]:
         """Return advantage, value target and value, each float32 (T, n)."""
         rollout, config = self.rollout, self.config
-        reward = self._columns(rollout.reward)
+        reward = self._own_rows(rollout.reward)
         if self.reward_norm is not None:
             reward = self.reward_norm(reward, masks.valid, masks.cut)
-        value = in_chunks(self.policy.value, self._columns(rollout.obs))
+        value = in_chunks(self.policy.value, self._own_rows(rollout.obs))
         final_value = None
         if config.bootstrap_at_time_limit and rollout.final_obs is not None:
-            final_value = in_chunks(self.policy.value, self._columns(rollout.final_obs))
+            final_value = in_chunks(self.policy.value, self._own_rows(rollout.final_obs))
         following = next_values(value, final_value, masks)
         advantage = gae(reward, value[:-1], following, masks.cut, config.gamma, config.gae_lambda)
         return advantage, advantage + value[:-1], value[:-1]
@@ -205,24 +205,24 @@ class PPO:
     def _minibatches(
         self, advantage: Tensor, target: Tensor, value: Tensor, valid: Tensor
     ) -> Iterator[Minibatch]:
-        """Deal this policy's transitions out in random order."""
+        """Yield this policy's transitions as minibatches, in random order."""
         slabs = self.rollout
         obs, action = slabs.obs.flatten(0, 1), slabs.action.flatten(0, 1)
         log_prob = slabs.log_prob.flatten()
         order = torch.randperm(len(self.index), generator=self.generator, device=self.index.device)
-        local = [x.reshape(-1) for x in (value, advantage, target, valid)]
-        for pick in order.tensor_split(self.config.num_minibatches):
-            where = self.index[pick]
-            yield Minibatch(obs[where], action[where], log_prob[where], *(x[pick] for x in local))
+        columns = [x.reshape(-1) for x in (value, advantage, target, valid)]
+        for chosen in order.tensor_split(self.config.num_minibatches):
+            index = self.index[chosen]
+            yield Minibatch(obs[index], action[index], log_prob[index], *(x[chosen] for x in columns))
 
     def _step(self, batch: Minibatch, entropy_coef: float) -> dict[str, Tensor]:
         """Take one optimiser step."""
-        loss, parts = ppo_loss(self.policy, batch, self.config, entropy_coef)
+        loss, terms = ppo_loss(self.policy, batch, self.config, entropy_coef)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        parts["grad_norm"] = nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm)
+        terms["grad_norm"] = nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm)
         self.optimizer.step()
-        return parts
+        return terms
 
 
 def masked_variance(x: Tensor, valid: Tensor) -> Tensor:
@@ -231,6 +231,6 @@ def masked_variance(x: Tensor, valid: Tensor) -> Tensor:
 
 
 def in_chunks(function: Callable[[Tensor], Tensor], slab: Tensor) -> Tensor:
-    """Apply a row-wise function to (T, n, F), as many steps of T at a time as bounded scratch allows."""
+    """Apply a row-wise function to a (T, n, F) slab, whole steps at a time, about MAX_CHUNK_ROWS rows at most."""
     steps = max(1, MAX_CHUNK_ROWS // slab.shape[1])
     return torch.cat([function(chunk) for chunk in slab.split(steps)])

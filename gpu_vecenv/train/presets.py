@@ -1,4 +1,4 @@
-"""Settings known to work for the shipped envs, used for every option a run leaves open."""
+"""Settings known to work for the shipped envs, used for every option that a run leaves None."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gpu_vecenv.train.config import NetworkConfig, PPOConfig, ResolvedConfig, Tr
 
 @dataclass(frozen=True)
 class Preset:
-    """What a run takes where its ``TrainConfig`` says None."""
+    """Values of the ``TrainConfig`` fields that a run leaves None."""
 
     num_envs: int = 64
     """Number of worlds."""
     total_steps: int = 500_000
-    """World steps in all."""
+    """Steps of the run, summed over worlds."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     """Hyperparameters of the update."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -26,7 +26,7 @@ _TAG_PPO = PPOConfig(
     num_steps=50,
     num_epochs=2,
     num_minibatches=8,
-    learning_rate=5e-3,  # each row says little: a tag is rare, so steps must be large and batches wide
+    learning_rate=5e-3,  # tags are rare, so a row carries little information: steps and batches must be large
     gamma=0.97,
     entropy_coef=0.0,
 )
@@ -39,7 +39,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "WarpTag-v0": Preset(num_envs=8, total_steps=50_000, ppo=_TAG_PPO),
 }
-"""Presets by env id (without namespace); every other env gets ``Preset()``."""
+"""Presets by env id (without namespace); other envs have ``Preset()``."""
 
 SMALL_TAG = TrainConfig(
     "WarpTag-v0",
@@ -58,15 +58,15 @@ SMALL_TAG = TrainConfig(
     },
     ppo=dataclasses.replace(_TAG_PPO, num_epochs=4),
 )
-"""A small Tag game that each side learns within minutes on a CPU; change it with ``dataclasses.replace``.
+"""A small game of Tag that both roles learn within minutes on a CPU; change it with ``dataclasses.replace``.
 
-A step is shorter than the reach of a tagger is wide, so keeping a course sweeps ground that a random walk does
-not, and three choices a head are soon told apart.
+A step is shorter than the diameter of a tagger's reach, so a straight course leaves no gaps and covers more ground than a random
+walk. Each action entry has three choices, few enough to compare within minutes.
 """
 
 
 def resolve(config: TrainConfig) -> ResolvedConfig:
-    """Return ``config`` with every open field filled from the env's preset."""
+    """Return ``config`` with every None field of the preset filled from it."""
     preset = PRESETS.get(config.env_id.split("/")[-1].split(":")[-1], Preset())
     names = [f.name for f in dataclasses.fields(Preset)]
     filled = {n: getattr(preset, n) for n in names if getattr(config, n) is None}

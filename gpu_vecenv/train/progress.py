@@ -1,4 +1,4 @@
-"""Says how far a task is: a bar on a terminal, plain lines elsewhere."""
+"""Display of a task's progress: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 PLAIN_INTERVAL_S = 5.0
-"""Seconds between two lines where there is no terminal to redraw."""
+"""Seconds between two plain lines."""
 TERMINAL_INTERVAL_S = 0.1
 """Seconds between two drawings on a terminal."""
 BAR_WIDTH = 20
 
 
 class Progress:
-    """Shows a share, counts and the time left. Use as a context manager.
+    """Shows the fraction done, counts and the time left. Use as a context manager.
 
     A terminal gets two lines that are redrawn in place: bar, percentage, counts and time left; below them a note, cut
-    where the terminal ends. A pipe, a file and a terminal that cannot move its cursor get a plain line every few seconds.
+    at the terminal's width. A pipe, a file and a terminal that cannot move its cursor get a plain line every few seconds.
     """
 
-    def __init__(self, stream: TextIO, quiet: bool = False):
-        """Draw nothing yet.
+    def __init__(self, output: TextIO, quiet: bool = False):
+        """Set the display up; entering the context starts it.
 
         Args:
-            stream: where to write: standard output for a log, standard error where results go to standard output.
+            output: standard output for a log, standard error for commands that print results to standard output.
             quiet: write nothing.
         """
-        self.stream = stream
+        self.output = output
         self.quiet = quiet
         self._live: Live | None = None
         self._origin: tuple[float, float] | None = None
@@ -43,11 +43,11 @@ class Progress:
         """Start the clock."""
         self._started = self._shown = time.monotonic()
         if not self.quiet:
-            self._live = _open_live(self.stream)
+            self._live = _open_live(self.output)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Show the last state and leave it."""
+        """Show the last state, and leave it on the screen."""
         self._write()
         if self._live is not None:
             self._live.stop()
@@ -56,64 +56,64 @@ class Progress:
         """Return ``count`` over the seconds since the start."""
         return count / max(time.monotonic() - self._started, 1e-9)
 
-    def show(self, share: float, counts: str, note: str = "") -> None:
-        """Show the state now, or with a later call if the display was redrawn a moment ago.
+    def show(self, fraction: float, counts: str, note: str = "") -> None:
+        """Show the state now, or in a later call if the last drawing was too recent.
 
         Args:
-            share: part of the task that is done, 0 to 1.
+            fraction: fraction of the task that is done, 0 to 1.
             counts: what is done, such as ``1,000 steps  50 steps/s``.
-            note: more, of any length.
+            note: further text of any length.
         """
         if self.quiet:
             return
         now = time.monotonic()
         if self._origin is None:
-            self._origin = (now, share)
-        self._state = (share, f"{int(100 * share):3}%  {counts}{self._time_left(now, share)}", note)
+            self._origin = (now, fraction)
+        self._state = (fraction, f"{int(100 * fraction):3}%  {counts}{self._time_left(now, fraction)}", note)
         if now - self._shown >= (PLAIN_INTERVAL_S if self._live is None else TERMINAL_INTERVAL_S):
             self._shown = now
             self._write()
 
     def _write(self) -> None:
-        """Show what has not been shown yet."""
+        """Draw the state, unless it has been drawn."""
         if self._state is None:
             return
-        share, line, note = self._state
+        fraction, line, note = self._state
         self._state = None
         if self._live is None:
-            print(f"{line}  {note}".rstrip(), file=self.stream, flush=True)
+            print(f"{line}  {note}".rstrip(), file=self.output, flush=True)
         else:
-            _draw(self._live, share, line, note)
+            _draw(self._live, fraction, line, note)
 
-    def _time_left(self, now: float, share: float) -> str:
+    def _time_left(self, now: float, fraction: float) -> str:
         """Estimate the time left from the work since the first call, because a resumed run starts above 0."""
-        began, before = self._origin or (now, share)
-        if not before < share < 1.0:
+        began, before = self._origin or (now, fraction)
+        if not before < fraction < 1.0:
             return ""
-        seconds = (now - began) * (1.0 - share) / (share - before)
+        seconds = (now - began) * (1.0 - fraction) / (fraction - before)
         return f"  {datetime.timedelta(seconds=round(seconds))} left"
 
 
-def _open_live(stream: TextIO) -> Live | None:
-    """Return a started display; None without a terminal, without rich, or where the cursor cannot move."""
-    if not stream.isatty() or importlib.util.find_spec("rich") is None:
+def _open_live(output: TextIO) -> Live | None:
+    """Return a started display; None without a terminal, without rich, or if the cursor cannot move."""
+    if not output.isatty() or importlib.util.find_spec("rich") is None:
         return None
     from rich.console import Console
     from rich.live import Live
 
-    console = Console(file=stream)
+    console = Console(file=output)
     if not console.is_interactive:  # TERM=dumb
         return None
-    # Other output goes above the display, unless it goes into a file.
+    # Other output to the terminal goes above the display.
     out, error = sys.stdout.isatty(), sys.stderr.isatty()
     live = Live(console=console, auto_refresh=False, redirect_stdout=out, redirect_stderr=error)
     live.start()
-    console.show_cursor()  # Live hides it; a process that is killed could not show it again.
+    console.show_cursor()  # Live hides it, and a killed process could not show it again.
     return live
 
 
-def _draw(live: Live, share: float, line: str, note: str) -> None:
-    """Redraw the two lines; where the first is tight, the bar shrinks."""
+def _draw(live: Live, fraction: float, line: str, note: str) -> None:
+    """Redraw the two lines; the bar shrinks if the first line is too narrow."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
@@ -123,5 +123,5 @@ def _draw(live: Live, share: float, line: str, note: str) -> None:
     first = Table.grid(padding=(0, 1))
     first.add_column(max_width=BAR_WIDTH)
     first.add_column(no_wrap=True, overflow=overflow)
-    first.add_row(ProgressBar(total=1.0, completed=share), line)
+    first.add_row(ProgressBar(total=1.0, completed=fraction), line)
     live.update(Group(first, Text(note, no_wrap=True, overflow=overflow)), refresh=True)

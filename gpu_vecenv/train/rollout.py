@@ -1,4 +1,4 @@
-"""Rollout storage, which the env writes into directly, and the loop that fills it."""
+"""Slabs of a rollout, and the loop that fills them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Rollout:
-    """T steps of R rows, time-major. The env writes obs, reward, flags and final_obs; the rest is ours."""
+    """T steps of R rows, time-major. The env writes obs, reward, flags and final_obs, the collector the rest."""
 
     obs: Tensor
-    """float32 (T + 1, R, F); slot t is what step t began with."""
+    """float32 (T + 1, R, F); slot t holds the observations before step t."""
     action: Tensor
     """int32 or float32 (T, R) or (T, R, k)."""
     log_prob: Tensor
@@ -34,9 +34,9 @@ class Rollout:
     truncated: Tensor
     """bool (T, R), the row's world hit its time limit."""
     agent_alive: Tensor
-    """bool (T, R), alive after the step, before any reset."""
+    """bool (T, R), alive after the step, before a reset."""
     final_obs: Tensor | None
-    """float32 (T, R, F), valid where the world ended; None where time limits are not bootstrapped."""
+    """float32 (T, R, F), valid where an episode ended; None if time limits are not bootstrapped."""
     alive_start: Tensor
     """bool (R,), alive before step 0."""
 
@@ -79,22 +79,22 @@ class Rollout:
         return self.reward.shape[1]
 
     def bind(self, env: GpuVectorEnv) -> None:
-        """Make the env write its outputs into this storage."""
+        """Make the env write its outputs into these slabs."""
         slabs = {name: getattr(self, name) for name in ("obs", "reward", "terminated", "truncated")}
         if self.final_obs is not None:
             slabs["final_obs"] = self.final_obs
         if env.num_agents > 1:
-            # With one agent a world nobody leaves early: the slab stays all True.
+            # In a world of one agent no agent leaves early, so the slab stays all True.
             slabs["agent_alive"] = self.agent_alive
         env.bind(**slabs)
 
     def masks(self) -> tuple[TransitionMasks, Tensor]:
-        """Return the transition masks (T, R) and who is alive (R,) after the last step."""
+        """Return the transition masks (T, R), and bool (R,), alive when the next rollout begins."""
         return transition_masks(self.alive_start, self.agent_alive, self.terminated, self.truncated)
 
 
 class Collector:
-    """Lets policies act on the env and keeps the env's place between rollouts."""
+    """Steps the env with the actions of policies, and keeps its state between rollouts."""
 
     def __init__(
         self,
@@ -104,14 +104,14 @@ class Collector:
         assignment: Mapping[str, list[slice]],
         generator: torch.Generator,
     ):
-        """Connect the parts; call ``reset()`` before the first rollout.
+        """Bind the env to the rollout; call ``reset()`` before the first ``collect()``.
 
         Args:
             env: vector env in the agents view.
-            rollout: storage to fill.
+            rollout: slabs to fill.
             policies: policies by name.
             assignment: policy name to the rows it acts for.
-            generator: source of action sampling, on the env's device.
+            generator: source of sampled actions, on the env's device.
         """
         self.env = env
         self.rollout = rollout
@@ -121,13 +121,13 @@ class Collector:
         rollout.bind(env)
 
     def reset(self, seed: int) -> None:
-        """Start new episodes everywhere."""
+        """Start new episodes in all worlds."""
         self.env.reset(seed=seed)
         self.rollout.alive_start.fill_(True)
 
     @torch.no_grad()
     def collect(self) -> None:
-        """Fill the storage with T steps. Nothing waits for the device."""
+        """Fill the slabs with T steps. The host does not wait for the device."""
         rollout = self.rollout
         for t in range(rollout.num_steps):
             for name, slices in self.assignment.items():
@@ -138,7 +138,7 @@ class Collector:
             self.env.step(rollout.action[t])
 
     def advance(self, alive: Tensor) -> None:
-        """Make the end of this rollout the start of the next; its observations are lost.
+        """Make the end of this rollout the start of the next; ``obs`` is overwritten.
 
         Args:
             alive: bool (R,), alive after the last step, from ``Rollout.masks()``.
@@ -147,7 +147,7 @@ class Collector:
         self.env.rewind()
 
     def state_dict(self) -> dict[str, object]:
-        """Return all that is needed to go on from between two rollouts."""
+        """Return all that is needed to go on after ``advance()``."""
         return {
             "env": dict(self.env.get_state()),
             "obs": self.rollout.obs[0].clone(),
@@ -157,9 +157,9 @@ class Collector:
         }
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from ``state_dict()`` after a ``reset()``; on another kind of device the generator stays as it is."""
+        """Restore what ``state_dict()`` returned, after a ``reset()``; on another kind of device the generator is unchanged."""
         self.env.set_state(state["env"])
         self.rollout.obs[0].copy_(state["obs"])
         self.rollout.alive_start.copy_(state["alive"])
-        if state["generator_device"] == self.generator.device.type:  # else its state has another form
+        if state["generator_device"] == self.generator.device.type:  # the form of the state differs by kind
             self.generator.set_state(state["generator"].cpu())

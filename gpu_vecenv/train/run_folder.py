@@ -1,4 +1,4 @@
-"""A run's folder: one trainer holds it at a time, and unfinished files of killed runs are removed."""
+"""A run's folder: one trainer locks it at a time; unfinished files of killed runs are removed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpu_vecenv.atomic_file import name_in_errors, remove_stale
-from gpu_vecenv.train.errors import RunGoneError, RunLockedError
+from gpu_vecenv.train.checkpoint import FILE_NAME
+from gpu_vecenv.train.errors import RunExistsError, RunGoneError, RunLockedError
+from gpu_vecenv.train.metrics import METRICS_FILE
 
 LOCK_FILE = ".lock"
 
@@ -22,13 +24,13 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class RunFolder:
-    """A folder that this process holds until ``close()``, until this object is gone, or until the process ends.
+    """A folder that this process locks until ``close()``, until this object is deleted, or until the process ends.
 
     Args:
         path: the folder; it is made if needed.
 
     Raises:
-        RunLockedError: a trainer of this or another process holds it.
+        RunLockedError: a trainer of this or another process has locked it.
         RunGoneError: the folder was removed or replaced while it was locked.
         OSError: the folder cannot be made or written.
     """
@@ -46,29 +48,29 @@ class RunFolder:
             self.close()
             raise
         self._known = {LOCK_FILE: os.fstat(descriptor)}
-        self.check()  # Somebody may have removed the folder just before it was locked.
-        _held.add(self)
+        self.check()  # Another process may have removed the folder just before it was locked.
+        _locked.add(self)
         self._remove_leftovers()
 
     def remember(self, name: str) -> None:
-        """Let ``check()`` compare this file, too. Keep it open, because the file system may reuse its inode."""
+        """Let ``check()`` compare this file, too. The caller keeps it open, because the file system may reuse its inode."""
         self._known[name] = os.stat(self.path / name)
 
     def check(self) -> None:
-        """Make sure that what is written still goes into this folder.
+        """Check that files written now still go into this folder.
 
         Raises:
-            RunGoneError: the folder, or a file that is written all the time, was removed or replaced.
-            RunLockedError: the folder is no longer held: after ``close()``, and in a forked copy of the process.
+            RunGoneError: the folder, or a file given to ``remember()``, was removed or replaced.
+            RunLockedError: the folder is no longer locked by this process: after ``close()``, or in a forked process.
         """
         if not self._release.alive:
-            raise RunLockedError(f"{self.path}: expected a trainer that holds this folder, got a closed one or a fork's copy")
+            raise RunLockedError(f"{self.path}: expected the trainer that locked this folder, got a closed one or a fork's copy")
         for name, known in self._known.items():
-            found = None
+            status = None
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                found = os.stat(self.path / name)
-            if found is None or not os.path.samestat(found, known):
-                got = "none" if found is None else "another"
+                status = os.stat(self.path / name)
+            if status is None or not os.path.samestat(status, known):
+                got = "none" if status is None else "another"
                 raise RunGoneError(
                     f"{self.path / name}: expected the file that the trainer opened, got {got}: "
                     "the run's folder was removed or replaced under the trainer"
@@ -76,7 +78,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Turn an OSError into RunGoneError if the folder is lost; else add the folder to an error without a file name.
+        """Turn an OSError into RunGoneError if the folder is lost; otherwise add the folder to an error without a file name.
 
         Raises:
             RunGoneError, RunLockedError: see ``check()``.
@@ -89,14 +91,14 @@ class RunFolder:
             raise
 
     def close(self) -> None:
-        """Let others have the folder."""
+        """Unlock the folder."""
         self._release()
 
     def _remove_leftovers(self) -> None:
         """Remove unfinished files.
 
-        Only a trainer writes metrics and checkpoints, so theirs are always stale. ``plot`` and ``watch`` may still be writing the
-        others, so only old ones go.
+        Only a trainer writes metrics and checkpoints, so unfinished files of these are always stale. ``plot`` and ``watch`` may
+        still be writing other files, so those are removed only when they are old.
         """
         for pattern in ("metrics.*.partial.jsonl", "checkpoint/*.partial.*"):
             for path in self.path.glob(pattern):
@@ -104,7 +106,29 @@ class RunFolder:
         remove_stale(self.path, "*.partial.*")
 
 
-_held: weakref.WeakSet[RunFolder] = weakref.WeakSet()
+_locked: weakref.WeakSet[RunFolder] = weakref.WeakSet()
+
+
+def lock_run_folder(path: Path, resumed_from: Path | None = None) -> RunFolder:
+    """Lock the folder of a run that starts, or of one that goes on.
+
+    Args:
+        path: the folder.
+        resumed_from: the checkpoint file that the run goes on from; None for a new run.
+
+    Raises:
+        RunExistsError: the folder holds a run, and ``resumed_from`` is no file of it.
+        RunGoneError, RunLockedError, OSError: see ``RunFolder``.
+    """
+    folder = RunFolder(path)
+    same_run = resumed_from is not None and resumed_from.resolve().parent in (path.resolve(), path.resolve() / "checkpoint")
+    if not same_run and any((path / name).exists() for name in (METRICS_FILE, f"checkpoint/{FILE_NAME}")):
+        folder.close()
+        raise RunExistsError(
+            f"{path}: expected a new folder, got one with a run in it: go on with --resume (Trainer.resume), "
+            "or choose another --out"
+        )
+    return folder
 
 
 def _lock(descriptor: int, path: Path) -> None:
@@ -114,7 +138,7 @@ def _lock(descriptor: int, path: Path) -> None:
         holder = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
         if holder == _holder():
             holder += " (this one: close() its trainer first)"
-        raise RunLockedError(f"{path}: expected a folder that no other trainer works on, got one held by {holder}") from None
+        raise RunLockedError(f"{path}: expected a folder that no other trainer works on, got one locked by {holder}") from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
@@ -128,7 +152,7 @@ def _holder() -> str:
 
 
 def _release(descriptor: int, owner: int) -> None:
-    """Close the lock file. The owner also unlocks it, as a child between fork and exec may still have it open."""
+    """Close the lock file. Its owner unlocks it first, because a child between fork and exec may still have it open."""
     if os.getpid() == owner:
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -136,8 +160,8 @@ def _release(descriptor: int, owner: int) -> None:
 
 
 def _close_in_child() -> None:
-    """A forked child must not keep its parent's folders locked once the parent is dead."""
-    for folder in list(_held):
+    """Close the parent's folders in a forked child, which would keep them locked after the parent's death."""
+    for folder in list(_locked):
         folder.close()
 
 

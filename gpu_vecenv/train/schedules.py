@@ -1,4 +1,4 @@
-"""Numbers that change with training progress; computed on the host, so they cost no device sync."""
+"""Hyperparameters that change during a run; computed on the host, so they cost no host sync."""
 
 from __future__ import annotations
 

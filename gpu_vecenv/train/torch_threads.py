@@ -1,4 +1,4 @@
-"""Threads of torch on the CPU, which are a setting of the whole process."""
+"""Number of torch's CPU threads, a setting of the whole process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextlib.contextmanager
 def torch_threads(threads: int) -> Iterator[None]:
-    """Let torch compute with so many CPU threads inside the block, and with as many as before after it."""
+    """Set torch's number of CPU threads inside the block, and restore it after the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:

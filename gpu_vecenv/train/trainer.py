@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import math
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,13 @@ from gpu_vecenv.train.checkpoint import (
     checkpoint_in_errors,
     checkpoint_path,
     load_checkpoint,
-    require_alike,
+    require_same_form,
     save_checkpoint,
     saved_config,
 )  # fmt: skip
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.episodes import EpisodeStats
-from gpu_vecenv.train.errors import CheckpointError, ConfigError, RunExistsError
+from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.interrupt import StopRequest
 from gpu_vecenv.train.logger import Logger
 from gpu_vecenv.train.metrics import METRICS_FILE
@@ -33,58 +34,79 @@ from gpu_vecenv.train.policy_map import assign_rows, trainable_policies
 from gpu_vecenv.train.ppo import PPO
 from gpu_vecenv.train.presets import resolve
 from gpu_vecenv.train.rollout import Collector, Rollout
-from gpu_vecenv.train.run_folder import RunFolder
+from gpu_vecenv.train.run_folder import RunFolder, lock_run_folder
 from gpu_vecenv.train.torch_threads import torch_threads
 
 CHECKPOINT_S = 60.0
-"""Seconds after which a checkpoint is due whatever the interval in iterations."""
+"""Seconds after which a checkpoint is due, even if ``checkpoint_interval`` is not over."""
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A checkpoint that a run goes on from, read while the run's folder is locked."""
+
+    path: Path
+    """The checkpoint file, for the texts of errors."""
+    state: dict[str, Any]
+    """Content of the file, as ``load_checkpoint()`` returns it."""
+    folder: RunFolder | None
+    """The folder that the run goes on in; None if it writes no files."""
 
 
 class Trainer:
     """Multi-agent PPO on one device.
 
-    With ``config.out`` it holds that folder, so that no other trainer writes there, until ``close()`` or its own end.
+    A trainer with ``config.out`` locks that folder until ``close()`` or its deletion. No other trainer can write there meanwhile.
 
     Example::
 
         Trainer(TrainConfig("WarpTag-v0", total_steps=100_000, out="runs/tag")).train()
     """
 
-    def __init__(self, config: TrainConfig, quiet: bool = False):
+    def __init__(self, config: TrainConfig, quiet: bool = False, *, resumed: Resumed | None = None):
         """Build env, policies and learners.
 
         Args:
             config: the run's options.
             quiet: print nothing.
+            resumed: state to go on from; ``resume()`` passes it. None starts a new run.
 
         Raises:
             ConfigError, PolicyMapError: options do not fit the env.
-            CheckpointError: a file of ``load_policies`` is unusable.
+            CheckpointError: a file of ``load_policies`` is unusable, or ``resumed`` does not fit the options.
             RunExistsError: ``config.out`` already holds a run; go on with ``resume()``, or choose another.
             RunLockedError: another trainer works in ``config.out``.
             OSError: the run's folder cannot be made or written.
         """
-        self._start_empty(quiet)
+        self.quiet = quiet
+        self._resources = contextlib.ExitStack()
+        self._folder: RunFolder | None = None
         with close_on_error(self):
+            if resumed is not None:
+                self._own_folder(resumed.folder)
+                self._build(config)
+                self._load(resumed.state, resumed.path)
+                return
             self._build(config)
             self.collector.reset(self.config.seed)
             for name, path in self.config.load_policies.items():
                 load_policy(self.policies, name, path)
-            self._hold_folder(config.out)  # last, so that wrong options leave no folder
+            # The folder comes last, so that wrong options leave no folder behind.
+            self._own_folder(None if config.out is None else lock_run_folder(Path(config.out)))
 
     @classmethod
     def resume(cls, path: str | Path, quiet: bool = False, **changes: Any) -> Trainer:
-        """Go on from a checkpoint as if nothing had happened.
+        """Go on from a checkpoint; the run ends as it would have without the interruption.
 
-        On another kind of device than before, actions are drawn from a new generator seeded by seed and iteration.
+        On another kind of device than before, actions are drawn from a new generator, seeded by seed and iteration.
 
         Args:
-            path: a checkpoint file; or the folder of a run, which then goes on there unless ``out`` is another.
+            path: a checkpoint file, or the folder of a run. A run's folder is the default of ``out``.
             quiet: print nothing.
             **changes: options to change, such as ``total_steps`` or ``out``.
 
         Raises:
-            CheckpointError: the file is not a sound checkpoint.
+            CheckpointError: the file is no checkpoint, is damaged, or does not fit the run.
             ConfigError: ``changes`` do not fit.
             DeviceError: the run's device is missing here.
             RunExistsError: ``out`` holds another run.
@@ -93,46 +115,29 @@ class Trainer:
         """
         if Path(path).is_dir():
             changes.setdefault("out", str(path))
-        trainer = cls.__new__(cls)
-        trainer._start_empty(quiet)
-        with close_on_error(trainer):
-            config = dataclasses.replace(saved_config(path, load_checkpoint(path)), **changes)
-            trainer._hold_folder(config.out, checkpoint_path(path))
+        file = checkpoint_path(path)
+        out = dataclasses.replace(saved_config(path, load_checkpoint(path)), **changes).out
+        folder = None if out is None else lock_run_folder(Path(out), file)
+        with contextlib.nullcontext() if folder is None else close_on_error(folder):
             # Read again: another trainer may have saved before the folder was locked.
             state = load_checkpoint(path)
             config = dataclasses.replace(saved_config(path, state), **changes)
             try:
                 with checkpoint_in_errors(path, changes):
-                    trainer._build(config)
+                    return cls(config, quiet, resumed=Resumed(file, state, folder))
             except DeviceError as error:
                 if "device" in changes:
                     raise
                 raise DeviceError(
                     f"{path}: this run was on {config.device}, which is missing here ({error}) "
-                    "Go on elsewhere with --device cpu (device='cpu')."
+                    "Go on with another device: --device cpu (device='cpu')."
                 ) from error
-            trainer._load(state, checkpoint_path(path))
-        return trainer
 
-    def _start_empty(self, quiet: bool) -> None:
-        """Start with nothing to close."""
-        self.quiet = quiet
-        self._resources = contextlib.ExitStack()
-        self._folder: RunFolder | None = None
-
-    def _hold_folder(self, out: str | None, source: Path | None = None) -> None:
-        """Take the run's folder, which must not hold a run other than that of ``source``, the checkpoint to go on from."""
-        if out is None:
-            return
-        folder = Path(out)
-        self._folder = RunFolder(folder)
-        self._resources.callback(self._folder.close)
-        own = source is not None and source.resolve().parent in (folder.resolve(), folder.resolve() / "checkpoint")
-        if not own and any((folder / name).exists() for name in (METRICS_FILE, f"checkpoint/{FILE_NAME}")):
-            raise RunExistsError(
-                f"{folder}: expected a new folder, got one with a run in it: go on with --resume (Trainer.resume), "
-                "or choose another --out"
-            )
+    def _own_folder(self, folder: RunFolder | None) -> None:
+        """Keep the run's folder, and close it with this trainer."""
+        if folder is not None:
+            self._folder = folder
+            self._resources.callback(folder.close)
 
     def _build(self, config: TrainConfig) -> None:
         resolved = resolve(config)
@@ -171,10 +176,10 @@ class Trainer:
         return math.ceil(self.config.total_steps / self.steps_per_iteration)
 
     def train(self, iterations: int | None = None) -> dict[str, float]:
-        """Train to the end, or for some iterations; Ctrl-C and SIGTERM finish the iteration, save and return.
+        """Train to the end, or for some iterations. Ctrl-C and SIGTERM end the training after the iteration, with a checkpoint.
 
         Args:
-            iterations: at most so many; None goes on to ``total_steps``.
+            iterations: the most to run; None goes on to ``total_steps``.
 
         Returns:
             The last iteration's metrics.
@@ -195,7 +200,7 @@ class Trainer:
         if self._folder is not None:
             self._folder.check()
         if out is not None and self.iteration == 0:
-            self.save()  # From now on the run can be resumed, whenever it is killed.
+            self.save()  # From here on a killed run can be resumed.
         saved_at = time.monotonic()
         with (
             StopRequest() as stop,
@@ -229,7 +234,7 @@ class Trainer:
         return metrics
 
     def _describe(self) -> str:
-        """Return one line that says what is about to run, and where."""
+        """Return one line with the env, its size, the device and the folder of the run."""
         device = str(self.device)
         if self.device.type == "cuda":
             device += f" ({torch.cuda.get_device_name(self.device)})"
@@ -239,7 +244,7 @@ class Trainer:
         )
 
     def _iterate(self) -> dict[str, torch.Tensor]:
-        """Collect and learn once; returns 0-d device tensors by name."""
+        """Collect and learn once; return metrics, 0-d device tensors by name."""
         self.collector.collect()
         masks, alive = self.rollout.masks()
         metrics = self.episodes.update(self.rollout)
@@ -273,7 +278,7 @@ class Trainer:
         return Path(path)
 
     def _state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds."""
+        """Return the content of a checkpoint."""
         return {
             "config": self.config.to_json(),
             "iteration": self.iteration,
@@ -284,18 +289,18 @@ class Trainer:
         }
 
     def _load(self, state: dict[str, Any], path: Path) -> None:
-        self.collector.reset(self.config.seed)  # The env wants a reset before anything else; the state then overwrites it.
-        own = self._state()
+        self.collector.reset(self.config.seed)  # An env must be reset before its state can be set.
+        expected = self._state()
         before = state["collector"].get("generator_device")
         if before not in ("cpu", "cuda"):
             raise CheckpointError(f"{path}: collector/generator_device: expected 'cpu' or 'cuda', got {before!r}")
         if before != self.device.type:
-            own["collector"]["generator"] = state["collector"].get("generator")  # of another form, and not used
-        require_alike(state["collector"], own["collector"], f"{path}: collector")
-        require_alike(state["episodes"], own["episodes"], f"{path}: episodes")
+            expected["collector"]["generator"] = state["collector"].get("generator")  # its form differs by device; it is not used
+        require_same_form(state["collector"], expected["collector"], f"{path}: collector")
+        require_same_form(state["episodes"], expected["episodes"], f"{path}: episodes")
         try:
             for name, policy in self.policies.items():
-                require_alike(state["policies"].get(name), own["policies"][name], f"{path}: policies/{name}")
+                require_same_form(state["policies"].get(name), expected["policies"][name], f"{path}: policies/{name}")
                 policy.load_state_dict(state["policies"][name])
             for name, learner in self.learners.items():
                 learner.load_state_dict(state["learners"][name], f"{path}: learners/{name}")
@@ -312,8 +317,12 @@ class Trainer:
             mixed = np.random.SeedSequence([self.config.seed, self.iteration]).generate_state(1)
             self.generator.manual_seed(int(mixed[0]))
             if not self.quiet:
-                print(f"{path}: from {before} to {self.device.type}, so the continuation is not bit-identical", flush=True)
+                print(
+                    f"{path}: moved from {before} to {self.device.type}; "
+                    "the rest of the run is not bit-identical to an uninterrupted one",
+                    flush=True,
+                )
 
     def close(self) -> None:
-        """Close the env and let others have the run's folder."""
+        """Close the env and unlock the run's folder."""
         self._resources.close()

@@ -209,7 +209,7 @@ def test_pixel_render_transform_adds_pictures():
 def test_moving_an_env_to_another_device_raises_an_error():
     env = cartpole()
     assert env.to("cpu") is env
-    with pytest.raises(DeviceError, match="lives on cpu; make one with device='meta'"):
+    with pytest.raises(DeviceError, match="is on cpu and cannot move; make another with device='meta'"):
         env.to("meta")
 
 

@@ -142,7 +142,7 @@ def test_fresh_arrays_allocates_as_many_arrays_as_a_step_returns():
 def test_a_peer_whose_process_ends_raises_an_error_with_its_reason():
     process = PeerProcess("no_such_module", "cpu")
     with pytest.raises(PeerError, match="ended with status 1: ModuleNotFoundError"):
-        process.ask({"close": 0})
+        process.call({"close": 0})
     assert not process.alive
     process.close()
 

@@ -108,8 +108,8 @@ class Phases:
 
 def test_a_step_is_compared_with_the_bare_launch_of_its_own_round():
     ways = {"python": lambda: Subject(Phases(7.0, 13.0, 8.0)), "graph": lambda: Subject(Phases(7.0, 13.0, 8.0), steps=2)}
-    beside = {"bare_launch_s": lambda: Phases(5.0, 9.0, 6.5), "python_loop_s": lambda: Phases(1.0, 2.0, 1.5)}
-    rows = measure(Case("WarpCartPole-v1", 10), "env", ways, "cpu", {}, 3, None, beside=beside)
+    host_probes = {"bare_launch_s": lambda: Phases(5.0, 9.0, 6.5), "python_loop_s": lambda: Phases(1.0, 2.0, 1.5)}
+    rows = measure(Case("WarpCartPole-v1", 10), "env", ways, "cpu", {}, 3, None, host_probes=host_probes)
     python, graph = rows
     assert [python[name] for name in ("host_s", "bare_launch_s", "python_loop_s")] == [8.0, 6.5, 1.5]
     assert python["host_over_bare_s"] == 2.0  # median of 2, 4 and 1.5; the difference of medians is 1.5
@@ -120,10 +120,10 @@ def test_the_bare_launch_is_timed_right_before_the_first_step():
     turns = []
     bare, step, peer = (Phases(1.0, 1.0, turns=turns) for _ in range(3))
     case = Case("WarpCartPole-v1", 10)
-    ways, beside = {"python": lambda: Subject(step)}, {"bare_launch_s": lambda: bare}
+    ways, host_probes = {"python": lambda: Subject(step)}, {"bare_launch_s": lambda: bare}
     peers = [("other", {"path": "step", "device": "cpu"}, lambda: Subject(peer))]
-    measure(case, "env", ways, "cpu", {}, 2, None, peers, beside)
+    measure(case, "env", ways, "cpu", {}, 2, None, peers, host_probes)
     assert turns == 2 * [bare, step, peer]
-    *_, last = env_only.beside(case, "cuda:0")
+    *_, last = env_only.host_probes(case, "cuda:0")
     first, *_ = env_only.ways(case, "cuda:0")
     assert (last, first) == ("bare_launch_s", "python_copy_false")

@@ -151,7 +151,7 @@ def test_a_user_without_a_cache_folder_is_reported(monkeypatch):
 def test_commands_that_are_no_compiler_are_reported(monkeypatch, command):
     monkeypatch.setenv("CXX", command)
     check = doctor.check_compiler()
-    assert check.ok is False and command in check.detail and "look at CXX" in check.remedy
+    assert check.ok is False and command in check.detail and "check CXX" in check.remedy
 
 
 def test_a_compiler_without_version_output_is_accepted(monkeypatch, tmp_path):

@@ -3,7 +3,6 @@
 import importlib
 import inspect
 import random
-import sys
 
 import pytest
 
@@ -52,7 +51,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     furnish(tmp_path)
     monkeypatch.setattr("gpu_vecenv.train.trainer.Trainer._iterate", stop)
-    monkeypatch.setattr(sys.modules["gpu_vecenv.train.evaluate"], "_measure", stop)  # the name is also a function's
+    monkeypatch.setattr("gpu_vecenv.train.evaluation._measure", stop)
     monkeypatch.setattr("gpu_vecenv.cli.watch.write_video", stop)
     monkeypatch.setattr("gpu_vecenv.cli.bench.measure_floors", stop)
     monkeypatch.setattr("gpu_vecenv.cli.doctor.doctor", lambda: 1)

@@ -45,7 +45,7 @@ train WarpCartPole-v1 --resume | runs/WarpCartPole-v1
 train WarpCartPole-v1 --resume --out folder | expected a checkpoint file, got none
 train WarpCartPole-v1 --resume --out file | file
 train WarpTag-v0 --resume --out run | expected WarpCartPole-v1, the env of the run in run, got WarpTag-v0
-train WarpCartPole-v1 --resume --out run --seed 3 | --resume: expected only
+train WarpCartPole-v1 --resume --out run --seed 3 | --resume: expected no other options
 train WarpCartPole-v1 --resume --out run --total-steps 0 | total_steps: expected an integer from 1 to
 train WarpCartPole-v1 --resume --out run --threads 0 | threads: expected an integer from 1 to 1024, got 0
 train WarpCartPole-v1 --resume --out damaged | damaged/metrics.jsonl

@@ -86,7 +86,7 @@ def test_a_directory_bit_in_the_archive_is_found(saved):
         data = bytearray(whole)
         data[entry + 38] ^= 0x10
         saved.write_bytes(data)
-        with pytest.raises(CheckpointError, match=f"{saved}: damaged, its content does not have the SHA-256"):
+        with pytest.raises(CheckpointError, match=f"{saved}: damaged, expected the SHA-256 in its first line"):
             load_checkpoint(saved)
 
 
@@ -122,10 +122,10 @@ def test_a_missing_file_raises_an_error(tmp_path):
 def test_files_of_other_kinds_and_versions_raise_errors(tmp_path, saved):
     path = tmp_path / "foreign.pt"
     torch.save({"format": FORMAT, "version": 1}, path)
-    with pytest.raises(CheckpointError, match="of format version 2, got a file of format version 1 or of something else"):
+    with pytest.raises(CheckpointError, match="of format version 2, got a file of format version 1 or another kind of file"):
         load_checkpoint(path)
     path.write_text("no checkpoint")
-    with pytest.raises(CheckpointError, match="of format version 2, got a file of something else"):
+    with pytest.raises(CheckpointError, match="of format version 2, got another kind of file"):
         load_checkpoint(path)
     path.write_bytes(saved.read_bytes().replace(b"checkpoint 2 ", b"checkpoint 99 ", 1))
     with pytest.raises(CheckpointError, match="expected format version 2, got 99"):
@@ -220,7 +220,7 @@ def test_resuming_on_another_kind_of_device_is_announced_and_works(saved, capsys
     for iteration in (1, 1, 2):
         save_checkpoint(saved, {**state, "iteration": iteration})
         trainer = Trainer.resume(saved)
-        said = f"{saved}: from cuda to cpu, so the continuation is not bit-identical\n"
+        said = f"{saved}: moved from cuda to cpu; the rest of the run is not bit-identical to an uninterrupted one\n"
         assert capsys.readouterr().out == said
         draws.append(torch.rand(5, generator=trainer.generator))
     assert torch.equal(draws[0], draws[1])

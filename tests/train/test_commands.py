@@ -40,7 +40,7 @@ def test_a_run_can_be_resumed_evaluated_and_plotted(tmp_path, capsys):
     assert config.ppo.entropy_coef == 0.0
 
     capsys.readouterr()
-    run(commands.evaluate, f"{out} --episodes 3 --device cpu --policy agent=random")
+    run(commands.eval_run, f"{out} --episodes 3 --device cpu --policy agent=random")
     assert "3 episodes of" in capsys.readouterr().out
     run(commands.plot, f"{out} --out {tmp_path}/other.png")
     assert (tmp_path / "other.png").exists()
@@ -78,7 +78,7 @@ def cartpole(tmp_path):
     ],
 )  # fmt: skip
 def test_resume_refuses_options_that_cannot_change(cartpole, given):
-    with pytest.raises(ConfigError, match=f"--resume: expected only --out, .* got {given.split()[0]}$"):
+    with pytest.raises(ConfigError, match=f"--resume: expected no other options than --out, .* got {given.split()[0]}$"):
         run(commands.train, f"WarpCartPole-v1 --out {cartpole} --resume {given}")
 
 
@@ -147,17 +147,17 @@ def harvest(tmp_path, monkeypatch):
 
 
 def test_a_checkpoint_imports_no_module(harvest):
-    for use in (Trainer.resume, lambda run: commands.evaluate(str(run)), lambda run: watch(str(run))):
-        with pytest.raises(CheckpointError, match="'harvest:Harvest-v0' needs the module 'harvest', which a file must not"):
+    for use in (Trainer.resume, lambda run: commands.eval_run(str(run)), lambda run: watch(str(run))):
+        with pytest.raises(CheckpointError, match="'harvest:Harvest-v0' needs the module 'harvest', and a checkpoint must"):
             use(harvest)
     assert "harvest" not in sys.modules
 
 
 def test_a_caller_names_the_module_of_a_run(harvest, capsys):
-    run(commands.evaluate, f"{harvest} --episodes 2 --modules harvest")
+    run(commands.eval_run, f"{harvest} --episodes 2 --modules harvest")
     assert "2 episodes of" in capsys.readouterr().out
     with pytest.raises(ConfigError, match="expected a module that can be imported, got 'nowhere'"):
-        run(commands.evaluate, f"{harvest} --modules nowhere")
+        run(commands.eval_run, f"{harvest} --modules nowhere")
     Trainer.resume(harvest, quiet=True)
 
 

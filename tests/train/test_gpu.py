@@ -49,7 +49,7 @@ def test_a_run_can_be_resumed_on_another_kind_of_device(config, tmp_path, capsys
     first.train(iterations=1)
     second = Trainer.resume(first.save(tmp_path / "run.pt"), device=after)
     kinds = [device.partition(":")[0] for device in (before, after)]
-    assert f"from {kinds[0]} to {kinds[1]}, so the continuation is not bit-identical" in capsys.readouterr().out
+    assert f"moved from {kinds[0]} to {kinds[1]}; the rest of the run is not bit-identical" in capsys.readouterr().out
     second.train(iterations=1)
     assert second.iteration == 2
 

@@ -24,7 +24,7 @@ def make(space, seed=0):
 def test_evaluate_gives_the_log_probability_of_act(space):
     policy, obs = make(space), torch.randn(32, 6)
     action, log_prob = policy.act(obs, torch.Generator().manual_seed(1))
-    again, entropy, value = policy.evaluate(obs, action)
+    again, entropy, value = policy.evaluate_actions(obs, action)
     assert action.shape == (32, *space.shape)
     torch.testing.assert_close(again, log_prob)
     torch.testing.assert_close(value, policy.value(obs))

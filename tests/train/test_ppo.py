@@ -72,7 +72,7 @@ def loss_gradient(ratio, advantage, clip_coef=0.2):
     """Size of the gradient of the policy loss for one action with the given ratio and advantage."""
     policy = make_policy()
     obs, action = torch.randn(1, F), torch.tensor([[1, 0]])
-    log_prob = policy.evaluate(obs, action)[0].detach()
+    log_prob = policy.evaluate_actions(obs, action)[0].detach()
     one = torch.ones(1)
     batch = Minibatch(
         obs, action, log_prob - torch.log(torch.tensor([ratio])), one, one * advantage, one, one.bool()

@@ -183,7 +183,7 @@ def test_no_output_before_the_first_show_or_when_quiet(monkeypatch):
     terminal = open_terminal(monkeypatch)
     with Progress(io.StringIO()) as display:
         pass
-    assert display.stream.getvalue() == ""
+    assert display.output.getvalue() == ""
     with Progress(sys.stdout, quiet=True) as display:
         display.show(1.0, "counts")
     assert terminal.getvalue() == ""

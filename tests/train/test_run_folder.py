@@ -44,7 +44,7 @@ def is_locked_for(act):
 
 def test_a_second_trainer_raises_an_error_until_the_first_is_closed(run):
     first = Trainer.resume(run.out, quiet=True)
-    holder = f"held by process {os.getpid()} on {socket.gethostname()} (this one: close() its trainer first)"
+    holder = f"locked by process {os.getpid()} on {socket.gethostname()} (this one: close() its trainer first)"
     said = f"{run.out}: expected a folder that no other trainer works on, got one {holder}"
     with pytest.raises(RunLockedError, match=re.escape(said)):
         Trainer.resume(run.out, quiet=True)

@@ -1,4 +1,4 @@
-"""A peer seen from the benchmark's process: subjects whose calls are made and timed in the peer's."""
+"""The benchmark's side of a peer: its subjects' calls are made and timed in the peer's process."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gpu_vecenv.bench.subject import Subject
 from gpu_vecenv.bench.timing import Reading
 from gpu_vecenv.errors import GpuVecenvError
 
-PATIENCE = 120.0
-"""Seconds that a reply may take; JAX compiles for some, and what takes longer has failed."""
+REPLY_TIMEOUT_S = 120.0
+"""Seconds after which a reply counts as failed; JAX compiles for some of them."""
 
 
 class PeerError(GpuVecenvError, RuntimeError):
-    """What a peer's library raised, or how its process ended."""
+    """An error of a peer's library, or the end of its process."""
 
 
 class PeerProcess:
@@ -31,8 +31,8 @@ class PeerProcess:
 
     Args:
         module: full name of the peer's module.
-        device: the device of the run; JAX is kept off GPUs for ``"cpu"``.
-        environment: variables beside those of this process.
+        device: the device of the run; for ``"cpu"`` JAX uses no GPU.
+        environment: environment variables in addition to those of this process.
     """
 
     def __init__(self, module: str, device: str, environment: dict[str, str] | None = None) -> None:
@@ -48,31 +48,31 @@ class PeerProcess:
             env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
         )  # fmt: skip
         self._lines: queue.Queue[str] = queue.Queue()
-        self._reader = threading.Thread(target=self._collect, daemon=True)  # a pipe cannot be waited for with a limit
+        self._reader = threading.Thread(target=self._collect, daemon=True)  # reading a pipe has no time limit
         self._reader.start()
 
     @property
     def alive(self) -> bool:
-        """Whether the process still answers."""
+        """True while the process runs."""
         return self._process.poll() is None
 
-    def ask_to_make(self, way: dict[str, Any]) -> int:
-        """Begin to make a subject; the peer works on while this process goes on. Returns the number for ``made()``."""
+    def request_subject(self, way: dict[str, Any]) -> int:
+        """Send the request for a subject, and return its number for ``made()`` without waiting for the reply."""
         number = next(self._numbers)
         self._send({"make": way, "number": number})
         return number
 
     def made(self, number: int) -> Subject:
-        """The subject asked for; replies come in the order of asking.
+        """Wait for a subject and return it; replies come in the order of requests.
 
         Raises:
             PeerError: the library failed.
         """
         reply = self._receive()
         timed = RemoteTimed(self, number, reply["most_calls"])
-        return Subject(timed, reply["steps"], reply["facts"], lambda: self.ask({"close": number}))
+        return Subject(timed, reply["steps"], reply["facts"], lambda: self.call({"close": number}))
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    def call(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a request and wait for its reply.
 
         Raises:
@@ -96,7 +96,7 @@ class PeerProcess:
         self._errors.close()
 
     def _collect(self) -> None:
-        """Reader of replies; an empty line says that there will be no more."""
+        """Put the peer's replies into the queue, and an empty line at their end."""
         for line in self._process.stdout or ():
             self._lines.put(line)
         self._lines.put("")
@@ -109,10 +109,10 @@ class PeerProcess:
 
     def _receive(self) -> dict[str, Any]:
         try:
-            line = self._lines.get(timeout=PATIENCE)
+            line = self._lines.get(timeout=REPLY_TIMEOUT_S)
         except queue.Empty:
             self._process.kill()
-            raise PeerError(f"no reply within {PATIENCE:.0f} s") from None
+            raise PeerError(f"no reply within {REPLY_TIMEOUT_S:.0f} s") from None
         if not line:
             raise PeerError(self._end())
         reply: dict[str, Any] = json.loads(line)
@@ -121,7 +121,7 @@ class PeerProcess:
         return reply
 
     def _end(self) -> str:
-        """How the process ended, with the last line that it wrote."""
+        """Describe the end of the process, with the last line that it wrote."""
         try:
             status: int | None = self._process.wait(5)
         except subprocess.TimeoutExpired:
@@ -137,6 +137,6 @@ class RemoteTimed:
         self._process, self._number, self.most_calls = process, number, most_calls
 
     def read(self, calls: int) -> Reading:
-        """Let the peer make and time so many calls."""
-        reply = self._process.ask({"read": self._number, "calls": calls})
+        """Let the peer make and time ``calls`` calls."""
+        reply = self._process.call({"read": self._number, "calls": calls})
         return Reading(reply["seconds"], reply["host_seconds"])

@@ -1,4 +1,4 @@
-"""Names that older packages import and that Gymnasium and NumPy have given up. For a peer's own process only."""
+"""Names that older packages import and that Gymnasium and NumPy no longer have; for a peer's own process only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODULES = ("spaces", "error", "utils", "envs", "envs.classic_control") + tuple(
 
 
 def alias_gym() -> None:
-    """Let ``import gym`` find gymnasium where gym is missing, and ``numpy.row_stack`` be ``vstack``."""
+    """Let ``import gym`` find gymnasium if gym is missing, and make ``numpy.row_stack`` the same as ``vstack``."""
     if not hasattr(np, "row_stack"):
         vars(np)["row_stack"] = np.vstack
     try:

@@ -1,4 +1,4 @@
-"""gymnax: JAX envs with random actions, auto-reset inside; compiling is not timed."""
+"""gymnax: JAX envs with random actions and autoreset; compiling is not timed."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from gpu_vecenv.bench.timing import Local
 
 NAME, DISTRIBUTION = "gymnax", "gymnax"
 SCANNED = {"cpu": 10**6, "cuda": 10**8}
-"""Env steps in a scan, about."""
+"""Env steps in a scan, approximately."""
 
 STACKED_STEPS = 100
-LARGEST = {"scan": 4_000_000, "stacked": 1_000_000, "step": 1_000_000}
+MAX_WORLDS = {"scan": 4_000_000, "stacked": 1_000_000, "step": 1_000_000}
 
 
 def ways(case: Case, device: str) -> list[dict[str, Any]]:
-    """Steps under one ``lax.scan``, and for CartPole two ways more.
+    """Steps in one ``lax.scan``, and for CartPole two ways more.
 
-    ``scan`` carries observation and state on and sums up reward and done. ``stacked`` also returns observation, reward and
+    ``scan`` carries observation and state and sums up reward and done. ``stacked`` also returns observation, reward and
     done of every step. ``step`` is one jitted step called from Python.
     """
     if case.env not in CLASSIC_IDS:
         return []
-    paths = [path for path, largest in LARGEST.items() if case.worlds <= largest and (path == "scan" or case.env == CARTPOLE)]
+    paths = [path for path, most in MAX_WORLDS.items() if case.worlds <= most and (path == "scan" or case.env == CARTPOLE)]
     return [{"path": path, "device": device, "env_id": CLASSIC_IDS[case.env], "num_envs": case.worlds} for path in paths]
 
 

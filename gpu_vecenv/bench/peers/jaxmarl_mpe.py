@@ -1,4 +1,4 @@
-"""JaxMARL: MPE's simple_tag with random actions under one ``lax.scan``; compiling is not timed."""
+"""JaxMARL: MPE's simple_tag with random actions in one ``lax.scan``; compiling is not timed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpu_vecenv.bench.timing import Local
 
 NAME, DISTRIBUTION = "JaxMARL", "jaxmarl"
 SCANNED = {"cpu": 10**5, "cuda": 10**7}
-"""Env steps in a scan, about."""
+"""Env steps in a scan, approximately."""
 
 
 def ways(case: Case, device: str) -> list[dict[str, Any]]:
-    """Three adversaries and one prey, beside Tag of three and one."""
+    """Three adversaries and one prey, compared with Tag of three taggers and one runner."""
     if case.env != TAG or not SIMPLE_TAG.items() <= case.params.items():
         return []
     return [{"path": "MPE_simple_tag_v3 scan", "device": device, "num_envs": case.worlds}]

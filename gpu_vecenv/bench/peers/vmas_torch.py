@@ -1,4 +1,4 @@
-"""VMAS: torch envs on the CPU or a GPU; its simple_tag with actions drawn before."""
+"""VMAS: torch envs on the CPU or a GPU; its simple_tag with given actions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ACTIONS = 5
 
 
 def ways(case: Case, device: str) -> list[dict[str, Any]]:
-    """Three adversaries and one prey, beside Tag of three and one."""
+    """Three adversaries and one prey, compared with Tag of three taggers and one runner."""
     if case.env != TAG or not SIMPLE_TAG.items() <= case.params.items():
         return []
     return [{"path": "simple_tag", "device": device, "num_envs": case.worlds}]
@@ -29,6 +29,6 @@ def make(path: str, device: str, num_envs: int) -> Subject:
 
     env = vmas.make_env("simple_tag", num_envs=num_envs, device=device, continuous_actions=False, seed=0)
     env.reset()
-    drawn = torch.randint(ACTIONS, (8, env.n_agents, num_envs, 1), device=device)
-    turns = cycle([list(batch) for batch in drawn])
-    return Subject(Local(lambda: env.step(next(turns)), device), facts={"agents": env.n_agents})
+    actions = torch.randint(ACTIONS, (8, env.n_agents, num_envs, 1), device=device)
+    batches = cycle([list(batch) for batch in actions])
+    return Subject(Local(lambda: env.step(next(batches)), device), facts={"agents": env.n_agents})

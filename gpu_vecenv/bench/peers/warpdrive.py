@@ -1,7 +1,7 @@
-"""WarpDrive from its source folder: its step on a GPU with everybody in the game, and Tag's Python step on the CPU.
+"""WarpDrive from its source folder: its step on a GPU with all agents in the game, and Tag's Python step on the CPU.
 
-Its back end is Numba, which runs all of its envs. Nothing of WarpDrive is changed, but Tag's first observation, the same for
-all envs, is computed once. Its source is copied, as it writes into its own folder.
+Its back end is Numba, which runs all of its envs. WarpDrive is changed in one point: Tag's first observation, the same for all
+envs, is computed once. The source is copied, because WarpDrive writes into its own folder.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,15 @@ from gpu_vecenv.bench.timing import Local, Reading
 
 NAME, DISTRIBUTION = "WarpDrive", None
 SOURCE = "WARPDRIVE_SOURCE"
-"""Variable with the source folder, which ``--warpdrive`` sets for this process."""
+"""Environment variable with the source folder; ``--warpdrive`` sets it for this process."""
 
 CLASSIC = {"WarpCartPole-v1": ("cartpole", "CartPole", 2), "WarpAcrobot-v1": ("acrobot", "Acrobot", 3)}
 AGENTS = 105
-LARGEST = {"tag": 2_000, "classic": 100_000}
-"""Agents of a Tag, and worlds at most. A thousand agents need more registers than its kernels may have."""
+"""Agents of a Tag. A thousand agents would need more registers than WarpDrive's kernels may have."""
+MAX_WORLDS = {"tag": 2_000, "classic": 100_000}
 
 STEPS_IN_GAME = 20
-"""Steps after a reset within which hardly anybody has been tagged."""
+"""Steps after a reset in which hardly any runner is tagged."""
 
 
 def ways(case: Case, device: str) -> list[dict[str, Any]]:
@@ -42,14 +43,14 @@ def ways(case: Case, device: str) -> list[dict[str, Any]]:
         way["params"] = {name: case.params[name] for name in names if name in case.params}
         if device == "cpu":
             return [{**way, "path": "Python step"}] if (case.worlds, case.agents) == (1, AGENTS) else []
-        return [{**way, "path": "step, all in game"}] if case.agents == AGENTS and case.worlds <= LARGEST["tag"] else []
-    if device != "cpu" and case.env in CLASSIC and case.worlds <= LARGEST["classic"]:
+        return [{**way, "path": "step, all in game"}] if case.agents == AGENTS and case.worlds <= MAX_WORLDS["tag"] else []
+    if device != "cpu" and case.env in CLASSIC and case.worlds <= MAX_WORLDS["classic"]:
         return [{**way, "path": "step and reset"}]
     return []
 
 
 def make(path: str, device: str, env_id: str, num_envs: int, params: dict[str, Any]) -> Subject:
-    """Steps without sampling: actions stay as they are."""
+    """Steps without sampling: every step takes the same actions."""
     _import_source()
     if path == "Python step":
         return _python_step(params)
@@ -69,7 +70,7 @@ class FromReset(Local):
         self._reset = reset
 
     def read(self, calls: int) -> Reading:
-        """Reset, then make so many calls and wait for their work."""
+        """Reset, then make ``calls`` calls and wait for their work."""
         self._reset()
         return super().read(calls)
 
@@ -87,7 +88,7 @@ def _import_source() -> None:
 
 
 def _tag(params: dict[str, Any]) -> Any:
-    """Tag with the settings of the shipped configuration, less those given."""
+    """Make Tag with the settings of the shipped configuration, replaced by those in ``params``."""
     import yaml
 
     package = importlib.import_module("warp_drive")
@@ -104,23 +105,22 @@ def _classic(env_id: str) -> Any:
 
 
 def _python_step(params: dict[str, Any]) -> Subject:
-    """Steps of one world in NumPy and Python; actions drawn before."""
+    """Steps of one world in NumPy and Python with given actions."""
     import numpy as np
 
     env = _tag(params)
-    drawn = np.random.default_rng(0).integers(0, 21, (8, env.num_agents, 2))
-    batches = [{agent: drawn[i, agent] for agent in range(env.num_agents)} for i in range(8)]
-    turn = [0]
+    actions = np.random.default_rng(0).integers(0, 21, (8, env.num_agents, 2))
+    batches = [{agent: actions[i, agent] for agent in range(env.num_agents)} for i in range(8)]
+    next_actions = cycle(batches)
 
     def step() -> None:
-        turn[0] += 1
-        env.step(batches[turn[0] % 8])
+        env.step(next(next_actions))
 
     return Subject(FromReset(step, env.reset, "cpu"), facts={"agents": env.num_agents})
 
 
 def _on_gpu(env: Any, env_id: str, num_envs: int) -> Any:
-    """The env in WarpDrive's wrapper, reset, with places for actions, as its trainer makes them."""
+    """Put the env into WarpDrive's wrapper, allocate its actions as WarpDrive's trainer does, and reset it."""
     if env_id == TAG:
         first, reset = env.reset(), env.reset
         env.reset = lambda: (reset(), first)[1]
@@ -144,14 +144,14 @@ def _on_gpu(env: Any, env_id: str, num_envs: int) -> Any:
 
 
 def _step_and_reset(wrapper: Any) -> None:
-    """A step of its trainer's loop: worlds that are done start anew."""
+    """Make a step as in WarpDrive's trainer, with a reset of the worlds that are done."""
     wrapper.step_all_envs()
     if wrapper.cuda_data_manager.data_on_device_via_torch("_done_").any():
         wrapper.reset_only_done_envs()
 
 
 def _draw_actions(wrapper: Any, env_id: str) -> None:
-    """Random actions in place of those that start as zero."""
+    """Replace the initial actions, which are 0, by random ones."""
     import torch
 
     actions = wrapper.cuda_data_manager.data_on_device_via_torch("sampled_actions")

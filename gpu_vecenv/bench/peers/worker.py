@@ -1,7 +1,7 @@
-"""A peer's own process: ``python -m gpu_vecenv.bench.peers.worker MODULE``, a line of JSON a request and a line a reply.
+"""A peer's own process: ``python -m gpu_vecenv.bench.peers.worker MODULE``. Each request and each reply is a line of JSON.
 
 ``{"make": WAY, "number": NUMBER}`` makes a subject; ``{"read": NUMBER, "calls": N}`` times calls of it;
-``{"close": NUMBER}`` lets go of it. What a library raises is the answer ``{"error": TEXT}``.
+``{"close": NUMBER}`` closes it. The reply to a request that raised is ``{"error": TEXT}``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Subjects = dict[int, Subject]
 
 
 def answer(peer: ModuleType, subjects: Subjects, request: dict[str, Any]) -> dict[str, Any]:
-    """Do what a request says."""
+    """Serve a request, and return the reply."""
     if "make" in request:
         number = request["number"]
-        subjects[number] = made = peer.make(**request["make"])
-        return {"steps": made.steps, "facts": made.facts, "most_calls": made.timed.most_calls}
+        subjects[number] = subject = peer.make(**request["make"])
+        return {"steps": subject.steps, "facts": subject.facts, "most_calls": subject.timed.most_calls}
     if "read" in request:
         reading = subjects[request["read"]].timed.read(request["calls"])
         return {"seconds": reading.seconds, "host_seconds": reading.host_seconds}
@@ -36,7 +36,7 @@ def answer(peer: ModuleType, subjects: Subjects, request: dict[str, Any]) -> dic
 
 
 def main(module: str) -> None:
-    """Answer until the input ends. What libraries print goes to the error output."""
+    """Serve requests until the input ends. Output of libraries goes to standard error."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     peer = importlib.import_module(module)

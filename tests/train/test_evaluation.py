@@ -1,12 +1,11 @@
 """Evaluating and watching: statistics of each world's first episode, compared with a plain loop over all results."""
 
 import dataclasses
-import importlib
 
 import pytest
 import torch
 
-from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer, evaluate, play
+from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer, evaluate, evaluation, play
 
 TAG = {"num_taggers": 3, "num_runners": 2, "tagging_distance": 0.1, "episode_length": 40, "step_penalty_for_tagger": -0.25,
        "step_reward_for_runner": 0.5}  # fmt: skip
@@ -15,8 +14,7 @@ TAG = {"num_taggers": 3, "num_runners": 2, "tagging_distance": 0.1, "episode_len
 @pytest.fixture
 def steps(monkeypatch):
     """Reward, end of the world and alive agents after it, by row, for every step."""
-    module = importlib.import_module("gpu_vecenv.train.evaluate")  # in the package, this name is the function
-    made, taken = module.make_env, []
+    made, taken = evaluation.make_env, []
 
     def make_env(*args):
         env = made(*args)
@@ -31,7 +29,7 @@ def steps(monkeypatch):
         env.step = recorded
         return env
 
-    monkeypatch.setattr(module, "make_env", make_env)
+    monkeypatch.setattr(evaluation, "make_env", make_env)
     return taken
 
 

@@ -36,11 +36,11 @@ class Evaluation:
     episodes: int
     """Number of worlds, each played for one episode."""
     mean_return: dict[str, float]
-    """Role to undiscounted return of an agent."""
+    """Role to the undiscounted return of an agent."""
     mean_survival: dict[str, float]
-    """Role to steps an agent was alive."""
+    """Role to the steps that an agent was alive."""
     mean_exits: dict[str, float]
-    """Role to agents that left the game before its end, per episode; for Tag's runners these are the tags."""
+    """Role to the agents that left before the end of an episode; for Tag's runners these are the tags."""
     mean_length: float
     """Steps of an episode."""
 
@@ -61,14 +61,14 @@ class Players:
             env: vector env in the agents view.
             config: resolved options.
             checkpoint: file that holds every policy but ``random``; None leaves fresh weights.
-            policy_map: role to policy name, for roles that act otherwise than in ``config``.
+            policy_map: role to policy name, for roles with another policy than in ``config``.
 
         Raises:
             CheckpointError, PolicyMapError: the file or the roles do not fit.
         """
         trained = {role: role for role in env.role_rows} if config.policy_map is None else config.policy_map
         if checkpoint is not None:
-            with checkpoint_in_errors(checkpoint):  # Errors here are the checkpoint's, those of the next line the caller's.
+            with checkpoint_in_errors(checkpoint):  # an error in this block is the checkpoint's fault
                 assign_rows(env.role_rows, trained)
         self.assignment = assign_rows(env.role_rows, {**trained, **(policy_map or {})})
         with checkpoint_in_errors(checkpoint):
@@ -93,11 +93,11 @@ class Players:
 def _setup(
     target: str | Path | TrainConfig, changes: Mapping[str, Any]
 ) -> tuple[ResolvedConfig, str | Path | None]:
-    """Return resolved options and the checkpoint, if ``target`` names one."""
+    """Return resolved options, and the checkpoint's path if ``target`` is one."""
     if isinstance(target, TrainConfig):
         return resolve(dataclasses.replace(target, **changes)), None
     config = saved_config(target, load_checkpoint(target))
-    # A run of one device may be measured on any.
+    # A run may be evaluated on another device than it was trained on.
     return resolve(dataclasses.replace(config, **{"device": "auto", **changes})), target
 
 
@@ -109,18 +109,18 @@ def evaluate(
     progress: bool = False,
     **changes: Any,
 ) -> Evaluation:
-    """Play one episode in each of some worlds.
+    """Play one episode in each world and return the means.
 
     Args:
-        target: a checkpoint file or a run's folder; or a config, whose policies then have fresh weights
+        target: a checkpoint file, a run's folder, or a config. The policies of a config have new weights
             (useful with ``random``).
         episodes: number of worlds.
-        policy_map: role to policy name, for roles that act otherwise than in training: ``random``, or another
+        policy_map: role to policy name, for roles with another policy than in training: ``random``, or another
             policy of the checkpoint.
-        deterministic: take likeliest actions instead of draws.
-        progress: say on standard error how far it is.
-        **changes: config fields to change, such as ``seed``, ``device`` or ``threads``; the device of a checkpoint's run
-            does not matter, ``auto`` is the default.
+        deterministic: take the likeliest actions instead of draws.
+        progress: show the progress on standard error.
+        **changes: config fields to change, such as ``seed``, ``device`` or ``threads``. The default of ``device`` is ``auto``,
+            not the device of the run.
 
     Raises:
         CheckpointError: the checkpoint is unusable.
@@ -132,16 +132,16 @@ def evaluate(
     if not 1 <= episodes <= MAX_WORLDS:
         raise ConfigError(f"episodes: expected an integer from 1 to {MAX_WORLDS}, got {episodes}")
     with checkpoint_in_errors(checkpoint, changes):
-        made = make_env(config, episodes)
-    with contextlib.closing(made) as env, torch_threads(config.threads), Progress(sys.stderr, quiet=not progress) as display:
+        new_env = make_env(config, episodes)
+    with contextlib.closing(new_env) as env, torch_threads(config.threads), Progress(sys.stderr, quiet=not progress) as display:
         return _measure(env, Players(env, config, checkpoint, policy_map), config.seed, deterministic, display)
 
 
 def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool, display: Progress) -> Evaluation:
-    """Play the first episode of every world."""
+    """Play one episode of every world."""
     episodes = env.num_worlds
     obs, _ = env.reset(seed=seed)
-    # Only the first episode of a world counts: otherwise short episodes would be overrepresented.
+    # Only the first episode of a world counts. Otherwise worlds with short episodes would count more often.
     running = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
     alive = running.clone()
     total = torch.zeros(env.num_envs, dtype=torch.float64, device=env.device)
@@ -158,9 +158,9 @@ def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool
         rows = int(running.sum())  # the one host sync of a step
         steps += episodes
         ended = episodes - rows * episodes // env.num_envs
-        share = max(ended / episodes, steps / episodes / limit)  # a time limit ends the longest episode in any case
+        fraction = max(ended / episodes, steps / episodes / limit)  # the time limit bounds the steps that are left
         counts = f"{ended:,} of {episodes:,} episodes  {steps:,} steps  {display.rate(steps):,.0f} steps/s"
-        display.show(share, counts)
+        display.show(fraction, counts)
     roles = env.role_rows
     return Evaluation(
         episodes=episodes,
@@ -172,7 +172,7 @@ def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool
 
 
 def _step_limit(env: GpuVectorEnv) -> float:
-    """Return the steps after which an episode ends in any case; infinity if there is no such number."""
+    """Return the time limit of an episode in steps; infinity if there is none."""
     params = getattr(env, "params", {})
     return float(params.get("max_episode_steps") or params.get("episode_length") or math.inf)
 
@@ -185,15 +185,15 @@ def play(
     on_step: Callable[[float], object] = lambda played: None,
     **changes: Any,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yield one world's states, the start and the end of every episode included, for a renderer.
+    """Yield one world's states for a renderer, from the start to the end of every episode.
 
     Args:
         target: see ``evaluate()``.
-        episodes: episodes to play one after the other.
+        episodes: number of episodes, played one after the other.
         policy_map: see ``evaluate()``.
-        deterministic: take likeliest actions instead of draws.
-        on_step: called before the state after a step is yielded, with the episodes played so far; one that has not
-            ended counts as its share of the time limit, or as nothing if there is none.
+        deterministic: take the likeliest actions instead of draws.
+        on_step: called before the state after a step is yielded, with the episodes played so far. An unfinished episode
+            counts as the fraction of its time limit that has passed, or as 0 without a time limit.
         **changes: config fields to change.
 
     Yields:
@@ -206,10 +206,10 @@ def play(
         DeviceError, CompileError, OutOfMemoryError: the env cannot be made.
     """
     config, checkpoint = _setup(target, changes)
-    # Without autoreset the last state of an episode can be seen.
+    # Autoreset would replace the last state of an episode.
     with checkpoint_in_errors(checkpoint, changes):
-        made = make_env(config, 1, "disabled")
-    with contextlib.closing(made) as env:
+        new_env = make_env(config, 1, "disabled")
+    with contextlib.closing(new_env) as env:
         with torch_threads(config.threads):
             players = Players(env, config, checkpoint, policy_map)
         for episode in range(episodes):
@@ -217,7 +217,7 @@ def play(
             yield _world_state(env)
             ended, steps = False, 0
             while not ended:
-                with torch_threads(config.threads):  # not while the caller has the state
+                with torch_threads(config.threads):  # the caller's code keeps the process's own number
                     obs, _, terminated, truncated, _ = env.step(players.act(obs, deterministic))
                 ended = bool((terminated | truncated).any())
                 steps += 1
