@@ -1,4 +1,4 @@
-"""What an env asks of a back end."""
+"""Interface of back ends: the kernels of one env on one device."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ import numpy as np
 
 from gpu_vecenv.backend.memory import Memory
 
-Largest = Callable[[int, int, int], int]
-"""The largest of indices in host memory, read without their signs: from their address, number and bytes each."""
+MaxIndex = Callable[[int, int, int], int]
+"""Maximum of indices in host memory, read as unsigned integers, from their address, their number and the bytes of one."""
 
 
 class Backend(Protocol):
-    """Kernels of one env on one device."""
+    """Kernels of one env on one device.
+
+    Attributes:
+        device: ``"cpu"`` or ``"cuda:N"``.
+        memory: memory of the state.
+        max_index: a function of the CPU's kernels; None on CUDA.
+    """
 
     device: str
     memory: Memory
-    """Where state lives."""
-    largest: Largest | None
-    """None on CUDA."""
+    max_index: MaxIndex | None
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
         """Run one of ``layout.KERNELS`` over all worlds with the argument struct ``args``."""
 
     def capturing(self) -> bool:
-        """Whether launches are being recorded into a CUDA graph."""
+        """Return True if launches are being recorded into a CUDA graph."""
 
     def may_wait(self) -> bool:
-        """Whether the host may wait for the device, which would break a CUDA graph that is being recorded."""
+        """Return False if a CUDA graph is being recorded, which the host would break if it waited for the device."""
 
     def close(self) -> None:
-        """Release threads."""
+        """Stop threads."""

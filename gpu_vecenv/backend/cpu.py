@@ -1,4 +1,4 @@
-"""CPU back end: the same kernels, one lane a world, worlds split over threads that live as long as the env."""
+"""CPU back end: the same kernels with one lane a world. Threads share the worlds of a launch and live as long as the env."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from gpu_vecenv.backend import cache, compiler
-from gpu_vecenv.backend.base import Largest
+from gpu_vecenv.backend.base import MaxIndex
 from gpu_vecenv.backend.memory import Memory, NumpyMemory
 from gpu_vecenv.backend.threads import Threads
 from gpu_vecenv.errors import CompileError, ParameterError
@@ -21,17 +21,17 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import KERNELS, Layout
 
 MIN_AGENTS_PER_THREAD = 1024
-"""Waking a thread costs some ten microseconds; below this many agents it takes longer than it saves."""
+"""Below this many agents a thread saves less time than the ten microseconds or so that it takes to wake it."""
 
 MAX_KERNEL_THREADS = 4096
-"""More than the cores of any machine."""
+"""Largest thread count that is accepted; no machine has so many cores."""
 
 
 def num_threads() -> int:
-    """Threads for kernels: ``GPU_VECENV_NUM_THREADS``, else the cores this process may use.
+    """Return the number of threads for kernels: ``GPU_VECENV_NUM_THREADS``, else the cores that this process may use.
 
     Raises:
-        ParameterError: the variable is no integer from 1 to 4096.
+        ParameterError: the variable is not an integer from 1 to 4096.
     """
     given = os.environ.get("GPU_VECENV_NUM_THREADS")
     if given is None:
@@ -42,12 +42,12 @@ def num_threads() -> int:
 
 
 def load_kernels(spec: EnvSpec) -> ctypes.CDLL:
-    """The compiled kernel: prebuilt with the package, or compiled at first use and kept in the cache.
+    """Load the compiled kernels of an env: prebuilt with the package, or compiled at first use and kept in the cache.
 
-    If it cannot be compiled, a cached one of another compiler is taken; its bits are the same.
+    If they cannot be compiled, cached ones of another compiler are loaded; their results have the same bits.
 
     Raises:
-        CompileError: the kernel cannot be compiled, kept or loaded; the message holds the cause and the remedy.
+        CompileError: the kernels cannot be compiled, stored or loaded; the message holds the cause and the remedy.
     """
     name = compiler.object_name(spec, compiler.cpu_level())
     if (compiler.PREBUILT / name).is_file():
@@ -69,7 +69,7 @@ def _load(built: Path, spec: EnvSpec) -> ctypes.CDLL:
 
 
 def _compiled(spec: EnvSpec, name: str) -> ctypes.CDLL:
-    """From the cache; compiled where it holds none that may be loaded."""
+    """Load kernels from the cache, or compile them if the cache has none that may be loaded."""
     path = cache.cache_dir() / compiler.name_by_compiler(name, compiler.require_compiler(spec))
     with contextlib.suppress(OSError):
         return cache.load(path)
@@ -77,7 +77,7 @@ def _compiled(spec: EnvSpec, name: str) -> ctypes.CDLL:
     try:
         cache.store(path, built)
     except OSError as error:
-        raise CompileError(f"{spec.name}: compiled kernels cannot be kept in {path.parent}: {error}. {cache.REMEDY}") from error
+        raise CompileError(f"{spec.name}: compiled kernels cannot be stored in {path.parent}: {error}. {cache.REMEDY}") from error
     try:
         return cache.load(path)
     except OSError as error:
@@ -91,15 +91,18 @@ class CpuBackend:
     """Kernels of one env, compiled for this processor.
 
     Args:
-        layout: the env.
+        layout: sizes of the env.
         built: shared object to load; by default the prebuilt or cached one.
-        threads: threads to split worlds over; by default ``num_threads()``. A build with ``-DGV_LANES`` makes threads
-            of its own and takes 1.
+        threads: number of threads that share worlds; by default ``num_threads()``. A build with ``-DGV_LANES`` makes its own
+            threads and takes 1.
+
+    Attributes:
+        threads: the threads; None if the caller steps all worlds.
 
     Raises:
-        CompileError: the kernel cannot be compiled, kept or loaded.
+        CompileError: the kernels cannot be compiled, stored or loaded.
         DeviceError: the system starts fewer threads.
-        ParameterError: ``GPU_VECENV_NUM_THREADS`` is no integer from 1 to 4096.
+        ParameterError: ``GPU_VECENV_NUM_THREADS`` is not an integer from 1 to 4096.
     """
 
     device = "cpu"
@@ -107,7 +110,7 @@ class CpuBackend:
     def __init__(self, layout: Layout, built: Path | None = None, threads: int | None = None) -> None:
         library = _load(built, layout.spec) if built else load_kernels(layout.spec)
         self.memory: Memory = NumpyMemory()
-        self.largest: Largest | None = library.gv_max_index
+        self.max_index: MaxIndex | None = library.gv_max_index
         library.gv_max_index.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)
         library.gv_max_index.restype = ctypes.c_uint64
         self._kernels = {}
@@ -119,41 +122,41 @@ class CpuBackend:
             self._kernels[name] = kernel
             self._entries[name] = ctypes.cast(kernel, ctypes.c_void_p).value
         self._agents = layout.num_agents
-        self._threads = threads or num_threads()
-        self._pool = Threads(library, self._threads) if self._threads > 1 else None
+        count = threads or num_threads()
+        self.threads = Threads(library, count) if count > 1 else None
         _backends.add(self)
         self._struct: np.ndarray | None = None
         self._address = 0
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
-        """Run a kernel over all worlds; returns when it is done. ``args`` is the argument struct (0-d structured array)."""
-        if args is not self._struct:  # to ask for an address takes microseconds
+        """Run a kernel over all worlds and return when it is done. ``args`` is the argument struct, a 0-d structured array."""
+        if args is not self._struct:  # finding the address takes microseconds
             self._struct, self._address = args, args.ctypes.data
         kernel = self._kernels[name]
-        if self._pool is None or num_worlds * self._agents < 2 * MIN_AGENTS_PER_THREAD:
+        if self.threads is None or num_worlds * self._agents < 2 * MIN_AGENTS_PER_THREAD:
             kernel(self._address, 0, num_worlds)
         else:
-            self._pool.launch(self._entries[name], self._address, num_worlds)
+            self.threads.launch(self._entries[name], self._address, num_worlds)
 
     def capturing(self) -> bool:
-        """There are no graphs on the CPU."""
+        """Return False: the CPU has no graphs."""
         return False
 
     def may_wait(self) -> bool:
-        """There is nothing to wait for."""
+        """Return True: launches return when they are done."""
         return True
 
     def close(self) -> None:
         """Stop the threads."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        if self.threads is not None:
+            self.threads.close()
+            self.threads = None
 
     def forget_threads(self) -> None:
-        """In a forked child, which has none of them: launches run on the thread that makes them."""
-        if self._pool is not None:
-            self._pool.forget()
-            self._pool = None
+        """In a forked child, which has none of the threads: run launches on the calling thread."""
+        if self.threads is not None:
+            self.threads.forget()
+            self.threads = None
 
 
 _backends: weakref.WeakSet[CpuBackend] = weakref.WeakSet()

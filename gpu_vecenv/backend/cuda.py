@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.backend.base import Largest
+from gpu_vecenv.backend.base import MaxIndex
 from gpu_vecenv.backend.blocks import Blocks, blocks_of, resident_blocks, scratch_floats
 from gpu_vecenv.backend.memory import CupyMemory, Memory, TorchMemory
 from gpu_vecenv.backend.overlap import may_overlap, overlapped_launch
@@ -66,7 +66,7 @@ class CudaBackend:
         self.device = device
         self._index = int(device.partition(":")[2])
         self._on_cupy_stream = kind == "cupy"
-        self.largest: Largest | None = None
+        self.max_index: MaxIndex | None = None
         self.memory: Memory = CupyMemory(device) if self._on_cupy_stream else TorchMemory(device)
         self._torch = torch
         self._cupy = cupy

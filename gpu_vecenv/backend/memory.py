@@ -12,7 +12,7 @@ import numpy as np
 
 from gpu_vecenv.backend.host_memory import free_host_bytes
 from gpu_vecenv.errors import DeviceError
-from gpu_vecenv.spec.given import Array, host_array, library, on_device, plain_tensor
+from gpu_vecenv.spec.given import Array, describe, host_array, on_device, plain_tensor
 
 
 class Memory(Protocol):
@@ -240,7 +240,7 @@ class CupyMemory:
     def adopt(self, array: Array, where: str) -> Array:
         """The array on the device."""
         with self.here():
-            given = array if library(array) == "cupy" else host_array(array, where)
+            given = array if describe(array).kind == "cupy" else host_array(array, where)
             return self._cupy.ascontiguousarray(self._cupy.asarray(given))
 
     def address(self, array: Array, /) -> int:

@@ -71,13 +71,14 @@ def peak_memory(device: str) -> Iterator[dict[str, int | None]]:
 def _launches(env: Any) -> Iterator[list[str]]:
     """Yield a list that gets the names of the kernels that an env's back end launches in the block."""
     launched: list[str] = []
-    launch = env._backend.launch
+    backend = env.worlds.backend
+    launch = backend.launch
 
     def counted(name: str, *rest: Any) -> None:
         launched.append(name)
         launch(name, *rest)
 
-    with patch.object(env._backend, "launch", counted):
+    with patch.object(backend, "launch", counted):
         yield launched
 
 
@@ -85,14 +86,15 @@ def _launches(env: Any) -> Iterator[list[str]]:
 def _new_arrays(env: Any) -> Iterator[list[int]]:
     """Yield a list that gets the number of outputs that an env allocates, call by call; torch's dispatcher sees none of them."""
     counts: list[int] = []
-    allocate = env._outputs._allocate
+    outputs = env.worlds.outputs
+    allocate = outputs.allocate
 
     def counted() -> Any:
         arrays = allocate()
         counts.append(len(arrays))
         return arrays
 
-    with patch.object(env._outputs, "_allocate", counted):
+    with patch.object(outputs, "allocate", counted):
         yield counts
 
 

@@ -1,4 +1,4 @@
-"""The contract of an env: its README.md, which ``help()`` of its package shows as well."""
+"""Contract of an env: its README.md, which ``help()`` of its package also shows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 
 def with_contract(docstring: str | None, module_file: str) -> str:
-    """A docstring followed by the README.md beside the module, without its HTML comments.
+    """Append the README.md in the folder of a module to its docstring, without HTML comments.
 
     Args:
-        docstring: the module's own; None where Python was told to leave docstrings out.
+        docstring: docstring of the module; None if Python runs without docstrings.
         module_file: the module's ``__file__``.
 
     Returns:
-        Both texts; the docstring alone where there is no such file to read.
+        Both texts; the docstring alone if the file cannot be read.
     """
     summary = docstring or ""
     try:

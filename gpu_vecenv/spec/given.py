@@ -1,4 +1,4 @@
-"""Numbers and arrays as callers give them, read so that nothing they hold changes without an error."""
+"""Numbers and arrays given by callers, read without silent changes of their values."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,35 @@ Array = Any
 """A numpy.ndarray, torch.Tensor or cupy.ndarray."""
 
 
-def library(value: Any) -> str:
-    """``"torch"`` for a tensor, of a subclass too; else the top-level module of the value's type, such as ``"cupy"``."""
+@dataclass(frozen=True, slots=True)
+class ArrayKind:
+    """Library, device and dtype of a value.
+
+    Attributes:
+        kind: ``"torch"`` for a tensor, also of a subclass; otherwise the top-level module of the value's type, such as
+            ``"numpy"``, ``"cupy"`` or ``"builtins"``; ``""`` for a type of torch that is no tensor.
+        device: ``"cuda:N"`` or ``"cpu"``; for a tensor any name that torch has, such as ``"meta"``.
+        dtype: name of the dtype as NumPy spells it, such as ``"float32"``; ``""`` without one.
+    """
+
+    kind: str
+    device: str
+    dtype: str
+
+
+def describe(value: Any) -> ArrayKind:
+    """Find out the library, the device and the dtype of an array or any other value. Imports no library."""
+    kind = _library(value)
+    device = "cpu"
+    if kind == "torch":
+        device = str(value.device)
+    elif kind == "cupy":
+        device = f"cuda:{value.device.id}"
+    return ArrayKind(kind, device, str(getattr(value, "dtype", "")).removeprefix("torch."))
+
+
+def _library(value: Any) -> str:
+    """``ArrayKind.kind`` alone, which is faster to find out."""
     if isinstance(value, getattr(sys.modules.get("torch"), "Tensor", ())):
         return "torch"
     module = type(value).__module__.partition(".")[0]
@@ -32,11 +60,11 @@ def on_device(index: int) -> AbstractContextManager[Any]:
 
 
 def real_number(value: Any) -> int | float | None:
-    """A real number, also of NumPy or in an array without axes, as Python's int or float; None for everything else.
+    """Return a real number as Python's int or float, or None for any other value.
 
-    A bool is no number, nor is a complex number or a duration. An int of any size stays what it is.
+    Numbers of NumPy and arrays without axes are numbers; bools, complex numbers and durations are not. An int may have any size.
     """
-    if library(value) in ("numpy", "torch", "cupy") and np.ndim(value) == 0 and not isinstance(value, np.generic):
+    if _library(value) in ("numpy", "torch", "cupy") and np.ndim(value) == 0 and not isinstance(value, np.generic):
         try:
             value = value.item()
         except (RuntimeError, TypeError, ValueError):  # a sparse, nested or meta tensor
@@ -47,13 +75,13 @@ def real_number(value: Any) -> int | float | None:
 
 
 def whole_number(value: Any) -> int | None:
-    """An integer, also of NumPy or in an array without axes, as Python's int; None for everything else."""
+    """Return an integer as Python's int, or None for any other value; see ``real_number()``."""
     number = real_number(value)
     return number if isinstance(number, int) else None
 
 
 def rounded(number: float, dtype: str = "float32") -> float:
-    """A number rounded to a dtype of floats; infinite where it is too large."""
+    """Round a number to a float dtype; a number beyond its range becomes infinite."""
     with np.errstate(over="ignore"):
         try:
             return float(np.dtype(dtype).type(number))
@@ -62,10 +90,10 @@ def rounded(number: float, dtype: str = "float32") -> float:
 
 
 def abbreviated(value: Any) -> str:
-    """A value as an error's text shows it, in 100 characters at most."""
+    """Return a value's text for an error message, at most 100 characters."""
     try:
         text = repr(value)
-    except ValueError:  # Python writes out no int of more than 4,300 digits
+    except ValueError:  # Python prints no int of more than 4,300 digits
         if isinstance(value, int):
             return f"an integer of {value.bit_length():,} bits"
         return f"a {type(value).__name__} with an integer too long to print"
@@ -73,13 +101,13 @@ def abbreviated(value: Any) -> str:
 
 
 def limits(low: float, high: float) -> str:
-    """The inclusive bounds of a number, of which at least one is finite, for an error's text."""
+    """Return the text of inclusive bounds for an error message; at least one bound is finite."""
     named = [("at least", low)] * (low > -math.inf) + [("at most", high)] * (high < math.inf)
     return " and ".join(f"{words} {bound:g}" if isinstance(bound, float) else f"{words} {bound}" for words, bound in named)
 
 
 def plain_tensor(tensor: Any, where: str) -> Any:
-    """A detached torch tensor without lazy negation or conjugation.
+    """Return a torch tensor detached, and without lazy negation or conjugation.
 
     Raises:
         ArrayTypeError: a sparse or nested tensor, or one without memory.
@@ -103,17 +131,17 @@ def plain_tensor(tensor: Any, where: str) -> Any:
 
 
 def host_array(value: Any, where: str = "an array") -> Any:
-    """An array of any kind as a NumPy array; a value that is no array comes back as it is.
+    """Return an array of any kind as a NumPy array, and a value that is no array unchanged.
 
     Args:
-        value: an array or anything else.
-        where: what the value is, for an error's text.
+        value: an array or any other value.
+        where: name of the value in error messages.
 
     Raises:
         ArrayTypeError: a sparse tensor, a dtype that NumPy does not have, or an array with a mask.
-        DeviceError: a tensor without memory.
+        DeviceError: a tensor on the device "meta".
     """
-    kind = library(value)
+    kind = _library(value)
     if kind == "torch":
         tensor = plain_tensor(value, where).cpu()
         try:
@@ -121,7 +149,7 @@ def host_array(value: Any, where: str = "an array") -> Any:
         except TypeError as error:
             raise ArrayTypeError(f"{where} must have a dtype that NumPy has, got {tensor.dtype}.") from error
     if kind == "cupy":
-        with on_device(value.device.id):  # whose stream CuPy waits for
+        with on_device(value.device.id):  # CuPy waits for the current stream of the current device
             return value.get()
     if isinstance(value, np.ma.MaskedArray):
         raise ArrayTypeError(f"{where} must be an array without a mask, got {type(value).__name__}.")
@@ -129,7 +157,7 @@ def host_array(value: Any, where: str = "an array") -> Any:
 
 
 def list_array(value: Any, dtype: str, where: str) -> np.ndarray:
-    """Numbers or nested lists of them as an array of a dtype.
+    """Return a number or nested lists of numbers as an array of a dtype.
 
     Raises:
         ArrayTypeError: no numbers, lists of unequal lengths, or numbers that the dtype cannot hold.
@@ -144,17 +172,17 @@ def list_array(value: Any, dtype: str, where: str) -> np.ndarray:
             numbers.append(read(one))
             if numbers[-1] is None:
                 raise ArrayTypeError(f"{where} must be {dtype}, got {type(value).__name__} with {abbreviated(one)}.")
-        with np.errstate(over="raise"):  # Python's numbers, as NumPy's integers would wrap
+        with np.errstate(over="raise"):  # of Python numbers, because integers of NumPy would wrap around
             return np.array(numbers, dtype).reshape(given.shape)
     except (ValueError, OverflowError, FloatingPointError) as error:
-        raise ArrayTypeError(f"{where} must be {dtype}, got {type(value).__name__} that it cannot hold: {error}.") from error
+        raise ArrayTypeError(f"{where} must be {dtype}, got {type(value).__name__} that {dtype} cannot hold: {error}.") from error
 
 
 def require_mapping(value: Any, where: str) -> Mapping[str, Any]:
-    """The mapping given.
+    """Return the mapping given.
 
     Raises:
-        ArrayTypeError: no mapping, or keys that are no strings.
+        ArrayTypeError: not a mapping, or a key that is not a string.
     """
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise ArrayTypeError(f"{where} must be a mapping with names as keys, got {type(value).__name__}.")
@@ -162,10 +190,10 @@ def require_mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def require_steps(num_steps: Any) -> int:
-    """The number of steps given.
+    """Return the number of steps given.
 
     Raises:
-        ParameterError: no integer from 1 that 32 bits hold.
+        ParameterError: not an integer from 1 to 2**31 - 1.
     """
     number = whole_number(num_steps)
     if number is None or not 1 <= number < 2**31:
@@ -174,6 +202,6 @@ def require_steps(num_steps: Any) -> int:
 
 
 def require_one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Raise ParameterError unless it is one of the values allowed, of the same type."""
+    """Raise ParameterError unless ``value`` equals one of the values allowed and has its type."""
     if not any(type(value) is type(one) and value == one for one in allowed):
         raise ParameterError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {abbreviated(value)}.")

@@ -1,4 +1,4 @@
-"""The argument struct of an env's kernels, filled once; a launch changes only what differs from the last one."""
+"""Argument struct of an env's kernels: filled once; a launch changes only some members."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from gpu_vecenv.errors import ShapeError
 from gpu_vecenv.spec.given import Array
 from gpu_vecenv.spec.layout import OUTPUTS, Layout
 from gpu_vecenv.vector.actions import random_ranges
-from gpu_vecenv.vector.outputs import Slot
+from gpu_vecenv.vector.outputs import OutputArrays
 from gpu_vecenv.vector.views import View
 
 
 class Arguments:
-    """The struct, and the arrays behind its addresses that are neither state nor outputs.
-
-    ``can_draw`` tells whether the action space has the bounds that random actions need.
+    """The struct, and those arrays behind its addresses that are neither state nor outputs.
 
     Args:
-        view: the env's size and view.
-        memory: where the kernels' arrays live.
-        addresses: of each state field and of the reset pool.
-        autoreset: the mode as kernels know it.
+        view: number of worlds, and layout of public arrays.
+        memory: memory of the kernels' arrays.
+        addresses: addresses of the state fields and of the reset pool, by member.
+        autoreset: one of ``KERNEL_MODE``.
+
+    Attributes:
+        struct: the argument struct, a 0-d structured array.
+        invalid: int32 (1,) on the device, the invalid actions that kernels counted.
+        can_draw: True if the action space has the bounds that random actions need.
     """
 
     def __init__(self, view: View, memory: Memory, addresses: Mapping[str, int], autoreset: int) -> None:
@@ -63,8 +66,8 @@ class Arguments:
             autoreset=autoreset,
             agents_view=view.by_agent and layout.num_agents > 1,
         )
-        # What changes in each step is written as words into the struct's bytes, several times faster than by name. Addresses
-        # have eight bytes each, so a slot's addresses are one run of words.
+        # Members that change in each step are written as words into the struct's bytes, several times faster than by name.
+        # The addresses of the outputs have eight bytes each and follow one another.
         offsets = {name: field[1] for name, field in (layout.dtype.fields or {}).items()}
         self._bytes = words.data.cast("B")
         self._words, self._halves = self._bytes.cast("Q"), self._bytes.cast("i")
@@ -76,37 +79,44 @@ class Arguments:
         for name, value in values.items():
             self.struct[name] = value
 
-    def set_slot(self, slot: Slot) -> None:
-        """Overwrite the output addresses."""
-        self._pack_outputs(self._bytes, self._outputs, *slot.words)
+    def set_outputs(self, results: OutputArrays) -> None:
+        """Overwrite the addresses of the outputs."""
+        self._pack_outputs(self._bytes, self._outputs, *results.words)
 
     def set_action(self, address: int, element_bytes: int) -> None:
-        """Overwrite where the next step's actions are."""
+        """Overwrite the address of the actions and the size of one element."""
         self._words[self._action] = address
         self._halves[self._action_bytes] = element_bytes
 
     def set_rollout(self, num_steps: int, action_stride: int, drawn: int) -> None:
-        """How many steps the next rollout has, bytes from one step's actions to the next, and where it puts drawn ones, or 0."""
-        self.set(num_steps=num_steps, action_stride=action_stride, drawn_actions=drawn)
-
-    def set_copy(self, sources: np.ndarray, fields: Iterable[Array], fork: tuple[int, int]) -> None:
-        """What the next copy is of.
+        """Overwrite the arguments of a rollout.
 
         Args:
-            sources: int32 (num_worlds,), the world to copy into each, -1 for none.
-            fields: the state arrays to copy from, in their order.
-            fork: seed of copies that go their own way and number of world 0 then; (0, -1) for none.
+            num_steps: steps.
+            action_stride: bytes from the actions of one step to those of the next.
+            drawn: address that drawn actions are written to; 0 for given actions.
+        """
+        self.set(num_steps=num_steps, action_stride=action_stride, drawn_actions=drawn)
+
+    def set_copy(self, sources: np.ndarray, fields: Iterable[Array], fork: tuple[int, int] | None) -> None:
+        """Overwrite the arguments of a copy.
+
+        Args:
+            sources: int32 (num_worlds,), the world to copy into each world, -1 for none.
+            fields: state arrays to copy from, in the order of the state.
+            fork: new seed of the copies and ``world_id`` of world 0; None to keep the random keys of the originals.
         """
         memory = self._memory
         addresses = [memory.address(array) for array in fields]
         memory.assign(self._copy_source, memory.from_numpy(sources))
         memory.assign(self._copy_fields, memory.from_numpy(np.array(addresses, np.uint64)))
-        self.set(fork_seed=fork[0], fork_world=fork[1])
+        seed, first_world = fork or (0, -1)
+        self.set(fork_seed=seed, fork_world=first_world)
 
-    def set_reset(self, mask: np.ndarray | None, bounds: np.ndarray) -> None:
-        """What the next reset is of: worlds of the mask, bool (num_worlds,), None for all; and the reset options."""
+    def set_reset(self, mask: np.ndarray | None, options: np.ndarray) -> None:
+        """Overwrite the arguments of a reset: its worlds, bool (num_worlds,) or None for all, and the float32 reset options."""
         memory = self._memory
-        memory.assign(self._bounds, memory.from_numpy(bounds))
+        memory.assign(self._bounds, memory.from_numpy(options))
         if mask is not None:
             memory.assign(self._mask, memory.from_numpy(mask.astype(np.uint8)))
         self.set(reset_mask=0 if mask is None else memory.address(self._mask))

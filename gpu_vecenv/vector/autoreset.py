@@ -1,4 +1,4 @@
-"""When finished worlds start again, in Gymnasium's three modes."""
+"""Gymnasium's three autoreset modes, which say when finished worlds start again."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SPELLINGS = {mode.name.lower(): mode for mode in AutoresetMode} | {mode.value: 
 
 
 def parse_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
-    """The enum for itself, its value (``"SameStep"``) or its name in lower case (``"same_step"``).
+    """Return the mode for a mode, its value (``"SameStep"``) or its name in lower case (``"same_step"``).
 
     Raises:
-        ParameterError: none of these.
+        ParameterError: another value.
     """
     if isinstance(mode, AutoresetMode):
         return mode

@@ -1,4 +1,4 @@
-"""Many steps and the policy between them as one CUDA graph, which the host launches at once."""
+"""Many steps of an env and the policy between them as one CUDA graph, which the host launches once."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 
 from gpu_vecenv.errors import ArrayTypeError, ClosedError, DeviceError, ParameterError, SequenceError
 from gpu_vecenv.spec.given import require_steps
+from gpu_vecenv.vector.one_caller import one_caller
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 if TYPE_CHECKING:
@@ -18,57 +19,58 @@ if TYPE_CHECKING:
 Policy = Callable[["torch.Tensor"], "torch.Tensor"]
 
 WARM_UP = 3
-"""Steps before a capture, in which libraries that the policy calls set themselves up."""
+"""Steps before a capture. In them, libraries that the policy calls initialise themselves."""
 
 
 class CapturedSteps:
     """T steps of an env in a CUDA graph; made by ``capture_steps``.
 
     Attributes:
-        actions: ``(T, *action_space.shape)``, what each step reads: the policy's, or the caller's to fill before a replay.
-        outputs: the slabs that the steps write, by the names of ``GpuVectorEnv.bind``: ``obs`` ``(T + 1, ...)`` from the
-            observation before the first step on, the others ``(T, ...)``. Each replay overwrites them.
+        actions: ``(T, *action_space.shape)``, actions that the policy writes in each step, or that the caller writes before a
+            replay.
+        outputs: slabs that the steps write, by the names of ``GpuVectorEnv.bind``: ``obs`` ``(T + 1, ...)``, of which ``obs[0]``
+            is the observation before the first step, and the others ``(T, ...)``. Each replay overwrites them.
     """
 
     def __init__(
         self, env: GpuVectorEnv, graph: torch.cuda.CUDAGraph, actions: torch.Tensor, outputs: dict[str, torch.Tensor]
     ) -> None:
-        self._env, self._graph = env, graph
+        self._env, self._graph, self._guard = env, graph, env._guard
         self.actions, self.outputs = actions, outputs
 
+    @one_caller
     def replay(self) -> None:
-        """Advance the env by T steps from where it stands, on the caller's current stream, without waiting for them.
+        """Advance the env by T steps from its present state, on the caller's current stream, without waiting for them.
 
-        Between replays the env may be reset, stepped and set as ever.
+        Between replays, ``reset``, ``step`` and ``set_state`` may be called as usual.
 
         Raises:
             ClosedError: the env was closed.
             SequenceError: other slabs were bound since the capture.
         """
-        outputs = self._env._outputs
         if self._env.closed:
             raise ClosedError(f"{self._env.env_spec.name} was closed; make a new env.")
-        if outputs.bound.get("obs") is not self.outputs["obs"]:
-            raise SequenceError("the slabs that this graph writes are bound no longer; capture the steps again.")
-        self._env._replay(self._graph, len(self.actions))
+        if self._env.worlds.outputs.bound.get("obs") is not self.outputs["obs"]:
+            raise SequenceError("the slabs that this graph writes are not bound any more; capture the steps again.")
+        self._env.worlds.replay(self._graph, len(self.actions))
 
 
 def capture_steps(
     env: VectorEnv | VectorWrapper, num_steps: int, policy: Policy | None = None
 ) -> CapturedSteps:
-    """Capture steps of an env on a GPU into one CUDA graph. The env stays where it is: nothing is stepped until a replay.
+    """Capture steps of an env on a GPU into one CUDA graph. The state of the env is unchanged until a replay.
 
-    The steps write slabs of their own, bound for them. Libraries are warmed up first.
+    The steps write new slabs, which this function binds. Before the capture some steps run as a warm-up and are undone.
 
     Args:
-        env: an env with torch arrays on a GPU, after its first reset; of a wrapper, the env inside is taken.
+        env: an env with torch arrays on a GPU, after its first reset, or a wrapper of one.
         num_steps: T.
-        policy: from observations to actions, both shaped as by ``GpuVectorEnv.step``, without waiting for the device; it
-            is called T times and runs under ``no_grad``. None for actions that the caller writes.
+        policy: returns actions for observations, both shaped as by ``GpuVectorEnv.step``, without waiting for the device. It
+            is called T times, under ``no_grad``. None for actions that the caller writes.
 
     Raises:
-        DeviceError, ArrayTypeError: an env on the CPU, or with arrays that are no tensors.
-        ParameterError: ``num_steps`` that is no positive integer, or ``debug=True``, which waits for the device in each step.
+        DeviceError, ArrayTypeError: an env on the CPU, or with arrays other than tensors.
+        ParameterError: ``num_steps`` is not a positive integer, or ``debug=True``, which waits for the device in each step.
         SequenceError: before the first reset.
     """
     inner = env.unwrapped
@@ -83,8 +85,9 @@ def capture_steps(
     num_steps = require_steps(num_steps)
     import torch
 
-    slabs = inner._outputs.new_slabs(num_steps)
-    worlds = inner.get_state()
+    outputs = inner.worlds.outputs
+    slabs = outputs.new_slabs(num_steps)
+    state = inner.get_state()
     inner.bind(**slabs)
     obs, first = slabs["obs"], slabs["obs"][0].clone()
     here, side = torch.cuda.current_stream(inner.device), torch.cuda.Stream(inner.device)
@@ -94,21 +97,21 @@ def capture_steps(
             actions = _new_actions(inner, num_steps, None if policy is None else policy(obs[0]))
             for _ in range(WARM_UP):
                 _step(inner, obs[0], actions[0], policy)
-                inner._outputs.move_to(0)
+                outputs.move_to(0)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, stream=side):
                 for t in range(num_steps):
                     _step(inner, obs[t], actions[t], policy)
     finally:
         here.wait_stream(side)
-        inner._outputs.move_to(0)
-        inner.set_state(worlds)  # observes anew, which Tag's last step need not have seen
+        outputs.move_to(0)
+        inner.set_state(state)  # writes an observation of the state, which differs from that of Tag's last step
         obs[0].copy_(first)
     return CapturedSteps(inner, graph, actions, slabs)
 
 
 def _new_actions(env: GpuVectorEnv, num_steps: int, chosen: torch.Tensor | None) -> torch.Tensor:
-    """Where the actions of all steps go, in the dtype that the policy chooses."""
+    """Array for the actions of all steps, in the dtype of the policy's actions."""
     import torch
 
     box = isinstance(env.single_action_space, Box)

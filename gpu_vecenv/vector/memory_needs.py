@@ -1,4 +1,4 @@
-"""Bytes that an env takes on its device, counted before it is made."""
+"""Bytes of an env on its device, counted before the env is made."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpu_vecenv.vector.views import View
 
 
 def memory_needs(view: View, autoreset_mode: AutoresetMode, copy: bool) -> dict[str, int]:
-    """Bytes by what they are for, while an env is stepped with a batch of actions on its device.
+    """Bytes by purpose, for an env that is stepped with a batch of actions on its device.
 
-    With ``copy`` a caller who keeps only the last results still holds them while the next ones are written: two sets.
+    With ``copy`` results are counted twice, because a caller holds the last ones while the next ones are written.
     """
     layout, worlds = view.layout, view.num_worlds
     state = sum(int(np.prod(layout.state_shape(f, worlds), dtype=object)) * np.dtype(f.dtype).itemsize for f in layout.state)
@@ -39,15 +39,15 @@ def memory_needs(view: View, autoreset_mode: AutoresetMode, copy: bool) -> dict[
 
 
 def room_for(needs: Mapping[str, int], free: int, num_worlds: int) -> int:
-    """Worlds that a number of free bytes holds, given what ``num_worlds`` need."""
+    """Number of worlds for which ``free`` bytes suffice, from the needs of ``num_worlds`` worlds."""
     return free * num_worlds // max(1, sum(needs.values()))
 
 
 def require_room(view: View, autoreset_mode: AutoresetMode, copy: bool, device: str, memory: Memory) -> None:
-    """Check that the device has room for an env, before anything of it is made.
+    """Check that the device has room for an env, before its arrays are made.
 
     Raises:
-        OutOfMemoryError: what the env needs, what is free, and how many worlds that holds.
+        OutOfMemoryError: the bytes that the env needs, the bytes that are free, and the number of worlds that these suffice for.
     """
     needs, free = memory_needs(view, autoreset_mode, copy), memory.free_bytes()
     total = sum(needs.values())

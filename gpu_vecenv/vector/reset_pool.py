@@ -1,4 +1,4 @@
-"""Reset pools: start states from which each reset draws one."""
+"""Reset pools: recorded states; each reset draws one and starts from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORLD_STATE = [field.name for field in WORLD_STATE]
 
 
 class ResetPool:
-    """The pool of one env, where kernels read it. What it holds may change between launches, also of a captured graph."""
+    """Reset pool of one env on its device. It may change between launches, also between replays of a captured graph."""
 
     def __init__(self, layout: Layout, memory: Memory) -> None:
         self._layout = layout
@@ -27,25 +27,27 @@ class ResetPool:
         self._arrays: dict[str, Array] = {}
 
     def addresses(self) -> dict[str, int]:
-        """Members of the argument struct."""
+        """Addresses by member of the argument struct."""
         return {"pool_size": self._memory.address(self._size), "pool_fields": self._memory.address(self._fields)}
 
     def set(self, states: Mapping[str, Any] | None) -> None:
-        """Draw from these states from now on; None for the env's own starts.
+        """Make resets draw from these states from now on; None for the env's own starts.
 
         Raises:
-            ParameterError: a name that is no field, no physical field, no entries, or a value outside the field's bounds.
-            ShapeError, ArrayTypeError: a field that does not fit. The pool is what it was then.
+            ParameterError: an unknown name, no physical field, no entries, or a value outside the field's bounds.
+            ShapeError, ArrayTypeError: a field that does not fit.
             DeviceError: a tensor on the device "meta".
+
+        After an error the pool is unchanged.
         """
         arrays = {} if states is None else self._checked(require_mapping(states, "a reset pool"))
         addresses = [self._memory.address(arrays[f.name]) if f.name in arrays else 0 for f in self._layout.state]
         self._memory.assign(self._fields, self._memory.from_numpy(np.array(addresses, np.uint64)))
         self._set_size(len(next(iter(arrays.values()))) if arrays else -1)
-        self._arrays = arrays  # held, as kernels have their addresses
+        self._arrays = arrays  # kept alive, because kernels have their addresses
 
     def forget_entries(self) -> None:
-        """Worlds may hold a ``pool_entry`` that resets have to clear, with a pool or without."""
+        """Make resets clear ``pool_entry`` without a pool, because a state that was set may hold entries."""
         if not self._arrays:
             self._set_size(-1)
 
@@ -74,17 +76,18 @@ class ResetPool:
 
 
 def join_states(states: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """States recorded in a run, one after the other, without those of worlds that were finished and awaited a reset.
+    """Concatenate recorded states, without the states of finished worlds.
 
     Args:
-        states: what ``get_state()`` returned at different times, of envs with worlds of one shape.
+        states: results of ``get_state()`` at different times, of envs whose fields have the same shapes.
 
     Returns:
-        The same fields on the host, leading axis the worlds of all states, for ``set_reset_pool``.
+        The same fields on the host for ``set_reset_pool``; the leading axis is the worlds of all states.
 
     Raises:
-        ParameterError: no states, or states of different fields, or without the marks of finished worlds.
+        ParameterError: no states, states with different fields, or states without ``terminated`` and ``truncated``.
         ShapeError: fields of different shapes.
+        ArrayTypeError: not a sequence of mappings.
     """
     if not isinstance(states, Sequence):
         raise ArrayTypeError(f"join_states() needs a list of states, got {type(states).__name__}.")

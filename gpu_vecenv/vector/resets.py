@@ -1,4 +1,4 @@
-"""What may be given to ``reset`` and ``copy_worlds``, checked before anything changes."""
+"""Checks of the arguments of ``reset`` and ``copy_worlds``, before any state changes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gpu_vecenv.vector.views import View
 
 
 def read_mask(mask: Any, view: View) -> np.ndarray | None:
-    """``reset_mask`` over envs as a mask over worlds on the host, bool (num_worlds,); None for None.
+    """Return ``reset_mask``, a mask over envs, as a mask over worlds on the host, bool (num_worlds,); None for None.
 
     Raises:
-        ArrayTypeError: no array of bool.
+        ArrayTypeError: not a bool array.
         DeviceError: a tensor on the device "meta".
-        ShapeError: not (num_envs,).
-        ParameterError: nothing to reset, or rows of one world differ.
+        ShapeError: a shape other than (num_envs,).
+        ParameterError: no True in the mask, or rows of one world differ.
     """
     if mask is None:
         return None
@@ -35,11 +35,11 @@ def read_mask(mask: Any, view: View) -> np.ndarray | None:
     return view.world_mask(host)
 
 
-def read_bounds(options: Mapping[str, Any], spec: EnvSpec) -> np.ndarray:
-    """The env's own reset options in the order of the spec, float32; at least one element, as a kernel gets its address.
+def read_options(options: Mapping[str, Any], spec: EnvSpec) -> np.ndarray:
+    """Return the env's own reset options in the order of the spec, float32; a single 0 if it has none.
 
     Raises:
-        ParameterError: an option the env does not have, no finite number, or a lower bound above the upper one.
+        ParameterError: an option that the env does not have, a value that is not a finite number, or ``low`` above ``high``.
     """
     known = {option.name: option.default for option in spec.reset_options}
     for name, value in options.items():
@@ -58,17 +58,17 @@ def read_bounds(options: Mapping[str, Any], spec: EnvSpec) -> np.ndarray:
 
 
 def read_worlds(source: Any, target: Any, num_worlds: int) -> tuple[np.ndarray, bool]:
-    """Worlds to copy from and to.
+    """Check the numbers of the worlds to copy from and to.
 
     Returns:
-        sources: int32 (num_worlds,), the world to copy into each, -1 for none.
-        overlap: whether a world that is overwritten is copied too.
+        sources: int32 (num_worlds,), the world to copy into each world, -1 for none.
+        overlap: True if a world that is overwritten is copied too.
 
     Raises:
-        ArrayTypeError: no integers.
+        ArrayTypeError: not integers.
         DeviceError: a tensor on the device "meta".
-        ShapeError: not one axis, or of different lengths.
-        ParameterError: a number that no world has, or a target named twice.
+        ShapeError: more or fewer than one axis, or different lengths.
+        ParameterError: a number that no world has, or a world that is a target twice.
     """
     both = []
     for name, given in (("source", source), ("target", target)):

@@ -1,4 +1,4 @@
-"""Random-number identity of worlds: which seed and which number each one draws with."""
+"""Random keys of worlds: the ``seed`` and the ``world_id`` of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Seed = int | list[int | None] | None
 
 
 def check_seed(seed: object, num_worlds: int) -> Seed:
-    """What ``reset`` was given as a seed: an int, a list with an entry a world, or None. Draws nothing.
+    """Return the ``seed`` of ``reset``: an int, a list with one entry for each world, or None. Draws no random number.
 
     Raises:
         ShapeError: a list of the wrong length.
@@ -33,14 +33,14 @@ def check_seed(seed: object, num_worlds: int) -> Seed:
     return [None if one is None else _checked(one) for one in given]
 
 
-def world_identity(
+def world_keys(
     seed: Seed, num_worlds: int, first_world: int, np_random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Seeds and numbers of all worlds.
+    """Return the seeds and the world ids of all worlds.
 
-    An int gives every world that seed and the number ``first_world + slot``, so that a world's path does not depend on
-    how many run beside it or on which GPU. A list gives each world a seed of its own and the number 0. None draws one
-    seed from the host generator; in a list, one for that world.
+    An int gives every world this seed, and world i the id ``first_world + i``, so that a world's random numbers depend neither on
+    the number of worlds nor on the GPU. A list gives each world its own seed and the id 0. None draws one seed from the host
+    generator; a None in a list draws one for that world.
 
     Returns:
         seed: uint64 (num_worlds,).
@@ -55,15 +55,15 @@ def world_identity(
 
 
 def draw_seed(np_random: np.random.Generator) -> int:
-    """A seed for worlds that were given none."""
+    """Draw a seed for worlds that were given none."""
     return int(np_random.integers(2**63))
 
 
 def check_first_world(first_world: object, num_worlds: int) -> int:
-    """The number of the first world.
+    """Return the number of the first world.
 
     Raises:
-        ParameterError: not an integer from 0, or so large that a world's number would not fit 32 bits.
+        ParameterError: not an integer from 0, or too large for the ids of all worlds to stay below 2**31.
     """
     last = 2**31 - num_worlds
     number = whole_number(first_world)

@@ -21,7 +21,7 @@ from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 
 def entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, Any]]:
-    """Entry point of ``gymnasium.make``. Gymnasium reads the render modes from its ``metadata`` before it makes the env.
+    """Return the entry point of ``gymnasium.make``. Gymnasium reads render modes from its ``metadata`` before it makes the env.
 
     Its keywords are those of ``SingleEnv``; ``render_mode="human"`` opens a window, by Gymnasium's ``HumanRendering``.
     """
@@ -39,9 +39,9 @@ def entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, An
 
 
 def refusing_entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, Any]]:
-    """Entry point of ``gymnasium.make`` for an env of several agents.
+    """Return the entry point of ``gymnasium.make`` for an env with several agents.
 
-    It raises SeveralAgentsError, which names ``gymnasium.make_vec``.
+    The entry point raises SeveralAgentsError, which names ``gymnasium.make_vec``.
     """
 
     def make(**_: Any) -> gymnasium.Env[np.ndarray, Any]:
@@ -53,12 +53,12 @@ def refusing_entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.nd
 
 
 class SingleEnv(gymnasium.Env[np.ndarray, Any]):
-    """``gymnasium.make`` entry point of single-agent envs: the same kernel, one world, no autoreset.
+    """Plain Gymnasium env of one agent, made by ``gymnasium.make``: the same kernel, one world, no autoreset.
 
-    It can be pickled and copied; the copy goes on as the original does, but has no reset pool.
+    It can be pickled and copied. The copy continues as the original does, but has no reset pool.
 
     Args:
-        env_spec: what the env is.
+        env_spec: definition of the env.
         render_mode: None or ``"rgb_array"``.
         params: parameters of the env by their spec names.
     """
@@ -67,7 +67,7 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
 
     def __init__(self, env_spec: EnvSpec, render_mode: str | None = None, **params: Any) -> None:
         fixed: dict[str, Any] = {"device": "cpu", "array": "numpy", "autoreset_mode": AutoresetMode.DISABLED}
-        make: Any = partial(GpuVectorEnv, env_spec, render_mode=render_mode, **fixed, **params)  # the wrapper is typed for Env
+        make: Any = partial(GpuVectorEnv, env_spec, render_mode=render_mode, **fixed, **params)  # Any: the wrapper expects an Env
         self._make_vector = CloudpickleWrapper(make)
         self.vector: GpuVectorEnv = self._make_vector()
         self.render_mode = render_mode
@@ -102,15 +102,15 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
         self.vector.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What pickling and copying keep: how the world was made and its state, in place of its memory."""
+        """Attributes for pickling and copying: the arguments and the state of the world replace its memory."""
         try:
             world = self.vector.get_state()
-        except SequenceError:  # there is none before the first reset
+        except SequenceError:  # before the first reset
             world = None
         return self.__dict__ | {"vector": world}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make a world of the same kind and give it the state."""
+        """Make a world with the same arguments and set its state."""
         self.__dict__.update(state)
         self.vector = self._make_vector()
         if state["vector"] is not None:

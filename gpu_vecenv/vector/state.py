@@ -1,4 +1,4 @@
-"""World state: one array a field, readable and writable as a whole or in part."""
+"""State of the worlds: one array a field, readable and writable as a whole or in part."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ import numpy as np
 
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import Array, abbreviated, host_array, library, limits, list_array, plain_tensor, require_mapping
+from gpu_vecenv.spec.given import Array, abbreviated, describe, host_array, limits, list_array, plain_tensor, require_mapping
 from gpu_vecenv.spec.layout import Layout
 
 FINISHED_MARKS = ("terminated", "truncated")
-OWN_STREAMS = 2**31
-"""In place of the first world's number where worlds do not share one stream of random numbers."""
+"""Fields that mark finished worlds."""
+
+OWN_KEYS = 2**31
+"""In place of ``world_id`` of the first world: worlds share no seed, and each reads its own random key."""
 
 
 class State:
-    """The state arrays of all worlds, on the env's device."""
+    """State arrays of all worlds, on the env's device.
+
+    Attributes:
+        fields: the arrays by name, physical fields first, leading axis worlds.
+        marked: int32 (1,) on the device, 1 if ``set()`` left finished worlds. In same-step mode kernels look for them only then.
+    """
 
     def __init__(self, layout: Layout, num_worlds: int, memory: Memory) -> None:
         self._memory = memory
@@ -29,14 +36,13 @@ class State:
             self.fields[field.name] = memory.from_numpy(np.full(layout.state_shape(field, num_worlds), start, field.dtype))
         self._layout = layout
         self._spec = {field.name: field for field in layout.state}
-        self._shared = memory.from_numpy(np.array([0, OWN_STREAMS], np.uint64))
-        self._marked = memory.from_numpy(np.zeros(1, np.int32))
+        self._shared_key = memory.from_numpy(np.array([0, OWN_KEYS], np.uint64))
+        self.marked = memory.from_numpy(np.zeros(1, np.int32))
 
     def addresses(self) -> dict[str, int]:
-        """Address of each field, for the kernel's argument struct."""
+        """Addresses of the fields and of the two arrays beside them, by member of the argument struct."""
         addresses = {name: self._memory.address(array) for name, array in self.fields.items()}
-        memory = self._memory
-        return {**addresses, "shared_key": memory.address(self._shared), "may_be_finished": memory.address(self._marked)}
+        return {**addresses, "shared_key": self._memory.address(self._shared_key), "may_be_finished": self._memory.address(self.marked)}
 
     def get(self, out: Memory, *names: str) -> dict[str, Array]:
         """Copies of the fields named, of all by default, in the array kind of ``out``, physical fields first.
@@ -53,7 +59,7 @@ class State:
         return {name: self._memory.to_numpy(self._field(name)) for name in names or self.fields}
 
     def set(self, values: Mapping[str, Any]) -> None:
-        """Overwrite the fields given and clear the finished marks that are not among them.
+        """Overwrite the fields given, and clear ``terminated`` and ``truncated`` unless they are given.
 
         Raises:
             ParameterError: a name that is no field, or a value outside the field's bounds.
@@ -64,32 +70,38 @@ class State:
         for name, value in checked.items():
             self._memory.assign(self.fields[name], value)
         if "seed" in checked or "world_id" in checked:
-            self.part_streams()
+            self.unshare_keys()
         terminated, truncated = (self.fields[name] for name in FINISHED_MARKS)
         with self._memory.here():
             for name in FINISHED_MARKS:
                 if name not in checked:
                     self.fields[name][...] = 0
-            self._marked[...] = (terminated | truncated).any()
+            self.marked[...] = (terminated | truncated).any()
 
-    def start_streams(self, seed: np.ndarray, world_id: np.ndarray, mask: np.ndarray | None) -> None:
-        """Give worlds, all or those of the mask, new streams of random numbers: uint64, int32 and bool (num_worlds,)."""
+    def set_keys(self, seed: np.ndarray, world_id: np.ndarray, mask: np.ndarray | None) -> None:
+        """Give worlds new random keys, which start before the first episode.
+
+        Args:
+            seed: uint64 (num_worlds,).
+            world_id: int32 (num_worlds,).
+            mask: bool (num_worlds,), worlds to change; None for all.
+        """
         for name, value in (("seed", seed), ("world_id", world_id), ("episode", np.full(len(seed), -1, np.int32))):
             if mask is not None:
                 value = np.where(mask, value, self._memory.to_numpy(self.fields[name]))
             self._memory.assign(self.fields[name], self._memory.from_numpy(value))
         shared = mask is None and (seed == seed[0]).all() and (world_id == world_id[0] + np.arange(len(seed))).all()
-        self._share(int(seed[0]), int(world_id[0]) if shared else OWN_STREAMS)
+        self._share(int(seed[0]), int(world_id[0]) if shared else OWN_KEYS)
 
-    def part_streams(self) -> None:
-        """Each world's random numbers are its own from now on: a world may have got those of another."""
-        self._share(0, OWN_STREAMS)
+    def unshare_keys(self) -> None:
+        """Make each world read its own random key from now on, because some worlds may have got the key of another world."""
+        self._share(0, OWN_KEYS)
 
     def _share(self, seed: int, first_world: int) -> None:
-        self._memory.assign(self._shared, self._memory.from_numpy(np.array([seed, first_world], np.uint64)))
+        self._memory.assign(self._shared_key, self._memory.from_numpy(np.array([seed, first_world], np.uint64)))
 
     def copies(self) -> list[Array]:
-        """Copies of all fields in their order, in the device's own kind."""
+        """Copies of all fields in their order, in the kind of the state's memory."""
         return [self._memory.copy(array) for array in self.fields.values()]
 
     def _field(self, name: str) -> Array:
@@ -106,9 +118,12 @@ class State:
 def checked_field(
     where: str, value: Any, shape: tuple[int, ...], dtype: str, bounds: tuple[float, float], memory: Memory
 ) -> Array:
-    """A field's values, of any array kind or nested lists, as a C-contiguous array of ``memory``; the one given if it is that.
+    """Check the values of a field, an array of any kind or nested lists.
 
-    This waits for the device if a bound is finite.
+    Waits for the device if a bound is finite.
+
+    Returns:
+        The values as a C-contiguous array of ``memory``: the array given if it is one, otherwise a copy.
 
     Raises:
         ShapeError, ArrayTypeError, DeviceError: what was expected and what came.
@@ -116,17 +131,18 @@ def checked_field(
     """
     if not hasattr(value, "dtype"):
         value = list_array(value, dtype, where)
-    elif library(value) == "torch":
+    given = describe(value)
+    if given.kind == "torch":
         value = plain_tensor(value, where)
     if tuple(value.shape) != shape:
         raise ShapeError(f"{where} must have shape {shape}, got {tuple(value.shape)}.")
-    if str(value.dtype).removeprefix("torch.") != dtype:
+    if given.dtype != dtype:
         raise ArrayTypeError(f"{where} must be {dtype}, got {value.dtype}.")
     array = memory.adopt(value, where)
     low, high = bounds
     if low == -math.inf and high == math.inf:
         return array
-    values = memory.to_numpy(array) if dtype in ("uint16", "uint64") else array  # torch compares no such numbers
+    values = memory.to_numpy(array) if dtype in ("uint16", "uint64") else array  # torch cannot compare these
     with memory.here():
         outside = ~((values >= low) & (values <= high))
         if bool(outside.any()):

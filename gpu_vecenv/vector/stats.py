@@ -1,4 +1,4 @@
-"""Episode statistics gathered on the device, with the keys of Gymnasium's own wrapper."""
+"""Episode statistics, gathered on the device, with the keys of Gymnasium's own wrapper."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpu_vecenv.vector.vector_env import GpuVectorEnv
 class EpisodeStatistics(VectorWrapper):
     """Adds ``info["episode"]`` with ``r`` (return, float32 ``(num_envs,)``) and ``l`` (length in steps, int32).
 
-    The entries are of the array kind of the env, on its device, and valid where ``info["_episode"]`` (bool) is true:
-    in the step that ends an episode. Nothing is read by the host.
+    The entries have the array kind and the device of the env. They are valid where ``info["_episode"]`` (bool) is true, in the
+    step that ends an episode. The host reads none of them.
 
     Raises:
-        ParameterError: the env inside is not one of this package.
+        ParameterError: the wrapped env is not one of this package.
     """
 
     def __init__(self, env: VectorEnv) -> None:
@@ -35,7 +35,7 @@ class EpisodeStatistics(VectorWrapper):
         self._ended: Array = None
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
-        """Reset the env and the statistics of the envs that start anew."""
+        """Reset the env and the statistics of the envs that were reset."""
         obs, info = self.env.reset(seed=seed, options=options)
         mask = (options or {}).get("reset_mask")
         if mask is None or self._returns is None:
@@ -54,7 +54,7 @@ class EpisodeStatistics(VectorWrapper):
             raise SequenceError("call reset() of this wrapper before step().")
         obs, reward, terminated, truncated, info = self.env.step(actions)
         with self._memory.here():
-            going = ~self._ended  # the step that resets (next-step mode) or stands still (disabled) counts for nothing
+            going = ~self._ended  # a step that only resets (next-step mode) or changes nothing (disabled) does not count
             returns = self._returns + reward * going
             lengths = self._lengths + going
             over = (terminated | truncated) & going

@@ -1,10 +1,10 @@
-"""The vector env: Gymnasium's contract over kernels that step all worlds in one launch."""
+"""Vector env: Gymnasium's contract over the worlds of one env."""
 
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,54 +14,64 @@ from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.backend.memory import output_memory
 from gpu_vecenv.backend.select import choose_device, make_backend
-from gpu_vecenv.errors import ActionError, ParameterError, SequenceError
+from gpu_vecenv.errors import ArrayTypeError, ClosedError, SequenceError
 from gpu_vecenv.render.worlds import WorldRenderers, warn_without_mode
-from gpu_vecenv.spec.env_spec import EnvSpec, Params
-from gpu_vecenv.spec.given import Array, require_mapping, require_one_of, require_steps
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.given import Array, require_mapping, require_one_of
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.vector.actions import ActionReader
-from gpu_vecenv.vector.arguments import Arguments
-from gpu_vecenv.vector.autoreset import KERNEL_MODE, parse_autoreset_mode
-from gpu_vecenv.vector.capturable import require_capturable
+from gpu_vecenv.vector.autoreset import parse_autoreset_mode
 from gpu_vecenv.vector.memory_needs import require_room
-from gpu_vecenv.vector.outputs import Outputs, Slot
-from gpu_vecenv.vector.reset_pool import ResetPool
-from gpu_vecenv.vector.resets import read_bounds, read_mask
-from gpu_vecenv.vector.seeding import check_first_world, check_seed, world_identity
-from gpu_vecenv.vector.state import State
+from gpu_vecenv.vector.one_caller import OneCaller, one_caller
+from gpu_vecenv.vector.outputs import OutputArrays
+from gpu_vecenv.vector.resets import read_mask, read_options, read_worlds
+from gpu_vecenv.vector.rollout_plan import plan_rollout
+from gpu_vecenv.vector.seeding import check_first_world, check_seed, draw_seed, world_keys
 from gpu_vecenv.vector.views import View, count_worlds
-from gpu_vecenv.vector.world_access import WorldAccess, one_caller
+from gpu_vecenv.vector.worlds import Worlds
 
 VIEWS = ("worlds", "agents")
 ARRAYS = ("torch", "cupy", "numpy")
 
+StepResults = tuple[Array, Array, Array, Array, dict[str, Any]]
+"""obs, reward, terminated, truncated, info."""
 
-class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells envs by their direct bases
+
+class GpuVectorEnv(VectorEnv):
     """All worlds of one env on one device.
 
     Made by ``gymnasium.make_vec(id, num_envs=N, ...)``. In the ``"worlds"`` view an env is a world: observations
     ``(N, A, F)``, actions ``(N, A)`` or ``(N, A, k)``, reward ``(N,)`` (the mean over the A agents). In the ``"agents"``
     view an env is an agent's row, rows ordered by role, then world, then agent: observations ``(R, F)``, actions
-    ``(R,)`` or ``(R, k)``, reward ``(R,)``. With one agent a world both are the same.
+    ``(R,)`` or ``(R, k)``, reward ``(R,)``. With one agent in a world both views are the same.
 
-    A call while another thread is in one raises ConcurrentCallError.
+    Arguments that do not fit raise ParameterError, ShapeError, ArrayTypeError or DeviceError, with what was expected and what
+    came, before anything changes. A call during a call of another thread raises ConcurrentCallError, and a call after ``close()``
+    ClosedError. Calls that upload values or wait for the device raise SequenceError while a CUDA graph is captured.
 
     Args:
-        env_spec: what the env is.
+        env_spec: definition of the env.
         num_envs: length of the leading axis: worlds, or rows of agents.
-        num_worlds: worlds, as another way to say the size; ``num_envs`` then stays at 1.
+        num_worlds: the size in worlds, instead of ``num_envs``.
         view: ``"worlds"`` or ``"agents"``.
         device: ``"auto"`` (a GPU if one is usable), ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
         array: kind of the arrays handed out: ``"torch"``, ``"cupy"`` or ``"numpy"``.
         autoreset_mode: an ``AutoresetMode``, its value, or its name in lower case.
         copy: True to hand out arrays that are never written again, False for persistent ones, valid until the next call.
-        debug: True to raise invalid actions at every step on CUDA too, at the price of a synchronisation.
-        first_world: number of the first world when ``reset`` gets one seed; other values for further GPUs.
+        debug: True to raise ActionError in the step of an invalid action on CUDA too, which waits for the device in each step.
+        first_world: ``world_id`` of the first world after a ``reset`` with one seed; set it to split worlds over several GPUs.
         render_mode: None or ``"rgb_array"``.
         params: parameters of the env by their spec names.
 
+    Attributes:
+        worlds: memory and launches of the worlds. Read its arrays, and change them with the methods of the env only.
+        num_agents: agents in a world.
+        params: resolved parameters by spec name.
+        role_counts: agents of each role in a world, in the order in which agents are numbered.
+        role_rows: rows of each role in the agents view, one contiguous slice a role.
+
     Raises:
-        ParameterError, UnknownParameterError, DeviceError, CompileError, MissingExtraError: what is wrong and what would do.
+        UnknownParameterError, CompileError, MissingExtraError: what is wrong and what would do.
         OutOfMemoryError: the env needs more memory than is free on its device.
     """
 
@@ -80,8 +90,8 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         render_mode: str | None = None,
         **params: Any,
     ) -> None:
-        self.closed, self._closing = True, False  # closed until everything is there
-        self._guard_calls()
+        self.closed = True  # until the env is complete
+        self._guard = OneCaller(env_spec.name)
         require_one_of("view", view, VIEWS)
         require_one_of("array", array, ARRAYS)
         require_one_of("render_mode", render_mode, (None, "rgb_array"))
@@ -90,80 +100,36 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         if params.get("max_episode_steps", 0) is None:
             params["max_episode_steps"] = 0
         self.env_spec = env_spec
-        self.layout = Layout(env_spec, env_spec.resolve(params))
-        self.num_worlds = count_worlds(num_envs, num_worlds, self.layout, view == "agents")
+        self.layout = layout = Layout(env_spec, env_spec.resolve(params))
+        self.params, self.num_agents, self.role_counts = layout.params, layout.num_agents, layout.role_counts
+        self.num_worlds = count_worlds(num_envs, num_worlds, layout, view == "agents")
         self.first_world = check_first_world(first_world, self.num_worlds)
-        self.view, self.array, self.debug = view, array, debug
-        self.autoreset_mode = parse_autoreset_mode(autoreset_mode)
-        self.render_mode = render_mode
-        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 30, "autoreset_mode": self.autoreset_mode}
-        self._view = View(self.layout, self.num_worlds, view == "agents")
-        self.num_envs = self._view.num_envs
-        self.single_observation_space = self._view.single_observation_space
-        self.single_action_space = self._view.single_action_space
-        self._batched: dict[str, Space] = {}
+        self.view, self.array, self.debug, self.render_mode = view, array, debug, render_mode
+        self.autoreset_mode = mode = parse_autoreset_mode(autoreset_mode)
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 30, "autoreset_mode": mode}
+        shapes = View(layout, self.num_worlds, view == "agents")
+        self.num_envs, self.role_rows = shapes.num_envs, shapes.role_rows
+        self.single_observation_space, self.single_action_space = shapes.single_observation_space, shapes.single_action_space
         self.device = choose_device(device)
-        self._out = output_memory(array, self.device)
         self._to_host = array == "numpy" and self.device != "cpu"
-        require_room(self._view, self.autoreset_mode, copy and not self._to_host, self.device, self._out)
-        self._backend = make_backend(self.layout, self.device, array)
-        self._state = State(self.layout, self.num_worlds, self._backend.memory)
-        self._outputs = Outputs(self._view, self._out, self._same_step, copy and not self._to_host)
-        space, lead = self._view.agent_action_space, self._view.lead
-        memory, largest = self._backend.memory, self._backend.largest
-        self._actions = ActionReader(space, lead, self.device, memory, warn=not self._to_host, largest=largest)
-        self._pool = ResetPool(self.layout, self._backend.memory)
-        addresses = self._state.addresses() | self._pool.addresses()
-        self._args = Arguments(self._view, self._backend.memory, addresses, KERNEL_MODE[self.autoreset_mode])
+        self._waits = "debug=True" if debug else 'array="numpy"' if self._to_host else ""  # why steps wait for the device
+        memory, copy = output_memory(array, self.device), copy and not self._to_host
+        require_room(shapes, mode, copy, self.device, memory)
+        self.worlds = Worlds(shapes, make_backend(layout, self.device, array), memory, mode, copy)
+        self._actions = ActionReader(shapes, self.worlds.backend, warn=not self._to_host)
         self._renderers: WorldRenderers | None = None
         self._started = False
         self.closed = False
 
-    # ---- what it is -------------------------------------------------------------------------------------------
+    @cached_property
+    def observation_space(self) -> Space:  # type: ignore[override]  # it can be assigned, which mypy does not know
+        """Batched observation space, built at its first use because a million rows of bounds take seconds."""
+        return batch_space(self.single_observation_space, self.num_envs)
 
-    @property
-    def num_agents(self) -> int:
-        """Agents in a world."""
-        return self.layout.num_agents
-
-    @property
-    def params(self) -> Params:
-        """Resolved parameters by spec name."""
-        return self.layout.params
-
-    @property
-    def role_counts(self) -> dict[str, int]:
-        """Agents of each role in a world, in the order in which agents are numbered."""
-        return self.layout.role_counts
-
-    @property
-    def role_rows(self) -> dict[str, slice]:
-        """Rows of each role in the agents view: one contiguous slice a role."""
-        return self._view.role_rows
-
-    @property
-    def observation_space(self) -> Space:
-        """Batched observation space, built when first asked for: a million rows of bounds take seconds."""
-        if "observation" not in self._batched:
-            self._batched["observation"] = batch_space(self.single_observation_space, self.num_envs)
-        return self._batched["observation"]
-
-    @observation_space.setter
-    def observation_space(self, space: Space) -> None:
-        self._batched["observation"] = space
-
-    @property
-    def action_space(self) -> Space:
-        """Batched action space, built when first asked for."""
-        if "action" not in self._batched:
-            self._batched["action"] = batch_space(self.single_action_space, self.num_envs)
-        return self._batched["action"]
-
-    @action_space.setter
-    def action_space(self, space: Space) -> None:
-        self._batched["action"] = space
-
-    # ---- reset and step ---------------------------------------------------------------------------------------
+    @cached_property
+    def action_space(self) -> Space:  # type: ignore[override]
+        """Batched action space, built at its first use."""
+        return batch_space(self.single_action_space, self.num_envs)
 
     @one_caller
     def reset(
@@ -172,7 +138,7 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
         """Start new episodes.
 
         Args:
-            seed: an int for all worlds, a list with one seed a world, or None to go on with the present streams.
+            seed: an int for all worlds, a list with one seed a world, or None to keep the present random keys.
             options: ``reset_mask``, bool ``(num_envs,)``, resets only those envs; further names are the env's own.
 
         Returns:
@@ -180,190 +146,186 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             info: empty.
 
         Raises:
-            ParameterError, ShapeError, ArrayTypeError: an option or seed that does not fit; nothing was reset.
-            DeviceError: a ``reset_mask`` on the device "meta".
             SequenceError: a ``reset_mask`` in the first reset.
         """
         self._require_open()
         options = {} if options is None else dict(require_mapping(options, "reset options"))
-        mask = read_mask(options.pop("reset_mask", None), self._view)
-        bounds = read_bounds(options, self.env_spec)
+        mask = read_mask(options.pop("reset_mask", None), self.worlds.view)
+        own_options = read_options(options, self.env_spec)
         seeds = check_seed(seed, self.num_worlds)
         if mask is not None and not self._started:
             raise SequenceError("the first reset must be of all worlds; call reset() without reset_mask.")
+        self.worlds.require_wait("reset()")
         super().reset(seed=seeds if isinstance(seeds, int) else None)
-        if seeds is not None or not self._started:
-            identity = world_identity(seeds, self.num_worlds, self.first_world, self.np_random)
-            self._state.start_streams(*identity, mask)
-        slot = self._outputs.for_reset(partial=mask is not None)
-        self._args.set_reset(mask, bounds)
-        self._args.set_slot(slot)
-        self._backend.launch("gv_reset", self._args.struct, self.num_worlds)
+        new_keys = seeds is not None or not self._started
+        keys = world_keys(seeds, self.num_worlds, self.first_world, self.np_random) if new_keys else None
+        results = self.worlds.reset(keys, mask, own_options)
         self._started = True
-        return self._public(slot.arrays[0]), {}
+        return self._public(results.arrays[0]), {}
 
-    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Any) -> StepResults:
         """Advance every world by one step, in one launch.
 
         Args:
             actions: int32 or int64 (float32 or float64 for a Box), shaped like ``action_space``, of any array kind.
 
         Returns:
-            obs: float32, like ``observation_space``; the first one of the new episode where one ended (same-step mode).
+            obs: float32, like ``observation_space``; in same-step mode the first one of the new episode where one ended.
             reward: float32 ``(num_envs,)``.
             terminated, truncated: bool ``(num_envs,)``.
             info: ``final_obs`` like obs, valid where ``_final_obs`` bool ``(num_envs,)`` is true (same-step mode);
                 with several agents ``agent_reward`` float32 and ``agent_alive`` bool, one entry an agent, of this step.
 
         Raises:
-            ShapeError, ArrayTypeError, DeviceError: actions that do not fit; nothing was stepped.
             ActionError: an index out of range or NaN: at once on the CPU, at ``check()`` on CUDA unless ``debug``.
             SequenceError: before the first reset, or past the end of bound slabs.
         """
-        if self._in_call or not self._call_lock.acquire(False):  # as one_caller() does, in less than half the time
-            raise self._busy()
+        guard = self._guard
+        if guard.in_call or not guard.lock.acquire(False):  # the code of one_caller(), which costs half as much here
+            raise guard.busy()
         try:
-            self._in_call = True
-            return self._step(actions)
+            guard.in_call = True
+            self._require_started("step()")
+            self.worlds.require_capturable(self._waits)
+            held, address, element_bytes = self._actions.read(actions)
+            results = self.worlds.step(address, element_bytes)
+            del held  # a queued kernel may still read it; memory is reused in the order of the stream
+            return self._results(results)
         finally:
-            self._in_call = False
-            self._call_lock.release()
-
-    def _step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-        self._require_started("step()")
-        require_capturable(self._backend, self._outputs.fresh, self.debug, self._to_host)
-        held, address, element_bytes = self._actions.read(actions)
-        slot = self._outputs.for_step()
-        self._args.set_action(address, element_bytes)
-        self._args.set_slot(slot)
-        self._backend.launch("gv_step", self._args.struct, self.num_worlds)
-        del held  # a copy made for the kernel may go once it is queued: memory is reused in the order of the stream
-        if self.debug:
-            self._check()
-        return self._results(slot)
+            guard.in_call = False
+            guard.lock.release()
 
     @one_caller
-    def rollout(
-        self, actions: Any = None, num_steps: int | None = None, keep_actions: bool = True
-    ) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+    def rollout(self, actions: Any = None, num_steps: int | None = None, keep_actions: bool = True) -> StepResults:
         """Advance every world by T steps in one launch: the same bits as T calls of ``step()``.
 
         Args:
-            actions: as ``step()`` takes them, with T as leading axis; or those of one step, repeated ``num_steps`` times;
-                or None to draw them on the device, each choice or number of the action space being equally likely.
-            num_steps: T, where the actions do not tell it.
-            keep_actions: False where nobody will look at drawn actions: those of a step then overwrite those of the one before.
+            actions: actions of T steps, as for ``step()`` with T as leading axis; actions of one step, repeated in all
+                ``num_steps`` steps; or None to draw them on the device, uniformly from the action space.
+            num_steps: T, unless the actions give it.
+            keep_actions: False to store no drawn actions.
 
         Returns:
-            What ``step()`` returns, with T as leading axis of every array, those of ``info`` included; the rows of
-            ``final_obs`` are valid where ``_final_obs`` is true. Drawn actions are in ``info["actions"]``, if kept, int32
-            (float32 for a Box) ``(T, *action_space.shape)``. They depend on the worlds' random numbers and on where each
-            world stands, and disturb no other draw.
+            The results of ``step()``, each array with T as leading axis, those of ``info`` included; the rows of
+            ``final_obs`` are valid where ``_final_obs`` is true. Drawn actions that are kept are ``info["actions"]``, int32
+            (float32 for a Box) ``(T, *action_space.shape)``. They depend on each world's random key and step, and change no
+            other draw.
 
-        With bound slabs, the rollout is written into their next T places, and what is not bound into persistent arrays.
+        With bound slabs, the rollout writes their next T slots, and persistent arrays for outputs that are not bound.
         With ``copy=False`` there is one persistent set of arrays for each T.
 
         Raises:
-            ShapeError, ArrayTypeError, DeviceError, ParameterError: actions or ``num_steps`` that do not fit, or a Box without
-                bounds to draw between; nothing was stepped.
-            ActionError: an index out of range or NaN: at once on the CPU, before a step, at ``check()`` on CUDA unless
-                ``debug``.
-            SequenceError: before the first reset, or where bound slabs have no room for T steps.
+            ParameterError: also for a Box without bounds to draw between.
+            ActionError: an index out of range or NaN: on the CPU before any step, at ``check()`` on CUDA unless ``debug``.
+            SequenceError: before the first reset, or if bound slabs have no room for T steps.
             OutOfMemoryError: the results need more memory than is free on the device.
         """
         self._require_started("rollout()")
-        require_capturable(self._backend, self._outputs.fresh, self.debug, self._to_host)
-        if num_steps is not None or actions is None:
-            num_steps = require_steps(num_steps)
-        held, address, element_bytes, draw = None, 0, 4, actions is None
-        if draw:
-            if not self._args.can_draw:
-                raise ParameterError("the action space has no bounds to draw between; give rollout() actions.")
-            lead: tuple[int, ...] = (num_steps or 0,)
-        else:
-            lead = self._actions.lead(actions, num_steps)
-            held, address, element_bytes = self._actions.read(actions, lead)
-        steps = lead[0] if lead else num_steps or 0
-        kept = draw and keep_actions
-        slot = self._outputs.for_rollout(steps, kept)
-        stride, drawn = math.prod(self._actions.shape) * element_bytes, 0
-        if not lead or draw and not kept:
-            stride = 0  # the actions of all steps lie in one place
-        if draw:
-            drawn = self._out.address(slot.arrays[-1] if kept else self._outputs.actions_of_a_step())
-        self._args.set_action(address, element_bytes)
-        self._args.set_rollout(steps, stride, drawn)
-        self._args.set_slot(slot)
-        self._backend.launch("gv_rollout", self._args.struct, self.num_worlds)
-        self._outputs.end_rollout(slot)
-        del held
-        if self.debug:
-            self._check()
-        results = self._results(slot)
-        if kept:
-            results[4]["actions"] = self._public(slot.arrays[-1])
-        return results
+        self.worlds.require_capturable(self._waits)
+        plan = plan_rollout(actions, num_steps, keep_actions, self._actions, self.worlds.arguments.can_draw)
+        results = self.worlds.rollout(plan)
+        returned = self._results(results)
+        if plan.keep:
+            returned[4]["actions"] = self._public(results.actions)
+        return returned
 
     @one_caller
     def check(self) -> None:
         """Raise if a kernel met an invalid action since the last check. Waits for the device.
 
         Raises:
-            ActionError: how many actions were out of range or NaN; each acted as index 0.
-            SequenceError: while a CUDA graph is captured, where nothing can be waited for.
+            ActionError: the number of actions that were out of range or NaN; each acted as index 0.
         """
         self._require_open()
-        self._check()
-
-    def _check(self) -> None:
-        if not self._backend.may_wait():
-            raise SequenceError("check() waits for the device, which a CUDA graph cannot; call it before or after the capture.")
-        count = int(self._backend.memory.to_numpy(self._args.invalid)[0])
-        if count:
-            with self._backend.memory.here():
-                self._args.invalid[...] = 0
-            raise ActionError(f"{count} actions were out of range or NaN since the last check; each acted as index 0.")
+        self.worlds.require_wait("check()")
+        self.worlds.check()
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Stop the back end, after a last look at the actions, unless a graph is being captured; arrays handed out stay valid.
+        """Check the last actions, unless a graph is being captured, and stop the back end. Arrays handed out stay valid.
 
-        An env that nobody holds any more is closed whenever Python finds it, which may be while another one is captured.
+        Python may also close an env that nobody holds any more, at any time, even while another env is captured.
         """
-        self._closing = True
-        with self._call_lock:  # a call of another thread ends first
+        self._guard.closing = True
+        with self._guard.lock:  # waits for a call of another thread
             if self.closed:  # by that thread
                 return
             try:
-                if self._backend.may_wait():
-                    self._check()
+                if self.worlds.backend.may_wait():
+                    self.worlds.check()
             finally:
-                self.closed = True  # also when check() raises
-                self._backend.close()
+                self.closed = True  # also if check() raises
+                self.worlds.backend.close()
 
-    # ---- starts -----------------------------------------------------------------------------------------------
+    @one_caller
+    def get_state(self, *names: str) -> dict[str, Array]:
+        """Copies of the state fields named, of all by default, leading axis worlds in both views, physical fields first."""
+        self._require_started("get_state()")
+        state = self.worlds.state
+        return state.on_host(*names) if self._to_host else state.get(self.worlds.output_memory, *names)
+
+    @one_caller
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Overwrite the fields given. Unless ``terminated`` and ``truncated`` are given, finished worlds may be stepped again.
+
+        The observation of the new state becomes the last one: bound and persistent arrays are overwritten with it.
+
+        Args:
+            state: fields by name: arrays of any kind in the field's dtype, or nested lists.
+        """
+        self._require_started("set_state()")
+        self.worlds.require_wait("set_state()")
+        self.worlds.set_state(state)
+
+    @one_caller
+    def copy_worlds(self, source: Any, target: Any, diverge: bool = False) -> None:
+        """Copy worlds onto others. The observation of the new state becomes the last one.
+
+        Args:
+            source: numbers of worlds (n,); they may repeat.
+            target: numbers of as many worlds, all different. All sources are read before a target is written.
+            diverge: False keeps the random keys of the originals, so that a copy with the same actions continues as its
+                original does; True gives each copy a new random key.
+        """
+        self._require_started("copy_worlds()")
+        sources, overlap = read_worlds(source, target, self.num_worlds)
+        self.worlds.require_wait("copy_worlds()")
+        self.worlds.copy(sources, overlap, (draw_seed(self.np_random), self.first_world) if diverge else None)
+
+    @one_caller
+    def set_reset_pool(self, states: Mapping[str, Any] | None) -> None:
+        """Make each reset from now on draw its start from a pool, with the world's random key; None for the env's own starts.
+
+        The state field ``pool_entry``, int32 ``(num_worlds,)``, is the entry that a world's present episode started from.
+
+        Args:
+            states: physical state fields by name, leading axis the entries: your own, those of ``draw_start_states()``, or
+                recorded ones (``gpu_vecenv.join_states``). The env draws missing fields. Random keys and marks of finished
+                worlds in recorded states are not read.
+        """
+        self._require_open()
+        self.worlds.require_wait("set_reset_pool()")
+        self.worlds.pool.set(states)
 
     def draw_start_states(self, size: int, seed: int) -> dict[str, Array]:
-        """The states in which ``size`` worlds of this env start under a seed, for ``set_reset_pool()``."""
+        """Return the start states of ``size`` worlds of this env under a seed, for ``set_reset_pool()``."""
         names = [field.name for field in self.env_spec.state]
         env = GpuVectorEnv(self.env_spec, num_worlds=size, device=self.device, array=self.array, **self.params)
         with contextlib.closing(env):
             env.reset(seed=seed)
             return env.get_state(*names)
 
-    def __reduce__(self) -> Any:
-        raise TypeError(
-            f"{self.env_spec.name}: an env cannot be pickled or copied, as it holds memory and threads of its device; make "
-            "another one and give it set_state(env.get_state())."
-        )
-
-    # ---- pictures ---------------------------------------------------------------------------------------------
+    @one_caller
+    def observe(self) -> Array:
+        """Observations of the present state, in a fresh array. Changes nothing."""
+        self._require_started("observe()")
+        return self._public(self.worlds.observe())
 
     @one_caller
     def render(self) -> tuple[np.ndarray, ...] | None:
         """One uint8 (H, W, 3) frame an env; rows of one world share theirs. None with a warning without ``render_mode``.
 
         Raises:
-            ParameterError: a state beyond what is drawn.
+            ParameterError: a state with numbers too large to draw.
         """
         self._require_started("render()")
         if self.render_mode is None:
@@ -371,25 +333,67 @@ class GpuVectorEnv(WorldAccess, VectorEnv):  # VectorEnv by name too: skrl tells
             return None
         if self._renderers is None:
             self._renderers = WorldRenderers(self.env_spec, self.params, self.num_worlds)
-        frames = self._renderers.frames(self._state.on_host())
-        if not self._view.by_agent:
-            return tuple(frames)
-        return tuple(frames[w] for count in self.role_counts.values() for w in range(self.num_worlds) for _ in range(count))
+        frames = self._renderers.frames(self.worlds.state.on_host())
+        return tuple(frames[world] for world in self.worlds.view.world_of_env)
+
+    @one_caller
+    def bind(self, /, **slabs: Array) -> None:
+        """Write into the caller's slabs instead of the env's arrays: no allocation, no copy.
+
+        ``obs`` is ``(T + 1, *obs)`` and the others, any of ``reward, terminated, truncated, finished, final_obs,
+        agent_alive, agent_reward``, are ``(T, ...)``; float32 or bool, C-contiguous, on the env's device. A reset
+        writes ``obs[0]``; step t (from 0) writes ``obs[t + 1]`` and ``[t]`` of the others. After T steps call
+        ``rewind()``. Outputs not given go to persistent arrays. Rows of ``final_obs`` are undefined where no episode
+        ended. If the env has started, its last observation is copied to ``obs[0]``.
+
+        Raises:
+            UnknownParameterError: a slab for an output that the env does not have.
+            ParameterError: also for slabs that share memory, and for a read-only one.
+        """
+        self._require_open()
+        if self._to_host:
+            raise ArrayTypeError('bind() needs arrays on the device; array="numpy" hands out host copies.')
+        self.worlds.outputs.bind(slabs, self.device)
+
+    @one_caller
+    def rewind(self) -> None:
+        """Copy the last observation to slot 0 of the bound slabs, and continue from there."""
+        self.worlds.outputs.rewind()
+
+    @one_caller
+    def unbind(self) -> None:
+        """Write into the env's own arrays again."""
+        self.worlds.outputs.unbind()
+
+    def _results(self, results: OutputArrays) -> StepResults:
+        """Results of a step or a rollout as its caller gets them."""
+        arrays: Any = results.arrays
+        info = self.worlds.outputs.info
+        if self._waits:
+            if self.debug:
+                self.worlds.check()
+            if self._to_host:
+                arrays = {index: self._public(arrays[index]) for index in (0, 1, 2, 3, *info.values())}
+        return arrays[0], arrays[1], arrays[2], arrays[3], {name: arrays[index] for name, index in info.items()}
+
+    def _public(self, array: Array) -> Array:
+        return self.worlds.output_memory.to_numpy(array) if self._to_host else array
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise ClosedError(f"{self.env_spec.name} was closed; make a new env.")
+
+    def _require_started(self, call: str) -> None:
+        if self.closed or not self._started:
+            self._require_open()
+            raise SequenceError(f"call reset() before {call}.")
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self.env_spec.name}: an env cannot be pickled or copied, as it holds memory and threads of its device; make "
+            "another one and give it set_state(env.get_state())."
+        )
 
     def __repr__(self) -> str:
         """Name, size, device."""
         return f"GpuVectorEnv({self.env_spec.name}, num_envs={self.num_envs}, view={self.view}, device={self.device})"
-
-    # ---- inside -----------------------------------------------------------------------------------------------
-
-    @property
-    def _same_step(self) -> bool:
-        return self.autoreset_mode is AutoresetMode.SAME_STEP
-
-    def _results(self, slot: Slot) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-        """What a step or a rollout returns."""
-        arrays: Any = slot.arrays
-        if self._to_host:
-            arrays = {place: self._public(arrays[place]) for place in (0, 1, 2, 3, *self._outputs.info.values())}
-        info = {name: arrays[place] for name, place in self._outputs.info.items()}
-        return arrays[0], arrays[1], arrays[2], arrays[3], info

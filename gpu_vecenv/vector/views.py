@@ -13,12 +13,12 @@ from gpu_vecenv.spec.given import abbreviated, whole_number
 from gpu_vecenv.spec.layout import Layout
 
 MAX_WORLDS = 2**31 - 1
-"""The number of a world has 31 bits."""
+"""World ids are below 2**31."""
 
 
 @dataclass(frozen=True)
 class View:
-    """One view of ``num_worlds`` worlds. With one agent a world, both views are the same."""
+    """Shapes and spaces of ``num_worlds`` worlds in one view. With one agent in a world, both views are the same."""
 
     layout: Layout
     num_worlds: int
@@ -26,7 +26,7 @@ class View:
 
     @cached_property
     def flat(self) -> bool:
-        """Whether an env is one agent's row, so that reward and agent reward are one array."""
+        """True if an env is one agent's row; reward and agent reward are one array then."""
         return self.by_agent or self.layout.num_agents == 1
 
     @cached_property
@@ -36,7 +36,7 @@ class View:
 
     @cached_property
     def lead(self) -> tuple[int, ...]:
-        """Axes before an agent's own: ``(R,)``, or ``(N, A)`` in the worlds view of several agents."""
+        """Leading axes of arrays with an entry for each agent: ``(R,)``, or ``(N, A)`` in the worlds view of several agents."""
         return (self.num_envs,) if self.flat else (self.num_worlds, self.layout.num_agents)
 
     @cached_property
@@ -77,11 +77,18 @@ class View:
             first += count * self.num_worlds
         return rows
 
+    @cached_property
+    def world_of_env(self) -> list[int]:
+        """World of each env, in the order of the leading axis."""
+        worlds = range(self.num_worlds)
+        counts = self.layout.role_counts.values() if self.by_agent else (1,)
+        return [world for count in counts for world in worlds for _ in range(count)]
+
     def world_mask(self, mask: np.ndarray) -> np.ndarray:
-        """Mask over envs, bool (num_envs,), as one over worlds, bool (num_worlds,).
+        """Return a mask over envs, bool (num_envs,), as a mask over worlds, bool (num_worlds,).
 
         Raises:
-            ParameterError: in the agents view, rows of one world differ.
+            ParameterError: rows of one world differ, in the agents view.
         """
         if not self.by_agent:
             return mask
@@ -99,10 +106,11 @@ class View:
 
 
 def count_worlds(num_envs: int, num_worlds: int | None, layout: Layout, by_agent: bool) -> int:
-    """Worlds for the ``num_envs`` and ``num_worlds`` of ``make_vec``.
+    """Return the number of worlds for the ``num_envs`` and ``num_worlds`` of ``make_vec``.
 
     Raises:
-        ParameterError: not a positive number, more than ``MAX_WORLDS`` worlds, both given, or rows that do not fill whole worlds.
+        ParameterError: not a positive integer, more than ``MAX_WORLDS`` worlds, two different sizes, or rows that do not fill
+            whole worlds.
     """
     agents = layout.num_agents if by_agent else 1
     envs = _within("num_envs", num_envs, agents * MAX_WORLDS)

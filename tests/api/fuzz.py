@@ -104,14 +104,14 @@ class Fuzz:
 
     def _call(self) -> None:
         name = str(self.rng.choice(CALLS))
-        before = self.envs[0]._state.on_host() if self.rng.random() < 0.2 else None
+        before = self.envs[0].worlds.state.on_host() if self.rng.random() < 0.2 else None
         made = getattr(self, f"_{name}")()
         ended = self.outcomes[f"{name} ok"]
         self._both(name, [lambda env=env: made(env) for env in self.envs])
         if before is not None and self.outcomes[f"{name} ok"] == ended:
-            same(before, self.envs[0]._state.on_host(), f"state after a refused {name}")
+            same(before, self.envs[0].worlds.state.on_host(), f"state after a refused {name}")
         if self.rng.random() < 0.05:
-            same(self.envs[0]._state.on_host(), self.envs[1]._state.on_host(), f"states after {name}")
+            same(self.envs[0].worlds.state.on_host(), self.envs[1].worlds.state.on_host(), f"states after {name}")
 
     # ---- arguments --------------------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class Fuzz:
         elif chance < 0.15:
             values = self.rng.integers(-3, 400, shape)
         else:
-            fewest = int(np.min(env._actions._choices))
+            fewest = int(np.min(space.nvec if hasattr(space, "nvec") else space.n))
             values = self.rng.integers(0, fewest, shape).astype(self.rng.choice(["int32", "int64"]))
         if chance > 0.95:
             values = values[..., :1] if values.ndim else values
@@ -227,11 +227,11 @@ class Fuzz:
 
         def set_state(env: GpuVectorEnv) -> None:
             env.set_state(given)
-            now = env._state.on_host()
+            now, fields = env.worlds.state.on_host(), {field.name: field for field in env.layout.state}
             for name, value in given.items():  # accepted values are stored bit by bit
                 value = value.numpy(force=True) if isinstance(value, torch.Tensor) else value
                 assert np.array(value, now[name].dtype).tobytes() == now[name].tobytes(), f"{name} was changed"
-                low, high = env._state._spec[name].bounds(env.params)
+                low, high = fields[name].bounds(env.params)
                 assert low == -np.inf and high == np.inf or ((now[name] >= low) & (now[name] <= high)).all(), f"{name} is outside"
 
         return set_state
@@ -254,7 +254,7 @@ class Fuzz:
         chance, steps = self.rng.random(), int(self.rng.integers(1, 4))
 
         def bind(env: GpuVectorEnv) -> None:
-            slabs = env._outputs.new_slabs(steps)
+            slabs = env.worlds.outputs.new_slabs(steps)
             if chance < 0.2:
                 slabs["reward"] = slabs["obs"]
             if chance > 0.8:

@@ -49,13 +49,13 @@ def in_a_thread(call):
 def test_a_call_from_a_second_thread_raises_an_error(call, monkeypatch):
     env = make("cartpole").unwrapped
     env.reset(seed=0)
-    launch, seen = env._backend.launch, []
+    launch, seen = env.worlds.backend.launch, []
 
     def meanwhile(*args):
         seen.append(in_a_thread(lambda: CALLS[call](env)))
         return launch(*args)
 
-    monkeypatch.setattr(env._backend, "launch", meanwhile)
+    monkeypatch.setattr(env.worlds.backend, "launch", meanwhile)
     twin = make("cartpole").unwrapped
     twin.reset(seed=0)
     assert_same(env.step(np.ones(3, int))[:4], twin.step(np.ones(3, int))[:4])
@@ -92,7 +92,7 @@ def test_threads_that_step_one_env_do_not_hang():
 def test_closing_waits_for_a_call_of_another_thread(monkeypatch):
     env = make("cartpole").unwrapped
     env.reset(seed=0)
-    launch, began, go_on, order = env._backend.launch, threading.Event(), threading.Event(), []
+    launch, began, go_on, order = env.worlds.backend.launch, threading.Event(), threading.Event(), []
 
     def slow(*args):
         began.set()
@@ -100,7 +100,7 @@ def test_closing_waits_for_a_call_of_another_thread(monkeypatch):
         order.append("stepped")
         launch(*args)
 
-    monkeypatch.setattr(env._backend, "launch", slow)
+    monkeypatch.setattr(env.worlds.backend, "launch", slow)
     stepping = threading.Thread(target=lambda: env.step(np.zeros(3, int)))
     stepping.start()
     assert began.wait(60)
@@ -127,7 +127,7 @@ def test_a_signal_handler_during_a_call_may_only_close_the_env(monkeypatch):
     env, twin = make("cartpole").unwrapped, make("cartpole").unwrapped
     env.reset(seed=0)
     twin.reset(seed=0)
-    launch, seen = env._backend.launch, []
+    launch, seen = env.worlds.backend.launch, []
 
     def interrupted(*args):
         for call in (lambda: env.step(np.ones(3, int)), env.observe):
@@ -136,10 +136,10 @@ def test_a_signal_handler_during_a_call_may_only_close_the_env(monkeypatch):
             seen.append(raised.value)
         return launch(*args)
 
-    monkeypatch.setattr(env._backend, "launch", interrupted)
+    monkeypatch.setattr(env.worlds.backend, "launch", interrupted)
     assert_same(env.step(np.zeros(3, int))[:4], twin.step(np.zeros(3, int))[:4])
     assert len(seen) == 2
-    monkeypatch.setattr(env._backend, "launch", lambda *args: (env.close(), launch(*args)))
+    monkeypatch.setattr(env.worlds.backend, "launch", lambda *args: (env.close(), launch(*args)))
     env.step(np.zeros(3, int))
     with pytest.raises(ClosedError):
         env.step(np.zeros(3, int))
@@ -156,20 +156,20 @@ def test_copying_or_pickling_an_env_raises_an_error(copied):
 def test_a_child_forked_during_a_call_of_another_thread_can_step(monkeypatch):
     env = make("cartpole").unwrapped
     env.reset(seed=0)
-    launch, began, go_on = env._backend.launch, threading.Event(), threading.Event()
+    launch, began, go_on = env.worlds.backend.launch, threading.Event(), threading.Event()
 
     def slow(*args):
         began.set()
         assert go_on.wait(60)
         launch(*args)
 
-    monkeypatch.setattr(env._backend, "launch", slow)
+    monkeypatch.setattr(env.worlds.backend, "launch", slow)
     stepping = threading.Thread(target=lambda: env.step(np.zeros(3, int)))
     stepping.start()
     assert began.wait(60)
     child = os.fork()
     if child == 0:
-        env._backend.launch = launch
+        env.worlds.backend.launch = launch
         signal.alarm(20)
         env.step(np.zeros(3, int))
         env.close()

@@ -47,8 +47,9 @@ def test_a_copied_world_continues_as_its_source_does(device, name, params):
 
 def launched_kernels(env, monkeypatch):
     """Record the names of the kernels launched from now on."""
-    names, launch = [], env.unwrapped._backend.launch
-    monkeypatch.setattr(env.unwrapped._backend, "launch", lambda name, *rest: (names.append(name), launch(name, *rest)))
+    backend = env.unwrapped.worlds.backend
+    names, launch = [], backend.launch
+    monkeypatch.setattr(backend, "launch", lambda name, *rest: (names.append(name), launch(name, *rest)))
     return names
 
 

@@ -160,7 +160,7 @@ def test_results_that_the_caller_moved_to_shared_memory_are_correct(copy, bound)
     for one in (env, twin):
         one.reset(seed=0)
     if bound:
-        slabs = env._outputs.new_slabs(3)
+        slabs = env.worlds.outputs.new_slabs(3)
         env.bind(**slabs)
         for slab in slabs.values():
             slab.share_memory_()

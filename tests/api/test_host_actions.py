@@ -1,6 +1,7 @@
 """Reading of host actions for a GPU. Host memory stands in for the GPU's."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ ACTIONS = np.arange(6, dtype=np.int32).reshape(3, 2)
 
 
 def reader(**options):
-    return ActionReader(MultiDiscrete([9, 9]), (3,), "cuda:0", NumpyMemory(), **options)
+    view = SimpleNamespace(agent_action_space=MultiDiscrete([9, 9]), lead=(3,))
+    return ActionReader(view, SimpleNamespace(device="cuda:0", memory=NumpyMemory(), max_index=None), **options)
 
 
 def test_the_first_upload_warns_and_later_ones_do_not():

@@ -197,9 +197,9 @@ def test_setting_the_state_that_was_read_marks_no_world(mode, device):
     """A mark would make every later step check for marks."""
     env = env_of("cartpole", device, autoreset_mode=mode)
     env.set_state(env.get_state())
-    assert int(env._state._marked[0]) == 0
+    assert int(env.worlds.state.marked[0]) == 0
     env.set_state({"truncated": (np.arange(WORLDS) == 3).astype(np.uint8), "terminated": np.zeros(WORLDS, np.uint8)})
-    assert int(env._state._marked[0]) == 1
+    assert int(env.worlds.state.marked[0]) == 1
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -256,7 +256,7 @@ def test_steps_and_rollouts_fill_bound_slabs_as_steps_alone_do(name, names):
     actions = torch.as_tensor(random_actions(rolled, 12))
     slabs = []
     for env in (rolled, single):
-        shapes = {key: shape for key, shape in env._outputs.shapes.items() if key in (*names, "obs")}
+        shapes = {key: shape for key, shape in env.worlds.outputs.shapes.items() if key in (*names, "obs")}
         bools = ("terminated", "finished", "agent_alive")
         slabs.append({key: torch.zeros(13 if key == "obs" else 12, *shape, dtype=torch.bool if key in bools else torch.float32)
                       for key, shape in shapes.items()})  # fmt: skip

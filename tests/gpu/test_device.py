@@ -259,7 +259,7 @@ def test_an_env_works_on_a_device_that_is_not_the_current_one(name, array, copy)
 def test_a_rewind_on_another_device_waits_for_the_last_step():
     """CuPy copies the results of the last step, although the env's device is still busy when the copy is requested."""
     env = make("WarpCartPole-v1", device="cuda:1", array="cupy")
-    slabs = env._outputs.new_slabs(8)
+    slabs = env.worlds.outputs.new_slabs(8)
     env.bind(**slabs)
     for action in random_actions(make("WarpCartPole-v1"), 8).to("cuda:1"):
         with torch.cuda.device("cuda:1"):

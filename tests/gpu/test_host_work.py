@@ -45,7 +45,7 @@ def test_a_step_never_waits_and_in_place_allocates_nothing(name, view, way):
     actions = make(name, view=view).rollout(num_steps=STEPS)[4]["actions"]
     env = make(name, view=view, copy=way == "copies")
     if way.startswith("bound"):
-        slabs = env._outputs.new_slabs(STEPS)
+        slabs = env.worlds.outputs.new_slabs(STEPS)
         env.bind(**(slabs if way == "bound" else {name: slabs[name] for name in ("obs", "reward")}))
         env.step(actions[0])
         env.rewind()

@@ -22,7 +22,7 @@ def observations(agents, neighbours, device="cpu", backend=None):
     params = {"num_taggers": 5, "num_runners": agents - 5, "num_other_agents_observed": neighbours, "autoreset_mode": "disabled"}
     env = gymnasium.make_vec("WarpTag-v0", num_envs=2, device=device, array="numpy", **params).unwrapped
     if backend is not None:
-        env._backend = backend(env.layout)
+        env.worlds.backend = backend(env.layout)
     env.reset(seed=1)
     generator, seen = np.random.default_rng(agents + neighbours), []
     for left in (0.1, 0.1, 0.98, 0.1, 0.98, 0.98):

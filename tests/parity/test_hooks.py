@@ -82,7 +82,7 @@ def make(tmp_path_factory):
         built = folder / f"{which}-{width}-{length}-{kind}.so"
         if not built.exists():
             compile_object(spec, cpu_level(), built, flags)
-        env._backend = CpuBackend(env.layout, built, threads=1)
+        env.worlds.backend = CpuBackend(env.layout, built, threads=1)
         return env
 
     return build

@@ -27,7 +27,7 @@ def backend(tmp_path_factory):
         built = folder / f"{level}-{object_name(env.env_spec, cpu_level())}"
         if not built.exists():
             compile_object(env.env_spec, level or cpu_level(), built, () if level else ONE_BY_ONE)
-        env._backend = CpuBackend(env.layout, built, threads=1)
+        env.worlds.backend = CpuBackend(env.layout, built, threads=1)
         return env
 
     return make
@@ -123,11 +123,10 @@ def test_invalid_actions_act_as_zero_and_are_counted(dtype, backend):
         env = backend(GpuVectorEnv(SPECS["WarpCartPole-v1"], num_envs=70, array="numpy", device="cpu"), level)
         env.reset(seed=0)
         actions = np.resize(np.concatenate([bad, np.array([0, 1], dtype)]), 70)
-        env._args.set_action(actions.ctypes.data, actions.itemsize)
-        env._args.set_slot(env._outputs.for_step())
-        env._backend.launch("gv_step", env._args.struct, env.num_worlds)
-        after.append((env.get_state("state")["state"], int(env._args.invalid[0])))
-        env._args.invalid[...] = 0
+        env.worlds.step(actions.ctypes.data, actions.itemsize)
+        invalid = env.worlds.arguments.invalid
+        after.append((env.get_state("state")["state"], int(invalid[0])))
+        invalid[...] = 0
     assert after[0][1] == after[1][1] == int((~np.isin(actions, (0, 1))).sum()) > 0
     np.testing.assert_array_equal(after[0][0], after[1][0])
 
@@ -142,14 +141,12 @@ def test_actions_of_worlds_that_start_an_episode_are_ignored(backend):
         env = backend(GpuVectorEnv(spec, num_envs=70, **options), level)
         env.reset(seed=0)
         env.set_state({"t": (np.arange(70) % 3).astype(np.int32)})
-        env._args.set_action(bad.ctypes.data, bad.itemsize)
-        seen = []
+        seen, invalid = [], env.worlds.arguments.invalid
         for _ in range(4):
-            env._args.set_slot(env._outputs.for_step())
-            env._backend.launch("gv_step", env._args.struct, env.num_worlds)
-            seen.append(int(env._args.invalid[0]))
+            env.worlds.step(bad.ctypes.data, bad.itemsize)
+            seen.append(int(invalid[0]))
         counts.append(seen)
-        env._args.invalid[...] = 0
+        invalid[...] = 0
     # Worlds with t = 2, then 1, then 0 at the start end an episode and ignore their next action; there are 23, 23 and 24 of them.
     assert counts[0] == counts[1] == [70, 70 + 47, 70 + 47 + 47, 70 + 47 + 47 + 46]
 

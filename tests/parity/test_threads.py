@@ -17,8 +17,8 @@ from gpu_vecenv.errors import ActionError, DeviceError, ParameterError
 
 def make(threads, worlds=97):
     env = cartpole.make_vec(worlds, device="cpu", array="numpy")
-    env._backend.close()
-    env._backend = CpuBackend(env.layout, threads=threads)
+    env.worlds.backend.close()
+    env.worlds.backend = CpuBackend(env.layout, threads=threads)
     env.reset(seed=0)
     return env
 
@@ -140,7 +140,7 @@ def test_a_forked_child_steps_without_the_threads(pause, monkeypatch):
             os._exit(0 if same else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     env.step(actions)  # the parent still has its threads
-    assert env._backend._pool is not None
+    assert env.worlds.backend.threads is not None
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])

@@ -79,7 +79,7 @@ def trajectory_hash(case: str, steps: int | None = None, backend: Any = None, at
     env = gymnasium.make_vec(name, **{"device": "cpu", **params, "array": "numpy", **options})
     inner = env.unwrapped
     if backend is not None:
-        inner._backend = backend(inner.layout)
+        inner.worlds.backend = backend(inner.layout)
     digest = hashlib.sha256()
     obs, _ = env.reset(seed=7)
     digest.update(obs.tobytes())

@@ -84,7 +84,7 @@ class Recorder:
     @staticmethod
     def _array_sizes(env: Any) -> dict[str, int]:
         """Size in bytes of the memory behind each pointer of the argument struct."""
-        layout, shapes = env.layout, env._outputs.shapes
+        layout, shapes = env.layout, env.worlds.outputs.shapes
         fields = {f.name: np.zeros(layout.state_shape(f, env.num_worlds), f.dtype).nbytes for f in layout.state}
         tables = {table.name: table.values(env.params).nbytes for table in env.env_spec.tables}
         tables |= {n: env.num_worlds * int(np.prod(s)) * np.dtype(d).itemsize for n, (s, d, _) in layout.workspaces.items()}
@@ -118,7 +118,7 @@ def _number(value: int) -> bytes:
 def record(path: Path, env_id: str, steps: int, **options: Any) -> EnvSpec:
     """Record a reset, ``steps`` random steps, two rollouts, a partial reset and an ``observe``; return the env's spec."""
     env: Any = gymnasium.make_vec(env_id, device="cpu", array="numpy", **options).unwrapped
-    env._backend = recorder = Recorder(env)
+    env.worlds.backend = recorder = Recorder(env)
     # All results are kept, so that no address is used twice.
     held: list[Any] = [env.reset(seed=3)]
     env.action_space.seed(1)

@@ -1,0 +1,48 @@
+"""Check of an array that a caller binds for results."""
+
+from __future__ import annotations
+
+from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError, ShapeError
+from gpu_vecenv.spec.given import Array, describe, plain_tensor
+
+
+def require_slab(
+    name: str, slab: Array, kind: str, device: str, dtype: str, steps: int, shape: tuple[int, ...]
+) -> None:
+    """Check one slab.
+
+    Args:
+        name: output that the slab takes.
+        slab: the array.
+        kind: array kind of the env.
+        device: device of the env; a NumPy slab is always on the host.
+        dtype: dtype of the output.
+        steps: T, the number of steps in the slabs.
+        shape: shape of the output in one step.
+
+    Raises:
+        ShapeError, ArrayTypeError, DeviceError: what was expected and what came.
+        ParameterError: a read-only slab.
+    """
+    given = describe(slab)
+    if given.kind != kind or not hasattr(slab, "nbytes"):
+        raise ArrayTypeError(f"bound {name} must be a {kind} array, got {type(slab).__name__}.")
+    if kind != "numpy" and given.device != device:
+        raise DeviceError(f"bound {name} must be on {device}, got {given.device}.")
+    extra = int(name == "obs")  # the observation before the first step
+    if steps < 1 or tuple(slab.shape) != (steps + extra, *shape):
+        expected = ("T + 1" if extra else "T", *shape)
+        raise ShapeError(f"bound {name} must have shape ({', '.join(map(str, expected))}), got {tuple(slab.shape)}.")
+    if given.dtype != dtype:
+        raise ArrayTypeError(f"bound {name} must be {dtype}, got {slab.dtype}.")
+    if kind == "torch":
+        plain_tensor(slab, f"bound {name}")  # raises for sparse and meta tensors
+        if slab.requires_grad or slab.is_inference():
+            raise ArrayTypeError(f"bound {name} must be writable in place, got a tensor of autograd or of inference mode.")
+        if slab.is_neg():
+            raise ArrayTypeError(f"bound {name} must hold its values, got a tensor that torch negates when it is read.")
+    contiguous = slab.is_contiguous() if kind == "torch" else slab.flags.c_contiguous
+    if not contiguous:
+        raise ShapeError(f"bound {name} must be C-contiguous.")
+    if kind == "numpy" and not slab.flags.writeable:
+        raise ParameterError(f"bound {name} is read-only.")

@@ -1,0 +1,172 @@
+"""All worlds of one env on one device: their memory and the launches of their kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from gpu_vecenv.backend.base import Backend
+from gpu_vecenv.backend.memory import Memory
+from gpu_vecenv.errors import ActionError, SequenceError
+from gpu_vecenv.spec.given import Array
+from gpu_vecenv.vector.arguments import Arguments
+from gpu_vecenv.vector.autoreset import KERNEL_MODE
+from gpu_vecenv.vector.outputs import OutputArrays, Outputs
+from gpu_vecenv.vector.reset_pool import ResetPool
+from gpu_vecenv.vector.rollout_plan import RolloutPlan
+from gpu_vecenv.vector.state import State
+from gpu_vecenv.vector.views import View
+
+
+class Worlds:
+    """Arrays of all worlds, and one method for each kernel.
+
+    Methods take arguments that were checked before. They expect one caller at a time and a reset before the first step.
+    ``GpuVectorEnv`` checks all of this. Results are device arrays.
+
+    Args:
+        view: number of worlds, and shapes of public arrays.
+        backend: compiled kernels of the env on a device.
+        output_memory: allocator of the arrays that a reset, a step or a rollout writes.
+        autoreset_mode: one of Gymnasium's modes.
+        copy: True to write fresh arrays in every call, False to write one persistent set.
+
+    Attributes:
+        memory: memory of the state.
+        state: the state fields.
+        outputs: the arrays that the next call writes.
+        pool: the reset pool.
+        arguments: the argument struct of the kernels.
+    """
+
+    def __init__(self, view: View, backend: Backend, output_memory: Memory, autoreset_mode: AutoresetMode, copy: bool) -> None:
+        self.view, self.backend, self.output_memory = view, backend, output_memory
+        self.num_worlds = view.num_worlds
+        self.memory = backend.memory
+        self.state = State(view.layout, view.num_worlds, self.memory)
+        self.outputs = Outputs(view, output_memory, autoreset_mode is AutoresetMode.SAME_STEP, copy)
+        self.pool = ResetPool(view.layout, self.memory)
+        addresses = self.state.addresses() | self.pool.addresses()
+        self.arguments = Arguments(view, self.memory, addresses, KERNEL_MODE[autoreset_mode])
+
+    # ---- steps ------------------------------------------------------------------------------------------------
+
+    def reset(
+        self, keys: tuple[np.ndarray, np.ndarray] | None, mask: np.ndarray | None, options: np.ndarray
+    ) -> OutputArrays:
+        """Start new episodes.
+
+        Args:
+            keys: ``seed`` and ``world_id`` of all worlds, as ``world_keys()`` returns them; None to keep the present ones.
+            mask: bool (num_worlds,), worlds to reset; None for all.
+            options: float32, the reset options as ``read_options()`` returns them.
+        """
+        if keys is not None:
+            self.state.set_keys(*keys, mask)
+        results = self.outputs.for_reset(partial=mask is not None)
+        self.arguments.set_reset(mask, options)
+        self.arguments.set_outputs(results)
+        self.backend.launch("gv_reset", self.arguments.struct, self.num_worlds)
+        return results
+
+    def step(self, address: int, element_bytes: int) -> OutputArrays:
+        """Advance every world by one step.
+
+        Args:
+            address: address of the actions, as ``ActionReader.read()`` returns them.
+            element_bytes: size of one element of an action.
+
+        Raises:
+            SequenceError: the bound slabs are full.
+        """
+        results = self.outputs.for_step()
+        self.arguments.set_action(address, element_bytes)
+        self.arguments.set_outputs(results)
+        self.backend.launch("gv_step", self.arguments.struct, self.num_worlds)
+        return results
+
+    def rollout(self, plan: RolloutPlan) -> OutputArrays:
+        """Advance every world by the steps of a plan, in one launch; results have the leading axis steps.
+
+        Raises:
+            SequenceError: bound slabs have no room for the steps.
+            OutOfMemoryError: the device has no room for the results.
+        """
+        results = self.outputs.for_rollout(plan.num_steps, plan.keep)
+        drawn = 0
+        if plan.draw:
+            drawn = self.output_memory.address(results.actions if plan.keep else self.outputs.actions_of_a_step())
+        self.arguments.set_action(plan.address, plan.element_bytes)
+        self.arguments.set_rollout(plan.num_steps, plan.stride, drawn)
+        self.arguments.set_outputs(results)
+        self.backend.launch("gv_rollout", self.arguments.struct, self.num_worlds)
+        self.outputs.end_rollout(results)
+        return results
+
+    # ---- state ------------------------------------------------------------------------------------------------
+
+    def observe(self) -> Array:
+        """Observations of the present state, float32, in a fresh array."""
+        obs = self.output_memory.empty(self.outputs.shapes["obs"], "float32")
+        self._observe("gv_observe", obs)
+        return obs
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Overwrite the fields given, and the last observation with that of the new state; errors as in ``State.set()``."""
+        self.state.set(state)
+        if "pool_entry" in state:
+            self.pool.forget_entries()
+        self._observe("gv_observe", self.outputs.new_last_obs())
+
+    def copy(self, sources: np.ndarray, overlap: bool, fork: tuple[int, int] | None) -> None:
+        """Copy worlds onto others, and overwrite the last observation with that of the new state.
+
+        Args:
+            sources: int32 (num_worlds,), the world to copy into each world, -1 for none.
+            overlap: True if a world that is overwritten is copied too.
+            fork: new seed of the copies and ``world_id`` of world 0; None to keep the random keys of the originals.
+        """
+        fields = self.state.copies() if overlap else list(self.state.fields.values())
+        self.state.unshare_keys()
+        self.arguments.set_copy(sources, fields, fork)
+        self._observe("gv_copy", self.outputs.new_last_obs())
+
+    def _observe(self, kernel: str, obs: Array) -> None:
+        """Launch a kernel that writes observations and no other output."""
+        self.arguments.set(obs=self.output_memory.address(obs))
+        self.backend.launch(kernel, self.arguments.struct, self.num_worlds)
+
+    # ---- checks -----------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise ActionError if kernels counted invalid actions since the last check. Waits for the device."""
+        count = int(self.memory.to_numpy(self.arguments.invalid)[0])
+        if count:
+            with self.memory.here():
+                self.arguments.invalid[...] = 0
+            raise ActionError(f"{count} actions were out of range or NaN since the last check; each acted as index 0.")
+
+    def require_capturable(self, waits: str = "") -> None:
+        """Raise SequenceError if a CUDA graph is being captured that cannot hold a step.
+
+        Args:
+            waits: the option that makes the caller wait for the device after each step, if there is one.
+        """
+        if waits:
+            self.require_wait(f"a step with {waits}", "make another env")
+        if self.outputs.fresh and self.backend.capturing():
+            raise SequenceError("copy=True allocates in every step, which a CUDA graph cannot; use bind() or copy=False.")
+
+    def require_wait(self, call: str, remedy: str = "call it before or after the capture") -> None:
+        """Raise SequenceError, with the name of a call that waits for the device, if a CUDA graph is being captured."""
+        if not self.backend.may_wait():
+            raise SequenceError(f"{call} waits for the device, which a CUDA graph cannot; {remedy}.")
+
+    def replay(self, graph: Any, num_steps: int) -> None:
+        """Run a CUDA graph whose steps write the bound slabs."""
+        self.outputs.rewind()
+        graph.replay()
+        self.outputs.move_to(num_steps)
