@@ -1,7 +1,7 @@
 """GPU-resident multi-agent vector environments for Gymnasium. Importing this registers the ids.
 
-The names below are the public ones. Each is imported when it is first asked for, so that ``import gpu_vecenv`` loads neither
-torch nor CuPy. The trainer's are in ``gpu_vecenv.train``, the adapters' in ``gpu_vecenv.adapters``.
+The names below are public. Each is imported at its first use, so that ``import gpu_vecenv`` loads neither torch nor CuPy. Public
+names of the trainer are in ``gpu_vecenv.train``, those of the adapters in ``gpu_vecenv.adapters``.
 """
 
 import importlib
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# In a bare checkout on PYTHONPATH, envs/ and adapters/ lie next to this folder and not in it: let imports find them there.
+# In a checkout on PYTHONPATH, envs/ and adapters/ are next to this folder, not in it; this makes imports find them.
 _root = Path(__file__).parent.parent
 if (_root / "envs" / "tag" / "tag.cu").is_file() and not (Path(__file__).parent / "envs").exists():
     from gpu_vecenv._checkout import map_checkout
@@ -35,7 +35,7 @@ _PUBLIC = {
     "vector.stats": ("EpisodeStatistics",),
     "vector.vector_env": ("GpuVectorEnv",),
 }  # fmt: skip
-"""Module to the public names it defines."""
+"""Public names by the module that defines them."""
 
 _MODULES = {name: f"gpu_vecenv.{module}" for module, names in _PUBLIC.items() for name in names}
 _MODULES["make_vec"] = "gymnasium"
@@ -69,12 +69,12 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported at its first use."""
+    """Import a public name at its first use."""
     if name not in _MODULES:
         raise AttributeError(f"module 'gpu_vecenv' has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    """The public names, too, which need not have been imported."""
+    """All names, with public names that are not imported yet."""
     return sorted({*globals(), *__all__})

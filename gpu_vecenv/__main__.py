@@ -1,4 +1,4 @@
-"""``python -m gpu_vecenv`` is ``gpu-vecenv``."""
+"""Run ``gpu-vecenv`` as ``python -m gpu_vecenv``."""
 
 import sys
 

@@ -29,5 +29,5 @@ class _CheckoutFinder(MetaPathFinder):
 
 
 def map_checkout(root: Path) -> None:
-    """Let the import system find the mapped folders of the repository at ``root``, after it has looked elsewhere."""
+    """Make imports find the mapped folders of the repository at ``root``, after all other places."""
     sys.meta_path.append(_CheckoutFinder(root))

@@ -1,4 +1,4 @@
-"""Writes a file so that a reader sees the old one or the whole new one."""
+"""Atomic writes: a reader of a file sees the old content or the whole new content."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 
 DISK_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
-"""Errors with which a disk refuses to take a write."""
+"""Errors of a disk that refuses a write."""
 
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Replace ``path`` by what the block writes to the yielded path; if the block raises, ``path`` stays as it was.
+    """Replace ``path`` by what the block writes to the yielded path; if the block raises, ``path`` is unchanged.
 
     The new file is on disk before it takes the old one's name, so a power cut leaves one of the two.
 
@@ -29,20 +29,20 @@ def atomic_file(path: Path) -> Iterator[Path]:
     Raises:
         OSError: the disk refused; the error names ``path``.
     """
-    # Writers of the same file, in containers that share a folder too, have files of their own.
+    # Each writer of the same file has its own partial file, also in containers that share a folder.
     partial = path.with_name(f"{path.stem}.{secrets.token_hex(8)}.partial{path.suffix}")
     try:
-        with name_in_errors(path, DISK_REFUSALS):  # An error of something else in the block keeps its text.
+        with name_in_errors(path, DISK_REFUSALS):  # other errors in the block keep their text
             yield partial
             _sync(partial)
             os.replace(partial, path)
     except OSError as error:
-        if error.filename == str(partial) and error.filename2 is None:  # It could not be opened.
+        if error.filename == str(partial) and error.filename2 is None:  # it could not be opened
             error.filename = str(path)
         raise
     finally:
         partial.unlink(missing_ok=True)
-    _sync(path.parent)  # The rename itself must survive a power cut, too.
+    _sync(path.parent)  # the rename must survive a power cut, too
 
 
 @contextlib.contextmanager
@@ -62,7 +62,7 @@ def name_in_errors(path: Path, numbers: Container[int] | None = None) -> Iterato
 
 
 def remove_stale(folder: Path, pattern: str, age: float = 3600.0) -> None:
-    """Remove unfinished files that killed processes left.
+    """Remove unfinished files of killed processes.
 
     Args:
         folder: where they are.
@@ -80,7 +80,7 @@ def _sync(path: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems sync no folders
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot sync folders
             raise
     finally:
         os.close(descriptor)

@@ -10,7 +10,7 @@ class ParameterError(GpuVecenvError, ValueError):
 
 
 class UnknownParameterError(GpuVecenvError, TypeError):
-    """A keyword that the env does not have."""
+    """The env has no parameter of this name."""
 
 
 class ShapeError(GpuVecenvError, ValueError):
@@ -26,11 +26,11 @@ class ArrayTypeError(GpuVecenvError, TypeError):
 
 
 class DeviceError(GpuVecenvError, RuntimeError):
-    """A device, or what it needs, is missing, or an array lives on another device."""
+    """A device or its driver is missing, or an array is on another device."""
 
 
 class CompileError(GpuVecenvError, RuntimeError):
-    """A kernel did not compile; the message holds the compiler's own words."""
+    """A kernel did not compile; the message holds the compiler's output."""
 
 
 class ClosedError(GpuVecenvError, RuntimeError):
@@ -46,19 +46,19 @@ class OutOfMemoryError(GpuVecenvError, MemoryError):
 
 
 class SequenceError(GpuVecenvError, RuntimeError):
-    """Calls in an order that cannot work: a step before the first reset, a step past a bound slab."""
+    """A call came at the wrong time: before the first reset, after bound slabs are full, or while a CUDA graph is captured."""
 
 
 class SeveralAgentsError(GpuVecenvError, ValueError):
-    """An env with several agents was asked for by a call that makes envs of one agent."""
+    """A function for envs of one agent got an env with several agents."""
 
 
 class MissingExtraError(GpuVecenvError, ImportError):
-    """An optional library is needed; the message names the extra that brings it."""
+    """An optional library is missing; the message names the extra that installs it."""
 
 
 class VideoError(GpuVecenvError, OSError):
     """The encoder of a video failed.
 
-    The message holds the encoder's output; ``errno`` is set where the disk refused.
+    The message holds the encoder's output; ``errno`` is set if the disk refused.
     """

@@ -1,4 +1,4 @@
-"""The ids. Entry points are strings, so that registering imports nothing."""
+"""Ids of the envs. Entry points are strings, so that registering imports nothing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import gymnasium
 
 
 def _single(folder: str, limit: int, threshold: float | None) -> dict[str, Any]:
-    """Arguments of a single-agent env, which is a plain env too; its time limit is Gymnasium's."""
+    """Arguments to register a single-agent env, which is a plain env too, with Gymnasium's time limit."""
     return {**_vector(folder), "max_episode_steps": limit, "reward_threshold": threshold}
 
 
 def _vector(folder: str) -> dict[str, Any]:
-    """Arguments of any env; the plain entry point of one with several agents says that there are vector envs only."""
+    """Arguments to register any env. For an env with several agents the plain entry point raises SeveralAgentsError."""
     return {
         "entry_point": f"gpu_vecenv.envs.{folder}:make",
         "vector_entry_point": f"gpu_vecenv.envs.{folder}:make_vec",
@@ -29,11 +29,11 @@ IDS: dict[str, dict[str, Any]] = {
     "WarpMountainCarContinuous-v0": _single("mountain_car_continuous", 999, 90.0),
     "WarpPendulum-v1": _single("pendulum", 200, None),
 }
-"""Every id with what it is registered with. The games of Tag have several agents, so they are vector envs only."""
+"""Every id with its arguments. Tag and grid Tag have several agents, so they are vector envs only."""
 
 
 def register_envs() -> None:
-    """Register each id that is not registered yet; a second import stays silent."""
+    """Register each id that is not registered yet, so that a second import gives no warning."""
     for name, arguments in IDS.items():
         if name not in gymnasium.registry:
             gymnasium.register(name, **arguments)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_vecenv.envs.acrobot.spec import MAX_VEL_1, MAX_VEL_2
 from gpu_vecenv.render.canvas import PALETTE, Canvas, mix
-from gpu_vecenv.render.frame import Reading, Stage, draw_bar, draw_dashes, draw_turn
+from gpu_vecenv.render.frame import Panel, Reading, draw_bar, draw_dashes, draw_turn
 
 WIDTH, HEIGHT = 600, 640
 SCALE = 112.0  # pixels a metre
@@ -31,7 +31,7 @@ class Renderer:
     """
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        self._stage = Stage("Acrobot", int(params["max_episode_steps"]), WIDTH, HEIGHT)
+        self._panel = Panel("Acrobot", int(params["max_episode_steps"]), WIDTH, HEIGHT)
         self._empty = self._draw_empty()
 
     def reset(self) -> None:
@@ -70,12 +70,12 @@ class Renderer:
             Reading("height", f"{height:+.2f} m", height > 1),
             Reading("bend", f"{math.degrees(second):+z.0f}\N{DEGREE SIGN}"),
         )
-        self._stage.write(canvas, int(state["t"]), readings)
+        self._panel.write(canvas, int(state["t"]), readings)
         return canvas.to_array()
 
     def _draw_empty(self) -> Canvas:
-        canvas = self._stage.empty()
-        canvas.rectangle(0, self._stage.top, WIDTH, LINE, mix(GOAL, PALETTE.surface, 0.12))
+        canvas = self._panel.empty()
+        canvas.rectangle(0, self._panel.top, WIDTH, LINE, mix(GOAL, PALETTE.surface, 0.12))
         draw_dashes(canvas, (4.0, LINE), (WIDTH, LINE), GOAL)
         canvas.ring(PIVOT, 2 * SCALE, PALETTE.grid, 1.5)
         canvas.line((PIVOT[0] - 60, PIVOT[1], PIVOT[0] + 60, PIVOT[1]), PALETTE.border, 4.0)

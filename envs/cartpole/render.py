@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.render.canvas import PALETTE, Canvas, mix
-from gpu_vecenv.render.frame import FOOTER, HEADER, Reading, Stage, draw_bar, draw_dashes
+from gpu_vecenv.render.frame import FOOTER, HEADER, Panel, Reading, draw_bar, draw_dashes
 
 WIDTH, HEIGHT = 720, 480
-STAGE_TOP, STAGE_BOTTOM = HEADER, HEIGHT - FOOTER
+AREA_TOP, AREA_BOTTOM = HEADER, HEIGHT - FOOTER
 TRACK = 352.0  # height of the rail the cart rolls on
 CART_WIDTH, CART_HEIGHT, WHEEL = 84.0, 42.0, 11.0
 CART_TOP = TRACK - 2 * WHEEL - CART_HEIGHT + 6.0
@@ -36,7 +36,7 @@ class Renderer:
     """
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        self._stage = Stage("CartPole", int(params["max_episode_steps"]), WIDTH, HEIGHT)
+        self._panel = Panel("CartPole", int(params["max_episode_steps"]), WIDTH, HEIGHT)
         self._reach = min(LONGEST, max(SHORTEST, 2 * float(params["length"]) * SCALE))
         self._empty = self._draw_empty()
 
@@ -61,17 +61,17 @@ class Renderer:
             Reading("position", f"{position:+.2f}", abs(position) > POSITION_LIMIT),
             Reading("angle", f"{math.degrees(angle):+.1f}\N{DEGREE SIGN}", abs(angle) > ANGLE_LIMIT),
         )
-        self._stage.write(canvas, int(state["t"]), readings)
+        self._panel.write(canvas, int(state["t"]), readings)
         return canvas.to_array()
 
     def _draw_empty(self) -> Canvas:
-        canvas = self._stage.empty()
+        canvas = self._panel.empty()
         left, right = WIDTH / 2 - POSITION_LIMIT * SCALE, WIDTH / 2 + POSITION_LIMIT * SCALE
         beyond = mix(PALETTE.vermilion, PALETTE.surface, 0.1)
-        canvas.rectangle(0, STAGE_TOP, left, STAGE_BOTTOM, beyond)
-        canvas.rectangle(right, STAGE_TOP, WIDTH, STAGE_BOTTOM, beyond)
+        canvas.rectangle(0, AREA_TOP, left, AREA_BOTTOM, beyond)
+        canvas.rectangle(right, AREA_TOP, WIDTH, AREA_BOTTOM, beyond)
         for edge in (left, right):
-            draw_dashes(canvas, (edge, STAGE_TOP + 4), (edge, STAGE_BOTTOM), PALETTE.vermilion)
+            draw_dashes(canvas, (edge, AREA_TOP + 4), (edge, AREA_BOTTOM), PALETTE.vermilion)
         canvas.rectangle(0, TRACK, WIDTH, TRACK + 5, PALETTE.border)
         for metre in range(-2, 3):
             at = WIDTH / 2 + metre * SCALE

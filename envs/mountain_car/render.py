@@ -10,12 +10,12 @@ import numpy as np
 
 from gpu_vecenv.envs.mountain_car.spec import GOAL_POSITION, MAX_POSITION, MAX_SPEED, MIN_POSITION
 from gpu_vecenv.render.canvas import PALETTE, Canvas, Point, mix
-from gpu_vecenv.render.frame import Reading, Stage, draw_arrow
+from gpu_vecenv.render.frame import Panel, Reading, draw_arrow
 
 WIDTH, HEIGHT = 720, 560
 MARGIN = 48.0  # width of the road drawn beyond its ends
 SCALE = (WIDTH - 2 * MARGIN) / (MAX_POSITION - MIN_POSITION)  # pixels a unit, across and up
-FLOOR = 519.0  # y of height 0, below the stage
+FLOOR = 519.0  # y of height 0, below the drawing area
 WHEEL, BODY = 10.0, 54.0
 
 CAR, GOAL, ARRIVED = PALETTE.sky, PALETTE.green, PALETTE.yellow
@@ -36,7 +36,7 @@ class Renderer:
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         self._goal_velocity = float(params["goal_velocity"])
-        self._stage = Stage(self.title, int(params["max_episode_steps"]), WIDTH, HEIGHT)
+        self._panel = Panel(self.title, int(params["max_episode_steps"]), WIDTH, HEIGHT)
         self._empty = self._draw_empty()
 
     def reset(self) -> None:
@@ -58,20 +58,20 @@ class Renderer:
         canvas = self._empty.copy()
         self._draw_car(canvas, position, velocity, arrived)
         readings = (Reading("position", f"{position:+.3f}", arrived), Reading("velocity", f"{velocity:+.4f}"))
-        self._stage.write(canvas, int(state["t"]), readings)
+        self._panel.write(canvas, int(state["t"]), readings)
         return canvas.to_array()
 
     def _draw_empty(self) -> Canvas:
-        canvas = self._stage.empty()
+        canvas = self._panel.empty()
         edge = MARGIN / SCALE
         places = np.linspace(MIN_POSITION - edge, MAX_POSITION + edge, 181).tolist()
         road = [on_hill(x) for x in places]
-        bottom = float(self._stage.bottom)
+        bottom = float(self._panel.bottom)
         canvas.polygon([*road, (float(WIDTH), bottom), (0.0, bottom)], PALETTE.grid)
         canvas.line(road, PALETTE.border, 3.0)
         canvas.line([on_hill(x) for x in places if x >= self.goal], GOAL, 4.0)
         wall, ground = on_hill(MIN_POSITION)
-        canvas.rectangle(0, self._stage.top, wall - 0.6 * BODY, ground + 40, mix(PALETTE.border, PALETTE.page, 0.5))
+        canvas.rectangle(0, self._panel.top, wall - 0.6 * BODY, ground + 40, mix(PALETTE.border, PALETTE.page, 0.5))
         x, y = on_hill(self.goal)
         canvas.line((x, y, x, y - 68), PALETTE.ink, 3.0)
         canvas.polygon([(x + 1, y - 69), (x + 34, y - 58), (x + 1, y - 47)], GOAL)

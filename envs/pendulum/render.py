@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_vecenv.envs.pendulum.spec import MAX_SPEED
 from gpu_vecenv.render.canvas import PALETTE, Canvas, mix
-from gpu_vecenv.render.frame import Reading, Stage, draw_bar, draw_dashes, draw_turn
+from gpu_vecenv.render.frame import Panel, Reading, draw_bar, draw_dashes, draw_turn
 
 WIDTH, HEIGHT = 560, 600
 PIVOT = (WIDTH / 2, 316.0)
@@ -32,7 +32,7 @@ class Renderer:
     """
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        self._stage = Stage("Pendulum", int(params["max_episode_steps"]), WIDTH, HEIGHT)
+        self._panel = Panel("Pendulum", int(params["max_episode_steps"]), WIDTH, HEIGHT)
         self._reach = min(LONGEST, max(SHORTEST, float(params["l"]) * SCALE))
         self._empty = self._draw_empty()
 
@@ -63,11 +63,11 @@ class Renderer:
             Reading("angle", f"{from_top:+z.0f}\N{DEGREE SIGN}"),
             Reading("speed", f"{speed:+.1f} rad/s", abs(speed) >= MAX_SPEED),
         )
-        self._stage.write(canvas, int(state["t"]), readings)
+        self._panel.write(canvas, int(state["t"]), readings)
         return canvas.to_array()
 
     def _draw_empty(self) -> Canvas:
-        canvas = self._stage.empty()
+        canvas = self._panel.empty()
         x, y = PIVOT
         canvas.ring(PIVOT, self._reach, PALETTE.grid, 1.5)
         for hour in range(12):

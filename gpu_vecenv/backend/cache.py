@@ -1,4 +1,4 @@
-"""Kernels that were compiled at first use: kept on disk, and loaded only if whole and owned by this user or root."""
+"""Cache of kernels compiled at first use: files on disk, loaded only if they are whole and belong to this user or root."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _names: set[str] = set()
 
 
 def cache_dir() -> Path:
-    """Folder of compiled kernels: a lasting one, or else one that this process removes at its end.
+    """Return the folder of compiled kernels: a lasting one if possible, otherwise one that this process removes at its end.
 
     Raises:
-        CompileError: neither can be made.
+        CompileError: neither folder can be made.
     """
     return lasting_dir() or _temporary_dir()
 
 
 def lasting_dir() -> Path | None:
-    """``GPU_VECENV_CACHE_DIR``, else the user's cache folder, made if need be; None for a user who can have none."""
+    """Return ``GPU_VECENV_CACHE_DIR``, else the user's cache folder, made if missing; None if it cannot be made."""
     given = os.environ.get(VARIABLE)
     if given:
         return Path(given)
@@ -55,10 +55,10 @@ def _temporary_dir() -> Path:
     try:
         folder = Path(tempfile.mkdtemp(prefix="gpu_vecenv-"))
     except OSError as error:
-        raise CompileError(f"compiled kernels cannot be kept: {error}. {REMEDY}") from error
+        raise CompileError(f"compiled kernels cannot be stored: {error}. {REMEDY}") from error
     atexit.register(_remove, folder, os.getpid())
     warnings.warn(
-        f"This user has no cache folder, and none can be made, so compiled kernels are kept in {folder} until this "
+        f"This user has no cache folder, and none can be made, so compiled kernels are stored in {folder} until this "
         f"process ends. {REMEDY}",
         stacklevel=2,
     )
@@ -66,25 +66,25 @@ def _temporary_dir() -> Path:
 
 
 def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # and not a fork, which ends earlier
+    if os.getpid() == owner:  # a forked child may end earlier
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def load(path: Path) -> ctypes.CDLL:
-    """The library that ``store()`` wrote at ``path``; each is loaded once by a process.
+    """Load the library that ``store()`` wrote at ``path``. A process loads each library once.
 
-    It must be a plain file, not a link, that belongs to this user or to root and that nobody else may write, and its
-    digest must fit. The open file that was checked is the one that is loaded, whatever its folder holds by then.
+    It must be a plain file, not a link. It must belong to this user or to root, no other user may write it, and its digest must
+    match. The file descriptor that was checked is loaded, so that nobody can exchange the file in between.
 
     Raises:
-        OSError: there is none, or it may not be loaded, or cannot be.
+        OSError: the file is missing, may not be loaded, or cannot be loaded.
     """
     if path not in _libraries:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe must not block
         try:
             _check(file, path)
-            # dlopen returns the library that it already has under a name, so every name must be new: the descriptor stays
-            # open, and a number used before is skipped.
+            # dlopen returns the library that it has loaded under a name before, so every name must be new: the descriptor
+            # stays open, and used numbers are skipped.
             while (name := f"/proc/self/fd/{file}") in _names:
                 file = os.dup(file)
             _libraries[path] = ctypes.CDLL(name)
@@ -110,31 +110,31 @@ def _check(file: int, path: Path) -> None:
 
 
 def _sealed(path: Path, library: bytes) -> bytes:
-    """The library and, behind it, the SHA-256 of the file name and the library.
+    """Append the SHA-256 of the file name and the library to the library.
 
-    The loader ignores bytes behind an ELF object.
+    The loader ignores bytes after an ELF object.
     """
     return library + hashlib.sha256(os.fsencode(path.name) + library).digest()
 
 
 def store(path: Path, library: bytes) -> None:
-    """Write a library for ``load()``; unfinished files of processes that were killed are removed.
+    """Write a library for ``load()``, and remove unfinished files of killed processes.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     write_library(path, _sealed(path, library))
     remove_stale(path.parent, "*.partial.so")
 
 
 def write_library(path: Path, data: bytes) -> None:
-    """Write a file that nobody else may write, and its folder if need be. A link is replaced, not followed.
+    """Write a file that no other user may write, and make its folder if it is missing. A link is replaced, not followed.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as partial:
         partial.touch(0o644)
-        partial.chmod(0o644)  # also where the user's mask would let a group write
+        partial.chmod(0o644)  # even if the user's umask lets a group write
         partial.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Host compiler: a kernel's text to a shared object, named by what it is made from."""
+"""Host compiler: makes a shared object of a kernel's text, with a name that is a hash of all inputs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 
 PREBUILT = Path(__file__).parent.parent / "_prebuilt"
 LEVELS = ("x86-64-v3", "x86-64")
-"""Instruction sets the bundled kernels are built for, the better first."""
+"""Instruction sets of the bundled kernels, the larger one first."""
 
 FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
          "-ffp-contract=off", "-x", "c++")
-"""No contraction: a fused multiply-add rounds once where the GPU build, told the same, rounds twice."""
+"""-ffp-contract=off: no contraction to fused multiply-adds, which round once. The GPU build has the same rule."""
 
 
 def find_compiler() -> list[str] | None:
-    """Command of a C++ compiler: ``$CXX``, else c++, g++, clang++ on the path, else the ziglang wheel; None if there is none.
+    """Return the command of a C++ compiler: ``$CXX``, else c++, g++ or clang++ on the path, else the ziglang wheel, else None.
 
     Raises:
-        CompileError: ``$CXX`` is no command.
+        CompileError: ``$CXX`` cannot be split into the words of a command.
     """
     given = os.environ.get("CXX", "")
     if given.strip():
@@ -45,12 +45,12 @@ def find_compiler() -> list[str] | None:
         import ziglang  # noqa: F401
     except ImportError:
         return None
-    return [sys.executable, "-m", "ziglang", "cc"]  # its c++ would first build a C++ library, for minutes
+    return [sys.executable, "-m", "ziglang", "cc"]  # "c++" would first build a C++ library, for minutes
 
 
 @functools.cache
 def cpu_level() -> str:
-    """The best of LEVELS that this processor runs."""
+    """Return the first of LEVELS that this processor runs."""
     try:
         flags = set(Path("/proc/cpuinfo").read_text().split("flags", 1)[1].split("\n", 1)[0].split())
     except (OSError, IndexError):
@@ -59,13 +59,13 @@ def cpu_level() -> str:
 
 
 def object_name(spec: EnvSpec, level: str) -> str:
-    """File name of a compiled kernel, which changes with everything it is made from."""
+    """Return the file name of a compiled kernel, which holds a hash of its text, the instruction set and the flags."""
     digest = content_hash(kernel_source(spec), level, *FLAGS)
     return f"{spec.kernel.stem}-{level}-{digest}.so"
 
 
 def name_by_compiler(name: str, compiler: list[str]) -> str:
-    """File name of a kernel that a compiler made: the ``object_name()``, with the command and the version of the compiler.
+    """Return ``object_name()`` with a hash of the command and the version of the compiler.
 
     Raises:
         CompileError: the compiler cannot be run.
@@ -76,17 +76,17 @@ def name_by_compiler(name: str, compiler: list[str]) -> str:
 
 @functools.cache
 def version(compiler: tuple[str, ...]) -> str:
-    """The version output of a compiler.
+    """Return the output of a compiler for ``--version``.
 
     Raises:
-        CompileError: it cannot be run.
+        CompileError: the compiler cannot be run.
     """
     done = _run([*compiler, "--version"])
     return done.stdout + done.stderr
 
 
 def compile_object(spec: EnvSpec, level: str, target: Path, extra: tuple[str, ...] = ()) -> Path:
-    """Compile a kernel for one instruction set to a file, which appears whole or not at all; see ``compile_to_bytes()``.
+    """Compile a kernel for one instruction set to a file, in one atomic write; see ``compile_to_bytes()``.
 
     Raises:
         CompileError: no compiler, or the kernel does not compile.
@@ -97,9 +97,9 @@ def compile_object(spec: EnvSpec, level: str, target: Path, extra: tuple[str, ..
 
 
 def compile_to_bytes(spec: EnvSpec, level: str, extra: tuple[str, ...] = ()) -> bytes:
-    """The shared object of a kernel for one instruction set.
+    """Compile a kernel for one instruction set to a shared object.
 
-    ``extra`` are further compiler flags: ``-DGV_LANES=4 -fsanitize=thread`` makes the build that looks for races.
+    ``extra`` are further compiler flags: ``-DGV_LANES=4 -fsanitize=thread`` makes the build that checks for races.
 
     Raises:
         CompileError: no compiler, or the kernel does not compile; the message holds the compiler's output.
@@ -110,14 +110,14 @@ def compile_to_bytes(spec: EnvSpec, level: str, extra: tuple[str, ...] = ()) -> 
     march = level.replace("-", "_") if zig else level
     text = kernel_source(spec)
     try:
-        # Not where others may write, as they could then exchange the source.
+        # Only this user may write this folder; others could exchange the source.
         with tempfile.TemporaryDirectory(prefix="gpu_vecenv-") as folder:
             source, built = Path(folder) / spec.kernel.name, Path(folder) / "kernel.so"
             source.write_text(text)
             command = [*compiler, *FLAGS, f"-march={march}", *extra, str(source), "-o", str(built)]
             done = _run(command)
             if done.returncode != 0:
-                said = done.stderr.strip() or f"nothing but the status {done.returncode}. Name a C++ compiler in CXX."
+                said = done.stderr.strip() or f"no message, status {done.returncode}. Name a C++ compiler in CXX."
                 raise CompileError(f"{spec.name}: {' '.join(command)} failed:\n{said}")
             if not built.is_file():
                 raise CompileError(
@@ -131,10 +131,10 @@ def compile_to_bytes(spec: EnvSpec, level: str, extra: tuple[str, ...] = ()) -> 
 
 
 def require_compiler(spec: EnvSpec) -> list[str]:
-    """The command of ``find_compiler()``.
+    """Return the command of ``find_compiler()``.
 
     Raises:
-        CompileError: there is none.
+        CompileError: no compiler was found.
     """
     compiler = find_compiler()
     if compiler is None:

@@ -1,4 +1,4 @@
-"""The NVIDIA driver, asked directly: works before torch or CuPy do."""
+"""Queries to the NVIDIA driver itself, which work without torch and CuPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LIBRARY = "libcuda.so.1"
 
 @dataclass(frozen=True)
 class Driver:
-    """What the driver says of itself."""
+    """Version and GPUs of the driver."""
 
     cuda: tuple[int, int]
     """Newest CUDA version it supports."""
@@ -20,14 +20,14 @@ class Driver:
 
 
 class DriverError(Exception):
-    """There is no driver that works; the message says how far it got."""
+    """No driver works; the message says which step failed."""
 
 
 def find_driver() -> Driver:
     """Load the driver's library and count its GPUs.
 
     Raises:
-        DriverError: the library is missing, does not start, or is too broken to answer.
+        DriverError: the library is missing, does not start, or a query fails.
     """
     try:
         library = ctypes.CDLL(LIBRARY)
@@ -45,7 +45,7 @@ def find_driver() -> Driver:
 
 
 def nvidia_card() -> bool:
-    """Whether the PCI bus shows an NVIDIA display or compute device, driver or not."""
+    """Return True if the PCI bus has an NVIDIA display or compute device, with or without a driver."""
     for device in Path("/sys/bus/pci/devices").glob("*"):
         try:
             vendor, kind = (device / "vendor").read_text().strip(), (device / "class").read_text().strip()
@@ -59,7 +59,7 @@ def nvidia_card() -> bool:
 def _cuda_version(library: ctypes.CDLL) -> tuple[int, int]:
     version = ctypes.c_int()
     if library.cuDriverGetVersion(ctypes.byref(version)) != 0:
-        raise DriverError("the driver did not tell its version")
+        raise DriverError("the driver did not return its version")
     return version.value // 1000, version.value % 1000 // 10
 
 

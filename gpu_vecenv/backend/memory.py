@@ -1,4 +1,4 @@
-"""Array kinds: who allocates, and where an array's first byte is. torch and CuPy are imported when one is made."""
+"""Memory of each array kind: allocation, copies, addresses. A class imports its library, torch or CuPy, when it is made."""
 
 from __future__ import annotations
 
@@ -16,45 +16,49 @@ from gpu_vecenv.spec.given import Array, describe, host_array, on_device, plain_
 
 
 class Memory(Protocol):
-    """What back ends and envs ask of an array library. Arrays are C-contiguous."""
+    """Interface of an array library on one device. Arrays are C-contiguous.
+
+    Attributes:
+        kind: ``"numpy"``, ``"torch"`` or ``"cupy"``.
+        moves: True if a caller can move an array that was handed out to other memory.
+    """
 
     kind: str
     moves: bool
-    """True if a caller can move an array that was handed out to other memory."""
 
     def here(self) -> AbstractContextManager[Any]:
-        """Within it the device of these arrays is the current one, as CuPy needs it, and then again the one that was."""
+        """Make the device of these arrays current in a block, which CuPy needs, and restore the previous one."""
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
-        """Uninitialised array."""
+        """Return an uninitialised array."""
 
     def allocator(self, arrays: Sequence[tuple[tuple[int, ...], str]]) -> Callable[[], list[Array]]:
-        """A function that makes fresh, uninitialised arrays, given by (shape, dtype), in each call."""
+        """Return a function whose calls return fresh, uninitialised arrays, one for each (shape, dtype)."""
 
     def from_numpy(self, values: np.ndarray) -> Array:
-        """Copy of a host array."""
+        """Return a copy of a host array."""
 
     def to_numpy(self, array: Array) -> np.ndarray:
-        """Host copy; waits for the device."""
+        """Return a host copy; waits for the device."""
 
     def copy(self, array: Array) -> Array:
-        """Copy on the same device."""
+        """Return a copy on the same device."""
 
     def assign(self, target: Array, values: Array) -> None:
         """Overwrite ``target`` with values of the same shape."""
 
     def adopt(self, array: Array, where: str) -> Array:
-        """An array of any kind as a C-contiguous one of this memory: itself if it is that, else a copy.
+        """Return a C-contiguous array of this memory for an array of any kind: the array given if it is one, otherwise a copy.
 
         Raises:
             ArrayTypeError, DeviceError: an array that cannot be read; the message starts with ``where``.
         """
 
     def address(self, array: Array, /) -> int:
-        """Address of the first byte."""
+        """Return the address of the first byte."""
 
     def free_bytes(self) -> int | None:
-        """Bytes free for arrays, unused bytes of the library's pool included; None if unknown."""
+        """Return the bytes free for arrays, including bytes that the library's allocator holds unused; None if unknown."""
 
 
 class NumpyMemory:
@@ -64,7 +68,7 @@ class NumpyMemory:
     moves = False
 
     def here(self) -> AbstractContextManager[Any]:
-        """Nothing."""
+        """Do nothing."""
         return nullcontext()
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -72,7 +76,7 @@ class NumpyMemory:
         return np.empty(shape, dtype)
 
     def allocator(self, arrays: Sequence[tuple[tuple[int, ...], str]]) -> Callable[[], list[Array]]:
-        """A function that makes fresh arrays."""
+        """Return a function that makes fresh arrays."""
         return lambda: list(starmap(np.empty, arrays))
 
     def from_numpy(self, values: np.ndarray) -> np.ndarray:
@@ -115,32 +119,32 @@ class TorchMemory:
         self._torch = torch
         self._device = torch.device(device)
         self.moves = self._device.type == "cpu"
-        self.address: Callable[[Array], int] = torch.Tensor.data_ptr  # itself, as each step asks for several
+        self.address: Callable[[Array], int] = torch.Tensor.data_ptr  # without a call between, because each step needs several
         self._dtypes = {name: getattr(torch, name) for name in ("float32", "int32", "uint8", "uint64", "bool")}
 
     def here(self) -> AbstractContextManager[Any]:
-        """Nothing, as torch itself looks at where a tensor is."""
+        """Do nothing: torch computes on the device of a tensor."""
         return nullcontext()
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
-        """Uninitialised tensor. Made outside inference mode, so that it can be written in place anywhere later."""
+        """Uninitialised tensor. It is made outside inference mode, so that code in any mode can write it in place."""
         if self._torch.is_inference_mode_enabled():
             with self._torch.inference_mode(False):
                 return self.empty(shape, dtype)
         return self._torch.empty(shape, dtype=self._dtypes[dtype], device=self._device)
 
     def allocator(self, arrays: Sequence[tuple[tuple[int, ...], str]]) -> Callable[[], list[Array]]:
-        """A function that makes fresh tensors; each is an allocation of its own, so that it begins where libraries like it.
+        """Return a function that makes fresh tensors. Each is an allocation of its own, so that its address is well aligned.
 
-        They are made by the function that programs written by torch.compile use, too: it goes straight to the allocator of the
-        current device, past torch's dispatcher, in half the time of ``torch.empty_strided``, which stands in where it is missing.
+        The code that torch.compile generates makes tensors with the same function. It calls the allocator of the current device
+        without torch's dispatcher, in half the time of ``torch.empty_strided``, which replaces it if this torch does not have it.
         """
         torch, inferring = self._torch, self._torch.is_inference_mode_enabled
         on_cuda = self._device.type == "cuda"
         bare = getattr(torch._C._dynamo.guards, "_empty_strided_cuda" if on_cuda else "_empty_strided_cpu", None)
         make = bare or (lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=self._device))
         current = torch._C._cuda_getDevice if on_cuda else lambda: -1
-        index = self._device.index if on_cuda else -1  # which torch.cuda.device() takes for no device
+        index = self._device.index if on_cuda else -1  # torch.cuda.device(-1) changes nothing
         wanted = [(shape, _strides(shape), self._dtypes[dtype]) for shape, dtype in arrays]
 
         def allocate() -> list[Array]:
@@ -161,7 +165,7 @@ class TorchMemory:
         return np.array(array.detach().cpu().numpy())
 
     def copy(self, array: Array) -> Array:
-        """Copy on the same device, writable anywhere like one from ``empty()``."""
+        """Copy on the same device, writable in any mode like an array of ``empty()``."""
         with self._torch.inference_mode(False):
             return array.clone()
 
@@ -176,7 +180,7 @@ class TorchMemory:
         return self.from_numpy(np.asarray(host_array(array, where)))
 
     def free_bytes(self) -> int | None:
-        """Bytes free on the device, with what torch holds and does not use."""
+        """Bytes free on the device, including bytes that torch holds unused."""
         if self._device.type == "cpu":
             return free_host_bytes()
         cuda = self._torch.cuda
@@ -185,9 +189,9 @@ class TorchMemory:
 
 
 class CupyMemory:
-    """Memory of one GPU as CuPy arrays, from CuPy's pool.
+    """Memory of one GPU as CuPy arrays, from CuPy's memory pool.
 
-    CuPy computes on the current device, in the order of the current stream there, wherever an array lies.
+    CuPy computes on the current device and its current stream, not on the device of an array.
     """
 
     kind = "cupy"
@@ -200,7 +204,7 @@ class CupyMemory:
         self._index = int(device.partition(":")[2] or 0)
 
     def here(self) -> AbstractContextManager[Any]:
-        """The arrays' GPU as the current one."""
+        """Make the GPU of the arrays current."""
         return on_device(self._index)
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
@@ -209,7 +213,7 @@ class CupyMemory:
             return self._cupy.empty(shape, dtype)
 
     def allocator(self, arrays: Sequence[tuple[tuple[int, ...], str]]) -> Callable[[], list[Array]]:
-        """A function that makes fresh arrays."""
+        """Return a function that makes fresh arrays."""
 
         def allocate() -> list[Array]:
             with self.here():
@@ -248,21 +252,21 @@ class CupyMemory:
         return int(array.data.ptr)
 
     def free_bytes(self) -> int | None:
-        """Bytes free on the GPU, with what CuPy's pool holds and does not use."""
+        """Bytes free on the GPU, including bytes that CuPy's memory pool holds unused."""
         with self.here():
             return int(self._cupy.cuda.runtime.memGetInfo()[0] + self._cupy.get_default_memory_pool().free_bytes())
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Of a C-contiguous array, in elements."""
+    """Strides of a C-contiguous array, in elements."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def output_memory(kind: str, device: str) -> Memory:
-    """Memory of the arrays handed to the user.
+    """Return the memory of the arrays that an env hands out.
 
     Raises:
-        DeviceError: CuPy arrays asked for on the CPU.
+        DeviceError: CuPy arrays on the CPU.
     """
     if kind == "numpy" and device == "cpu":
         return NumpyMemory()

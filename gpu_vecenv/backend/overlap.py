@@ -1,7 +1,7 @@
-"""Launches that may begin while the kernel before them ends: what CUDA calls programmatic dependent launch.
+"""Launches that may begin before the previous kernel ends: CUDA's programmatic dependent launch.
 
-Every kernel of ours first waits for all of the kernel before it, then lets the one behind it begin (``GV_IN_TURN`` in
-``gv_grid.h``). What overlaps is the start of a grid, up to its arguments. CuPy has no such launch, hence the driver's own.
+Every kernel of ours first waits for the end of the previous kernel, then lets the next one begin (``GV_IN_TURN`` in
+``gv_grid.h``). So only the start of a grid overlaps, until its arguments are read. CuPy cannot launch so; the driver is called.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from functools import cache
 from gpu_vecenv.backend.driver import LIBRARY
 
 CAPABILITIES = (9,)
-"""Major compute capabilities that are asked for it: Hopper. Before it there is none, and on later ones it was not tried."""
+"""Major compute capabilities with such launches: Hopper. Earlier GPUs do not have them; later ones were not tested."""
 
 FIRST_DRIVER = 12030
-"""CUDA 12.3, the first whose graphs take such launches."""
+"""CUDA 12.3, the first version whose graphs can hold such launches."""
 
 _PROGRAMMATIC_STREAM_SERIALIZATION = 6
 
@@ -42,7 +42,7 @@ _ALLOWED = _Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION, 0, 1)
 
 
 def may_overlap(capability: tuple[int, int], driver: int) -> bool:
-    """Whether a GPU of a compute capability (major, minor) and its driver, as CUDA numbers it, take such launches in graphs."""
+    """Return True if graphs can hold such launches, for a compute capability (major, minor) and CUDA's number of the driver."""
     return capability[0] in CAPABILITIES and driver >= FIRST_DRIVER
 
 
@@ -55,14 +55,14 @@ def overlapped_launch(kernel: int, blocks: int, threads: int, stream: int, point
     """Queue a kernel of ours.
 
     Args:
-        kernel: its handle.
-        blocks: of the grid.
-        threads: of a block.
-        stream: handle.
-        pointers: address of the array of addresses of its arguments.
+        kernel: handle of the kernel.
+        blocks: blocks of the grid.
+        threads: threads of a block.
+        stream: handle of the stream.
+        pointers: address of the array with the addresses of the arguments.
 
     Raises:
-        RuntimeError: the driver's error number.
+        RuntimeError: the launch failed; the message holds the driver's error number.
     """
     config = _Config(blocks, 1, 1, threads, 1, 1, 0, stream, ctypes.addressof(_ALLOWED), 1)
     status = _driver().cuLaunchKernelEx(ctypes.byref(config), ctypes.c_void_p(kernel), ctypes.c_void_p(pointers), None)

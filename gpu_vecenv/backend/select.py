@@ -1,4 +1,4 @@
-"""Choice of the device: what the user asked for, against what this machine can do."""
+"""Choice of the device and its back end."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from gpu_vecenv.spec.layout import Layout
 
 
 def cuda_devices() -> int:
-    """GPUs that torch sees; 0 without a driver or with a CPU build of torch."""
+    """Return the number of GPUs that torch sees; 0 without a driver or with a CPU build of torch."""
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def choose_device(device: str) -> str:
-    """``"cpu"`` or ``"cuda:N"`` for ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+    """Return ``"cpu"`` or ``"cuda:N"`` for ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
 
-    ``"auto"`` takes the current GPU if there is one that works, and warns when only CuPy is missing for that.
+    ``"auto"`` chooses the current GPU if one works, and warns if only CuPy is missing.
 
     Raises:
         ParameterError: not a device name.
-        DeviceError: the GPU asked for is not there.
+        DeviceError: the GPU does not exist or does not work.
     """
     if not isinstance(device, str) or not re.fullmatch(r"cpu|auto|cuda(:[0-9]{1,3})?", device):
         raise ParameterError(f'device must be "auto", "cpu", "cuda" or "cuda:N", got {abbreviated(device)}.')
@@ -57,7 +57,7 @@ def choose_device(device: str) -> str:
 
 
 def make_backend(layout: Layout, device: str, kind: str) -> Backend:
-    """Back end for a device chosen by ``choose_device()``; ``kind`` is the array kind."""
+    """Return the back end for a device of ``choose_device()``; ``kind`` is the array kind."""
     if device == "cpu":
         return CpuBackend(layout)
     from gpu_vecenv.backend.cuda import CudaBackend

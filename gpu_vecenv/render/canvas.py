@@ -1,7 +1,6 @@
-"""Shared drawing pieces for the environments' `render.py` files.
+"""Canvas and colours for the environments' `render.py` files.
 
-Everything is drawn with Pillow, so no display, window system or OpenGL is needed. Pillow is imported when a
-canvas is made, never when this module is.
+Pillow draws, so no display, window system or OpenGL is needed. It is imported when a canvas is made, not with this module.
 """
 
 from __future__ import annotations
@@ -25,10 +24,11 @@ Colour = tuple[int, int, int]
 Point = tuple[float, float]
 
 SUPERSAMPLING = 2
+"""Shapes are drawn at this multiple of the size and averaged down, which smooths edges."""
 
 
 class Palette(NamedTuple):
-    """Colours of every picture; the four accents keep apart under the common colour-vision deficiencies.
+    """Colours of every picture. The four accents differ also for people with the common colour-vision deficiencies.
 
     The accents come from M. Okabe and K. Ito, "Color Universal Design" (2002).
     """
@@ -76,10 +76,9 @@ def mix(colour: Colour, background: Colour, opacity: float) -> Colour:
 
 
 class Canvas:
-    """A small drawing surface with smooth edges.
+    """A drawing surface with smooth edges.
 
-    Positions and lengths are in pixels of the finished picture, x to the right and y downwards, and may be
-    fractions; shapes are drawn at `SUPERSAMPLING` times the size and averaged down at the end.
+    Positions and lengths are pixels of the finished picture, x to the right and y downwards, and may be fractions.
 
     Args:
         width: Width of the finished picture in pixels.
@@ -117,7 +116,7 @@ class Canvas:
         self._draw.ellipse(_box(centre, radius), colour)
 
     def ring(self, centre: Point, radius: float, colour: Colour, width: float = 1.0) -> None:
-        """Draw the outline of a circle, `width` pixels thick and inside of `radius`."""
+        """Draw the outline of a circle, `width` pixels thick and inside `radius`."""
         self._draw.ellipse(_box(centre, radius), outline=colour, width=max(1, round(width * SUPERSAMPLING)))
 
     def cross(self, centre: Point, radius: float, colour: Colour, width: float = 1.0) -> None:
@@ -132,7 +131,7 @@ class Canvas:
         """Fill a rectangle with edges at the given positions, its corners rounded by radius `corner`."""
         s = SUPERSAMPLING
         if right > left and bottom > top:
-            # Pillow counts the last pixel in.
+            # Pillow includes the last pixel.
             box = (left * s, top * s, max(left, right - 1 / s) * s, max(top, bottom - 1 / s) * s)
             self._draw.rounded_rectangle(box, min(corner, (right - left) / 2, (bottom - top) / 2) * s, colour)
 
@@ -142,11 +141,11 @@ class Canvas:
         """Write one line of text.
 
         Args:
-            position: Point of the text that `anchor` names.
-            text: What to write.
+            position: Position of the point that `anchor` names.
+            text: The text.
             size: Height of the letters in pixels.
             colour: Colour of the letters.
-            anchor: Pillow's two letters: l, m or r across; s (base line) or m down.
+            anchor: Pillow's two letters: l, m or r for x (left, middle, right), s or m for y (base line, middle).
         """
         self._draw.text(_scaled(position), text, colour, _font(size * SUPERSAMPLING), anchor)
 
@@ -163,7 +162,7 @@ def _scaled(points: Sequence[Any]) -> list[Any]:
 
 def _box(centre: Point, radius: float) -> tuple[float, float, float, float]:
     s = SUPERSAMPLING
-    # Pillow's box takes in its last pixel; the half pixels keep the circle centred on `centre`.
+    # Pillow's box includes its last pixel; subtracting it keeps the circle centred on `centre`.
     left, top = (centre[0] - radius) * s, (centre[1] - radius) * s
     return left, top, left + max(1.0, 2 * radius * s - 1), top + max(1.0, 2 * radius * s - 1)
 
@@ -186,7 +185,7 @@ def find_renderer(folder: Path) -> type:
     if spec is None or spec.loader is None:
         raise ParameterError(f"Python cannot load {path}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickling look a class's module up by name
+    sys.modules[name] = module  # dataclasses and pickling find the module of a class by this name
     spec.loader.exec_module(module)
     renderer = getattr(module, "Renderer", None)
     if not isinstance(renderer, type):

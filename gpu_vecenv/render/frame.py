@@ -1,4 +1,4 @@
-"""What the pictures of all single-agent environments share: title and step above, a stage, readings below."""
+"""Pieces of the pictures of all single-agent environments: title and step above, a drawing area, readings below."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import NamedTuple
 from gpu_vecenv.render.canvas import PALETTE, Canvas, Colour, Point
 
 MARGIN = 24.0
-HEADER, FOOTER = 88, 56  # heights above and below the stage
+HEADER, FOOTER = 88, 56  # heights above and below the drawing area
 
 
 class Reading(NamedTuple):
-    """A named value below the stage; `marked` turns it yellow."""
+    """A named value below the drawing area; `marked` turns it yellow."""
 
     name: str
     value: str
     marked: bool = False
 
 
-class Stage:
+class Panel:
     """Layout of a picture.
 
     Args:
@@ -36,14 +36,14 @@ class Stage:
         self._title, self._limit = title, limit
 
     def empty(self) -> Canvas:
-        """Return a canvas with the title and an empty stage."""
+        """Return a canvas with the title and an empty drawing area."""
         canvas = Canvas(self.width, self.height, PALETTE.page)
         canvas.rectangle(0, self.top, self.width, self.bottom, PALETTE.surface)
         canvas.text((MARGIN, 52), self._title, 30)
         return canvas
 
     def write(self, canvas: Canvas, time: int, readings: Sequence[Reading]) -> None:
-        """Write the step above the stage and the readings below it."""
+        """Write the step above the drawing area and the readings below it."""
         left, right = MARGIN, self.width - MARGIN
         steps = f"step {time} / {self._limit}" if self._limit else f"step {time}"
         canvas.text((right, 52), steps, 24, anchor="rs")
@@ -96,14 +96,14 @@ def draw_arrow(canvas: Canvas, points: Sequence[Point], colour: Colour, width: f
 
 
 def draw_turn(canvas: Canvas, centre: Point, radius: float, heading: float, sweep: float, colour: Colour) -> None:
-    """Draw an arrow around `centre` that shows how fast something turns.
+    """Draw an arrow around `centre` that shows an angular velocity.
 
     Args:
-        canvas: Where to draw.
+        canvas: Canvas to draw on.
         centre: Centre of the arc.
         radius: Radius of the arc in pixels.
         heading: Angle in radians at which the arc starts, counter-clockwise from straight right.
-        sweep: How far the arc goes on, in radians; negative is clockwise. Below 0.05 nothing is drawn.
+        sweep: Angle of the arc in radians, negative for clockwise. Arcs shorter than 0.05 are not drawn.
         colour: Colour of the arrow.
     """
     if abs(sweep) < 0.05:

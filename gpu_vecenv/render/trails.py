@@ -1,4 +1,4 @@
-"""Trails behind things that move, fading towards their old ends."""
+"""Trails behind moving agents, which fade towards their old ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OPACITIES = (0.15, 0.3, 0.48, 0.7)  # oldest part first
 
 
 class Trails:
-    """The places of the last steps.
+    """Positions of the last steps.
 
     Args:
         steps: Length of a trail in steps, a multiple of four.
@@ -21,32 +21,32 @@ class Trails:
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
-        self._places: deque[np.ndarray] = deque(maxlen=steps + 1)
+        self._positions: deque[np.ndarray] = deque(maxlen=steps + 1)
 
     def clear(self) -> None:
-        """Forget all places."""
-        self._places.clear()
+        """Forget all positions."""
+        self._positions.clear()
 
-    def push(self, places: np.ndarray, again: bool = False) -> None:
-        """Append where everybody is now, in pixels, shape (n, 2); `again` replaces the places of the last call."""
+    def push(self, positions: np.ndarray, again: bool = False) -> None:
+        """Append the present positions in pixels, shape (n, 2); `again` replaces those of the last call."""
         if again:
-            self._places.pop()
-        self._places.append(places)
+            self._positions.pop()
+        self._positions.append(positions)
 
     def draw(self, canvas: Canvas, colours: Sequence[Colour], size: float) -> None:
-        """Draw a trail for each who moved.
+        """Draw a trail behind each agent that moved.
 
         Args:
-            canvas: Where to draw.
-            colours: One colour for each row of the places.
-            size: Size in pixels of those who leave the trails.
+            canvas: Canvas to draw on.
+            colours: One colour for each agent.
+            size: Size of an agent in pixels.
         """
-        places = np.stack(self._places, axis=1)  # (n, steps, 2)
+        positions = np.stack(self._positions, axis=1)  # (n, steps, 2)
         part = self._steps // len(OPACITIES)
         for k, opacity in enumerate(OPACITIES):
-            # Counted from the newest end: a young trail looks like the young end of a long one.
-            stop = places.shape[1] - part * (len(OPACITIES) - 1 - k)
-            piece = places[:, max(0, stop - part - 1) : max(0, stop)]
+            # Parts are counted from the newest position, so that a short trail looks like the new end of a long one.
+            stop = positions.shape[1] - part * (len(OPACITIES) - 1 - k)
+            piece = positions[:, max(0, stop - part - 1) : max(0, stop)]
             if piece.shape[1] < 2:
                 continue
             moved = (piece[:, 1:] != piece[:, :-1]).any(axis=(1, 2))

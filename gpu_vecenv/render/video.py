@@ -1,4 +1,4 @@
-"""Writes frames to an mp4 or gif file."""
+"""Writer of videos: frames to an mp4 or gif file."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from gpu_vecenv.spec.given import abbreviated, real_number
 
 
 def write_video(frames: Iterable[np.ndarray], path: str | Path, fps: int = 30) -> Path:
-    """Write a video; `path` either holds the whole video afterwards, safely on disk, or is left as it was.
+    """Write a video. Afterwards `path` holds the whole video on disk; after an error it is unchanged.
 
-    Frames are consumed one at a time, so a generator of any length needs the memory of one frame. In an mp4
-    an odd width or height grows by one repeated line, because the codec needs even ones.
+    Frames are read one at a time, so a generator of any length needs the memory of one frame. The codec of an mp4 needs an even
+    width and height, so an odd one grows by one repeated line.
 
     Args:
-        frames: Pictures, uint8 of one shape (H, W, 3).
+        frames: Pictures, uint8, all of one shape (H, W, 3).
         path: File to write, ending in .mp4 (H.264) or .gif. Missing folders are made.
-        fps: Frames shown in a second. A gif counts in hundredths of a second, so it shows at most 50.
+        fps: Frames a second. A gif counts time in hundredths of a second and shows at most 50 frames a second.
 
     Returns:
         The path written.
 
     Raises:
-        ParameterError: The ending is another one, `fps` is not positive, or there are no frames.
+        ParameterError: Another ending, `fps` outside 0.01 to 1000, or no frames.
         ArrayTypeError: A frame is not uint8.
-        ShapeError: A frame's shape is not (H, W, 3), or not that of the frames before it.
+        ShapeError: A frame's shape is not (H, W, 3), or differs from that of the first frame.
         MissingExtraError: A package that writes videos is not installed.
         VideoError: The encoder of an mp4 failed or was killed.
         OSError: The disk refused.
@@ -78,13 +78,13 @@ def _write_mp4(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
     except ImportError as error:
         message = 'writing an mp4 needs imageio-ffmpeg: pip install "gpu-vecenv[render]"'
         raise MissingExtraError(message) from error
-    except RuntimeError as error:  # no program in the package, nor on this machine
+    except RuntimeError as error:  # neither the package nor the machine has the program
         raise MissingExtraError(f"writing an mp4 needs ffmpeg: {error}") from error
     first = _even(next(frames))
-    # Without xerror, versions before 5 end with status 0 though the end of a file could not be written.
+    # Without xerror, versions before 5 end with status 0 even if they could not write the end of the file.
     options = ["-loglevel", "error", "-xerror", "-y"]
     options += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{first.shape[1]}x{first.shape[0]}", "-r", str(fps), "-i", "-"]
-    # Flat colours and thin lines: low crf costs little. faststart lets a browser play while it loads.
+    # A low crf costs little for flat colours and thin lines. faststart lets a browser play a video while it loads.
     options += ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "18", "-preset", "veryfast", "-movflags", "+faststart"]
     with atomic_file(path) as unfinished:
         command = [program, *options, f"file:{unfinished}"]
@@ -92,23 +92,23 @@ def _write_mp4(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
 
 
 def _encode(command: list[str], frames: Iterator[np.ndarray], path: Path) -> None:
-    """Give frames to an encoder; ``imageio_ffmpeg.write_frames()`` does not tell how the encoder ended.
+    """Give frames to an encoder, and check its exit status, which ``imageio_ffmpeg.write_frames()`` does not return.
 
     Args:
-        command: The encoder, which reads frames from its standard input.
+        command: Command of the encoder, which reads frames from its standard input.
         frames: Contiguous uint8 arrays.
         path: The video's name, for the error's text.
 
     Raises:
-        VideoError: The encoder did not take all frames, or did not succeed.
+        VideoError: The encoder did not read all frames, or failed.
     """
-    # Its words are kept in memory: a disk may be full, and a pipe that nobody reads would stop it.
+    # Its messages go to memory: a disk may be full, and a full pipe would block the encoder.
     with open(os.memfd_create("ffmpeg"), "w+b") as log:
-        # In a process group of its own it does not get the terminal's Ctrl-C, after which the caller may go on.
+        # In a process group of its own it does not receive Ctrl-C from the terminal, which the caller may handle.
         with subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, stderr=log, process_group=0) as encoder:
             pipe = cast(io.FileIO, encoder.stdin)
             try:
-                whole = all(_taken(pipe, frame) for frame in frames)
+                whole = all(_written(pipe, frame) for frame in frames)
                 pipe.close()
                 encoder.wait()
             except BaseException:
@@ -125,8 +125,8 @@ def _encode(command: list[str], frames: Iterator[np.ndarray], path: Path) -> Non
     raise VideoError(f"{path}: expected ffmpeg to write all frames, got {end}: {words or 'no message'}")
 
 
-def _taken(pipe: io.FileIO, frame: np.ndarray) -> bool:
-    """Write a frame; False if nobody reads any more."""
+def _written(pipe: io.FileIO, frame: np.ndarray) -> bool:
+    """Write a frame; return False if the encoder has closed the pipe."""
     rest = frame.reshape(-1).data
     try:
         while rest:
@@ -143,7 +143,7 @@ def _even(frame: np.ndarray) -> np.ndarray:
 
 def _write_gif(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
     image = import_pillow().Image
-    # The octree is seven times as fast as Pillow's default choice of colours and as good for flat ones.
+    # The octree is seven times as fast as Pillow's default method, and as good for flat colours.
     tree, plain = image.Quantize.FASTOCTREE, image.Dither.NONE
     images = (image.fromarray(frame).quantize(256, tree, dither=plain) for frame in frames)
     first = next(images)

@@ -1,4 +1,4 @@
-"""Pictures of worlds: one renderer a world, as a renderer remembers trails from frame to frame."""
+"""Pictures of worlds. Each world has its own renderer, which remembers trails from frame to frame."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gpu_vecenv.render.canvas import PALETTE, find_renderer, import_pillow
 from gpu_vecenv.spec.env_spec import EnvSpec, Params
 
 TILED_WIDTH, TILED_HEIGHT = 1920, 1080
-"""Largest picture of many worlds."""
+"""Maximum size of a picture of many worlds, in pixels."""
 
-LARGEST_DRAWN = 1e6
-"""Largest number of a state that is drawn; Pillow counts pixels in 32 bits."""
+MAX_DRAWN = 1e6
+"""Maximum absolute value in a state that is drawn; Pillow counts pixels in 32 bits."""
 
 GAP = 4
 """Pixels between worlds."""
 
 
 def warn_without_mode(function: str, name: str) -> None:
-    """Warn that ``render()`` draws nothing; ``function`` is the one of Gymnasium that made the env ``name``."""
+    """Warn that ``render()`` draws nothing; ``function`` is Gymnasium's function that made the env ``name``."""
     text = f'render() draws nothing without a render mode: gymnasium.{function}("{name}", render_mode="rgb_array")'
     logger.warn(text, stacklevel=2)  # the line that calls this function
 
@@ -35,17 +35,17 @@ class WorldRenderers:
         self._renderers = [renderer(world_params(env_spec, params, world)) for world in range(num_worlds)]
 
     def frames(self, state: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """One uint8 (H, W, 3) frame a world, from state arrays with the leading axis worlds.
+        """Draw one uint8 (H, W, 3) frame a world, from state arrays with the leading axis worlds.
 
         Raises:
-            ParameterError: a number that has no place in a picture.
+            ParameterError: a number outside ``-MAX_DRAWN`` to ``MAX_DRAWN``, or NaN.
         """
         for name, array in state.items():
-            drawable = np.abs(array) <= LARGEST_DRAWN if array.dtype.kind == "f" else np.ones(array.shape, bool)
+            drawable = np.abs(array) <= MAX_DRAWN if array.dtype.kind == "f" else np.ones(array.shape, bool)
             if not drawable.all():
                 world = int(np.argwhere(~drawable)[0][0])
                 raise ParameterError(
-                    f"a picture needs numbers from {-LARGEST_DRAWN:g} to {LARGEST_DRAWN:g}; "
+                    f"a picture needs numbers from {-MAX_DRAWN:g} to {MAX_DRAWN:g}; "
                     f"{name} of world {world} holds {array[~drawable][0]}."
                 )
         return [
@@ -55,20 +55,20 @@ class WorldRenderers:
 
 
 def world_params(env_spec: EnvSpec, params: Params, world: int) -> Params:
-    """Parameters of one world: those that hold one value a world hold that world's."""
+    """Return the parameters of one world: an array with one value a world becomes the value of this world."""
     per_world = {param.name for param in env_spec.params if param.per_world and np.ndim(params[param.name]) == 1}
     return {name: float(value[world]) if name in per_world else value for name, value in params.items()}
 
 
 def tile(frames: Sequence[np.ndarray], columns: int | None = None) -> np.ndarray:
-    """Lay frames out side by side, row by row.
+    """Put frames side by side, row by row, in one picture.
 
-    Frames are shrunk, never enlarged, so that the picture fits into 1920 x 1080 pixels. Its sides are even, as
-    video codecs want them.
+    Frames are shrunk, never enlarged, so that the picture fits into 1920 x 1080 pixels. Its width and height are even, because
+    video codecs need that.
 
     Args:
         frames: One uint8 (H, W, 3) frame a world, all of one shape.
-        columns: Frames in a row; by default the number that shrinks them least.
+        columns: Frames in a row; by default the number for which frames shrink least.
 
     Returns:
         The picture, uint8 of shape (H, W, 3).
@@ -76,14 +76,14 @@ def tile(frames: Sequence[np.ndarray], columns: int | None = None) -> np.ndarray
     Raises:
         ArrayTypeError: A frame is not uint8.
         ShapeError: Frames of different shapes, or not of shape (H, W, 3).
-        ParameterError: No frames, `columns` below 1, or so many frames that nothing would be left of one.
-        MissingExtraError: Pillow, which shrinks, is not installed.
+        ParameterError: No frames, `columns` below 1, or so many frames that each would be smaller than a pixel.
+        MissingExtraError: Pillow is needed to shrink frames and is not installed.
     """
     _check_frames(frames)
     if columns is not None and columns < 1:
         raise ParameterError(f"columns must be at least 1, got {columns}.")
     count, (height, width) = len(frames), frames[0].shape[:2]
-    # Of equals the widest, which is the last.
+    # Of numbers with equal scales, max() returns the first: the widest picture.
     candidates = [columns] if columns is not None else range(count, 0, -1)
     columns = max(candidates, key=lambda c: _scale(count, c, height, width))
     scale = _scale(count, columns, height, width)
@@ -112,7 +112,7 @@ def _check_frames(frames: Sequence[np.ndarray]) -> None:
 
 
 def _scale(count: int, columns: int, height: int, width: int) -> float:
-    """By how much frames must shrink to fit, at most 1; not above 0 where the gaps alone fill the picture."""
+    """Factor by which frames must shrink to fit, at most 1; 0 or less if the gaps alone fill the picture."""
     rows = -(-count // columns)
     columns = min(columns, count)
     across = (TILED_WIDTH - (columns - 1) * GAP) / (columns * width)

@@ -137,7 +137,7 @@ def test_a_folder_in_place_of_a_kernel_raises_an_error_and_stays(stand_in, tmp_p
     place = entry(tmp_path / "cache")
     place.unlink()
     (place / "precious").mkdir(parents=True)
-    with pytest.raises(CompileError, match="cannot be kept.*GPU_VECENV_CACHE_DIR"):
+    with pytest.raises(CompileError, match="cannot be stored.*GPU_VECENV_CACHE_DIR"):
         episode()
     assert list((tmp_path / "cache").rglob("*")) == [place, place / "precious"]
 
@@ -145,7 +145,7 @@ def test_a_folder_in_place_of_a_kernel_raises_an_error_and_stays(stand_in, tmp_p
 @pytest.mark.parametrize("folder", ["/proc/none", "/dev/null/none", __file__])
 def test_a_cache_folder_that_cannot_be_made_raises_an_error(stand_in, monkeypatch, folder):
     monkeypatch.setenv("GPU_VECENV_CACHE_DIR", folder)
-    with pytest.raises(CompileError, match="compiled kernels cannot be kept.*GPU_VECENV_CACHE_DIR"):
+    with pytest.raises(CompileError, match="compiled kernels cannot be stored.*GPU_VECENV_CACHE_DIR"):
         episode()
 
 

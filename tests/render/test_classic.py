@@ -26,7 +26,7 @@ def draw(renderer, values, t=0, limit=0, **params):
 
 
 def find(picture, colour):
-    """Return the (x, y) pixels of the stage that have exactly `colour`, shape (n, 2)."""
+    """Return the (x, y) pixels of the drawing area that have exactly `colour`, shape (n, 2)."""
     rows, columns = np.nonzero((picture[HEADER:-FOOTER] == colour).all(axis=2))
     return np.stack([columns, rows + HEADER], axis=1)
 
