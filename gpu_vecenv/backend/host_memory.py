@@ -1,4 +1,4 @@
-"""Memory of the host that a process may still take."""
+"""Free memory of the host."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ MEMINFO, CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
 def free_host_bytes() -> int | None:
-    """Bytes free in the host's memory; None where the system does not tell."""
+    """Return the bytes that a process may still take; None if the system does not say."""
     found = [free for free in (_available(), _left_of_cgroup()) if free is not None]
     return min(found, default=None)
 
 
 def _available() -> int | None:
-    """What Linux can give to a process without swapping."""
+    """Bytes that Linux can give to a process without swapping."""
     try:
         lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
         return int(lines["MemAvailable"].split()[0]) * 1024
@@ -23,7 +23,7 @@ def _available() -> int | None:
 
 
 def _left_of_cgroup() -> int | None:
-    """Bytes that the limit of a container leaves; None without a limit."""
+    """Bytes left below the limit of a container; None without a limit."""
     try:
         limit = int((CGROUP / "memory.max").read_text())
         return max(0, limit - int((CGROUP / "memory.current").read_text()) + _cached())
@@ -32,6 +32,6 @@ def _left_of_cgroup() -> int | None:
 
 
 def _cached() -> int:
-    """Files that the container's count holds in memory and gives back when asked."""
+    """Bytes of cached files, which count against the limit and are freed on demand."""
     stat = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
     return int(stat.get("inactive_file", 0))

@@ -24,7 +24,7 @@ import torch
 
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.errors import CompileError, DeviceError
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.given import abbreviated, describe
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import CheckpointError
 
@@ -219,4 +219,4 @@ def _form(value: object) -> str:
         return f"a {type(value).__name__}"
     if value.is_meta or value.is_nested or value.layout != torch.strided:
         return "a tensor that is sparse, nested or without data"
-    return f"a tensor of {str(value.dtype).removeprefix('torch.')} and shape {tuple(value.shape)}"
+    return f"a tensor of {describe(value).dtype} and shape {tuple(value.shape)}"

@@ -28,8 +28,8 @@ class CapturedSteps:
     Attributes:
         actions: ``(T, *action_space.shape)``, actions that the policy writes in each step, or that the caller writes before a
             replay.
-        outputs: slabs that the steps write, by the names of ``GpuVectorEnv.bind``: ``obs`` ``(T + 1, ...)``, of which ``obs[0]``
-            is the observation before the first step, and the others ``(T, ...)``. Each replay overwrites them.
+        outputs: slabs that the steps write, by the names of ``GpuVectorEnv.bind``: ``obs`` ``(T + 1, ...)``, the others
+            ``(T, ...)``. ``obs[0]`` is the observation before the first step. Each replay overwrites them.
     """
 
     def __init__(

@@ -93,7 +93,7 @@ class Outputs:
         self._slot = 0
 
     def new_last_obs(self) -> Array:
-        """Array for the observation of a state that was set, in place of the last one. It is no array handed out as a copy."""
+        """Array for the observation of a state that was set, in place of the last one. Arrays handed out as copies are not written."""
         if self._slabs:
             return self._slabs["obs"][self._slot]
         if self._copy:
@@ -203,7 +203,7 @@ class Outputs:
         self._slot = slot
 
     def rewind(self) -> None:
-        """Copy the last observation to slot 0 and go on from there.
+        """Copy the last observation to slot 0 and continue from there.
 
         Raises:
             SequenceError: no slabs are bound.

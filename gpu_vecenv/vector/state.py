@@ -17,7 +17,7 @@ FINISHED_MARKS = ("terminated", "truncated")
 """Fields that mark finished worlds."""
 
 OWN_KEYS = 2**31
-"""In place of ``world_id`` of the first world: worlds share no seed, and each reads its own random key."""
+"""Replaces ``world_id`` of the first world if each world reads its own random key; no world has such an id."""
 
 
 class State:
@@ -40,7 +40,7 @@ class State:
         self.marked = memory.from_numpy(np.zeros(1, np.int32))
 
     def addresses(self) -> dict[str, int]:
-        """Addresses of the fields and of the two arrays beside them, by member of the argument struct."""
+        """Addresses of the fields, the shared key and ``marked``, by member of the argument struct."""
         addresses = {name: self._memory.address(array) for name, array in self.fields.items()}
         return {**addresses, "shared_key": self._memory.address(self._shared_key), "may_be_finished": self._memory.address(self.marked)}
 
@@ -91,13 +91,14 @@ class State:
                 value = np.where(mask, value, self._memory.to_numpy(self.fields[name]))
             self._memory.assign(self.fields[name], self._memory.from_numpy(value))
         shared = mask is None and (seed == seed[0]).all() and (world_id == world_id[0] + np.arange(len(seed))).all()
-        self._share(int(seed[0]), int(world_id[0]) if shared else OWN_KEYS)
+        self._share_key(int(seed[0]), int(world_id[0]) if shared else OWN_KEYS)
 
     def unshare_keys(self) -> None:
         """Make each world read its own random key from now on, because some worlds may have got the key of another world."""
-        self._share(0, OWN_KEYS)
+        self._share_key(0, OWN_KEYS)
 
-    def _share(self, seed: int, first_world: int) -> None:
+    def _share_key(self, seed: int, first_world: int) -> None:
+        """Store the seed of all worlds and the ``world_id`` of world 0, to which kernels add the number of a world."""
         self._memory.assign(self._shared_key, self._memory.from_numpy(np.array([seed, first_world], np.uint64)))
 
     def copies(self) -> list[Array]:

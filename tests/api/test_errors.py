@@ -192,6 +192,23 @@ def test_the_single_env_raises_the_same_errors():
     assert gpu_vecenv.__version__
 
 
+@pytest.mark.parametrize("call", [
+    lambda env: env.reset(seed=1), lambda env: env.set_state({"t": [1, 2, 3]}), lambda env: env.set_reset_pool(None),
+    lambda env: env.copy_worlds([0], [1], diverge=True), lambda env: env.check(),
+])  # fmt: skip
+def test_calls_that_wait_are_refused_while_a_graph_is_captured(call, monkeypatch):
+    """The back end says that a graph is captured; nothing changes."""
+    env, twin = make("cartpole", num_worlds=3).unwrapped, make("cartpole", num_worlds=3).unwrapped
+    for one in (env, twin):
+        one.reset(seed=0)
+    monkeypatch.setattr(env.worlds.backend, "may_wait", lambda: False)
+    with pytest.raises(errors.SequenceError, match="waits for the device, which a CUDA graph cannot; call it before or after"):
+        call(env)
+    monkeypatch.undo()
+    assert_same(env.get_state(), twin.get_state())
+    assert env.np_random.random() == twin.np_random.random()
+
+
 def test_capturing_a_graph_on_the_cpu_raises_an_error():
     env = make("cartpole", array="torch")
     env.reset(seed=0)
