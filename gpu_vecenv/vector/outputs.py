@@ -93,7 +93,7 @@ class Outputs:
         self._slot = 0
 
     def new_last_obs(self) -> Array:
-        """Array for the observation of a state that was set, in place of the last one. Arrays handed out as copies are not written."""
+        """Array for the observation of a state that was set; it replaces the last one. Copies handed out are not written."""
         if self._slabs:
             return self._slabs["obs"][self._slot]
         if self._copy:

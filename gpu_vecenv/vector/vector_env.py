@@ -30,9 +30,6 @@ from gpu_vecenv.vector.seeding import check_first_world, check_seed, draw_seed, 
 from gpu_vecenv.vector.views import View, count_worlds
 from gpu_vecenv.vector.worlds import Worlds
 
-VIEWS = ("worlds", "agents")
-ARRAYS = ("torch", "cupy", "numpy")
-
 StepResults = tuple[Array, Array, Array, Array, dict[str, Any]]
 """obs, reward, terminated, truncated, info."""
 
@@ -46,8 +43,9 @@ class GpuVectorEnv(VectorEnv):
     ``(R,)`` or ``(R, k)``, reward ``(R,)``. With one agent in a world both views are the same.
 
     Arguments that do not fit raise ParameterError, ShapeError, ArrayTypeError or DeviceError, with what was expected and what
-    came, before anything changes. A call during a call of another thread raises ConcurrentCallError, and a call after ``close()``
-    ClosedError. Calls that upload values or wait for the device raise SequenceError while a CUDA graph is captured.
+    came, before anything changes. A call during a call of another thread raises ConcurrentCallError, and calls that need the
+    worlds raise ClosedError after ``close()``. Calls that upload values, ``check()`` and steps that wait for the device raise
+    SequenceError while a CUDA graph is captured.
 
     Args:
         env_spec: definition of the env.
@@ -92,8 +90,8 @@ class GpuVectorEnv(VectorEnv):
     ) -> None:
         self.closed = True  # until the env is complete
         self._guard = OneCaller(env_spec.name)
-        require_one_of("view", view, VIEWS)
-        require_one_of("array", array, ARRAYS)
+        require_one_of("view", view, ("worlds", "agents"))
+        require_one_of("array", array, ("torch", "cupy", "numpy"))
         require_one_of("render_mode", render_mode, (None, "rgb_array"))
         require_one_of("copy", copy, (True, False))
         require_one_of("debug", debug, (True, False))
@@ -241,9 +239,9 @@ class GpuVectorEnv(VectorEnv):
         self.worlds.check()
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Check the last actions, unless a graph is being captured, and stop the back end. Arrays handed out stay valid.
+        """Check the last actions and stop the back end. Arrays handed out stay valid.
 
-        Python may also close an env that nobody holds any more, at any time, even while another env is captured.
+        Python closes an env without references at any time, perhaps while a graph is captured; actions are not checked then.
         """
         self._guard.closing = True
         with self._guard.lock:  # waits for a call of another thread
