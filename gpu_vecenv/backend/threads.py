@@ -1,4 +1,4 @@
-"""Threads that share the worlds of a launch with its caller. They run the loop of kernels/gv_threads.h, outside Python."""
+"""Threads that share the worlds of a launch with its caller. They run the loop of kernels/launch/threads.h, outside Python."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ class State:
 
     Attributes:
         fields: the arrays by name, physical fields first, leading axis worlds.
-        marked: int32 (1,) on the device, 1 if ``set()`` left finished worlds. In same-step mode kernels look for them only then.
+        may_be_finished: int32 (1,) on the device, 1 if ``set()`` left finished worlds. In same-step mode kernels look for finished
+            worlds only then.
     """
 
     def __init__(self, layout: Layout, num_worlds: int, memory: Memory) -> None:
@@ -37,12 +38,13 @@ class State:
         self._layout = layout
         self._spec = {field.name: field for field in layout.state}
         self._shared_key = memory.from_numpy(np.array([0, OWN_KEYS], np.uint64))
-        self.marked = memory.from_numpy(np.zeros(1, np.int32))
+        self.may_be_finished = memory.from_numpy(np.zeros(1, np.int32))
 
     def addresses(self) -> dict[str, int]:
-        """Addresses of the fields, the shared key and ``marked``, by member of the argument struct."""
+        """Addresses of the fields, the shared key and ``may_be_finished``, by member of the argument struct."""
         addresses = {name: self._memory.address(array) for name, array in self.fields.items()}
-        return {**addresses, "shared_key": self._memory.address(self._shared_key), "may_be_finished": self._memory.address(self.marked)}
+        others = {"shared_key": self._shared_key, "may_be_finished": self.may_be_finished}
+        return {**addresses, **{name: self._memory.address(array) for name, array in others.items()}}
 
     def get(self, out: Memory, *names: str) -> dict[str, Array]:
         """Copies of the fields named, of all by default, in the array kind of ``out``, physical fields first.
@@ -76,7 +78,7 @@ class State:
             for name in FINISHED_MARKS:
                 if name not in checked:
                     self.fields[name][...] = 0
-            self.marked[...] = (terminated | truncated).any()
+            self.may_be_finished[...] = (terminated | truncated).any()
 
     def set_keys(self, seed: np.ndarray, world_id: np.ndarray, mask: np.ndarray | None) -> None:
         """Give worlds new random keys, which start before the first episode.

@@ -197,9 +197,9 @@ def test_setting_the_state_that_was_read_marks_no_world(mode, device):
     """A mark would make every later step check for marks."""
     env = env_of("cartpole", device, autoreset_mode=mode)
     env.set_state(env.get_state())
-    assert int(env.worlds.state.marked[0]) == 0
+    assert int(env.worlds.state.may_be_finished[0]) == 0
     env.set_state({"truncated": (np.arange(WORLDS) == 3).astype(np.uint8), "terminated": np.zeros(WORLDS, np.uint8)})
-    assert int(env.worlds.state.marked[0]) == 1
+    assert int(env.worlds.state.may_be_finished[0]) == 1
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -182,7 +182,7 @@ def test_a_graph_honours_marks_set_after_its_capture():
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=64, device="cuda:0").unwrapped
     env.reset(seed=0)
     captured = capture_steps(env, 3)
-    assert int(env.worlds.state.marked[0]) == 0  # it sets the state back
+    assert int(env.worlds.state.may_be_finished[0]) == 0  # it sets the state back
     captured.actions.zero_()
     captured.replay()
     marks = (torch.arange(64, device="cuda:0") % 2).to(torch.uint8)
