@@ -25,8 +25,8 @@ class State:
 
     Attributes:
         fields: the arrays by name, physical fields first, leading axis worlds.
-        may_be_finished: int32 (1,) on the device, 1 if ``set()`` left finished worlds. In same-step mode kernels look for finished
-            worlds only then.
+        may_be_finished: int32 (1,) on the device, 1 if ``set()`` left finished worlds. In same-step mode kernels look for them
+            only then.
     """
 
     def __init__(self, layout: Layout, num_worlds: int, memory: Memory) -> None:
