@@ -88,7 +88,7 @@ class PettingZooEnv(ParallelEnv):
         """Start a new episode with all agents.
 
         Args:
-            seed: seed of the world; None draws one from the env's ``np_random``.
+            seed: seed of the world; None keeps the world's random key, or draws a seed in the first reset.
             options: the env's reset options; others are ignored, as PettingZoo requires.
 
         Returns:
