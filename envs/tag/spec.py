@@ -112,6 +112,21 @@ def remembered(params: Params) -> tuple[int, ...]:
     return (params["num_taggers"] + params["num_runners"], params["num_other_agents_observed"])
 
 
+MAX_STAGED, MIN_CELLS, CELLS = 1024, 416, 1025
+"""``MAX_STAGED`` of scratch.h, ``GV_MIN_CELLS`` and ``GV_MAX_CELLS`` of kernels/lib."""
+
+
+def scratch(params: Params) -> int:
+    """Floats that ``scratch_of`` in scratch.h lays out: agents, memory of the search for neighbours, a tile of rows."""
+    agents = params["num_taggers"] + params["num_runners"]
+    k = min(params["num_other_agents_observed"], 32)
+    staged = 4 + (agents + 1) // 2 * 4 + (5 * agents if agents <= MAX_STAGED else 0)
+    search = CELLS + (agents + 1) // 2 if agents >= MIN_CELLS else (agents * k + 1) // 2
+    features = len(observation_space(params).low)
+    rows = 4608 // features if features > 320 else min(2560 // features, agents)
+    return staged + search + 3 + 10 + (rows * features if agents <= MAX_STAGED else 0)
+
+
 SPEC = EnvSpec(
     name="WarpTag-v0",
     kernel=Path(__file__).with_name("tag.cu"),
@@ -186,6 +201,7 @@ SPEC = EnvSpec(
         Table("start_direction", lambda p: start(p, "starting_directions"), "explicit headings", "rad"),
     ),
     workspaces=(Workspace("nearest", "uint16", remembered, 0xFFFF, "nearest agents of each at the last observation"),),
+    scratch=scratch,
     alive="alive",
     check=check,
     rewards={

@@ -1,0 +1,112 @@
+// Scratch of a world of Tag: what its lanes share in a step. Places, motions and rewards go to scratch as well as to the state, so
+// that no lane waits to read them from memory. The step leaves them there for the observation.
+#pragma once
+#include "hooks.h"
+#include "lib/neighbours.h"
+#include "lib/tiles.h"
+
+#define MAX_STAGED 1024  // agents up to which motions and rewards are staged; places always are
+
+// What others observe of an agent, beside its place; moves in one access.
+struct alignas(16) Motion {
+    float speed, acceleration, direction;
+    float type;  // 1 of a tagger, 0 of a runner, -1 of an agent that left
+};
+
+struct Scratch {
+    gv_i32* tags;    // number of tags in this step
+    float* time;     // as agents in the game observe it
+    GvPlace* place;  // [agents] as the search for neighbours takes them
+    Motion* motion;  // [agents] where staged
+    float* reward;   // [agents] before tags; where staged
+    float* search;   // memory of the search for neighbours
+    gv_u16* caught;  // [tags] the tagger of each tag; the search overwrites it
+    float* tile;     // gathered rows of observations
+    gv_i32 tile_rows;
+};
+
+GV_FN float type_of(const GvArgs& a, gv_i32 i, bool in_game) {
+    return !in_game ? -1.0f : i < gv_num_taggers(a) ? 1.0f : 0.0f;
+}
+
+GV_FN bool is_staged(const GvArgs& a) { return gv_num_agents(a) <= MAX_STAGED; }
+
+GV_FN Scratch scratch_of(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 agents = gv_num_agents(a), staged = is_staged(a) ? agents : 0;
+    const gv_i32 places = (agents + 1) / 2 * 2;
+    const gv_i32 search = 4 + 2 * places + 5 * staged;
+    const gv_i32 tile = (search + gv_neighbours_floats(agents, gv_num_other_agents_observed(a)) + 3) / 4 * 4;
+    Scratch scratch;
+    scratch.tags = (gv_i32*)team.scratch;
+    scratch.time = team.scratch + 1;
+    scratch.place = (GvPlace*)(team.scratch + 4);
+    scratch.motion = (Motion*)(scratch.place + places);
+    scratch.reward = (float*)(scratch.motion + staged);
+    scratch.search = team.scratch + search;
+    scratch.caught = (gv_u16*)scratch.search;
+    scratch.tile = team.scratch + tile;
+    scratch.tile_rows = GV_ONE_LANE || !is_staged(a) ? 0 : gv_tile_rows(GV_SCRATCH - tile, agents, gv_num_features(a));
+    return scratch;
+}
+
+// An agent's reward of this step before tags.
+GV_FN float& reward_of(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i) {
+    return is_staged(a) ? scratch.reward[i] : a.agent_reward[gv_row(a, team.world, i)];
+}
+
+GV_FN Motion motion_of(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i) {
+    if (is_staged(a)) return scratch.motion[i];
+    const auto s = gv_state(a, team);
+    return {s.speed[i], s.acceleration[i], s.direction[i], type_of(a, i, s.alive[i] != 0)};
+}
+
+GV_FN bool is_in_game(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i) {
+    return is_staged(a) ? scratch.motion[i].type >= 0.0f : gv_state(a, team).alive[i] != 0;
+}
+
+// Fill in what is there once for all agents. Any lane may do it.
+GV_FN void set_world(const GvArgs& a, const Scratch& scratch, gv_i32 t) {
+    const gv_i32 agents = gv_num_agents(a);
+    *scratch.tags = 0;
+    *scratch.time = (float)t * a.per_episode_length;
+    if (agents % 2 != 0) scratch.place[agents] = {GV_FAR, GV_FAR};  // searches read places in pairs
+}
+
+GV_FN void set_agent(const GvArgs& a, const Scratch& scratch, gv_i32 i, GvPlace place, const Motion& motion) {
+    scratch.place[i] = place;
+    if (is_staged(a)) scratch.motion[i] = motion;
+}
+
+// Agents that left are not among the nearest, nor are agents at a place that is no number.
+GV_FN void hide_unseen(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i) {
+    const GvPlace place = scratch.place[i];
+    const bool seen = is_in_game(a, team, scratch, i) && place.value[0] == place.value[0] && place.value[1] == place.value[1];
+    if (!seen) scratch.place[i] = {GV_FAR, GV_FAR};
+}
+
+// Fill scratch from the state, as env_step leaves it.
+GV_FN void stage(const GvArgs& a, const GvTeam& team) {
+    const auto s = gv_state(a, team);
+    const Scratch scratch = scratch_of(a, team);
+    GV_ONCE set_world(a, scratch, s.t);
+    GV_FOR(i, gv_num_agents(a)) {
+        const Motion motion = {s.speed[i], s.acceleration[i], s.direction[i], type_of(a, i, s.alive[i] != 0)};
+        set_agent(a, scratch, i, {s.loc_x[i], s.loc_y[i]}, motion);
+        if (!gv_use_full_observation(a)) hide_unseen(a, team, scratch, i);
+    }
+    gv_barrier(team);
+}
+
+GV_FN GvNeighbours neighbours_of(const GvArgs& a, const GvTeam& team, const Scratch& scratch) {
+    const gv_i32 agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
+    gv_u16* last = a.nearest + (gv_i64)team.world * agents * k;
+    return gv_neighbours(agents, k, a.grid_length, scratch.place, scratch.search, last, scratch.tile_rows == agents);
+}
+
+// Rows of the world's agents in `obs`: those of a role lie one after the other.
+GV_FN GvRows rows_of(const GvArgs& a, const GvTeam& team, float* obs) {
+    const gv_i32 taggers = gv_num_taggers(a), features = gv_num_features(a);
+    float* first = gv_obs_row(a, obs, team.world, 0);
+    float* second = gv_obs_row(a, obs, team.world, taggers) - taggers * features;
+    return {first, second, first == second ? gv_num_agents(a) : taggers, features};
+}

@@ -1,0 +1,91 @@
+// Neighbours by a team of one lane, as on the CPU: the scan of nearest_scan.h in loops that compilers turn into vector
+// instructions, with few branches that a processor cannot predict. Same results, bit by bit.
+#pragma once
+#include "lib/nearest.h"
+#include "lib/sort.h"
+
+#define GV_VECTOR 32        // distances measured at a time
+#define GV_MAX_SERIAL 1024  // most agents, a multiple of GV_VECTOR
+#define GV_MAX_KEYS 96      // agents picked before all but the k nearest are dropped
+
+// Places of all agents, coordinate by coordinate, with GV_FAR up to a multiple of GV_VECTOR.
+struct GvColumns {
+    float x[GV_MAX_SERIAL], y[GV_MAX_SERIAL];
+};
+
+GV_FN void gv_split(const GvCrowd& crowd, GvColumns& columns) {
+    for (gv_i32 i = 0; i < (crowd.agents + GV_VECTOR - 1) / GV_VECTOR * GV_VECTOR; ++i) {
+        columns.x[i] = i < crowd.agents ? crowd.place[i].value[0] : GV_FAR;
+        columns.y[i] = i < crowd.agents ? crowd.place[i].value[1] : GV_FAR;
+    }
+}
+
+// Keys of agents: the bits of the squared distance, whose order is that of the distances, above the index.
+struct GvPicked {
+    gv_i64 key[GV_MAX_KEYS + GV_VECTOR];
+    gv_i32 count;
+};
+
+GV_FN void gv_pick(GvPicked& picked, const float* distance, gv_i32 j) {
+    picked.key[picked.count++] = (gv_i64)gv_bits(distance[j]) << 32 | j;
+}
+
+// Write the first k of the agents picked, sorted. Returns their number, which is smaller where fewer are picked.
+GV_FN gv_i32 gv_sort_picked(GvPicked& picked, gv_i32 k, gv_u16* nearest) {
+    gv_u16 sorted[GV_MAX_KEYS + GV_VECTOR + 1];
+    gv_rank_sort(picked.key, picked.count, sorted);
+    const gv_i32 found = picked.count < k ? picked.count : k;
+    for (gv_i32 rank = 0; rank < found; ++rank) nearest[rank] = sorted[rank];
+    return found;
+}
+
+// Measure the squared distances of all agents from agent i, which is GV_FAR from itself.
+GV_FN void gv_measure(const GvCrowd& crowd, const GvColumns& columns, gv_i32 i, float* distance) {
+    const float x = columns.x[i], y = columns.y[i];
+    for (gv_i32 first = 0; first < crowd.agents; first += GV_VECTOR) {
+        for (gv_i32 j = first; j < first + GV_VECTOR; ++j) {
+            const float dx = x - columns.x[j], dy = y - columns.y[j];
+            distance[j] = dx * dx + dy * dy;
+        }
+    }
+    distance[i] = GV_FAR;
+}
+
+// Bound of the distances of the neighbours, as gv_bound_of_last.
+GV_FN float gv_measured_bound(const GvCrowd& crowd, const float* distance, const gv_u16* last) {
+    float bound = 0.0f;
+    for (gv_i32 rank = 0; rank < crowd.k; ++rank) {
+        bound = gv_max(bound, last[rank] < crowd.agents ? distance[last[rank]] : GV_FAR);
+    }
+    return bound < GV_FAR ? gv_above(bound) : GV_FAR;
+}
+
+// Pick the agents within a bound. Where it is so wide that they are many, the k nearest of them give a new one.
+GV_FN void gv_pick_nearer(const GvCrowd& crowd, const float* distance, float bound, GvPicked& picked) {
+    for (gv_i32 first = 0; first < crowd.agents; first += GV_VECTOR) {
+        gv_u32 nearer = 0;
+        for (gv_i32 j = 0; j < GV_VECTOR; ++j) nearer |= distance[first + j] < bound ? 1u << j : 0u;
+        for (; nearer != 0; nearer &= nearer - 1) gv_pick(picked, distance, first + gv_lowest_bit(nearer));
+        if (picked.count > GV_MAX_KEYS) {
+            gv_u16 nearest[GV_MAX_SORTED];
+            gv_sort_picked(picked, crowd.k, nearest);
+            bound = gv_above(distance[nearest[crowd.k - 1]]);
+            picked.count = 0;
+            for (gv_i32 rank = 0; rank < crowd.k; ++rank) gv_pick(picked, distance, nearest[rank]);
+        }
+    }
+}
+
+// Replace `nearest`, [k] of the last search, by the neighbours of agent i, sorted. Returns their number; GV_NOBODY is behind them.
+GV_FN gv_i32 gv_search_serially(const GvCrowd& crowd, const GvColumns& columns, gv_i32 i, gv_u16* nearest) {
+    float distance[GV_MAX_SERIAL];
+    GvPicked picked;
+    picked.count = 0;
+    if (columns.x[i] < GV_FAR) {
+        gv_measure(crowd, columns, i, distance);
+        gv_pick_nearer(crowd, distance, gv_measured_bound(crowd, distance, nearest), picked);
+    }
+    const gv_i32 found = gv_sort_picked(picked, crowd.k, nearest);
+    for (gv_i32 rank = found; rank < crowd.k; ++rank) nearest[rank] = GV_NOBODY;
+    return found;
+}

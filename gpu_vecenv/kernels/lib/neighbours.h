@@ -1,0 +1,122 @@
+// The k nearest other agents of every agent of a world, by squared float32 distance, equal ones by index.
+//
+//   GvNeighbours of = gv_neighbours(agents, k, length, place, memory, last, one_tile);
+//   gv_find_neighbours(team, of);                       // all lanes
+//   gv_each_neighbour(team, of, first, end, [&](gv_i32 i, gv_i32 rank, gv_i32 j) { ... });
+//
+// The body is called for every agent i from `first` to end - 1 and every rank below k. j is GV_NOBODY where i has fewer
+// neighbours. The caller fills `place` before, and sets both coordinates of agents that nobody sees to GV_FAR.
+//
+// The search depends on the sizes, its results do not:
+//   nearest_naive.h   more than 32 neighbours
+//   nearest_scan.h    few agents
+//   nearest_cells.h   many agents
+//   nearest_serial.h  on the CPU, up to 1,024 agents
+// Build flags may choose others, for comparison: -DGV_NAIVE_SEARCH, -DGV_MIN_CELLS=n, -DGV_MAX_SERIAL=n, -DGV_NO_BOUND.
+#pragma once
+#include "lib/nearest_naive.h"
+#include "lib/nearest_scan.h"
+#include "lib/nearest_cells.h"
+#include "lib/rows.h"
+#ifdef GV_PACK
+#include "lib/nearest_serial.h"
+#endif
+
+#ifndef GV_MIN_CELLS
+#define GV_MIN_CELLS 416  // agents from which on cells are faster, a multiple of 32
+#endif
+
+// Floats of `memory` that a search needs.
+GV_FN constexpr gv_i32 gv_neighbours_floats(gv_i32 agents, gv_i32 k) {
+    return agents >= GV_MIN_CELLS ? GV_MAX_CELLS + (agents + 1) / 2
+                                  : (agents * (k < GV_MAX_SORTED ? k : GV_MAX_SORTED) + 1) / 2;
+}
+
+struct GvNeighbours {
+    GvCrowd crowd;
+    GvCellGrid grid;  // where cells are used
+    gv_u16* last;   // [agents, k] neighbours found by the last search
+    gv_u16* found;  // [agents, k] neighbours found by this one
+    bool naive, by_cell, serial;
+    bool at_once;  // each lane has one agent, calls the body for it and keeps its list in registers
+};
+
+// `length` is the side of the square that holds the agents. `memory` is scratch of gv_neighbours_floats(agents, k). `last` is
+// [agents, k] of a workspace, filled with GV_NOBODY at first; its content changes the time of a search only. `one_tile` says that
+// gv_each_neighbour will be called once, for all agents.
+GV_FN GvNeighbours gv_neighbours(gv_i32 agents, gv_i32 k, float length, const GvPlace* place, float* memory, gv_u16* last,
+                                 bool one_tile) {
+    GvNeighbours of;
+    of.crowd = {agents, k, place};
+    of.naive = k > GV_MAX_SORTED;
+#ifdef GV_NAIVE_SEARCH
+    of.naive = true;
+#endif
+    of.serial = false;
+#ifdef GV_PACK
+    of.serial = !of.naive && agents <= GV_MAX_SERIAL;
+#endif
+    of.by_cell = !of.naive && !of.serial && agents >= GV_MIN_CELLS;
+    of.at_once = !of.naive && !of.serial && one_tile && agents <= 32;
+    of.last = last;
+    of.found = of.by_cell ? last : (gv_u16*)memory;
+    if (of.by_cell) of.grid = gv_cell_grid(of.crowd, length, (gv_i32*)memory, (gv_u16*)(memory + GV_MAX_CELLS));
+    return of;
+}
+
+// Find the neighbours of one agent, by cell or by a scan.
+GV_FN void gv_search(const GvNeighbours& of, gv_i32 i, GvNearest& nearest) {
+    const gv_i32 k = of.crowd.k;
+    gv_clear(nearest, k);
+    if (!of.by_cell) gv_search_all<GV_MIN_CELLS / 32>(of.crowd, i, of.last + i * k, nearest);
+    else if (gv_is_seen(of.crowd.place[i])) gv_search_cells(of.crowd, of.grid, i, nearest);
+    if (!of.by_cell && !gv_sees_all(of.crowd)) gv_keep(of.last + i * k, nearest, k);
+}
+
+// Find the neighbours of all agents, unless gv_each_neighbour does. It begins with no barrier and ends with one.
+GV_FN void gv_find_neighbours(const GvTeam& team, const GvNeighbours& of) {
+    const bool here = !(of.naive || of.serial || of.at_once);
+    if (of.by_cell) gv_sort_by_cell(team, of.crowd, of.grid, (gv_i32*)team.sums);
+    GV_FOR(p, here ? of.crowd.agents : 0) {
+        const gv_i32 i = of.by_cell ? of.grid.order[p] : p;  // lanes side by side scan the same cells
+        GvNearest nearest;
+        gv_search(of, i, nearest);
+        gv_keep(of.found + i * of.crowd.k, nearest, of.crowd.k);
+    }
+    if (here) gv_barrier(team);
+}
+
+template <class Body>
+GV_FN void gv_each_neighbour(const GvTeam& team, const GvNeighbours& of, gv_i32 first, gv_i32 end, Body body) {
+    const gv_i32 k = of.crowd.k;
+    if (of.naive) {
+        GV_LOOP GV_FOR(r, end - first) gv_search_naively(of.crowd, first + r, body);
+#ifdef GV_PACK
+    } else if (of.serial) {
+        GvColumns columns;
+        gv_split(of.crowd, columns);
+        for (gv_i32 i = first; i < end; ++i) {
+            const gv_u16* nearest = of.last + i * k;
+            const gv_i32 found = gv_search_serially(of.crowd, columns, i, of.last + i * k);
+            for (gv_i32 rank = 0; rank < found; ++rank) body(i, rank, nearest[rank]);
+            for (gv_i32 rank = found; rank < k; ++rank) body(i, rank, GV_NOBODY);
+        }
+#endif
+    } else if (of.at_once) {
+        GV_FOR(i, end) {
+            GvNearest nearest;
+            gv_search(of, i, nearest);
+            GV_UNROLL for (gv_i32 rank = 0; rank < k; ++rank) body(i, rank, nearest.agent[rank]);
+        }
+    } else {
+        gv_cells(team, end - first, k, [&](gv_i32 r, gv_i32 rank) { body(first + r, rank, of.found[(first + r) * k + rank]); });
+    }
+}
+
+// Calls body(i, rank, j) for all other agents j of each agent i, in the order of their indices. Lanes share the others of one agent.
+template <class Body>
+GV_FN void gv_each_other(const GvTeam& team, gv_i32 agents, gv_i32 first, gv_i32 end, Body body) {
+    for (gv_i32 i = first; i < end; ++i) {
+        GV_FOR(rank, agents - 1) body(i, rank, rank < i ? rank : rank + 1);
+    }
+}
