@@ -64,6 +64,19 @@ GV_FN bool is_in_game(const GvArgs& a, const GvTeam& team, const Scratch& scratc
     return is_staged(a) ? scratch.motion[i].type >= 0.0f : gv_state(a, team).alive[i] != 0;
 }
 
+// An agent as others observe it.
+struct Agent {
+    float x, y, speed, acceleration, direction;
+    bool tagger, in_game;
+};
+
+GV_FN Agent agent_of(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i) {
+    const GvPlace place = scratch.place[i];
+    const Motion motion = motion_of(a, team, scratch, i);
+    return {place.value[0], place.value[1], motion.speed, motion.acceleration, motion.direction, i < gv_num_taggers(a),
+            motion.type >= 0.0f};
+}
+
 // Fill in what is there once for all agents. Any lane may do it.
 GV_FN void set_world(const GvArgs& a, const Scratch& scratch, gv_i32 t) {
     const gv_i32 agents = gv_num_agents(a);

@@ -1,9 +1,11 @@
 // Continuous Tag. The rules are those of README.md in this folder; comments give the numbers of its list "A step".
 // Agents are numbered taggers first: 0 .. num_taggers - 1. Each agent is the work of one lane, under GV_FOR.
 #include "hooks.h"
+#include "actions.h"
 #include "scratch.h"
 
 #define CHANNELS 7      // numbers observed of each other agent
+#define DIFFERENCES 5   // the first of them; an agent that left observes 0 there
 #define OWN_FEATURES 6  // numbers that extended_observation adds
 
 // ---- reset ----------------------------------------------------------------------------------------------------
@@ -12,8 +14,7 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
     const auto s = gv_state(a, team);
     GV_FOR(i, gv_num_agents(a)) {
         // A fixed start is the draw of world 0, episode 0 in every world and episode.
-        const GvDraw fixed = gv_philox(a.seed[team.world], 0, 0, 0, (gv_u32)i);
-        const GvDraw draw = a.fixed_start ? fixed : gv_draw(a, team, 0, (gv_u32)i);
+        const GvDraw draw = a.fixed_start ? gv_philox(a.seed[team.world], 0, 0, 0, (gv_u32)i) : gv_draw(a, team, 0, (gv_u32)i);
         s.loc_x[i] = a.explicit_location ? a.start_x[i] : a.grid_length * gv_uniform(draw.word[0]);
         s.loc_y[i] = a.explicit_location ? a.start_y[i] : a.grid_length * gv_uniform(draw.word[1]);
         s.direction[i] = a.explicit_direction ? a.start_direction[i] : a.quarter_turn * (float)(draw.word[2] >> 30);
@@ -26,29 +27,10 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
 
 // ---- move: 2 to 7 ---------------------------------------------------------------------------------------------
 
-struct Change {
-    float acceleration, turn;
-};
-
-GV_FN Change chosen_change(const GvArgs& a, gv_i64 row) {
-    if (a.continuous_actions) {
-        return {gv_clamp(gv_action_value(a, row, 0, 2), a.min_acceleration, a.max_acceleration),
-                gv_clamp(gv_action_value(a, row, 1, 2), a.min_turn, a.max_turn)};
-    }
-    const gv_i32 accelerations = a.num_acceleration_levels + 1, turns = a.num_turn_levels + 1;
-    if (a.flatten_actions) {
-        const gv_i32 index = gv_action_index(a, row, 0, 1, accelerations * turns);
-        return {a.acceleration_table[index / turns], a.turn_table[index % turns]};
-    }
-    const gv_i32 acceleration = gv_given_index(a, row, 0, 2), turn = gv_given_index(a, row, 1, 2);
-    return {a.acceleration_table[gv_checked_index(a, acceleration, accelerations)],
-            a.turn_table[gv_checked_index(a, turn, turns)]};
-}
-
 GV_FN void move(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i) {
     const auto s = gv_state(a, team);
-    const float old_x = s.loc_x[i], old_y = s.loc_y[i], old_direction = s.direction[i], old_speed = s.speed[i];
-    const float old_acceleration = s.acceleration[i];
+    const float old_x = s.loc_x[i], old_y = s.loc_y[i], old_direction = s.direction[i];
+    const float old_speed = s.speed[i], old_acceleration = s.acceleration[i];
     const bool tagger = i < gv_num_taggers(a), in_game = s.alive[i] != 0;
     const Change change = chosen_change(a, gv_row(a, team.world, i));
     const float alive = in_game ? 1.0f : 0.0f;
@@ -129,8 +111,7 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     bool left = false;
     GV_FOR(i, agents) left |= catch_runner(a, team, scratch, i, last_step);
     left = gv_any(team, left);
-    const gv_i32 tags = *scratch.tags;
-    GV_FOR(i, tags > 0 ? gv_num_taggers(a) : 0) pay_tagger(a, team, scratch, i);
+    GV_FOR(i, *scratch.tags > 0 ? gv_num_taggers(a) : 0) pay_tagger(a, team, scratch, i);
     GV_FOR(i, gv_use_full_observation(a) ? 0 : agents) hide_unseen(a, team, scratch, i);
     GV_ONCE {
         if (!left) s.terminated = 1;
@@ -147,40 +128,38 @@ GV_FN void env_settle(const GvArgs& a, const GvTeam& team) {
 
 // ---- observe: 8 -----------------------------------------------------------------------------------------------
 
-struct Agent {
-    float x, y, speed, acceleration, direction;
-    bool tagger, in_game;
+struct Observer {
+    gv_i32 agent;
+    Agent seen;
+    float* row;
 };
-
-GV_FN Agent agent_of(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i) {
-    const GvPlace place = scratch.place[i];
-    const Motion motion = motion_of(a, team, scratch, i);
-    const bool in_game = !gv_use_full_observation(a) || motion.type >= 0.0f;  // only agents in the game are the nearest of another
-    return {place.value[0], place.value[1], motion.speed, motion.acceleration, motion.direction, i < gv_num_taggers(a), in_game};
-}
 
 struct Channels {
     float value[CHANNELS];
 };
 
-// What `me` observes of another agent, in the order of the channels.
+// What an agent observes of another one, in the order of the channels; the first DIFFERENCES are differences.
 GV_FN Channels observe(const GvArgs& a, const Agent& me, const Agent& other) {
-    const auto difference = [&](float mine, float theirs, float scale) { return me.in_game ? (theirs - mine) * scale : 0.0f; };
     return {{
-        difference(me.x, other.x, a.per_diagonal),
-        difference(me.y, other.y, a.per_diagonal),
-        difference(me.speed, other.speed, a.per_max_speed),
-        difference(me.acceleration, other.acceleration, a.per_max_speed),
-        difference(me.direction, other.direction, a.per_turn),
+        (other.x - me.x) * a.per_diagonal,
+        (other.y - me.y) * a.per_diagonal,
+        (other.speed - me.speed) * a.per_max_speed,
+        (other.acceleration - me.acceleration) * a.per_max_speed,
+        (other.direction - me.direction) * a.per_turn,
         other.tagger ? 1.0f : 0.0f,
         other.in_game ? 1.0f : 0.0f,
     }};
 }
 
+GV_FN void write(const Observer& me, Channels channels, gv_i32 rank, gv_i32 width) {
+    GV_UNROLL for (gv_i32 c = 0; c < CHANNELS; ++c) me.row[rank + c * width] = channels.value[c];
+}
+
 // The end of a row: the time and, if asked for, the observer's own features. All are 0 of an agent that left.
-GV_FN void observe_end(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i, float* row) {
+GV_FN void observe_end(const GvArgs& a, const GvTeam& team, const Scratch& scratch, const Observer& me) {
+    const gv_i32 i = me.agent;
     const bool in_game = is_in_game(a, team, scratch, i);
-    float* end = row + gv_num_features(a) - 1 - (gv_extended_observation(a) ? OWN_FEATURES : 0);
+    float* end = me.row + gv_num_features(a) - 1 - (gv_extended_observation(a) ? OWN_FEATURES : 0);
     end[0] = in_game ? *scratch.time : 0.0f;
     if (gv_extended_observation(a)) {
         const auto s = gv_state(a, team);
@@ -199,22 +178,23 @@ GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, float* obs) {
     const Scratch scratch = scratch_of(a, team);
     const gv_i32 agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
     const bool all = gv_use_full_observation(a);
-    const gv_i32 width = all ? agents - 1 : k;
     const GvNeighbours nearest = neighbours_of(a, team, scratch);
     if (!all) gv_find_neighbours(team, nearest);
     gv_write_tiles(team, rows_of(a, team, obs), agents, scratch.tile_rows, scratch.tile, [&](const GvTile& tile) {
-        const auto write = [&](gv_i32 i, gv_i32 rank, gv_i32 j) {
-            Channels channels = {};
-            if (j != GV_NOBODY) channels = observe(a, agent_of(a, team, scratch, i), agent_of(a, team, scratch, j));
-            float* entry = gv_row_in(tile.rows, i) + rank;
-            GV_UNROLL for (gv_i32 c = 0; c < CHANNELS; ++c) entry[c * width] = channels.value[c];
+        const auto observer = [&](gv_i32 i) { return Observer{i, agent_of(a, team, scratch, i), gv_row_in(tile.rows, i)}; };
+        const auto finish = [&](const Observer& me) { observe_end(a, team, scratch, me); };
+        const auto see_other = [&](const Observer& me, gv_i32 rank, gv_i32 j) {
+            Channels channels = observe(a, me.seen, agent_of(a, team, scratch, j));
+            GV_UNROLL for (gv_i32 c = 0; c < DIFFERENCES; ++c) channels.value[c] = me.seen.in_game ? channels.value[c] : 0.0f;
+            write(me, channels, rank, agents - 1);
         };
-        if (all) gv_each_other(team, agents, tile.first, tile.end, write);
-        else gv_each_neighbour(team, nearest, tile.first, tile.end, write);
-        GV_LOOP GV_FOR(r, tile.end - tile.first) {
-            const gv_i32 i = tile.first + r;
-            observe_end(a, team, scratch, i, gv_row_in(tile.rows, i));
-        }
+        const auto see_neighbour = [&](const Observer& me, gv_i32 rank, gv_i32 j) {
+            Channels channels = {};
+            if (j != GV_NOBODY) channels = observe(a, me.seen, agent_of(a, team, scratch, j));
+            write(me, channels, rank, k);
+        };
+        if (all) gv_each_other(team, agents, tile.first, tile.end, observer, see_other, finish);
+        else gv_each_neighbour(team, nearest, tile.first, tile.end, observer, see_neighbour, finish);
     });
 }
 

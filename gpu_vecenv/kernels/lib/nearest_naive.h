@@ -21,13 +21,13 @@ GV_FN gv_i32 gv_next_nearest(const GvCrowd& crowd, gv_i32 i, float* distance, gv
     return found;
 }
 
-// Calls body(i, rank, j) for the k neighbours j of agent i, GV_NOBODY behind the last.
+// Calls body(rank, j) for the k neighbours j of agent i, GV_NOBODY behind the last.
 template <class Body>
 GV_FN void gv_search_naively(const GvCrowd& crowd, gv_i32 i, Body body) {
     float distance = -1.0f;
     gv_i32 j = gv_is_seen(crowd.place[i]) ? -1 : GV_NOBODY;
     for (gv_i32 rank = 0; rank < crowd.k; ++rank) {
         if (j != GV_NOBODY) j = gv_next_nearest(crowd, i, &distance, j);
-        body(i, rank, j);
+        body(rank, j);
     }
 }

@@ -2,10 +2,9 @@
 //
 //   GvNeighbours of = gv_neighbours(agents, k, length, place, memory, last, one_tile);
 //   gv_find_neighbours(team, of);                       // all lanes
-//   gv_each_neighbour(team, of, first, end, [&](gv_i32 i, gv_i32 rank, gv_i32 j) { ... });
+//   gv_each_neighbour(team, of, first, end, observer, body, finish);  // agents first .. end - 1
 //
-// The body is called for every agent i from `first` to end - 1 and every rank below k. j is GV_NOBODY where i has fewer
-// neighbours. The caller fills `place` before, and sets both coordinates of agents that nobody sees to GV_FAR.
+// The body is called for every rank below k; j is GV_NOBODY where i has fewer neighbours. The caller fills `place` before, and sets both coordinates of agents that nobody sees to GV_FAR.
 //
 // The search depends on the sizes, its results do not:
 //   nearest_naive.h   more than 32 neighbours
@@ -86,37 +85,54 @@ GV_FN void gv_find_neighbours(const GvTeam& team, const GvNeighbours& of) {
     if (here) gv_barrier(team);
 }
 
-template <class Body>
-GV_FN void gv_each_neighbour(const GvTeam& team, const GvNeighbours& of, gv_i32 first, gv_i32 end, Body body) {
+// Calls body(observer(i), rank, j) for the neighbours j of each agent i, and finish(observer(i)) for each agent. observer(i) gives
+// what both need of agent i. A lane that goes through all neighbours of an agent calls it once.
+template <class Observer, class Body, class Finish>
+GV_FN void gv_each_neighbour(const GvTeam& team, const GvNeighbours& of, gv_i32 first, gv_i32 end, Observer observer, Body body,
+                             Finish finish) {
     const gv_i32 k = of.crowd.k;
     if (of.naive) {
-        GV_LOOP GV_FOR(r, end - first) gv_search_naively(of.crowd, first + r, body);
+        GV_LOOP GV_FOR(r, end - first) {
+            const auto me = observer(first + r);
+            gv_search_naively(of.crowd, first + r, [&](gv_i32 rank, gv_i32 j) { body(me, rank, j); });
+            finish(me);
+        }
 #ifdef GV_PACK
     } else if (of.serial) {
         GvColumns columns;
         gv_split(of.crowd, columns);
         for (gv_i32 i = first; i < end; ++i) {
-            const gv_u16* nearest = of.last + i * k;
-            const gv_i32 found = gv_search_serially(of.crowd, columns, i, of.last + i * k);
-            for (gv_i32 rank = 0; rank < found; ++rank) body(i, rank, nearest[rank]);
-            for (gv_i32 rank = found; rank < k; ++rank) body(i, rank, GV_NOBODY);
+            gv_u16* nearest = of.last + i * k;
+            const gv_i32 found = gv_search_serially(of.crowd, columns, i, nearest);
+            const auto me = observer(i);
+            for (gv_i32 rank = 0; rank < found; ++rank) body(me, rank, nearest[rank]);
+            for (gv_i32 rank = found; rank < k; ++rank) body(me, rank, GV_NOBODY);
+            finish(me);
         }
 #endif
     } else if (of.at_once) {
         GV_FOR(i, end) {
             GvNearest nearest;
             gv_search(of, i, nearest);
-            GV_UNROLL for (gv_i32 rank = 0; rank < k; ++rank) body(i, rank, nearest.agent[rank]);
+            const auto me = observer(i);
+            GV_UNROLL for (gv_i32 rank = 0; rank < k; ++rank) body(me, rank, nearest.agent[rank]);
+            finish(me);
         }
     } else {
-        gv_cells(team, end - first, k, [&](gv_i32 r, gv_i32 rank) { body(first + r, rank, of.found[(first + r) * k + rank]); });
+        gv_cells(team, end - first, k, [&](gv_i32 r, gv_i32 rank) {
+            const gv_i32 i = first + r;
+            body(observer(i), rank, of.found[i * k + rank]);
+        });
+        GV_LOOP GV_FOR(r, end - first) finish(observer(first + r));
     }
 }
 
-// Calls body(i, rank, j) for all other agents j of each agent i, in the order of their indices. Lanes share the others of one agent.
-template <class Body>
-GV_FN void gv_each_other(const GvTeam& team, gv_i32 agents, gv_i32 first, gv_i32 end, Body body) {
+// Calls body(observer(i), rank, j) for all other agents j of each agent i, in the order of their indices, and finish(observer(i)).
+template <class Observer, class Body, class Finish>
+GV_FN void gv_each_other(const GvTeam& team, gv_i32 agents, gv_i32 first, gv_i32 end, Observer observer, Body body, Finish finish) {
     for (gv_i32 i = first; i < end; ++i) {
-        GV_FOR(rank, agents - 1) body(i, rank, rank < i ? rank : rank + 1);
+        const auto me = observer(i);
+        GV_FOR(rank, agents - 1) body(me, rank, rank < i ? rank : rank + 1);
     }
+    GV_FOR(r, end - first) finish(observer(first + r));
 }

@@ -29,14 +29,17 @@ GV_FN gv_i32 gv_tile_rows(gv_i32 room, gv_i32 agents, gv_i32 length) {
     return rows < agents ? rows : agents;
 }
 
-// Calls fill(tile) for tiles of `size` rows, and writes each to where its rows belong. With size 0, fill writes all rows there
-// itself. Every lane must call it; fill is met by all lanes and may hold no barrier.
+// Calls fill(tile) for tiles of `size` rows, and writes each to where its rows belong. With size 0, or one
+// lane, fill writes all rows there itself. Every lane calls fill, which may hold no barrier.
 template <class Fill>
 GV_FN void gv_write_tiles(const GvTeam& team, const GvRows& table, gv_i32 agents, gv_i32 size, float* scratch, Fill fill) {
     const gv_i32 split = table.split, length = table.length;
     const GvTile all = {table, 0, agents};
-    if (size == 0) fill(all);
-    GV_LOOP for (gv_i32 first = 0; size > 0 && first < agents; first += size) {
+    if (GV_ONE_LANE || size == 0) {
+        fill(all);
+        return;
+    }
+    GV_LOOP for (gv_i32 first = 0; first < agents; first += size) {
         const gv_i32 end = first + size < agents ? first + size : agents;
         const gv_i32 second = first > split ? first : split, first_end = end < split ? end : split;
         const gv_i32 of_first = first < split ? (first_end - first) * length : 0;  // floats
