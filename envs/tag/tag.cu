@@ -108,9 +108,9 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     GV_FOR(i, agents) move(a, team, scratch, i);
     GV_ONCE set_world(a, scratch, t);
     gv_barrier(team);
-    bool left = false;
-    GV_FOR(i, agents) left |= catch_runner(a, team, scratch, i, last_step);
-    left = gv_any(team, left);
+    bool stays = false;  // a runner of this lane
+    GV_FOR(i, agents) stays |= catch_runner(a, team, scratch, i, last_step);
+    const bool left = gv_any(team, stays);
     GV_FOR(i, *scratch.tags > 0 ? gv_num_taggers(a) : 0) pay_tagger(a, team, scratch, i);
     GV_FOR(i, gv_use_full_observation(a) ? 0 : agents) hide_unseen(a, team, scratch, i);
     GV_ONCE {
@@ -121,24 +121,21 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 
 GV_FN void env_settle(const GvArgs& a, const GvTeam& team) {
     const auto s = gv_state(a, team);
-    GV_FOR(i, gv_num_agents(a)) {
-        if (a.runner_exits_game_after_tagged && s.tagged_by[i] >= 0) s.alive[i] = 0;
-    }
+    GV_FOR(i, gv_num_agents(a)) if (a.runner_exits_game_after_tagged && s.tagged_by[i] >= 0) s.alive[i] = 0;
 }
 
 // ---- observe: 8 -----------------------------------------------------------------------------------------------
 
+// An observing agent: its number, what others observe of it, and its row of observations.
 struct Observer {
     gv_i32 agent;
     Agent seen;
     float* row;
 };
 
-struct Channels {
-    float value[CHANNELS];
-};
+struct Channels { float value[CHANNELS]; };
 
-// What an agent observes of another one, in the order of the channels; the first DIFFERENCES are differences.
+// What an agent observes of another one, in the order of the channels.
 GV_FN Channels observe(const GvArgs& a, const Agent& me, const Agent& other) {
     return {{
         (other.x - me.x) * a.per_diagonal,
@@ -173,11 +170,10 @@ GV_FN void observe_end(const GvArgs& a, const GvTeam& team, const Scratch& scrat
     }
 }
 
-// The observation after env_step, which fills scratch. A tile is some rows of the world's agents.
+// The observation after env_step, which fills scratch.
 GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, float* obs) {
     const Scratch scratch = scratch_of(a, team);
-    const gv_i32 agents = gv_num_agents(a), k = gv_num_other_agents_observed(a);
-    const bool all = gv_use_full_observation(a);
+    const gv_i32 agents = gv_num_agents(a), k = gv_num_other_agents_observed(a), all = gv_use_full_observation(a);
     const GvNeighbours nearest = neighbours_of(a, team, scratch);
     if (!all) gv_find_neighbours(team, nearest);
     gv_write_tiles(team, rows_of(a, team, obs), agents, scratch.tile_rows, scratch.tile, [&](const GvTile& tile) {

@@ -1,10 +1,8 @@
 // Device functions of kernels/lib over arrays, for calls from Python, and two functions of the host.
 #include "launch/max_index.h"
 #include "lib/math.h"
-#include "lib/neighbours.h"
 #include "lib/rng.h"
 #include "lib/sort.h"
-#include "lib/tiles.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -50,24 +48,3 @@ EXPORT void uniform_of(gv_i64 n, const gv_u32* word, float* out) {
     for (gv_i64 i = 0; i < n; ++i) out[i] = gv_uniform(word[i]);
 }
 EXPORT void rank_sort_of(gv_i64* keys, gv_i32 count, gv_u16* ordered) { gv_rank_sort(keys, count, ordered); }
-
-// Neighbours of every agent, [agents, k], by gv_find_neighbours and gv_each_neighbour as an env calls them: `last` is kept between
-// calls. `found` is written through the body, `finished` counts calls of finish.
-EXPORT void neighbours_of(gv_i64 agents, gv_i64 k, const GvPlace* places, float* memory, gv_u16* last, gv_i32* found, gv_i32* finished) {
-    float sums[32];
-    const GvTeam team = {0, 0, 1, sums, nullptr, false};
-    const GvNeighbours of = gv_neighbours((gv_i32)agents, (gv_i32)k, 1.0f, places, memory, last, false);
-    gv_find_neighbours(team, of);
-    gv_each_neighbour(team, of, 0, (gv_i32)agents, [](gv_i32 i) { return i; },
-                      [&](gv_i32 i, gv_i32 rank, gv_i32 j) { found[i * k + rank] = j; }, [&](gv_i32 i) { ++finished[i]; });
-}
-
-// A table of two parts, written in tiles: entry (i, c) becomes 1000 i + c.
-EXPORT void tiles_of(gv_i64 agents, gv_i64 split, gv_i64 length, gv_i64 size, float* scratch, float* first, float* second) {
-    const GvTeam team = {0, 0, 1, nullptr, nullptr, false};
-    const GvRows rows = {first, second - split * length, (gv_i32)split, (gv_i32)length};
-    gv_write_tiles(team, rows, (gv_i32)agents, (gv_i32)size, scratch, [&](const GvTile& tile) {
-        for (gv_i32 i = tile.first; i < tile.end; ++i)
-            for (gv_i32 c = 0; c < length; ++c) gv_row_in(tile.rows, i)[c] = (float)(1000 * i + c);
-    });
-}

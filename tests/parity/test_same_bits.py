@@ -58,6 +58,22 @@ def test_teams_of_threads_give_the_same_bits_in_rollouts(case, build):
     assert trajectory_hash(case, steps=100, backend=backend, at_once=25) == trajectory_hash(case, steps=100)
 
 
+RUNGS = {
+    "naive": ("-DGV_NAIVE_SEARCH",),
+    "scan": ("-DGV_NO_SERIAL",),
+    "scan without a bound": ("-DGV_NO_SERIAL", "-DGV_NO_BOUND"),
+}
+"""Flags of slower searches for the neighbours of agents (``kernels/lib/neighbours.h``)."""
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("case", [case for case, (name, _) in CASES.items() if name == "WarpTag-v0"])
+def test_slower_searches(case, rung, build):
+    """The naive search is obviously right; the others must agree with it."""
+    backend = build(extra=RUNGS[rung])
+    assert trajectory_hash(case, steps=100, backend=backend) == trajectory_hash(case, steps=100)
+
+
 def sizes_as_constants(layout):
     """Flags of builds for CUDA. With them, single-agent worlds are stepped one by one as on CUDA, not in packs."""
     constants = {**layout.sizes, "BY_WORLD": int(bool(layout.per_world))}

@@ -17,8 +17,13 @@ GV_FN gv_u32 gv_nearer_than(float bound, GvPlace me, const GvPlace* places, gv_i
 
 // A bound on the distances of the neighbours of an agent at `me`. `last` holds k different agents, or GV_NOBODY.
 GV_FN float gv_bound_of_last(const GvCrowd& crowd, GvPlace me, const gv_u16* last) {
-    float bound = gv_sees_all(crowd) ? GV_FAR : 0.0f;
-    GV_UNROLL for (gv_i32 rank = 0; !gv_sees_all(crowd) && rank < crowd.k; ++rank) {
+#ifdef GV_NO_BOUND
+    const bool unbounded = true;
+#else
+    const bool unbounded = gv_sees_all(crowd);
+#endif
+    float bound = unbounded ? GV_FAR : 0.0f;
+    GV_UNROLL for (gv_i32 rank = 0; !unbounded && rank < crowd.k; ++rank) {
         const gv_i32 j = last[rank];
         bound = gv_max(bound, j < crowd.agents ? gv_squared_distance(me, crowd.place[j]) : GV_FAR);
     }

@@ -11,13 +11,14 @@
 //   nearest_scan.h    few agents
 //   nearest_cells.h   many agents
 //   nearest_serial.h  on the CPU, up to 1,024 agents
-// Build flags may choose others, for comparison: -DGV_NAIVE_SEARCH, -DGV_MIN_CELLS=n, -DGV_MAX_SERIAL=n, -DGV_NO_BOUND.
+// Build flags choose others, for comparison: -DGV_NAIVE_SEARCH, -DGV_NO_SERIAL, -DGV_NO_BOUND and -DGV_MIN_CELLS=n.
 #pragma once
 #include "lib/nearest_naive.h"
 #include "lib/nearest_scan.h"
 #include "lib/nearest_cells.h"
 #include "lib/rows.h"
-#ifdef GV_PACK
+#if defined(GV_PACK) && !defined(GV_NO_SERIAL)
+#define GV_SERIAL
 #include "lib/nearest_serial.h"
 #endif
 
@@ -52,7 +53,7 @@ GV_FN GvNeighbours gv_neighbours(gv_i32 agents, gv_i32 k, float length, const Gv
     of.naive = true;
 #endif
     of.serial = false;
-#ifdef GV_PACK
+#ifdef GV_SERIAL
     of.serial = !of.naive && agents <= GV_MAX_SERIAL;
 #endif
     of.by_cell = !of.naive && !of.serial && agents >= GV_MIN_CELLS;
@@ -97,7 +98,7 @@ GV_FN void gv_each_neighbour(const GvTeam& team, const GvNeighbours& of, gv_i32 
             gv_search_naively(of.crowd, first + r, [&](gv_i32 rank, gv_i32 j) { body(me, rank, j); });
             finish(me);
         }
-#ifdef GV_PACK
+#ifdef GV_SERIAL
     } else if (of.serial) {
         GvColumns columns;
         gv_split(of.crowd, columns);
