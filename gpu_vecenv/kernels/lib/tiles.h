@@ -25,6 +25,9 @@ struct GvTile {
 
 // Number of rows that `room` floats of scratch hold.
 GV_FN gv_i32 gv_tile_rows(gv_i32 room, gv_i32 agents, gv_i32 length) {
+#ifdef GV_NO_TILES  // for comparison
+    return 0;
+#endif
     const gv_i32 rows = room > GV_TILE_MARGIN ? (room - GV_TILE_MARGIN) / length : 0;
     return rows < agents ? rows : agents;
 }
