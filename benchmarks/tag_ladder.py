@@ -44,7 +44,7 @@ def make_env(device: str, agents: int, worlds: int, flags: tuple[str, ...], fold
         built = folder / f"{abs(hash(flags))}.so"
         if not built.exists():
             compile_object(SPEC, cpu_level(), built, flags)
-        env._backend = CpuBackend(env.layout, built)
+        env.worlds.backend = CpuBackend(env.layout, built)
         return env
     plain, floats = cuda.compile_options, cuda.scratch_floats
     cuda.compile_options = lambda *given: (*plain(*given), *flags)
