@@ -5,7 +5,7 @@
 #include "lib/neighbours.h"
 #include "lib/tiles.h"
 
-#define MAX_STAGED 1024  // agents up to which motions and rewards are staged; places always are
+#define MAX_STAGED 1024  // agents up to which CUDA stages motions and rewards; places always are, and the host stages all
 
 // What others observe of an agent, beside its place; moves in one access.
 struct alignas(16) Motion {
@@ -29,7 +29,7 @@ GV_FN float type_of(const GvArgs& a, gv_i32 i, bool in_game) {
     return !in_game ? -1.0f : i < gv_num_taggers(a) ? 1.0f : 0.0f;
 }
 
-GV_FN bool is_staged(const GvArgs& a) { return gv_num_agents(a) <= MAX_STAGED; }
+GV_FN bool is_staged(const GvArgs& a) { return GV_ONE_LANE || gv_num_agents(a) <= MAX_STAGED; }
 
 GV_FN Scratch scratch_of(const GvArgs& a, const GvTeam& team) {
     const gv_i32 agents = gv_num_agents(a), staged = is_staged(a) ? agents : 0;
@@ -45,7 +45,10 @@ GV_FN Scratch scratch_of(const GvArgs& a, const GvTeam& team) {
     scratch.search = team.scratch + search;
     scratch.caught = (gv_u16*)scratch.search;
     scratch.tile = team.scratch + tile;
-    scratch.tile_rows = GV_ONE_LANE || !is_staged(a) ? 0 : gv_tile_rows(GV_SCRATCH - tile, agents, gv_num_features(a));
+    // The naive search takes longest, so all lanes search at once and write their rows in place.
+    const bool naive = !gv_use_full_observation(a) && gv_num_other_agents_observed(a) > GV_MAX_SORTED;
+    const bool tiled = !GV_ONE_LANE && is_staged(a) && !naive;
+    scratch.tile_rows = tiled ? gv_tile_rows(GV_SCRATCH - tile, agents, gv_num_features(a)) : 0;
     return scratch;
 }
 
@@ -90,11 +93,11 @@ GV_FN void set_agent(const GvArgs& a, const Scratch& scratch, gv_i32 i, GvPlace 
     if (is_staged(a)) scratch.motion[i] = motion;
 }
 
-// Agents that left are not among the nearest, nor are agents at a place that is no number.
+// Takes an agent out of the search for neighbours if it left, or if its place is not a number.
 GV_FN void hide_unseen(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i) {
     const GvPlace place = scratch.place[i];
     const bool seen = is_in_game(a, team, scratch, i) && place.value[0] == place.value[0] && place.value[1] == place.value[1];
-    if (!seen) scratch.place[i] = {GV_FAR, GV_FAR};
+    if (!seen && !gv_use_full_observation(a)) scratch.place[i] = {GV_FAR, GV_FAR};
 }
 
 // Fill scratch from the state, as env_step leaves it.
@@ -105,7 +108,7 @@ GV_FN void stage(const GvArgs& a, const GvTeam& team) {
     GV_FOR(i, gv_num_agents(a)) {
         const Motion motion = {s.speed[i], s.acceleration[i], s.direction[i], type_of(a, i, s.alive[i] != 0)};
         set_agent(a, scratch, i, {s.loc_x[i], s.loc_y[i]}, motion);
-        if (!gv_use_full_observation(a)) hide_unseen(a, team, scratch, i);
+        hide_unseen(a, team, scratch, i);
     }
     gv_barrier(team);
 }

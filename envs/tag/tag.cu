@@ -91,10 +91,10 @@ GV_FN bool catch_runner(const GvArgs& a, const GvTeam& team, const Scratch& scra
     return stays;
 }
 
-// Pay tagger i for each of its tags, which may be several in one step.
-GV_FN void pay_tagger(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i) {
+// Pays tagger i for each of its tags, which may be several in one step.
+GV_FN void pay_tagger(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i, gv_i32 tags) {
     float reward = reward_of(a, team, scratch, i);
-    GV_LOOP for (gv_i32 tag = 0; tag < *scratch.tags; ++tag) {
+    GV_LOOP for (gv_i32 tag = 0; tag < tags; ++tag) {
         if (scratch.caught[tag] == i) reward += a.tag_reward_for_tagger;
     }
     a.agent_reward[gv_row(a, team.world, i)] = reward;
@@ -109,10 +109,16 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     GV_ONCE set_world(a, scratch, t);
     gv_barrier(team);
     bool stays = false;  // a runner of this lane
-    GV_FOR(i, agents) stays |= catch_runner(a, team, scratch, i, last_step);
+    GV_FOR(i, agents) {
+        stays |= catch_runner(a, team, scratch, i, last_step);
+        if (i >= gv_num_taggers(a)) hide_unseen(a, team, scratch, i);
+    }
     const bool left = gv_any(team, stays);
-    GV_FOR(i, *scratch.tags > 0 ? gv_num_taggers(a) : 0) pay_tagger(a, team, scratch, i);
-    GV_FOR(i, gv_use_full_observation(a) ? 0 : agents) hide_unseen(a, team, scratch, i);
+    const gv_i32 tags = *scratch.tags;
+    GV_FOR(i, gv_num_taggers(a)) {
+        if (tags > 0) pay_tagger(a, team, scratch, i, tags);
+        hide_unseen(a, team, scratch, i);  // not before all tags: a tagger that cannot be seen still catches
+    }
     GV_ONCE {
         if (!left) s.terminated = 1;
         if (last_step) s.truncated = 1;

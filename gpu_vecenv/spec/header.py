@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from gpu_vecenv.spec.env_spec import EnvSpec, Field
-from gpu_vecenv.spec.layout import C_TYPES, MAX_SCRATCH, WORLD_STATE, struct_members
+from gpu_vecenv.spec.layout import C_TYPES, HOST_SCRATCH, WORLD_STATE, struct_members
 
 MAX_HELD = 256
 """Most numbers of state that a lane holds in variables, as many as it has registers."""
@@ -38,7 +38,7 @@ def args_header(spec: EnvSpec) -> str:
             "#endif",
         ]
     lines += ["#ifndef GV_BY_WORLD", "#define GV_BY_WORLD 1  // 0 if no parameter has a value by world", "#endif"]
-    scratch = MAX_SCRATCH if spec.scratch else 1
+    scratch = HOST_SCRATCH if spec.scratch else 1
     lines += ["#ifndef GV_SCRATCH", f"#define GV_SCRATCH {scratch}  // floats of scratch a team", "#endif"]
     return "\n".join([*lines, "", *_lists(spec), ""])
 

@@ -51,6 +51,9 @@ KERNELS = tuple(name for module in MODULES for name in module)
 MAX_SCRATCH = 12160
 """Most floats of scratch that a team can have: 48 KiB of shared memory, less the partial sums of ``gv_sum``."""
 
+HOST_SCRATCH = 40960
+"""Floats of scratch on the host, where sizes are known at run time only: enough for the largest Tag."""
+
 MAX_AGENTS = 4096
 MAX_HEADS = 64
 C_TYPES = {"float32": "float", "int32": "gv_i32", "bool": "gv_i32", "uint8": "gv_u8", "uint16": "gv_u16", "uint64": "gv_u64"}
