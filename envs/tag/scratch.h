@@ -70,14 +70,22 @@ GV_FN bool is_in_game(const GvArgs& a, const GvTeam& team, const Scratch& scratc
 // An agent as others observe it.
 struct Agent {
     float x, y, speed, acceleration, direction;
-    bool tagger, in_game;
+    float tagger, in_game;  // 1 or 0
 };
 
-GV_FN Agent agent_of(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i) {
+// An agent in the game, as every neighbour is: its type needs no test.
+GV_FN Agent neighbour_of(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i) {
     const GvPlace place = scratch.place[i];
     const Motion motion = motion_of(a, team, scratch, i);
-    return {place.value[0], place.value[1], motion.speed, motion.acceleration, motion.direction, i < gv_num_taggers(a),
-            motion.type >= 0.0f};
+    return {place.value[0], place.value[1], motion.speed, motion.acceleration, motion.direction, motion.type, 1.0f};
+}
+
+// Any agent.
+GV_FN Agent agent_of(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i) {
+    Agent agent = neighbour_of(a, team, scratch, i);
+    agent.in_game = agent.tagger >= 0.0f ? 1.0f : 0.0f;
+    agent.tagger = i < gv_num_taggers(a) ? 1.0f : 0.0f;
+    return agent;
 }
 
 // Fill in what is there once for all agents. Any lane may do it.

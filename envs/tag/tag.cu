@@ -149,8 +149,8 @@ GV_FN Channels observe(const GvArgs& a, const Agent& me, const Agent& other) {
         (other.speed - me.speed) * a.per_max_speed,
         (other.acceleration - me.acceleration) * a.per_max_speed,
         (other.direction - me.direction) * a.per_turn,
-        other.tagger ? 1.0f : 0.0f,
-        other.in_game ? 1.0f : 0.0f,
+        other.tagger,
+        other.in_game,
     }};
 }
 
@@ -187,12 +187,12 @@ GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, float* obs) {
         const auto finish = [&](const Observer& me) { observe_end(a, team, scratch, me); };
         const auto see_other = [&](const Observer& me, gv_i32 rank, gv_i32 j) {
             Channels channels = observe(a, me.seen, agent_of(a, team, scratch, j));
-            GV_UNROLL for (gv_i32 c = 0; c < DIFFERENCES; ++c) channels.value[c] = me.seen.in_game ? channels.value[c] : 0.0f;
+            GV_UNROLL for (gv_i32 c = 0; c < DIFFERENCES; ++c) channels.value[c] = me.seen.in_game > 0.0f ? channels.value[c] : 0.0f;
             write(me, channels, rank, agents - 1);
         };
         const auto see_neighbour = [&](const Observer& me, gv_i32 rank, gv_i32 j) {
             Channels channels = {};
-            if (j != GV_NOBODY) channels = observe(a, me.seen, agent_of(a, team, scratch, j));
+            if (j != GV_NOBODY) channels = observe(a, me.seen, neighbour_of(a, team, scratch, j));
             write(me, channels, rank, k);
         };
         if (all) gv_each_other(team, agents, tile.first, tile.end, observer, see_other, finish);
