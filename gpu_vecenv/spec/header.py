@@ -29,7 +29,7 @@ def args_header(spec: EnvSpec) -> str:
     another macro to each of its entries; ``kernels/state.h`` and ``kernels/single`` make code of them.
     """
     lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "target/target.h"', "", *_struct(spec), ""]
-    for size in ("num_agents", "num_features", "num_heads", "continuous", *spec.sizes):
+    for size in ("num_agents", "num_features", "num_entries", "continuous", *spec.sizes):
         lines += [
             f"#ifdef GV_{size}",
             f"GV_FN gv_i32 gv_{size}(const GvArgs&) {{ return GV_{size}; }}",
@@ -76,8 +76,8 @@ def _lists(spec: EnvSpec) -> list[str]:
         lines.append(f"#define GV_ALIVE_FIELD {spec.alive}")
     if is_single(spec):
         params = spec.resolve({})
-        features, heads = math.prod(spec.observation(params).shape or ()), math.prod(spec.action(params).shape or ())
-        lines += [f"#define GV_SINGLE_FEATURES {features}  // with default parameters", f"#define GV_SINGLE_HEADS {heads}"]
+        features, entries = math.prod(spec.observation(params).shape or ()), math.prod(spec.action(params).shape or ())
+        lines += [f"#define GV_SINGLE_FEATURES {features}  // with default parameters", f"#define GV_SINGLE_ENTRIES {entries}"]
     return lines
 
 

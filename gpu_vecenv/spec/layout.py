@@ -52,7 +52,7 @@ MAX_SCRATCH = 12160
 """Most floats of scratch that a team can have: 48 KiB of shared memory, less the partial sums of ``gv_sum``."""
 
 MAX_AGENTS = 4096
-MAX_HEADS = 64
+MAX_ENTRIES = 64
 C_TYPES = {"float32": "float", "int32": "gv_i32", "bool": "gv_i32", "uint8": "gv_u8", "uint16": "gv_u16", "uint64": "gv_u64"}
 
 
@@ -78,8 +78,8 @@ class Layout:
             raise ParameterError(
                 f"{self.spec.name}: a world holds 1 to {MAX_AGENTS} agents, got {self.num_agents}."
             )
-        if not 1 <= self.num_heads <= MAX_HEADS:
-            raise ParameterError(f"{self.spec.name}: an action has 1 to {MAX_HEADS} entries, got {self.num_heads}.")
+        if not 1 <= self.num_entries <= MAX_ENTRIES:
+            raise ParameterError(f"{self.spec.name}: an action has 1 to {MAX_ENTRIES} entries, got {self.num_entries}.")
         _ = self.scalars, self.tables  # which raise where the parameters give no finite numbers
 
     @cached_property
@@ -99,7 +99,7 @@ class Layout:
         return int(np.prod(shape if shape is not None else ()))
 
     @cached_property
-    def num_heads(self) -> int:
+    def num_entries(self) -> int:
         """Entries of an agent's action."""
         return int(np.prod(self.spec.action(self.params).shape or ()))
 
@@ -112,7 +112,7 @@ class Layout:
     def sizes(self) -> dict[str, int]:
         """Lengths of loops: constants on CUDA, read from the struct by the prebuilt CPU kernels."""
         own = {name: int(self.params[name]) for name in self.spec.sizes}
-        return {"num_agents": self.num_agents, "num_features": self.num_features, "num_heads": self.num_heads,
+        return {"num_agents": self.num_agents, "num_features": self.num_features, "num_entries": self.num_entries,
                 "continuous": int(self.continuous), **own}  # fmt: skip
 
     @cached_property
@@ -200,7 +200,7 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
     always += [field for field in fields if field[0] == "t"]
     always += [field for field in fields if field[0] not in ("t", *SELDOM_READ)]
     always += [
-        ("shared_key", "uint64", "[2] seed that all worlds share and number of the first; above 2^31 if they share none"),
+        ("shared_key", "uint64", "[2] seed that all worlds share and number of the first; 2^31 or more if they do not share one"),
         ("reset_bounds", "float32", "reset options in the order of the spec"),
         ("pool_size", "int32", "[1] entries of the reset pool; -1 if it was taken away; 0 if no world ever started from one"),
     ]
@@ -213,8 +213,8 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         ("reset_mask", "uint8", "[worlds] worlds to reset, null for all"),
         ("invalid_actions", "int32", "number of invalid actions so far"),
         ("drawn_actions", "uint8", "random actions of a rollout, int32 or float32 rows; null if actions are given"),
-        ("action_choices", "int32", "[num_heads] choices of each entry of an action"),
-        ("action_bounds", "float32", "[num_heads, 2] of a box: lower bound, and upper less lower bound"),
+        ("action_choices", "int32", "[num_entries] choices of each entry of an action"),
+        ("action_bounds", "float32", "[num_entries, 2] of a box: lower bound, and upper less lower bound"),
         ("pool_fields", "uint64", "addresses of the pool's arrays in the order of the state; 0 for fields that the env draws"),
         ("copy_fields", "uint64", "addresses of the arrays that worlds are copied from, in the order of the state"),
         ("copy_source", "int32", "[worlds] world to copy into this one, -1 for none"),
@@ -243,7 +243,7 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         *numbers,
         Member("num_agents", "gv_i32", "int32", "agents in a world"),
         Member("num_features", "gv_i32", "int32", "length of an observation"),
-        Member("num_heads", "gv_i32", "int32", "entries of an action"),
+        Member("num_entries", "gv_i32", "int32", "entries of an action"),
         Member("continuous", "gv_i32", "int32", "1 if actions are numbers of a box, 0 if they are indices"),
         Member("num_steps", "gv_i32", "int32", "steps of a rollout"),
         Member("fork_world", "gv_i32", "int32", "number of world 0 among those copies; -1 for copies that keep the random key"),
