@@ -89,7 +89,9 @@ class Field:
         if self.dtype not in FIELD_DTYPES:
             raise ParameterError(f"state field {self.name!r}: expected a dtype of {', '.join(FIELD_DTYPES)}, got {self.dtype!r}.")
         if self.names and (len(self.names),) != self.shape:
-            raise ParameterError(f"state field {self.name!r}: expected a name for each number, shape {self.shape}, got {self.names}.")
+            raise ParameterError(
+                f"state field {self.name!r}: expected one name for each number, shape {self.shape}, got {self.names}."
+            )
 
     def bounds(self, params: Params) -> tuple[float, float]:
         """Return the lowest and the highest value; infinite without a bound."""
