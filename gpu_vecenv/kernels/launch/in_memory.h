@@ -37,8 +37,8 @@ GV_FN void gv_rollout_in_memory(const GvArgs& a, const GvTeam& team) {
         const gv_i64 row_shift = step * rows, world_shift = a.agents_view ? 0 : (gv_i64)step * a.num_worlds;
         GvArgs now = a;
         gv_shift_rows(now, row_shift);
-        const gv_i64 action_shift = step * a.action_stride - row_shift * action_row_bytes;
-        now.action = (const char*)(a.drawn_actions ? a.drawn_actions : a.action) + action_shift;
+        now.action = (const char*)(a.drawn_actions ? a.drawn_actions : a.action)
+                     + (step * a.action_stride - row_shift * action_row_bytes);
         if (step > 0) now.previous_obs = a.obs - rows * features;
         now.reward += world_shift;
         now.out_terminated += world_shift;

@@ -44,10 +44,10 @@ static __device__ __forceinline__ bool gv_touch_args(const Args& a) {
 
 #define GV_KERNEL(name, body)                                                                              \
     extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GvArgs a) {   \
-        const gv_i32 own = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES;                         \
+        const gv_i32 own = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES;                          \
         __builtin_assume((gv_u32)lane < GV_LANES);                                                         \
         GV_TEAM_MEMORY                                                                                     \
-        const GvTeam team = {GV_FIRST_WORLD + own, lane, GV_LANES, sums[at], scratch[at], false};         \
+        const GvTeam team = {GV_FIRST_WORLD + own, lane, GV_LANES, sums[at], scratch[at], false};          \
         if ((gv_u32)team.world >= (gv_u32)a.num_worlds || !gv_touch_args(a)) return;                       \
         gv_grid_dependency_sync();                                                                         \
         body(a, team);                                                                                     \
