@@ -1,7 +1,7 @@
 // Acrobot: one lane a world, one fourth-order Runge-Kutta step, as in Gymnasium's Acrobot-v1.
 #include "hooks.h"
 
-#define THETA1 0  // index in Joints
+#define THETA1 0  // indices in Joints
 #define THETA2 1
 #define SPEED1 2
 #define SPEED2 3
@@ -22,8 +22,8 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
     }
 }
 
-// Equations of motion of the two-link pendulum, R. Sutton and A. Barto, "Reinforcement Learning" (1998), section 11.3;
-// without the term in the square of the first velocity they are those of the 1996 paper.
+// Rates of change of angles and velocities: equations of motion of R. Sutton and A. Barto, "Reinforcement Learning" (1998), section
+// 11.3. Without `centrifugal` they are those of the paper of 1996; the parameter book_dynamics selects.
 GV_FN Joints rates(const GvArgs& a, const GvParams& p, const Joints& joints, float torque) {
     const float speed1 = joints.value[SPEED1], speed2 = joints.value[SPEED2];
     float sine2, cosine2, sine1, sine12, unused;
@@ -51,7 +51,7 @@ GV_FN Joints moved(const Joints& from, const Joints& rate, float time) {
     return to;
 }
 
-// x less whole turns, in [-pi, pi]; the clamp is for the rounding of a large x.
+// x minus whole turns, in [-pi, pi]. The clamp is needed because the result for a large x is rounded.
 GV_FN float wrapped(const GvArgs& a, float x) {
     return gv_clamp(x - gv_floor((x + a.pi) / a.two_pi) * a.two_pi, -a.pi, a.pi);
 }

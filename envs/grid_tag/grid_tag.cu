@@ -2,7 +2,7 @@
 // All agents move at once; a tagger on the runner's cell ends the game. Rules: README.md in this folder.
 #include "hooks.h"
 
-#define MAX_GATHERED 2560  // as in spec.py; the host has room for more
+#define MAX_GATHERED 2560  // as in spec.py; GV_SCRATCH may be larger on the host
 
 GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
     const auto s = gv_state(a, team);
@@ -13,10 +13,10 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
             x = (gv_i32)a.start_x[i];
             y = (gv_i32)a.start_y[i];
         } else if (!a.fixed_start) {
-            // Every lane draws the runner's cell; a tagger takes one of the other cells.
-            const gv_i32 runners = gv_below(gv_draw(a, team, 0, (gv_u32)runner).word[0], cells * cells);
+            // Every lane draws the runner's cell, so that taggers get one of the other cells without a barrier.
+            const gv_i32 runner_cell = gv_below(gv_draw(a, team, 0, (gv_u32)runner).word[0], cells * cells);
             const gv_i32 other = gv_below(gv_draw(a, team, 0, (gv_u32)i).word[0], cells * cells - 1);
-            const gv_i32 cell = i == runner ? runners : other + (other >= runners);
+            const gv_i32 cell = i == runner ? runner_cell : other + (other >= runner_cell);
             x = cell % cells;
             y = cell / cells;
         }
@@ -27,14 +27,14 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
 
 GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     const auto s = gv_state(a, team);
-    const gv_i32 w = team.world, runner = gv_num_taggers(a), side = a.grid_length;
+    const gv_i32 w = team.world, runner = gv_num_taggers(a), last = a.grid_length;
     GV_FOR(i, runner + 1) {
         const gv_i64 row = gv_row(a, w, i);
         const gv_i32 move = gv_action_index(a, row, 0, 1, 5);  // 0 stay, 1 x + 1, 2 x - 1, 3 y + 1, 4 y - 1
         const gv_i32 x = s.loc_x[i] + (move == 1) - (move == 2), y = s.loc_y[i] + (move == 3) - (move == 4);
-        const bool wall = x < 0 || x > side || y < 0 || y > side;
-        s.loc_x[i] = x < 0 ? 0 : x > side ? side : x;
-        s.loc_y[i] = y < 0 ? 0 : y > side ? side : y;
+        const bool wall = x < 0 || x > last || y < 0 || y > last;
+        s.loc_x[i] = x < 0 ? 0 : x > last ? last : x;
+        s.loc_y[i] = y < 0 ? 0 : y > last ? last : y;
         a.agent_reward[row] = wall ? -a.wall_hit_penalty : 0.0f;
     }
     gv_barrier(team);
@@ -53,31 +53,33 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     }
 }
 
-// Full observation, four channels of one number an agent: x, y, 1 for the runner, 1 for the observer; then time. Rows are gathered
-// in scratch if there is room, and written in whole sectors.
+// Full observation: four channels with one number for each agent (x, y, 1 for the runner, 1 for the observer), then time. Rows are
+// gathered in scratch if they fit, and written in whole sectors. Rows of taggers and of the runner are gathered separately, because
+// they are not adjacent in the agents view. Each gather needs up to 3 floats more, and the second starts at a multiple of 4.
 GV_FN void observe_all(const GvArgs& a, const GvTeam& team, float* obs) {
     const auto s = gv_state(a, team);
-    const gv_i32 w = team.world, agents = gv_num_agents(a), features = gv_num_features(a), of_taggers = (agents - 1) * features;
+    const gv_i32 w = team.world, agents = gv_num_agents(a), features = gv_num_features(a);
+    const gv_i32 tagger_features = (agents - 1) * features;
     const bool gathered = agents * features <= MAX_GATHERED && agents * features + 10 <= GV_SCRATCH;
     float *to_taggers = gv_obs_row(a, obs, w, 0), *to_runner = gv_obs_row(a, obs, w, agents - 1);
     float* taggers = gathered ? gv_gather_address(team.scratch, to_taggers) : to_taggers;
-    float* runner = gathered ? gv_gather_address(team.scratch + (of_taggers + 6) / 4 * 4, to_runner) : to_runner;
+    float* runner = gathered ? gv_gather_address(team.scratch + (tagger_features + 6) / 4 * 4, to_runner) : to_runner;
     gv_cells(team, agents, agents, [&](gv_i32 i, gv_i32 j) {
-        float* entry = (i < agents - 1 ? taggers + i * features : runner) + j;
-        entry[0] = (float)s.loc_x[j] * a.per_length;
-        entry[agents] = (float)s.loc_y[j] * a.per_length;
-        entry[2 * agents] = j == agents - 1 ? 1.0f : 0.0f;
-        entry[3 * agents] = j == i ? 1.0f : 0.0f;
-        if (j == 0) entry[4 * agents] = (float)s.t * a.per_episode_length;
+        float* feature = (i < agents - 1 ? taggers + i * features : runner) + j;
+        feature[0] = (float)s.loc_x[j] * a.per_length;
+        feature[agents] = (float)s.loc_y[j] * a.per_length;
+        feature[2 * agents] = j == agents - 1 ? 1.0f : 0.0f;
+        feature[3 * agents] = j == i ? 1.0f : 0.0f;
+        if (j == 0) feature[4 * agents] = (float)s.t * a.per_episode_length;
     });
     if (gathered) {
         gv_barrier(team);
-        gv_copy_out(team, taggers, to_taggers, of_taggers);
+        gv_copy_out(team, taggers, to_taggers, tagger_features);
         gv_copy_out(team, runner, to_runner, features);
     }
 }
 
-// The opponent that agent i observes: a tagger observes the runner, the runner the nearest tagger (the lowest index of equals).
+// The opponent that agent i observes: for a tagger the runner, for the runner the nearest tagger, on ties the one of lower index.
 GV_FN gv_i32 opponent(const GvArgs& a, const GvState& s, gv_i32 i) {
     const gv_i32 runner = gv_num_taggers(a);
     if (i != runner) return runner;
@@ -93,7 +95,7 @@ GV_FN gv_i32 opponent(const GvArgs& a, const GvState& s, gv_i32 i) {
     return nearest;
 }
 
-// Partial observation: the agent's own cell, its opponent's, 1 for the runner, time.
+// Partial observation: the agent's cell, the cell of its opponent, 1 for the runner, time.
 GV_FN void observe_one(const GvArgs& a, const GvState& s, gv_i32 i, float* row) {
     const gv_i32 other = opponent(a, s, i);
     row[0] = (float)s.loc_x[i] * a.per_length;

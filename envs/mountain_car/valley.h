@@ -1,4 +1,4 @@
-// The valley of both MountainCar kernels: start, motion, end of an episode and observation. One lane a world.
+// Rules that both MountainCar kernels share: start, motion, end of an episode and observation. One lane a world.
 // Equations: README.md in this folder.
 #pragma once
 #include "hooks.h"
@@ -12,7 +12,7 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
     }
 }
 
-// Moves the car by one step under a push of its engine and sets the flags. Returns true if it reaches the goal.
+// Moves the car by one step and sets the flags. `push` is the engine's acceleration. Returns true if the car reaches the goal.
 GV_FN bool drive(const GvArgs& a, const GvTeam& team, float push) {
     const auto s = gv_state(a, team);
     float unused, slope;

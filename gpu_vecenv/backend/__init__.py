@@ -1,1 +1,1 @@
-"""Where kernels run: the ``cuda`` and ``cpu`` back ends. They know memory and launches, nothing of reinforcement learning."""
+"""Back ends ``cuda`` and ``cpu``: memory and launches of kernels, independent of the meaning of arrays."""

@@ -1,4 +1,4 @@
-"""How many lanes, worlds and floats of scratch a block has on CUDA. Results do not depend on it."""
+"""Lanes, worlds and floats of scratch of a CUDA block. Results do not depend on them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ SIZES = ("32", "64", "128", "256", "512", "1024")
 """Values of ``GPU_VECENV_BLOCK_SIZE``."""
 
 STEP_BLOCK, ROLLOUT_BLOCK = 128, 768
-"""Threads of a block of single-agent worlds. A rollout takes up to as many as a multiprocessor has registers for: the warps of a
-block go through the steps together, so that they write one long run of memory."""
+"""Threads of a block of single-agent worlds. Rollouts use the largest block for which a multiprocessor has registers: the warps
+of a block do each step at the same time, so that they write one long run of memory."""
 
 
 class Blocks(NamedTuple):
@@ -21,8 +21,8 @@ class Blocks(NamedTuple):
 
     Attributes:
         lanes: threads that step one world.
-        teams: most worlds that share a block.
-        spreads: True if a launch chooses how many worlds share a block.
+        teams: maximum number of worlds in a block.
+        spreads: True if each launch chooses the worlds in a block, to load all multiprocessors equally.
     """
 
     lanes: int
@@ -30,16 +30,16 @@ class Blocks(NamedTuple):
     spreads: bool = False
 
     def grid(self, num_worlds: int, multiprocessors: int) -> tuple[int, int]:
-        """Number of blocks, and threads of a block, of a launch over all worlds."""
+        """Return the number of blocks and the threads of a block for a launch over all worlds."""
         teams = rollout_block(num_worlds, self.teams, multiprocessors) if self.spreads else self.teams
         return -(-num_worlds // teams), self.lanes * teams
 
 
 def blocks_of(num_agents: int, module: int) -> Blocks:
-    """Worlds of up to 32 agents share a block, larger worlds have one each; in the largest a lane has several agents.
+    """Return the blocks of a module. Worlds of up to 32 agents share a block; a larger world has its own.
 
-    ``GPU_VECENV_BLOCK_SIZE`` sets the threads of a block, up to 256 if worlds of several agents share it, because they share its
-    shared memory as well.
+    In worlds of more than 256 agents a lane has several agents. ``GPU_VECENV_BLOCK_SIZE`` sets the threads of a block. The limit
+    is 256 if worlds of 2 to 32 agents share the block, because they also share its shared memory.
 
     Raises:
         ParameterError: the variable is not one of ``SIZES``.
@@ -57,10 +57,10 @@ def blocks_of(num_agents: int, module: int) -> Blocks:
 
 
 def rollout_block(num_worlds: int, most: int, multiprocessors: int) -> int:
-    """Threads of a block, a multiple of 32 up to ``most``, with which a rollout loads all multiprocessors equally.
+    """Return the threads of a block, a multiple of 32 up to ``most``, with which a rollout loads all multiprocessors equally.
 
-    If all worlds fit at once, each multiprocessor has one block. Otherwise blocks come in rounds of two a multiprocessor, so that
-    one starts while the other ends.
+    If all worlds fit in one block for each multiprocessor, each has one block. Otherwise the number of blocks is a multiple of
+    two for each multiprocessor, so that one block starts while another ends.
     """
     rounds = -(-num_worlds // (multiprocessors * most))
     blocks = multiprocessors * (rounds if rounds == 1 else 2 * rounds)
@@ -68,24 +68,24 @@ def rollout_block(num_worlds: int, most: int, multiprocessors: int) -> int:
 
 
 def resident_blocks(threads: int) -> int:
-    """Blocks that a multiprocessor must have room for, which bounds the registers of a thread.
+    """Return the number of blocks that a multiprocessor must have room for, which limits the registers of a thread.
 
-    More blocks hide more memory latency; fewer leave registers for the neighbour lists of large worlds. These bounds were the
-    fastest on an H100 for steps and for rollouts: 56 registers up to 128 threads, 80 above. Turing, whose multiprocessors hold
-    1,024 threads, ignores the first.
+    More blocks hide more memory latency; fewer blocks leave more registers for the neighbour lists of large worlds. These limits
+    were the fastest on an H100 for steps and for rollouts: 56 registers in blocks of up to 128 threads, 80 in larger ones.
+    Turing, whose multiprocessors hold 1,024 threads, ignores the first.
     """
     return max(1, (1152 if threads <= 128 else 768) // threads)
 
 
 def scratch_floats(layout: Layout, blocks: Blocks) -> int:
-    """Floats of scratch a team: as many as the spec would like, up to what the block's 48 KiB of shared memory leave.
+    """Return the floats of scratch of a team: the spec's request, limited by the 48 KiB of shared memory of a block.
 
     Each team also has 32 partial sums. Sizes are padded to an odd number of spans, as in ``kernels/target/cuda_entry.h``.
     """
-    wish = layout.spec.scratch(layout.params) if layout.spec.scratch else 1
+    requested = layout.spec.scratch(layout.params) if layout.spec.scratch else 1
     if blocks.lanes == 1:
-        return min(wish, MAX_SCRATCH)  # local memory
+        return min(requested, MAX_SCRATCH)  # local memory
     span = min(max(blocks.lanes, 4), 32)
     sums = (-(-32 // span) | 1) * span
     most = (((12288 // blocks.teams - sums) // span - 1) | 1) * span
-    return min(wish, most)
+    return min(requested, most)

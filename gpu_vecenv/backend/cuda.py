@@ -17,11 +17,11 @@ from gpu_vecenv.errors import CompileError, DeviceError, MissingExtraError, Sequ
 from gpu_vecenv.spec.layout import MODULES, Layout
 
 OPTIONS = ("--std=c++17", "--fmad=false")
-"""No contraction, as on the CPU. Division and square root are correctly rounded by default."""
+"""Compiler options: no contraction, as on the CPU. Division and square root are correctly rounded by default."""
 
 
 def compile_options(layout: Layout, module: int, blocks: Blocks) -> tuple[str, ...]:
-    """NVRTC options for one of ``layout.MODULES``: lengths of loops are constants; the number of worlds never is."""
+    """Return the NVRTC options for one of ``layout.MODULES``. Sizes are constants; the number of worlds is not."""
     constants = {
         "LANES": blocks.lanes,
         "TEAMS": blocks.teams,
@@ -35,11 +35,11 @@ def compile_options(layout: Layout, module: int, blocks: Blocks) -> tuple[str, .
 
 
 def import_cupy() -> Any:
-    """CuPy, or an error that names the extra to install.
+    """Import CuPy.
 
     Raises:
-        MissingExtraError: CuPy is not installed.
-        DeviceError: CuPy would use per-thread default streams, which torch does not know.
+        MissingExtraError: CuPy is not installed; the message names the extra.
+        DeviceError: CuPy would use per-thread default streams, which torch does not use.
     """
     try:
         import cupy
@@ -72,7 +72,7 @@ class CudaBackend:
         self._cupy = cupy
         # The same device and handles as torch.cuda.current_device() and current_stream(), without making objects.
         self._current_device, self._torch_stream = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
-        # The caller's current stream on a device: torch's, or CuPy's when the env hands out CuPy arrays.
+        # The caller's current stream on a device: CuPy's if the env hands out CuPy arrays, otherwise torch's.
         self._stream = (lambda _: int(cupy.cuda.get_current_stream().ptr)) if self._on_cupy_stream else self._torch_stream
         self._launch = driver.launchKernel
         self._args: np.ndarray | None = None
@@ -99,13 +99,13 @@ class CudaBackend:
         self._modules.append(compiled)
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
-        """Queue a kernel over all worlds on the caller's current stream. The struct is copied when this returns."""
+        """Queue a kernel over all worlds on the caller's current stream. The struct is copied before this returns."""
         if self._current_device() != self._index:
             with self._torch.cuda.device(self._index):
                 self.launch(name, args, num_worlds)
             return
         kernel, blocks, threads = self._grids.get((name, num_worlds)) or self._grid(name, num_worlds)
-        if args is not self._args:  # the driver takes an array of addresses of arguments; a kernel has one, the struct
+        if args is not self._args:  # the driver needs an array of addresses of arguments; the only argument is the struct
             self._args = args
             self._pointers = (ctypes.c_void_p * 1)(args.ctypes.data)
             self._pointers_at = ctypes.addressof(self._pointers)
@@ -116,7 +116,7 @@ class CudaBackend:
             self._launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, self._pointers_at, 0)
 
     def _grid(self, name: str, num_worlds: int) -> tuple[int, int, int]:
-        """Handle of a kernel, number of blocks, and threads of a block, for a first launch over so many worlds."""
+        """Find and store the handle of a kernel, the number of blocks and the threads of a block for a number of worlds."""
         module = next(module for module, names in enumerate(MODULES) if name in names)
         if name not in self._kernels:
             if self.capturing():

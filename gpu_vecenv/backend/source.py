@@ -1,4 +1,4 @@
-"""The full text of a kernel: the env's ``.cu``, the entry points, and the headers that both include, in one piece."""
+"""Full text of a kernel: the env's ``.cu`` and the entry points, with all headers inserted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INCLUDE = re.compile(r'#include "([^"]+)"')
 
 
 def kernel_source(spec: EnvSpec) -> str:
-    """One text for every compiler. ``#line`` makes messages and debuggers name the files that people edit."""
+    """Return the text of a kernel, the same for all compilers. ``#line`` keeps the names of the original files."""
     written: set[str] = set()
 
     def expand(text: str, path: Path) -> str:
@@ -52,6 +52,6 @@ def _header(spec: EnvSpec, name: str, includer: Path) -> tuple[str, Path]:
 
 
 def content_hash(source: str, *build: str) -> str:
-    """Hash of a kernel's text and build flags, the same for every folder that the source lies in."""
+    """Return a hash of a kernel's text and build flags. It does not depend on the folder of the source."""
     text = re.sub(r'^#line (\d+) ".*[/\\]', r'#line \1 "', source, flags=re.MULTILINE)
     return hashlib.sha256("\0".join([text, *build]).encode()).hexdigest()[:16]

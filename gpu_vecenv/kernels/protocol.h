@@ -6,9 +6,9 @@
 #define GV_SAME_STEP 1
 #define GV_DISABLED 2
 
-#define GV_PURPOSE_POOL 0xFFFFu  // of random draws; an env counts its own from 0
+#define GV_PURPOSE_POOL 0xFFFFu  // draws of pool entries; the purposes of an env start at 0
 
-// Optional hooks. A hook that the env defines is not a template, so the compiler prefers it.
+// Defaults of the optional hooks. A hook that the env defines is not a template, so the compiler prefers it.
 template <class Team>
 GV_FN void env_settle(const GvArgs&, const Team&) {}
 template <class Team>
@@ -16,7 +16,7 @@ GV_FN void env_observe_step(const GvArgs& a, const Team& team, float* obs) {
     env_observe(a, team, obs);
 }
 
-// The team inside a branch that other teams of its warp may not take.
+// The same team for calls inside a branch that other teams of its warp may not take.
 GV_FN GvTeam gv_diverged(const GvTeam& team) {
     GvTeam own = team;
     own.divergent = true;
@@ -25,19 +25,19 @@ GV_FN GvTeam gv_diverged(const GvTeam& team) {
 
 // ---- starts ---------------------------------------------------------------------------------------------------
 
-// With a reset pool, the fields of one of its entries replace those that env_reset drew.
+// Overwrites the start that env_reset drew by a drawn entry of the reset pool. Does nothing without a pool.
 GV_FN void gv_start_from_pool(const GvArgs& a, const GvTeam& team) {
     const gv_i32 size = a.pool_size[0];
-    if (size == 0) return;  // every pool_entry is -1
+    if (size == 0) return;  // no world ever started from a pool, so every pool_entry is -1 already
     const gv_i32 entry = size > 0 ? gv_below(gv_draw(a, team, GV_PURPOSE_POOL, 0).word[0], size) : -1;
     if (entry >= 0) gv_copy_fields(a, team, a.pool_fields, entry);
     GV_ONCE a.pool_entry[team.world] = entry;
 }
 
-// Starts an episode: the only place where one is counted and drawn.
-GV_FN void gv_restart(const GvArgs& a, const GvTeam& team) {
+// Overwrites the state by the start of the next episode. gv_take_start in single/held.h does the same with a start drawn early.
+GV_FN void gv_reset_state(const GvArgs& a, const GvTeam& team) {
     const gv_i32 w = team.world;
-    gv_barrier(team);  // lanes may still read what is overwritten here
+    gv_barrier(team);  // lanes may still read the state of the previous episode
     GV_ONCE {
         a.episode[w] += 1;
         a.t[w] = 0;
@@ -59,7 +59,7 @@ GV_FN void gv_store_flags(const GvArgs& a, gv_i64 row, bool terminated, bool tru
     gv_store_once(a.out_finished + row, (gv_u8)finished);
 }
 
-// Flags, and who is alive. `finished` is true in the step that ends the episode.
+// Writes flags, and agent_alive if a world has several agents. `finished` is true in the step that ends the episode.
 GV_FN void gv_write_flags(const GvArgs& a, const GvTeam& team, bool terminated, bool truncated, bool finished) {
     const gv_i32 w = team.world, agents = gv_num_agents(a);
     if (agents > 1) {
@@ -75,7 +75,8 @@ GV_FN void gv_write_flags(const GvArgs& a, const GvTeam& team, bool terminated, 
     }
 }
 
-// Reward of the world in the worlds view: the mean of the agents' rewards, which are all written.
+// Writes the reward of the world in the worlds view: the mean of agent_reward. A barrier must follow the last write of
+// agent_reward.
 GV_FN void gv_write_mean_reward(const GvArgs& a, const GvTeam& team) {
     const gv_i32 w = team.world, agents = gv_num_agents(a);
     if (agents == 1 || a.agents_view) return;
@@ -84,6 +85,7 @@ GV_FN void gv_write_mean_reward(const GvArgs& a, const GvTeam& team) {
     GV_ONCE a.reward[w] = gv_add_partial_sums(team, agents) / (float)agents;
 }
 
+// Copies the previous observation of the world to its present one.
 GV_FN void gv_repeat_obs(const GvArgs& a, const GvTeam& team) {
     const gv_i32 features = gv_num_features(a);
     for (gv_i32 agent = 0; agent < gv_num_agents(a); ++agent) {
@@ -95,7 +97,7 @@ GV_FN void gv_repeat_obs(const GvArgs& a, const GvTeam& team) {
 
 // ---- a step ---------------------------------------------------------------------------------------------------
 
-// Number of the next step; 0 in lanes that do not count.
+// Number of the next step, in the lane that runs GV_ONCE; 0 in other lanes, which do not use it.
 GV_FN gv_i32 gv_next_t(const GvArgs& a, const GvTeam& team) {
     gv_i32 t = 0;
     GV_ONCE t = a.t[team.world] + 1;
@@ -106,12 +108,12 @@ GV_FN gv_i32 gv_next_t(const GvArgs& a, const GvTeam& team) {
 GV_FN bool gv_step_running(const GvArgs& a, const GvTeam& team, gv_i32 t) {
     const gv_i32 w = team.world;
     GV_ONCE a.t[w] = t;
-    gv_barrier(team);  // every lane has read the flags before one of them changes
+    gv_barrier(team);  // all lanes read the flags of the previous step before one lane changes them
     env_step(a, team);
     gv_barrier(team);
     const bool terminated = a.terminated[w] != 0, truncated = a.truncated[w] != 0;
     const bool restart = (terminated || truncated) && a.autoreset == GV_SAME_STEP;
-    gv_write_mean_reward(a, team);  // its loads wait together with those of the flags
+    gv_write_mean_reward(a, team);  // here, so that its loads overlap with those of the flags
     env_observe_step(a, team, restart ? a.final_obs : a.obs);
     gv_barrier(team);
     env_settle(a, team);
@@ -119,15 +121,15 @@ GV_FN bool gv_step_running(const GvArgs& a, const GvTeam& team, gv_i32 t) {
     return restart;
 }
 
-// Step of a finished world that is not reset: its observation and flags are repeated.
+// Step of a finished world that is not reset: repeats its observation and flags.
 GV_FN void gv_step_finished(const GvArgs& a, const GvTeam& team, bool terminated, bool truncated) {
     gv_repeat_obs(a, team);
-    gv_barrier(team);  // other lanes add up the rewards than wrote them
+    gv_barrier(team);  // the lanes that add up rewards are not those that wrote them
     gv_write_mean_reward(a, team);
     gv_write_flags(a, team, terminated, truncated, false);
 }
 
-// A step without the start of a new episode. Returns true if one must start.
+// A step without the start of a new episode. Returns true if the caller must start one.
 GV_FN bool gv_advance(const GvArgs& a, const GvTeam& team) {
     const bool terminated = a.terminated[team.world] != 0, truncated = a.truncated[team.world] != 0;
     const gv_i32 t = gv_next_t(a, team);
@@ -141,7 +143,7 @@ GV_FN bool gv_advance(const GvArgs& a, const GvTeam& team) {
 
 // Starts an episode and observes it.
 GV_FN void gv_start_episode(const GvArgs& a, const GvTeam& team) {
-    gv_restart(a, team);
+    gv_reset_state(a, team);
     env_observe(a, team, a.obs);
 }
 
@@ -156,7 +158,7 @@ GV_FN void gv_autoreset(const GvArgs& a, const GvTeam& team) {
 
 // ---- kernels other than steps, for one world ------------------------------------------------------------------
 
-// Starts an episode in the worlds of reset_mask (null: all); the others repeat their last observation.
+// Starts an episode in the worlds of reset_mask (null means all); other worlds repeat their last observation.
 GV_FN void gv_reset_world(const GvArgs& a, const GvTeam& team) {
     if (a.reset_mask == nullptr || a.reset_mask[team.world]) gv_start_episode(a, gv_diverged(team));
     else if (a.previous_obs != a.obs) gv_repeat_obs(a, team);
@@ -165,7 +167,8 @@ GV_FN void gv_reset_world(const GvArgs& a, const GvTeam& team) {
 // Observes the present state.
 GV_FN void gv_observe_world(const GvArgs& a, const GvTeam& team) { env_observe(a, team, a.obs); }
 
-// Copies the world copy_source over this one, then observes. No world is both a source and overwritten.
+// Copies the state of world copy_source to this world, then observes. No source is overwritten in the same launch. If fork_world is
+// not -1, the copy gets random numbers of its own.
 GV_FN void gv_copy_world(const GvArgs& a, const GvTeam& team) {
     const gv_i32 w = team.world, source = a.copy_source[w];
     if (source >= 0) gv_copy_fields(a, team, a.copy_fields, source);

@@ -1,10 +1,10 @@
-// Random actions of rollouts, drawn where they are used.
+// Random actions of rollouts, which the kernel draws.
 #pragma once
 #include "hooks.h"
 
-#define GV_PURPOSE_ACTIONS 0xFFFEu  // of an action's first entry; each further entry has the purpose below
+#define GV_PURPOSE_ACTIONS 0xFFFEu  // purpose of entry 0; entry n has this purpose minus n
 
-// Entry of an action.
+// One entry of an action: an index or a number.
 union GvEntry {
     gv_i32 index;
     float value;
@@ -27,16 +27,17 @@ struct GvRange {
     float low, span;
 };
 
-GV_FN GvRange gv_range(const GvArgs& a, gv_i32 head) {
-    return {a.action_choices[head], a.action_bounds[2 * head], a.action_bounds[2 * head + 1]};
+GV_FN GvRange gv_range(const GvArgs& a, gv_i32 entry) {
+    return {a.action_choices[entry], a.action_bounds[2 * entry], a.action_bounds[2 * entry + 1]};
 }
 
-// Random words for one entry of the actions of four steps, starting at `step`.
-GV_FN GvDraw gv_draw_four_steps(const GvOrigin& from, gv_i32 head, gv_i32 agent, gv_i32 step) {
-    const gv_u32 purpose = GV_PURPOSE_ACTIONS - (gv_u32)head;
+// Random words for one entry of an agent's actions in four steps from `step` on, one word a step.
+GV_FN GvDraw gv_draw_four_steps(const GvOrigin& from, gv_i32 entry, gv_i32 agent, gv_i32 step) {
+    const gv_u32 purpose = GV_PURPOSE_ACTIONS - (gv_u32)entry;
     return gv_philox(from.seed, from.world_id, from.episode, from.t + (gv_u32)step, purpose << 16 | (gv_u32)agent);
 }
 
+// Turns a random word into an entry.
 GV_FN GvEntry gv_random_entry(const GvArgs& a, const GvRange& range, gv_u32 word) {
     GvEntry entry;
     if (gv_continuous(a)) entry.value = range.low + range.span * gv_uniform(word);

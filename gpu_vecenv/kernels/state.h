@@ -1,13 +1,13 @@
 // The spec's declarations as C: rows of agents, the state of a world by name, its parameters.
-// args.h, which is made from the spec, lists fields, names, roles and parameters as macros.
+// args.h is generated from the spec. It lists fields, names, roles and parameters as macros.
 #pragma once
 #include "args.h"
 #include "lib/vec.h"
 
 // ---- rows -----------------------------------------------------------------------------------------------------
 
-// Row of an agent in public arrays; agents are numbered role by role. A stride is at most the number of agents, so that the
-// product of two 32-bit numbers, one instruction, is enough.
+// Row of an agent in public arrays; agents are numbered role by role. A stride is at most the number of agents, so it
+// fits 32 bits, and the product with a 32-bit world takes one instruction.
 GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {
 #define GV_ROW(role) a.role##_row + world * (gv_i32)a.role##_stride + agent
 #define GV_ROLE(role, count)             \
@@ -19,7 +19,7 @@ GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {
 #undef GV_ROW
 }
 
-// Moves the first row of every role.
+// Adds `rows` to the first row of every role, and so to every result of gv_row().
 GV_FN void gv_shift_rows(GvArgs& a, gv_i64 rows) {
 #define GV_SHIFT(role) a.role##_row += rows;
 #define GV_ROLE(role, count) GV_SHIFT(role)
@@ -29,7 +29,7 @@ GV_FN void gv_shift_rows(GvArgs& a, gv_i64 rows) {
 #undef GV_SHIFT
 }
 
-// 1 if the agent is in the game.
+// 1 if the agent is in the game; always 1 if the spec names no field with EnvSpec.alive.
 GV_FN gv_u8 gv_alive(const GvArgs& a, gv_i64 world, gv_i32 agent) {
 #ifdef GV_ALIVE_FIELD
     return a.GV_ALIVE_FIELD[world * gv_num_agents(a) + agent] != 0;
@@ -61,12 +61,12 @@ GV_FN GvState gv_state(const GvArgs& a, const GvTeam& team) {
 #undef GV_ARRAY
 }
 
-// Value of a parameter in one world. Without values by world the compiler knows that all share one.
-GV_FN float gv_of_world(const float* by_world, float shared, gv_i64 world) {
+// Value of a parameter in one world. GV_BY_WORLD is 0 if no parameter has values by world; the compiler then removes the test.
+GV_FN float gv_param_of_world(const float* by_world, float shared, gv_i64 world) {
     return GV_BY_WORLD && by_world ? by_world[world] : shared;
 }
 
-// The parameters that may differ between worlds, with their values in this world.
+// Parameters that may differ between worlds; the values of one world.
 struct GvParams {
 #define GV_PARAM(name) float name;
     GV_PARAMS_BY_WORLD(GV_PARAM)
@@ -75,14 +75,14 @@ struct GvParams {
 
 GV_FN GvParams gv_params(const GvArgs& a, const GvTeam& team) {
     (void)a, (void)team;
-#define GV_PARAM(name) gv_of_world(a.name##_by_world, a.name, team.world),
+#define GV_PARAM(name) gv_param_of_world(a.name##_by_world, a.name, team.world),
     return {GV_PARAMS_BY_WORLD(GV_PARAM)};
 #undef GV_PARAM
 }
 
 // ---- copies ---------------------------------------------------------------------------------------------------
 
-// Overwrites the n numbers of this world by those of world `from` in another array; a source of 0 leaves them.
+// Overwrites a field of this world, n numbers, by that of world `from` in the array at `source`; does nothing if `source` is 0.
 template <class T>
 GV_FN void gv_copy_field(const GvTeam& team, T* field, gv_u64 source, gv_i64 from, gv_i32 n) {
     if (source != 0) {
@@ -90,7 +90,8 @@ GV_FN void gv_copy_field(const GvTeam& team, T* field, gv_u64 source, gv_i64 fro
     }
 }
 
-// Overwrites the state of this world by that of world `from` in the arrays at `sources`, addresses in the order of the state.
+// Overwrites the state of this world by that of world `from`. `sources` holds the addresses of the arrays, in the order of the
+// state.
 GV_FN void gv_copy_fields(const GvArgs& a, const GvTeam& team, const gv_u64* sources, gv_i64 from) {
     gv_i32 number = 0;
 #define GV_COPY(name, type, length) gv_copy_field(team, a.name, sources[number++], from, length);

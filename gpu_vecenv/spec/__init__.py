@@ -1,1 +1,1 @@
-"""The spec of an env, and what is made from it: memory layout, kernel header, docs."""
+"""Spec of an env, and the memory layout, kernel header and docs that are generated from it."""

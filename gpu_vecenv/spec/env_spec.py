@@ -1,4 +1,4 @@
-"""The declarative description of an env: the one truth from which struct, spaces, views and docs are made."""
+"""Declarative description of an env. The argument struct, spaces, views and docs are generated from it."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from gpu_vecenv.spec.given import abbreviated, host_array, limits, real_number, 
 Params = Mapping[str, Any]
 
 SMALLEST, LARGEST = 1e-9, 1e6
-"""``LARGEST`` bounds every float parameter that names no bound. ``SMALLEST`` is the lower bound that specs give to positive ones.
+"""Bounds of float parameters. ``LARGEST`` applies to parameters without a bound, ``SMALLEST`` is meant for positive ones.
 
-Products of up to six large or four small numbers are normal float32 numbers.
+Products of up to six numbers at ``LARGEST``, or of up to four at ``SMALLEST``, are normal float32 numbers.
 """
 
 
 @dataclass(frozen=True)
 class Param:
-    """A keyword of the env.
+    """A parameter of the env, given as a keyword.
 
-    ``dtype`` is ``"float32"``, ``"int32"`` or ``"bool"`` for a scalar that the kernel reads, ``"float64"`` for one that
-    only constants are computed from, and ``None`` for a value that is no scalar (explicit starts, say). ``low`` and
-    ``high`` are inclusive. A float without a bound lies within plus and minus ``LARGEST``.
+    ``dtype`` is ``"float32"``, ``"int32"`` or ``"bool"`` for a scalar that the kernel reads, ``"float64"`` for one from
+    which only constants are computed, and ``None`` for a value that is not a scalar, such as explicit starts. ``low`` and
+    ``high`` are inclusive. The bounds of a float default to plus and minus ``LARGEST``. If ``per_world`` is true, callers
+    may give an array with one float32 for each world.
     """
 
     name: str
@@ -45,20 +46,20 @@ class Param:
     per_world: bool = False
 
     def __post_init__(self) -> None:
-        if self.dtype in ("float32", "float64"):  # bounds are rounded as the values that are compared with them
+        if self.dtype in ("float32", "float64"):  # bounds are rounded like the values that are compared with them
             object.__setattr__(self, "low", rounded(-LARGEST if self.low == -math.inf else self.low, self.dtype))
             object.__setattr__(self, "high", rounded(LARGEST if self.high == math.inf else self.high, self.dtype))
 
 
 TIME_LIMIT = Param("max_episode_steps", 0, "int32", "time limit; 0 for none", "steps", low=0)
-"""The time limit of classic control, as Gymnasium spells it."""
+"""Time limit of classic control, with Gymnasium's name."""
 
 
 RESERVED_NAMES = ("t", "terminated", "truncated")
-"""Names in ``gv_state()`` of every env."""
+"""Members of ``gv_state()`` in every env, which fields must not use as names."""
 
 FIELD_DTYPES = ("float32", "int32", "uint8", "uint16", "uint64")
-"""Of state arrays: types that are as long in NumPy as in a kernel."""
+"""Dtypes of state arrays. They have the same size in NumPy and in kernels."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,13 @@ class Field:
     """A state array with the leading axis worlds. ``shape`` holds ints and names of sizes (``"num_agents"``).
 
     ``dtype`` is one of ``FIELD_DTYPES``; a flag is ``"uint8"``, 0 or 1. ``low`` and ``high`` are inclusive, numbers or
-    functions of the parameters: the values a kernel was written for, outside which a state is refused. A kernel that indexes by
-    a field names them. A float field without them takes every value, NaN included.
+    functions of the parameters; a state with other values is refused. They are required for a field that a kernel uses as an
+    index. A float field without them may hold any value, also NaN.
 
-    ``names`` names the numbers of a field of shape ``(n,)``: kernels find them as ``gv_state(a, team).NAME``.
+    ``names`` are names of the numbers of a field of shape ``(n,)``, which kernels read as ``gv_state(a, team).NAME``.
 
     Raises:
-        ParameterError: another dtype, or another number of names.
+        ParameterError: a dtype that is not in ``FIELD_DTYPES``, or a number of names that is not n.
     """
 
     name: str
@@ -88,17 +89,19 @@ class Field:
         if self.dtype not in FIELD_DTYPES:
             raise ParameterError(f"state field {self.name!r}: expected a dtype of {', '.join(FIELD_DTYPES)}, got {self.dtype!r}.")
         if self.names and (len(self.names),) != self.shape:
-            raise ParameterError(f"state field {self.name!r}: expected one name a number, shape {self.shape}, got {self.names}.")
+            raise ParameterError(
+                f"state field {self.name!r}: expected one name for each number, shape {self.shape}, got {self.names}."
+            )
 
     def bounds(self, params: Params) -> tuple[float, float]:
-        """The lowest and the highest value; infinite where the field names none."""
+        """Return the lowest and the highest value; infinite without a bound."""
         low, high = (bound(params) if callable(bound) else bound for bound in (self.low, self.high))
         return low, high
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A float32 that the kernel reads, computed in double from the parameters and rounded once."""
+    """A float32 that the kernel reads. It is computed from the parameters in double precision and rounded once."""
 
     name: str
     value: Callable[[Params], float]
@@ -118,9 +121,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Memory of a world that speeds kernels up and is no state: what is in it changes no result.
+    """Memory of a world that makes kernels faster and is not state: results do not depend on its contents.
 
-    ``shape`` is that of one world, from the parameters; elements start as ``fill``.
+    ``shape`` returns the shape in one world. Elements start as ``fill``.
     """
 
     name: str
@@ -132,7 +135,7 @@ class Workspace:
 
 @dataclass(frozen=True)
 class ResetOption:
-    """A float that ``reset(options={name: ...})`` sets until the next reset; it reaches the kernel in ``reset_bounds``."""
+    """A float that ``reset(options={name: ...})`` sets until the next reset. Kernels read it from ``a.reset_bounds``."""
 
     name: str
     default: float
@@ -141,7 +144,7 @@ class ResetOption:
 
 @dataclass(frozen=True)
 class Role:
-    """Agents that are alike. ``count`` is the name of the parameter that holds their number, or a number."""
+    """Agents of one kind. ``count`` is their number in a world, or the name of the parameter that holds it."""
 
     name: str
     count: str | int
@@ -149,10 +152,10 @@ class Role:
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """Everything there is to know about an env apart from its kernel text.
+    """Description of an env: everything except its kernel.
 
     Raises:
-        ParameterError: two state fields, or numbers of them, have the same name, or one that kernels cannot use.
+        ParameterError: a name of a state field or of one of its numbers is used twice, reserved, or not an identifier.
     """
 
     name: str
@@ -163,19 +166,19 @@ class EnvSpec:
     observation: Callable[[Params], Box]
     action: Callable[[Params], Space]
     sizes: tuple[str, ...] = ()
-    """Parameters that shape loops: compile-time constants on CUDA."""
+    """Names of parameters that set lengths of loops, branches or shapes of state fields: compile-time constants on CUDA."""
     constants: tuple[Constant, ...] = ()
     tables: tuple[Table, ...] = ()
     workspaces: tuple[Workspace, ...] = ()
     scratch: Callable[[Params], int] | None = None
-    """Floats of scratch that a team would like. ``GV_SCRATCH`` is what it gets: less if a block has less shared memory."""
+    """Floats of scratch requested for a team. Kernels find the number granted in ``GV_SCRATCH``."""
     reset_options: tuple[ResetOption, ...] = ()
     alive: str | None = None
-    """State field that tells who is still in the game; None where nobody leaves."""
+    """Name of the state field that is not 0 for agents in the game; None if no agent leaves it."""
     check: Callable[[Params], None] = lambda params: None
-    """Raises ParameterError where parameters contradict each other."""
+    """Function that raises ParameterError if parameters contradict each other."""
     rewards: Mapping[str, str] = field(default_factory=dict)
-    """Reward terms, for the docs: name to what pays it."""
+    """Reward terms for the docs: name and description."""
 
     def __post_init__(self) -> None:
         names = [*RESERVED_NAMES, *(name for field in self.state for name in field.names or (field.name,))]
@@ -185,10 +188,10 @@ class EnvSpec:
                 raise ParameterError(f"{self.name}: state names must be different identifiers other than {others}, got {name!r}.")
 
     def resolve(self, given: Mapping[str, Any]) -> Params:
-        """Defaults overridden by ``given``, checked and converted.
+        """Return all parameters: those of ``given``, checked and converted, and defaults for the rest.
 
         Raises:
-            UnknownParameterError: a name the env does not have.
+            UnknownParameterError: a name that the env does not have.
             ParameterError: a value outside its range or of the wrong type.
         """
         known = {param.name: param for param in self.params}
@@ -209,16 +212,16 @@ class EnvSpec:
 
     @property
     def kernel_params(self) -> tuple[Param, ...]:
-        """The parameters that are members of the kernel's argument struct."""
+        """Parameters that are members of the argument struct."""
         return tuple(param for param in self.params if param.dtype in ("float32", "int32", "bool"))
 
     def role_counts(self, params: Params) -> dict[str, int]:
-        """Agents of each role in a world, in the order of the roles."""
+        """Return the number of agents of each role in a world, in the order of the roles."""
         return {role.name: params[role.count] if isinstance(role.count, str) else role.count for role in self.roles}
 
 
 def _convert(env: str, param: Param, value: Any) -> Any:
-    """The value as the kernel will see it; floats are rounded to float32 here, once."""
+    """Convert a value to the type in the argument struct; a float32 is rounded here, once."""
     if param.dtype is None:
         return value
     where = f"{env}: {param.name}"
@@ -245,7 +248,7 @@ def _convert(env: str, param: Param, value: Any) -> Any:
 
 
 def _convert_array(where: str, param: Param, value: Any) -> np.ndarray:
-    """One float32 a world."""
+    """Convert the values of a parameter to float32 (num_worlds,)."""
     expected = "a number, or numbers of shape (num_worlds,)"
     values = number_array(value, where, expected)
     if values.ndim != 1:
@@ -260,31 +263,36 @@ def _convert_array(where: str, param: Param, value: Any) -> np.ndarray:
 
 
 def agent_values(env: str, params: Params, name: str, agents: int) -> np.ndarray:
-    """An explicit start, one number an agent, as float64 (agents,); empty where the parameter is None.
+    """Return an explicit start, one number for each agent, as float64 (agents,); empty if the parameter is None.
 
     Raises:
-        ParameterError: no real, finite numbers.
-        ShapeError: another number of them.
+        ParameterError: values that are not real, finite numbers.
+        ShapeError: an array of another shape.
     """
     if params[name] is None:
         return np.zeros(0)
-    values = number_array(params[name], f"{env}: {name}", "numbers, one an agent").astype(np.float64)
+    values = number_array(params[name], f"{env}: {name}", "numbers, one for each agent").astype(np.float64)
     if values.shape != (agents,):
-        raise ShapeError(f"{env}: {name} must have shape ({agents},), one value an agent, got {values.shape}.")
+        raise ShapeError(f"{env}: {name} must have shape ({agents},), one value for each agent, got {values.shape}.")
     if not np.isfinite(values).all():
         raise ParameterError(f"{env}: {name} must be finite, got {abbreviated(params[name])}.")
     return values
 
 
 def number_array(value: Any, where: str, expected: str) -> np.ndarray:
-    """Real numbers, an array of any kind or nested lists, on the host; ``expected`` says so in an error's text.
+    """Return real numbers, given as an array of any kind or as nested lists, as a NumPy array.
+
+    Args:
+        value: the numbers.
+        where: name of the value in error messages.
+        expected: description of valid values in error messages.
 
     Raises:
-        ParameterError: something else.
+        ParameterError: a value that is not an array of real numbers.
     """
     try:
         values = np.asarray(host_array(value, where))
-    except (TypeError, ValueError, RuntimeError) as error:  # a list that is no array, a tensor that holds no numbers
+    except (TypeError, ValueError, RuntimeError) as error:  # such as lists of unequal lengths, or a tensor without values
         raise ParameterError(f"{where} must be {expected}, got {abbreviated(value)}.") from error
     if values.dtype.kind not in "fiu":
         raise ParameterError(f"{where} must be {expected}, got {abbreviated(value)}.")

@@ -1,4 +1,4 @@
-"""Text made from a spec: the header ``args.h`` that kernels include, and the tables of an env's docs."""
+"""Text generated from a spec: the header ``args.h`` that kernels include, and the tables of an env's docs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from gpu_vecenv.spec.env_spec import EnvSpec, Field
 from gpu_vecenv.spec.layout import C_TYPES, HOST_SCRATCH, WORLD_STATE, struct_members
 
 MAX_HELD = 256
-"""Most numbers of state that a lane holds in variables, as many as it has registers."""
+"""Maximum length of the state of a world that a lane holds in variables: about the number of its registers."""
 
 
 def is_single(spec: EnvSpec) -> bool:
-    """True if worlds have one agent and a short state of fixed size; kernels then see ``GV_SINGLE`` and a lane holds a world."""
+    """Return True if a world has one agent that never leaves, a short state of fixed size and no workspace.
+
+    Kernels then see ``GV_SINGLE``, and a lane holds a world in variables.
+    """
     if spec.alive is not None or [role.count for role in spec.roles] != [1] or spec.workspaces:
         return False
     lengths = [math.prod(n for n in field.shape if isinstance(n, int)) for field in spec.state]
@@ -23,13 +26,13 @@ def is_single(spec: EnvSpec) -> bool:
 
 
 def args_header(spec: EnvSpec) -> str:
-    """C text of ``args.h``: the argument struct, accessors of sizes, and lists of what the spec declares.
+    """Return the C text of ``args.h``: the argument struct, functions that return sizes, and lists of declarations.
 
     A size is a macro on CUDA (``-DGV_num_agents=105``) and a member of the struct otherwise. A list is a macro that applies
-    another macro to each of its entries; ``kernels/state.h`` and ``kernels/single`` make code of them.
+    another macro to each of its entries; ``kernels/state.h`` and ``kernels/single`` turn the lists into code.
     """
     lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "target/target.h"', "", *_struct(spec), ""]
-    for size in ("num_agents", "num_features", "num_heads", "continuous", *spec.sizes):
+    for size in ("num_agents", "num_features", "num_entries", "continuous", *spec.sizes):
         lines += [
             f"#ifdef GV_{size}",
             f"GV_FN gv_i32 gv_{size}(const GvArgs&) {{ return GV_{size}; }}",
@@ -52,7 +55,7 @@ def _struct(spec: EnvSpec) -> list[str]:
         *(f"    {m.ctype} {m.name};  // {m.doc}" for m in members),
         "};",
         "",
-        # NVRTC 13.0 has no offsetof. The members have no padding between them, so their size is as strong a check there.
+        # NVRTC 13.0 has no offsetof. Because members have no padding between them, the size of the struct is checked instead.
         "#ifndef __CUDACC_RTC__",
         *(f'static_assert(__builtin_offsetof(GvArgs, {name}) == {offset}, "{name}");' for name, offset in offsets.items()),
         "#endif",
@@ -61,7 +64,7 @@ def _struct(spec: EnvSpec) -> list[str]:
 
 
 def _lists(spec: EnvSpec) -> list[str]:
-    """Macros that list fields, names, parameters and roles, and what single-agent worlds need besides."""
+    """Lines of macros: lists of fields, names, parameters and roles, and sizes of single-agent worlds."""
     counts = [(r.name, f"gv_{r.count}(a)" if isinstance(r.count, str) else str(r.count)) for r in spec.roles]
     lines = [
         *_list("STATE_FIELDS(FIELD)", [f"FIELD({f.name}, {C_TYPES[f.dtype]}, {_length(f)})" for f in spec.state]),
@@ -76,8 +79,8 @@ def _lists(spec: EnvSpec) -> list[str]:
         lines.append(f"#define GV_ALIVE_FIELD {spec.alive}")
     if is_single(spec):
         params = spec.resolve({})
-        features, heads = math.prod(spec.observation(params).shape or ()), math.prod(spec.action(params).shape or ())
-        lines += [f"#define GV_SINGLE_FEATURES {features}  // with default parameters", f"#define GV_SINGLE_HEADS {heads}"]
+        features, entries = math.prod(spec.observation(params).shape or ()), math.prod(spec.action(params).shape or ())
+        lines += [f"#define GV_SINGLE_FEATURES {features}  // with default parameters", f"#define GV_SINGLE_ENTRIES {entries}"]
     return lines
 
 
@@ -100,7 +103,7 @@ def _names(field: Field) -> list[str]:
 
 
 def docs_tables(spec: EnvSpec) -> str:
-    """Markdown tables of parameters, state and rewards, as an env's README shows them."""
+    """Return the Markdown tables of parameters, reset options, state and rewards in an env's README."""
     lines = ["### Parameters", "", "| name | default | unit | meaning |", "|---|---|---|---|"]
     lines += [f"| `{p.name}` | {_short(p.default)} | {p.unit} | {p.doc} |" for p in spec.params]
     if spec.reset_options:

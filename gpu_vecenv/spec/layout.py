@@ -1,4 +1,4 @@
-"""From spec to memory: the fields of the kernel's argument struct and the arrays behind its addresses."""
+"""Memory layout of an env: members of the argument struct, and the arrays at the addresses in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec, Field, Params
 
 MAX_COUNT = 2**30
-"""Largest count of steps or episodes that a state may be set to; kernels count on from there in 32 bits."""
+"""Largest count of steps or episodes that a state may be set to; kernels count from there in 32 bits."""
 
 WORLD_STATE = (
     Field("t", "int32", (), "steps taken in this episode", "steps", 0, MAX_COUNT),
@@ -25,7 +25,7 @@ WORLD_STATE = (
     Field("truncated", "uint8", (), "the episode ran into its time limit and awaits a reset", low=0, high=1),
     Field("pool_entry", "int32", (), "entry of the reset pool that the episode started from, -1 for none", low=-1),
 )
-"""State that every env has: the world's random key and time, whether it is finished, and how its episode started."""
+"""State fields of every env: time, random key, flags of the end, and the pool entry of the start."""
 
 OUTPUTS = {
     "obs": "float32",
@@ -38,24 +38,24 @@ OUTPUTS = {
     "out_truncated": "uint8",
     "out_finished": "uint8",
 }
-"""Output addresses of the struct and the dtype behind each."""
+"""Members of the struct that are addresses of outputs, with the dtypes of the arrays."""
 
 SELDOM_READ = ("seed", "world_id", "pool_entry")
-"""State that few steps read: only starts of episodes and random draws do."""
+"""State fields that are read only at starts of episodes and by random draws."""
 
 MODULES = (("gv_step", "gv_reset", "gv_observe", "gv_copy"), ("gv_rollout",))
-"""Kernels of every env, by the module in which CUDA compiles them (``GV_MODULE``)."""
+"""Kernels of every env. Each tuple is a module, which CUDA compiles at once (``GV_MODULE`` is its index)."""
 
 KERNELS = tuple(name for module in MODULES for name in module)
 
 MAX_SCRATCH = 12160
-"""Most floats of scratch that a team can have: 48 KiB of shared memory, less the partial sums of ``gv_sum``."""
+"""Maximum floats of scratch of a team: 48 KiB of shared memory minus the partial sums of ``gv_sum``."""
 
 HOST_SCRATCH = 40960
 """Floats of scratch on the host, where sizes are known at run time only: enough for the largest Tag."""
 
 MAX_AGENTS = 4096
-MAX_HEADS = 64
+MAX_ENTRIES = 64
 C_TYPES = {"float32": "float", "int32": "gv_i32", "bool": "gv_i32", "uint8": "gv_u8", "uint16": "gv_u16", "uint64": "gv_u64"}
 
 
@@ -71,7 +71,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Layout:
-    """Struct members, sizes and role rows of one env with resolved parameters."""
+    """Memory layout of one env with resolved parameters: struct, sizes, rows of roles."""
 
     spec: EnvSpec
     params: Params
@@ -81,9 +81,9 @@ class Layout:
             raise ParameterError(
                 f"{self.spec.name}: a world holds 1 to {MAX_AGENTS} agents, got {self.num_agents}."
             )
-        if not 1 <= self.num_heads <= MAX_HEADS:
-            raise ParameterError(f"{self.spec.name}: an action has 1 to {MAX_HEADS} entries, got {self.num_heads}.")
-        _ = self.scalars, self.tables  # which raise where the parameters give no finite numbers
+        if not 1 <= self.num_entries <= MAX_ENTRIES:
+            raise ParameterError(f"{self.spec.name}: an action has 1 to {MAX_ENTRIES} entries, got {self.num_entries}.")
+        _ = self.scalars, self.tables  # raise ParameterError if the parameters give infinite numbers
 
     @cached_property
     def role_counts(self) -> dict[str, int]:
@@ -97,12 +97,12 @@ class Layout:
 
     @cached_property
     def num_features(self) -> int:
-        """Length of an agent's observation."""
+        """Features of an agent's observation."""
         shape = self.spec.observation(self.params).shape
         return int(np.prod(shape if shape is not None else ()))
 
     @cached_property
-    def num_heads(self) -> int:
+    def num_entries(self) -> int:
         """Entries of an agent's action."""
         return int(np.prod(self.spec.action(self.params).shape or ()))
 
@@ -113,23 +113,23 @@ class Layout:
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """Lengths of loops: constants on CUDA, read from the struct by the prebuilt CPU kernels."""
+        """Sizes by name. They are constants in CUDA kernels; the prebuilt CPU kernels read them from the struct."""
         own = {name: int(self.params[name]) for name in self.spec.sizes}
-        return {"num_agents": self.num_agents, "num_features": self.num_features, "num_heads": self.num_heads,
+        return {"num_agents": self.num_agents, "num_features": self.num_features, "num_entries": self.num_entries,
                 "continuous": int(self.continuous), **own}  # fmt: skip
 
     @cached_property
     def state(self) -> tuple[Field, ...]:
-        """All state fields, the physical ones first."""
+        """All state fields: those of the spec, then ``WORLD_STATE``."""
         return self.spec.state + WORLD_STATE
 
     def state_shape(self, field: Field, num_worlds: int) -> tuple[int, ...]:
-        """Shape of a state array."""
+        """Return the shape of a state array."""
         return (num_worlds, *(self.sizes[n] if isinstance(n, str) else n for n in field.shape))
 
     @cached_property
     def workspaces(self) -> dict[str, tuple[tuple[int, ...], str, int]]:
-        """Shape in one world, dtype and first content of each workspace."""
+        """Shape in one world, dtype and initial value of each workspace, by name."""
         return {w.name: (w.shape(self.params), w.dtype, w.fill) for w in self.spec.workspaces}
 
     @cached_property
@@ -139,12 +139,12 @@ class Layout:
 
     @cached_property
     def dtype(self) -> np.dtype:
-        """The struct as NumPy sees it; the generated header asserts the same offsets in C."""
+        """NumPy dtype of the struct. The generated header asserts the same offsets in C."""
         return np.dtype([(member.name, member.dtype) for member in self.members], align=True)
 
     @cached_property
     def scalars(self) -> dict[str, float]:
-        """Values of the members that are fixed when the env is made, apart from addresses and row strides.
+        """Values of members that are fixed when the env is made: sizes, parameters and constants.
 
         Raises:
             ParameterError: a constant is not finite.
@@ -155,15 +155,15 @@ class Layout:
 
     @cached_property
     def tables(self) -> dict[str, np.ndarray]:
-        """The float32 values of each table.
+        """Values of each table as float32, by name.
 
         Raises:
-            ParameterError: one of them is not finite.
+            ParameterError: a value is not finite.
         """
         return {table.name: self._finite(f"{table.name} ({table.doc})", table.values) for table in self.spec.tables}
 
     def _finite(self, what: str, values: Callable[[Params], Any]) -> np.ndarray:
-        """The float32 numbers that the parameters give. Kernels turn some into indices, so none may be infinite or NaN."""
+        """Compute float32 numbers from the parameters. Kernels convert some to indices, so all must be finite."""
         with np.errstate(all="ignore"):
             try:
                 found = np.asarray(values(self.params)).astype(np.float32)
@@ -178,12 +178,12 @@ class Layout:
 
     @cached_property
     def per_world(self) -> dict[str, np.ndarray]:
-        """Parameters given as one float32 a world, by name."""
+        """Parameters that were given by world, float32 (num_worlds,), by name."""
         names = [param.name for param in self.spec.params if param.per_world]
         return {name: self.params[name] for name in names if isinstance(self.params[name], np.ndarray)}
 
     def role_rows(self, num_worlds: int, agents_view: bool) -> list[tuple[int, int]]:
-        """(first row, rows from one world to the next) of each role in public arrays."""
+        """Return (first row, stride) of each role in public arrays; a stride is the rows from one world to the next."""
         rows, before = [], 0
         for count in self.role_counts.values():
             rows.append((num_worlds * before, count) if agents_view else (before, self.num_agents))
@@ -192,18 +192,18 @@ class Layout:
 
 
 def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
-    """Members of the argument struct. They depend on the spec alone, not on parameter values.
+    """Return the members of the argument struct, which depend on the spec and not on parameter values.
 
-    They are in the order in which a step reads them, with seldom read ones last: on CUDA the struct is constant memory, which is
-    cold when a kernel starts, and a step waits for each cache line of it that it touches.
+    They are in the order in which a step reads them, with rarely read ones last. On CUDA the struct is constant memory, which is
+    not cached when a kernel starts, so a step waits for each cache line that it reads.
     """
     fields = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.shape)}] {f.doc}; {f.unit}")
               for f in spec.state + WORLD_STATE]
-    always = [("may_be_finished", "int32", "[1] 1 if worlds may be finished in same-step mode, as a given state may have them")]
+    always = [("may_be_finished", "int32", "[1] 1 if worlds may be finished in same-step mode, after a caller set such a state")]
     always += [field for field in fields if field[0] == "t"]
     always += [field for field in fields if field[0] not in ("t", *SELDOM_READ)]
     always += [
-        ("shared_key", "uint64", "[2] seed that all worlds share and number of the first; above 2^31 if they share none"),
+        ("shared_key", "uint64", "[2] seed that all worlds share, and world_id of world 0; world_id 2^31 if they share none"),
         ("reset_bounds", "float32", "reset options in the order of the spec"),
         ("pool_size", "int32", "[1] entries of the reset pool; -1 if it was taken away; 0 if no world ever started from one"),
     ]
@@ -216,8 +216,8 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         ("reset_mask", "uint8", "[worlds] worlds to reset, null for all"),
         ("invalid_actions", "int32", "number of invalid actions so far"),
         ("drawn_actions", "uint8", "random actions of a rollout, int32 or float32 rows; null if actions are given"),
-        ("action_choices", "int32", "[num_heads] choices of each entry of an action"),
-        ("action_bounds", "float32", "[num_heads, 2] of a box: lower bound, and upper less lower bound"),
+        ("action_choices", "int32", "[num_entries] choices of each entry of an action"),
+        ("action_bounds", "float32", "[num_entries, 2] of a box: lower bound, and upper minus lower bound"),
         ("pool_fields", "uint64", "addresses of the pool's arrays in the order of the state; 0 for fields that the env draws"),
         ("copy_fields", "uint64", "addresses of the arrays that worlds are copied from, in the order of the state"),
         ("copy_source", "int32", "[worlds] world to copy into this one, -1 for none"),
@@ -246,7 +246,7 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         *numbers,
         Member("num_agents", "gv_i32", "int32", "agents in a world"),
         Member("num_features", "gv_i32", "int32", "length of an observation"),
-        Member("num_heads", "gv_i32", "int32", "entries of an action"),
+        Member("num_entries", "gv_i32", "int32", "entries of an action"),
         Member("continuous", "gv_i32", "int32", "1 if actions are numbers of a box, 0 if they are indices"),
         Member("num_steps", "gv_i32", "int32", "steps of a rollout"),
         Member("fork_world", "gv_i32", "int32", "number of world 0 among those copies; -1 for copies that keep the random key"),

@@ -83,7 +83,7 @@ def test_a_kernel_reads_and_writes_state_by_name(spec):
 
 @pytest.mark.parametrize("names", [("x",), ("x", "y", "z")])
 def test_a_field_has_a_name_for_each_number(names):
-    with pytest.raises(ParameterError, match="expected one name a number"):
+    with pytest.raises(ParameterError, match="expected one name for each number"):
         Field("pair", "float32", (2,), "two numbers", names=names)
 
 

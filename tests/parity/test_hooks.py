@@ -27,12 +27,12 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
 GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     GV_ONCE {
         const gv_i64 w = team.world, row = gv_row(a, w, 0);
-        const gv_i32 heads = gv_num_heads(a);
+        const gv_i32 entries = gv_num_entries(a);
         float* place = a.place + LENGTH * w;
         float push = gv_uniform(gv_draw(a, team, 1, 0).word[0]);
-        for (gv_i32 head = 0; head < heads; ++head)
-            push += gv_continuous(a) ? gv_clamp(gv_action_value(a, row, head, heads), -1.0f, 1.0f)
-                                     : (float)gv_action_index(a, row, head, heads, 2 + head);
+        for (gv_i32 entry = 0; entry < entries; ++entry)
+            push += gv_continuous(a) ? gv_clamp(gv_action_value(a, row, entry, entries), -1.0f, 1.0f)
+                                     : (float)gv_action_index(a, row, entry, entries, 2 + entry);
         for (gv_i32 i = 0; i < LENGTH; ++i) place[i] += gv_params(a, team).stride * push * (float)(i + 1);
         a.agent_reward[row] = place[0];
         a.terminated[w] = place[1] > 2.0f;

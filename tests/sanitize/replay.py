@@ -105,8 +105,8 @@ class Recorder:
             "copy_fields": 8 * len(layout.state),
             "copy_source": 4 * env.num_worlds,
             "drawn_actions": 4 * int(np.prod(env.action_space.shape)),
-            "action_choices": 4 * layout.num_heads,
-            "action_bounds": 8 * layout.num_heads,
+            "action_choices": 4 * layout.num_entries,
+            "action_bounds": 8 * layout.num_entries,
             "action": 4 * int(np.prod(env.action_space.shape)),
         }  # fmt: skip
 

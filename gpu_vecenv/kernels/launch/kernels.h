@@ -1,4 +1,4 @@
-// Entry points of an env's kernels. The text of every kernel ends with this header, behind the env's hooks.
+// Entry points of an env's kernels. kernel_source() in backend/source.py appends this header to the env's .cu.
 #pragma once
 #include "launch/in_memory.h"
 
@@ -11,8 +11,8 @@
 #define GV_ROLLOUT_WORLD gv_rollout_in_memory
 #endif
 
-// The host steps single-agent worlds in packs, if a pack's observations fit the stack, and the remaining worlds one by one. Builds
-// with sizes as constants (tests) step all of them one by one, as CUDA does.
+// The host steps single-agent worlds in packs, if the observations of a pack fit the stack. Worlds that fill no pack are stepped
+// one by one, and so are all worlds in builds with sizes as constants, which tests make.
 #if defined(GV_SINGLE) && defined(GV_PACK) && !defined(GV_num_features) && GV_SINGLE_FEATURES <= 1024
 #include "single/pack.h"
 #define GV_KERNEL_BY_PACK(name, world, one, packs) \
@@ -21,7 +21,7 @@
 #define GV_KERNEL_BY_PACK(name, world, one, packs) GV_KERNEL(name, world)
 #endif
 
-// CUDA compiles rollouts by themselves, when the first one is asked for: they contain every hook a second time.
+// CUDA compiles the module of rollouts before the first rollout, apart from steps, because it contains every hook again.
 #if !defined(GV_MODULE) || GV_MODULE == 0
 GV_KERNEL_BY_PACK(gv_step, GV_STEP_WORLD, gv_step_one, gv_step_packs)
 GV_KERNEL(gv_reset, gv_reset_world)

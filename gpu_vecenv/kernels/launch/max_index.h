@@ -1,4 +1,4 @@
-// A check of actions before a launch on the host.
+// Maximum of given action indices, which the host checks before a launch.
 #pragma once
 #include "target/target.h"
 

@@ -7,18 +7,19 @@ GV_FN float gv_min(float x, float y) { return y < x ? y : x; }
 GV_FN float gv_max(float x, float y) { return x < y ? y : x; }
 GV_FN float gv_clamp(float x, float lo, float hi) { return gv_min(gv_max(x, lo), hi); }
 
-// Largest integer up to x. A float of 2^23 and more is an integer already, and one of 2^31 does not fit an int32.
+// Largest integer up to x. A float of 2^23 or more is an integer, so it is returned before the conversion, which would overflow
+// from 2^31 on. NaN is returned as well.
 GV_FN float gv_floor(float x) {
     if (!(gv_abs(x) < 8388608.0f)) return x;
     const float whole = (float)(gv_i32)x;
     return whole > x ? whole - 1.0f : whole;
 }
 
-// Floor modulo, y > 0: the result lies in [0, y]; it is y for a tiny negative x, whose sum with y is rounded.
-// Exact for |x| < 2 y, as NumPy's float32 remainder; beyond, off by a rounding of x, by which it may pass y.
+// Floor modulo for y > 0. For |x| < 2 y it equals NumPy's float32 remainder and lies in [0, y]; it is y for a tiny negative x,
+// because x + y rounds to y. For larger |x| it is off by up to a rounding of x, and may exceed y by as much.
 GV_FN float gv_mod(float x, float y) {
     if (x >= 0.0f && x < y) return x;
-    if (x < 0.0f && x >= -y) return x + y;  // result of the division below, without it
+    if (x < 0.0f && x >= -y) return x + y;  // same result as the division below
     if (x >= y && x < y + y) return x - y;
     float rest = x - gv_floor(x / y) * y;
     if (rest < 0.0f) rest += y;  // x / y was rounded up to the next integer
@@ -36,45 +37,45 @@ GV_FN float gv_quotient(float x, float y, float inverse) {
     return gv_fused(gv_fused(-y, quotient, x), inverse, quotient);
 }
 
-// Smallest and largest absolute value of the operands. NaN is skipped: both ways of dividing return NaN for it.
-struct GvSizes {
-    float least, most;
+// Smallest and largest absolute value of the operands of divisions. NaN is left out, because x / y and gv_quotient both return NaN.
+struct GvMagnitudes {
+    float smallest, largest;
 };
-GV_FN void gv_note(GvSizes& sizes, float x) {
-    sizes.least = gv_smaller_size(sizes.least, x);
-    sizes.most = gv_larger_size(sizes.most, x);
+GV_FN void gv_add_operand(GvMagnitudes& operands, float x) {
+    operands.smallest = gv_min_magnitude(operands.smallest, x);
+    operands.largest = gv_max_magnitude(operands.largest, x);
 }
 
 struct GvDivisor {
     float value, inverse;
-    GvSizes& sizes;
+    GvMagnitudes& operands;
 };
-GV_FN GvDivisor gv_divisor(float y, GvSizes& sizes) {
+GV_FN GvDivisor gv_divisor(float y, GvMagnitudes& operands) {
     const float guess = gv_reciprocal_guess(y);
-    gv_note(sizes, y);
-    return {y, gv_inverse(y, guess), sizes};
+    gv_add_operand(operands, y);
+    return {y, gv_inverse(y, guess), operands};
 }
 GV_FN float operator/(float x, const GvDivisor& y) {
-    gv_note(y.sizes, x);
+    gv_add_operand(y.operands, x);
     return gv_quotient(x, y.value, y.inverse);
 }
 
-// Returns body(by), in which x / by(y) stands for x / y. On CUDA each division tests its operands and waits for the result; here
-// one test serves all of them, and a divisor used twice is inverted once. The body is a lambda that captures by reference (a copy
-// of GvArgs would keep the host from vectorising) and may run twice.
+// Returns body(by), in which x / by(y) has the bits of x / y. On CUDA an ordinary division branches on a test of its operands. Here
+// one test covers all divisions of the body, and a divisor that is used twice is inverted once. The body is a lambda. It captures
+// by reference, because a copy of GvArgs would keep the host from vectorising. It may run twice, so it must not have side effects.
 template <class Body>
 GV_FN auto gv_dividing(Body body) {
     if constexpr (GV_SHARED_DIVISION) {
-        GvSizes sizes = {1.0f, 1.0f};
-        const auto result = body([&](float y) { return gv_divisor(y, sizes); });
-        if (sizes.least >= 1.0e-18f && sizes.most <= 1.0e18f) return result;
+        GvMagnitudes operands = {1.0f, 1.0f};
+        const auto result = body([&](float y) { return gv_divisor(y, operands); });
+        if (operands.smallest >= 1.0e-18f && operands.largest <= 1.0e18f) return result;
     }
     return body([](float y) { return y; });
 }
 
 // ---- sine and cosine ------------------------------------------------------------------------------------------
 
-// x with its sign flipped if `sign` is the sign bit, 0x80000000; x if it is 0.
+// -x if `sign` is 0x80000000, the sign bit; x if it is 0.
 GV_FN float gv_flipped(float x, gv_u32 sign) { return gv_from_bits((gv_u32)gv_bits(x) ^ sign); }
 
 // Sine and cosine of |z| <= pi / 4: the single-precision minimax polynomials of S. Moshier's Cephes library (sinf.c).
@@ -87,7 +88,8 @@ GV_FN void gv_sincos_polynomials(float z, float* sine, float* cosine) {
 #define GV_EIGHTHS_OF_A_TURN 1.27323954473516f  // 4 / pi
 
 // Sine and cosine of x radians, after a Cody-Waite reduction by pi/4 in three parts. Absolute error below 8e-8 for
-// |x| <= 8192 (tests/kernels tries every float); the error grows with larger arguments, as that of the reduction does.
+// |x| <= 8192 (tests/kernels tries every float). It grows with |x|, because the reduction is inexact; from 1e9 on there is no
+// reduction, and the result is not a sine.
 GV_FN void gv_sincos(float x, float* sine, float* cosine) {
     const gv_u32 negative = x < 0.0f ? 0x80000000u : 0u;
     const float magnitude = gv_flipped(x, negative);
@@ -102,7 +104,7 @@ GV_FN void gv_sincos(float x, float* sine, float* cosine) {
     *cosine = gv_flipped(quadrant & 1 ? s : c, (gv_u32)((quadrant + 1) & 2) << 30);
 }
 
-// The same bits, faster on CUDA if x seldom passes pi / 4: no reduction, and no choice of signs.
+// The same bits as gv_sincos, faster on CUDA if |x| rarely exceeds pi / 4: smaller angles need no reduction and no choice of signs.
 GV_FN void gv_sincos_small(float x, float* sine, float* cosine) {
     if (GV_BRANCH_PAYS && gv_abs(x) * GV_EIGHTHS_OF_A_TURN < 1.0f) {
         gv_sincos_polynomials(x, sine, cosine);

@@ -1,8 +1,8 @@
-// Sums, counts and votes of a team. Each of gv_sum, gv_count and gv_any is a barrier.
+// Sums, counts and votes of a team. gv_sum, gv_count and gv_any contain barriers.
 #pragma once
 #include "target/target.h"
 
-// Partial sums of value(0) .. value(n - 1), up to 32: number p adds up every 32nd value from p on.
+// Writes up to 32 partial sums of value(0) .. value(n - 1): sum p adds the values p, p + 32, p + 64, ...
 template <class Value>
 GV_FN void gv_partial_sums(const GvTeam& team, gv_i32 n, Value value) {
     GV_FOR(p, n < 32 ? n : 32) {
@@ -12,13 +12,14 @@ GV_FN void gv_partial_sums(const GvTeam& team, gv_i32 n, Value value) {
     }
 }
 
+// Adds the partial sums of n values. A barrier must follow gv_partial_sums.
 GV_FN float gv_add_partial_sums(const GvTeam& team, gv_i32 n) {
     float sum = 0.0f;
     for (gv_i32 p = 0; p < (n < 32 ? n : 32); ++p) sum += team.sums[p];
     return sum;
 }
 
-// Sum of value(0) .. value(n - 1), added in the same order for every team size. Every lane gets it.
+// Sum of value(0) .. value(n - 1), added in the same order for every team size. The result is the same in all lanes.
 template <class Value>
 GV_FN float gv_sum(const GvTeam& team, gv_i32 n, Value value) {
     gv_barrier(team);  // lanes may still read the partial sums of the previous call
@@ -27,7 +28,7 @@ GV_FN float gv_sum(const GvTeam& team, gv_i32 n, Value value) {
     return gv_add_partial_sums(team, n);
 }
 
-// Number of i in [0, n) for which test(i) is true. Every lane gets it.
+// Number of i in [0, n) for which test(i) is true. The result is the same in all lanes.
 template <class Test>
 GV_FN gv_i32 gv_count(const GvTeam& team, gv_i32 n, Test test) {
     gv_i32 total = 0;
@@ -38,5 +39,5 @@ GV_FN gv_i32 gv_count(const GvTeam& team, gv_i32 n, Test test) {
     return total;
 }
 
-// True if the condition holds in any lane. Every lane gets it.
+// True if the condition holds in any lane. The result is the same in all lanes.
 GV_FN bool gv_any(const GvTeam& team, bool condition) { return gv_vote(team, condition) != 0; }

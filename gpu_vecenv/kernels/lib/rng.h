@@ -24,8 +24,8 @@ GV_FN GvDraw gv_philox(gv_u64 key, gv_u32 c0, gv_u32 c1, gv_u32 c2, gv_u32 c3) {
     return draw;
 }
 
-// A whole number in [0, n): the high word of a product. Its bias is below n / 2^32.
+// Integer in [0, n), the high word of a product. Its bias is below n / 2^32.
 GV_FN gv_i32 gv_below(gv_u32 word, gv_i32 n) { return (gv_i32)(((gv_u64)word * (gv_u32)n) >> 32); }
 
-// Uniform in [0, 1): the 24 high bits, so that every value is an exact float32.
+// Uniform number in [0, 1), made of the 24 high bits, so that every value is an exact float32.
 GV_FN float gv_uniform(gv_u32 word) { return (float)(word >> 8) * 5.9604644775390625e-8f; }

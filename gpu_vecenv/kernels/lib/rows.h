@@ -2,8 +2,8 @@
 #pragma once
 #include "lib/vec.h"
 
-// Runs body(row, column) for the cells of a table in the order of memory, shared out over the lanes. If whole rows keep most
-// lanes busy, each lane stays in its column, and nothing is computed again from row to row.
+// Runs body(row, column) for all cells of a table, distributed over the lanes in the order of memory. If whole rows leave at most
+// an eighth of the lanes idle, each lane keeps its column, so values that depend on the column alone are computed once.
 template <class Body>
 GV_FN void gv_cells(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body body) {
     const gv_i32 step = team.lanes / columns, rest = team.lanes - step * columns;  // rows and columns to a lane's next cell
@@ -23,15 +23,16 @@ GV_FN void gv_cells(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body body) 
     }
 }
 
-// Address in scratch to gather floats at that gv_copy_out copies to `to`: both are equally far from a 16-byte boundary. Takes up
-// to 3 floats more than are gathered; `scratch` is 16-byte aligned.
+// Address in scratch at which to gather floats that gv_copy_out copies to `to`. Both addresses have the same distance from a
+// 16-byte boundary. `scratch` must be 16-byte aligned and have room for 3 more floats than are gathered.
 GV_FN float* gv_gather_address(float* scratch, const float* to) { return scratch + ((gv_u64)to / sizeof(float) & 3); }
 
-// Copies n gathered floats to `to`, in whole sectors: a partly written sector costs a GPU far more.
+// Copies n gathered floats to `to`. All but the ends are written in vectors of 16 bytes, by large teams from a 128-byte boundary
+// on, because partly written sectors cost a GPU far more than whole ones.
 GV_FN void gv_copy_out(const GvTeam& team, const float* gathered, float* to, gv_i32 n) {
     typedef GvVec<float, 4> Quad;
-    const gv_i32 line = team.lanes < 32 ? 4 : 32, past = (gv_i32)((gv_u64)to / sizeof(float)) & (line - 1);
-    const gv_i32 head = past == 0 ? 0 : line - past < n ? line - past : n, quads = (n - head) / 4;
+    const gv_i32 line = team.lanes < 32 ? 4 : 32, offset = (gv_i32)((gv_u64)to / sizeof(float)) & (line - 1);
+    const gv_i32 head = offset == 0 ? 0 : line - offset < n ? line - offset : n, quads = (n - head) / 4;
     GV_LOOP GV_FOR(i, head) to[i] = gathered[i];
     const Quad* from = (const Quad*)(gathered + head);
     Quad* lines = (Quad*)(to + head);

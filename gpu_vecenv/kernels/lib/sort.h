@@ -1,11 +1,12 @@
-// Sorting on the host, by one lane in vector registers.
+// Sorting on the host, in vector registers.
 #pragma once
 #include "target/target.h"
 
-#define GV_KEYS 16  // keys ranked at a time
+#define GV_KEYS 16  // keys whose rank is counted in one pass
 
-// Rank sort: a key's index is the number of smaller keys. Writes the lower 16 bits of `count` different keys in the order of
-// the keys, without a branch. `keys` has room up to a multiple of GV_KEYS, `ordered` for one more than the keys.
+// Rank sort: a key's index is the number of smaller keys. Writes the lower 16 bits of `count` different keys to `ordered`, in the
+// order of the keys, without a branch. `keys` must have room for `count` rounded up to a multiple of GV_KEYS, which is filled with
+// padding; `ordered` for `count` + 1, because all padding is written to the last index.
 GV_FN void gv_rank_sort(gv_i64* keys, gv_i32 count, gv_u16* ordered) {
     typedef gv_i64 Four __attribute__((vector_size(32), aligned(8)));
     const gv_i32 padded = (count + GV_KEYS - 1) / GV_KEYS * GV_KEYS;

@@ -13,7 +13,7 @@ GV_FN void gv_write_row(float* to, const float (&values)[n]) {
     GV_UNROLL for (gv_i32 i = 0; i < n; ++i) to[i] = values[i];
 }
 
-// True if rows of n floats can be stored in vectors. A caller may bind an array at any address.
+// True if the address of a table allows vector stores of its rows of n floats. Callers may bind arrays at any address.
 template <gv_i32 n>
 GV_FN bool gv_is_aligned(const float* table) {
     return (gv_u64)table % (n % 4 == 0 ? 16 : n % 2 == 0 ? 8 : 4) == 0;

@@ -1,8 +1,9 @@
-// A single-agent world held in variables of one lane: its state is loaded and stored as a whole, so memory is waited for once.
+// A single-agent world held in variables of one lane. Its state is loaded and stored as a whole, so that its loads overlap.
 #pragma once
 #include "protocol.h"
 
-// State of a world. Its random key stays in memory until an episode starts; most steps do not need it.
+// State of a held world. `seed`, `world_id` and `pool_entry` are loaded only when an episode starts, because most steps do not need
+// them.
 struct GvHeld {
 #define GV_MEMBER(name, type, length) GvVec<type, length> name;
     GV_STATE_FIELDS(GV_MEMBER)
@@ -12,11 +13,12 @@ struct GvHeld {
     gv_i32 world_id, episode;
     gv_u8 terminated, truncated;
     gv_i32 pool_entry;
-    gv_i32 number;  // of the world
+    gv_i32 world_number;  // number of the world in this launch
 };
 
-// Everything else that the start of an episode needs. It is the same for all worlds and is loaded together with their state, as
-// a load at the start of an episode would be waited for. Worlds that share a seed share one random key.
+// Inputs of the start of an episode that are the same for all worlds. A step loads them together with the state, because a load at
+// the start of an episode would make the warp wait. If all worlds share a seed, `seed` is that seed and `first_id` the world_id of
+// world 0; otherwise `first_id` is 2^31 or more and each world has its own.
 struct GvStart {
     gv_u64 seed, first_id;
     gv_i32 pool_size;
@@ -35,13 +37,13 @@ GV_FN void gv_load_start(const GvArgs& a, GvStart& start) {
 #define GV_LOAD(name, type, length) held.name = ((GvVec<type, length>*)a.name)[world];
 #define GV_STORE(name, type, length) ((GvVec<type, length>*)a.name)[world] = held.name;
 
-GV_FN void gv_load(const GvArgs& a, gv_i64 world, GvHeld& held) {
+GV_FN void gv_load_world(const GvArgs& a, gv_i64 world, GvHeld& held) {
     GV_STATE_FIELDS(GV_LOAD)
     held.t = a.t[world];
     held.episode = a.episode[world];
 }
 
-// True if a world may be finished when a step starts. In same-step mode no world stays finished, but a state may be given.
+// True if a world may be finished when a step starts. In same-step mode this needs a state that the caller set.
 GV_FN bool gv_may_be_finished(const GvArgs& a) { return a.autoreset != GV_SAME_STEP || a.may_be_finished[0] != 0; }
 
 GV_FN void gv_load_flags(const GvArgs& a, gv_i64 world, bool may_be_finished, GvHeld& held) {
@@ -49,7 +51,7 @@ GV_FN void gv_load_flags(const GvArgs& a, gv_i64 world, bool may_be_finished, Gv
     held.truncated = may_be_finished ? a.truncated[world] : 0;
 }
 
-GV_FN void gv_store(const GvArgs& a, gv_i64 world, const GvHeld& held) {
+GV_FN void gv_store_world(const GvArgs& a, gv_i64 world, const GvHeld& held) {
     GV_STATE_FIELDS(GV_STORE)
     a.t[world] = held.t;
     a.episode[world] = held.episode;
@@ -57,20 +59,20 @@ GV_FN void gv_store(const GvArgs& a, gv_i64 world, const GvHeld& held) {
     a.truncated[world] = held.truncated;
 }
 
-// Stores a world after one step: what seldom changes is stored only if it did.
+// Stores a world after one step. Fields that rarely change are stored only if they changed.
 GV_FN void gv_store_changes(const GvArgs& a, gv_i64 world, const GvHeld& before, const GvHeld& held) {
     GV_STATE_FIELDS(GV_STORE)
     a.t[world] = held.t;
     if (held.episode != before.episode) a.episode[world] = held.episode;
-    if (a.autoreset == GV_SAME_STEP) return;  // no world stays finished
+    if (a.autoreset == GV_SAME_STEP) return;  // no world stays finished, so the flags in memory do not change
     if (held.terminated != before.terminated) a.terminated[world] = held.terminated;
     if (held.truncated != before.truncated) a.truncated[world] = held.truncated;
 }
 
 // ---- arguments for hooks --------------------------------------------------------------------------------------
 
-// Points the state of the arguments at a held world, apart from its random key.
-GV_FN void gv_point_at(GvArgs& local, GvHeld& held) {
+// Points the state in the arguments at a held world, except for its random key and pool entry.
+GV_FN void gv_point_state(GvArgs& local, GvHeld& held) {
 #define GV_POINT(name, type, length) local.name = held.name.value;
     GV_STATE_FIELDS(GV_POINT)
 #undef GV_POINT
@@ -79,7 +81,8 @@ GV_FN void gv_point_at(GvArgs& local, GvHeld& held) {
     local.truncated = &held.truncated;
 }
 
-GV_FN void gv_point_at_key(GvArgs& local, GvHeld& held) {
+// Points the seed, the world_id and the pool entry in the arguments at a held world.
+GV_FN void gv_point_key(GvArgs& local, GvHeld& held) {
     local.seed = &held.seed;
     local.world_id = &held.world_id;
     local.pool_entry = &held.pool_entry;
@@ -87,12 +90,12 @@ GV_FN void gv_point_at_key(GvArgs& local, GvHeld& held) {
 
 #define GV_SET_ROW_0(role) local.role##_row = 0;
 
-// Arguments in which the held world is world 0.
+// Arguments in which the held world is world 0. Its seed, world_id and pool entry stay in memory.
 GV_FN GvArgs gv_local_args(const GvArgs& a, gv_i64 world, GvHeld& held) {
     GvArgs local = a;
     local.num_agents = 1;
-    held.number = (gv_i32)world;
-    gv_point_at(local, held);
+    held.world_number = (gv_i32)world;
+    gv_point_state(local, held);
     local.episode = &held.episode;
     local.seed += world;
     local.world_id += world;
@@ -104,10 +107,10 @@ GV_FN GvArgs gv_local_args(const GvArgs& a, gv_i64 world, GvHeld& held) {
     return local;
 }
 
-// Loads the parameters of the world, which then stand in place of those that all worlds share.
+// Loads the world's values of parameters, and sets them as values that all worlds share, so that hooks do not load them again.
 GV_FN void gv_load_params(GvArgs& local) {
     (void)local;
-#define GV_PARAM(name) local.name = gv_of_world(local.name##_by_world, local.name, 0);
+#define GV_PARAM(name) local.name = gv_param_of_world(local.name##_by_world, local.name, 0);
     GV_PARAMS_BY_WORLD(GV_PARAM)
 #undef GV_PARAM
 #define GV_PARAM(name) local.name##_by_world = nullptr;
@@ -117,35 +120,36 @@ GV_FN void gv_load_params(GvArgs& local) {
 
 // ---- starts ---------------------------------------------------------------------------------------------------
 
-// Arguments that hold the world's random key and everything else of GvStart, too.
-GV_FN GvArgs gv_with_key(const GvArgs& local, GvStart& start, GvHeld& held) {
+// Arguments for the start of an episode: the random key and all members of GvStart are in variables, too.
+GV_FN GvArgs gv_args_with_key(const GvArgs& local, GvStart& start, GvHeld& held) {
     GvArgs whole = local;
     const bool shared = start.first_id <= 0x7fffffff;
     held.seed = shared ? start.seed : *local.seed;
-    held.world_id = shared ? (gv_i32)start.first_id + held.number : *local.world_id;
+    held.world_id = shared ? (gv_i32)start.first_id + held.world_number : *local.world_id;
     held.pool_entry = start.pool_size == 0 ? -1 : *local.pool_entry;
-    gv_point_at_key(whole, held);
+    gv_point_key(whole, held);
     whole.pool_size = &start.pool_size;
     whole.reset_bounds = start.bounds;
     return whole;
 }
 
+// Stores the pool entry, unless no world ever started from a pool.
 GV_FN void gv_store_pool_entry(const GvArgs& local, const GvStart& start, const GvHeld& held) {
     if (start.pool_size != 0) *local.pool_entry = held.pool_entry;
 }
 
 // Starts an episode of a held world.
 GV_FN void gv_autoreset_held(const GvArgs& local, const GvTeam& one_lane, GvStart& start, GvHeld& held) {
-    gv_autoreset(gv_with_key(local, start, held), one_lane);
+    gv_autoreset(gv_args_with_key(local, start, held), one_lane);
     gv_store_pool_entry(local, start, held);
 }
 
-// Arguments that hold another world instead.
-GV_FN GvArgs gv_with_world(const GvArgs& local, GvHeld& held) {
+// The same arguments with the state and the random key of another held world.
+GV_FN GvArgs gv_args_with_world(const GvArgs& local, GvHeld& held) {
     GvArgs other = local;
-    gv_point_at(other, held);
+    gv_point_state(other, held);
     other.episode = &held.episode;
-    gv_point_at_key(other, held);
+    gv_point_key(other, held);
     return other;
 }
 
@@ -155,7 +159,7 @@ GV_FN void gv_copy_key(GvHeld& to, const GvHeld& from) {
     to.episode = from.episode;
 }
 
-// Makes `next`, a start that was drawn early, the state of the world.
+// Overwrites the state of the world by `next`, a start that was drawn early.
 GV_FN void gv_take_start(GvHeld& held, const GvHeld& next) {
 #define GV_COPY(name, type, length) held.name = next.name;
     GV_STATE_FIELDS(GV_COPY)

@@ -1,9 +1,12 @@
-// Packs of single-agent worlds, which the host steps together: a step without a start or an end of an episode is one loop over the
-// worlds of a pack in which everything is local, so that the compiler can step several worlds at once in vector registers.
-// Each world passes through the same functions as it does without a pack.
+// Packs of 32 single-agent worlds, which the host steps together. A step is one loop over the worlds of a pack. Its body uses local
+// variables and starts no episode, so the compiler can step several worlds at once in vector registers. It calls the same functions
+// as a step without a pack.
+//
+// Episodes start outside this loop: after it in same-step mode, before it in next-step mode.
 #pragma once
 #include "single/rollout.h"
 
+// Values of all worlds of a pack.
 struct GvPack {
     gv_i32 invalid[GV_PACK];
 #define GV_PARAM(name) float name[GV_PACK];
@@ -23,13 +26,13 @@ struct GvPackOutput {
 
 GV_FN void gv_load_pack_params(const GvArgs& a, gv_i64 first, GvPack& pack) {
     (void)a, (void)first, (void)pack;
-#define GV_PARAM(name) for (gv_i32 i = 0; i < GV_PACK; ++i) pack.name[i] = gv_of_world(a.name##_by_world, a.name, first + i);
+#define GV_PARAM(name) for (gv_i32 i = 0; i < GV_PACK; ++i) pack.name[i] = gv_param_of_world(a.name##_by_world, a.name, first + i);
     GV_PARAMS_BY_WORLD(GV_PARAM)
 #undef GV_PARAM
 }
 
-// Arguments in which world i of a pack is world 0, loaded into `held`. BYTES is the size of an entry of an action. Hooks that draw
-// in every step read the random key from memory.
+// Loads world i of a pack into `held`, and returns arguments in which it is world 0. BYTES is the size of an entry of an action.
+// The random key stays in memory.
 template <gv_i32 BYTES>
 GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const GvPack& pack, GvHeld& held, GvPackOutput& out) {
     GvArgs local = a;
@@ -37,7 +40,7 @@ GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const GvPack&
     GV_STATE_FIELDS(GV_LOAD)
     held.t = a.t[world];
     held.terminated = held.truncated = 0;
-    gv_point_at(local, held);
+    gv_point_state(local, held);
     local.seed += world;
     local.world_id += world;
     local.pool_entry += world;
@@ -52,7 +55,7 @@ GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const GvPack&
     local.out_terminated = &out.terminated;
     local.out_truncated = &out.truncated;
     local.out_finished = &out.finished;
-    local.action = (const char*)a.action + world * (GV_SINGLE_HEADS * BYTES);
+    local.action = (const char*)a.action + world * (GV_SINGLE_ENTRIES * BYTES);
     local.action_bytes = BYTES;
     (void)pack;
 #define GV_PARAM(name)                  \
@@ -82,7 +85,7 @@ GV_FN void gv_step_pack(const GvArgs& a, const GvTeam& team, GvPack& pack) {
         GvHeld held;
         GvPackOutput out;
         GvArgs local = gv_pack_args<BYTES>(a, team.world, i, pack, held, out);
-        local.autoreset = GV_DISABLED;  // episodes start later
+        local.autoreset = GV_DISABLED;  // no episode starts here
         const GvTeam one_lane = {0, 0, 1, team.sums, team.scratch, false};
         gv_advance(local, one_lane);
         gv_store_pack_world(a, (gv_i64)team.world + i, held, out);
@@ -98,15 +101,16 @@ GV_FN bool gv_has_finished(const GvArgs& a, gv_i64 first) {
     return flags != 0;
 }
 
-// Finished worlds of some packs. Their episodes start one right after the other, so that the processor overlaps several.
+// Finished worlds of up to GV_MAX_PACKS packs. Their episodes start in one loop, so that the processor overlaps several starts.
 #define GV_MAX_PACKS 16
 struct GvFinished {
     gv_i32 world[GV_MAX_PACKS * GV_PACK], count;
 };
 
+// Adds the finished worlds of the pack whose first world is `first`.
 GV_FN void gv_add_finished(const GvArgs& a, gv_i32 first, GvFinished& finished) {
     for (gv_i32 i = first; i < first + GV_PACK; i += 8) {
-        gv_u64 terminated, truncated;  // of eight worlds, a byte each
+        gv_u64 terminated, truncated;  // flags of eight worlds, one byte each
         __builtin_memcpy(&terminated, a.terminated + i, 8);
         __builtin_memcpy(&truncated, a.truncated + i, 8);
         for (gv_u64 flags = terminated | truncated; flags != 0; flags &= flags - 1)
@@ -118,53 +122,56 @@ GV_FN void gv_copy_row(const float* from, float* to) {
     for (gv_i32 f = 0; f < GV_SINGLE_FEATURES; ++f) to[f] = from[f];
 }
 
-// Called from several places and inlined in none: compilers would take minutes.
-#define GV_CALLED static __attribute__((noinline))
-GV_CALLED void gv_step_one(const GvArgs& a, const GvTeam& team) { gv_step_held(a, team); }
-GV_CALLED void gv_rollout_one(const GvArgs& a, const GvTeam& team) { gv_rollout_single(a, team); }
+// For functions with several callers. If they were inlined, compilation would take minutes.
+#define GV_NOINLINE static __attribute__((noinline))
+GV_NOINLINE void gv_step_one(const GvArgs& a, const GvTeam& team) { gv_step_held(a, team); }
+GV_NOINLINE void gv_rollout_one(const GvArgs& a, const GvTeam& team) { gv_rollout_single(a, team); }
 
-GV_CALLED void gv_restart_finished(const GvArgs& a, const GvTeam& team, const GvFinished& finished) {
+// Starts episodes of finished worlds. In same-step mode, their observations are first copied to final_obs.
+GV_NOINLINE void gv_restart_finished(const GvArgs& a, const GvTeam& team, const GvFinished& finished) {
     GvStart start;
     gv_load_start(a, start);
     for (gv_i32 i = 0; i < finished.count; ++i) {
         const gv_i64 w = finished.world[i], row = w * GV_SINGLE_FEATURES;
         if (a.autoreset == GV_SAME_STEP) gv_copy_row(a.obs + row, a.final_obs + row);
         GvHeld held;
-        gv_load(a, w, held);
+        gv_load_world(a, w, held);
         const GvTeam one_lane = {0, 0, 1, team.sums, team.scratch, false};
         GvArgs local = gv_local_args(a, w, held);
-        gv_at_row(a, local, w);
+        gv_point_outputs(a, local, w);
         gv_autoreset_held(local, one_lane, start, held);
-        gv_store(a, w, held);
+        gv_store_world(a, w, held);
     }
 }
 
 // ---- steps ----------------------------------------------------------------------------------------------------
 
-// Steps some packs, and adds the worlds that finish. The arguments are copies, which no store to an output can change; the loop
-// is not vectorised otherwise.
-GV_CALLED void gv_run_packs(const GvArgs a, GvTeam team, gv_i32 packs, GvFinished& finished) {
+// Steps `packs` packs. In same-step mode it adds worlds that finish to `finished`; in next-step mode `finished` holds worlds that
+// ignore their actions. `a` and `team` are passed by value: stores to outputs cannot change them, so the loop can be vectorised.
+GV_NOINLINE void gv_run_packs(const GvArgs a, GvTeam team, gv_i32 packs, GvFinished& finished) {
     for (; packs > 0; --packs, team.world += GV_PACK) {
         GvPack pack;
         gv_load_pack_params(a, team.world, pack);
         if (a.action_bytes == 8) gv_step_pack<8>(a, team, pack);
         else gv_step_pack<4>(a, team, pack);
         for (gv_i32 i = 0; a.autoreset == GV_NEXT_STEP && i < finished.count; ++i)
-            pack.invalid[finished.world[i] - team.world] = 0;  // a finished world ignores its action
+            pack.invalid[finished.world[i] - team.world] = 0;  // an invalid action of such a world is not counted
         for (gv_i32 i = 0; i < GV_PACK; ++i) *a.invalid_actions += pack.invalid[i];
         if (a.autoreset == GV_SAME_STEP) gv_add_finished(a, team.world, finished);
     }
 }
 
-GV_FN void gv_step_same(const GvArgs& a, const GvTeam& team, gv_i32 packs) {
+// Steps packs without finished worlds, in every mode. In same-step mode it then starts the next episodes of worlds that finish.
+GV_FN void gv_step_unfinished_packs(const GvArgs& a, const GvTeam& team, gv_i32 packs) {
     GvFinished finished;
     finished.count = 0;
     gv_run_packs(a, team, packs, finished);
     gv_restart_finished(a, team, finished);
 }
 
-// A pack in next-step mode: worlds that start an episode are stepped with the others, and then set back to their start.
-GV_FN void gv_step_next(const GvArgs& a, const GvTeam& team) {
+// Steps a pack with finished worlds in next-step mode. These worlds start an episode, are stepped with the others, because an
+// element of a vector cannot be left out, and are then set back to their start.
+GV_FN void gv_step_pack_next_step(const GvArgs& a, const GvTeam& team) {
     GvFinished finished;
     finished.count = 0;
     gv_add_finished(a, team.world, finished);
@@ -172,35 +179,36 @@ GV_FN void gv_step_next(const GvArgs& a, const GvTeam& team) {
     GvHeld held[GV_PACK];
     float obs[GV_PACK][GV_SINGLE_FEATURES];
     for (gv_i32 i = 0; i < finished.count; ++i) {
-        gv_load(a, finished.world[i], held[i]);
+        gv_load_world(a, finished.world[i], held[i]);
         gv_load_flags(a, finished.world[i], true, held[i]);
         gv_copy_row(a.obs + (gv_i64)finished.world[i] * GV_SINGLE_FEATURES, obs[i]);
     }
     gv_run_packs(a, team, 1, finished);
     for (gv_i32 i = 0; i < finished.count; ++i) {
         const gv_i64 w = finished.world[i];
-        gv_store(a, w, held[i]);
+        gv_store_world(a, w, held[i]);
         gv_copy_row(obs[i], a.obs + w * GV_SINGLE_FEATURES);
         a.agent_reward[w] = 0.0f;
         a.out_terminated[w] = a.out_truncated[w] = a.out_finished[w] = 0;
     }
 }
 
-// Steps whole packs of worlds up to `end`; returns the first world that is left.
+// Steps whole packs of worlds up to `end`. Returns the first world that is not stepped. `default_sizes` is true if observations and
+// actions have the lengths that the loops are compiled for, those of the spec's default parameters.
 GV_FN gv_i32 gv_step_packs(const GvArgs& a, const GvTeam& first, gv_i32 end) {
-    const bool default_sizes = a.num_features == GV_SINGLE_FEATURES && a.num_heads == GV_SINGLE_HEADS;
+    const bool default_sizes = a.num_features == GV_SINGLE_FEATURES && a.num_entries == GV_SINGLE_ENTRIES;
     GvTeam team = first;
     while (end - team.world >= GV_PACK) {
         const gv_i32 left = (end - team.world) / GV_PACK;
         gv_i32 packs = 0;
         while (default_sizes && packs < left && packs < GV_MAX_PACKS && !gv_has_finished(a, team.world + packs * GV_PACK)) ++packs;
         if (packs > 0) {
-            gv_step_same(a, team, packs);
+            gv_step_unfinished_packs(a, team, packs);
             team.world += packs * GV_PACK;
         } else if (default_sizes && a.autoreset == GV_NEXT_STEP) {
-            gv_step_next(a, team);
+            gv_step_pack_next_step(a, team);
             team.world += GV_PACK;
-        } else {  // finished worlds that are not reset, among others
+        } else {  // other sizes, or a finished world in disabled mode, or one in same-step mode that the caller set
             for (const gv_i32 next = team.world + GV_PACK; team.world < next; ++team.world) gv_step_one(a, team);
         }
     }
@@ -209,9 +217,9 @@ GV_FN gv_i32 gv_step_packs(const GvArgs& a, const GvTeam& first, gv_i32 end) {
 
 // ---- rollouts -------------------------------------------------------------------------------------------------
 
-// A rollout of a pack. One draw of random words serves four steps.
+// A rollout of a pack. One draw gives the random words of four steps.
 GV_FN void gv_rollout_pack(const GvArgs& a, const GvTeam& team) {
-    if (a.num_heads != GV_SINGLE_HEADS) {
+    if (a.num_entries != GV_SINGLE_ENTRIES) {
         for (gv_i32 i = 0; i < GV_PACK; ++i) {
             const GvTeam one_lane = {team.world + i, 0, 1, team.sums, team.scratch, false};
             gv_rollout_one(a, one_lane);
@@ -220,26 +228,26 @@ GV_FN void gv_rollout_pack(const GvArgs& a, const GvTeam& team) {
     }
     GvArgs now = a;
     GvOrigin origins[GV_PACK];
-    GvDraw words[GV_PACK * GV_SINGLE_HEADS];
+    GvDraw words[GV_PACK * GV_SINGLE_ENTRIES];
     for (gv_i32 i = 0; i < GV_PACK; ++i) origins[i] = gv_origin(a, team.world + i);
     if (a.drawn_actions) now.action = a.drawn_actions;
     for (gv_i32 step = 0; step < a.num_steps; ++step) {
         const gv_i64 row = (gv_i64)step * a.num_worlds;
         if (step > 0) now.previous_obs = now.obs;
-        gv_at_row(a, now, row);
+        gv_point_outputs(a, now, row);
         now.agent_reward = a.agent_reward + row;
-        for (gv_i32 entry = 0; a.drawn_actions && entry < GV_PACK * GV_SINGLE_HEADS; ++entry) {
-            const gv_i32 i = entry / GV_SINGLE_HEADS, head = entry - i * GV_SINGLE_HEADS;
-            if ((step & 3) == 0) words[entry] = gv_draw_four_steps(origins[i], head, 0, step);
-            const GvEntry drawn = gv_random_entry(a, gv_range(a, head), words[entry].word[step & 3]);
-            gv_store_entry(a, (void*)now.action, (gv_i64)team.world * GV_SINGLE_HEADS + entry, drawn);
+        for (gv_i32 number = 0; a.drawn_actions && number < GV_PACK * GV_SINGLE_ENTRIES; ++number) {
+            const gv_i32 i = number / GV_SINGLE_ENTRIES, entry = number - i * GV_SINGLE_ENTRIES;
+            if ((step & 3) == 0) words[number] = gv_draw_four_steps(origins[i], entry, 0, step);
+            const GvEntry drawn = gv_random_entry(a, gv_range(a, entry), words[number].word[step & 3]);
+            gv_store_entry(a, (void*)now.action, (gv_i64)team.world * GV_SINGLE_ENTRIES + number, drawn);
         }
         gv_step_packs(now, team, team.world + GV_PACK);
         now.action = (const char*)now.action + a.action_stride;
     }
 }
 
-// Rollouts of whole packs of worlds up to `end`; returns the first world that is left.
+// Rollouts of whole packs of worlds up to `end`. Returns the first world that is not stepped.
 GV_FN gv_i32 gv_rollout_packs(const GvArgs& a, GvTeam team, gv_i32 end) {
     for (; end - team.world >= GV_PACK; team.world += GV_PACK) gv_rollout_pack(a, team);
     return team.world;

@@ -1,84 +1,86 @@
-// A rollout of a single-agent world, which stays in variables of its lane: memory sees actions and outputs only.
+// A rollout of a single-agent world, which is held in variables of one lane from the first step to the last.
 #pragma once
 #include "single/step.h"
 
-#define GV_DRAW_EARLY 8  // steps between early draws of starts, a power of two
+#define GV_DRAW_EARLY 8  // steps from one early draw of starts to the next, a power of two
 
-// Words of one entry of the given actions of four steps, or of the `left` remaining ones. The loads are waited for together, and
-// the actions of the next four steps are prefetched.
-GV_FN GvDraw gv_load_four_steps(const GvArgs& a, const char* actions, gv_i32 head, bool wide, gv_i32 left) {
+// Loads one entry of the given actions of four steps, or of the `left` steps that remain, and prefetches those of the next four.
+// The four loads overlap.
+GV_FN GvDraw gv_load_four_steps(const GvArgs& a, const char* actions, gv_i32 entry, bool wide, gv_i32 left) {
     GvRawEntry raw[4];
-    for (gv_i32 i = 0; i < 4; ++i) raw[i] = gv_load_entry(actions + (i < left ? i : 0) * a.action_stride, head, wide);
+    for (gv_i32 i = 0; i < 4; ++i) raw[i] = gv_load_entry(actions + (i < left ? i : 0) * a.action_stride, entry, wide);
     for (gv_i32 i = 4; i < 8; ++i)
-        if (i < left) gv_prefetch(actions + i * a.action_stride + head * a.action_bytes);
+        if (i < left) gv_prefetch(actions + i * a.action_stride + entry * a.action_bytes);
     GvDraw draw;
     for (gv_i32 i = 0; i < 4; ++i) draw.word[i] = (gv_u32)gv_entry_of(raw[i], wide).index;
     return draw;
 }
 
-// Row is an integer type that can number the rows of all steps. One index takes fewer registers than a pointer for each output.
+// Row is an unsigned integer type that can index the rows of all steps. One index takes fewer registers than a pointer to each
+// output.
 //
-// Starts of episodes are drawn early, every GV_DRAW_EARLY steps, by all lanes that need one: lanes end their episodes at different
-// times, and a warp in which one lane draws takes as long as one in which all do.
+// Starts of episodes are drawn early, every GV_DRAW_EARLY steps, by all lanes that have no start in reserve. Lanes end their
+// episodes at different times, and a draw by one lane takes a warp as long as a draw by all lanes.
 //
-// `never_finished`: same-step mode with no finished world, and aligned observations, which is the common case.
+// `never_finished` is the common case: same-step mode, no world finished at the start, and aligned observations.
 template <class Row, bool never_finished>
 GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
     GvHeld held, next;
-    gv_load(a, team.world, held);
+    gv_load_world(a, team.world, held);
     GvStart start;
     gv_load_start(a, start);
     gv_load_flags(a, team.world, !never_finished, held);
     const GvArgs without_key = gv_local_args(a, team.world, held);
-    GvArgs local = gv_with_key(without_key, start, held);
+    GvArgs local = gv_args_with_key(without_key, start, held);
     const GvOrigin origin = gv_origin(local, 0);
     const GvTeam one_lane = {0, 0, 1, team.sums, team.scratch, false};
-    const gv_i32 heads = gv_num_heads(a), features = gv_num_features(a);
+    const gv_i32 entries = gv_num_entries(a), features = gv_num_features(a);
     const bool given = a.drawn_actions == nullptr, wide = a.action_bytes == 8;
-    const char* actions = (const char*)(given ? a.action : a.drawn_actions) + team.world * (gv_i64)(heads * a.action_bytes);
-    GvRange ranges[GV_HEADS];
-    for (gv_i32 head = 0; head < heads; ++head) ranges[head] = gv_range(a, head);
-    GvDraw words[GV_HEADS];
-    GvEntry action[GV_HEADS];
+    const char* actions = (const char*)(given ? a.action : a.drawn_actions) + team.world * (gv_i64)(entries * a.action_bytes);
+    GvRange ranges[GV_ENTRIES];
+    for (gv_i32 entry = 0; entry < entries; ++entry) ranges[entry] = gv_range(a, entry);
+    GvDraw words[GV_ENTRIES];
+    GvEntry action[GV_ENTRIES];
     gv_load_params(local);
     local.action = action;
     local.action_bytes = 4;
     float reward = 0.0f;
     local.agent_reward = &reward;
-    const GvArgs early = gv_with_world(local, next);
-    bool drawn = false;  // true if `next` is the start of the next episode
+    const GvArgs early = gv_args_with_world(local, next);
+    bool drawn = false;  // true if `next` holds the start of the next episode
     Row row = (Row)team.world;
     GV_LOOP for (gv_i32 step = 0; step < a.num_steps; ++step) {
-        gv_block_barrier(team);  // warps then store their rows of a step at about the same time, in one long run of memory
-        for (gv_i32 head = 0; head < heads; ++head) {
-            GvDraw& draw = words[head];
+        gv_block_barrier(team);  // makes warps store their rows of a step at about the same time, in one long run of memory
+        for (gv_i32 entry = 0; entry < entries; ++entry) {
+            GvDraw& draw = words[entry];
             if ((step & 3) == 0) {
-                if (given) draw = gv_load_four_steps(a, actions, head, wide, a.num_steps - step);
-                else draw = gv_draw_four_steps(origin, head, 0, step);
+                if (given) draw = gv_load_four_steps(a, actions, entry, wide, a.num_steps - step);
+                else draw = gv_draw_four_steps(origin, entry, 0, step);
             }
             if (given) {
-                action[head].index = (gv_i32)draw.word[0];
+                action[entry].index = (gv_i32)draw.word[0];
             } else {
-                action[head] = gv_random_entry(a, ranges[head], draw.word[0]);
-                gv_store_entry(a, (void*)actions, head, action[head]);
+                action[entry] = gv_random_entry(a, ranges[entry], draw.word[0]);
+                gv_store_entry(a, (void*)actions, entry, action[entry]);
             }
             draw = {{draw.word[1], draw.word[2], draw.word[3], 0}};
         }
         actions += a.action_stride;
-        gv_at_row(a, local, row);
+        gv_point_outputs(a, local, row);
         if (never_finished) {
-            held.terminated = held.truncated = 0;  // they are 0; this tells the compiler
+            held.terminated = held.truncated = 0;  // they are 0 already; the assignment tells the compiler
             local.autoreset = GV_SAME_STEP;
         }
-        if (held.terminated || held.truncated)  // only a finished world reads it
-            local.previous_obs = step == 0 ? a.previous_obs + (gv_i64)row * features : a.obs + (gv_i64)(row - a.num_worlds) * features;
+        if (held.terminated || held.truncated)  // only finished worlds read previous_obs
+            local.previous_obs =
+                step == 0 ? a.previous_obs + (gv_i64)row * features : a.obs + (gv_i64)(row - a.num_worlds) * features;
         GvHeldObs obs;
         gv_hold_obs(local, obs);
         const bool restarts = gv_advance(local, one_lane);
         if (never_finished) gv_store_final_obs(a, (gv_i64)row, obs, restarts, true);
         if (!drawn && (restarts || (step & (GV_DRAW_EARLY - 1)) == 0)) {
             gv_copy_key(next, held);
-            gv_restart(early, one_lane);
+            gv_reset_state(early, one_lane);
             drawn = true;
         }
         if (restarts) {
@@ -92,7 +94,7 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
         gv_store_once(a.agent_reward + row, reward);
         row += a.num_worlds;
     }
-    gv_store(a, team.world, held);
+    gv_store_world(a, team.world, held);
     gv_store_pool_entry(without_key, start, held);
 }
 

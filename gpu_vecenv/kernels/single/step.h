@@ -1,41 +1,42 @@
-// One step of a single-agent world, held by its lane.
+// One step of a single-agent world that is held in variables of one lane.
 #pragma once
 #include "random_actions.h"
 #include "single/held.h"
 
-// Entries of an action that a lane has room for.
-#ifdef GV_num_heads
-#define GV_HEADS GV_num_heads
+// Room for the entries of an action, in variables of a lane.
+#ifdef GV_num_entries
+#define GV_ENTRIES GV_num_entries
 #else
-#define GV_HEADS 64  // the most that an action may have
+#define GV_ENTRIES 64  // MAX_ENTRIES in spec/layout.py
 #endif
 
 // ---- actions --------------------------------------------------------------------------------------------------
 
-// Entry of an action as it lies in memory. The first use of a value waits for its load, so all entries are loaded first.
+// Entry of an action as stored in memory, of 4 or 8 bytes. A use of a value waits for its load, so all entries are loaded before
+// the first is used.
 union GvRawEntry {
     gv_i32 narrow;
     gv_i64 wide;
 };
 
-GV_FN GvRawEntry gv_load_entry(const char* actions, gv_i32 head, bool wide) {
+GV_FN GvRawEntry gv_load_entry(const char* actions, gv_i32 entry, bool wide) {
     GvRawEntry raw;
-    if (wide) raw.wide = ((const gv_i64*)actions)[head];
-    else raw.narrow = ((const gv_i32*)actions)[head];
+    if (wide) raw.wide = ((const gv_i64*)actions)[entry];
+    else raw.narrow = ((const gv_i32*)actions)[entry];
     return raw;
 }
 
 GV_FN GvEntry gv_entry_of(const GvRawEntry& raw, bool wide) {
     GvEntry entry;
-    entry.index = wide ? gv_narrow(raw.wide) : raw.narrow;  // or the bits of a float
+    entry.index = wide ? gv_narrow(raw.wide) : raw.narrow;  // for a number: its bits
     return entry;
 }
 
 // ---- outputs --------------------------------------------------------------------------------------------------
 
-// Points the outputs of the arguments at a row; with one agent a world, rows are worlds in either view.
+// Points the outputs in the arguments at a row. With one agent a world, rows are worlds in both views.
 template <class Row>
-GV_FN void gv_at_row(const GvArgs& a, GvArgs& local, Row row) {
+GV_FN void gv_point_outputs(const GvArgs& a, GvArgs& local, Row row) {
     const gv_i64 features = (gv_i64)row * gv_num_features(a);
     local.agents_view = 0;
     local.obs = a.obs + features;
@@ -45,8 +46,8 @@ GV_FN void gv_at_row(const GvArgs& a, GvArgs& local, Row row) {
     local.out_finished = a.out_finished + row;
 }
 
-// An observation held by its lane until it is known whether it is the last of its episode: all lanes of a warp then store at the
-// same time, in whole sectors. An observation that is long, or whose length is known at run time only (host), is written in place.
+// Observation of a step, held until the lane knows if it is the last one of the episode. All lanes of a warp then store at the same
+// time, in whole sectors. If observations are long, or their length is not a constant (host), hooks write to memory directly.
 #if defined(GV_num_features) && GV_num_features <= 32
 struct GvHeldObs {
     float value[GV_num_features];
@@ -63,8 +64,8 @@ GV_FN bool gv_obs_aligned(const float*) { return true; }
 GV_FN void gv_store_obs(float*, gv_i64, const GvHeldObs&, bool) {}
 #endif
 
-// Stores the last observation of an episode. A partly written sector costs a GPU more than a whole one, so worlds whose rows share
-// a sector with it store theirs as well; those rows are not valid. All lanes of a warp call this.
+// Stores the last observation of an episode, if `last`. A partly written sector costs a GPU more than a whole one, so worlds whose
+// rows are in the same sector store theirs as well; final_obs is not valid in those rows. All lanes of a warp must call this.
 GV_FN void gv_store_final_obs(const GvArgs& a, gv_i64 row, const GvHeldObs& held, bool last, bool aligned) {
     const gv_i32 features = gv_num_features(a), worlds = features % 8 == 0 ? 1 : features % 4 == 0 ? 2 : features % 2 == 0 ? 4 : 8;
     if (gv_any_in_group(worlds, last)) gv_store_obs(a.final_obs, row, held, aligned);
@@ -74,21 +75,21 @@ GV_FN void gv_store_final_obs(const GvArgs& a, gv_i64 row, const GvHeldObs& held
 
 GV_FN void gv_step_held(const GvArgs& a, const GvTeam& team) {
     GvHeld held;
-    gv_load(a, team.world, held);
-    GvRawEntry raw[GV_HEADS];
-    GvEntry action[GV_HEADS];
+    gv_load_world(a, team.world, held);
+    GvRawEntry raw[GV_ENTRIES];
+    GvEntry action[GV_ENTRIES];
     const bool wide = a.action_bytes == 8;
-    const char* from = (const char*)a.action + team.world * (gv_i64)gv_num_heads(a) * a.action_bytes;
-    for (gv_i32 head = 0; head < gv_num_heads(a); ++head) raw[head] = gv_load_entry(from, head, wide);
+    const char* from = (const char*)a.action + team.world * (gv_i64)gv_num_entries(a) * a.action_bytes;
+    for (gv_i32 entry = 0; entry < gv_num_entries(a); ++entry) raw[entry] = gv_load_entry(from, entry, wide);
     GvStart start;
     gv_load_start(a, start);
     gv_load_fence();
     gv_load_flags(a, team.world, gv_may_be_finished(a), held);
     const GvHeld before = held;
-    for (gv_i32 head = 0; head < gv_num_heads(a); ++head) action[head] = gv_entry_of(raw[head], wide);
+    for (gv_i32 entry = 0; entry < gv_num_entries(a); ++entry) action[entry] = gv_entry_of(raw[entry], wide);
     GvArgs local = gv_local_args(a, team.world, held);
     gv_load_params(local);
-    gv_at_row(a, local, team.world);
+    gv_point_outputs(a, local, team.world);
     local.previous_obs = a.previous_obs + team.world * (gv_i64)gv_num_features(a);
     local.action = action;
     local.action_bytes = 4;

@@ -9,7 +9,7 @@
 #define GV_LOOP _Pragma("unroll 1")  // keeps a long loop body from being unrolled
 #define GV_ONE_LANE (GV_LANES == 1)
 
-// Lanes of this team within its warp, a bit each.
+// Mask of this team's lanes in its warp, one bit each.
 #define GV_TEAM_MASK ((GV_LANES & 31 ? (1u << (GV_LANES & 31)) - 1u : ~0u) << (threadIdx.x & 31u & ~(GV_LANES - 1u)))
 
 // True if teams share a warp and the condition holds in all of its lanes.
@@ -28,7 +28,7 @@ GV_FN void gv_barrier_sums(const GvTeam& team) {
 // Barrier of all teams of a block that have a world.
 GV_FN void gv_block_barrier(const GvTeam&) { __syncthreads(); }
 
-// Adds 1 and returns the value before; no result may depend on the order.
+// Adds 1 and returns the previous value; no result may depend on the order.
 GV_FN gv_i32 gv_fetch_add(gv_i32* counter) { return atomicAdd(counter, 1); }
 
 // Number of lanes of the team that vote true. A barrier.
@@ -38,9 +38,9 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
     return __popc(__ballot_sync(team.divergent ? GV_TEAM_MASK : ~0u, vote) & GV_TEAM_MASK);
 }
 
-// The two functions below need all lanes of a warp, and worlds of one lane.
+// All lanes of a warp must call the next two functions, which need teams of one lane.
 
-// Keeps loads that stand before it from moving behind it.
+// Keeps the compiler from moving earlier loads behind later code.
 GV_FN void gv_load_fence() { __syncwarp(); }
 
 // True if the condition holds in one of `lanes` consecutive lanes, a power of two up to 16.

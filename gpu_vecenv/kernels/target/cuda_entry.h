@@ -2,11 +2,12 @@
 #pragma once
 #include "target/types.h"
 
-// World of the first team of this block. A launch may put fewer than GV_TEAMS worlds of one lane into a block.
+// World of the first team of this block. If a team has one lane, a launch may choose blocks of fewer than GV_TEAMS threads.
 #define GV_FIRST_WORLD ((gv_i32)(blockIdx.x * (GV_LANES == 1 ? blockDim.x : GV_TEAMS)))
 
-// In a graph a grid may start while the previous one ends. It waits for the end of that one, whose writes are visible then,
-// before it touches memory, and lets the next grid start only then, so that a grid sees the writes of all grids before it.
+// In a captured graph a grid may start before the previous grid ends (programmatic dependent launch). Each grid waits for the end
+// of the previous grid before it accesses memory, and only then allows the next grid to start. So it sees the writes of all earlier
+// grids.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define GV_OVERLAPS 1
 #else
@@ -19,8 +20,8 @@ static __device__ __forceinline__ void gv_grid_dependency_sync() {
 #endif
 }
 
-// Touches every cache line of the argument struct while the previous grid finishes; always true, so that the compiler keeps
-// the loads. The struct is constant memory, which is cold when a kernel starts.
+// Reads every cache line of the argument struct while the previous grid finishes: the struct is constant memory, which is not
+// cached when a kernel starts. Returns true, as num_agents is not 0; the compiler does not know this and keeps the loads.
 template <class Args>
 static __device__ __forceinline__ bool gv_touch_args(const Args& a) {
     const gv_u32* words = (const gv_u32*)&a;
@@ -30,23 +31,23 @@ static __device__ __forceinline__ bool gv_touch_args(const Args& a) {
     return any != 0;
 }
 
-// Floats of shared memory a team: an odd number of spans, so that lanes of teams that share a warp read different banks.
+// Floats of shared memory a team, rounded up to an odd number of spans, so that teams that share a warp access different banks.
 #define GV_SPAN (GV_LANES < 4 ? 4 : GV_LANES > 32 ? 32 : GV_LANES)
 #define GV_PADDED(floats) ((((floats) + GV_SPAN - 1) / GV_SPAN | 1) * GV_SPAN)
 
 #if GV_LANES == 1  // the memory of a team of one lane is local to the thread
 #define GV_TEAM_MEMORY float sums[1][32]; alignas(16) float scratch[1][GV_SCRATCH]; const gv_i32 at = 0;
 #else
-#define GV_TEAM_MEMORY const gv_i32 at = mine; __shared__ float sums[GV_TEAMS][GV_PADDED(32)]; \
+#define GV_TEAM_MEMORY const gv_i32 at = own; __shared__ float sums[GV_TEAMS][GV_PADDED(32)]; \
     __shared__ alignas(16) float scratch[GV_TEAMS][GV_PADDED(GV_SCRATCH)];
 #endif
 
 #define GV_KERNEL(name, body)                                                                              \
     extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GvArgs a) {   \
-        const gv_i32 mine = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES;                         \
+        const gv_i32 own = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES;                          \
         __builtin_assume((gv_u32)lane < GV_LANES);                                                         \
         GV_TEAM_MEMORY                                                                                     \
-        const GvTeam team = {GV_FIRST_WORLD + mine, lane, GV_LANES, sums[at], scratch[at], false};         \
+        const GvTeam team = {GV_FIRST_WORLD + own, lane, GV_LANES, sums[at], scratch[at], false};          \
         if ((gv_u32)team.world >= (gv_u32)a.num_worlds || !gv_touch_args(a)) return;                       \
         gv_grid_dependency_sync();                                                                         \
         body(a, team);                                                                                     \

@@ -13,7 +13,7 @@
 #define GV_WHOLE_WARP(condition) ((void)(condition), false)
 #define GV_PACK 32  // single-agent worlds that are stepped together, in the elements of vector registers
 
-// No iteration of the loop touches memory of another one.
+// Promise to the compiler that no iteration of the next loop accesses memory of another one.
 #ifdef __clang__
 #define GV_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -28,7 +28,7 @@ GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) { return vote; }
 GV_FN void gv_load_fence() {}
 GV_FN bool gv_any_in_group(gv_i32, bool condition) { return condition; }
 
-// Lets the other thread of a core run while this one spins.
+// Hint in a spin loop, which frees the core for its other hardware thread.
 GV_FN void gv_pause() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();

@@ -1,4 +1,4 @@
-// The functions of cuda_ops.h for a processor.
+// The functions of cuda_ops.h for the host; their comments are there.
 #pragma once
 #include "target/types.h"
 #ifndef GV_FN
@@ -24,8 +24,8 @@ GV_FN float gv_from_bits(gv_u32 bits) {
 
 GV_FN float gv_fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 GV_FN float gv_reciprocal_guess(float y) { return 1.0f / y; }
-GV_FN float gv_smaller_size(float x, float y) { return gv_abs(y) < x ? gv_abs(y) : x; }
-GV_FN float gv_larger_size(float x, float y) { return x < gv_abs(y) ? gv_abs(y) : x; }
+GV_FN float gv_min_magnitude(float x, float y) { return gv_abs(y) < x ? gv_abs(y) : x; }
+GV_FN float gv_max_magnitude(float x, float y) { return x < gv_abs(y) ? gv_abs(y) : x; }
 
 GV_FN void gv_multiply_wide(gv_u32 x, gv_u32 y, gv_u32* high, gv_u32* low) {
     const gv_u64 product = (gv_u64)x * y;

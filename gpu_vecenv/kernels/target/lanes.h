@@ -11,7 +11,8 @@
 #define GV_ONE_LANE 0
 #define GV_WHOLE_WARP(condition) ((void)(condition), false)
 
-// Barriers take turns. With a single one, a lane that leaves it late would be ordered after lanes that are at the next already.
+// Two barriers alternate. With one, a thread sanitizer would order a lane that leaves a barrier late after lanes that have reached
+// the next barrier already, and would miss races between them.
 static pthread_barrier_t gv_lanes_barriers[2];
 
 GV_FN void gv_barrier(const GvTeam&) {

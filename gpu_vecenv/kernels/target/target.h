@@ -1,7 +1,8 @@
-// Chooses the target. One kernel text has three: CUDA, host (one lane a team), and lanes (host threads, for race checks).
+// Selects the target: CUDA, host (one lane a team), or lanes (one host thread a lane, for race checks).
 //
 // Each target defines GV_FN, GV_LOOP, GV_UNROLL, GV_ONE_LANE, the barriers and votes of a team, arithmetic that needs an
-// intrinsic, and GV_KERNEL, the entry point of a kernel. Other headers know no compiler.
+// intrinsic, and GV_KERNEL, the entry point of a kernel. Other headers use no compiler extensions, except those that
+// only the host includes: lib/sort.h, single/pack.h, launch/threads.h.
 #pragma once
 #include "target/types.h"
 

@@ -17,7 +17,7 @@ struct GvTeam {
     bool divergent;  // in a branch that other teams of the same warp may not take (CUDA)
 };
 
-// Runs over i in [0, n), each lane taking every lanes-th number from its own on.
+// Loop over i in [0, n), distributed over the lanes of the team: a lane runs i = lane, lane + lanes, lane + 2 lanes, ...
 #define GV_FOR(i, n) for (gv_i32 i = team.lane; i < (n); i += team.lanes)
-// Runs in one lane of the team.
+// Runs the next statement in one lane of the team.
 #define GV_ONCE if (team.lane == 0)
