@@ -50,7 +50,7 @@ NOT_APPLICABLE = {
     "envs/registration/test_env_spec.py::test_env_spec_pprint": (
         "entry_point", "compares the printed entry point with Gymnasium's own"
     ),
-    "envs/test_rendering.py::test_pygame_selective_init": ("pygame", "expects that drawing starts pygame; our envs do not use it"),
+    "envs/test_rendering.py::test_pygame_selective_init": ("pygame", "expects that drawing starts pygame; our envs need none"),
     "test_core.py::test_get_set_wrapper_attr": ATTRIBUTES,
     "vector/test_async_vector_env.py::test_call_async_vector_env": ATTRIBUTES,
     "vector/test_sync_vector_env.py::test_call_sync_vector_env": ATTRIBUTES,
