@@ -67,8 +67,8 @@ SPEC = EnvSpec(
         Param("use_full_observation", True, "bool", "True: an agent observes all agents; False: itself and one opponent"),
     ),
     state=(
-        Field("loc_x", "int32", ("num_agents",), "cell", "cells", 0, lambda p: p["grid_length"]),
-        Field("loc_y", "int32", ("num_agents",), "cell", "cells", 0, lambda p: p["grid_length"]),
+        Field("loc_x", "int32", ("num_agents",), "x of the cell", "cells", 0, lambda p: p["grid_length"]),
+        Field("loc_y", "int32", ("num_agents",), "y of the cell", "cells", 0, lambda p: p["grid_length"]),
     ),
     observation=observation_space,
     action=lambda params: Discrete(5),
