@@ -153,7 +153,7 @@ SPEC = EnvSpec(
         Param("use_full_observation", False, "bool", "True: an agent observes all others; False: the nearest ones"),
         Param("num_other_agents_observed", ten_or_all, "int32", "nearest agents observed without `use_full_observation`", low=1),
         Param("extended_observation", False, "bool", "append the observer's position, speed, acceleration, heading and role"),
-        Param("tagging_distance", 0.02, "float64", "distance below which a tagger tags a runner", "fraction of the side", low=0, high=1),
+        Param("tagging_distance", 0.02, "float64", "a tagger tags below this distance", "fraction of the side", low=0, high=1),
         Param("tag_reward_for_tagger", 10.0, "float32", "reward for the nearest tagger, for each runner that it tags", low=0),
         Param("step_penalty_for_tagger", 0.0, "float32", "reward for each tagger in each step", high=0),
         Param("tag_penalty_for_runner", -10.0, "float32", "reward for a tagged runner", high=0),
