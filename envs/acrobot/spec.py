@@ -26,11 +26,11 @@ SPEC = EnvSpec(
         Param("link_com_pos_1", 0.5, "float32", "centre of mass of the first link", "m", low=SMALLEST, per_world=True),
         Param("link_com_pos_2", 0.5, "float32", "centre of mass of the second link", "m", low=SMALLEST, per_world=True),
         Param("link_moi", 1.0, "float32", "moment of inertia of each link", "kg m^2", low=SMALLEST, per_world=True),
-        Param("book_dynamics", True, "bool", "equations of the book; False for those of the 1996 paper"),
+        Param("book_dynamics", True, "bool", "True: equations of the book; False: those of the 1996 paper"),
         TIME_LIMIT,
     ),
     state=(
-        Field("state", "float32", (4,), "angle of the first link from hanging, of the second to the first, their velocities",
+        Field("state", "float32", (4,), "angle of the first link from hanging, angle of the second to the first, velocities",
               "rad, rad, rad/s, rad/s", names=("theta1", "theta2", "speed1", "speed2")),
     ),
     observation=lambda params: Box(-_HIGH, _HIGH, dtype=np.float32),
@@ -47,5 +47,5 @@ SPEC = EnvSpec(
         ResetOption("low", -0.1, "lower bound of each state entry at the start"),
         ResetOption("high", 0.1, "upper bound of each state entry at the start"),
     ),
-    rewards={"step": "-1 a step, 0 in the step that reaches the line"},
+    rewards={"step": "-1 in every step, but 0 in the step that reaches the line"},
 )

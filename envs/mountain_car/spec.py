@@ -48,5 +48,5 @@ SPEC = EnvSpec(
         ResetOption("low", -0.6, "lower bound of the start"),
         ResetOption("high", -0.4, "upper bound of the start"),
     ),
-    rewards={"step": "-1 a step, the last one included"},
+    rewards={"step": "-1 in every step, including the last one"},
 )

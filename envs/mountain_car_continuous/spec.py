@@ -24,5 +24,5 @@ SPEC = replace(
     ),
     action=lambda params: Box(-1.0, 1.0, (1,), np.float32),
     constants=road(GOAL_POSITION),
-    rewards={"goal": "100 in the step that arrives", "action": "-0.1 times the square of the action as given, before clipping"},
+    rewards={"goal": "100 in the step that reaches the goal", "action": "-0.1 times the square of the action before clipping"},
 )

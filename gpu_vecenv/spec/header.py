@@ -113,7 +113,7 @@ def docs_tables(spec: EnvSpec) -> str:
     for f in spec.state + WORLD_STATE:
         shape = ", ".join(["num_worlds", *map(str, f.shape)])
         lines.append(f"| `{f.name}` | {f.dtype} | ({shape}) | {f.unit} | {f.doc} |")
-    lines += ["", "### Rewards", "", "| term | paid |", "|---|---|"]
+    lines += ["", "### Rewards", "", "| term | rule |", "|---|---|"]
     lines += [f"| {name} | {doc} |" for name, doc in spec.rewards.items()]
     return "\n".join(lines) + "\n"
 

@@ -18,12 +18,12 @@ MAX_COUNT = 2**30
 
 WORLD_STATE = (
     Field("t", "int32", (), "steps taken in this episode", "steps", 0, MAX_COUNT),
-    Field("seed", "uint64", (), "key of the world's random numbers"),
-    Field("world_id", "int32", (), "number of the world among all that share its seed", low=0),
-    Field("episode", "int32", (), "episodes started since the seed was set, less one", low=-1, high=MAX_COUNT),
-    Field("terminated", "uint8", (), "the episode ended by its rules and awaits a reset", low=0, high=1),
-    Field("truncated", "uint8", (), "the episode ran into its time limit and awaits a reset", low=0, high=1),
-    Field("pool_entry", "int32", (), "entry of the reset pool that the episode started from, -1 for none", low=-1),
+    Field("seed", "uint64", (), "seed of the world; part of its random key"),
+    Field("world_id", "int32", (), "number of the world among the worlds with its seed; part of its random key", low=0),
+    Field("episode", "int32", (), "number of the episode since the seed was set, from 0 on; -1 before", low=-1, high=MAX_COUNT),
+    Field("terminated", "uint8", (), "1 if the episode ended by the rules and the world was not reset yet", low=0, high=1),
+    Field("truncated", "uint8", (), "1 if the episode ended at the time limit and the world was not reset yet", low=0, high=1),
+    Field("pool_entry", "int32", (), "index of the reset pool's entry that the episode started from, -1 without a pool", low=-1),
 )
 """State fields of every env: time, random key, flags of the end, and the pool entry of the start."""
 

@@ -83,7 +83,7 @@ def test_jax_takes_every_array_without_a_copy(jnp):
         assert taken.shape == tuple(array.shape) and str(taken.dtype) == str(array.dtype).removeprefix("torch.")
 
 
-@pytest.mark.works("JAX", "arrays that stay as they are while the env goes on")
+@pytest.mark.works("JAX", "arrays do not change in later steps")
 def test_arrays_shared_with_jax_are_never_written_again(jnp):
     env = make()
     actions = random_actions(env, 9)
@@ -95,7 +95,7 @@ def test_arrays_shared_with_jax_are_never_written_again(jnp):
         assert [checksum(array) for array in taken] == sums
 
 
-@pytest.mark.limit("JAX", "copy=False: the next step would change an array that JAX takes for immutable")
+@pytest.mark.limit("JAX", "copy=False: the next step changes an array that JAX treats as immutable")
 def test_with_copy_false_a_step_changes_arrays_shared_with_jax(jnp):
     env = make(copy=False)
     first, second = random_actions(env, 2)
@@ -105,7 +105,7 @@ def test_with_copy_false_a_step_changes_arrays_shared_with_jax(jnp):
     assert checksum(taken) != before
 
 
-@pytest.mark.works("JAX", "arrays that outlive the env")
+@pytest.mark.works("JAX", "arrays stay valid after the env is closed")
 def test_arrays_shared_with_jax_outlive_the_env(jnp):
     env = make()
     obs, *_ = env.step(random_actions(env, 1)[0])
@@ -118,7 +118,7 @@ def test_arrays_shared_with_jax_outlive_the_env(jnp):
     assert checksum(taken) == expected
 
 
-@pytest.mark.works("JAX", "donated observations: JAX leaves memory alone that is not its own")
+@pytest.mark.works("JAX", "donated observations: JAX does not write to torch's memory")
 def test_jax_does_not_overwrite_donated_observations(jnp):
     import jax
 
@@ -130,7 +130,7 @@ def test_jax_does_not_overwrite_donated_observations(jnp):
 
 
 @pytest.mark.parametrize("hand_over", [
-    pytest.param(lambda actions: actions, marks=pytest.mark.works("JAX", "actions as they are, by way of the host")),
+    pytest.param(lambda actions: actions, marks=pytest.mark.works("JAX", "actions as JAX arrays, copied through the host")),
     pytest.param(torch.from_dlpack, marks=pytest.mark.works("JAX", "actions without a copy, through torch.from_dlpack")),
 ])  # fmt: skip
 @pytest.mark.parametrize("options", [{}, {"flatten_actions": True}, {"continuous_actions": True}], ids=str)
@@ -154,7 +154,7 @@ def test_small_integers_from_jax_raise_an_error(jnp):
         env.step(jnp.zeros((160, 2), jnp.int8))
 
 
-@pytest.mark.works("JAX", "a compiled policy in the loop, at the same bits as torch's")
+@pytest.mark.works("JAX", "a compiled policy between steps, with the same bits as in torch")
 def test_a_compiled_policy_in_the_loop(jnp):
     import jax
 
@@ -178,7 +178,7 @@ def test_jax_inside_inference_mode(jnp):
     obs.zero_()  # an array made in inference mode can be written outside it
 
 
-@pytest.mark.limit("JAX", "rows of one role without a copy: JAX on the CPU takes memory from multiples of 64 bytes on")
+@pytest.mark.limit("JAX", "rows of one role without a copy: JAX on the CPU needs memory aligned to 64 bytes")
 def test_rows_of_a_role_are_copied(jnp):
     env = make()
     obs, *_ = env.step(random_actions(env, 1)[0])
@@ -188,7 +188,7 @@ def test_rows_of_a_role_are_copied(jnp):
     assert np.array_equal(jnp.from_dlpack(runners), runners)
 
 
-@pytest.mark.limit("JAX", "array='numpy' without a copy: NumPy's memory starts at multiples of 16 bytes")
+@pytest.mark.limit("JAX", "array='numpy' without a copy: NumPy aligns memory to 16 bytes, JAX on the CPU needs 64")
 def test_numpy_arrays_are_copied(jnp):
     env = make("numpy")
     kept = [env.step(action)[0] for action in random_actions(env, 30)]

@@ -81,7 +81,7 @@ def test_cupy_and_torch_share_every_array_of_a_step(cupy, kind):
     assert all(host(taken).tobytes() == then for taken, then in kept)
 
 
-@pytest.mark.works("CuPy", "streams: what it takes is ordered after the step that wrote it")
+@pytest.mark.works("CuPy", "streams: CuPy's reads of an array are ordered after the step that wrote it")
 def test_cupy_reads_an_array_after_the_step_that_writes_it(cupy):
     env, actions = make(), random_actions(1)
     (expected,) = eager_obs(actions)
@@ -131,7 +131,7 @@ def test_steps_on_a_side_stream_overwrite_no_array_in_use():
         assert torch.equal(state[name], values), name
 
 
-@pytest.mark.works("CuPy", "CUDA graphs: a view taken once shows what each replay wrote, with copy=False")
+@pytest.mark.works("CuPy", "CUDA graphs: with copy=False, a view made before the capture shows the results of each replay")
 def test_a_cupy_view_shows_the_results_of_each_replay(cupy):
     actions = random_actions(10)
     expected = eager_obs(actions)
@@ -184,7 +184,7 @@ def test_jax_shares_every_array_of_a_step(jnp):
     assert all(host(taken).tobytes() == then for taken, then in kept)
 
 
-@pytest.mark.works("JAX", "on the GPU: what it takes is ordered after the step that wrote it, and actions before")
+@pytest.mark.works("JAX", "on the GPU: reads are ordered after the step that wrote an array, steps after their actions")
 def test_jax_and_the_env_read_arrays_after_they_are_written(jnp):
     import jax
 
@@ -204,7 +204,7 @@ def test_jax_and_the_env_read_arrays_after_they_are_written(jnp):
         del held
 
 
-@pytest.mark.limit("JAX", "on the GPU: actions as they are go by way of the host, with a warning; torch.from_dlpack avoids it")
+@pytest.mark.limit("JAX", "on the GPU: actions as JAX arrays go through the host, with a warning; use torch.from_dlpack")
 def test_jax_actions_without_dlpack_are_uploaded_from_the_host(jnp):
     env, actions = make(), random_actions(1)
     (expected,) = eager_obs(actions)

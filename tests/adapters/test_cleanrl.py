@@ -47,7 +47,7 @@ def test_an_example_runs_and_writes_its_curves(example, device, tmp_path):
     assert all(len(values) == 2 and np.isfinite(values).all() for values in written.values())
 
 
-@pytest.mark.works("CleanRL-style", "Tag, a row an agent, one policy for all")
+@pytest.mark.works("CleanRL-style", "Tag, with one row for each agent and one policy for all roles")
 def test_the_example_trains_on_rows_of_tag(tmp_path, monkeypatch):
     make_vec = gymnasium.make_vec
     monkeypatch.setattr(
@@ -58,7 +58,7 @@ def test_the_example_trains_on_rows_of_tag(tmp_path, monkeypatch):
     assert curves(tmp_path)["charts/episodic_length"][-1] == 10
 
 
-@pytest.mark.works("CleanRL-style", "bootstrapping from the true last observation where the time limit ends an episode")
+@pytest.mark.works("CleanRL-style", "bootstrapping from the true last observation at time limits")
 def test_values_are_bootstrapped_at_the_time_limit(tmp_path, monkeypatch):
     """With reward 1 a step and discount 1/2, every state has value 2; a first state would have 1.75 if the limit were an end."""
     make_vec, seen = gymnasium.make_vec, {}
@@ -144,7 +144,7 @@ def test_the_changed_lines_log_every_episode(device):
     np.testing.assert_array_equal(names["next_done"].cpu(), ended)
 
 
-@pytest.mark.limit("CleanRL-style", "upstream's ppo.py as it is: it takes array='numpy', and logs no episode since Gymnasium 1")
+@pytest.mark.limit("CleanRL-style", "upstream's ppo.py without changes: needs array='numpy'; logs no episodes with Gymnasium 1")
 @pytest.mark.parametrize("device", DEVICES)
 def test_upstreams_own_lines_take_numpy_arrays_and_log_nothing(device):
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=4, device=device, array="numpy")

@@ -170,7 +170,7 @@ def test_a_runner_caught_in_the_last_step_is_terminated_and_not_truncated():
     assert truncated == {"tagger_0": True, "runner_0": False, "runner_1": True}
 
 
-@works("seeds, over whole games")
+@works("the same seed gives the same game, to its end")
 def test_a_seed_repeats_a_whole_episode():
     """PettingZoo's own seed test stops after one step."""
 
@@ -233,7 +233,7 @@ def test_unknown_reset_options_are_ignored():
         env.reset(options={"low": 1.0, "high": 0.0})
 
 
-@limit('render_mode="human": there is no window; "rgb_array" gives pictures')
+@limit('render_mode="human": the adapter opens no window; use "rgb_array"')
 def test_render_mode_human_raises_an_error():
     with pytest.raises(ParameterError, match="render_mode must be one of None, 'rgb_array', got 'human'"):
         make(render_mode="human")

@@ -66,7 +66,7 @@ def run(env_id, tmp_path, device="cpu", model="discrete_a2c", epochs=1, num_acto
 # ---- rows ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.works("rl_games", "Tag with rows by world and then by agent, as it expects them")
+@pytest.mark.works("rl_games", "Tag with rows ordered by world and then by agent, as rl_games expects")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("options", [{}, {"flatten_actions": True}, {"continuous_actions": True}], ids=str)
 def test_rows_are_ordered_by_world_and_then_by_agent(options, device):
@@ -135,7 +135,7 @@ def test_env_info_describes_spaces_and_agents():
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("env_id, model, agents, env", [
     pytest.param("WarpTag-v0", "multi_discrete_a2c", 5, TAG,
-                 marks=pytest.mark.works("rl_games", "Tag, two-headed actions as a Tuple, one policy for all roles")),
+                 marks=pytest.mark.works("rl_games", "Tag with actions of two entries as a Tuple, and one policy for all roles")),
     pytest.param("WarpTag-v0", "discrete_a2c", 5, {**TAG, "flatten_actions": True},
                  marks=pytest.mark.works("rl_games", "Tag with flatten_actions=True")),
     pytest.param("WarpPendulum-v1", "continuous_a2c_logstd", 1, {},
@@ -148,7 +148,7 @@ def test_every_kind_of_action_space_trains(env_id, model, agents, env, device, t
     assert all(torch.isfinite(weight).all() for weight in agent.model.parameters())
 
 
-@pytest.mark.works("rl_games", "Tag with a central value of whole worlds")
+@pytest.mark.works("rl_games", "Tag with central_value_config, whose input is all observations of a world")
 def test_a_central_value_trains(tmp_path):
     network = {"name": "actor_critic", "central_value": True, "mlp": {"units": [16], "activation": "tanh"}}
     network["mlp"] |= {"initializer": {"name": "default"}, "regularizer": {"name": "None"}}
@@ -162,7 +162,7 @@ def test_a_central_value_trains(tmp_path):
     assert all(torch.isfinite(weight).all() for weight in agent.central_value_net.parameters())
 
 
-@pytest.mark.works("rl_games", "copy=False, as it copies observations before the next step")
+@pytest.mark.works("rl_games", "copy=False, because rl_games copies observations before the next step")
 def test_copy_false_stores_the_same_rollout(tmp_path):
     (_, fresh), (_, persistent) = (
         run("WarpCartPole-v1", tmp_path, env={"copy": copy, "max_episode_steps": 5}) for copy in (True, False)
@@ -171,8 +171,8 @@ def test_copy_false_stores_the_same_rollout(tmp_path):
         assert torch.equal(tensor, persistent[name]), name
 
 
-@pytest.mark.works("rl_games", "bootstrapping where the time limit ends an episode")
-@pytest.mark.limit("rl_games", "bootstrapping from the last observation: it adds the value of the one before")
+@pytest.mark.works("rl_games", "bootstrapping at time limits")
+@pytest.mark.limit("rl_games", "bootstrapping from the true last observation: rl_games uses the one before it")
 def test_time_limits_add_the_value_before_the_step(tmp_path):
     _, stored = run("WarpCartPole-v1", tmp_path, env={"max_episode_steps": 4}, gamma=0.5)
     time_out = torch.zeros(12, dtype=torch.bool)
@@ -182,7 +182,7 @@ def test_time_limits_add_the_value_before_the_step(tmp_path):
     assert (stored["values"][time_out].abs() > 1e-6).all()
 
 
-@pytest.mark.works("rl_games", "its player")
+@pytest.mark.works("rl_games", "rl_games' player")
 @pytest.mark.parametrize("use_vecenv", [False, True])
 def test_the_player_plays_a_checkpoint(use_vecenv, tmp_path, capsys):
     run("WarpCartPole-v1", tmp_path, env={"max_episode_steps": 20})
@@ -211,7 +211,7 @@ def test_unsuitable_envs_raise_errors(make, text):
         make()
 
 
-@pytest.mark.limit("rl_games", "MultiDiscrete as it is: its trainers know Discrete, Tuple and Box, so the adapter makes a Tuple")
+@pytest.mark.limit("rl_games", "MultiDiscrete: rl_games supports Discrete, Tuple and Box, so the adapter makes a Tuple")
 def test_rl_games_does_not_know_multi_discrete(tmp_path, monkeypatch):
     monkeypatch.setattr("gpu_vecenv.adapters.rl_games._without_multi_discrete", lambda space: space)
     with pytest.raises(ValueError, match="Unsupported action space type.*MultiDiscrete"):

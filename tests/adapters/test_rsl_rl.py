@@ -43,7 +43,7 @@ def learn(env, steps, device="cpu", iterations=1, **options):
     return runner, runner.alg.storage
 
 
-@pytest.mark.works("rsl_rl", "every env with continuous actions, on its device: Pendulum, MountainCarContinuous, rows of Tag")
+@pytest.mark.works("rsl_rl", "all continuous actions, on the env's device: Pendulum, MountainCarContinuous, rows of Tag")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name, options", CONTINUOUS)
 def test_rows_equal_those_of_the_vector_env(name, options, device):
@@ -100,15 +100,15 @@ def test_the_storage_holds_the_observations_that_were_acted_on():
         obs, *_ = plain.step(action)
 
 
-@pytest.mark.limit("rsl_rl", "copy=False: rsl_rl keeps observations over a step")
+@pytest.mark.limit("rsl_rl", "copy=False: rsl_rl copies an observation after the next step has overwritten it")
 def test_copy_false_raises_an_error():
     env = RslRlEnv(make(copy=False))
     with pytest.raises(ParameterError, match="must be made with copy=True"):
         env.step(torch.zeros(4, 1))
 
 
-@pytest.mark.works("rsl_rl", "bootstrapping where the time limit ends an episode")
-@pytest.mark.limit("rsl_rl", "bootstrapping from the last observation: it adds the value of the one before")
+@pytest.mark.works("rsl_rl", "bootstrapping at time limits")
+@pytest.mark.limit("rsl_rl", "bootstrapping from the true last observation: rsl_rl uses the one before it")
 def test_time_limits_add_the_value_before_the_step():
     _, storage = learn(RslRlEnv(make(), seed=3), 12)
     plain = make()
@@ -163,7 +163,7 @@ def test_the_agents_of_a_tag_world_share_a_step_counter(device):
 # ---- errors -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.limit("rsl_rl", "discrete actions: its policies are Gaussian or Beta")
+@pytest.mark.limit("rsl_rl", "discrete actions: rsl_rl's policies are Gaussian or Beta")
 @pytest.mark.parametrize("name, space", [("WarpCartPole-v1", r"Discrete\(2\)"), ("WarpTag-v0", r"MultiDiscrete\(\[21 21\]\)")])
 def test_discrete_actions_raise_an_error(name, space):
     with pytest.raises(ParameterError, match=f"the action space must be a Box, got {space}"):

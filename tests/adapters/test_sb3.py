@@ -53,7 +53,7 @@ def random_actions(env, steps, seed=0):
     return [env.action_space.sample() for _ in range(steps)]
 
 
-@works("every id; several agents a world as rows of agents")
+@works("every id; in worlds of several agents, each agent is a row")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ENVS)
 def test_rows_equal_those_of_the_vector_env(name, device):
@@ -159,7 +159,7 @@ def test_seeds_and_options_are_used_by_the_next_reset_only():
     assert env.reset_infos == [{}] * env.num_envs
 
 
-@limit("options that differ from row to row: the rows are one env")
+@limit("different reset options for different rows: all rows are one env")
 def test_options_of_rows_must_agree():
     env = make("cartpole")
     env.set_options([{"low": -0.01, "high": 0.01}, *[{}] * 3])
@@ -167,7 +167,7 @@ def test_options_of_rows_must_agree():
         env.reset()
 
 
-@works("seeds: the same seed gives the same run, rows differ")
+@works("seeds: the same seed gives the same run; rows have different random numbers")
 @pytest.mark.parametrize("options", [{}, {"role": "tagger"}], ids=["all", "one role"])
 def test_a_seed_fixes_the_run(options):
     def run(seed):
@@ -187,7 +187,7 @@ def test_a_seed_fixes_the_run(options):
     assert len(np.unique(first[0], axis=0)) == len(first[0])
 
 
-@works("train one role, while the others act by a function on the device or at random")
+@works("training one role, while the other roles act by a function on the device or at random")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("role, other", [("tagger", "runner"), ("runner", "tagger")])
 def test_one_role_trains_while_a_function_acts_for_the_other(role, other, device):
@@ -255,7 +255,7 @@ def test_invalid_roles_raise_errors():
             make("tag", **options)
 
 
-@limit("envs with another array kind, autoreset mode, or the worlds view of several agents: SB3 wants rows that restart at once")
+@limit("envs with another array kind, autoreset mode, or several agents in the worlds view: SB3 needs same-step rows")
 @pytest.mark.parametrize("options, message", [
     ({"array": "numpy"}, "array='torch'"),
     ({"autoreset_mode": "next_step"}, "autoreset_mode=<AutoresetMode.SAME_STEP"),
@@ -297,7 +297,7 @@ def test_attributes_and_methods_reach_the_env():
     assert len(states) == 20 and states[0]["t"].shape == (4,)
 
 
-@limit("set_attr and env_method for some rows only: the rows are one env")
+@limit("set_attr and env_method for some rows only: all rows are one env")
 def test_writing_some_rows_only_raises_an_error():
     env = make("cartpole")
     for call in (lambda: env.set_attr("colour", "red", indices=[0]), lambda: env.env_method("get_state", indices=2)):
@@ -312,7 +312,7 @@ def test_env_is_wrapped_answers_for_each_requested_row():
     assert env.env_is_wrapped(ClipAction, indices=[0, 1]) == [False, False]
 
 
-@works("render(), one picture a world")
+@works("render(), with one picture for each world")
 def test_render_draws_one_picture_a_world():
     env = make("tag", render_mode="rgb_array")
     env.seed(0)

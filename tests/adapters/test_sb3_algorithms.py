@@ -55,13 +55,13 @@ def test_off_policy_algorithms_learn_with_box_actions(algorithm, env_id):
     assert learns_something(algorithm("MlpPolicy", env, device="cpu", **OFF_POLICY), 60)
 
 
-@limit("DQN on several choices at once: it knows Discrete only; Tag has flatten_actions=True, which makes one")
+@limit("DQN with MultiDiscrete actions: it supports Discrete only; use flatten_actions=True for Tag")
 def test_dqn_on_two_choices_raises_an_error():
     with pytest.raises(AssertionError, match="action spaces"):
         DQN("MlpPolicy", make("tag"), device="cpu")
 
 
-@limit("a vector env handed over as it is: SB3 takes a VecEnv; Sb3VecEnv makes one of it")
+@limit("a Gymnasium vector env passed to SB3: SB3 needs a VecEnv; use Sb3VecEnv")
 def test_a_vector_env_without_the_adapter_raises_an_error():
     with pytest.raises(ValueError, match="not a Gymnasium environment"):
         PPO("MlpPolicy", gymnasium.make_vec("WarpCartPole-v1", num_envs=2, device="cpu"), device="cpu")
@@ -118,7 +118,7 @@ def test_sb3s_env_checker_passes(env_id):
         check_env(gymnasium.make(env_id))
 
 
-@works("the single-agent ids by name, one world a time: make_vec_env and PPO(..., id)")
+@works("single-agent ids by name, with one world for each env: make_vec_env and PPO(..., id)")
 def test_single_agent_ids_work_by_name():
     assert learns_something(PPO("MlpPolicy", "WarpCartPole-v1", n_steps=64, n_epochs=1, device="cpu"), 64)
     assert make_vec_env("WarpCartPole-v1", n_envs=3).reset().shape == (3, 4)
@@ -211,7 +211,7 @@ def test_vec_check_nan():
         pendulum.step(np.full((4, 1), np.nan, np.float32))
 
 
-@works("attributes through wrappers: agent_alive of the last step")
+@works("agent_alive of the last step, read through wrappers")
 def test_agent_alive_is_readable_through_a_wrapper():
     env = VecNormalize(Sb3VecEnv("WarpTag-v0", num_worlds=3, device="cpu", **TAG))
     env.reset()

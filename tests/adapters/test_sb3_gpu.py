@@ -254,7 +254,7 @@ def test_the_check_finds_a_wait_for_the_gpu():
 # ---- the rest of SB3 ----------------------------------------------------------------------------------------------
 
 
-@works("GpuPPO: save, load, predict, evaluate_policy, set_env, learning on")
+@works("GpuPPO: save, load, predict, evaluate_policy, set_env, a second learn()")
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_saved_model_predicts_and_learns_as_before(device, tmp_path):
     model = GpuPPO("MlpPolicy", make("cartpole", device), **SMALL).learn(200)
@@ -313,7 +313,7 @@ class Recorder(BaseCallback):
         return self.n_calls < self.limit
 
 
-@works("GpuPPO: callbacks; locals hold tensors on the device")
+@works("GpuPPO: callbacks, with tensors on the device in locals")
 @pytest.mark.parametrize("device", DEVICES)
 def test_callbacks_get_tensors_and_can_stop_training(device, tmp_path):
     model = GpuPPO("MlpPolicy", make("cartpole", device), **SMALL)

@@ -97,7 +97,7 @@ def collect(agent_class, env, steps, tmp_path, **cfg):
 # ---- one agent a row ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.works("skrl", "every id under single-agent trainers, an agent a row, on its device")
+@pytest.mark.works("skrl", "every id in single-agent trainers, with one row for each agent, on the env's device")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name, options", ROWS, ids=[f"{name} {len(options)}" for name, options in ROWS])
 def test_rows_equal_those_of_the_vector_env(name, options, device):
@@ -128,7 +128,7 @@ def test_actions_reach_the_env_as_tensors_on_its_device(device, tmp_path, monkey
     assert all(isinstance(actions, torch.Tensor) and str(actions.device) == device for actions in seen)
 
 
-@pytest.mark.works("skrl", "its own wrapper of vector envs, by way of the host")
+@pytest.mark.works("skrl", "skrl's own wrapper of vector envs, with copies through the host")
 @pytest.mark.filterwarnings("ignore:To copy construct from a tensor:UserWarning", "ignore:Host actions:UserWarning")
 @pytest.mark.parametrize("device", DEVICES)
 def test_skrls_own_wrapper(device):
@@ -153,7 +153,7 @@ def test_the_memory_holds_the_observations_that_were_acted_on(tmp_path):
         assert torch.equal(reward.flatten(), expected)
 
 
-@pytest.mark.limit("skrl", "copy=False: skrl keeps observations over a step")
+@pytest.mark.limit("skrl", "copy=False: skrl stores an observation after the next step has overwritten it")
 @pytest.mark.parametrize("wrap", [lambda: SkrlEnv(make(copy=False)), lambda: SkrlMultiAgentEnv(tag_worlds(copy=False))])
 def test_copy_false_raises_an_error(wrap):
     env = wrap()
@@ -182,7 +182,7 @@ def bootstrapped(agent_class, tmp_path):
                 yield tuple(stored - reward.view(-1, 1) - 0.5 * value.net(seen) for seen in (info["final_obs"], obs))
 
 
-@pytest.mark.works("skrl", "bootstrapping from the true last observation where the time limit ends an episode")
+@pytest.mark.works("skrl", "bootstrapping from the true last observation at time limits")
 def test_time_limits_bootstrap_from_the_last_observation(tmp_path):
     differences = list(bootstrapped(with_final_observations(PPO), tmp_path))
     assert len(differences) == 2
@@ -191,13 +191,13 @@ def test_time_limits_bootstrap_from_the_last_observation(tmp_path):
         assert (from_first.abs() > 1e-4).all()
 
 
-@pytest.mark.limit("skrl", "bootstrapping without with_final_observations: it takes the next episode's first observation")
+@pytest.mark.limit("skrl", "bootstrapping without with_final_observations: skrl uses the next episode's first observation")
 def test_without_final_observations_skrl_bootstraps_from_the_next_episode(tmp_path):
     for _, from_first in bootstrapped(PPO, tmp_path):
         torch.testing.assert_close(from_first, torch.zeros(4, 1))
 
 
-@pytest.mark.works("skrl", "off-policy agents whose memory holds the true last observation")
+@pytest.mark.works("skrl", "off-policy agents, with the true last observation in their memory")
 def test_an_off_policy_memory_holds_the_last_observation(tmp_path):
     set_seed(7)
     env = SkrlEnv(make(max_episode_steps=3))
@@ -280,7 +280,7 @@ def test_dicts_by_agent_hold_the_results_of_the_vector_env(options, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("algorithm", [
     pytest.param(IPPO, marks=pytest.mark.works("skrl", "IPPO on a small game of Tag")),
-    pytest.param(MAPPO, marks=pytest.mark.works("skrl", "MAPPO on a small game of Tag, with values of the whole world")),
+    pytest.param(MAPPO, marks=pytest.mark.works("skrl", "MAPPO on a small game of Tag; its critic observes the whole world")),
 ])  # fmt: skip
 def test_multi_agent_algorithms_train(algorithm, device, tmp_path):
     """An update changes every network; stored observations and rewards are the env's results for the stored actions."""
@@ -327,14 +327,14 @@ def test_multi_agent_algorithms_train(algorithm, device, tmp_path):
             assert not torch.equal(model.net.weight.to("cpu"), before[name][kind].to("cpu")), (name, kind)
 
 
-@pytest.mark.limit("skrl", "one model for a role in IPPO and MAPPO: they want one an agent, so games must be small")
+@pytest.mark.limit("skrl", "one model for each role in IPPO and MAPPO: they need a model for each agent, so games must be small")
 def test_one_model_a_role_raises_an_error():
     by_role = {"tagger": {"policy": None, "value": None}, "runner": {"policy": None, "value": None}}
     with pytest.raises(KeyError, match="tagger_0"):
         IPPO(possible_agents=NAMES, models=by_role, cfg={option: {name: {} for name in NAMES} for option in KWARGS})
 
 
-@pytest.mark.limit("skrl", "IPPO's and MAPPO's defaults as they are: each ..._kwargs must be a dict of dicts by agent")
+@pytest.mark.limit("skrl", "IPPO's and MAPPO's default options: each ..._kwargs must be a dict of dicts by agent")
 @pytest.mark.parametrize("algorithm", [IPPO, MAPPO])
 def test_options_must_be_given_by_agent(algorithm):
     with pytest.raises(ValueError, match="do not match possible agents"):

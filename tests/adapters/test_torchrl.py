@@ -86,7 +86,7 @@ def test_roles_are_groups():
     assert env.done_keys == ["done", "terminated", "truncated"] and env.reset_keys == ["_reset"]
 
 
-@works("one agent a world: plain keys")
+@works("worlds of one agent, with plain keys")
 def test_one_agent_has_plain_keys():
     env = cartpole()
     data = env.rollout(5, break_when_any_done=False)
@@ -96,7 +96,7 @@ def test_one_agent_has_plain_keys():
     assert data["next", "reward"].shape == (4, 5, 1)
 
 
-@works("batch size is the number of worlds; stacks of envs")
+@works("a batch size equal to the number of worlds; stacks of envs")
 @pytest.mark.parametrize("make", [tag, cartpole])
 @pytest.mark.parametrize("num_worlds", [1, 5])
 def test_batch_size_is_the_number_of_worlds(make, num_worlds):
@@ -193,7 +193,7 @@ def test_actions_reach_their_agents():
     assert state["tagger", "observation"].equal(obs[:, :1]) and state["runner", "observation"].equal(obs[:, 1:])
 
 
-@works("pictures, by PixelRenderTransform")
+@works("pictures, with PixelRenderTransform")
 def test_pixel_render_transform_adds_pictures():
     env = cartpole(2, render_mode="rgb_array")
     data = env.append_transform(PixelRenderTransform()).rollout(3, break_when_any_done=False)
@@ -205,7 +205,7 @@ def test_pixel_render_transform_adds_pictures():
         blind.render()
 
 
-@limit("an env on another device than it was made on: it cannot move; make it with device=")
+@limit("env.to(another device): an env cannot change its device; make it with device=")
 def test_moving_an_env_to_another_device_raises_an_error():
     env = cartpole()
     assert env.to("cpu") is env
@@ -213,7 +213,7 @@ def test_moving_an_env_to_another_device_raises_an_error():
         env.to("meta")
 
 
-@limit("reset(set_state=True): TorchRL wants the state in the tensordict, here vector_env.set_state() sets it")
+@limit("reset(set_state=True): TorchRL expects the state in the tensordict; use vector_env.set_state()")
 def test_setting_a_state_by_reset_raises_an_error():
     env = cartpole()
     with pytest.raises(NotImplementedError, match="does not support deterministic resets"):

@@ -14,7 +14,7 @@ def test_ppo_solves_cartpole():
     assert result["mean_return"] >= 475 and result["rows_per_second"] > 0
 
 
-@works("MAPPO, both sides of Tag learning at once")
+@works("MAPPO, with both roles of Tag learning at once")
 def test_mappo_beats_random_play():
     result = torchrl_mappo_tag.train(torchrl_mappo_tag.Args(device="cpu", seed=1))
     assert result["mean_return"] > 1.3 * result["random_return"] > 0

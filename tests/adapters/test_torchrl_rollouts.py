@@ -53,7 +53,7 @@ def replay(name, num_worlds, seed, actions):
     return steps
 
 
-@works("rollouts that reset on the way, with the true last observation of each episode")
+@works("rollouts with resets in between, with the true last observation of each episode")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ENVS)
 def test_a_rollout_equals_the_steps_of_the_vector_env(name, device):
@@ -230,7 +230,7 @@ def test_a_collector_continues_where_its_last_batch_stopped(make):
     assert ((ids[:, 1:] != ids[:, :-1]) == done[:, :-1]).all() and done.any()
 
 
-@works("its own GymWrapper, with autoreset_mode='disabled'")
+@works("TorchRL's GymWrapper, with autoreset_mode='disabled'")
 @pytest.mark.parametrize("array", ["numpy", "torch"])
 def test_torchrls_own_wrapper_gives_the_same_results(array):
     options = {"device": "cpu", "array": array, "autoreset_mode": "disabled", "max_episode_steps": 6}
@@ -248,7 +248,7 @@ def test_torchrls_own_wrapper_gives_the_same_results(array):
             env.reset()
 
 
-@pytest.mark.limit("TorchRL", "its own GymWrapper in the default mode: it checks rows of final_obs where no episode ended")
+@pytest.mark.limit("TorchRL", "TorchRL's GymWrapper in the default mode: it checks rows of final_obs without an ended episode")
 def test_torchrls_own_wrapper_checks_rows_without_content():
     class Spoilt(gymnasium.vector.VectorWrapper):
         autoreset_mode = gymnasium.vector.AutoresetMode.SAME_STEP
@@ -263,7 +263,7 @@ def test_torchrls_own_wrapper_checks_rows_without_content():
         GymWrapper(env).rollout(7, break_when_any_done=False)
 
 
-@pytest.mark.limit("TorchRL", "its own GymWrapper on a GPU in the disabled mode: it reads the mask of a reset as a NumPy array")
+@pytest.mark.limit("TorchRL", "TorchRL's GymWrapper on a GPU in the disabled mode: it reads the reset mask as a NumPy array")
 def test_torchrls_own_wrapper_reads_masks_on_the_host(monkeypatch):
     """Every tensor raises the error that ``numpy()`` raises for a tensor on a GPU."""
 
@@ -281,7 +281,7 @@ def test_torchrls_own_wrapper_reads_masks_on_the_host(monkeypatch):
 
 
 @pytest.mark.slow
-@works("AsyncCollector and MultiSyncCollector, an env in each process")
+@works("AsyncCollector and MultiSyncCollector, with an env in each process")
 @pytest.mark.parametrize("make_collector", [
     lambda env: AsyncCollector(env, None, frames_per_batch=60, total_frames=120),
     lambda env: MultiSyncCollector([env, env], None, frames_per_batch=60, total_frames=120),

@@ -33,11 +33,12 @@ PATHS = {
 }
 """This library's ways to step and their columns, in order; a way without rows has no column."""
 
-LEGEND = """Figures are env steps a second, with agent steps a second in brackets. A rollout makes many steps in one launch. A
-slab is an array of the caller that results are written to. The floor is the time that the memory traffic or the launch of a step
-takes by itself on the same device; "times the floor" compares the fastest single step with it. `ours N x`: the fastest column of
+LEGEND = """Figures are env steps a second, with agent steps a second in brackets. Steps from Python overwrite the same arrays in
+every step, except in the columns "fresh arrays" and "bound slabs"; a slab is an array of the caller that results are written to.
+A rollout makes many steps in one launch. The floor is the time that the memory traffic or the launch of a step takes by itself on
+the same device. "Times the floor" is the time of the fastest single step, divided by the floor. `ours N x`: the fastest column of
 the row is N times as fast as the other library. `5 + 100 agents`: 5 taggers and 100 runners in each world. `all observed`: each
-agent observes all others.
+agent observes all others. `all in one corner`: all agents start in one corner. `all in game`: no agent has left the game.
 """
 
 Row = dict[str, Any]
@@ -114,7 +115,7 @@ def policy_table(rows: list[Row]) -> str:
     lines = [[label(row), f"{row['worlds']:,}", f"{names[row['mode']]}, {row['path'].replace('_', ' ')}", speed(row),
               *("–" if row.get(name) is None else digits(row[name]) for name in counts)]
              for row in rows if row["mode"] in names and "median_s" in row]  # fmt: skip
-    header = ["environment", "worlds", "measured", "env steps/s (agent steps/s)", "times the floor", "torch operations a step"]
+    header = ["environment", "worlds", "way", "env steps/s (agent steps/s)", "times the floor", "torch operations a step"]
     return table([*header, "host syncs a step", "peak bytes"], lines) if lines else ""
 
 
@@ -139,7 +140,7 @@ def host_table(cases: dict[Key, list[Row]]) -> str:
             counts = [f"{kept['kernel_launches']:.3g}", f"{kept['host_syncs']:.3g}"]
             lines.append([name, f"{worlds:,}", *micro, *counts, f"{kept['bytes_per_world']:,.0f}"])
     header = ["environment", "worlds", "host time, us a step (above a bare launch)", "with bound slabs", "with fresh arrays"]
-    header += ["bare launch, us", "allocation of as many tensors, us", "Python loop, us"]
+    header += ["bare launch, us", "allocation of a step's tensors, us", "100 iterations of a Python loop, us"]
     header += ["launches a step", "host syncs a step", "bytes a world"]
     return table(header, lines) if lines else ""
 

@@ -173,8 +173,8 @@ def flag_table(cases: list[dict[str, Any]]) -> str:
             f"{edge['count']:,}", f"{edge['terminations_differ']:,}", f"{furthest:.1f}",
             f"{random['walls_differ']} / {edge['walls_differ']:,}",
         ])  # fmt: skip
-    header = ["env", "random states", "ended", "flags differ", "states at a threshold", "flags differ", "farthest, roundings"]
-    header.append("wall differs: random / threshold")
+    header = ["env", "random states", "episodes that end", "different flags", "states at a threshold", "different flags"]
+    header += ["largest distance, roundings", "different at the wall: random / threshold"]
     return table(header, rows)
 
 

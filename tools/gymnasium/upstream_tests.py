@@ -34,15 +34,15 @@ NAMES = ("CartPole", "Acrobot", "MountainCar", "Pendulum", "tests.envs.utils", "
 ELSEWHERE = ("mujoco", "functional", "jax", "registration/test_register", "registration/test_pprint_registry")
 """Parts of paths of files that contain these names but make none of the envs, or that need further libraries."""
 
-OWN_CLASS = ("isinstance", "asks for Gymnasium's own class by isinstance")
-ATTRIBUTES = ("gravity", "reads and sets `gravity` of Gymnasium's class; ours is a parameter, given when the env is made")
+OWN_CLASS = ("isinstance", "expects an instance of Gymnasium's own class")
+ATTRIBUTES = ("gravity", "reads and sets `gravity` of Gymnasium's class; in our env it is a parameter, set when the env is made")
 NOT_APPLICABLE = {
     "envs/registration/test_make.py::test_no_arguments": OWN_CLASS,
     "envs/registration/test_make.py::test_make_with_render_mode": (
-        "Regex pattern did not match", "asks for the warning that Gymnasium's CartPole has other render modes; ours are fewer"
+        "Regex pattern did not match", "expects a warning with the render modes of Gymnasium's CartPole; our CartPole has fewer"
     ),
     "envs/registration/test_make.py::test_make_human_rendering": (
-        "has_wrapper", "asks CartPole to open a window by itself; ours leaves that to Gymnasium's wrapper"
+        "has_wrapper", "expects that CartPole opens a window itself; for our CartPole, Gymnasium's wrapper opens it"
     ),
     "envs/registration/test_make_vec.py::test_make_vec_env_id": OWN_CLASS,
     "envs/registration/test_make_vec.py::test_make_vec_vectorization_mode": OWN_CLASS,
@@ -50,13 +50,13 @@ NOT_APPLICABLE = {
     "envs/registration/test_env_spec.py::test_env_spec_pprint": (
         "entry_point", "compares the printed entry point with Gymnasium's own"
     ),
-    "envs/test_rendering.py::test_pygame_selective_init": ("pygame", "asks that drawing starts pygame; ours draws without it"),
+    "envs/test_rendering.py::test_pygame_selective_init": ("pygame", "expects that drawing starts pygame; our envs need none"),
     "test_core.py::test_get_set_wrapper_attr": ATTRIBUTES,
     "vector/test_async_vector_env.py::test_call_async_vector_env": ATTRIBUTES,
     "vector/test_sync_vector_env.py::test_call_sync_vector_env": ATTRIBUTES,
     "vector/test_vector_wrapper.py::test_vector_env_wrapper_attributes": ATTRIBUTES,
     "wrappers/vector/test_human_rendering.py::test_render_modes": (
-        "render_mode must be", "hands a vector env a render mode that its metadata does not list; ours refuses it"
+        "render_mode must be", "makes a vector env with a render mode that its metadata does not list; our env refuses it"
     ),
 }  # fmt: skip
 """Tests that do not apply to our envs, by name without parameters: a part of the expected error, and the reason."""
@@ -130,7 +130,7 @@ def tables(data: dict[str, Any]) -> str:
     text = table(["file below `tests`", *verdicts], rows)
     left = [[f"`{name}`", verdict, str(count), f"{reason}"] for (name, verdict, reason), count in why.items()]
     if left:
-        text += "\n" + table(["test", "verdict", "cases", "why"], left)
+        text += "\n" + table(["test", "verdict", "cases", "reason"], left)
     made = data["machine"]
     facts = ", ".join(f"{name} {made[name]}" for name in ("gymnasium", "numpy", "python", "commit", "date"))
     return f"{text}\nTests of Gymnasium's commit {data['upstream_commit']}; {facts}."
