@@ -30,14 +30,14 @@ SPEC = EnvSpec(
         TIME_LIMIT,
     ),
     state=(
-        Field("state", "float32", (4,), "angle of the first link from hanging, of the second to the first, their velocities",
+        Field("state", "float32", (4,), "angle of link 1 from the downward vertical, of link 2 from link 1, their velocities",
               "rad, rad, rad/s, rad/s", names=("theta1", "theta2", "speed1", "speed2")),
     ),
     observation=lambda params: Box(-_HIGH, _HIGH, dtype=np.float32),
     action=lambda params: Discrete(3),
     constants=(
         Constant("dt", lambda p: DT, "time between steps", "s"),
-        Constant("dt_sixth", lambda p: DT / 6, "weight of a Runge-Kutta rate", "s"),
+        Constant("dt_sixth", lambda p: DT / 6, "a sixth of a step, weight of Runge-Kutta rates", "s"),
         Constant("pi", lambda p: math.pi, "half turn", "rad"),
         Constant("two_pi", lambda p: 2 * math.pi, "full turn", "rad"),
         Constant("max_vel_1", lambda p: MAX_VEL_1, "bound of the first velocity", "rad/s"),

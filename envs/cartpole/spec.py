@@ -18,7 +18,7 @@ SPEC = EnvSpec(
     kernel=Path(__file__).with_name("cartpole.cu"),
     roles=(Role("agent", 1),),
     params=(
-        Param("sutton_barto_reward", False, "bool", "0 a step and -1 at the end, instead of 1 a step"),
+        Param("sutton_barto_reward", False, "bool", "0 a step and -1 at termination, instead of 1 a step"),
         Param("gravity", 9.8, "float32", "gravity", "m/s^2", per_world=True),
         Param("masscart", 1.0, "float32", "mass of the cart", "kg", low=SMALLEST, per_world=True),
         Param("masspole", 0.1, "float32", "mass of the pole", "kg", low=SMALLEST, per_world=True),
@@ -33,12 +33,12 @@ SPEC = EnvSpec(
     action=lambda params: Discrete(2),
     constants=(
         Constant("four_thirds", lambda p: 4 / 3, "moment of inertia of a uniform rod"),
-        Constant("x_threshold", lambda p: X_THRESHOLD, "the episode ends beyond", "m"),
-        Constant("theta_threshold", lambda p: THETA_THRESHOLD, "the episode ends beyond", "rad"),
+        Constant("x_threshold", lambda p: X_THRESHOLD, "largest distance from the middle; beyond it the episode ends", "m"),
+        Constant("theta_threshold", lambda p: THETA_THRESHOLD, "largest angle; beyond it the episode ends", "rad"),
     ),
     reset_options=(
         ResetOption("low", -0.05, "lower bound of each state entry at the start"),
         ResetOption("high", 0.05, "upper bound of each state entry at the start"),
     ),
-    rewards={"step": "1 a step, the last one included; with `sutton_barto_reward` 0, and -1 in the step that falls"},
+    rewards={"step": "1 a step, the last one included; with `sutton_barto_reward` 0, and -1 in the step that terminates"},
 )

@@ -39,11 +39,11 @@ def start(params: Params, name: str) -> np.ndarray:
 
 
 MAX_GATHERED = 2560
-"""Most floats of observations that a team gathers in scratch; more would leave room for too few worlds on a multiprocessor."""
+"""Most floats of observations that a team gathers in scratch; with more, too few worlds would fit on a multiprocessor."""
 
 
 def scratch(params: Params) -> int:
-    """Floats for all rows of a world, at addresses that suit both roles; 1 for observations that are written in place."""
+    """Return the floats of scratch: all rows of a world, and 10 to align both roles; 1 if rows are written directly."""
     agents = params["num_taggers"] + 1
     floats = agents * (4 * agents + 1)
     return floats + 10 if params["use_full_observation"] and floats <= MAX_GATHERED else 1
@@ -55,7 +55,7 @@ SPEC = EnvSpec(
     roles=(Role("tagger", "num_taggers"), Role("runner", 1)),
     params=(
         Param("num_taggers", 4, "int32", "taggers in a world", low=1),
-        Param("grid_length", 100, "int32", "largest coordinate: (L + 1)^2 cells", "cells", low=1, high=4096),
+        Param("grid_length", 100, "int32", "largest coordinate L; the grid has (L + 1)^2 cells", "cells", low=1, high=4096),
         Param("episode_length", 100, "int32", "time limit", "steps", low=1),
         Param("starting_location_x", None, None, "explicit cells, one for each agent, the runner last", "cells"),
         Param("starting_location_y", None, None, "explicit cells, one for each agent, the runner last", "cells"),
@@ -63,7 +63,7 @@ SPEC = EnvSpec(
         Param("wall_hit_penalty", 0.1, "float32", "taken from an agent that steps against a wall"),
         Param("tag_reward_for_tagger", 10.0, "float32", "paid to every tagger when the runner is tagged"),
         Param("tag_penalty_for_runner", 5.0, "float32", "taken from the runner when it is tagged"),
-        Param("step_cost_for_tagger", 0.01, "float32", "taken from every tagger and given to the runner otherwise"),
+        Param("step_cost_for_tagger", 0.01, "float32", "in steps without a tag taken from every tagger and given to the runner"),
         Param("use_full_observation", True, "bool", "observe all agents; else the agent itself and one opponent"),
     ),
     state=(

@@ -1,7 +1,7 @@
 """Runs Gymnasium's own tests with our envs under its ids: ``python tools/gymnasium/upstream_tests.py CHECKOUT``.
 
 CHECKOUT is a git checkout of Gymnasium. Its test requirements (dill, box2d, opencv) must be installed. Each test runs twice, with
-our envs and with Gymnasium's. A test that fails with Gymnasium's own env is not counted against ours. The tool writes
+our envs and with Gymnasium's. A test that fails with Gymnasium's own env does not apply to ours. The tool writes
 ``benchmarks/results/gymnasium_tests.json`` and the tables of ``docs/gymnasium.md``; ``--tables`` only writes the tables.
 """
 
@@ -31,18 +31,18 @@ DOCUMENT = ROOT / "docs" / "gymnasium.md"
 NAMES = ("CartPole", "Acrobot", "MountainCar", "Pendulum", "tests.envs.utils", "tests.wrappers.utils")
 """A test file can make one of the envs only if it contains one of these names."""
 
-ELSEWHERE = ("mujoco", "functional", "jax", "registration/test_register", "registration/test_pprint_registry")
+EXCLUDED = ("mujoco", "functional", "jax", "registration/test_register", "registration/test_pprint_registry")
 """Parts of paths of files that contain these names but make none of the envs, or that need further libraries."""
 
-OWN_CLASS = ("isinstance", "asks for Gymnasium's own class by isinstance")
+OWN_CLASS = ("isinstance", "requires Gymnasium's own class by isinstance")
 ATTRIBUTES = ("gravity", "reads and sets `gravity` of Gymnasium's class; ours is a parameter, given when the env is made")
 NOT_APPLICABLE = {
     "envs/registration/test_make.py::test_no_arguments": OWN_CLASS,
     "envs/registration/test_make.py::test_make_with_render_mode": (
-        "Regex pattern did not match", "asks for the warning that Gymnasium's CartPole has other render modes; ours are fewer"
+        "Regex pattern did not match", "requires a warning that lists the render modes of Gymnasium's CartPole; ours has fewer"
     ),
     "envs/registration/test_make.py::test_make_human_rendering": (
-        "has_wrapper", "asks CartPole to open a window by itself; ours leaves that to Gymnasium's wrapper"
+        "has_wrapper", "requires CartPole to open a window itself; ours uses Gymnasium's wrapper"
     ),
     "envs/registration/test_make_vec.py::test_make_vec_env_id": OWN_CLASS,
     "envs/registration/test_make_vec.py::test_make_vec_vectorization_mode": OWN_CLASS,
@@ -50,13 +50,13 @@ NOT_APPLICABLE = {
     "envs/registration/test_env_spec.py::test_env_spec_pprint": (
         "entry_point", "compares the printed entry point with Gymnasium's own"
     ),
-    "envs/test_rendering.py::test_pygame_selective_init": ("pygame", "asks that drawing starts pygame; ours draws without it"),
+    "envs/test_rendering.py::test_pygame_selective_init": ("pygame", "requires that drawing starts pygame; ours does not use it"),
     "test_core.py::test_get_set_wrapper_attr": ATTRIBUTES,
     "vector/test_async_vector_env.py::test_call_async_vector_env": ATTRIBUTES,
     "vector/test_sync_vector_env.py::test_call_sync_vector_env": ATTRIBUTES,
     "vector/test_vector_wrapper.py::test_vector_env_wrapper_attributes": ATTRIBUTES,
     "wrappers/vector/test_human_rendering.py::test_render_modes": (
-        "render_mode must be", "hands a vector env a render mode that its metadata does not list; ours refuses it"
+        "render_mode must be", "gives a vector env a render mode that its metadata does not list; ours raises an error"
     ),
 }  # fmt: skip
 """Tests that do not apply to our envs, by name without parameters: a part of the expected error, and the reason."""
@@ -66,7 +66,7 @@ def chosen(tests: Path) -> list[str]:
     """Files under ``tests`` that can make one of the envs, relative to the parent folder."""
     files = [path for path in sorted(tests.rglob("test_*.py")) if any(name in path.read_text() for name in NAMES)]
     names = [path.relative_to(tests.parent).as_posix() for path in files]
-    return [name for name in names if not any(part in name for part in ELSEWHERE)]
+    return [name for name in names if not any(part in name for part in EXCLUDED)]
 
 
 def run(folder: Path, files: list[str], swap: bool) -> dict[str, dict[str, Any]]:
@@ -131,8 +131,8 @@ def tables(data: dict[str, Any]) -> str:
     left = [[f"`{name}`", verdict, str(count), f"{reason}"] for (name, verdict, reason), count in why.items()]
     if left:
         text += "\n" + table(["test", "verdict", "cases", "why"], left)
-    made = data["machine"]
-    facts = ", ".join(f"{name} {made[name]}" for name in ("gymnasium", "numpy", "python", "commit", "date"))
+    recorded = data["machine"]
+    facts = ", ".join(f"{name} {recorded[name]}" for name in ("gymnasium", "numpy", "python", "commit", "date"))
     return f"{text}\nTests of Gymnasium's commit {data['upstream_commit']}; {facts}."
 
 
