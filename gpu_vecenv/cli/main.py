@@ -100,7 +100,7 @@ def _run(words: list[str]) -> int:
     needed = EXTRA_MODULES.get(command, TRAIN_EXTRA)
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
-        raise MissingExtraError(f'this needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
+        raise MissingExtraError(f'this command needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
     module, name = COMMANDS[command][0].split(":")
     function = getattr(importlib.import_module(module), name)
     if needed:

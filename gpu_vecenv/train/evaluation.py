@@ -94,7 +94,7 @@ class Players:
 def _setup(
     target: str | Path | TrainConfig, changes: Mapping[str, Any]
 ) -> tuple[ResolvedConfig, str | Path | None]:
-    """Return resolved options, and the checkpoint's path if ``target`` is one."""
+    """Return resolved options, and ``target`` if it is a checkpoint or a run's folder; None for a config."""
     if isinstance(target, TrainConfig):
         return resolve(dataclasses.replace(target, **changes)), None
     config = saved_config(target, load_checkpoint(target))
