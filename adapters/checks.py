@@ -36,7 +36,7 @@ def require_fresh(obs: Array, previous: Array, library: str) -> None:
     """Refuse an env made with ``copy=False``, for a library that reads an observation after the next step.
 
     Raises:
-        ParameterError: ``obs`` and ``previous``, of the step before, are the same array.
+        ParameterError: ``obs`` and ``previous``, the observations of two consecutive steps, are the same array.
     """
     if obs is previous:
         raise ParameterError(f"{library} reads observations after the next step: expected an env with copy=True, got copy=False.")

@@ -161,7 +161,8 @@ class PettingZooEnv(ParallelEnv):
         if require_mapping(actions, "actions").keys() != set(self.agents):
             missing = [agent for agent in self.agents if agent not in actions]
             unknown = [agent for agent in actions if agent not in self.agents]
-            raise ParameterError(f"actions must be given for the agents in the game only; missing {missing}, others {unknown}.")
+            wrong = f"missing {missing}, unexpected {unknown}"
+            raise ParameterError(f"actions must be given for all agents in the game and no others: {wrong}.")
         try:
             given = np.stack([np.asarray(host_array(actions[agent], f"the action of {agent}")) for agent in self.agents])
         except ValueError as error:

@@ -26,9 +26,10 @@ KIND = "GPU_VECENV"
 class RlGamesEnv(IVecEnv):
     """A vector env of rl_games whose tensors stay on the env's device.
 
-    rl_games counts worlds as actors. Each row is an agent. Rows are ordered by world and then by agent, as rl_games expects.
-    Agents of all roles share rl_games' one policy. With several agents, observations are a dict with ``obs`` of rows and
-    ``states`` of worlds for a central value. An agent that left the game gets reward 0 until its world's episode ends.
+    A world is an actor of rl_games. Each row is an agent. Rows are ordered by world and then by agent, as rl_games expects.
+    Agents of all roles share one policy, because rl_games has only one. With several agents, observations
+    are a dict: ``obs`` by row, and ``states`` by world for a central value. An agent that left the game gets reward 0 until its
+    world's episode ends.
 
     Args:
         env: an env made with ``array="torch"``, in the worlds view.
@@ -67,7 +68,7 @@ class RlGamesEnv(IVecEnv):
             done: bool (rows,), the same for all agents of a world.
             infos: ``time_outs``, bool (rows,), True if the time limit alone ended an episode.
         """
-        rows = actions.reshape(-1, *actions.shape[1:])  # for one world of one agent the player's action has no axes
+        rows = actions.reshape(-1, *actions.shape[1:])  # with one world of one agent, rl_games' player passes no axes
         given = action_tensor(rows, self._inner.num_worlds * self._agents, self._inner.device)
         obs, reward, terminated, truncated, info = self.env.step(given.reshape(self._action_shape))
         if self._agents > 1:

@@ -230,10 +230,10 @@ class Sb3VecEnv(VecEnv):
         """Return the actions of all agents: those of the trained role, and those of the other roles' policies."""
         space, obs = self._inner.single_action_space, self._started_obs()
         joint = torch.empty((self._inner.num_envs, *(space.shape or ())), dtype=actions.dtype, device=self.device)
-        joint[self._rows] = self._of_rows(actions, joint[self._rows], "actions")
+        joint[self._rows] = self._checked(actions, joint[self._rows], "actions")
         with torch.no_grad():
             for rows, policy in self._others:
-                joint[rows] = self._of_rows(policy(obs[rows]), joint[rows], "actions of the other policies")
+                joint[rows] = self._checked(policy(obs[rows]), joint[rows], "actions of the other policies")
         return joint
 
     def _random_actions(self, obs: Tensor) -> Tensor:
@@ -241,12 +241,12 @@ class Sb3VecEnv(VecEnv):
         return uniform_actions(self._inner.single_action_space, obs.shape[:1], self._generator, self._bounds)
 
     @staticmethod
-    def _of_rows(actions: Tensor, rows: Tensor, what: str) -> Tensor:
-        """Return the actions if their shape and kind of dtype are those of ``rows``; an assignment would broadcast and round."""
+    def _checked(actions: Tensor, rows: Tensor, name: str) -> Tensor:
+        """Return ``actions``, whose shape and kind of dtype must be those of ``rows``: others would be broadcast or rounded."""
         if actions.shape != rows.shape:
-            raise ShapeError(f"{what} must have shape {tuple(rows.shape)}, got {tuple(actions.shape)}.")
+            raise ShapeError(f"{name} must have shape {tuple(rows.shape)}, got {tuple(actions.shape)}.")
         if actions.is_complex() or actions.is_floating_point() != rows.is_floating_point():
-            raise ArrayTypeError(f"{what} must be of the kind of {rows.dtype}, got {actions.dtype}.")
+            raise ArrayTypeError(f"{name} must be of the kind of {rows.dtype}, got {actions.dtype}.")
         return actions
 
     def _started_obs(self) -> Tensor:
@@ -274,5 +274,5 @@ def _check_roles(role: str | None, others: Mapping[str, Policy], rows: Mapping[s
 
 
 def _host(tensor: Tensor) -> np.ndarray:
-    """Return a copy on the host, on the CPU too, because SB3 writes into rewards and keeps observations."""
+    """Return a NumPy copy, also of a CPU tensor, because SB3 writes into rewards and keeps observations."""
     return tensor.to("cpu", copy=True).numpy()

@@ -109,7 +109,7 @@ class GpuRolloutBuffer(BaseBuffer):
 
     @property
     def returns(self) -> np.ndarray:
-        """Host copy of the returns, advantage plus value, float32 (T, n), which PPO reads for the same."""
+        """Host copy of the returns, advantage plus value, float32 (T, n), which PPO reads for the same purpose."""
         return (self.advantage + self.value).cpu().numpy()
 
     def last_episodes(self, count: int) -> list[dict[str, Any]]:
@@ -127,7 +127,7 @@ class GpuRolloutBuffer(BaseBuffer):
         return torch.zeros((self.buffer_size, self.n_envs, *shape), dtype=dtype, device=self.device)
 
 
-def _with_its_device(env: Any, device: torch.device | str) -> tuple[Any, torch.device | str]:
+def _env_and_device(env: Any, device: torch.device | str) -> tuple[Any, torch.device | str]:
     """Return the env as a ``VecEnv``, and the device; ``"auto"`` means the env's device."""
     if isinstance(env, VectorEnv):
         env = Sb3VecEnv(env)
@@ -138,7 +138,7 @@ class GpuPPO(PPO):
     """SB3's ``PPO`` without a copy to the host in its rollouts.
 
     Arguments, ``train()``, ``predict()``, saving and logs are SB3's. Policy and rollout are on the env's device; the host
-    reads the statistics of episodes once a rollout. Callbacks find tensors on the device in ``locals``: ``obs_tensor,
+    reads the statistics of episodes once a rollout. ``locals`` of callbacks hold tensors on the device: ``obs_tensor,
     actions, values, log_probs, new_obs, rewards, dones``; there are no ``infos``.
 
     Args:
@@ -154,7 +154,7 @@ class GpuPPO(PPO):
     """
 
     def __init__(self, policy: Any, env: Any, *, device: torch.device | str = "auto", **kwargs: Any) -> None:
-        env, device = _with_its_device(env, device)
+        env, device = _env_and_device(env, device)
         buffer_class = kwargs.setdefault("rollout_buffer_class", GpuRolloutBuffer)
         if not issubclass(buffer_class, GpuRolloutBuffer):
             raise ParameterError(f"rollout_buffer_class must be a GpuRolloutBuffer, got {buffer_class.__name__}.")
@@ -165,9 +165,9 @@ class GpuPPO(PPO):
         """Load a model as ``PPO.load()`` does; ``"auto"`` means the device of ``env``.
 
         Without ``env``, ``"auto"`` means the current GPU, as in SB3. The optimiser's step counts would stay on it, and Adam
-        refuses step counts of another device. So give the device if the env comes later, by ``set_env()``.
+        raises an error for step counts on another device. So give ``device`` if ``set_env()`` sets the env later.
         """
-        return super().load(path, *_with_its_device(env, device), *args, **kwargs)
+        return super().load(path, *_env_and_device(env, device), *args, **kwargs)
 
     def collect_rollouts(self, env: VecEnv, callback: BaseCallback, rollout_buffer: Any, n_rollout_steps: int) -> bool:
         """Fill the buffer, as ``PPO`` does; return False if a callback stops the training."""

@@ -52,9 +52,9 @@ class TorchRLEnv(EnvBase):
     """
 
     def __init__(self, env_id: str, num_worlds: int = 1, *, categorical_actions: bool = True, **options: Any) -> None:
-        # TorchRL resets worlds itself: also those that only a transform calls done, and with the last observation of an episode
-        # in "next". With autoreset, every step would have to correct both. In the worlds view a reset mask has one flag for each
-        # world, as TorchRL's mask does. copy=True, because rollouts keep references.
+        # Autoreset is disabled, because TorchRL resets worlds itself: a transform may end an episode earlier than the env, and
+        # "next" must hold the last observation of an episode. The view is by worlds, because TorchRL's reset mask has one flag
+        # for each world. copy=True, because rollouts keep references.
         env = gymnasium.make_vec(
             env_id, num_worlds=num_worlds, view="worlds", array="torch", autoreset_mode="disabled", copy=True, **options
         ).unwrapped
@@ -116,7 +116,7 @@ class TorchRLEnv(EnvBase):
             self._alive = torch.ones_like(self._alive)
         else:
             started = mask.reshape(self.batch_size)
-            # This copies a byte of each world to the host. It adds no wait: TorchRL has already read on the host that some world
+            # The copy of a byte of each world adds no host sync: TorchRL calls this after it has read on the host that a world
             # is done.
             host = started.cpu().numpy()
             obs = self.vector_env.reset(options={"reset_mask": host})[0] if host.any() else self.vector_env.observe()

@@ -1,7 +1,7 @@
 """A game of Tag through PettingZoo's API: taggers that chase the nearest runner, compared with random taggers.
 
-This example trains no policy. PettingZoo's API holds one world, which is enough to watch, test or evaluate policies that were
-trained with many. ``python examples/pettingzoo_tag.py``
+This example trains no policy. PettingZoo's API has one world, which is enough to watch, test or evaluate policies that were
+trained in many worlds. ``python examples/pettingzoo_tag.py``
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Stable-Baselines3's PPO on a small game of Tag: one role learns, the other plays at random.
 
-SB3 has one agent an env, so agents are rows: all taggers of all worlds share one policy. ``python examples/sb3_tag.py`` trains
-the taggers, ``--role runner`` the runners; ``--gpu-rollout`` keeps rollouts on the env's device.
+An env of SB3 has one agent, so each tagger of each world is an env of SB3, and all share one policy.
+``python examples/sb3_tag.py`` trains the taggers, ``--role runner`` the runners; ``--gpu-rollout`` keeps rollouts on the env's
+device.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ GAME = {
     "num_turn_levels": 2,
     "num_other_agents_observed": 12,
 }
-"""Parameters of WarpTag-v0: a game that a random tagger plays badly."""
+"""Parameters of WarpTag-v0: a game in which random taggers have low returns."""
 
 
 @dataclass

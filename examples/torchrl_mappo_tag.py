@@ -24,7 +24,7 @@ from torchrl.objectives.value import MultiAgentGAE
 
 from gpu_vecenv.adapters.torchrl import TorchRLEnv
 
-# A step is shorter than the diameter of a tagger's reach, so a straight course covers more ground than a random walk.
+# A tagger moves less in a step than the diameter of the disc in which it tags, so a straight course searches without gaps.
 GAME = {
     "num_taggers": 3,
     "num_runners": 10,

@@ -22,8 +22,8 @@ class AcrobotReference:
         params: resolved parameters of WarpAcrobot-v1, by name; one number each.
 
     Attributes:
-        state: float32 (4,): angle of the first link from hanging and of the second to the first in rad, both within
-            [-pi, pi], and their velocities in rad/s.
+        state: float32 (4,): angle of the first link from the downward vertical and of the second link from the first, in
+            rad within [-pi, pi], then their velocities in rad/s.
         t: steps taken in this episode.
     """
 
@@ -60,7 +60,7 @@ class AcrobotReference:
         k3 = self.rates(start + STEP / 2 * k2, torque)
         k4 = self.rates(start + STEP * k3, torque)
         end = start + STEP / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-        angles = end[:2] - 2 * np.pi * np.round(end[:2] / (2 * np.pi))  # without whole turns
+        angles = end[:2] - 2 * np.pi * np.round(end[:2] / (2 * np.pi))  # wrapped to [-pi, pi]
         velocities = np.clip(end[2:], -FASTEST, FASTEST)
         self.state = np.concatenate([angles, velocities]).astype(np.float32)
         self.t += 1
@@ -78,8 +78,8 @@ class AcrobotReference:
         """Rates of change (4,) of angles and velocities (4,): the equations of motion of the two-link pendulum.
 
         They are those of R. Sutton and A. Barto, "Reinforcement Learning: An Introduction" (1998), section 11.3, solved
-        for the accelerations as the linear system they are; without ``book_dynamics``, the effect of the first link's rotation on
-        the second is left out, as in R. Sutton's paper of 1996.
+        as a linear system for the accelerations. Without ``book_dynamics``, the effect of the first link's rotation on the second
+        is left out, as in R. Sutton's paper of 1996.
         """
         p = self._params
         m1, m2, length, c1, c2 = (p[f"link_{name}"] for name in ("mass_1", "mass_2", "length_1", "com_pos_1", "com_pos_2"))

@@ -42,8 +42,8 @@ class Renderer:
 
         Args:
             state: One world's state without a leading axis: `state` of shape (4,): the angle of the
-                first link from hanging, the angle of the second to the first, both in radians and positive
-                counter-clockwise, and their velocities; and the scalar `t`.
+                first link from the downward vertical, the angle of the second link from the first, both in
+                radians and positive counter-clockwise, and their velocities; and the scalar `t`.
 
         Returns:
             The picture, uint8 of shape (640, 600, 3).

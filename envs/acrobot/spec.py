@@ -37,7 +37,7 @@ SPEC = EnvSpec(
     action=lambda params: Discrete(3),
     constants=(
         Constant("dt", lambda p: DT, "time between steps", "s"),
-        Constant("dt_sixth", lambda p: DT / 6, "weight of a Runge-Kutta rate", "s"),
+        Constant("dt_sixth", lambda p: DT / 6, "a sixth of a step, weight of Runge-Kutta rates", "s"),
         Constant("pi", lambda p: math.pi, "half turn", "rad"),
         Constant("two_pi", lambda p: 2 * math.pi, "full turn", "rad"),
         Constant("max_vel_1", lambda p: MAX_VEL_1, "bound of the first velocity", "rad/s"),

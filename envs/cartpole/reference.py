@@ -48,7 +48,7 @@ class CartPoleReference:
 
         Returns:
             obs: float32 (4,), the state.
-            reward: 1; with ``sutton_barto_reward`` 0, or -1 in the step that ends the episode.
+            reward: 1; with ``sutton_barto_reward`` 0, or -1 in the step that terminates.
             terminated: the cart is too far from the middle or the pole leans too far, or either is NaN.
             truncated: the time limit is reached.
         """

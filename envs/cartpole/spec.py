@@ -33,8 +33,8 @@ SPEC = EnvSpec(
     action=lambda params: Discrete(2),
     constants=(
         Constant("four_thirds", lambda p: 4 / 3, "moment of inertia of a uniform rod"),
-        Constant("x_threshold", lambda p: X_THRESHOLD, "the episode ends beyond", "m"),
-        Constant("theta_threshold", lambda p: THETA_THRESHOLD, "the episode ends beyond", "rad"),
+        Constant("x_threshold", lambda p: X_THRESHOLD, "largest distance from the middle; beyond it the episode ends", "m"),
+        Constant("theta_threshold", lambda p: THETA_THRESHOLD, "largest angle; beyond it the episode ends", "rad"),
     ),
     reset_options=(
         ResetOption("low", -0.05, "lower bound of each state entry at the start"),

@@ -13,4 +13,4 @@ make_vec = partial(GpuVectorEnv, SPEC)
 """Entry point of ``gymnasium.make_vec("WarpGridTag-v0")``."""
 
 make = refusing_entry_point(SPEC)
-"""Entry point of ``gymnasium.make("WarpGridTag-v0")``, which says that there are vector envs only."""
+"""Entry point of ``gymnasium.make("WarpGridTag-v0")``, which raises an error: the env has several agents."""

@@ -39,11 +39,11 @@ def start(params: Params, name: str) -> np.ndarray:
 
 
 MAX_GATHERED = 2560
-"""Most floats of observations that a team gathers in scratch; more would leave room for too few worlds on a multiprocessor."""
+"""Most floats of observations that a team gathers in scratch; with more, too few worlds would fit on a multiprocessor."""
 
 
 def scratch(params: Params) -> int:
-    """Floats for all rows of a world, at addresses that suit both roles; 1 for observations that are written in place."""
+    """Return the floats of scratch: all rows of a world, and 10 to align both roles; 1 if rows are written directly."""
     agents = params["num_taggers"] + 1
     floats = agents * (4 * agents + 1)
     return floats + 10 if params["use_full_observation"] and floats <= MAX_GATHERED else 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-# These are float32 because the state is compared with them.
+# float32, because the rules compare them with the float32 state
 WALL = np.float32(-1.2)  # position
 END = np.float32(0.6)
 FLAG = np.float32(0.5)

@@ -21,10 +21,10 @@ class MountainCarContinuousReference(Valley):
     flag = FLAG
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
-        """Push with a part of the power for one step.
+        """Push with a fraction of the power for one step.
 
         Args:
-            action: float (1,): the part, negative to the left. It is clipped to [-1, 1].
+            action: float (1,): the fraction, negative to the left. It is clipped to [-1, 1].
 
         Returns:
             obs: float32 (2,), the state.

@@ -50,13 +50,13 @@ class PendulumReference:
 
         Returns:
             obs: float32 (3,), after the step.
-            reward: minus the weighted squares of angle, velocity and torque, angle and velocity before the step.
+            reward: minus the weighted sum of the squares of angle and velocity, both before the step, and of the torque.
             terminated: never.
             truncated: the time limit is reached.
         """
         angle, velocity = self.state.astype(np.float64)
         torque = float(np.clip(action[0], -STRONGEST, STRONGEST))
-        tilt = angle - 2 * np.pi * np.round(angle / (2 * np.pi))  # without whole turns
+        tilt = angle - 2 * np.pi * np.round(angle / (2 * np.pi))  # wrapped to [-pi, pi]
         reward = -float(tilt**2 + 0.1 * velocity**2 + 0.001 * torque**2)
 
         mass, length = self._params["m"], self._params["l"]

@@ -23,7 +23,7 @@ ROD, TURN = PALETTE.vermilion, PALETTE.sky
 class Renderer:
     """Pictures of one world: the rod, an arrow for its angular velocity, and the step.
 
-    The dashes point to where the rod should stand. The arrow sweeps the angle that the rod would turn by in
+    The dashes show the upright position, the goal. The arrow sweeps the angle that the rod would turn by in
     a quarter of a second.
 
     Args:

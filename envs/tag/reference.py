@@ -14,8 +14,8 @@ import numpy as np
 TWO_PI = float(np.float32(2 * np.pi))
 
 
-def single(values: Any) -> np.ndarray:
-    """Values rounded to float32, as a float64 array."""
+def to_float32(values: Any) -> np.ndarray:
+    """Return the values rounded to float32, as a float64 array."""
     return np.asarray(values, np.float32).astype(np.float64)
 
 
@@ -41,9 +41,9 @@ class TagReference:
         self.num_agents = self.num_taggers + int(params["num_runners"])
         self.is_tagger = np.arange(self.num_agents) < self.num_taggers
         self.side = self._real("grid_length")
-        self.margin = float(single(params["tagging_distance"] * self.side))
+        self.margin = float(to_float32(params["tagging_distance"] * self.side))
         skill = np.where(self.is_tagger, self._real("skill_level_tagger"), self._real("skill_level_runner"))
-        self.top_speed = single(self._real("max_speed") * skill)
+        self.top_speed = to_float32(self._real("max_speed") * skill)
         self.accelerations = self._table("acceleration")
         self.turns = self._table("turn")
         zeros = np.zeros(self.num_agents)
@@ -55,7 +55,7 @@ class TagReference:
         Returns:
             float32 (N, 7 w + 1), the first observations.
         """
-        self.loc_x, self.loc_y, self.direction = single(loc_x), single(loc_y), single(direction)
+        self.loc_x, self.loc_y, self.direction = to_float32(loc_x), to_float32(loc_y), to_float32(direction)
         self.speed, self.acceleration = np.zeros(self.num_agents), np.zeros(self.num_agents)
         self.alive = np.ones(self.num_agents, bool)
         self.tagged_by = np.full(self.num_agents, -1)
@@ -128,26 +128,26 @@ class TagReference:
         Squared float32 distances are compared, because square roots could round different squares to equal distances.
         """
         others = np.flatnonzero(self.alive & (np.arange(self.num_agents) != i))
-        dx, dy = single(self.loc_x[others] - self.loc_x[i]), single(self.loc_y[others] - self.loc_y[i])
-        return others[np.argsort(single(single(dx * dx) + single(dy * dy)), kind="stable")]
+        dx, dy = to_float32(self.loc_x[others] - self.loc_x[i]), to_float32(self.loc_y[others] - self.loc_y[i])
+        return others[np.argsort(to_float32(to_float32(dx * dx) + to_float32(dy * dy)), kind="stable")]
 
     def distances(self, i: int, others: np.ndarray) -> np.ndarray:
         """Distances (n,) from agent i to others (n,), rounded to float32."""
-        return single(np.hypot(self.loc_x[others] - self.loc_x[i], self.loc_y[others] - self.loc_y[i]))
+        return to_float32(np.hypot(self.loc_x[others] - self.loc_x[i], self.loc_y[others] - self.loc_y[i]))
 
     def _real(self, name: str) -> float:
-        return float(single(self._params[name]))
+        return float(to_float32(self._params[name]))
 
-    def _table(self, head: str) -> np.ndarray:
+    def _table(self, entry: str) -> np.ndarray:
         """Change that each index of an action entry selects: 0, then evenly spaced values from the lower to the upper bound."""
-        low, high, levels = self._real(f"min_{head}"), self._real(f"max_{head}"), self._params[f"num_{head}_levels"]
+        low, high, levels = self._real(f"min_{entry}"), self._real(f"max_{entry}"), self._params[f"num_{entry}_levels"]
         spaced = [low + j * (high - low) / (levels - 1) if levels > 1 else low for j in range(levels)]
-        return single([0.0, *spaced])
+        return to_float32([0.0, *spaced])
 
     def _changes(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Change of acceleration (N,) and turn (N,) that the actions choose."""
         if self._params["continuous_actions"]:
-            known = np.where(np.isnan(actions), 0.0, single(actions))
+            known = np.where(np.isnan(actions), 0.0, to_float32(actions))
             return (
                 np.clip(known[:, 0], self._real("min_acceleration"), self._real("max_acceleration")),
                 np.clip(known[:, 1], self._real("min_turn"), self._real("max_turn")),
@@ -159,15 +159,15 @@ class TagReference:
         return self.accelerations[first], self.turns[second]
 
     def _move(self, change: np.ndarray, turn: np.ndarray) -> np.ndarray:
-        """Turn, accelerate and move; returns bool (N,), True for agents that would have left the square."""
-        acceleration = single(self.acceleration + change)
-        self.direction = single(np.mod(single(self.direction + turn), TWO_PI) * self.alive)
-        self.speed = single(np.clip(self.speed + acceleration, 0.0, self.top_speed) * self.alive)
-        cruising = (self.speed <= 0) | (self.speed >= self.top_speed)
-        self.acceleration = np.where(cruising, 0.0, acceleration)
+        """Turn, accelerate and move; return bool (N,), True for agents that a wall stopped."""
+        acceleration = to_float32(self.acceleration + change)
+        self.direction = to_float32(np.mod(to_float32(self.direction + turn), TWO_PI) * self.alive)
+        self.speed = to_float32(np.clip(self.speed + acceleration, 0.0, self.top_speed) * self.alive)
+        at_bound = (self.speed <= 0) | (self.speed >= self.top_speed)
+        self.acceleration = np.where(at_bound, 0.0, acceleration)
         x = self.loc_x + self.speed * np.cos(self.direction)
         y = self.loc_y + self.speed * np.sin(self.direction)
-        self.loc_x, self.loc_y = single(np.clip(x, 0.0, self.side)), single(np.clip(y, 0.0, self.side))
+        self.loc_x, self.loc_y = to_float32(np.clip(x, 0.0, self.side)), to_float32(np.clip(y, 0.0, self.side))
         crossed: np.ndarray = (x < 0) | (x > self.side) | (y < 0) | (y > self.side)
         return crossed
 

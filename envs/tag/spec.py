@@ -34,8 +34,8 @@ def action_table(low: float, high: float, levels: int) -> np.ndarray:
     return np.concatenate([[0.0], np.linspace(low, high, levels)]).astype(np.float32)
 
 
-def ten_or_all(params: Params) -> int:
-    """10, or all others if fewer."""
+def default_observed(params: Params) -> int:
+    """Return the default number of neighbours observed: 10, or all other agents if there are fewer."""
     return min(10, int(params["num_taggers"] + params["num_runners"] - 1))
 
 
@@ -64,7 +64,11 @@ def observation_space(params: Params) -> Box:
 
 
 def action_space(params: Params) -> Space:
-    """Pairs of indices (acceleration, turn); or one index for both; or floats (change of acceleration, turn)."""
+    """Return the action space of an agent.
+
+    It is two indices (acceleration, turn), one index for both with ``flatten_actions``, or two floats (change of acceleration,
+    turn) with ``continuous_actions``.
+    """
     accelerations, turns = params["num_acceleration_levels"] + 1, params["num_turn_levels"] + 1
     if params["continuous_actions"]:
         low = np.array([params["min_acceleration"], params["min_turn"]], np.float32)
@@ -87,7 +91,7 @@ def check(params: Params) -> None:
         if params[low] > params[high]:
             raise ParameterError(f"WarpTag-v0: {low} must not be above {high}, got {params[low]} and {params[high]}.")
     if params["continuous_actions"] and params["flatten_actions"]:
-        raise ParameterError("WarpTag-v0: flatten_actions joins two discrete heads; continuous_actions has none.")
+        raise ParameterError("WarpTag-v0: flatten_actions joins two discrete entries; continuous_actions has none.")
     x, y = params["starting_location_x"], params["starting_location_y"]
     if (x is None) != (y is None):
         raise ParameterError("WarpTag-v0: give both starting_location_x and starting_location_y, or neither.")
@@ -105,8 +109,11 @@ def start(params: Params, name: str) -> np.ndarray:
     return values.astype(np.float32)
 
 
-def remembered(params: Params) -> tuple[int, ...]:
-    """Shape (agents, neighbours observed) if a lane sorts its neighbours in registers, at most 32; else (0,)."""
+def nearest_shape(params: Params) -> tuple[int, ...]:
+    """Return the shape of the workspace ``nearest``: (agents, neighbours observed), or (0,) if it is not used.
+
+    It is used if a lane sorts its neighbours in registers, which hold at most 32.
+    """
     if params["use_full_observation"] or params["num_other_agents_observed"] > 32:
         return (0,)
     return (params["num_taggers"] + params["num_runners"], params["num_other_agents_observed"])
@@ -151,7 +158,7 @@ SPEC = EnvSpec(
         Param("num_turn_levels", 20, "int32", "turn choices in addition to index 0", low=0, high=4096),
         Param("edge_hit_penalty", 0.0, "float32", "reward for an agent in each step in which it would leave the square", high=0),
         Param("use_full_observation", False, "bool", "True: an agent observes all others; False: the nearest ones"),
-        Param("num_other_agents_observed", ten_or_all, "int32", "nearest agents observed without `use_full_observation`", low=1),
+        Param("num_other_agents_observed", default_observed, "int32", "nearest agents observed, unless all are", low=1),
         Param("extended_observation", False, "bool", "append the observer's position, speed, acceleration, heading and role"),
         Param("tagging_distance", 0.02, "float64", "a tagger tags below this distance", "fraction of the side", low=0, high=1),
         Param("tag_reward_for_tagger", 10.0, "float32", "reward for the nearest tagger, for each runner that it tags", low=0),
@@ -200,7 +207,7 @@ SPEC = EnvSpec(
         Table("start_y", lambda p: start(p, "starting_location_y"), "explicit starts", "length"),
         Table("start_direction", lambda p: start(p, "starting_directions"), "explicit headings", "rad"),
     ),
-    workspaces=(Workspace("nearest", "uint16", remembered, 0xFFFF, "nearest agents of each at the last observation"),),
+    workspaces=(Workspace("nearest", "uint16", nearest_shape, 0xFFFF, "nearest agents of each agent at the last observation"),),
     scratch=scratch,
     alive="alive",
     check=check,

@@ -18,7 +18,7 @@ CORNER = 1 / 20
 class Case:
     """An env, its parameters and a number of worlds.
 
-    ``only`` names the ways to run; empty means all. A case that fills the memory has room for one way.
+    ``only`` lists the ways to run; empty means all. Cases that fill the memory list a single way.
     ``starts`` is ``"own"`` for the env's own start states, or ``"corner"``: all agents start in one corner of the square and stay
     there, because their acceleration is 0.
     """
@@ -63,7 +63,7 @@ SIMPLE_TAG = {"num_taggers": 3, "num_runners": 1, "num_other_agents_observed": 3
 
 
 def tag(taggers: int, runners: int, **more: Any) -> dict[str, Any]:
-    """Parameters of a Tag whose runners stay in the game."""
+    """Return parameters of WarpTag-v0 with runners that stay in the game after a tag."""
     return {"num_taggers": taggers, "num_runners": runners, **STAY, **more}
 
 
@@ -111,7 +111,10 @@ START_UP = {
 
 
 def choose(cases: Sequence[Case], envs: Sequence[str], sizes: Sequence[int]) -> list[Case]:
-    """Cases whose env id contains a word of ``envs``, with the numbers of worlds in ``sizes``; empty sequences change nothing."""
+    """Return the cases whose env id contains a word of ``envs``, each with every number of worlds in ``sizes``.
+
+    Empty ``envs`` choose all cases. With empty ``sizes`` each case keeps its number of worlds.
+    """
     chosen = [case for case in cases if not envs or any(word.lower() in case.env.lower() for word in envs)]
     if not sizes:
         return chosen

@@ -31,7 +31,7 @@ class _Operations(TorchDispatchMode):
 
 
 def count(env: Any, call: Callable[[], object], steps: int, device: str) -> dict[str, float | None]:
-    """Return counts per step of a call that makes ``steps`` steps of an env; the caller has made a call before.
+    """Count what ``call`` does, per step; each call makes ``steps`` steps. The caller makes one call before, as a warm-up.
 
     Operations of a backward pass are not counted, because torch runs them in other threads on a GPU.
 
@@ -54,7 +54,7 @@ def count(env: Any, call: Callable[[], object], steps: int, device: str) -> dict
 
 @contextmanager
 def peak_memory(device: str) -> Iterator[dict[str, int | None]]:
-    """Yield a dict that gets the most bytes allocated by torch on a CUDA device in the block, less those before it."""
+    """Yield a dict; after the block ``peak_bytes`` is torch's peak memory on a CUDA device, less the memory before the block."""
     peak: dict[str, int | None] = {"peak_bytes": None}
     if device == "cpu":
         yield peak
@@ -69,7 +69,7 @@ def peak_memory(device: str) -> Iterator[dict[str, int | None]]:
 
 @contextmanager
 def _launches(env: Any) -> Iterator[list[str]]:
-    """Yield a list that gets the names of the kernels that an env's back end launches in the block."""
+    """Yield a list; each kernel that the env's back end launches in the block appends its name."""
     launched: list[str] = []
     backend = env.worlds.backend
     launch = backend.launch
@@ -84,7 +84,7 @@ def _launches(env: Any) -> Iterator[list[str]]:
 
 @contextmanager
 def _new_arrays(env: Any) -> Iterator[list[int]]:
-    """Yield a list that gets the number of outputs that an env allocates, call by call; torch's dispatcher sees none of them."""
+    """Yield a list; each allocation of outputs by the env appends the number of arrays. torch's dispatcher does not see them."""
     counts: list[int] = []
     outputs = env.worlds.outputs
     allocate = outputs.allocate
@@ -100,7 +100,7 @@ def _new_arrays(env: Any) -> Iterator[list[int]]:
 
 @contextmanager
 def _host_syncs(device: str) -> Iterator[list[Any]]:
-    """Yield a list that gets torch's warnings about operations for which the host waited."""
+    """Yield a list; after the block it holds torch's warnings about operations for which the host waited."""
     if device == "cpu":
         yield []
         return

@@ -47,7 +47,7 @@ def ways(case: Case, device: str) -> dict[str, Maker]:
 
 
 def host_probes(case: Case, device: str) -> dict[str, Callable[[], Timed]]:
-    """Return makers of calls that measure the host's speed in the same rounds, because a host has fast and slow phases."""
+    """Return makers of host probes: calls timed in the same rounds to measure the host's speed, which varies with time."""
     if device == "cpu":
         return {}
     return {
@@ -75,7 +75,7 @@ def make_env(case: Case, device: str, **options: Any) -> tuple[Any, dict[str, An
 
 
 def prepare(case: Case, device: str, copy: bool) -> tuple[Any, dict[str, Any]]:
-    """Make an env of a case and step it; return it and its facts: floor, predicted memory and peak memory."""
+    """Make the env of a case and step it; return it and entries of its row: floor, predicted memory and peak memory."""
     with peak_memory(device) as peak:
         env, facts = make_env(case, device, copy=copy)
         actions = random_actions(env, 1)[0]

@@ -65,16 +65,18 @@ def python_loop(device: str) -> Local:
 
 
 def step_bytes(env: Any, results: tuple[Any, ...], action_bytes: int, steps: int = 1) -> dict[str, float]:
-    """Bytes that one step must move: ``state`` in and out once a launch, and in each step ``results`` out and ``actions`` in.
+    """Return the bytes that a step must move: ``state``, ``results`` and ``actions``.
 
-    State fields are the env's own and the time. Seeds and episode numbers are not counted, because few worlds start an episode in
-    a step. Final observations (``final_obs``) are not counted for the same reason.
+    A launch reads and writes the state once. Each step writes its results and reads its actions.
+
+    The state is the env's own fields and the time ``t``. Seeds, episode numbers and final observations (``final_obs``) are not
+    counted, because few worlds start an episode in a step.
 
     Args:
         env: a ``GpuVectorEnv`` that was reset.
         results: tuple returned by one of its steps.
         action_bytes: bytes of one step's actions; 0 if the kernel draws and does not store them.
-        steps: steps of a launch, which reads and writes the state once.
+        steps: steps of a launch.
     """
     fields = env.get_state("t", *(field.name for field in env.env_spec.state)).values()
     *arrays, info = results

@@ -13,7 +13,7 @@ from gpu_vecenv.bench.peers.client import PeerProcess
 from gpu_vecenv.bench.subject import Maker, Subject
 
 Ready = tuple[str, dict[str, Any], Maker]
-"""A library, its way to run a case, and the maker of the subject, which raises the library's error if there is none."""
+"""Name of a library, its way to run a case, and a maker. The maker returns the subject, or raises the error of its making."""
 
 
 RUNTIMES = ("jax", "jaxlib", "numba")
@@ -21,7 +21,7 @@ RUNTIMES = ("jax", "jaxlib", "numba")
 
 
 class Peers:
-    """Subjects of other libraries. Each library and env has a process of its own, so that all compile at the same time.
+    """Subjects of other libraries. Each library and env has a process of its own, so that they compile in parallel.
 
     Args:
         device: the device of the run.
@@ -39,7 +39,7 @@ class Peers:
         self._ready: dict[str, list[Ready]] = {}
 
     def prepare(self, cases: Iterable[Case], meanwhile: Callable[[], object] = lambda: None) -> None:
-        """Let the peers make their subjects of the cases, and call ``meanwhile`` while they do."""
+        """Request the peers' subjects of all cases, call ``meanwhile`` while the peers make them, then wait for them."""
         requests = [(case, peer.NAME, way, self._request(peer.__name__, case, way))
                  for case in cases for peer in self.installed for way in peer.ways(case, self._device)]  # fmt: skip
         meanwhile()
@@ -70,10 +70,10 @@ class Peers:
 
 
 def _outcome(wait: Maker) -> Maker:
-    """Wait for a subject; return a maker that returns it, or that raises the error of its making."""
+    """Wait for a subject, and return a maker that returns it or raises the error of its making."""
     try:
         subject: Subject = wait()
-    except Exception as error:  # any error of a library is that library's result
+    except Exception as error:  # an error of a library is recorded in its row
         return _failure(error)
     return lambda: subject
 

@@ -34,11 +34,11 @@ def measure(
         rounds: samples of each way.
         seconds: length of a sample; None for one call without warm-up.
         peers: other libraries' ways.
-        host_probes: makers of calls that are timed first in every round; their host time is an entry of this name in every row of
-            this library.
+        host_probes: makers of calls that are timed first in every round. Every row of this library has each probe's host time
+            under the probe's name.
 
     Returns:
-        A row for each subject; the row of one that failed has ``error`` in place of times.
+        A row for each subject; if a subject failed, its row has ``error`` instead of times.
     """
     heads: dict[str, Row] = {path: identity(case, mode, OURS, path, device) for path in ways}
     makers: dict[str, Maker] = dict(ways)
@@ -50,13 +50,13 @@ def measure(
     for name, make in makers.items():
         try:
             subjects[name] = make()
-        except Exception as error:  # any error of a library is that library's row
+        except Exception as error:  # an error of a library is recorded in its row
             rows[name] = heads[name] | {"error": f"{type(error).__name__}: {error}"}
     timed: dict[str, Timed] = {}
     for name, make_probe in (host_probes or {}).items():
-        with suppress(MemoryError, torch.OutOfMemoryError):  # rows may lack a probe
+        with suppress(MemoryError, torch.OutOfMemoryError):  # without memory for the probe, rows lack its entry
             timed[name] = make_probe()
-    timed |= {name: subject.timed for name, subject in subjects.items()}  # ours first, close to the probes in time
+    timed |= {name: subject.timed for name, subject in subjects.items()}  # this library first, right after the probes
     results = interleaved(timed, rounds, seconds)
     popped = {name: results.pop(name) for name in host_probes or {} if name in results}
     probes = {name: value for name, value in popped.items() if not isinstance(value, Exception)}

@@ -56,7 +56,7 @@ class Cache:
 
 
 class FirstStep:
-    """Processes that make an env and step it once."""
+    """Times processes that make an env and step it once."""
 
     most_calls = 1
 

@@ -10,16 +10,16 @@ from math import comb
 from typing import Protocol
 
 CHUNK = 500
-"""Calls between two waits for the device, or up to a lap more. CUDA queues about a thousand launches, and a full queue makes the
-host wait."""
+"""Calls after which the host waits for the device, at the end of a lap. CUDA queues about a thousand launches; a full queue would
+make the host wait inside a call."""
 
 CONFIDENCE = 0.9
-"""Least confidence of an interval. Five rounds give 0.9375 between the lowest and the highest."""
+"""Least confidence of an interval. With five rounds, the interval from the lowest to the highest value has 0.9375."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Seconds of some calls up to the end of their work, and seconds of the host in them."""
+    """Wall-clock seconds until the work of some calls is done, and the host time of the calls."""
 
     seconds: float
     host_seconds: float
@@ -44,7 +44,7 @@ class Local:
         device: device to wait for.
         most_calls: most calls in one sample; None for no limit.
         lap: number of calls after which ``between`` is called; it is also called at the end of a sample.
-        between: upkeep between laps, such as a rewind. Its time counts in the seconds of a sample, not in those of the host.
+        between: function called between laps, such as a rewind. Its time counts in the seconds of a sample, not in the host time.
     """
 
     def __init__(
@@ -57,8 +57,8 @@ class Local:
     def read(self, calls: int) -> Reading:
         """Make ``calls`` calls and wait for their work.
 
-        The host's time leaves out the first call after each wait. Its caches are cold, so with few calls in a sample it would
-        measure the cost of a wait. A single call is timed as it is.
+        The host time leaves out the first call after each wait: its caches are cold, so it is slower than other calls. A sample
+        of one call includes it.
         """
         call, host, timed, queued = self._call, 0.0, 0, 0
         synchronise(self._device)
@@ -84,7 +84,7 @@ class Local:
 
 @dataclass(frozen=True)
 class Summary:
-    """Seconds of a call: median over the rounds, interval of the median, its coverage, and seconds of the host by round."""
+    """Seconds of a call: median over the rounds, interval of the median, its coverage, and host time by round."""
 
     median: float
     low: float
@@ -95,11 +95,11 @@ class Summary:
 
     @property
     def host(self) -> float:
-        """Seconds of the host in a call, median over the rounds."""
+        """Host time of a call, median over the rounds."""
         return statistics.median(self.hosts)
 
     def host_over(self, other: Summary) -> float:
-        """Seconds of the host in a call beyond those in a call of ``other``: median of the differences within a round."""
+        """Host time of a call minus that of a call of ``other``: median of the differences within a round."""
         return statistics.median(own - others for own, others in zip(self.hosts, other.hosts, strict=True))
 
 
@@ -133,7 +133,7 @@ def interleaved(subjects: Mapping[str, Timed], rounds: int, target: float | None
     """Time every subject once in each round, so that a slow phase of the machine affects all of them.
 
     Args:
-        subjects: what to time, by name.
+        subjects: calls to time, by name.
         rounds: samples of each subject.
         target: seconds of a sample, which has at least one call; None for one call without warm-up.
 
@@ -149,7 +149,7 @@ def interleaved(subjects: Mapping[str, Timed], rounds: int, target: float | None
             continue
         try:
             calls[name] = calls_to_fill(subject, target)
-        except Exception as error:  # any error of a library is that library's result
+        except Exception as error:  # an error of a library is recorded in its row
             failed[name] = error.with_traceback(None)  # its frames would keep memory
     for _ in range(rounds):
         for name in [name for name in calls if name not in failed]:
@@ -169,7 +169,7 @@ def summary(readings: Sequence[Reading], calls: int) -> Summary:
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:
-    """Return a confidence interval for the median of the values' distribution, which may be any.
+    """Return a confidence interval for the median of the values' distribution, without assumptions about its shape.
 
     The median lies between the k-th smallest and the k-th largest of n independent values with probability 1 - 2 P(B < k), B
     binomial (n, 1/2) (the sign test's interval). k is the largest that keeps ``confidence``, or 1.

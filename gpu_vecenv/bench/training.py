@@ -14,8 +14,8 @@ from gpu_vecenv.bench.subject import Maker, Subject
 from gpu_vecenv.bench.timing import Local
 from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer
 
-MANY = 10**12
-"""``total_steps`` of a run that is never finished."""
+TOTAL_STEPS = 10**12
+"""Steps of the run, so many that a benchmark never ends it."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def ways(setting: Setting, device: str) -> dict[str, Maker]:
 def _trainer(setting: Setting, device: str) -> Subject:
     torch.manual_seed(0)
     case, ppo = setting.case, setting.ppo
-    config = TrainConfig(case.env, case.worlds, MANY, device=device, env_kwargs=case.env_params(), ppo=ppo,
+    config = TrainConfig(case.env, case.worlds, TOTAL_STEPS, device=device, env_kwargs=case.env_params(), ppo=ppo,
                          threads=torch.get_num_threads())  # fmt: skip
     facts: dict[str, Any] = {"num_epochs": ppo.num_epochs, "num_minibatches": ppo.num_minibatches, "num_steps": ppo.num_steps}
     env, env_facts = prepare(case, device, copy=False)

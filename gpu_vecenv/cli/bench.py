@@ -63,7 +63,7 @@ def bench(
         modes: env (steps with given or random actions), inference (steps with a policy), training (whole iterations of
             the trainer), startup (a process up to its first step).
         peers: measure other libraries, too.
-        warpdrive: source folder of WarpDrive, which holds warp_drive and example_envs.
+        warpdrive: source folder of WarpDrive; it contains the folders warp_drive and example_envs.
         out: file to write.
         rounds: samples of each way.
         seconds: length of a sample, which has at least one call.
@@ -128,7 +128,7 @@ def compile_kernels(cases: Sequence[Case], device: str) -> None:
 def groups(
     mode: str, kind: str, device: str, envs: tuple[str, ...], sizes: tuple[int, ...]
 ) -> list[tuple[Case, dict[str, Maker]]]:
-    """Cases of a mode, each with this library's ways to run it."""
+    """Return the cases of a mode, each with this library's ways to run it."""
     if mode == "training":
         settings = [replace(s, case=case) for s in training.SETTINGS[kind] for case in choose([s.case], envs, sizes)]
         return [(s.case, training.ways(s, device)) for s in settings]

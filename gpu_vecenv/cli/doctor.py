@@ -23,7 +23,7 @@ from gpu_vecenv.errors import CompileError, GpuVecenvError, ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
 
 MARKS = {True: "ok", False: "NO", None: "--"}
-"""Marks of a check that passed, that failed, and of something missing that is not needed."""
+"""Marks of a check that passed, of one that failed, and of a missing part that is not needed."""
 
 _UPDATE_DRIVER = "update the NVIDIA driver (580 or newer for CUDA 13)"
 _SHOW_CAUSE = 'python -c "import torch; torch.zeros(1).cuda()" shows the cause.'
@@ -31,7 +31,7 @@ _SHOW_CAUSE = 'python -c "import torch; torch.zeros(1).cuda()" shows the cause.'
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report. ``ok`` is None if the thing is missing and not needed."""
+    """One line of the report. ``ok`` is None if a part is missing and not needed."""
 
     name: str
     ok: bool | None

@@ -14,15 +14,15 @@ Settings = tuple[str, ...]
 """Command line words of the form KEY=VALUE."""
 
 
-def help_option(default: str, metavar: str | None = None, more: str | None = None) -> Any:
-    """Return the help of an option whose default is not its Python default.
+def help_option(default: str, metavar: str | None = None, text: str | None = None) -> Any:
+    """Return the help of an option whose default is computed, so that its Python default (None or empty) would mislead.
 
     Args:
-        default: the default as text; empty if ``more`` holds it.
+        default: the default as shown; empty if ``text`` contains it.
         metavar: form of the value, such as ``KEY=VALUE``.
-        more: text in place of the docstring's.
+        text: help of the option; None takes it from the function's docstring.
     """
-    return tyro.conf.arg(metavar=metavar, help=more, help_behavior_hint=default and f"(default: {default})")
+    return tyro.conf.arg(metavar=metavar, help=text, help_behavior_hint=default and f"(default: {default})")
 
 
 def parse_settings(words: Iterable[str], option: str) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def parse_settings(words: Iterable[str], option: str) -> dict[str, Any]:
         option: the option of the words, which errors name.
 
     Raises:
-        ConfigError: a word has no ``=``, or a name comes twice.
+        ConfigError: a word has no ``=``, or a name is given twice.
     """
     settings: dict[str, Any] = {}
     for word in words:

@@ -33,7 +33,7 @@ TRAIN_EXTRA = ("tyro", "rich", "tensorboard", "matplotlib", "imageio", "imageio_
 """Modules that most subcommands need in addition to the core."""
 
 EXTRA_MODULES: dict[str, tuple[str, ...]] = {"bench": ("tyro", "rich"), "doctor": (), "envs": ()}
-"""Modules of the subcommands that need fewer. One with no modules takes no options, because tyro parses options."""
+"""Modules of the subcommands that need fewer. Subcommands without tyro take no options, because tyro parses them."""
 
 USAGE = "\n".join(
     ["usage: gpu-vecenv COMMAND ...", "       gpu-vecenv --version", "", "commands (COMMAND --help explains one):"]
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         Exit status: 0 done; 1 ``doctor`` found no device that works; 2 the input was wrong, memory ran out or an extra is
-        missing; 130 interrupted by Ctrl-C; 141 the reader of the output ended, as after ``| head -1``.
+        missing; 130 interrupted by Ctrl-C; 141 the reader of the output closed it, as ``| head -1`` does.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     for name in ("stdout", "stderr"):
@@ -59,11 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a terminal's encoding may lack letters
     prefix = " ".join(["gpu-vecenv", *(word for word in words[:1] if word in COMMANDS)])
     status, failure = 0, ""
-    lost: OSError | None = None
+    output_error: OSError | None = None
     try:
         status = _run(words)
     except BrokenPipeError as error:
-        lost = error
+        output_error = error
     except (GpuVecenvError, gymnasium.error.Error, OSError) as error:
         failure, status = str(error), 2
     except (MemoryError, RuntimeError) as error:
@@ -72,13 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failure, status = f"out of memory: {error}", 2
     except KeyboardInterrupt:
         failure, status = "interrupted", 130  # what a shell reports for SIGINT
-    lost = _flush() or lost
-    if isinstance(lost, BrokenPipeError):
+    output_error = _flush() or output_error
+    if isinstance(output_error, BrokenPipeError):
         return 141  # what a shell reports for SIGPIPE
-    if failure or lost:
+    if failure or output_error:
         with contextlib.suppress(OSError):  # standard error may be closed
-            print(f"{prefix}: {failure or lost}", file=sys.stderr, flush=True)
-    return 2 if lost else status
+            print(f"{prefix}: {failure or output_error}", file=sys.stderr, flush=True)
+    return 2 if output_error else status
 
 
 def _run(words: list[str]) -> int:
@@ -100,7 +100,7 @@ def _run(words: list[str]) -> int:
     needed = EXTRA_MODULES.get(command, TRAIN_EXTRA)
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
-        raise MissingExtraError(f'this needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
+        raise MissingExtraError(f'this command needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
     module, name = COMMANDS[command][0].split(":")
     function = getattr(importlib.import_module(module), name)
     if needed:
@@ -108,7 +108,7 @@ def _run(words: list[str]) -> int:
 
         try:
             tyro.cli(function, prog=f"gpu-vecenv {command}", args=words)
-        except SystemExit as end:  # after --help, or a word that tyro refuses
+        except SystemExit as end:  # tyro exits after --help and after a wrong option
             return int(end.code or 0)
         return 0
     if words in (["-h"], ["--help"]):
@@ -135,7 +135,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 def _flush() -> OSError | None:
-    """Write buffered output. If that fails, drop it: otherwise the interpreter would fail with it again at its end."""
+    """Write buffered output. If that fails, discard it: otherwise the interpreter would raise the error again at exit."""
     try:
         sys.stdout.flush()
     except OSError as error:

@@ -42,7 +42,7 @@ def train(
         seed: seed of worlds, weights and sampling.
         device: auto, cpu or cuda:0.
         out: the run's folder.
-        resume: go on with the run in the folder; of the other options only --out, --total-steps, --device and
+        resume: continue the run in the folder; of the other options only --out, --total-steps, --device and
             --threads may be given.
         env: env parameters by name, such as num_taggers=5 num_runners=20.
         policy: policy of each role, such as tagger=tagger runner=random.
@@ -51,8 +51,8 @@ def train(
         ppo: hyperparameters, fields of gpu_vecenv.train.PPOConfig, such as learning_rate=3e-4.
         network: network shape, fields of gpu_vecenv.train.NetworkConfig, such as hidden_sizes=(64,64).
         checkpoint_interval: iterations between two checkpoints; slow runs also save every minute.
-        threads: CPU threads of torch. With 1, a run's bits do not depend on the number of cores, and small networks are
-            fastest on a busy machine.
+        threads: CPU threads of torch. With 1, results are bitwise the same for any number of cores, and small networks
+            are fastest on a busy machine.
     """
     from gpu_vecenv.train.build import import_modules
     from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
@@ -79,7 +79,7 @@ def train(
                 "--resume: expected no other options than --out, --total-steps, --device and --threads, "
                 f"got {', '.join(fixed)}"
             )
-        if ":" in env_id:  # the user names this module, not the checkpoint
+        if ":" in env_id:  # the module name comes from the user, not from the checkpoint
             import_modules([env_id.rpartition(":")[0]])
         run_env_id = saved_config(folder, load_checkpoint(folder)).env_id
         if run_env_id.rpartition(":")[2] != env_id.rpartition(":")[2]:
@@ -107,7 +107,7 @@ def train(
         trainer = Trainer(config)
     with contextlib.closing(trainer):
         trainer.train()
-    if read_metrics(folder):  # empty after an interrupt in the first iteration
+    if read_metrics(folder):  # no metrics after an interrupt in the first iteration
         plot(folder)
     if trainer.iteration == trainer.num_iterations:  # an interrupted run ends at once
         from gpu_vecenv.cli.watch import watch

@@ -78,7 +78,7 @@ def watch(
     if max_frames is not None:
         require_within("--max-frames", max_frames, 1)
     changes = {} if threads is None else {"threads": threads}
-    # Episode k of play() has its seed plus k, so these seeds leave room for all episodes of a world.
+    # play() gives episode k the seed + k. The step of the range keeps the seeds of two worlds apart.
     seeds = range(seed, seed + worlds * episodes, episodes)
     played = dict.fromkeys(seeds, 0.0)  # episodes played by each world
     games = [
@@ -93,10 +93,10 @@ def watch(
 
 
 def side_by_side(games: Sequence[Iterator[State]]) -> Iterator[State]:
-    """Yield the states of all games together, stacked along a new first axis.
+    """Yield the states of all worlds, stacked along a new first axis.
 
     Args:
-        games: states of one world each; the last state of an ended game is repeated until all have ended.
+        games: an iterator of states for each world; the last state of a world is repeated until all iterators have ended.
     """
     states = [next(game) for game in games]
     running = True
@@ -114,7 +114,7 @@ def draw(run: str | Path, states: Iterator[State], worlds: int, device: str) -> 
         run: the run's folder, or a checkpoint file.
         states: states with the leading axis worlds.
         worlds: length of that axis.
-        device: device of the states; nothing is computed on it.
+        device: device of the env that is made to read the parameters.
     """
     config = dataclasses.replace(saved_config(run, load_checkpoint(run)), device=device)
     with contextlib.closing(make_env(config, num_worlds=1)) as env:  # for its resolved parameters

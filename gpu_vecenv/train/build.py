@@ -96,7 +96,7 @@ def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, A
     except (gymnasium.error.Error, TypeError) as error:
         if name in IDS:
             raise
-        # Gymnasium's own envs refuse our options with a TypeError.
+        # Gymnasium's own envs raise a TypeError for the options of this package.
         raise ConfigError(_unknown(env_id)) from error
     return cast("GpuVectorEnv", env.unwrapped)
 

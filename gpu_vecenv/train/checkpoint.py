@@ -1,7 +1,7 @@
-"""Checkpoints: files with all that a run needs to go on.
+"""Checkpoints: files from which a run resumes.
 
-A checkpoint is written atomically, verified as a whole, and read without running code. Its first line holds the version of the
-format and the SHA-256 of the other bytes, which ``torch.save`` writes.
+A checkpoint is written atomically. Reading it verifies all bytes and runs no code from it. Its first line holds the version of
+the format and the SHA-256 of the other bytes, which ``torch.save`` writes.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def checkpoint_path(path: str | Path) -> Path:
 
 
 def save_checkpoint(path: str | Path, state: dict[str, Any]) -> None:
-    """Write ``state`` to ``path``. An earlier file stays until the new one is whole on disk.
+    """Write ``state`` to ``path``. An earlier file is replaced only when the new one is complete.
 
     Args:
         path: file to write; its folder is made if needed.
         state: tensors, numbers, strings, lists and dicts only.
 
     Raises:
-        OSError: the disk refused; an earlier file is unchanged.
+        OSError: the file cannot be written; an earlier file is unchanged.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,12 +135,12 @@ def _reason(error: BaseException) -> str:
 def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
     """Return the options of the run that wrote a checkpoint.
 
-    A file must not make this process import a module. So for an env id such as ``module:Env-v0`` either the module has been
-    imported or the id after the colon is registered.
+    No module is imported, because a file must not decide which code runs. For an env id such as ``module:Env-v0`` the caller has
+    imported the module or registered the id after the colon.
 
     Args:
         path: the file, or the folder of a run; errors name it.
-        state: what ``load_checkpoint()`` returned for it.
+        state: the checkpoint's content, as ``load_checkpoint()`` returns it.
 
     Raises:
         CheckpointError: the options are damaged, do not fit the state, or name a module that is not imported.
@@ -172,12 +172,12 @@ def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
 
 @contextlib.contextmanager
 def checkpoint_in_errors(path: str | Path | None, changes: Iterable[str] = ()) -> Iterator[None]:
-    """Name a checkpoint in errors that its options cause while env and policies are built.
+    """Raise CheckpointError, which names the checkpoint, for an error that its options cause while env and policies are built.
 
     Args:
-        path: the file, or the folder of a run; None leaves errors as they are.
-        changes: options that the caller changed. With changes other than out, total_steps, device and seed an error may be the
-            caller's, so it stays as it is.
+        path: the file, or the folder of a run; None leaves errors unchanged.
+        changes: options that the caller changed. A change of an option other than out, total_steps, device and seed may cause
+            the error, which is then left unchanged.
 
     Raises:
         CheckpointError: the options do not fit together, or need too much memory.
@@ -200,7 +200,7 @@ def require_same_form(saved: object, expected: object, where: str) -> None:
     Args:
         saved: value of a checkpoint.
         expected: value that it replaces; types, keys, shapes and dtypes are compared.
-        where: name of the value, for the error's text.
+        where: name of the value in the error message.
 
     Raises:
         CheckpointError: the forms differ.

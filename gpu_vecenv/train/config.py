@@ -94,7 +94,7 @@ class PPOConfig:
     """Add the value of the final observation when the time limit ends an episode.
 
     None decides by the number of agents in a world. With one agent (classic control) the limit is not part of the task: True.
-    With several (Tag) observations hold the time and the limit ends a finite game: False.
+    With several agents (Tag) observations hold the time, and the limit is a rule of the game: False.
     """
 
     def __post_init__(self) -> None:
@@ -162,15 +162,15 @@ class TrainConfig:
     out: str | None = None
     """Folder for checkpoint, metrics and TensorBoard files; None writes nothing."""
     checkpoint_interval: int = 50
-    """Iterations between two checkpoints; one is always written at the end."""
+    """Iterations between two checkpoints; the end of training writes one, too."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
-    """Env parameters by their spec names; they win over the preset's."""
+    """Env parameters by their spec names; others have the defaults of the spec."""
     policy_map: dict[str, str] | None = None
     """Role name to policy name; ``random`` acts uniformly at random. None gives each role a policy of its own."""
     frozen: tuple[str, ...] = ()
     """Policies that act but are not updated."""
     load_policies: dict[str, str] = field(default_factory=dict)
-    """Policy name to a checkpoint file; the policy starts with the weights that its name has there."""
+    """Policy name to a checkpoint file; the policy starts with the weights that the file holds under the same name."""
     ppo: PPOConfig | None = None
     """Hyperparameters of the update."""
     network: NetworkConfig | None = None
@@ -178,7 +178,7 @@ class TrainConfig:
     threads: int = 1
     """CPU threads of torch in training, evaluation and play; the process's own number is restored afterwards.
 
-    With 1, a run's bits do not depend on the number of cores, and small networks are fastest on a busy machine.
+    With 1, results are bitwise the same for any number of cores, and small networks are fastest on a busy machine.
     """
 
     def __post_init__(self) -> None:
@@ -237,7 +237,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class ResolvedConfig(TrainConfig):
-    """Options of a run without None in fields of the preset, as ``gpu_vecenv.train.presets.resolve()`` returns them."""
+    """Options of a run after ``gpu_vecenv.train.presets.resolve()`` has replaced None in the fields of a preset."""
 
     num_envs: int = 1
     total_steps: int = 1

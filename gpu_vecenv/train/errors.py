@@ -24,7 +24,7 @@ class RunExistsError(GpuVecenvError, ValueError):
 
 
 class RunLockedError(GpuVecenvError, RuntimeError):
-    """A run's folder is locked by another trainer, or no longer by this one."""
+    """A run's folder is locked by another trainer, or this trainer no longer holds the lock."""
 
 
 class RunGoneError(GpuVecenvError, FileNotFoundError):

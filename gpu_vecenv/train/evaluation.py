@@ -1,4 +1,4 @@
-"""Plays episodes with trained or random policies, to measure them or to watch them."""
+"""Plays episodes with trained or random policies: measures their means, or yields states for a renderer."""
 
 from __future__ import annotations
 
@@ -60,15 +60,16 @@ class Players:
         Args:
             env: vector env in the agents view.
             config: resolved options.
-            checkpoint: file that holds every policy but ``random``; None leaves fresh weights.
+            checkpoint: file that holds every policy but ``random``; None keeps the initial weights.
             policy_map: role to policy name, for roles with another policy than in ``config``.
 
         Raises:
-            CheckpointError, PolicyMapError: the file or the roles do not fit.
+            CheckpointError: the file does not fit.
+            PolicyMapError: a role is unknown or has no policy.
         """
         trained = {role: role for role in env.role_rows} if config.policy_map is None else config.policy_map
         if checkpoint is not None:
-            with checkpoint_in_errors(checkpoint):  # an error in this block is the checkpoint's fault
+            with checkpoint_in_errors(checkpoint):  # an error in this block is caused by the checkpoint
                 assign_rows(env.role_rows, trained)
         self.assignment = assign_rows(env.role_rows, {**trained, **(policy_map or {})})
         with checkpoint_in_errors(checkpoint):
@@ -93,7 +94,7 @@ class Players:
 def _setup(
     target: str | Path | TrainConfig, changes: Mapping[str, Any]
 ) -> tuple[ResolvedConfig, str | Path | None]:
-    """Return resolved options, and the checkpoint's path if ``target`` is one."""
+    """Return resolved options, and ``target`` if it is a checkpoint or a run's folder; None for a config."""
     if isinstance(target, TrainConfig):
         return resolve(dataclasses.replace(target, **changes)), None
     config = saved_config(target, load_checkpoint(target))
@@ -112,8 +113,8 @@ def evaluate(
     """Play one episode in each world and return the means.
 
     Args:
-        target: a checkpoint file, a run's folder, or a config. The policies of a config have new weights
-            (useful with ``random``).
+        target: a checkpoint file, a run's folder, or a config. With a config, policies have their initial weights, which is
+            useful for ``random`` policies.
         episodes: number of worlds.
         policy_map: role to policy name, for roles with another policy than in training: ``random``, or another
             policy of the checkpoint.
@@ -158,7 +159,7 @@ def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool
         rows = int(running.sum())  # the one host sync of a step
         steps += episodes
         ended = episodes - rows * episodes // env.num_envs
-        fraction = max(ended / episodes, steps / episodes / limit)  # the time limit bounds the steps that are left
+        fraction = max(ended / episodes, steps / episodes / limit)  # the time limit bounds the number of steps
         counts = f"{ended:,} of {episodes:,} episodes  {steps:,} steps  {display.rate(steps):,.0f} steps/s"
         display.show(fraction, counts)
     roles = env.role_rows
@@ -192,8 +193,8 @@ def play(
         episodes: number of episodes, played one after the other.
         policy_map: see ``evaluate()``.
         deterministic: take the likeliest actions instead of draws.
-        on_step: called before the state after a step is yielded, with the episodes played so far. An unfinished episode
-            counts as the fraction of its time limit that has passed, or as 0 without a time limit.
+        on_step: function called after each step, before its state is yielded. Its argument is the number of episodes played so
+            far. An unfinished episode counts as the fraction of its time limit that has passed, or as 0 without a time limit.
         **changes: config fields to change.
 
     Yields:
@@ -217,7 +218,7 @@ def play(
             yield _world_state(env)
             ended, steps = False, 0
             while not ended:
-                with torch_threads(config.threads):  # the caller's code keeps the process's own number
+                with torch_threads(config.threads):  # code that runs between states keeps the process's number of threads
                     obs, _, terminated, truncated, _ = env.step(players.act(obs, deterministic))
                 ended = bool((terminated | truncated).any())
                 steps += 1

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request that a loop reads where it can stop."""
+"""Ctrl-C and SIGTERM as a request to stop, which a loop checks between iterations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class StopRequest:
-    """While active, the first SIGINT or SIGTERM only sets ``received``; a second one has its usual effect."""
+    """Context in which the first SIGINT or SIGTERM only sets ``received``; a second one has its usual effect."""
 
     def __init__(self) -> None:
         """Start without a request."""

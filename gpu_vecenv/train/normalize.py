@@ -1,4 +1,4 @@
-"""Running mean and deviation on the device; rows that are masked out are ignored."""
+"""Running mean and deviation on the device; masked rows are ignored."""
 
 from __future__ import annotations
 
@@ -41,18 +41,17 @@ class RunningNorm(nn.Module):
             self._merge(step_samples, step_valid)
 
     def _merge(self, samples: Tensor, valid: Tensor) -> None:
-        weight = valid.reshape(valid.shape + (1,) * self.mean.dim())
+        mask = valid.reshape(valid.shape + (1,) * self.mean.dim())
         new_count = valid.sum().double()
         divisor = new_count.clamp(min=1.0)
         # Moments about the old mean are small numbers, so float32 products lose little precision.
-        centred = torch.where(weight, samples - self.mean.float(), 0.0)
+        centred = torch.where(mask, samples - self.mean.float(), 0.0)
         shift = centred.sum(0, dtype=torch.float64) / divisor
         spread = (centred * centred).sum(0, dtype=torch.float64) / divisor - shift * shift
         total = self.count + new_count
         fraction = new_count / total.clamp(min=1.0)
         merged = self.var * (1.0 - fraction) + spread * fraction + shift * shift * fraction * (1.0 - fraction)
-        # Steps without valid rows before the first sample would otherwise blend zeros into the variance.
-        self.var.copy_(torch.where(total > 0, merged, self.var))
+        self.var.copy_(merged)
         self.mean.add_(shift * fraction)
         self.count.copy_(total)
 
@@ -66,7 +65,7 @@ class RunningNorm(nn.Module):
 
 
 class RewardNorm(nn.Module):
-    """Divides rewards by the deviation of the running discounted return, whatever their unit.
+    """Divides rewards by the deviation of the running discounted return, so that their unit has no effect.
 
     The mean is not subtracted: when episodes differ in length, that would change which policy is best.
     """

@@ -22,15 +22,15 @@ _PANELS = (
 _COLUMNS = 3
 
 
-MAX_RETURNS = 24
-"""Most policies whose returns have a panel."""
+MAX_POLICIES = 24
+"""Largest number of policies that are drawn."""
 
 MAX_VALUE = 1e100
-"""Values of this size or more are left out, as NaN is, because matplotlib's axes would overflow."""
+"""Larger values are not drawn, because matplotlib's axes would overflow."""
 
 
 def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
-    """Draw ``metrics.jsonl`` as one picture. An earlier file stays until the new one is whole on disk.
+    """Draw ``metrics.jsonl`` as one picture. An earlier file is replaced only when the new one is complete.
 
     Args:
         run: a run's folder.
@@ -42,7 +42,7 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     Raises:
         MetricsError: the folder holds no metrics, or none of a whole iteration.
         ConfigError: the suffix of ``path`` names no image format of matplotlib.
-        OSError: the disk refused; an earlier file is unchanged.
+        OSError: the file cannot be written; an earlier file is unchanged.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -58,14 +58,14 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     if not lines:
         raise MetricsError(f"{run / METRICS_FILE}: expected at least one iteration, got none")
     # Returns of different policies seldom have the same scale, so each has a panel of its own.
-    returns = [(name, f"mean return of {name[7:]}") for name in lines[-1] if name.startswith("return/")][:MAX_RETURNS]
+    returns = [(name, f"mean return of {name[7:]}") for name in lines[-1] if name.startswith("return/")][:MAX_POLICIES]
     panels = [*returns, *_PANELS]
     rows = math.ceil(len(panels) / _COLUMNS)
     figure = Figure(figsize=(4.0 * _COLUMNS, 3.2 * rows), layout="constrained")
     FigureCanvasAgg(figure)
     grid = list(figure.subplots(rows, _COLUMNS, squeeze=False).flat)
     for axes, (prefix, label) in zip(grid, panels, strict=False):
-        names = [name for name in lines[-1] if name.startswith(prefix)][:MAX_RETURNS]
+        names = [name for name in lines[-1] if name.startswith(prefix)][:MAX_POLICIES]
         for name in names:
             points = [(line["steps"], y) for line in lines if (y := line.get(name)) is not None and abs(y) < MAX_VALUE]
             if points:
@@ -92,7 +92,7 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
 
 
 def _draw(axes: Any, steps: tuple[float, ...], values: tuple[float, ...], label: str) -> None:
-    """Draw the raw curve faintly, and over it the running mean of a twentieth of the run."""
+    """Draw the raw curve faintly and its running mean, over a twentieth of the run, on top."""
     (line,) = axes.plot(steps, values, linewidth=0.8, alpha=0.35)
     width = max(1, len(values) // 20)
     means = [sum(values[max(0, i + 1 - width) : i + 1]) / min(i + 1, width) for i in range(len(values))]

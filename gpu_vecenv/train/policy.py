@@ -34,7 +34,7 @@ class Policy(nn.Module, ABC):
         """Choose an action for every row.
 
         Args:
-            obs: float32 (B, F), as the env returns it.
+            obs: float32 (B, F), not normalised.
             generator: source of randomness, on the device of ``obs``.
             deterministic: take the likeliest action instead of a draw.
 
@@ -69,7 +69,7 @@ class Policy(nn.Module, ABC):
     def observe(self, obs: Tensor, valid: Tensor) -> None:
         """Update the policy's running statistics, if it keeps any, with a rollout's observations.
 
-        The update calls this at its end, so that acting and updating read equally scaled observations.
+        The update calls this at its end, so that a rollout and its update scale observations in the same way.
 
         Args:
             obs: float32 (T, n, F).

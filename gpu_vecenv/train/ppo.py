@@ -101,7 +101,7 @@ class PPO:
             policy: the policy to train.
             slices: its rows, in row order.
             rollout: the slabs it learns from.
-            config: hyperparameters; ``rollout.final_obs`` must be there if time limits are bootstrapped.
+            config: hyperparameters; ``rollout.final_obs`` must not be None if time limits are bootstrapped.
             generator: source of minibatch order, on the rollout's device.
         """
         self.policy = policy

@@ -86,7 +86,7 @@ class Progress:
             _draw(self._live, fraction, line, note)
 
     def _time_left(self, now: float, fraction: float) -> str:
-        """Estimate the time left from the work since the first call, because a resumed run starts above 0."""
+        """Estimate the time left from the progress since the first call; a resumed run starts above 0."""
         began, before = self._origin or (now, fraction)
         if not before < fraction < 1.0:
             return ""

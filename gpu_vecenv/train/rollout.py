@@ -138,7 +138,7 @@ class Collector:
             self.env.step(rollout.action[t])
 
     def advance(self, alive: Tensor) -> None:
-        """Make the end of this rollout the start of the next; ``obs`` is overwritten.
+        """Move to the next rollout: its slot 0 of ``obs`` becomes a copy of the last observations.
 
         Args:
             alive: bool (R,), alive after the last step, from ``Rollout.masks()``.
@@ -147,7 +147,7 @@ class Collector:
         self.env.rewind()
 
     def state_dict(self) -> dict[str, object]:
-        """Return all that is needed to go on after ``advance()``."""
+        """Return the state to save after ``advance()``."""
         return {
             "env": dict(self.env.get_state()),
             "obs": self.rollout.obs[0].clone(),
@@ -161,5 +161,5 @@ class Collector:
         self.env.set_state(state["env"])
         self.rollout.obs[0].copy_(state["obs"])
         self.rollout.alive_start.copy_(state["alive"])
-        if state["generator_device"] == self.generator.device.type:  # the form of the state differs by kind
+        if state["generator_device"] == self.generator.device.type:  # CPU and CUDA generators have different states
             self.generator.set_state(state["generator"].cpu())

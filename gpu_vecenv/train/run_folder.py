@@ -53,11 +53,11 @@ class RunFolder:
         self._remove_leftovers()
 
     def remember(self, name: str) -> None:
-        """Let ``check()`` compare this file, too. The caller keeps it open, because the file system may reuse its inode."""
+        """Add a file that ``check()`` compares. The caller keeps it open, so that no other file gets its inode number."""
         self._known[name] = os.stat(self.path / name)
 
     def check(self) -> None:
-        """Check that files written now still go into this folder.
+        """Check that the path still leads to the folder that was locked.
 
         Raises:
             RunGoneError: the folder, or a file given to ``remember()``, was removed or replaced.
@@ -73,12 +73,12 @@ class RunFolder:
                 got = "none" if status is None else "another"
                 raise RunGoneError(
                     f"{self.path / name}: expected the file that the trainer opened, got {got}: "
-                    "the run's folder was removed or replaced under the trainer"
+                    "the run's folder was removed or replaced while the trainer was running"
                 )
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Turn an OSError into RunGoneError if the folder is lost; otherwise add the folder to an error without a file name.
+        """Raise RunGoneError for an OSError if the folder is gone. Otherwise add the folder to an error without a file name.
 
         Raises:
             RunGoneError, RunLockedError: see ``check()``.
@@ -110,14 +110,14 @@ _locked: weakref.WeakSet[RunFolder] = weakref.WeakSet()
 
 
 def lock_run_folder(path: Path, resumed_from: Path | None = None) -> RunFolder:
-    """Lock the folder of a run that starts, or of one that goes on.
+    """Lock the folder of a new or resumed run.
 
     Args:
         path: the folder.
-        resumed_from: the checkpoint file that the run goes on from; None for a new run.
+        resumed_from: the checkpoint file of a resumed run; None for a new run.
 
     Raises:
-        RunExistsError: the folder holds a run, and ``resumed_from`` is no file of it.
+        RunExistsError: the folder holds a run, and ``resumed_from`` is not in that folder.
         RunGoneError, RunLockedError, OSError: see ``RunFolder``.
     """
     folder = RunFolder(path)
@@ -125,7 +125,7 @@ def lock_run_folder(path: Path, resumed_from: Path | None = None) -> RunFolder:
     if not same_run and any((path / name).exists() for name in (METRICS_FILE, f"checkpoint/{FILE_NAME}")):
         folder.close()
         raise RunExistsError(
-            f"{path}: expected a new folder, got one with a run in it: go on with --resume (Trainer.resume), "
+            f"{path}: expected a new folder, got one with a run in it: continue the run with --resume (Trainer.resume), "
             "or choose another --out"
         )
     return folder
@@ -135,32 +135,33 @@ def _lock(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
-        if holder == _holder():
-            holder += " (this one: close() its trainer first)"
-        raise RunLockedError(f"{path}: expected a folder that no other trainer works on, got one locked by {holder}") from None
+        owner = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
+        if owner == _this_process():
+            owner += " (this one: close() its trainer first)"
+        raise RunLockedError(f"{path}: expected a folder that no other trainer works on, got one locked by {owner}") from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
         warnings.warn(f"{path}: cannot be locked ({error.strerror}); make sure that no other trainer works on it", stacklevel=4)
     os.truncate(descriptor, 0)
-    os.write(descriptor, f"{_holder()}\n".encode())
+    os.write(descriptor, f"{_this_process()}\n".encode())
 
 
-def _holder() -> str:
+def _this_process() -> str:
+    """Return the text that the lock file holds while this process locks it."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
-def _release(descriptor: int, owner: int) -> None:
-    """Close the lock file. Its owner unlocks it first, because a child between fork and exec may still have it open."""
-    if os.getpid() == owner:
+def _release(descriptor: int, owner_pid: int) -> None:
+    """Close the lock file. The process that locked it unlocks it first: a child between fork and exec may have it open, too."""
+    if os.getpid() == owner_pid:
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
 
 
 def _close_in_child() -> None:
-    """Close the parent's folders in a forked child, which would keep them locked after the parent's death."""
+    """Close the parent's lock files in a forked child. Otherwise the folders would stay locked after the parent ends."""
     for folder in list(_locked):
         folder.close()
 

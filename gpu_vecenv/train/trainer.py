@@ -38,25 +38,26 @@ from gpu_vecenv.train.run_folder import RunFolder, lock_run_folder
 from gpu_vecenv.train.torch_threads import torch_threads
 
 CHECKPOINT_S = 60.0
-"""Seconds after which a checkpoint is due, even if ``checkpoint_interval`` is not over."""
+"""Seconds after which a new checkpoint is written even if ``checkpoint_interval`` has not passed."""
 
 
 @dataclass(frozen=True)
 class Resumed:
-    """A checkpoint that a run goes on from, read while the run's folder is locked."""
+    """A checkpoint to resume from, read after the run's folder was locked."""
 
     path: Path
-    """The checkpoint file, for the texts of errors."""
+    """The checkpoint file, which error messages name."""
     state: dict[str, Any]
     """Content of the file, as ``load_checkpoint()`` returns it."""
     folder: RunFolder | None
-    """The folder that the run goes on in; None if it writes no files."""
+    """The folder that the resumed run writes to; None if it writes no files."""
 
 
 class Trainer:
     """Multi-agent PPO on one device.
 
-    A trainer with ``config.out`` locks that folder until ``close()`` or its deletion. No other trainer can write there meanwhile.
+    A trainer with ``config.out`` locks that folder until ``close()`` is called or the trainer is deleted. No other trainer can
+    write to a locked folder.
 
     Example::
 
@@ -69,13 +70,13 @@ class Trainer:
         Args:
             config: the run's options.
             quiet: print nothing.
-            resumed: state to go on from; ``resume()`` passes it. None starts a new run.
+            resumed: checkpoint to resume from, passed by ``resume()``; None starts a new run.
 
         Raises:
             ConfigError, PolicyMapError: options do not fit the env.
             CheckpointError: a file of ``load_policies`` is unusable, or ``resumed`` does not fit the options.
-            RunExistsError: ``config.out`` already holds a run; go on with ``resume()``, or choose another.
-            RunLockedError: another trainer works in ``config.out``.
+            RunExistsError: ``config.out`` already holds a run; ``resume()`` continues it.
+            RunLockedError: another trainer has locked ``config.out``.
             OSError: the run's folder cannot be made or written.
         """
         self.quiet = quiet
@@ -96,9 +97,9 @@ class Trainer:
 
     @classmethod
     def resume(cls, path: str | Path, quiet: bool = False, **changes: Any) -> Trainer:
-        """Go on from a checkpoint; the run ends as it would have without the interruption.
+        """Resume from a checkpoint; the run ends as it would have without the interruption.
 
-        On another kind of device than before, actions are drawn from a new generator, seeded by seed and iteration.
+        If the run moves between CPU and GPU, a new generator draws its actions, seeded by the run's seed and the iteration.
 
         Args:
             path: a checkpoint file, or the folder of a run. A run's folder is the default of ``out``.
@@ -107,10 +108,10 @@ class Trainer:
 
         Raises:
             CheckpointError: the file is no checkpoint, is damaged, or does not fit the run.
-            ConfigError: ``changes`` do not fit.
+            ConfigError: a value in ``changes`` is out of range.
             DeviceError: the run's device is missing here.
             RunExistsError: ``out`` holds another run.
-            RunLockedError: another trainer works in ``out``.
+            RunLockedError: another trainer has locked ``out``.
             OSError: the run's folder cannot be made or written.
         """
         if Path(path).is_dir():
@@ -130,11 +131,11 @@ class Trainer:
                     raise
                 raise DeviceError(
                     f"{path}: this run was on {config.device}, which is missing here ({error}) "
-                    "Go on with another device: --device cpu (device='cpu')."
+                    "Resume on another device: --device cpu (device='cpu')."
                 ) from error
 
     def _own_folder(self, folder: RunFolder | None) -> None:
-        """Keep the run's folder, and close it with this trainer."""
+        """Store the run's folder; ``close()`` closes it."""
         if folder is not None:
             self._folder = folder
             self._resources.callback(folder.close)
@@ -144,9 +145,10 @@ class Trainer:
         self.env = make_env(resolved)
         self._resources.callback(self.env.close)
         with torch_threads(resolved.threads):
-            self._build_around_env(resolved)
+            self._build_training(resolved)
 
-    def _build_around_env(self, resolved: ResolvedConfig) -> None:
+    def _build_training(self, resolved: ResolvedConfig) -> None:
+        """Build everything but the env: policies, rollout, collector, learners and statistics."""
         bootstrap = resolved.ppo.bootstrap_at_time_limit
         if bootstrap is None:
             bootstrap = self.env.num_agents == 1
@@ -167,7 +169,7 @@ class Trainer:
 
     @property
     def steps_per_iteration(self) -> int:
-        """World steps a rollout holds."""
+        """Steps of a rollout, summed over worlds."""
         return self.config.num_envs * self.config.ppo.num_steps
 
     @property
@@ -176,10 +178,10 @@ class Trainer:
         return math.ceil(self.config.total_steps / self.steps_per_iteration)
 
     def train(self, iterations: int | None = None) -> dict[str, float]:
-        """Train to the end, or for some iterations. Ctrl-C and SIGTERM end the training after the iteration, with a checkpoint.
+        """Train to the end or for some iterations. After Ctrl-C or SIGTERM, finish the iteration, write a checkpoint and return.
 
         Args:
-            iterations: the most to run; None goes on to ``total_steps``.
+            iterations: largest number of iterations to run; None trains until ``total_steps``.
 
         Returns:
             The last iteration's metrics.
@@ -188,7 +190,7 @@ class Trainer:
             RunGoneError: the run's folder was removed or replaced.
             RunLockedError: the trainer was closed or forked.
             MetricsError: the run's metrics are unreadable.
-            OSError: the disk refused.
+            OSError: a file cannot be written.
         """
         stop_at = self.num_iterations if iterations is None else self.iteration + iterations
         stop_at = min(stop_at, self.num_iterations)
@@ -267,7 +269,7 @@ class Trainer:
         Raises:
             ConfigError: neither ``path`` nor ``config.out`` is given.
             RunGoneError: the run's folder was removed or replaced since this trainer was made.
-            OSError: the disk refused; an earlier checkpoint is untouched.
+            OSError: the file cannot be written; an earlier checkpoint is unchanged.
         """
         if path is None:
             if self._folder is None:
@@ -295,7 +297,7 @@ class Trainer:
         if before not in ("cpu", "cuda"):
             raise CheckpointError(f"{path}: collector/generator_device: expected 'cpu' or 'cuda', got {before!r}")
         if before != self.device.type:
-            expected["collector"]["generator"] = state["collector"].get("generator")  # its form differs by device; it is not used
+            expected["collector"]["generator"] = state["collector"].get("generator")  # not loaded: its size differs by device
         require_same_form(state["collector"], expected["collector"], f"{path}: collector")
         require_same_form(state["episodes"], expected["episodes"], f"{path}: episodes")
         try:

@@ -245,7 +245,7 @@ def test_misuse_raises_typed_errors():
         env.step({})
     env.reset(seed=0)
     good = sample(env)
-    with pytest.raises(ParameterError, match=r"missing \['runner_3'\], others \['runner_9'\]"):
+    with pytest.raises(ParameterError, match=r"missing \['runner_3'\], unexpected \['runner_9'\]"):
         env.step({**{agent: action for agent, action in good.items() if agent != "runner_3"}, "runner_9": good["runner_3"]})
     with pytest.raises(ShapeError, match=r"\(2,\)"):
         env.step({**good, "runner_3": 0})

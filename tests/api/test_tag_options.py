@@ -195,7 +195,7 @@ def test_a_world_may_have_4096_agents(view):
     ({"edge_hit_penalty": 1}, ParameterError, "edge_hit_penalty must be at least .* and at most 0, got 1"),
     ({"fixed_start": 1}, ParameterError, "fixed_start must be True or False, got 1"),
     ({"max_turn": -3}, ParameterError, "min_turn must not be above max_turn, got"),
-    ({"flatten_actions": True, "continuous_actions": True}, ParameterError, "flatten_actions joins two discrete heads"),
+    ({"flatten_actions": True, "continuous_actions": True}, ParameterError, "flatten_actions joins two discrete entries"),
     ({"starting_location_x": [1.0] * 6}, ParameterError, "give both starting_location_x and starting_location_y"),
     ({"starting_directions": [1.0] * 5}, ShapeError, r"starting_directions must have shape \(6,\).*got \(5,\)"),
     ({"starting_location_x": [21.0] * 6, "starting_location_y": [1.0] * 6}, ParameterError, r"must lie within \[0, 20\]"),

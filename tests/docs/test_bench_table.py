@@ -50,7 +50,7 @@ def test_a_line_shows_speeds_the_floor_and_peers():
 
 
 def test_installed_and_missing_peers_are_named():
-    assert "Other libraries: gymnax 1.0.1, VMAS (not installed)." in bench_table.made_on(made([]))
+    assert "Other libraries: gymnax 1.0.1, VMAS (not installed)." in bench_table.measured_on(made([]))
 
 
 def test_errors_and_missing_paths_are_shown():

@@ -43,7 +43,7 @@ def test_help_lists_every_command_without_the_train_extra():
 def test_missing_extra_is_named(command):
     done = run(command, "WarpTag-v0", setup="sys.modules.update(tyro=None, rich=None)")
     assert done.returncode == 2
-    assert done.stderr == f'gpu-vecenv {command}: this needs tyro, rich: pip install "gpu-vecenv[train]".\n'
+    assert done.stderr == f'gpu-vecenv {command}: this command needs tyro, rich: pip install "gpu-vecenv[train]".\n'
 
 
 def test_bench_needs_no_video_library(tmp_path):

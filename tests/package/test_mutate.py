@@ -57,7 +57,7 @@ def test_the_table_names_the_tests_that_noticed_and_the_checkout_is_unchanged(sm
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
     rows = [line.split("|")[1:3] for line in capsys.readouterr().out.splitlines()]
     assert [[cell.strip() for cell in row] for row in rows[2:]] == [
-        ["noticed", "tests/test_sums.py::test_add"], ["crashes", "exit status -6"], ["missed", "nobody"],
+        ["noticed", "tests/test_sums.py::test_add"], ["crashes", "exit status -6"], ["missed", "no test"],
         ["no library", "not applied: needs no_such_library"],
     ]  # fmt: skip
 

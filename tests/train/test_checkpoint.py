@@ -232,5 +232,5 @@ def test_resuming_on_another_kind_of_device_is_announced_and_works(saved, capsys
 def test_a_new_run_does_not_overwrite_another(config, tmp_path):
     config = dataclasses.replace(config, out=str(tmp_path / "run"))
     Trainer(config, quiet=True).train(iterations=1)
-    with pytest.raises(RunExistsError, match=f"{re.escape(config.out)}: .*go on with --resume .*choose another --out"):
+    with pytest.raises(RunExistsError, match=f"{re.escape(config.out)}: .*continue the run with --resume .*choose another --out"):
         Trainer(config, quiet=True)

@@ -169,7 +169,7 @@ def test_a_lost_folder_raises_an_error(run, lose, interval):
             lose(run.out)
 
     trainer.collector.collect = collect_then_lose
-    with pytest.raises(RunGoneError, match="the run's folder was removed or replaced under the trainer"):
+    with pytest.raises(RunGoneError, match="the run's folder was removed or replaced while the trainer was running"):
         trainer.train(iterations=2)
     assert os.path.exists(run.out) == (lose is not remove)
     trainer.close()

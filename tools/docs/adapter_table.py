@@ -75,11 +75,11 @@ def library_row(support: dict[str, Any], speed: dict[str, Any], library: str) ->
 
 def measured_on(speed: dict[str, Any], device: str) -> str:
     """Machine and settings of a device's figures, and the gain of ``GpuPPO``."""
-    made, rows = speed["devices"][device]["machine"], speed["devices"][device]["rows"]
+    machine, rows = speed["devices"][device]["machine"], speed["devices"][device]["rows"]
     worlds = max((row["num_envs"] for row in rows if "num_envs" in row), default=0)
-    where = f"{made['gpu']}, host CPU {made['cpu']}" if "gpu" in made else made["cpu"]
-    text = (f"- **{device}**: {where}, PyTorch {made['torch']} with {made['torch_threads']} thread(s) on the CPU, "
-            f"Python {made['python']}; {worlds:,} worlds; commit {made['commit']}, {made['date']}.")  # fmt: skip
+    where = f"{machine['gpu']}, host CPU {machine['cpu']}" if "gpu" in machine else machine["cpu"]
+    text = (f"- **{device}**: {where}, PyTorch {machine['torch']} with {machine['torch_threads']} thread(s) on the CPU, "
+            f"Python {machine['python']}; {worlds:,} worlds; commit {machine['commit']}, {machine['date']}.")  # fmt: skip
     on_host, on_device = (rows_of(speed, "Stable-Baselines3", path).get(device, {}) for path in ("numpy", "device"))
     if "rows_per_second" in on_host and "rows_per_second" in on_device:
         gain = on_device["rows_per_second"] / on_host["rows_per_second"]

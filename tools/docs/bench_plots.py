@@ -18,31 +18,31 @@ MARKERS = ("o", "s", "^", "D", "v", "X")
 Row = dict[str, Any]
 
 
-def names(made: dict[str, Any]) -> dict[str, str]:
+def names(results: dict[str, Any]) -> dict[str, str]:
     """File and title of each plot for the rows of a device."""
-    device = made["machine"]["device"]
+    device = results["machine"]["device"]
     kind, shown = device.partition(":")[0], {}
-    if len({row["worlds"] for row in _cartpole(made)}) > 1:
+    if len({row["worlds"] for row in _cartpole(results)}) > 1:
         shown[f"bench_{kind}_cartpole.svg"] = f"CartPole on {device}: env steps a second by worlds"
         shown[f"bench_{kind}_per_world.svg"] = f"CartPole on {device}: time a world and step, and its floor"
-    if len(_tag(made)) > 1:
+    if len(_tag(results)) > 1:
         shown[f"bench_{kind}_tag.svg"] = f"Tag on {device}: time an agent and step, by agents a world"
     return shown
 
 
-def fingerprint(made: dict[str, Any], file: str) -> str:
+def fingerprint(results: dict[str, Any], file: str) -> str:
     """Hash of the rows that a plot shows."""
-    rows = _tag(made) if file.endswith("tag.svg") else _cartpole(made)
+    rows = _tag(results) if file.endswith("tag.svg") else _cartpole(results)
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 
 
-def is_current(made: dict[str, Any], file: str) -> bool:
+def is_current(results: dict[str, Any], file: str) -> bool:
     """Returns True if a plot was made from the present rows."""
     path = FOLDER / file
-    return path.exists() and fingerprint(made, file) in path.read_text()
+    return path.exists() and fingerprint(results, file) in path.read_text()
 
 
-def draw(made: dict[str, Any], file: str) -> None:
+def draw(results: dict[str, Any], file: str) -> None:
     """Write a plot."""
     import matplotlib
 
@@ -54,27 +54,27 @@ def draw(made: dict[str, Any], file: str) -> None:
     painters: dict[str, Callable[[Any, dict[str, Any]], None]] = {
         "cartpole": _speeds, "world": _per_world, "tag": _per_agent,
     }  # fmt: skip
-    painters[file.removesuffix(".svg").rpartition("_")[2]](axes, made)
-    axes.set(title=names(made)[file], xscale="log", yscale="log")
+    painters[file.removesuffix(".svg").rpartition("_")[2]](axes, results)
+    axes.set(title=names(results)[file], xscale="log", yscale="log")
     axes.margins(y=0.1)
     axes.grid(True, which="major", alpha=0.3)
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    figure.savefig(FOLDER / file, metadata={"Date": None, "Description": fingerprint(made, file)})
+    figure.savefig(FOLDER / file, metadata={"Date": None, "Description": fingerprint(results, file)})
     pyplot.close(figure)
 
 
-def _measured(made: dict[str, Any], env: str) -> list[Row]:
-    return [row for row in made["rows"] if row["mode"] == "env" and row["env"] == env and "median_s" in row]
+def _measured(results: dict[str, Any], env: str) -> list[Row]:
+    return [row for row in results["rows"] if row["mode"] == "env" and row["env"] == env and "median_s" in row]
 
 
-def _cartpole(made: dict[str, Any]) -> list[Row]:
-    return _measured(made, CARTPOLE)
+def _cartpole(results: dict[str, Any]) -> list[Row]:
+    return _measured(results, CARTPOLE)
 
 
-def _tag(made: dict[str, Any]) -> list[Row]:
+def _tag(results: dict[str, Any]) -> list[Row]:
     """The fastest single steps of Tag with ten neighbours observed, by agents a world."""
-    rows = [row for row in _measured(made, TAG)
+    rows = [row for row in _measured(results, TAG)
             if row["library"] == OURS and row["agents"] >= 105 and not row["params"].get("use_full_observation")
             and not row["path"].startswith("rollout")]  # fmt: skip
     best: dict[tuple[int, str], Row] = {}
@@ -107,26 +107,26 @@ def _plot_lines(axes: Any, rows: list[Row], value: Callable[[Row, str], float]) 
                       label=f"{library} {path}")  # fmt: skip
 
 
-def _speeds(axes: Any, made: dict[str, Any]) -> None:
-    _plot_lines(axes, _cartpole(made), lambda row, end: row["worlds"] / row[end])
+def _speeds(axes: Any, results: dict[str, Any]) -> None:
+    _plot_lines(axes, _cartpole(results), lambda row, end: row["worlds"] / row[end])
     axes.set(xlabel="worlds", ylabel="env steps a second")
 
 
-def _per_world(axes: Any, made: dict[str, Any]) -> None:
-    rows = [row for row in _cartpole(made) if row["library"] == OURS]
+def _per_world(axes: Any, results: dict[str, Any]) -> None:
+    rows = [row for row in _cartpole(results) if row["library"] == OURS]
     _plot_lines(axes, rows, lambda row, end: 1e9 * row[end] / row["worlds"])
     single = next(row for row in rows if row["path"] in ("python_copy_false", "graph"))
-    floor = 1e9 * sum(single["floor_bytes"].values()) / made["floors"]["copy_bytes_per_s"] / single["worlds"]
+    floor = 1e9 * sum(single["floor_bytes"].values()) / results["floors"]["copy_bytes_per_s"] / single["worlds"]
     axes.axhline(floor, color="black", lw=0.8, label=f"bytes over copy bandwidth, {floor:.3g} ns")
-    if "l2_bytes" in made["machine"]:
-        worlds = 2 * made["machine"]["l2_bytes"] / single["bytes_per_world"]
+    if "l2_bytes" in results["machine"]:
+        worlds = 2 * results["machine"]["l2_bytes"] / single["bytes_per_world"]
         axes.axvline(worlds, color="gray", lw=0.8, ls=":", label="twice the L2 cache")
     axes.set(xlabel="worlds", ylabel="ns a world and step")
 
 
-def _per_agent(axes: Any, made: dict[str, Any]) -> None:
+def _per_agent(axes: Any, results: dict[str, Any]) -> None:
     for starts, text in (("own", "uniform starts"), ("corner", "all in one corner")):
-        rows = [row for row in _tag(made) if row["starts"] == starts]
+        rows = [row for row in _tag(results) if row["starts"] == starts]
         if rows:
             values = [1e9 * row["median_s"] / (row["worlds"] * row["agents"]) for row in rows]
             axes.plot([row["agents"] for row in rows], values, "o-", ms=4, label=text)

@@ -156,38 +156,38 @@ def start_up(rows: list[Row]) -> str:
     return f"Time from process start to the first step, with an empty and with a filled kernel cache. {'; '.join(named)}.\n"
 
 
-def made_on(made: dict[str, Any]) -> str:
+def measured_on(results: dict[str, Any]) -> str:
     """Machine and settings of a measurement."""
-    facts, floors = made["machine"], made["floors"]
+    facts, floors = results["machine"], results["floors"]
     where = f"{facts['gpu']} (driver {facts['driver']}), host CPU {facts['cpu']}" if "gpu" in facts else facts["cpu"]
-    text = (f"Measured with `{made['command']}` on {where}, {facts['cores']} cores, Python {facts['python']}, "
-            f"PyTorch {facts['torch']}, commit {facts['commit']}, {facts['date']}. Figures are medians of {made['rounds']} "
+    text = (f"Measured with `{results['command']}` on {where}, {facts['cores']} cores, Python {facts['python']}, "
+            f"PyTorch {facts['torch']}, commit {facts['commit']}, {facts['date']}. Figures are medians of {results['rounds']} "
             f"interleaved rounds. A large copy moves {floors['copy_bytes_per_s'] / 1e9:,.0f} GB/s")  # fmt: skip
     if "graph_node_s" in floors:
         text += f", an empty node of a CUDA graph takes {1e6 * floors['graph_node_s']:.2f} us"
-    others = [f"{name} {version}" if version else f"{name} (not installed)" for name, version in made["peers"].items()]
+    others = [f"{name} {version}" if version else f"{name} (not installed)" for name, version in results["peers"].items()]
     return f"{text}. Other libraries: {', '.join(others)}.\n"
 
 
-def short(made: dict[str, Any]) -> str:
+def short(results: dict[str, Any]) -> str:
     """Block of README.md: each environment that another library ran, at the largest size that one ran."""
     largest: dict[str, Key] = {}
-    cases = by_case(made["rows"], "env")
+    cases = by_case(results["rows"], "env")
     for name, worlds in cases:
         if good(cases[name, worlds], False) and worlds > largest.get(name, (name, 0))[1]:
             largest[name] = (name, worlds)
     few = {key: [row for row in cases[key] if not row["path"].startswith("python_copy_true")] for key in largest.values()}
-    return f"{LEGEND}\n{env_table(few, 1)}\n{made_on(made)}"
+    return f"{LEGEND}\n{env_table(few, 1)}\n{measured_on(results)}"
 
 
 def page(recorded: list[dict[str, Any]]) -> str:
     """Block of ``benchmarks/README.md``: all rows, device by device."""
     text = f"{LEGEND}\n"
-    for made in recorded:
-        device, cases = made["machine"]["device"], by_case(made["rows"], "env")
-        pictures = "".join(f"![{name}](../docs/figures/{file})\n" for file, name in bench_plots.names(made).items())
-        text += f"## Measured on {device}\n\n{made_on(made)}\n{pictures}\n"
-        text += f"{env_table(cases)}\n{policy_table(made['rows'])}\n{host_table(cases)}\n{start_up(made['rows'])}\n"
+    for results in recorded:
+        device, cases = results["machine"]["device"], by_case(results["rows"], "env")
+        pictures = "".join(f"![{name}](../docs/figures/{file})\n" for file, name in bench_plots.names(results).items())
+        text += f"## Measured on {device}\n\n{measured_on(results)}\n{pictures}\n"
+        text += f"{env_table(cases)}\n{policy_table(results['rows'])}\n{host_table(cases)}\n{start_up(results['rows'])}\n"
     return text
 
 
@@ -198,10 +198,10 @@ def recorded() -> list[dict[str, Any]]:
 
 def current() -> dict[Path, str]:
     """The two documents with tables of the present results."""
-    made = recorded()
+    runs = recorded()
     return {
-        README: with_block(README.read_text(), "bench", COMMAND, short(made[0])),
-        PAGE: with_block(PAGE.read_text(), "bench", COMMAND, page(made)),
+        README: with_block(README.read_text(), "bench", COMMAND, short(runs[0])),
+        PAGE: with_block(PAGE.read_text(), "bench", COMMAND, page(runs)),
     }
 
 
@@ -211,14 +211,19 @@ def main(arguments: list[str]) -> int:
         print("usage: bench_table.py [--check]", file=sys.stderr)
         return 2
     stale = {path: text for path, text in current().items() if path.read_text() != text}
-    plots = [(made, file) for made in recorded() for file in bench_plots.names(made) if not bench_plots.is_current(made, file)]
+    plots = [
+        (results, file)
+        for results in recorded()
+        for file in bench_plots.names(results)
+        if not bench_plots.is_current(results, file)
+    ]
     for path in [*stale, *(bench_plots.FOLDER / file for _, file in plots)]:
         print(f"stale: {path}")
     if not arguments:
         for path, text in stale.items():
             path.write_text(text)
-        for made, file in plots:
-            bench_plots.draw(made, file)
+        for results, file in plots:
+            bench_plots.draw(results, file)
     return 1 if arguments and (stale or plots) else 0
 
 

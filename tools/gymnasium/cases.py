@@ -1,4 +1,4 @@
-"""Cases for the comparison with Gymnasium: random states and actions, and the effect of a rounding on a step."""
+"""Cases of the comparison with Gymnasium: random states and actions, and the effect of one rounding on a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Columns = Callable[..., np.ndarray]
 """A function of states (k, n) and actions (n,) that returns rows (..., n)."""
 
 NUDGE = 8
-"""Units in the last place by which an entry of the state is changed to measure the effect."""
+"""Units in the last place by which an entry of the state is changed to measure the effect of a rounding."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,15 @@ class Case:
         low: smallest state drawn; draws are uniform.
         high: largest state drawn.
         action: number of discrete actions, or bound of continuous ones; draws are uniform.
-        step: the rule for state and reward in float64, without bounds and whole turns; used only to measure the effect of a
-            rounding.
-        past: distance of states after a step past the end of an episode, relative to the threshold; negative if nothing ends an
-            episode.
-        limits: allowed difference of each field in roundings; at most half the number of roundings on the way to it.
-        angles: index of the state's angle for each further field, which is its cosine or sine.
+        step: function from states and actions to the next states and rewards, in float64, without bounds and wrapped angles. It
+            only serves to measure the effect of a rounding.
+        past: function from states after a step to their distance beyond the threshold that ends an episode, relative to the
+            threshold; negative before the threshold, and for all states of an env without one.
+        limits: allowed difference of each field, in effects of one rounding (see ``roundings()``); at most half the number of
+            roundings in the longest chain of operations that leads to the field.
+        angles: for each field after the reward, which is a cosine or sine, the index of its angle in the state.
         turns: number of leading entries of the state that are angles wrapped to one turn.
-        inner: number that the rule adds to the first entry of the state before it uses it.
+        offset: number that the rule adds to the first entry of the state; the sum may have larger roundings than the entry.
         dtype: dtype of the state that Gymnasium's env gets.
     """
 
@@ -50,7 +51,7 @@ class Case:
     limits: tuple[float, ...]
     angles: tuple[int, ...] = ()
     turns: int = 0
-    inner: float = 0.0
+    offset: float = 0.0
     dtype: str = "float64"
 
     @property
@@ -73,9 +74,10 @@ class Case:
         return states, generator.uniform(-self.action, self.action, (count, 1)).astype(np.float32)
 
     def edges(self, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """States from which one step leads to within about a rounding of the end of the episode or of the wall; as ``random``.
+        """States that one step takes to the threshold of the episode's end or to the wall, within about one rounding.
 
-        They are found by bisection between random states that lead to either side. There are none if all lead to one side.
+        Bisection finds them between random states whose steps end on different sides. There are none if all end on one side.
+        The arrays are those of ``random()``.
         """
         found = [self._bisect(self.past, count, seed)]
         if self.wall is not None:
@@ -89,7 +91,7 @@ class Case:
         count = min(count, over.sum(), (~over).sum())
         action, actions = column[over][:count], actions[over][:count]
         out, inside = states[over][:count].T.astype(np.float64), states[~over][:count].T.astype(np.float64)
-        swapped = past(self.step(inside, action)) > 0  # the action of the other state also ends the episode: not a usable pair
+        swapped = past(self.step(inside, action)) > 0  # unusable: with this action both states end the episode
         for _ in range(60):
             middle = (out + inside) / 2
             over = past(self.step(middle, action)) > 0
@@ -97,7 +99,7 @@ class Case:
         return out.T.astype(np.float32)[~swapped], actions[~swapped]
 
     def roundings(self, states: np.ndarray, actions: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Effect of one rounding on each field and, last, on ``past``: float64 (n, fields + 1).
+        """Return the effect of one rounding on each field and, in the last column, on ``past``: float64 (n, fields + 1).
 
         The effect is a unit in the last place of the float32 result plus, for each entry of the state before the step, the change
         of the result when the entry changes by such a unit. That change is measured with ``NUDGE`` units to either side, because
@@ -106,7 +108,7 @@ class Case:
         Args:
             states: float32 (n, size), before the step.
             actions: int64 (n,) or float32 (n, 1).
-            after: float64 (n, fields), Gymnasium's.
+            after: float64 (n, fields), results of Gymnasium's env.
         """
         before, column = states.T.astype(np.float64), actions.reshape(-1).astype(np.float64)
         own = spacing(after.T).astype(np.float64)
@@ -115,7 +117,7 @@ class Case:
         base = self._moved(before, column)
         for entry in range(self.size):
             nudge = np.zeros_like(before)
-            nudge[entry] = NUDGE * spacing(np.abs(before[entry]) + (self.inner if entry == 0 else 0.0))
+            nudge[entry] = NUDGE * spacing(np.abs(before[entry]) + (self.offset if entry == 0 else 0.0))
             ends = [np.abs(self._moved(before + side * nudge, column) - base) for side in (1, -1)]
             found += np.maximum(*ends) / NUDGE
         extra += found[list(self.angles)]  # a cosine or sine changes by at most the change of its angle
@@ -125,8 +127,8 @@ class Case:
         after = self.step(state, action)
         return np.concatenate([after, self.past(after)[None]])
 
-    def apart(self, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-        """Differences of two results, (n, fields) each; whole turns count as 0."""
+    def differences(self, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+        """Return ours minus theirs, float64 (n, fields); a difference of whole turns counts as 0."""
         difference = ours.astype(np.float64) - theirs.astype(np.float32)
         angles = difference[:, : self.turns]
         angles -= 2 * pi * np.round(angles / (2 * pi))
@@ -163,13 +165,13 @@ def step_gymnasium(case: Case, states: np.ndarray, actions: np.ndarray) -> tuple
     discrete = isinstance(case.action, int)
     for i, state in enumerate(states.astype(case.dtype)):
         env.state = state
-        env.steps_beyond_terminated = None  # CartPole would otherwise keep the end of the previous state's episode
+        env.steps_beyond_terminated = None  # otherwise CartPole treats the episode of the previous state as ended
         obs, reward, ended[i], _, _ = env.step(int(actions[i]) if discrete else actions[i])
         fields[i, : case.size], fields[i, case.size], fields[i, case.size + 1 :] = env.state, reward, obs[:extra]
     return fields, ended
 
 
-# ---- the rules, to measure roundings -----------------------------------------------------------------------------
+# ---- the rules in float64, to measure roundings -----------------------------------------------------------------------------
 
 
 WALL, POLE = -1.2, 12 * 2 * pi / 360
@@ -230,7 +232,7 @@ def pendulum(state: np.ndarray, action: np.ndarray) -> np.ndarray:
 
 
 def past_flag(flag: float) -> Columns:
-    """Distance of a car past the flag, relative to the flag, or its velocity relative to full speed; the smaller of both."""
+    """Return ``past`` of a car: its distance beyond the flag over the flag, or its velocity over full speed; the smaller one."""
     return lambda after: np.minimum(after[0] / flag - 1, after[1] / 0.07)
 
 
@@ -268,7 +270,7 @@ CASES = {
                 name, "Pendulum-v1", ("angle", "angle'", "reward", "cos angle", "sin angle"),
                 low=(-reach, -8), high=(reach, 8), action=5.0, step=pendulum,
                 past=lambda after: np.full_like(after[0], -1.0),  # no state ends the episode
-                limits=(2, 4, 2, 2, 2), angles=(0, 0), inner=pi,
+                limits=(2, 4, 2, 2, 2), angles=(0, 0), offset=pi,
             )
             for name, reach in (("Pendulum", pi), ("Pendulum, many turns", 84))
         ),

@@ -45,7 +45,7 @@ class Comparison:
         theirs: float64 (n, k).
         difference: float64 (n, k), ours minus Gymnasium's rounded to float32; 0 where ``parted``.
         rounding: float64 (n, k), effect of one rounding.
-        parted: bool (n, k), True if the two are on different sides of a discontinuity of the field.
+        parted: bool (n, k), True if the field is discontinuous and the two values are on different sides.
         ended: bool (n,), terminations of Gymnasium's env.
         past: float64 (n,), distance of Gymnasium's state past the end of the episode, in roundings.
         flags: bool (n,), True if the terminations differ.
@@ -84,20 +84,20 @@ class Comparison:
 
 
 def compare(case: Case, states: np.ndarray, actions: np.ndarray) -> Comparison:
-    """Step both envs from each state; there may be no states."""
+    """Step both envs from each state; ``states`` may be empty."""
     ours, our_end = step_ours(case, states, actions)
     theirs, ended = step_gymnasium(case, states, actions)
     rounding = case.roundings(states, actions, theirs)
     flags = our_end != ended
     parted = np.zeros(ours.shape, bool)
-    parted[:, case.size] = flags  # the reward depends on the end
+    parted[:, case.size] = flags  # the reward is discontinuous where an episode ends
     walls = np.zeros_like(flags)
     if case.wall is not None:
         wall = np.float32(case.wall)
         there = (ours[:, 0] == wall) | (theirs[:, 0].astype(np.float32) == wall)
         walls = there & ((ours[:, 1] == 0) != (theirs[:, 1] == 0))
         parted[:, 1] = walls
-    difference = np.where(parted, 0, case.apart(ours, theirs))
+    difference = np.where(parted, 0, case.differences(ours, theirs))
     past = case.past(theirs.T) / rounding[:, -1]
     return Comparison(case, states, actions, ours, theirs, difference, rounding[:, :-1], parted, ended, past, flags, walls)
 
@@ -180,8 +180,8 @@ def flag_table(cases: list[dict[str, Any]]) -> str:
 
 def document(text: str, data: dict[str, Any]) -> str:
     """The document ``text`` with the tables of ``data``."""
-    made = data["machine"]
-    facts = ", ".join(f"{name} {made[name]}" for name in ("gymnasium", "numpy", "python", "cpu", "commit", "date"))
+    recorded = data["machine"]
+    facts = ", ".join(f"{name} {recorded[name]}" for name in ("gymnasium", "numpy", "python", "cpu", "commit", "date"))
     text = with_block(text, "differences", TABLES, f"{difference_table(data['cases'])}\n{facts}.")
     return with_block(text, "flags", TABLES, flag_table(data["cases"]))
 

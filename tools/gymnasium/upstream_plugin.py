@@ -1,4 +1,4 @@
-"""A pytest plugin for Gymnasium's own tests: with SWAP=1, its ids of classic control make our envs.
+"""A pytest plugin for Gymnasium's own tests: with SWAP=1, Gymnasium's ids of classic control make this package's envs.
 
 ``CartPole-v1`` also gets our vector env, with NumPy arrays and in next-step mode, like Gymnasium's vector env. Both kinds of envs
 have the attributes ``state`` and ``prev_done``, which some tests read. The outcome of each test that made one of the envs is
@@ -63,7 +63,7 @@ class Vector(GpuVectorEnv):
 
 
 def _entry(folder: str, name: str, env: Any, **fixed: Any) -> Any:
-    """Our entry point for another class, without a window, and with the attributes that Gymnasium reads from entry points."""
+    """Return an entry point that makes ``env``, without a window, and that has the attributes that Gymnasium reads."""
     entry = partial(env, import_module(f"gpu_vecenv.envs.{folder}").SPEC, **fixed)
     vars(entry).update({"metadata": env.metadata} if name == "make" else {})
     return entry
@@ -75,7 +75,7 @@ cartpole_vector_env = _entry("cartpole", "make_vec", Vector, device="cpu", array
 
 
 def pytest_configure() -> None:
-    """Swap the entry points, and record from now on which of these envs are made."""
+    """Replace the entry points, and record which of these envs are made."""
     sys.modules[MODULE] = sys.modules[__name__]
     if os.environ.get("SWAP") == "1":
         for name, folder in FOLDERS.items():
@@ -86,12 +86,12 @@ def pytest_configure() -> None:
     names = {gymnasium.registry[name].entry_point: name for name in FOLDERS}
     names[gymnasium.registry["CartPole-v1"].vector_entry_point] = "CartPole-v1"
 
-    def noting(entry_point: str) -> Any:
+    def load_and_record(entry_point: str) -> Any:
         if entry_point in names:
             made.append(names[entry_point])
         return load(entry_point)
 
-    registration.load_env_creator = noting
+    registration.load_env_creator = load_and_record
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -105,7 +105,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Gener
     """Write the outcome of a test that made one of the envs or got one as an argument."""
     report = yield
     if call.when == "setup":
-        made.extend(_handed(item))
+        made.extend(_given_ids(item))
     if call.when == "call" or (call.when == "setup" and not report.passed):
         if made:
             reason = "" if report.passed else str(call.excinfo.value if call.excinfo else report.longrepr).strip()
@@ -115,7 +115,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Gener
     return report
 
 
-def _handed(item: pytest.Item) -> list[str]:
+def _given_ids(item: pytest.Item) -> list[str]:
     """Ids of the envs among the parameters and fixtures of a test."""
     values = getattr(item, "funcargs", {}).values()
     names = [getattr(getattr(value, "spec", None), "id", None) for value in values if isinstance(value, gymnasium.Env)]

@@ -1,7 +1,7 @@
 """Runs Gymnasium's own tests with our envs under its ids: ``python tools/gymnasium/upstream_tests.py CHECKOUT``.
 
 CHECKOUT is a git checkout of Gymnasium. Its test requirements (dill, box2d, opencv) must be installed. Each test runs twice, with
-our envs and with Gymnasium's. A test that fails with Gymnasium's own env is not counted against ours. The tool writes
+our envs and with Gymnasium's. A test that fails with Gymnasium's own env does not apply to ours. The tool writes
 ``benchmarks/results/gymnasium_tests.json`` and the tables of ``docs/gymnasium.md``; ``--tables`` only writes the tables.
 """
 
@@ -31,7 +31,7 @@ DOCUMENT = ROOT / "docs" / "gymnasium.md"
 NAMES = ("CartPole", "Acrobot", "MountainCar", "Pendulum", "tests.envs.utils", "tests.wrappers.utils")
 """A test file can make one of the envs only if it contains one of these names."""
 
-ELSEWHERE = ("mujoco", "functional", "jax", "registration/test_register", "registration/test_pprint_registry")
+EXCLUDED = ("mujoco", "functional", "jax", "registration/test_register", "registration/test_pprint_registry")
 """Parts of paths of files that contain these names but make none of the envs, or that need further libraries."""
 
 OWN_CLASS = ("isinstance", "expects an instance of Gymnasium's own class")
@@ -66,7 +66,7 @@ def chosen(tests: Path) -> list[str]:
     """Files under ``tests`` that can make one of the envs, relative to the parent folder."""
     files = [path for path in sorted(tests.rglob("test_*.py")) if any(name in path.read_text() for name in NAMES)]
     names = [path.relative_to(tests.parent).as_posix() for path in files]
-    return [name for name in names if not any(part in name for part in ELSEWHERE)]
+    return [name for name in names if not any(part in name for part in EXCLUDED)]
 
 
 def run(folder: Path, files: list[str], swap: bool) -> dict[str, dict[str, Any]]:

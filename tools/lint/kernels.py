@@ -1,7 +1,7 @@
 """Checks kernels against the rules for kernels: ``python tools/lint/kernels.py [FILE ...]``, by default all of ``envs/``.
 
 CONTRIBUTING.md lists the rules. The checks read the text of one file at a time, without comments, and do not parse C++. They
-find mistakes; they do not stop an author who evades them on purpose.
+find mistakes; they cannot find every violation that is written on purpose.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ LIBRARY = (
     "fmod|remainder|modf|f?min|f?max|hypot|erfc?|[tl]gamma|floor|ceil|trunc|rint|nearbyint|l?round|ldexp|frexp"
 )
 BANNED = {
-    r"\b(?:threadIdx|blockIdx|blockDim|gridDim|warpSize)\b": "reads the launch; use GV_FOR and GV_ONCE",
-    r"\bteam\s*\.\s*lanes?\b": "reads the lane; use GV_FOR and GV_ONCE",
+    r"\b(?:threadIdx|blockIdx|blockDim|gridDim|warpSize)\b": "reads the launch's sizes or indices; use GV_FOR and GV_ONCE",
+    r"\bteam\s*\.\s*lanes?\b": "reads the number of the lane or of lanes; use GV_FOR and GV_ONCE",
     r"\b__\w+": "uses a name reserved for the compiler; use gv_barrier, gv_sum and lib/math.h",
     rf"(?<![\w.>])(?:{LIBRARY})[fl]?\s*\(": "calls a mathematical library; use lib/math.h",
-    r"\batomic\w*": "uses an atomic; gather instead, or sum with gv_sum",
+    r"\batomic\w*": "uses an atomic operation; gather instead, or sum with gv_sum",
     r"\bgv_block_barrier\b": "waits for other worlds; use gv_barrier",
     r"\bdouble\b": "computes in double precision",
     r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d+)?(?![\w.])": "is a double literal; append f",
@@ -36,50 +36,50 @@ def sources() -> list[Path]:
 
 
 def lint(text: str) -> list[tuple[int, str]]:
-    """Offences in a kernel's text as (line number, message), in order."""
+    """Violations in a kernel's text as (line number, message), in order."""
     text = _blank(r"//[^\n]*|/\*.*?\*/", text)
     found = [
         (match.start(), f"`{match[0].strip()}` {reason}") for ban, reason in BANNED.items() for match in re.finditer(ban, text)
     ]
     plain = _without_lambdas(text)
-    waits = re.compile(rf"\b(?:{'|'.join(_functions_that_wait(plain))})\s*\(")
-    found += _returns_before_barriers(plain, waits) + _barriers_of_some_lanes(plain, waits)
+    barrier_call = re.compile(rf"\b(?:{'|'.join(_functions_with_barriers(plain))})\s*\(")
+    found += _returns_before_barriers(plain, barrier_call) + _barriers_of_some_lanes(plain, barrier_call)
     return sorted((text.count("\n", 0, position) + 1, message) for position, message in found)
 
 
-def _returns_before_barriers(text: str, waits: re.Pattern[str]) -> list[tuple[int, str]]:
+def _returns_before_barriers(text: str, barrier_call: re.Pattern[str]) -> list[tuple[int, str]]:
     found = []
     for name, start, end in _functions(text):
-        barriers = [match.start() for match in waits.finditer(text, start, end)]
+        barriers = [match.start() for match in barrier_call.finditer(text, start, end)]
         found += [
-            (match.start(), f"`return` in {name} skips a barrier that other lanes wait at")
+            (match.start(), f"`return` in {name} skips a barrier that other lanes reach")
             for match in re.finditer(r"\breturn\b[^;]*;", text[:end])
             if barriers and start <= match.start() and match.end() <= barriers[-1]
         ]
     return found
 
 
-def _barriers_of_some_lanes(text: str, waits: re.Pattern[str]) -> list[tuple[int, str]]:
-    """Barriers under GV_FOR and GV_ONCE, which lanes execute a different number of times."""
+def _barriers_of_some_lanes(text: str, barrier_call: re.Pattern[str]) -> list[tuple[int, str]]:
+    """Barriers inside GV_FOR and GV_ONCE, whose bodies the lanes execute different numbers of times."""
     found = []
     for match in re.finditer(r"\bGV_FOR\s*\([^;{]*?,[^;{]*?\)\s*(?=[{\w])|\bGV_ONCE\b\s*", text):
         end = _block_end(text, match.end()) if text[match.end()] == "{" else text.find(";", match.end())
         found += [
-            (barrier.start(), f"a barrier under {match[0].split('(')[0].strip()} is not reached by all lanes equally often")
-            for barrier in waits.finditer(text, match.end(), end)
+            (barrier.start(), f"a barrier under {match[0].split('(')[0].strip()} is not executed equally often by all lanes")
+            for barrier in barrier_call.finditer(text, match.end(), end)
         ]
     return found
 
 
-def _functions_that_wait(text: str) -> set[str]:
+def _functions_with_barriers(text: str) -> set[str]:
     """Names of functions that contain a barrier or call a function that does."""
     names = set(BARRIERS)
     while True:
         calls = re.compile(rf"\b(?:{'|'.join(names)})\s*\(")
-        more = {name for name, start, end in _functions(text) if calls.search(text, start, end)} - names
-        if not more:
+        callers = {name for name, start, end in _functions(text) if calls.search(text, start, end)} - names
+        if not callers:
             return names
-        names |= more
+        names |= callers
 
 
 def _functions(text: str) -> list[tuple[str, int, int]]:
@@ -99,7 +99,7 @@ def _block_end(text: str, start: int) -> int:
 
 
 def _without_lambdas(text: str) -> str:
-    """The text with blank bodies of lambdas, because their ``return`` only leaves the lambda."""
+    """The text with the bodies of lambdas blanked: a ``return`` in a lambda does not leave the function."""
     for head in re.finditer(r"\[[&=\w, ]*\]\s*\([^(){}]*\)\s*(?=\{)", text):
         end = _block_end(text, head.end())
         text = text[: head.end()] + _blank(".+", text[head.end() : end]) + text[end:]
@@ -112,11 +112,11 @@ def _blank(pattern: str, text: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the offences in the files given; returns the exit status."""
+    """Print the violations in the files given; returns the exit status."""
     files = [Path(name) for name in arguments] or sources()
-    offences = [f"{file}:{line}: {message}" for file in files for line, message in lint(file.read_text())]
-    print("\n".join(offences), end="\n" if offences else "")
-    return 1 if offences else 0
+    violations = [f"{file}:{line}: {message}" for file in files for line, message in lint(file.read_text())]
+    print("\n".join(violations), end="\n" if violations else "")
+    return 1 if violations else 0
 
 
 if __name__ == "__main__":

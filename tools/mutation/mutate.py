@@ -1,6 +1,6 @@
 """Mutation testing: ``python tools/mutation/mutate.py [NAME ...]`` applies mutants, all by default, and prints which test fails.
 
-A mutant is a wrong change that a test must notice. ``mutants.toml`` holds them: a text that occurs once in a file, its
+A mutant is a wrong change that must make a test fail. ``mutants.toml`` holds them: a text that occurs once in a file, its
 replacement, and the tests that should fail. Each mutant is applied alone, to a copy of the checkout. The mutants are written by
 hand because tools that generate mutants know one language (mutmut and cosmic-ray Python, Mull compiled C++), and half of the
 mutants here change kernels, which are compiled at run time.
@@ -129,7 +129,7 @@ def mutate(mutants: list[Mutant], root: Path = ROOT) -> list[str]:
             sound.add(tuple(mutant.tests))
             start = time.perf_counter()
             test = noticed_by(mutant, tree)
-            print(f"| {mutant.name} | {test or 'nobody'} | {time.perf_counter() - start:.0f} |", flush=True)
+            print(f"| {mutant.name} | {test or 'no test'} | {time.perf_counter() - start:.0f} |", flush=True)
             survivors += [] if test else [mutant.name]
     return survivors
 
@@ -148,7 +148,7 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     if survivors:
-        print(f"nobody noticed {', '.join(survivors)}", file=sys.stderr)
+        print(f"no test noticed {', '.join(survivors)}", file=sys.stderr)
     return 1 if survivors else 0
 
 

@@ -1,4 +1,4 @@
-"""The benchmark's side of a peer: its subjects' calls are made and timed in the peer's process."""
+"""Client of a peer's process, which makes and times the calls of the peer's subjects."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class PeerProcess:
         return number
 
     def made(self, number: int) -> Subject:
-        """Wait for a subject and return it; replies come in the order of requests.
+        """Wait for a subject and return it. Call it in the order of the requests, because replies have that order.
 
         Raises:
             PeerError: the library failed.
@@ -137,6 +137,6 @@ class RemoteTimed:
         self._process, self._number, self.most_calls = process, number, most_calls
 
     def read(self, calls: int) -> Reading:
-        """Let the peer make and time ``calls`` calls."""
+        """Request ``calls`` calls from the peer's process, which also times them."""
         reply = self._process.call({"read": self._number, "calls": calls})
         return Reading(reply["seconds"], reply["host_seconds"])

@@ -19,7 +19,7 @@ MAX_WORLDS = {"scan": 4_000_000, "stacked": 1_000_000, "step": 1_000_000}
 
 
 def ways(case: Case, device: str) -> list[dict[str, Any]]:
-    """Steps in one ``lax.scan``, and for CartPole two ways more.
+    """Steps in one ``lax.scan``, and for CartPole two more ways.
 
     ``scan`` carries observation and state and sums up reward and done. ``stacked`` also returns observation, reward and
     done of every step. ``step`` is one jitted step called from Python.

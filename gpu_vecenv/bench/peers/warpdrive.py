@@ -1,7 +1,7 @@
-"""WarpDrive from its source folder: its step on a GPU with all agents in the game, and Tag's Python step on the CPU.
+"""WarpDrive from its source folder: steps on a GPU, of Tag with almost all agents in the game, and Tag's Python step on the CPU.
 
-Its back end is Numba, which runs all of its envs. WarpDrive is changed in one point: Tag's first observation, the same for all
-envs, is computed once. The source is copied, because WarpDrive writes into its own folder.
+WarpDrive uses Numba here, its back end that supports all of its envs. It is changed in one point: Tag's first observation, the
+same for all envs, is computed once. The source is copied, because WarpDrive writes into its own folder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SOURCE = "WARPDRIVE_SOURCE"
 
 CLASSIC = {"WarpCartPole-v1": ("cartpole", "CartPole", 2), "WarpAcrobot-v1": ("acrobot", "Acrobot", 3)}
 AGENTS = 105
-"""Agents of a Tag. A thousand agents would need more registers than WarpDrive's kernels may have."""
+"""Agents of the measured Tag. A thousand agents would need more registers than a kernel of WarpDrive can use."""
 MAX_WORLDS = {"tag": 2_000, "classic": 100_000}
 
 STEPS_IN_GAME = 20
@@ -63,7 +63,7 @@ def make(path: str, device: str, env_id: str, num_envs: int, params: dict[str, A
 
 
 class FromReset(Local):
-    """Calls that follow a reset, which is not timed."""
+    """Calls after a reset; the reset is not timed."""
 
     def __init__(self, call: Any, reset: Any, device: str) -> None:
         super().__init__(call, device, STEPS_IN_GAME)
@@ -88,7 +88,7 @@ def _import_source() -> None:
 
 
 def _tag(params: dict[str, Any]) -> Any:
-    """Make Tag with the settings of the shipped configuration, replaced by those in ``params``."""
+    """Make Tag with the settings of WarpDrive's configuration file; ``params`` replaces some of them."""
     import yaml
 
     package = importlib.import_module("warp_drive")
