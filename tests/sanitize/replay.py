@@ -61,6 +61,9 @@ class Recorder:
     def capturing(self) -> bool:
         return False
 
+    def may_wait(self) -> bool:
+        return True
+
     def close(self) -> None:
         pass
 
@@ -98,8 +101,8 @@ class Recorder:
             "reset_mask": env.num_worlds,
             "reset_bounds": 4 * max(1, len(env.env_spec.reset_options)),
             "invalid_actions": 4,
-            "marked": 4,
-            "shared_stream": 16,
+            "may_be_finished": 4,
+            "shared_key": 16,
             "pool_size": 4,
             "pool_fields": 8 * len(layout.state),
             "copy_fields": 8 * len(layout.state),
