@@ -60,7 +60,7 @@ def test_a_call_from_a_second_thread_raises_an_error(call, monkeypatch):
     twin.reset(seed=0)
     assert_same(env.step(np.ones(3, int))[:4], twin.step(np.ones(3, int))[:4])
     assert [type(error) for error in seen] == [ConcurrentCallError]
-    assert "this env is in the middle of a call" in str(seen[0])
+    assert "this env is already in a call" in str(seen[0])
     monkeypatch.undo()
     assert in_a_thread(lambda: CALLS[call](env)) is None  # one thread after the other is fine
 

@@ -191,7 +191,7 @@ def test_an_invalid_pool_raises_an_error_and_keeps_the_old_one(states, error, te
 
 
 def test_joining_no_states_raises_an_error():
-    with pytest.raises(ParameterError, match="needs one state at least"):
+    with pytest.raises(ParameterError, match="needs at least one state"):
         join_states([])
 
 
