@@ -197,7 +197,7 @@ def test_the_single_env_raises_the_same_errors():
     lambda env: env.copy_worlds([0], [1], diverge=True), lambda env: env.check(),
 ])  # fmt: skip
 def test_calls_that_wait_are_refused_while_a_graph_is_captured(call, monkeypatch):
-    """The back end says that a graph is captured; nothing changes."""
+    """The back end is made to report a capture. State and random generator of the env do not change."""
     env, twin = make("cartpole", num_worlds=3).unwrapped, make("cartpole", num_worlds=3).unwrapped
     for one in (env, twin):
         one.reset(seed=0)
