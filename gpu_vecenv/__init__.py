@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# In a checkout on PYTHONPATH, envs/ and adapters/ are next to this folder, not in it; this makes imports find them.
+# In a checkout on PYTHONPATH, envs/ and adapters/ lie next to this folder, not in it. map_checkout() makes imports find them.
 _root = Path(__file__).parent.parent
 if (_root / "envs" / "tag" / "tag.cu").is_file() and not (Path(__file__).parent / "envs").exists():
     from gpu_vecenv._checkout import map_checkout
@@ -76,5 +76,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """All names, with public names that are not imported yet."""
+    """All names of the module, and public names that are not imported yet."""
     return sorted({*globals(), *__all__})

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 
 DISK_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
-"""Errors of a disk that refuses a write."""
+"""Error numbers of a write that a disk cannot store: full, over quota, file too large, input/output error, read-only."""
 
 
 @contextlib.contextmanager
@@ -27,7 +27,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
         A path in the same folder with the same suffix, for the block to write. No file is left there.
 
     Raises:
-        OSError: the disk refused; the error names ``path``.
+        OSError: the file could not be written; the error names ``path``.
     """
     # Each writer of the same file has its own partial file, also in containers that share a folder.
     partial = path.with_name(f"{path.stem}.{secrets.token_hex(8)}.partial{path.suffix}")
@@ -37,7 +37,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
             _sync(partial)
             os.replace(partial, path)
     except OSError as error:
-        if error.filename == str(partial) and error.filename2 is None:  # it could not be opened
+        if error.filename == str(partial) and error.filename2 is None:  # the partial file could not be opened
             error.filename = str(path)
         raise
     finally:
@@ -50,8 +50,8 @@ def name_in_errors(path: Path, numbers: Container[int] | None = None) -> Iterato
     """Add ``path`` to an OSError that names no file, such as that of a write to a full disk.
 
     Args:
-        path: what the block reads or writes.
-        numbers: error numbers (errno) to which it is added; None for all.
+        path: file or folder that the block reads or writes.
+        numbers: error numbers (errno) to whose errors it is added; None for all.
     """
     try:
         yield
@@ -62,12 +62,12 @@ def name_in_errors(path: Path, numbers: Container[int] | None = None) -> Iterato
 
 
 def remove_stale(folder: Path, pattern: str, age: float = 3600.0) -> None:
-    """Remove unfinished files of killed processes.
+    """Remove partial files that killed processes left.
 
     Args:
-        folder: where they are.
-        pattern: their names, as ``Path.glob()`` takes them.
-        age: seconds since the last write after which a file is unfinished for good.
+        folder: folder of the files.
+        pattern: pattern of their names for ``Path.glob()``.
+        age: seconds since the last write. An older file is removed, because no process writes it any more.
     """
     for path in folder.glob(pattern):
         with contextlib.suppress(OSError):  # another process may remove it, too

@@ -1,4 +1,4 @@
-"""Typed errors. Each subclasses the built-in that fits, so that ``except ValueError`` keeps working."""
+"""Typed errors. Each is a subclass of a built-in error, so that ``except ValueError`` catches it."""
 
 
 class GpuVecenvError(Exception):
@@ -38,7 +38,7 @@ class ClosedError(GpuVecenvError, RuntimeError):
 
 
 class ConcurrentCallError(GpuVecenvError, RuntimeError):
-    """A thread called an env while another thread was in a call of it."""
+    """An env was called during another call, by another thread or by a signal handler."""
 
 
 class OutOfMemoryError(GpuVecenvError, MemoryError):
@@ -60,5 +60,5 @@ class MissingExtraError(GpuVecenvError, ImportError):
 class VideoError(GpuVecenvError, OSError):
     """The encoder of a video failed.
 
-    The message holds the encoder's output; ``errno`` is set if the disk refused.
+    The message holds the encoder's output; ``errno`` is set if the disk could not store the file.
     """

@@ -8,12 +8,12 @@ import gymnasium
 
 
 def _single(folder: str, limit: int, threshold: float | None) -> dict[str, Any]:
-    """Arguments to register a single-agent env, which is a plain env too, with Gymnasium's time limit."""
+    """Arguments to register a single-agent env, for ``make`` and ``make_vec``, with Gymnasium's time limit."""
     return {**_vector(folder), "max_episode_steps": limit, "reward_threshold": threshold}
 
 
 def _vector(folder: str) -> dict[str, Any]:
-    """Arguments to register any env. For an env with several agents the plain entry point raises SeveralAgentsError."""
+    """Arguments to register any env. With several agents, ``gymnasium.make`` raises SeveralAgentsError."""
     return {
         "entry_point": f"gpu_vecenv.envs.{folder}:make",
         "vector_entry_point": f"gpu_vecenv.envs.{folder}:make_vec",

@@ -1,4 +1,4 @@
-"""Settings of every test: few threads, as tests may run in parallel on small machines; the first GPU is the current one."""
+"""Settings of every test: one thread, because tests may run in parallel on small machines; the first GPU is current."""
 
 import os
 

@@ -28,7 +28,7 @@ SUPERSAMPLING = 2
 
 
 class Palette(NamedTuple):
-    """Colours of every picture. The four accents differ also for people with the common colour-vision deficiencies.
+    """Colours of every picture. People with the common colour-vision deficiencies can tell the four accents apart.
 
     The accents come from M. Okabe and K. Ito, "Color Universal Design" (2002).
     """
@@ -78,7 +78,7 @@ def mix(colour: Colour, background: Colour, opacity: float) -> Colour:
 class Canvas:
     """A drawing surface with smooth edges.
 
-    Positions and lengths are pixels of the finished picture, x to the right and y downwards, and may be fractions.
+    Positions and lengths are pixels of the finished picture, x to the right and y downwards. They may be fractions.
 
     Args:
         width: Width of the finished picture in pixels.
@@ -99,9 +99,9 @@ class Canvas:
 
     def copy(self) -> Canvas:
         """Return an independent canvas with the same picture."""
-        twin = Canvas.__new__(Canvas)
-        twin._use(self._image.copy())
-        return twin
+        other = Canvas.__new__(Canvas)
+        other._use(self._image.copy())
+        return other
 
     def line(self, points: Sequence[Point] | Sequence[float], colour: Colour, width: float = 1.0) -> None:
         """Draw an open line through `points`, given as pairs or as a flat x, y, x, y, ... sequence."""

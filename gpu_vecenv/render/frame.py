@@ -1,4 +1,4 @@
-"""Pieces of the pictures of all single-agent environments: title and step above, a drawing area, readings below."""
+"""Parts that pictures of single-agent environments share: title and step above, a drawing area, readings below."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Panel:
 
     Args:
         title: Name of the environment.
-        limit: Time limit in steps, 0 for none; a bar fills up to it.
+        limit: Time limit in steps, 0 for none. A bar shows the share of it that has passed.
         width: Width of the picture in pixels.
         height: Height of the picture in pixels.
     """

@@ -13,7 +13,7 @@ OPACITIES = (0.15, 0.3, 0.48, 0.7)  # oldest part first
 
 
 class Trails:
-    """Positions of the last steps.
+    """Positions of agents in the last steps.
 
     Args:
         steps: Length of a trail in steps, a multiple of four.

@@ -22,7 +22,7 @@ def write_video(frames: Iterable[np.ndarray], path: str | Path, fps: int = 30) -
     """Write a video. Afterwards `path` holds the whole video on disk; after an error it is unchanged.
 
     Frames are read one at a time, so a generator of any length needs the memory of one frame. The codec of an mp4 needs an even
-    width and height, so an odd one grows by one repeated line.
+    width and height, so the last row or column of an odd size is repeated.
 
     Args:
         frames: Pictures, uint8, all of one shape (H, W, 3).
@@ -38,7 +38,7 @@ def write_video(frames: Iterable[np.ndarray], path: str | Path, fps: int = 30) -
         ShapeError: A frame's shape is not (H, W, 3), or differs from that of the first frame.
         MissingExtraError: A package that writes videos is not installed.
         VideoError: The encoder of an mp4 failed or was killed.
-        OSError: The disk refused.
+        OSError: The file could not be written.
     """
     path = Path(path)
     writers = {".mp4": _write_mp4, ".gif": _write_gif}
@@ -78,7 +78,7 @@ def _write_mp4(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
     except ImportError as error:
         message = 'writing an mp4 needs imageio-ffmpeg: pip install "gpu-vecenv[render]"'
         raise MissingExtraError(message) from error
-    except RuntimeError as error:  # neither the package nor the machine has the program
+    except RuntimeError as error:  # imageio-ffmpeg finds no ffmpeg
         raise MissingExtraError(f"writing an mp4 needs ffmpeg: {error}") from error
     first = _even(next(frames))
     # Without xerror, versions before 5 end with status 0 even if they could not write the end of the file.
@@ -102,30 +102,30 @@ def _encode(command: list[str], frames: Iterator[np.ndarray], path: Path) -> Non
     Raises:
         VideoError: The encoder did not read all frames, or failed.
     """
-    # Its messages go to memory: a disk may be full, and a full pipe would block the encoder.
+    # The encoder's messages go to memory: the disk may be full, and a full pipe would block the encoder.
     with open(os.memfd_create("ffmpeg"), "w+b") as log:
-        # In a process group of its own it does not receive Ctrl-C from the terminal, which the caller may handle.
+        # In its own process group the encoder gets no Ctrl-C from the terminal, so that the caller may handle it.
         with subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, stderr=log, process_group=0) as encoder:
             pipe = cast(io.FileIO, encoder.stdin)
             try:
-                whole = all(_written(pipe, frame) for frame in frames)
+                all_written = all(_write_frame(pipe, frame) for frame in frames)
                 pipe.close()
                 encoder.wait()
             except BaseException:
                 encoder.kill()
                 raise
         log.seek(0)
-        words = "; ".join(log.read().decode(errors="replace").splitlines())
-    if whole and encoder.returncode == 0:
+        messages = "; ".join(log.read().decode(errors="replace").splitlines())
+    if all_written and encoder.returncode == 0:
         return
     end = f"signal {-encoder.returncode}" if encoder.returncode < 0 else f"exit status {encoder.returncode}"
     for number in DISK_REFUSALS:
-        if os.strerror(number) in words:
-            raise VideoError(number, f"{os.strerror(number)}, ffmpeg ended with {end}: {words}", str(path))
-    raise VideoError(f"{path}: expected ffmpeg to write all frames, got {end}: {words or 'no message'}")
+        if os.strerror(number) in messages:
+            raise VideoError(number, f"{os.strerror(number)}, ffmpeg ended with {end}: {messages}", str(path))
+    raise VideoError(f"{path}: expected ffmpeg to write all frames, got {end}: {messages or 'no message'}")
 
 
-def _written(pipe: io.FileIO, frame: np.ndarray) -> bool:
+def _write_frame(pipe: io.FileIO, frame: np.ndarray) -> bool:
     """Write a frame; return False if the encoder has closed the pipe."""
     rest = frame.reshape(-1).data
     try:
@@ -143,7 +143,7 @@ def _even(frame: np.ndarray) -> np.ndarray:
 
 def _write_gif(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
     image = import_pillow().Image
-    # The octree is seven times as fast as Pillow's default method, and as good for flat colours.
+    # For flat colours the octree looks as good as Pillow's default method, and it is seven times as fast.
     tree, plain = image.Quantize.FASTOCTREE, image.Dither.NONE
     images = (image.fromarray(frame).quantize(256, tree, dither=plain) for frame in frames)
     first = next(images)

@@ -1,4 +1,4 @@
-"""Pictures of worlds. Each world has its own renderer, which remembers trails from frame to frame."""
+"""Pictures of worlds. Each world has its own renderer, which stores trails from frame to frame."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def tile(frames: Sequence[np.ndarray], columns: int | None = None) -> np.ndarray
     if columns is not None and columns < 1:
         raise ParameterError(f"columns must be at least 1, got {columns}.")
     count, (height, width) = len(frames), frames[0].shape[:2]
-    # Of numbers with equal scales, max() returns the first: the widest picture.
+    # If several numbers have the same scale, max() returns the first, which makes the widest picture.
     candidates = [columns] if columns is not None else range(count, 0, -1)
     columns = max(candidates, key=lambda c: _scale(count, c, height, width))
     scale = _scale(count, columns, height, width)
     if scale * min(height, width) < 1:
-        raise ParameterError(f"{count} frames in {columns} columns leave no pixel of a frame; give fewer worlds.")
+        raise ParameterError(f"{count} frames in {columns} columns are smaller than a pixel each; give fewer worlds.")
     if scale < 1:
         height, width = int(height * scale), int(width * scale)
         frames = [_shrink(frame, height, width) for frame in frames]
@@ -103,7 +103,7 @@ def tile(frames: Sequence[np.ndarray], columns: int | None = None) -> np.ndarray
 
 def _check_frames(frames: Sequence[np.ndarray]) -> None:
     if not len(frames):
-        raise ParameterError("there are no frames to lay out.")
+        raise ParameterError("expected at least one frame, got none.")
     for frame in frames:
         if frame.dtype != np.uint8:
             raise ArrayTypeError(f"frames must be uint8, got {frame.dtype}.")
@@ -112,7 +112,7 @@ def _check_frames(frames: Sequence[np.ndarray]) -> None:
 
 
 def _scale(count: int, columns: int, height: int, width: int) -> float:
-    """Factor by which frames must shrink to fit, at most 1; 0 or less if the gaps alone fill the picture."""
+    """Factor on the size of frames so that they fit, at most 1; 0 or less if the gaps alone fill the picture."""
     rows = -(-count // columns)
     columns = min(columns, count)
     across = (TILED_WIDTH - (columns - 1) * GAP) / (columns * width)

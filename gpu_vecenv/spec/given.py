@@ -34,7 +34,7 @@ class ArrayKind:
 
 
 def describe(value: Any) -> ArrayKind:
-    """Find out the library, the device and the dtype of an array or any other value. Imports no library."""
+    """Return the library, the device and the dtype of an array or any other value. Imports no library."""
     kind = _library(value)
     device = "cpu"
     if kind == "torch":
@@ -45,7 +45,7 @@ def describe(value: Any) -> ArrayKind:
 
 
 def _library(value: Any) -> str:
-    """``ArrayKind.kind`` alone, which is faster to find out."""
+    """``ArrayKind.kind`` alone, without the cost of device and dtype."""
     if isinstance(value, getattr(sys.modules.get("torch"), "Tensor", ())):
         return "torch"
     module = type(value).__module__.partition(".")[0]
@@ -107,7 +107,7 @@ def limits(low: float, high: float) -> str:
 
 
 def plain_tensor(tensor: Any, where: str) -> Any:
-    """Return a torch tensor detached, and without lazy negation or conjugation.
+    """Return a torch tensor without its gradient, and without lazy negation or conjugation.
 
     Raises:
         ArrayTypeError: a sparse or nested tensor, or one without memory.
@@ -126,7 +126,7 @@ def plain_tensor(tensor: Any, where: str) -> Any:
     except RuntimeError:  # a tensor inside torch.vmap or torch.func.grad
         without_memory = True
     if without_memory:
-        raise ArrayTypeError(f"{where} must hold values, got a tensor without memory.")
+        raise ArrayTypeError(f"{where} must hold values, got a tensor that has no memory.")
     return plain
 
 
@@ -172,7 +172,7 @@ def list_array(value: Any, dtype: str, where: str) -> np.ndarray:
             numbers.append(read(one))
             if numbers[-1] is None:
                 raise ArrayTypeError(f"{where} must be {dtype}, got {type(value).__name__} with {abbreviated(one)}.")
-        with np.errstate(over="raise"):  # of Python numbers, because integers of NumPy would wrap around
+        with np.errstate(over="raise"):  # ``numbers`` are Python's, because NumPy's integers would wrap around
             return np.array(numbers, dtype).reshape(given.shape)
     except (ValueError, OverflowError, FloatingPointError) as error:
         raise ArrayTypeError(f"{where} must be {dtype}, got {type(value).__name__} that {dtype} cannot hold: {error}.") from error

@@ -16,7 +16,7 @@ from gpu_vecenv.vector.views import View
 
 _UNSIGNED = {4: np.uint32, 8: np.uint64}
 
-Read = tuple[Array, int, int]
+KernelActions = tuple[Array, int, int]
 """A C-contiguous array on the env's device, its address, and the bytes of one element."""
 
 
@@ -25,7 +25,7 @@ class ActionReader:
 
     Args:
         view: action space and leading axes of an action array.
-        backend: device, memory that host arrays are uploaded to, and a check of indices that is microseconds faster than NumPy's.
+        backend: gives the device, the memory for uploads, and ``max_index``, which checks indices microseconds faster than NumPy.
         warn: True to warn at the first upload, False if the caller asked for host arrays.
 
     Attributes:
@@ -38,7 +38,7 @@ class ActionReader:
         self._continuous = isinstance(space, Box)
         self._dtypes = ("float32", "float64") if self._continuous else ("int32", "int64")
         self._choices = _choices(space)
-        self._fewest = int(self._choices.min())
+        self._fewest_choices = int(self._choices.min())
         self._device = device
         self._memory = backend.memory
         self._warn = warn
@@ -51,7 +51,7 @@ class ActionReader:
             self._tensor, self._torch_device = torch.Tensor, torch.device(device)
             self._element_bytes = {torch.float32: 4} if self._continuous else {torch.int32: 4, torch.int64: 8}
 
-    def read(self, actions: Any, lead: tuple[int, ...] = ()) -> Read:
+    def read(self, actions: Any, lead: tuple[int, ...] = ()) -> KernelActions:
         """Check actions and convert them to what kernels read.
 
         Args:
@@ -59,10 +59,10 @@ class ActionReader:
             lead: ``(T,)`` for T steps, otherwise ``()``.
 
         Raises:
-            ShapeError, ArrayTypeError, DeviceError: what was expected and what came.
+            ShapeError, ArrayTypeError, DeviceError: the actions do not fit; the message says what was expected and what came.
             ActionError: on the CPU, an index out of range or NaN.
         """
-        if type(actions) is self._tensor:  # the fast path of a trainer takes a microsecond of a step
+        if type(actions) is self._tensor:  # fast path: a trainer's tensors are read in a microsecond
             size = self._element_bytes.get(actions.dtype)
             if size and actions.device == self._torch_device and (address := _plain_address(actions, lead + self.shape)):
                 if self._device == "cpu" and not self._are_indices(address, actions.numel(), size):
@@ -76,7 +76,7 @@ class ActionReader:
         return self._read_checked(actions, lead + self.shape)
 
     def lead(self, actions: Any, num_steps: int) -> tuple[int, ...]:
-        """Leading axes of a rollout's actions before those of one step: ``(T,)``, or ``()`` for actions that repeat in all steps.
+        """Return the leading axes of a rollout's actions: ``(T,)``, or ``()`` for actions of one step, which all steps repeat.
 
         Args:
             actions: actions of T steps or of one step.
@@ -96,7 +96,7 @@ class ActionReader:
             raise ShapeError(f"actions must have shape (T, {spelled}), or be those of one step with num_steps=T, got {shape}.")
         return shape[:1]
 
-    def _read_checked(self, actions: Any, shape: tuple[int, ...]) -> Read:
+    def _read_checked(self, actions: Any, shape: tuple[int, ...]) -> KernelActions:
         kind = describe(actions).kind
         if kind == "torch":
             actions = plain_tensor(actions, "actions")
@@ -104,7 +104,7 @@ class ActionReader:
             try:
                 actions = np.asarray(host_array(actions, "actions"))
             except ValueError as error:
-                raise ShapeError(f"actions must have shape {shape}, got a list that is no array.") from error
+                raise ShapeError(f"actions must have shape {shape}, got lists of unequal lengths.") from error
         given = describe(actions)
         if tuple(actions.shape) != shape:
             raise ShapeError(f"actions must have shape {shape}, got {tuple(actions.shape)}.")
@@ -120,19 +120,19 @@ class ActionReader:
             return actions, int(actions.data_ptr()), actions.element_size()
         return self._read_cupy(actions)
 
-    def _read_host(self, actions: np.ndarray) -> Read:
+    def _read_host(self, actions: np.ndarray) -> KernelActions:
         self._check_host(actions)
         actions = np.ascontiguousarray(_as_float32(actions) if self._continuous else actions)
         return actions, int(actions.ctypes.data), actions.itemsize
 
-    def _read_cupy(self, actions: Array) -> Read:
+    def _read_cupy(self, actions: Array) -> KernelActions:
         import cupy
 
         with on_device(actions.device.id):  # CuPy copies on the current device
             actions = cupy.ascontiguousarray(actions, dtype="float32" if self._continuous else None)
         return actions, int(actions.data.ptr), actions.itemsize
 
-    def _upload(self, actions: np.ndarray) -> Read:
+    def _upload(self, actions: np.ndarray) -> KernelActions:
         if self._warn:
             self._warn = False
             warnings.warn(
@@ -144,14 +144,14 @@ class ActionReader:
         return uploaded, self._memory.address(uploaded), host.itemsize
 
     def _are_indices(self, address: int, count: int, element_bytes: int) -> bool:
-        """Return True only if all actions are valid; False if some are not, or if this is not known."""
-        return self._max_index is not None and self._max_index(address, count, element_bytes) < self._fewest
+        """Return True only if every action is below the smallest number of choices. False does not mean that one is invalid."""
+        return self._max_index is not None and self._max_index(address, count, element_bytes) < self._fewest_choices
 
     def _check_host(self, actions: np.ndarray) -> None:
         if self._continuous:
-            if np.isnan(actions.min()):  # one pass: the minimum is NaN if any number is
-                raise ActionError(f"actions must not be NaN; {int(np.isnan(actions).sum())} are.")
-        elif actions.view(_UNSIGNED[actions.itemsize]).max() >= self._fewest:  # one pass: a negative index is large without sign
+            if np.isnan(actions.min()):  # one pass: the minimum is NaN if any number is NaN
+                raise ActionError(f"actions must be numbers, got {int(np.isnan(actions).sum())} times NaN.")
+        elif actions.view(_UNSIGNED[actions.itemsize]).max() >= self._fewest_choices:  # one pass: as unsigned, -1 is large
             bad = (actions < 0) | (actions >= self._choices)
             if bad.any():
                 raise ActionError(
@@ -163,20 +163,20 @@ def random_ranges(space: Space) -> tuple[np.ndarray, np.ndarray]:
     """Return the ranges that random actions are drawn from.
 
     Returns:
-        choices: int32 (heads,), choices of each entry of an action; 0 in a box.
-        bounds: float32 (heads, 2), of a box: the lower bound, and the distance to the upper one.
+        choices: int32 (entries,), number of choices of each entry of an action; 0 for a Box.
+        bounds: float32 (entries, 2), lower bound of each entry of a Box, and upper bound minus lower bound; 0 for other spaces.
     """
-    heads = int(np.prod(space.shape or ()))
+    entries = int(np.prod(space.shape or ()))
     if isinstance(space, Box):
         low, high = (np.broadcast_to(bound, space.shape).astype(np.float32).reshape(-1) for bound in (space.low, space.high))
-        with np.errstate(over="ignore", invalid="ignore"):  # infinite bounds have no distance; such actions are never drawn
-            return np.zeros(heads, np.int32), np.stack([low, high - low], axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite bounds; no action is drawn between them
+            return np.zeros(entries, np.int32), np.stack([low, high - low], axis=1)
     choices = np.broadcast_to(_choices(space), space.shape or ()).astype(np.int32).reshape(-1)
-    return choices, np.zeros((heads, 2), np.float32)
+    return choices, np.zeros((entries, 2), np.float32)
 
 
 def _plain_address(actions: Any, shape: tuple[int, ...]) -> Any:
-    """Address of a tensor's values; 0 for another shape, or if memory does not hold them in order and with their signs."""
+    """Address of a tensor's values; 0 if its shape is not ``shape``, if it is not contiguous, or if torch negates it lazily."""
     try:
         return actions.data_ptr() if actions.shape == shape and actions.is_contiguous() and not actions.is_neg() else 0
     except RuntimeError:  # a sparse or nested layout, or a tensor inside torch.vmap
@@ -189,7 +189,7 @@ def _as_float32(actions: np.ndarray) -> np.ndarray:
 
 
 def _level_of_caller() -> int:
-    """Stack level, as ``warnings.warn`` counts in the function that calls this one, of the first caller outside this package."""
+    """Return the ``stacklevel`` with which ``warnings.warn`` in the calling function shows a line outside this package."""
     level, frame = 0, sys._getframe()
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("gpu_vecenv."):
         level, frame = level + 1, frame.f_back
@@ -197,7 +197,7 @@ def _level_of_caller() -> int:
 
 
 def _choices(space: Space) -> np.ndarray:
-    """Number of choices of each entry of an action, broadcastable against an action array; 0 for a box."""
+    """Number of choices of each entry of an action, broadcastable against an action array; 0 for a Box."""
     if isinstance(space, Discrete):
         return np.asarray(space.n)
     if isinstance(space, MultiDiscrete):

@@ -1,4 +1,4 @@
-"""Argument struct of an env's kernels: filled once; a launch changes only some members."""
+"""Argument struct of an env's kernels. It is filled once, and each launch overwrites some members."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_vecenv.vector.views import View
 
 
 class Arguments:
-    """The struct, and those arrays behind its addresses that are neither state nor outputs.
+    """The argument struct, and the arrays that it points to, except state, reset pool and outputs.
 
     Args:
         view: number of worlds, and layout of public arrays.
@@ -27,7 +27,7 @@ class Arguments:
 
     Attributes:
         struct: the argument struct, a 0-d structured array.
-        invalid: int32 (1,) on the device, the invalid actions that kernels counted.
+        invalid: int32 (1,) on the device, number of invalid actions that kernels counted.
         can_draw: True if the action space has the bounds that random actions need.
     """
 
@@ -66,8 +66,8 @@ class Arguments:
             autoreset=autoreset,
             agents_view=view.by_agent and layout.num_agents > 1,
         )
-        # Members that change in each step are written as words into the struct's bytes, several times faster than by name.
-        # The addresses of the outputs have eight bytes each and follow one another.
+        # Members that change in each step are written as words into the struct's bytes, several times faster than by name. The
+        # members that hold addresses of outputs have eight bytes each and follow one another.
         offsets = {name: field[1] for name, field in (layout.dtype.fields or {}).items()}
         self._bytes = words.data.cast("B")
         self._words, self._halves = self._bytes.cast("Q"), self._bytes.cast("i")

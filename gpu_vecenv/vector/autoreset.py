@@ -1,4 +1,4 @@
-"""Gymnasium's three autoreset modes, which say when finished worlds start again."""
+"""Gymnasium's three autoreset modes: when the env resets finished worlds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many steps of an env and the policy between them as one CUDA graph, which the host launches once."""
+"""CUDA graph of many steps of an env, with the calls of a policy between them. The host launches it once."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def capture_steps(
             is called T times, under ``no_grad``. None for actions that the caller writes.
 
     Raises:
-        DeviceError, ArrayTypeError: an env on the CPU, or with arrays other than tensors.
+        DeviceError, ArrayTypeError: an env on the CPU, or an env whose arrays are not tensors.
         ParameterError: ``num_steps`` is not a positive integer, or ``debug=True``, which waits for the device in each step.
         SequenceError: before the first reset.
     """
@@ -81,7 +81,7 @@ def capture_steps(
     if inner.array != "torch":
         raise ArrayTypeError(f'capture_steps() needs an env with array="torch", got array={inner.array!r}.')
     if inner.debug:
-        raise ParameterError("debug=True waits for the device in each step, which a CUDA graph cannot; make the env without it.")
+        raise ParameterError("debug=True waits for the device in each step, which a CUDA graph cannot do; use debug=False.")
     num_steps = require_steps(num_steps)
     import torch
 
@@ -89,9 +89,9 @@ def capture_steps(
     slabs = outputs.new_slabs(num_steps)
     state = inner.get_state()
     inner.bind(**slabs)
-    obs, first = slabs["obs"], slabs["obs"][0].clone()
-    here, side = torch.cuda.current_stream(inner.device), torch.cuda.Stream(inner.device)
-    side.wait_stream(here)
+    obs, first_obs = slabs["obs"], slabs["obs"][0].clone()
+    callers_stream, side = torch.cuda.current_stream(inner.device), torch.cuda.Stream(inner.device)
+    side.wait_stream(callers_stream)
     try:
         with torch.no_grad(), torch.cuda.stream(side):
             actions = _new_actions(inner, num_steps, None if policy is None else policy(obs[0]))
@@ -103,10 +103,11 @@ def capture_steps(
                 for t in range(num_steps):
                     _step(inner, obs[t], actions[t], policy)
     finally:
-        here.wait_stream(side)
+        callers_stream.wait_stream(side)
         outputs.move_to(0)
-        inner.set_state(state)  # writes an observation of the state, which differs from that of Tag's last step
-        obs[0].copy_(first)
+        # set_state() overwrites obs[0] with an observation of the state. In Tag it lacks runners that the last step caught.
+        inner.set_state(state)
+        obs[0].copy_(first_obs)
     return CapturedSteps(inner, graph, actions, slabs)
 
 

@@ -15,9 +15,9 @@ from gpu_vecenv.vector.views import View
 
 
 def memory_needs(view: View, autoreset_mode: AutoresetMode, copy: bool) -> dict[str, int]:
-    """Bytes by purpose, for an env that is stepped with a batch of actions on its device.
+    """Bytes that an env takes on its device, by purpose; actions of one step are included.
 
-    With ``copy`` results are counted twice, because a caller holds the last ones while the next ones are written.
+    With ``copy`` results count twice: the caller holds those of the last step while the next step writes new ones.
     """
     layout, worlds = view.layout, view.num_worlds
     state = sum(int(np.prod(layout.state_shape(f, worlds), dtype=object)) * np.dtype(f.dtype).itemsize for f in layout.state)
@@ -39,7 +39,7 @@ def memory_needs(view: View, autoreset_mode: AutoresetMode, copy: bool) -> dict[
 
 
 def room_for(needs: Mapping[str, int], free: int, num_worlds: int) -> int:
-    """Number of worlds for which ``free`` bytes suffice, from the needs of ``num_worlds`` worlds."""
+    """Number of worlds that fit into ``free`` bytes, given the bytes that ``num_worlds`` worlds need."""
     return free * num_worlds // max(1, sum(needs.values()))
 
 
@@ -47,7 +47,7 @@ def require_room(view: View, autoreset_mode: AutoresetMode, copy: bool, device: 
     """Check that the device has room for an env, before its arrays are made.
 
     Raises:
-        OutOfMemoryError: the bytes that the env needs, the bytes that are free, and the number of worlds that these suffice for.
+        OutOfMemoryError: the env needs more bytes than are free; the message gives both, and the number of worlds that fit.
     """
     needs, free = memory_needs(view, autoreset_mode, copy), memory.free_bytes()
     total = sum(needs.values())

@@ -1,4 +1,4 @@
-"""Guard of an env: a call that comes during another one raises an error."""
+"""Guard of an env: a call during another call raises an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_vecenv.errors import ClosedError, ConcurrentCallError
 
 
 class OneCaller:
-    """Guard of one env. A call writes the argument struct and launches a kernel with it; two calls at once would mix them up.
+    """Guard of one env. A call writes the argument struct and launches a kernel with it; two calls at once would mix values.
 
     Args:
         name: name of the env, for messages.
@@ -31,16 +31,16 @@ class OneCaller:
         _guards.add(self)
 
     def clear(self) -> None:
-        """Forget calls."""
+        """Mark the env as not in a call."""
         self.in_call, self.lock = False, threading.RLock()
 
     def busy(self) -> Exception:
-        """Return the error of a call that came during another one."""
+        """Return the error for a call during another call."""
         if self.closing:
             return ClosedError(f"{self._name} is being closed by another thread; make a new env.")
         return ConcurrentCallError(
-            f"{self._name}: this env is in the middle of a call, of another thread or around a signal handler; make one env per "
-            "thread, or put a lock around its calls."
+            f"{self._name}: this env is already in a call, made by another thread or interrupted by a signal handler; make one "
+            "env per thread, or put a lock around its calls."
         )
 
 
@@ -62,7 +62,7 @@ def one_caller(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E
         if guard.in_call or not guard.lock.acquire(False):
             raise guard.busy()
         try:
-            guard.in_call = True  # inside the block, because Ctrl-C may come before this line
+            guard.in_call = True  # inside the try block, so that Ctrl-C on this line releases the lock
             return method(env, *args, **kwargs)
         finally:
             guard.in_call = False
@@ -75,7 +75,7 @@ _guards: weakref.WeakSet[OneCaller] = weakref.WeakSet()
 
 
 def _clear_guards() -> None:
-    """In a forked child: the threads whose calls were running do not exist there."""
+    """Clear all guards in a forked child. Threads of the parent that were in a call do not exist there."""
     for guard in list(_guards):
         guard.clear()
 

@@ -19,7 +19,7 @@ from gpu_vecenv.vector.slabs import require_slab
 from gpu_vecenv.vector.views import View
 
 CHECK_ROOM_FROM = 2**30
-"""Rollouts of at least this many bytes check free memory first; the query takes about ten microseconds."""
+"""Rollouts whose new arrays have at least this many bytes check free memory first. The query takes ten microseconds."""
 
 BOOL = ("agent_alive", "terminated", "truncated", "finished")
 """Outputs of dtype bool; the others are float32."""
@@ -30,10 +30,10 @@ class OutputArrays:
     """Arrays that one reset, step or rollout writes.
 
     Attributes:
-        arrays: in the order of ``Outputs.shapes``.
-        previous_obs: the last observation, which kernels read. It is held here because the caller may have dropped it.
-        actions: drawn actions that a rollout stores, else None.
-        addresses: of ``previous_obs`` and of the arrays.
+        arrays: the arrays in the order of ``Outputs.shapes``.
+        previous_obs: the last observation, which kernels read. This reference keeps it alive if the caller drops it.
+        actions: array for the drawn actions of a rollout that stores them; otherwise None.
+        addresses: addresses of ``previous_obs`` and of the arrays.
         words: addresses in the order of ``OUTPUTS``, 0 for an output that this env does not have.
     """
 
@@ -50,14 +50,14 @@ class Outputs:
     Args:
         view: shapes.
         memory: allocator of public arrays.
-        same_step: True if final observations are written.
+        same_step: True in same-step mode, in which final observations are written.
         copy: True for fresh arrays in every call, False for one persistent set.
 
     Attributes:
-        fresh: True if every call allocates: results are copies, and no slabs are bound.
-        shapes: shapes of a step's arrays by name: ``obs``, ``reward``, ``terminated``, ``truncated``, ``finished``, and those
-            that only some envs have.
-        info: index in these arrays of each entry of ``info``.
+        fresh: True if every call allocates its results: ``copy`` is True and no slabs are bound.
+        shapes: shapes of a step's arrays by name: ``obs``, ``reward``, ``terminated``, ``truncated``, ``finished``, and
+            ``final_obs``, ``agent_alive`` and ``agent_reward`` if the env has them.
+        info: index into a step's arrays for each key of ``info``.
         allocate: returns a fresh set of arrays for a step.
     """
 
@@ -81,11 +81,11 @@ class Outputs:
         self.info = {"_final_obs": indices["finished"], "final_obs": indices["final_obs"]} if same_step else {}
         if view.layout.num_agents > 1:
             self.info |= {name: indices[name] for name in ("agent_alive", "agent_reward")}
-        # The words of OUTPUTS are picked from 0, the address of previous_obs, and the addresses of the arrays.
+        # _pick_words(0, address of previous_obs, *addresses of arrays) returns one address for each of OUTPUTS; 0 is null.
         words = {"previous_obs": 1, **{name: index + 2 for name, index in indices.items()}}
         self._pick_words = itemgetter(*(words.get(name.removeprefix("out_"), 0) for name in OUTPUTS))
         self._persistent: OutputArrays | None = None
-        self._of_rollouts: dict[tuple[str, int], Array] = {}
+        self._rollout_arrays: dict[tuple[str, int], Array] = {}
         self._last_obs: Array | None = None
         self._step_actions: Array | None = None
         self._slabs: dict[str, Array] = {}
@@ -93,21 +93,24 @@ class Outputs:
         self._slot = 0
 
     def new_last_obs(self) -> Array:
-        """Array for the observation of a state that was set; it replaces the last one. Copies handed out are not written."""
+        """Array for the observation of a state that was set or copied; it becomes the last observation.
+
+        With ``copy=True`` the array is new, so that arrays handed out are not overwritten.
+        """
         if self._slabs:
             return self._slabs["obs"][self._slot]
         if self._copy:
             self._last_obs = self._memory.empty(self.shapes["obs"], "float32")
             return self._last_obs
-        return self._own()[0]
+        return self._persistent_arrays()[0]
 
     def for_reset(self, partial: bool) -> OutputArrays:
-        """Arrays for a reset. A partial one overwrites the last observation, or a fresh copy of it."""
+        """Arrays for a reset. If ``partial``, kernels keep the last observation of worlds that are not reset."""
         if self._slabs:
             self._slot = self._slot if partial else 0
             obs = self._slabs["obs"][self._slot]
-            return self._with_addresses([obs, *self._own()[1:]], obs)
-        return self._new_arrays() if self.fresh else self._up_to_date(self._persist())
+            return self._with_addresses([obs, *self._persistent_arrays()[1:]], obs)
+        return self._new_arrays() if self.fresh else self._with_present_addresses(self._persist())
 
     def for_step(self) -> OutputArrays:
         """Arrays for the next step.
@@ -118,24 +121,25 @@ class Outputs:
         if self.fresh:
             return self._new_arrays()
         if not self._slabs:
-            return self._up_to_date(self._persist())
+            return self._with_present_addresses(self._persist())
         if self._slot >= len(self._slots):
             raise SequenceError(
                 f"the bound slabs hold {len(self._slots)} steps and are full; call rewind() before the next step."
             )
         arrays = self._slots[self._slot]
         self._slot += 1
-        return self._up_to_date(arrays)
+        return self._with_present_addresses(arrays)
 
     def for_rollout(self, steps: int, keep_actions: bool) -> OutputArrays:
-        """Arrays for the next ``steps`` steps, with these as leading axis; with ``keep_actions`` also one for drawn actions.
+        """Arrays for a rollout of ``steps`` steps, their leading axis; with ``keep_actions`` also an array for drawn actions.
 
         Raises:
-            SequenceError: the bound slabs have no room for them.
-            OutOfMemoryError: the device has no room for them.
+            SequenceError: the bound slabs have fewer slots left than steps.
+            OutOfMemoryError: the new arrays do not fit into free memory.
         """
         names = [*self.shapes, "actions"] if keep_actions else self.shapes
-        self._require_room([name for name in names if name not in self._slabs and (name, steps) not in self._of_rollouts], steps)
+        new = [name for name in names if name not in self._slabs and (name, steps) not in self._rollout_arrays]
+        self._require_room(new, steps)
         make = self._empty if self.fresh else self._persist_rollout
         if self._slabs:
             first = self._slot
@@ -152,19 +156,19 @@ class Outputs:
                 last, self._last_obs = self._last_obs, arrays[0][-1]
                 previous = arrays[0][0] if last is None else last
             else:
-                previous = self._own()[0]
+                previous = self._persistent_arrays()[0]
         return self._with_addresses(arrays, previous, make("actions", steps) if keep_actions else None)
 
     def actions_of_a_step(self) -> Array:
-        """Private array for the actions that a rollout draws and does not keep; each step overwrites it."""
+        """Array for drawn actions that a rollout does not store; each step overwrites it, and no caller gets it."""
         if self._step_actions is None:
             self._step_actions = self._empty("actions", 1)
         return self._step_actions
 
     def end_rollout(self, results: OutputArrays) -> None:
-        """After a rollout into persistent arrays: copy its last observation to the array of a step, which later calls read."""
+        """After a rollout into persistent arrays, copy its last observation to the one of a step, which later calls read."""
         if not self._slabs and not self._copy:
-            self._memory.assign(self._own()[0], results.arrays[0][-1])
+            self._memory.assign(self._persistent_arrays()[0], results.arrays[0][-1])
 
     # ---- slabs ------------------------------------------------------------------------------------------------
 
@@ -172,7 +176,8 @@ class Outputs:
         """Write into the caller's slabs from now on, starting at slot 0 with the last observation.
 
         Raises:
-            ShapeError, ArrayTypeError, DeviceError, UnknownParameterError: what was expected and what came.
+            ShapeError, ArrayTypeError, DeviceError: a slab does not fit; the message says what was expected and what came.
+            UnknownParameterError: no ``obs``, or a slab for an output that the env does not have.
             ParameterError: slabs share memory, or one is read-only.
         """
         self._check_slabs(slabs, device)
@@ -180,7 +185,7 @@ class Outputs:
         if last is not None:
             self._memory.assign(slabs["obs"][0], last)
         self._slabs, self.fresh = dict(slabs), False
-        own = dict(zip(self.shapes, self._own(), strict=True))
+        own = dict(zip(self.shapes, self._persistent_arrays(), strict=True))
         obs = slabs["obs"]
         self._slots = [
             self._with_addresses(
@@ -195,11 +200,11 @@ class Outputs:
         return self._slabs
 
     def new_slabs(self, steps: int) -> dict[str, Array]:
-        """Slabs of every output, to bind."""
+        """New slabs for every output, for ``bind()``."""
         return {name: self._empty(name, steps + (name == "obs")) for name in self.shapes}
 
     def move_to(self, slot: int) -> None:
-        """Make ``slot`` the next one to write, as it is after a replay of a graph with so many steps."""
+        """Make ``slot`` the next slot to write. A replay of a graph fills slots without calls of ``for_step()``."""
         self._slot = slot
 
     def rewind(self) -> None:
@@ -209,19 +214,19 @@ class Outputs:
             SequenceError: no slabs are bound.
         """
         if not self._slabs:
-            raise SequenceError("rewind() belongs to bound slabs; call bind() first.")
+            raise SequenceError("rewind() needs bound slabs; call bind() first.")
         if self._slot:
             self._memory.assign(self._slabs["obs"][0], self._slabs["obs"][self._slot])
         self._slot = 0
 
     def unbind(self) -> None:
-        """Write into the env's own arrays again; the slabs are not written any more."""
+        """Write into the env's own arrays again, and leave the slabs to the caller."""
         if self._slabs:
             last = self._slabs["obs"][self._slot]
             if self._copy:
                 self._last_obs = self._memory.copy(last)
             else:
-                self._memory.assign(self._own()[0], last)
+                self._memory.assign(self._persistent_arrays()[0], last)
         self._slabs, self._slots, self._slot, self.fresh = {}, [], 0, self._copy
 
     def _check_slabs(self, slabs: Mapping[str, Array], device: str) -> None:
@@ -240,10 +245,10 @@ class Outputs:
             if first + length > second:
                 raise ParameterError(f"bound {name} and {other} share memory; each slab needs memory of its own.")
 
-    # ---- inside -----------------------------------------------------------------------------------------------
+    # ---- private ----------------------------------------------------------------------------------------------
 
     def _current_obs(self) -> Array | None:
-        """The last observation written; None if there is none."""
+        """The last observation; None if no array was made for it yet."""
         if self._slabs:
             return self._slabs["obs"][self._slot]
         if self._copy:
@@ -270,9 +275,9 @@ class Outputs:
 
     def _persist_rollout(self, name: str, steps: int) -> Array:
         """The persistent array for rollouts of this length."""
-        if (name, steps) not in self._of_rollouts:
-            self._of_rollouts[name, steps] = self._empty(name, steps)
-        return self._of_rollouts[name, steps]
+        if (name, steps) not in self._rollout_arrays:
+            self._rollout_arrays[name, steps] = self._empty(name, steps)
+        return self._rollout_arrays[name, steps]
 
     def _new_arrays(self) -> OutputArrays:
         arrays = self.allocate()
@@ -286,16 +291,16 @@ class Outputs:
             self._persistent = self._with_addresses(arrays, arrays[0])
         return self._persistent
 
-    def _own(self) -> Sequence[Array]:
-        """The persistent arrays of a step, which also take outputs that were not bound."""
+    def _persistent_arrays(self) -> Sequence[Array]:
+        """The persistent arrays of a step. With bound slabs, they take the outputs that are not bound."""
         return self._persist().arrays
 
     def _with_addresses(self, arrays: Sequence[Array], previous_obs: Array, actions: Array = None) -> OutputArrays:
         addresses = tuple(map(self._memory.address, (previous_obs, *arrays)))
         return OutputArrays(arrays, previous_obs, actions, addresses, self._pick_words((0, *addresses)))
 
-    def _up_to_date(self, results: OutputArrays) -> OutputArrays:
-        """Arrays that were written before, with their present addresses: ``share_memory_()`` moves a tensor on the CPU."""
+    def _with_present_addresses(self, results: OutputArrays) -> OutputArrays:
+        """Look up the addresses of reused arrays again: torch's ``share_memory_()`` moves the memory of a tensor on the CPU."""
         if self._memory.moves and tuple(map(self._memory.address, (results.previous_obs, *results.arrays))) != results.addresses:
             fresh = self._with_addresses(results.arrays, results.previous_obs)
             results.addresses, results.words = fresh.addresses, fresh.words

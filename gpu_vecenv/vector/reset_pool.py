@@ -31,7 +31,7 @@ class ResetPool:
         return {"pool_size": self._memory.address(self._size), "pool_fields": self._memory.address(self._fields)}
 
     def set(self, states: Mapping[str, Any] | None) -> None:
-        """Make resets draw from these states from now on; None for the env's own starts.
+        """Make resets draw their start from these states from now on; None for the env's own starts.
 
         Raises:
             ParameterError: an unknown name, no physical field, no entries, or a value outside the field's bounds.
@@ -47,7 +47,7 @@ class ResetPool:
         self._arrays = arrays  # kept alive, because kernels have their addresses
 
     def forget_entries(self) -> None:
-        """Make resets clear ``pool_entry`` without a pool, because a state that was set may hold entries."""
+        """Without a pool, make resets write -1 to ``pool_entry``, because a state that was set may hold entries of a pool."""
         if not self._arrays:
             self._set_size(-1)
 
@@ -92,7 +92,7 @@ def join_states(states: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
     if not isinstance(states, Sequence):
         raise ArrayTypeError(f"join_states() needs a list of states, got {type(states).__name__}.")
     if not states:
-        raise ParameterError("join_states() needs one state at least, got none.")
+        raise ParameterError("join_states() needs at least one state, got none.")
     for state in states:
         names = list(require_mapping(state, "a recorded state"))
         if names != list(states[0]) or not {"terminated", "truncated"} <= set(names):
@@ -102,7 +102,7 @@ def join_states(states: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
             )
     try:
         host = [{name: np.asarray(host_array(values, name)) for name, values in state.items()} for state in states]
-        going = [(state["terminated"] == 0) & (state["truncated"] == 0) for state in host]
-        return {name: np.concatenate([s[name][keep] for s, keep in zip(host, going, strict=True)]) for name in host[0]}
+        unfinished = [(state["terminated"] == 0) & (state["truncated"] == 0) for state in host]
+        return {name: np.concatenate([s[name][keep] for s, keep in zip(host, unfinished, strict=True)]) for name in host[0]}
     except (IndexError, ValueError) as error:
-        raise ShapeError(f"join_states() needs fields of as many worlds as their state has: {error}.") from error
+        raise ShapeError(f"join_states() needs one number of worlds a state and one shape a field: {error}.") from error

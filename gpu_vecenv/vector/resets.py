@@ -62,7 +62,7 @@ def read_worlds(source: Any, target: Any, num_worlds: int) -> tuple[np.ndarray, 
 
     Returns:
         sources: int32 (num_worlds,), the world to copy into each world, -1 for none.
-        overlap: True if a world that is overwritten is copied too.
+        overlap: True if some world is both a source and a target.
 
     Raises:
         ArrayTypeError: not integers.
@@ -75,7 +75,7 @@ def read_worlds(source: Any, target: Any, num_worlds: int) -> tuple[np.ndarray, 
         try:
             worlds = np.asarray(host_array(given, name))
         except ValueError as error:
-            raise ShapeError(f"{name} must have shape (n,), got a list that is no array.") from error
+            raise ShapeError(f"{name} must have shape (n,), got lists of unequal lengths.") from error
         if worlds.dtype.kind not in "iu":
             raise ArrayTypeError(f"{name} must be integers, got {worlds.dtype}.")
         if worlds.ndim != 1:
@@ -84,7 +84,7 @@ def read_worlds(source: Any, target: Any, num_worlds: int) -> tuple[np.ndarray, 
             raise ParameterError(f"{name} must lie in 0..{num_worlds - 1}, got {abbreviated(worlds.tolist())}.")
         both.append(worlds.astype(np.int32))
     if len(both[0]) != len(both[1]):
-        raise ShapeError(f"source and target must be of one length, got {len(both[0])} and {len(both[1])}.")
+        raise ShapeError(f"source and target must have the same length, got {len(both[0])} and {len(both[1])}.")
     if len(np.unique(both[1])) != len(both[1]):
         raise ParameterError(f"target must name each world once, got {abbreviated(both[1].tolist())}.")
     sources = np.full(num_worlds, -1, np.int32)

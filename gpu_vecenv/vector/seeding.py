@@ -24,8 +24,8 @@ def check_seed(seed: object, num_worlds: int) -> Seed:
     """
     if seed is None:
         return None
-    several = getattr(seed, "ndim", 0) > 0 or isinstance(seed, Sequence) and not isinstance(seed, str | bytes)
-    if not several:
+    is_list = getattr(seed, "ndim", 0) > 0 or isinstance(seed, Sequence) and not isinstance(seed, str | bytes)
+    if not is_list:
         return _checked(seed)
     given = list(cast(Iterable[object], seed))
     if len(given) != num_worlds:
@@ -38,7 +38,7 @@ def world_keys(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the seeds and the world ids of all worlds.
 
-    An int gives every world this seed, and world i the id ``first_world + i``, so that a world's random numbers depend neither on
+    An int gives every world this seed, and world i the id ``first_world + i``. A world's random numbers thus depend neither on
     the number of worlds nor on the GPU. A list gives each world its own seed and the id 0. None draws one seed from the host
     generator; a None in a list draws one for that world.
 
@@ -55,7 +55,7 @@ def world_keys(
 
 
 def draw_seed(np_random: np.random.Generator) -> int:
-    """Draw a seed for worlds that were given none."""
+    """Draw a seed for worlds to which the caller gave none."""
     return int(np_random.integers(2**63))
 
 

@@ -46,7 +46,7 @@ def refusing_entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.nd
 
     def make(**_: Any) -> gymnasium.Env[np.ndarray, Any]:
         raise SeveralAgentsError(
-            f'{env_spec.name} has several agents, so it is a vector env only: use gymnasium.make_vec("{env_spec.name}").'
+            f'{env_spec.name} has several agents and no single env: use gymnasium.make_vec("{env_spec.name}").'
         )
 
     return make
@@ -85,12 +85,12 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
         try:
             actions = np.asarray(host_array(action, "the action"))[None]
         except ValueError as error:
-            raise ShapeError(f"the action must have shape {self.action_space.shape}, got a list that is no array.") from error
+            raise ShapeError(f"the action must have shape {self.action_space.shape}, got lists of unequal lengths.") from error
         obs, reward, terminated, truncated, _ = self.vector.step(actions)
         return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}
 
     def render(self) -> np.ndarray | None:
-        """uint8 (H, W, 3), or None with a warning without ``render_mode``."""
+        """Draw the world, uint8 (H, W, 3). Without ``render_mode``, warn and return None."""
         if self.render_mode is None:
             warn_without_mode("make", self.vector.env_spec.name)
             return None
@@ -102,7 +102,7 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
         self.vector.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Attributes for pickling and copying: the arguments and the state of the world replace its memory."""
+        """Attributes for pickling and copying; the vector env is replaced by its state, None before the first reset."""
         try:
             world = self.vector.get_state()
         except SequenceError:  # before the first reset
@@ -110,7 +110,7 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
         return self.__dict__ | {"vector": world}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make a world with the same arguments and set its state."""
+        """Make a vector env with the same arguments and set its state."""
         self.__dict__.update(state)
         self.vector = self._make_vector()
         if state["vector"] is not None:

@@ -21,7 +21,7 @@ def require_slab(
         shape: shape of the output in one step.
 
     Raises:
-        ShapeError, ArrayTypeError, DeviceError: what was expected and what came.
+        ShapeError, ArrayTypeError, DeviceError: the slab does not fit; the message says what was expected and what came.
         ParameterError: a read-only slab.
     """
     given = describe(slab)
@@ -38,9 +38,10 @@ def require_slab(
     if kind == "torch":
         plain_tensor(slab, f"bound {name}")  # raises for sparse and meta tensors
         if slab.requires_grad or slab.is_inference():
-            raise ArrayTypeError(f"bound {name} must be writable in place, got a tensor of autograd or of inference mode.")
+            reason = "requires a gradient" if slab.requires_grad else "was made in inference mode"
+            raise ArrayTypeError(f"bound {name} must be writable in place, got a tensor that {reason}.")
         if slab.is_neg():
-            raise ArrayTypeError(f"bound {name} must hold its values, got a tensor that torch negates when it is read.")
+            raise ArrayTypeError(f"bound {name} must hold its values, got a tensor that torch negates lazily.")
     contiguous = slab.is_contiguous() if kind == "torch" else slab.flags.c_contiguous
     if not contiguous:
         raise ShapeError(f"bound {name} must be C-contiguous.")

@@ -17,7 +17,7 @@ FINISHED_MARKS = ("terminated", "truncated")
 """Fields that mark finished worlds."""
 
 OWN_KEYS = 2**31
-"""Replaces ``world_id`` of the first world if each world reads its own random key; no world has such an id."""
+"""Value of the shared key's ``world_id`` that makes each world read its own random key. Ids of worlds are smaller."""
 
 
 class State:
@@ -25,8 +25,8 @@ class State:
 
     Attributes:
         fields: the arrays by name, physical fields first, leading axis worlds.
-        may_be_finished: int32 (1,) on the device, 1 if ``set()`` left finished worlds. In same-step mode kernels look for them
-            only then.
+        may_be_finished: int32 (1,) on the device, 1 if ``set()`` left finished worlds. In same-step mode kernels read the marks
+            of finished worlds only if it is 1.
     """
 
     def __init__(self, layout: Layout, num_worlds: int, memory: Memory) -> None:
@@ -65,8 +65,10 @@ class State:
 
         Raises:
             ParameterError: a name that is no field, or a value outside the field's bounds.
-            ShapeError, ArrayTypeError: what was expected and what came. Nothing is written then.
+            ShapeError, ArrayTypeError: a value does not fit; the message says what was expected and what came.
             DeviceError: a tensor on the device "meta".
+
+        After an error the state is unchanged.
         """
         checked = {name: self._checked(name, value) for name, value in require_mapping(values, "a state").items()}
         for name, value in checked.items():
@@ -81,7 +83,7 @@ class State:
             self.may_be_finished[...] = (terminated | truncated).any()
 
     def set_keys(self, seed: np.ndarray, world_id: np.ndarray, mask: np.ndarray | None) -> None:
-        """Give worlds new random keys, which start before the first episode.
+        """Give worlds new random keys, with ``episode`` -1, so that the next reset starts episode 0.
 
         Args:
             seed: uint64 (num_worlds,).
@@ -96,15 +98,15 @@ class State:
         self._share_key(int(seed[0]), int(world_id[0]) if shared else OWN_KEYS)
 
     def unshare_keys(self) -> None:
-        """Make each world read its own random key from now on, because some worlds may have got the key of another world."""
+        """Make each world read its own random key from now on. Call it when keys may not follow from one seed any more."""
         self._share_key(0, OWN_KEYS)
 
     def _share_key(self, seed: int, first_world: int) -> None:
-        """Store the seed of all worlds and the ``world_id`` of world 0, to which kernels add the number of a world."""
+        """Store the seed of all worlds and the ``world_id`` of world 0. Kernels add a world's number to this id."""
         self._memory.assign(self._shared_key, self._memory.from_numpy(np.array([seed, first_world], np.uint64)))
 
     def copies(self) -> list[Array]:
-        """Copies of all fields in their order, in the kind of the state's memory."""
+        """Copies of all fields in the order of ``fields``, in the memory of the state."""
         return [self._memory.copy(array) for array in self.fields.values()]
 
     def _field(self, name: str) -> Array:
@@ -123,13 +125,13 @@ def checked_field(
 ) -> Array:
     """Check the values of a field, an array of any kind or nested lists.
 
-    Waits for the device if a bound is finite.
+    It waits for the device if a bound is finite.
 
     Returns:
         The values as a C-contiguous array of ``memory``: the array given if it is one, otherwise a copy.
 
     Raises:
-        ShapeError, ArrayTypeError, DeviceError: what was expected and what came.
+        ShapeError, ArrayTypeError, DeviceError: the value does not fit; the message says what was expected and what came.
         ParameterError: a value outside ``bounds``.
     """
     if not hasattr(value, "dtype"):

@@ -1,4 +1,4 @@
-"""Episode statistics, gathered on the device, with the keys of Gymnasium's own wrapper."""
+"""Episode statistics, computed on the device, with the keys of Gymnasium's ``RecordEpisodeStatistics``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gpu_vecenv.vector.vector_env import GpuVectorEnv
 class EpisodeStatistics(VectorWrapper):
     """Adds ``info["episode"]`` with ``r`` (return, float32 ``(num_envs,)``) and ``l`` (length in steps, int32).
 
-    The entries have the array kind and the device of the env. They are valid where ``info["_episode"]`` (bool) is true, in the
-    step that ends an episode. The host reads none of them.
+    The arrays have the array kind and the device of the env. They are valid where ``info["_episode"]`` (bool) is true: in the
+    step that ends an episode. No array is copied to the host.
 
     Raises:
         ParameterError: the wrapped env is not one of this package.
@@ -54,7 +54,7 @@ class EpisodeStatistics(VectorWrapper):
             raise SequenceError("call reset() of this wrapper before step().")
         obs, reward, terminated, truncated, info = self.env.step(actions)
         with self._memory.here():
-            going = ~self._ended  # a step that only resets (next-step mode) or changes nothing (disabled) does not count
+            going = ~self._ended  # a step that resets (next-step mode) or does nothing (disabled mode) is not counted
             returns = self._returns + reward * going
             lengths = self._lengths + going
             over = (terminated | truncated) & going

@@ -69,7 +69,9 @@ class GpuVectorEnv(VectorEnv):
         role_rows: rows of each role in the agents view, one contiguous slice a role.
 
     Raises:
-        UnknownParameterError, CompileError, MissingExtraError: what is wrong and what would do.
+        UnknownParameterError: a parameter that the env does not have.
+        CompileError: the kernel does not compile.
+        MissingExtraError: an optional library is missing; the message names the extra that installs it.
         OutOfMemoryError: the env needs more memory than is free on its device.
     """
 
@@ -110,7 +112,7 @@ class GpuVectorEnv(VectorEnv):
         self.single_observation_space, self.single_action_space = shapes.single_observation_space, shapes.single_action_space
         self.device = choose_device(device)
         self._to_host = array == "numpy" and self.device != "cpu"
-        self._waits = "debug=True" if debug else 'array="numpy"' if self._to_host else ""  # why steps wait for the device
+        self._waits = "debug=True" if debug else 'array="numpy"' if self._to_host else ""  # option that makes steps wait
         memory, copy = output_memory(array, self.device), copy and not self._to_host
         require_room(shapes, mode, copy, self.device, memory)
         self.worlds = Worlds(shapes, make_backend(layout, self.device, array), memory, mode, copy)
@@ -121,7 +123,7 @@ class GpuVectorEnv(VectorEnv):
 
     @cached_property
     def observation_space(self) -> Space:  # type: ignore[override]  # it can be assigned, which mypy does not know
-        """Batched observation space, built at its first use because a million rows of bounds take seconds."""
+        """Batched observation space, built at its first use, because the bounds of a million rows take seconds to build."""
         return batch_space(self.single_observation_space, self.num_envs)
 
     @cached_property
@@ -168,7 +170,7 @@ class GpuVectorEnv(VectorEnv):
             actions: int32 or int64 (float32 or float64 for a Box), shaped like ``action_space``, of any array kind.
 
         Returns:
-            obs: float32, like ``observation_space``; in same-step mode the first one of the new episode where one ended.
+            obs: float32, like ``observation_space``; in same-step mode, after an end, the first one of the next episode.
             reward: float32 ``(num_envs,)``.
             terminated, truncated: bool ``(num_envs,)``.
             info: ``final_obs`` like obs, valid where ``_final_obs`` bool ``(num_envs,)`` is true (same-step mode);
@@ -185,9 +187,9 @@ class GpuVectorEnv(VectorEnv):
             guard.in_call = True
             self._require_started("step()")
             self.worlds.require_capturable(self._waits)
-            held, address, element_bytes = self._actions.read(actions)
+            kept, address, element_bytes = self._actions.read(actions)
             results = self.worlds.step(address, element_bytes)
-            del held  # a queued kernel may still read it; memory is reused in the order of the stream
+            del kept  # a queued kernel may still read it, and memory is reused in stream order only
             return self._results(results)
         finally:
             guard.in_call = False
@@ -229,7 +231,7 @@ class GpuVectorEnv(VectorEnv):
 
     @one_caller
     def check(self) -> None:
-        """Raise if a kernel met an invalid action since the last check. Waits for the device.
+        """Raise if kernels counted invalid actions since the last check. Waits for the device.
 
         Raises:
             ActionError: the number of actions that were out of range or NaN; each acted as index 0.
@@ -241,11 +243,12 @@ class GpuVectorEnv(VectorEnv):
     def close_extras(self, **kwargs: Any) -> None:
         """Check the last actions and stop the back end. Arrays handed out stay valid.
 
-        Python closes an env without references at any time, perhaps while a graph is captured; actions are not checked then.
+        Actions are not checked while a CUDA graph is captured, because a check waits for the device. Python may close an
+        unreferenced env at such a time.
         """
         self._guard.closing = True
-        with self._guard.lock:  # waits for a call of another thread
-            if self.closed:  # by that thread
+        with self._guard.lock:  # waits until a call of another thread ends
+            if self.closed:  # that call was close()
                 return
             try:
                 if self.worlds.backend.may_wait():
@@ -281,8 +284,8 @@ class GpuVectorEnv(VectorEnv):
         Args:
             source: numbers of worlds (n,); they may repeat.
             target: numbers of as many worlds, all different. All sources are read before a target is written.
-            diverge: False keeps the random keys of the originals, so that a copy with the same actions continues as its
-                original does; True gives each copy a new random key.
+            diverge: False keeps the random keys of the originals, so that a copy continues as its original does if
+                both get the same actions; True gives each copy a new random key.
         """
         self._require_started("copy_worlds()")
         sources, overlap = read_worlds(source, target, self.num_worlds)
@@ -291,7 +294,7 @@ class GpuVectorEnv(VectorEnv):
 
     @one_caller
     def set_reset_pool(self, states: Mapping[str, Any] | None) -> None:
-        """Make each reset from now on draw its start from a pool, with the world's random key; None for the env's own starts.
+        """Make each reset from now on draw its start from a pool, by the world's random key; None for the env's own starts.
 
         The state field ``pool_entry``, int32 ``(num_worlds,)``, is the entry that a world's present episode started from.
 
@@ -320,7 +323,7 @@ class GpuVectorEnv(VectorEnv):
 
     @one_caller
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """One uint8 (H, W, 3) frame an env; rows of one world share theirs. None with a warning without ``render_mode``.
+        """Draw one uint8 (H, W, 3) frame an env; rows of a world get the same one. Without ``render_mode``, warn and return None.
 
         Raises:
             ParameterError: a state with numbers too large to draw.
@@ -336,12 +339,12 @@ class GpuVectorEnv(VectorEnv):
 
     @one_caller
     def bind(self, /, **slabs: Array) -> None:
-        """Write into the caller's slabs instead of the env's arrays: no allocation, no copy.
+        """Write results into the caller's slabs instead of the env's arrays, without allocation or copy.
 
         ``obs`` is ``(T + 1, *obs)`` and the others, any of ``reward, terminated, truncated, finished, final_obs,
         agent_alive, agent_reward``, are ``(T, ...)``; float32 or bool, C-contiguous, on the env's device. A reset
         writes ``obs[0]``; step t (from 0) writes ``obs[t + 1]`` and ``[t]`` of the others. After T steps call
-        ``rewind()``. Outputs not given go to persistent arrays. Rows of ``final_obs`` are undefined where no episode
+        ``rewind()``. Outputs without a slab go to persistent arrays. Rows of ``final_obs`` are undefined where no episode
         ended. If the env has started, its last observation is copied to ``obs[0]``.
 
         Raises:
@@ -364,7 +367,7 @@ class GpuVectorEnv(VectorEnv):
         self.worlds.outputs.unbind()
 
     def _results(self, results: OutputArrays) -> StepResults:
-        """Results of a step or a rollout as its caller gets them."""
+        """Return the arrays of a step or a rollout as ``step()`` documents them."""
         arrays: Any = results.arrays
         info = self.worlds.outputs.info
         if self._waits:
@@ -388,7 +391,7 @@ class GpuVectorEnv(VectorEnv):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            f"{self.env_spec.name}: an env cannot be pickled or copied, as it holds memory and threads of its device; make "
+            f"{self.env_spec.name}: an env cannot be pickled or copied, because it holds memory and threads of its device; make "
             "another one and give it set_state(env.get_state())."
         )
 

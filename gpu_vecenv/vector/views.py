@@ -26,7 +26,7 @@ class View:
 
     @cached_property
     def flat(self) -> bool:
-        """True if an env is one agent's row; reward and agent reward are one array then."""
+        """True if an env is one agent's row. Then reward and agent reward are one array."""
         return self.by_agent or self.layout.num_agents == 1
 
     @cached_property
@@ -66,7 +66,9 @@ class View:
         if isinstance(space, Box):
             shape = (agents, *space.shape)
             return Box(np.broadcast_to(space.low, shape), np.broadcast_to(space.high, shape), dtype=np.float32)
-        raise ParameterError(f"{self.layout.spec.name}: no action space of kind {type(space).__name__}.")
+        raise ParameterError(
+            f"{self.layout.spec.name}: the action space must be Discrete, MultiDiscrete or Box, got {type(space).__name__}."
+        )
 
     @cached_property
     def role_rows(self) -> dict[str, slice]:
@@ -99,7 +101,7 @@ class View:
         mixed = by_world.any(axis=1) != by_world.all(axis=1)
         if mixed.any():
             raise ParameterError(
-                "reset_mask must be the same for all agents of a world, as a world resets as a whole; "
+                "reset_mask must be the same for all agents of a world, because worlds are reset as a whole; "
                 f"world {int(np.argmax(mixed))} is mixed."
             )
         return by_world[:, 0]
@@ -123,12 +125,12 @@ def count_worlds(num_envs: int, num_worlds: int | None, layout: Layout, by_agent
         return envs // agents
     if envs == 1:
         raise ParameterError(
-            f'view="agents" counts rows, and a world has {agents}: give num_worlds=W, or num_envs={agents} for one world.'
+            f'view="agents" counts rows of agents, {agents} a world: give num_worlds=W, or num_envs={agents} for one world.'
         )
     below, above = envs // agents * agents, -(-envs // agents) * agents
     nearest = f"{above}" if below == 0 else f"{below} or {above}"
     raise ParameterError(
-        f'view="agents" counts rows, and a world has {agents}: num_envs must be a multiple of it ({nearest}), got {envs}.'
+        f'view="agents" counts rows of agents, {agents} a world: num_envs must be a multiple of {agents} ({nearest}), got {envs}.'
     )
 
 

@@ -25,7 +25,7 @@ class Worlds:
     """Arrays of all worlds, and one method for each kernel.
 
     Methods take arguments that were checked before. They expect one caller at a time and a reset before the first step.
-    ``GpuVectorEnv`` checks all of this. Results are device arrays.
+    ``GpuVectorEnv`` checks all of this. Results are arrays on the device.
 
     Args:
         view: number of worlds, and shapes of public arrays.
@@ -115,18 +115,18 @@ class Worlds:
         return obs
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Overwrite the fields given, and the last observation with that of the new state; errors as in ``State.set()``."""
+        """Overwrite the fields given, and replace the last observation by that of the new state; errors as in ``State.set()``."""
         self.state.set(state)
         if "pool_entry" in state:
             self.pool.forget_entries()
         self._observe("gv_observe", self.outputs.new_last_obs())
 
     def copy(self, sources: np.ndarray, overlap: bool, fork: tuple[int, int] | None) -> None:
-        """Copy worlds onto others, and overwrite the last observation with that of the new state.
+        """Copy worlds onto others, and replace the last observation by that of the new state.
 
         Args:
             sources: int32 (num_worlds,), the world to copy into each world, -1 for none.
-            overlap: True if a world that is overwritten is copied too.
+            overlap: True if some world is both a source and a target.
             fork: new seed of the copies and ``world_id`` of world 0; None to keep the random keys of the originals.
         """
         fields = self.state.copies() if overlap else list(self.state.fields.values())
@@ -150,20 +150,20 @@ class Worlds:
             raise ActionError(f"{count} actions were out of range or NaN since the last check; each acted as index 0.")
 
     def require_capturable(self, waits: str = "") -> None:
-        """Raise SequenceError if a CUDA graph is being captured that cannot hold a step.
+        """Raise SequenceError if a CUDA graph is being captured and a step cannot be part of it.
 
         Args:
-            waits: the option that makes the caller wait for the device after each step, if there is one.
+            waits: the env's option that makes each step wait for the device; "" if it has none.
         """
         if waits:
             self.require_wait(f"a step with {waits}", "make another env")
         if self.outputs.fresh and self.backend.capturing():
-            raise SequenceError("copy=True allocates in every step, which a CUDA graph cannot; use bind() or copy=False.")
+            raise SequenceError("copy=True allocates in every step, which a CUDA graph cannot do; use bind() or copy=False.")
 
     def require_wait(self, call: str, remedy: str = "call it before or after the capture") -> None:
         """Raise SequenceError, with the name of a call that waits for the device, if a CUDA graph is being captured."""
         if not self.backend.may_wait():
-            raise SequenceError(f"{call} waits for the device, which a CUDA graph cannot; {remedy}.")
+            raise SequenceError(f"{call} waits for the device, which a CUDA graph cannot do; {remedy}.")
 
     def replay(self, graph: Any, num_steps: int) -> None:
         """Run a CUDA graph whose steps write the bound slabs."""

@@ -1,4 +1,4 @@
-"""Records what works and what does not work with each library, from the tests that show it.
+"""Records the features of each library that work and that do not, from the results of tests.
 
 A test marked ``works("library", "text")`` passes if the thing named by the text works. A test marked ``limit("library", "text")``
 passes if it fails with the error that the test catches. ``pytest tests/adapters --record-support FILE`` merges the results into
@@ -49,9 +49,10 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
-def merged(before, said):
-    """Recorded texts without a failed test now, and texts whose tests all passed now; sorted."""
-    return sorted({text for text in before if said.get(text, True)} | {text for text, passed in said.items() if passed})
+def merged(before, passed_by_text):
+    """Return sorted texts: those recorded before whose tests did not fail in this run, and those whose tests all passed in it."""
+    kept = {text for text in before if passed_by_text.get(text, True)}
+    return sorted(kept | {text for text, passed in passed_by_text.items() if passed})
 
 
 def pytest_sessionfinish(session):

@@ -165,7 +165,7 @@ def test_a_compiled_policy_in_the_loop(jnp):
         obs, _, terminated, _, _ = env.step(torch.from_dlpack(policy(jnp.from_dlpack(obs))))
         expected, *_ = twin.step((expected[:, 2] + expected[:, 3] > 0).int())
         assert torch.equal(obs, expected)
-    assert terminated.float().mean() < 0.1  # it balances
+    assert terminated.float().mean() < 0.1  # the policy balances the poles
 
 
 @pytest.mark.works("JAX", "inside torch.inference_mode")

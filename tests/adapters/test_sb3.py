@@ -107,7 +107,7 @@ def test_the_caller_may_keep_and_overwrite_returned_arrays(given, device):
     for actions in random_actions(plain, 20):
         obs, reward, *_, expected = plain.step(actions)
         new_obs, rewards, _, infos = env.step(actions)
-        np.testing.assert_array_equal(rewards, reward)  # although the caller overwrote the last ones, below
+        np.testing.assert_array_equal(rewards, reward)  # not affected by the write to ``rewards`` below
         np.testing.assert_array_equal(new_obs, obs)
         rewards += 100  # SB3 adds to rewards in place where a time limit ended an episode
         for info in infos:

@@ -167,7 +167,10 @@ def test_copy_false_raises_an_error(wrap):
 
 
 def bootstrapped(agent_class, tmp_path):
-    """For each time limit, the stored reward less the one bootstrapped from the last observation, and from the next first one."""
+    """Yield two differences for each step that reaches the time limit.
+
+    Both are the stored reward minus a reward plus discounted value: of the final observation, and of the next episode's first.
+    """
     set_seed(7)
     cfg = {"time_limit_bootstrap": True, "discount_factor": 0.5}
     memory, value = collect(agent_class, SkrlEnv(make(max_episode_steps=3)), 6, tmp_path, **cfg)

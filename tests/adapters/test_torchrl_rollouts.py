@@ -78,7 +78,7 @@ def test_a_rollout_equals_the_steps_of_the_vector_env(name, device):
             assert (joint(now["next"], env, "mask").numpy() == expected["mask"]).all(), t
             if t:
                 kept = joint(data[:, t - 1]["next"], env, "mask") | data[:, t - 1]["next", "done"]
-                assert joint(now, env, "mask").equal(kept)  # a reset brings all agents back
+                assert joint(now, env, "mask").equal(kept)  # after a reset all agents are in the game
         ends += int(now["next", "done"].sum())
     assert ends > 10
     if name == "tag":
@@ -138,7 +138,7 @@ def test_an_empty_mask_resets_nothing_and_a_full_mask_resets_all():
 
 @pytest.mark.filterwarnings("ignore:A partial `'_reset'` key")
 def test_a_partial_reset_keeps_finished_worlds_and_caught_agents():
-    """Holds even if the tensordict passed to reset has the mask only."""
+    """This also holds if the tensordict passed to ``reset`` contains only the mask."""
 
     def steps(state, count):
         for _ in range(count):

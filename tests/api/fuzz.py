@@ -1,7 +1,7 @@
 """Random calls of two envs with the same worlds: ``python -m tests.api.fuzz SEED CALLS [DEVICE]``.
 
 Both envs get the same calls, with valid and invalid arguments. Each call must give the same bits in both envs or raise the
-same typed error in both. An error must leave the state as it was.
+same typed error in both. After an error the state must be unchanged.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Fuzz:
         self.envs: list[GpuVectorEnv] = []
 
     def run(self, calls: int) -> Counter[str]:
-        """Make ``calls`` calls and return the number of times of each outcome."""
+        """Make ``calls`` calls and return the count of each outcome."""
         done = 0
         while done < calls:
             if not self.envs or self.rng.random() < 0.02:
-                self._renew()
+                self._make_envs()
             else:
                 self._call()
             done += 1
@@ -64,26 +64,26 @@ class Fuzz:
 
     def _both(self, name: str, calls: list[Any]) -> Any:
         """Make the call in both envs and return the first result; both must have the same outcome."""
-        ends = []
+        outcomes = []
         for call in calls:
             try:
-                ends.append(("", call()))
+                outcomes.append(("", call()))
             except (GpuVecenvError, gymnasium.error.Error) as error:
-                ends.append((type(error).__name__, error))
+                outcomes.append((type(error).__name__, error))
         if self.log:
-            print(name, ends[0][0], flush=True)
-        self.outcomes[f"{name} {ends[0][0] or 'ok'}"] += 1
-        assert ends[0][0] == ends[1][0], (name, ends)
-        if not ends[0][0]:
-            same(ends[0][1], ends[1][1], name)
-        return None if ends[0][0] else ends[0][1]
+            print(name, outcomes[0][0], flush=True)
+        self.outcomes[f"{name} {outcomes[0][0] or 'ok'}"] += 1
+        assert outcomes[0][0] == outcomes[1][0], (name, outcomes)
+        if not outcomes[0][0]:
+            same(outcomes[0][1], outcomes[1][1], name)
+        return None if outcomes[0][0] else outcomes[0][1]
 
     def _close(self) -> None:
         if self.envs:  # on CUDA, close() raises for earlier actions that were out of range
             self._both("close", [lambda env=env: env.close() for env in self.envs])
         self.envs = []
 
-    def _renew(self) -> None:
+    def _make_envs(self) -> None:
         self._close()
         env_id = str(self.rng.choice(list(IDS)))
         options = self._options(env_id)
@@ -155,7 +155,7 @@ class Fuzz:
         return span if self.rng.random() < 0.5 else span * float(self.rng.random())
 
     def _bits(self, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-        """Random bits; as floats they include NaN, infinities and denormal numbers."""
+        """Random bits. Read as floats, they include NaN, infinities and denormal numbers."""
         raw = self.rng.integers(0, 256, (int(np.prod(shape)) * np.dtype(dtype).itemsize,), np.uint8)
         return raw.view(dtype).reshape(shape).copy()
 
@@ -214,8 +214,7 @@ class Fuzz:
             if self.rng.random() < 0.2:
                 options[option.name] = self._mostly(float(self.rng.choice(SPANS)) * float(self.rng.choice([-1, 1])))
         given = self._odd_value() if self.rng.random() < 0.05 else options
-        # reset() without a seed would draw a different seed in each env.
-        return lambda env: env.reset(seed=5 if seed is None and not options else seed, options=given)
+        return lambda env: env.reset(seed=seed, options=given)
 
     def _set_state(self) -> Any:
         env = self.envs[0]
@@ -284,7 +283,7 @@ class Fuzz:
 
     def _draw_start_states(self) -> Any:
         size, seed = self._mostly(int(self.rng.integers(1, 5))), self._mostly(3)
-        seed = 3 if seed is None or isinstance(seed, list | tuple | range) else seed  # without a seed each env would draw its own
+        seed = 3 if seed is None or isinstance(seed, list | tuple | range) else seed  # two envs draw different seeds
         size = 1 if isinstance(size, int) and size > 100 else size
         return lambda env: env.draw_start_states(size, seed)
 
@@ -307,12 +306,12 @@ def same(left: Any, right: Any, where: str) -> None:
 
 
 def host(array: Any) -> np.ndarray:
-    """Contiguous NumPy array of any array."""
+    """Return any array as a contiguous NumPy array."""
     return np.ascontiguousarray(array.cpu().numpy() if isinstance(array, torch.Tensor) else array)
 
 
 def fuzz(seed: int, calls: int, device: str = "cpu", log: bool = False) -> Counter[str]:
-    """Make random calls; an untyped error is raised again with a note of the command that reproduces it."""
+    """Make random calls. An untyped error gets a note with the command that reproduces it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

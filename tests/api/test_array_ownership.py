@@ -125,7 +125,7 @@ def test_bound_slabs_hold_the_results_of_three_rollouts(view, names, mode):
 
 @pytest.mark.parametrize("copy", [True, False])
 def test_binding_and_unbinding_in_the_middle_of_episodes_changes_no_results(copy):
-    """Covers a bind just after an agent was caught: the last observation still shows it."""
+    """Some bind follows a step that caught a runner. The last observation still shows this runner, an observe() would not."""
     options = {"tagging_distance": 0.3, "autoreset_mode": "disabled", "array": "torch"}
     env, twin = make("tag", copy=copy, **options), make("tag", **options)
     env.reset(seed=2)
@@ -163,7 +163,7 @@ def test_unbound_slabs_are_not_read_again():
     assert torch.equal(obs[1:], last[1:])
 
 
-def test_a_reset_starts_slabs_at_their_first_slot():
+def test_a_reset_of_all_worlds_returns_to_the_first_slot():
     env, twin = make("tag", array="torch"), make("tag", array="torch")
     bound = slabs(env, 4, ["reward"])
     env.unwrapped.bind(**bound)
@@ -219,12 +219,12 @@ def test_arrays_from_inference_mode_can_be_written_outside_it():
 WANTED = [((3, 2, 4), "float32"), ((5,), "float32"), ((5,), "bool"), ((), "int32")]
 
 
-@pytest.mark.parametrize("private", [True, False], ids=["as torch.compile", "if that is missing"])
+@pytest.mark.parametrize("private", [True, False], ids=["torch.compile's allocator", "torch.empty"])
 @pytest.mark.parametrize("device", DEVICES)
 def test_new_tensors_have_the_properties_of_torch_empty(monkeypatch, device, private):
-    def facts(tensor):
-        of = (tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad, tensor.is_inference())
-        return (*of, tensor._version, tensor.is_contiguous(), tensor.data_ptr() % 64)
+    def properties(tensor):
+        basic = (tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad, tensor.is_inference())
+        return (*basic, tensor._version, tensor.is_contiguous(), tensor.data_ptr() % 64)
 
     if not private:
         monkeypatch.delattr(torch._C._dynamo.guards, f"_empty_strided_{device[:4]}")
@@ -234,41 +234,41 @@ def test_new_tensors_have_the_properties_of_torch_empty(monkeypatch, device, pri
     made.append(allocate())
     for tensors in made:
         for tensor, (shape, dtype) in zip(tensors, WANTED, strict=True):
-            assert facts(tensor) == facts(torch.empty(shape, dtype=getattr(torch, dtype), device=device))
+            assert properties(tensor) == properties(torch.empty(shape, dtype=getattr(torch, dtype), device=device))
     assert len({tensor.untyped_storage().data_ptr() for tensors in made for tensor in tensors}) == 2 * len(WANTED)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_caller_may_move_the_memory_of_a_returned_tensor(mode):
-    """Sharing a tensor with another process moves its memory; the env must not go on reading the old place."""
+    """Sharing a tensor with another process moves its memory. The env must then read the new address."""
     env, twin = (make("tag", autoreset_mode=mode, array="torch") for _ in range(2))
     mask = {"reset_mask": np.array([True, False, True])}
-    for at, action in enumerate(random_actions(env, 20)):
-        (obs, *out), (expected, *others) = (e.step(action) if at else e.reset(seed=3) for e in (env, twin))
+    for step, action in enumerate(random_actions(env, 20)):
+        (obs, *out), (expected, *others) = (e.step(action) if step else e.reset(seed=3) for e in (env, twin))
         assert_same(host_info(flat((obs, *out))), host_info(flat((expected, *others))))
         before = obs.detach()
         obs.data = obs.clone()
         before.fill_(np.nan)
-        if at % 4 == 3:
+        if step % 4 == 3:
             assert torch.equal(env.reset(options=mask)[0], twin.reset(options=mask)[0])
 
 
 def test_new_tensors_are_made_on_the_device_of_their_env(monkeypatch):
-    at = [0]
+    current = [0]
 
     @contextmanager
     def device(index):
-        before, at[0] = at[0], index
+        before, current[0] = current[0], index
         yield
-        at[0] = before
+        current[0] = before
 
     monkeypatch.setattr(torch.cuda, "device", device)
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: at[0], raising=False)
-    monkeypatch.setattr(torch._C._dynamo.guards, "_empty_strided_cuda", lambda *of: (at[0], *of))
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: current[0], raising=False)
+    monkeypatch.setattr(torch._C._dynamo.guards, "_empty_strided_cuda", lambda *layout: (current[0], *layout))
     for index in (0, 1):
         made = TorchMemory(f"cuda:{index}").allocator([((3, 4), "float32")])()
         assert made == [(index, (3, 4), (4, 1), torch.float32)]
-    assert at == [0]
+    assert current == [0]
 
 
 def test_actions_may_require_a_gradient_or_be_non_contiguous():

@@ -31,7 +31,7 @@ class World:
         self.env, self.mode, self.options = env, mode, options
         self.agents = env.unwrapped.num_agents
         env.reset(seed=seed)
-        # The only world of the env takes the number of the world that it stands for.
+        # The only world of this env gets the ``world_id`` of the world that it is compared with.
         env.unwrapped.set_state({"world_id": [number], "episode": [-1]})
         self.restart()
 
@@ -40,26 +40,26 @@ class World:
         self.obs = self.env.reset(options=self.options)[0][0]
         return self.obs
 
-    def quiet(self, ended, alive):
+    def unstepped(self, ended, alive):
         """Results of a step in which the world is not stepped."""
-        return self.outcome(0.0, ended, False, {"agent_alive": alive, "agent_reward": np.zeros(self.agents)})
+        return self.results(0.0, ended, False, {"agent_alive": alive, "agent_reward": np.zeros(self.agents)})
 
-    def outcome(self, reward, ended, finished, agents):
+    def results(self, reward, ended, finished, agents):
         return {"obs": self.obs, "reward": reward, "terminated": ended[0], "truncated": ended[1], "finished": finished, **agents}
 
     def step(self, action):
         if self.finished and self.mode == "next_step":
             self.restart()
-            return self.quiet((False, False), np.ones(self.agents, bool))
+            return self.unstepped((False, False), np.ones(self.agents, bool))
         if self.finished:
-            return self.quiet(self.ended, self.alive)
+            return self.unstepped(self.ended, self.alive)
         obs, reward, terminated, truncated, info = self.env.step(action[None])
         self.obs = obs[0]
         self.ended = (bool(terminated[0]), bool(truncated[0]))
         self.finished = any(self.ended)
         agents = {name: value[0] for name, value in info.items()}
         self.alive = agents.get("agent_alive")
-        out = self.outcome(reward[0], self.ended, self.finished, agents)
+        out = self.results(reward[0], self.ended, self.finished, agents)
         if self.finished and self.mode == "same_step":
             out["final_obs"] = self.obs
             out["obs"] = self.restart()
@@ -68,7 +68,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def envs():
-    """Return the env under test and one env for each world, by name and mode; made once, since every example seeds them."""
+    """Return the env under test and one env for each world, by name and mode. Examples share them, as each one seeds them."""
     made = {}
 
     def get(name, mode):
@@ -90,10 +90,10 @@ events = st.lists(
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("mode", MODES)
 @settings(max_examples=20, deadline=None)
-@given(events=events, seed=st.integers(0, 2**63), wide=st.booleans())
-def test_worlds_step_as_if_run_one_at_a_time(envs, mode, name, events, seed, wide):
+@given(events=events, seed=st.integers(0, 2**63), with_options=st.booleans())
+def test_worlds_step_as_if_run_one_at_a_time(envs, mode, name, events, seed, with_options):
     env, singles = envs(name, mode)
-    options = CASES[name][1] if wide else {}
+    options = CASES[name][1] if with_options else {}
     env.reset(seed=seed)
     env.unwrapped.set_state({"episode": [-1] * WORLDS})
     obs, _ = env.reset(options=options)
@@ -127,8 +127,8 @@ def check(out, expected, mode):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_parameters_above_end_episodes_by_rules_and_by_time_limits(name):
-    """Without both kinds of ends, the test above would miss one of them."""
+def test_the_cases_have_ends_by_rules_and_by_time_limits(name):
+    """Checks the test above: it covers both kinds of ends only if the cases have both."""
     params, options = CASES[name]
     env = gymnasium.make_vec(name, num_worlds=200, device="cpu", array="numpy", **params)
     env.reset(seed=0, options=options)
@@ -142,14 +142,14 @@ def test_the_parameters_above_end_episodes_by_rules_and_by_time_limits(name):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_last_step_of_tag_reports_its_own_rewards_and_living_agents(mode):
+def test_the_last_step_of_tag_returns_the_rewards_and_live_agents_of_that_step(mode):
     env = make("tag", num_worlds=200, tagging_distance=0.25, autoreset_mode=mode)
     env.reset(seed=0)
     kinds = set()
     for t in range(7):
         _, reward, terminated, truncated, info = env.step(np.full((200, 6, 2), t % 5))
         kinds |= set(zip(terminated.tolist(), truncated.tolist(), strict=True))
-        if mode != "next_step":  # all runners are caught, so none is alive after this step; the rewards are this step's
+        if mode != "next_step":  # a terminated world has no live runner after its last step
             over = terminated & (info["_final_obs"] if mode == "same_step" else True)
             assert not info["agent_alive"][over][:, 2:].any()
             assert info["agent_alive"][:, :2].all()

@@ -60,13 +60,13 @@ def test_a_call_from_a_second_thread_raises_an_error(call, monkeypatch):
     twin.reset(seed=0)
     assert_same(env.step(np.ones(3, int))[:4], twin.step(np.ones(3, int))[:4])
     assert [type(error) for error in seen] == [ConcurrentCallError]
-    assert "this env is in the middle of a call" in str(seen[0])
+    assert "this env is already in a call" in str(seen[0])
     monkeypatch.undo()
-    assert in_a_thread(lambda: CALLS[call](env)) is None  # one thread after the other is fine
+    assert in_a_thread(lambda: CALLS[call](env)) is None  # a call is allowed after the call of another thread
 
 
 def test_threads_that_step_one_env_do_not_hang():
-    """4,096 worlds use the thread pool, which must not spin for ever when it is called by two threads."""
+    """4,096 worlds use the thread pool, which would hang if two threads started a launch at once."""
     env = make("cartpole", num_worlds=4096, copy=False)
     env.reset(seed=0)
     actions, refused, others = np.zeros(4096, np.int64), [], []

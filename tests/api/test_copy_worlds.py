@@ -91,7 +91,7 @@ def test_two_worlds_may_swap_states():
 @pytest.mark.parametrize(
     ("source", "target", "error", "text"),
     [
-        ([0, 1], [2], ShapeError, "must be of one length, got 2 and 1"),
+        ([0, 1], [2], ShapeError, "must have the same length, got 2 and 1"),
         ([0, 1], [2, 2], ParameterError, r"target must name each world once, got \[2, 2\]"),
         ([0], [8], ParameterError, r"target must lie in 0..7, got \[8\]"),
         ([-1], [1], ParameterError, r"source must lie in 0..7, got \[-1\]"),

@@ -95,7 +95,7 @@ def out_of_range(action):
     (out_of_range, errors.ActionError, r"actions must lie in 0..20 and 0..20, got 21 at \[1, 4, 1\]"),
     (lambda a: -1 - a, errors.ActionError, "actions must lie in 0..20 and 0..20, got -"),
     (lambda a: None, errors.ShapeError, r"actions must have shape \(3, 6, 2\), got \(\)"),
-    (lambda a: [[1, 2], [3]], errors.ShapeError, r"actions must have shape \(3, 6, 2\), got a list that is no array"),
+    (lambda a: [[1, 2], [3]], errors.ShapeError, r"actions must have shape \(3, 6, 2\), got lists of unequal lengths"),
 ])  # fmt: skip
 def test_invalid_actions_raise_errors_and_step_nothing(bad, error, text):
     env, twin = make("tag"), make("tag")
@@ -197,12 +197,12 @@ def test_the_single_env_raises_the_same_errors():
     lambda env: env.copy_worlds([0], [1], diverge=True), lambda env: env.check(),
 ])  # fmt: skip
 def test_calls_that_wait_are_refused_while_a_graph_is_captured(call, monkeypatch):
-    """The back end says that a graph is captured; nothing changes."""
+    """The back end is made to report a capture. State and random generator of the env do not change."""
     env, twin = make("cartpole", num_worlds=3).unwrapped, make("cartpole", num_worlds=3).unwrapped
     for one in (env, twin):
         one.reset(seed=0)
     monkeypatch.setattr(env.worlds.backend, "may_wait", lambda: False)
-    with pytest.raises(errors.SequenceError, match="waits for the device, which a CUDA graph cannot; call it before or after"):
+    with pytest.raises(errors.SequenceError, match="waits for the device, which a CUDA graph cannot do; call it before or after"):
         call(env)
     monkeypatch.undo()
     assert_same(env.get_state(), twin.get_state())

@@ -20,7 +20,7 @@ def test_random_calls_succeed_or_raise_typed_errors(seed, device):
 def test_a_difference_between_the_two_envs_raises_an_error():
     for seed in range(9):
         calls = Fuzz(seed)
-        calls._renew()
+        calls._make_envs()
         if calls.envs:
             break
     one, other = calls.envs

@@ -1,4 +1,4 @@
-"""Errors of envs and rollouts that do not fit their device. They state the memory needed and free, before any is taken."""
+"""Errors of envs and rollouts that need more memory than is free. They name both amounts and come before any allocation."""
 
 import gymnasium
 import numpy as np

@@ -41,7 +41,7 @@ def test_setting_the_same_keys_gives_the_same_episodes(shared, device, field):
 
 
 @pytest.mark.parametrize(("field", "value"), [("seed", 6), ("world_id", 1000)])
-def test_a_world_with_another_key_starts_elsewhere_from_its_next_episode_on(shared, device, field, value):
+def test_a_new_key_changes_a_worlds_starts_from_its_next_episode_on(shared, device, field, value):
     env = make(device)
     env.reset(seed=5)
     given = env.unwrapped.get_state(field)[field]

@@ -1,4 +1,4 @@
-"""Reset pools: the states at the start of episodes, and the pool entries that the state names for them."""
+"""Reset pools: every episode starts from the pool entry that its state field ``pool_entry`` names."""
 
 import gymnasium
 import numpy as np
@@ -15,7 +15,7 @@ SHORT = {
     "WarpTag-v0": {"num_taggers": 2, "num_runners": 4, "episode_length": 7},
     "WarpGridTag-v0": {"num_taggers": 3, "grid_length": 9, "episode_length": 7},
 }
-POOL_PURPOSE = 0xFFFF << 16  # last word of the counter; draws of an env have purpose << 16 | agent there
+POOL_PURPOSE = 0xFFFF << 16  # last word of the counter of a draw from the pool; other draws have purpose << 16 | agent there
 
 
 def make(name, num_worlds=6, **options):
@@ -191,7 +191,7 @@ def test_an_invalid_pool_raises_an_error_and_keeps_the_old_one(states, error, te
 
 
 def test_joining_no_states_raises_an_error():
-    with pytest.raises(ParameterError, match="needs one state at least"):
+    with pytest.raises(ParameterError, match="needs at least one state"):
         join_states([])
 
 

@@ -13,7 +13,7 @@ from tests.devices import DEVICES
 from tests.parity.trajectory import CASES
 
 WORLDS = 40
-"""Largest number of worlds of an env; with one agent, they make one pack and some worlds left over."""
+"""Largest number of worlds of an env. A pack has 32 worlds, so 8 of 40 single-agent worlds are stepped without a pack."""
 
 
 def env_of(case, device="cpu", **options):
@@ -55,13 +55,13 @@ def assert_rollout(rolled, single, out, actions):
 
 def assert_spread(actions, space):
     """Assert that every choice of every entry was drawn, or that numbers reach both ends of their range."""
-    heads = actions.reshape(-1, int(np.prod(space.shape))).T
+    entries = actions.reshape(-1, int(np.prod(space.shape))).T
     if isinstance(space, gymnasium.spaces.Box):
         tenth = (space.high - space.low) / 10
-        assert (heads.min(1) < space.low + tenth).all() and (heads.max(1) > space.high - tenth).all()
+        assert (entries.min(1) < space.low + tenth).all() and (entries.max(1) > space.high - tenth).all()
     else:
-        choices = np.broadcast_to(space.nvec if space.shape else space.n, len(heads))
-        assert [np.unique(head).tolist() for head in heads] == [list(range(n)) for n in choices]
+        choices = np.broadcast_to(space.nvec if space.shape else space.n, len(entries))
+        assert [np.unique(entry).tolist() for entry in entries] == [list(range(n)) for n in choices]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -87,9 +87,9 @@ def test_a_rollout_with_random_actions_equals_steps_with_them(case, view, mode, 
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("case", CASES)
 def test_a_rollout_that_does_not_store_its_actions_gives_the_same_results(case, copy, device):
-    kept, unkept = env_of(case, device), env_of(case, device, copy=copy)
+    storing, discarding = env_of(case, device), env_of(case, device, copy=copy)
     for steps in (50, 1, 45):
-        expected, found = flat(kept.rollout(num_steps=steps)), flat(unkept.rollout(num_steps=steps, keep_actions=False))
+        expected, found = flat(storing.rollout(num_steps=steps)), flat(discarding.rollout(num_steps=steps, keep_actions=False))
         del expected["actions"]
         assert_same(found, expected)
 
@@ -100,7 +100,7 @@ def test_a_rollout_with_given_actions_equals_steps_with_them(case, device):
     rolled, single = env_of(case, device), env_of(case)
     dtypes = ("float32", "float64") if rolled.layout.continuous else ("int32", "int64")
     for seed, dtype in enumerate(dtypes):
-        actions = (random_actions(rolled, 40, seed) * (3 if dtype == "float64" else 1)).astype(dtype)  # float64 exceed bounds
+        actions = (random_actions(rolled, 40, seed) * (3 if dtype == "float64" else 1)).astype(dtype)  # 3: beyond bounds
         assert_rollout(rolled, single, rolled.rollout(torch.as_tensor(actions, device=device)), actions)
 
 
@@ -116,8 +116,8 @@ def test_a_rollout_with_constant_actions_equals_steps_with_them(case, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("case", ["cartpole", "tag, small worlds", "pendulum"])
-def test_random_actions_depend_on_the_worlds_number_and_not_on_its_place(case, device):
-    """They depend neither on the world's place in the env nor on the device. A second rollout draws others."""
+def test_random_actions_depend_on_world_id_and_not_on_the_index_in_the_env(case, device):
+    """Random actions do not depend on the device either. A second rollout draws other actions."""
     many, few, cpu = env_of(case, device, num_envs=12), env_of(case, device, num_envs=5, first_world=4), env_of(case, num_envs=12)
     first, part, other = (to_host(env.rollout(num_steps=30)[4]["actions"]) for env in (many, few, cpu))
     np.testing.assert_array_equal(first[:, 4:9], part)
@@ -193,8 +193,8 @@ def test_rollouts_use_the_parameters_of_each_world(name, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("mode", MODES)
-def test_setting_the_state_that_was_read_marks_no_world(mode, device):
-    """A mark would make every later step check for marks."""
+def test_setting_an_unchanged_state_marks_no_world_as_finished(mode, device):
+    """If ``may_be_finished`` is 1, every later step reads the marks of finished worlds, which takes time."""
     env = env_of("cartpole", device, autoreset_mode=mode)
     env.set_state(env.get_state())
     assert int(env.worlds.state.may_be_finished[0]) == 0
@@ -205,7 +205,7 @@ def test_setting_the_state_that_was_read_marks_no_world(mode, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("mode", MODES)
 def test_worlds_set_as_finished_wait_for_their_reset(mode, device):
-    """They do not change, or start an episode in next-step mode. In same-step mode only set_state makes a world finished."""
+    """In next-step mode they start an episode, in other modes nothing changes. Same-step mode has them after set_state() only."""
     rolled, single = env_of("cartpole", device, autoreset_mode=mode), env_of("cartpole", autoreset_mode=mode)
     marked = np.arange(WORLDS) % 2 == 1
     for env, where in ((rolled, device), (single, "cpu")):

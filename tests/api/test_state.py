@@ -56,7 +56,7 @@ def test_setting_some_fields_keeps_the_others():
     before.pop("state")
     assert_same(after, before)
     np.testing.assert_array_equal(env.unwrapped.observe(), state)
-    # A partial reset shows the state that was set in the other envs.
+    # In envs that are not reset, a partial reset returns the observation of the state that was set.
     obs, _ = env.reset(options={"reset_mask": np.array([True, False, False])})
     np.testing.assert_array_equal(obs[1:], state[1:])
 

@@ -1,4 +1,4 @@
-"""Requirements of Gymnasium on its own vector envs: ours and the stock ones take the same steps from the same states."""
+"""Gymnasium's requirements on vector envs: our envs and Gymnasium's take the same steps from the same states."""
 
 import gymnasium
 import numpy as np
@@ -18,19 +18,19 @@ SPREAD = {
     "WarpMountainCarContinuous-v0": ([-1.19, -0.06], [0.44, 0.06]),
     "WarpPendulum-v1": ([-9, -8], [9, 8]),
 }
-"""Bounds of states that are set in some worlds, so that episodes soon end by their rules; none of them ends one at once."""
+"""Bounds of random states that some worlds are set to. Between them no episode has ended, but many soon end by their rules."""
 
 
 def make(name, mode, num_envs=WORLDS, **options):
     return gymnasium.make_vec(name, num_envs=num_envs, device="cpu", array="numpy", autoreset_mode=mode, **options)
 
 
-def close(left, right):
-    """Assert equality up to a few float32 roundings of numbers up to 30, which an Acrobot enlarges."""
+def assert_close(left, right):
+    """Assert equality up to rounding: numbers reach 30, and Acrobot enlarges differences."""
     np.testing.assert_allclose(left, right, rtol=2e-5, atol=2e-5)
 
 
-def put_ours(env, rows, states):
+def set_states(env, rows, states):
     """Overwrite the states of some worlds, and nothing else."""
     state = env.unwrapped.get_state()
     state["state"][rows] = states
@@ -47,13 +47,14 @@ def test_steps_and_resets_match_stock_vector_envs(name, mode):
     generator = np.random.default_rng(5)
     ours.action_space.seed(5)
     assert ours.reset(seed=1)[0].shape == theirs.reset(seed=1)[0].shape
-    started, fresh, kinds = np.ones(WORLDS, bool), np.zeros(WORLDS, bool), set()
+    started, ended_before, kinds = np.ones(WORLDS, bool), np.zeros(WORLDS, bool), set()
     for _ in range(120):
         # Starts come from different generators, so both continue from ours. Some worlds get a random state.
-        anywhere = (generator.random(WORLDS) < 0.1) & ~fresh
-        put_ours(ours, anywhere, generator.uniform(*SPREAD[name], (anywhere.sum(), len(SPREAD[name][0]))).astype(np.float32))
+        randomised = (generator.random(WORLDS) < 0.1) & ~ended_before
+        drawn = generator.uniform(*SPREAD[name], (randomised.sum(), len(SPREAD[name][0])))
+        set_states(ours, randomised, drawn.astype(np.float32))
         for row, state in enumerate(ours.unwrapped.get_state()["state"]):
-            if started[row] or anywhere[row]:
+            if started[row] or randomised[row]:
                 theirs.envs[row].unwrapped.state = state.astype(np.float64)
         action = ours.action_space.sample()
         obs, reward, terminated, truncated, info = ours.step(action)
@@ -61,23 +62,23 @@ def test_steps_and_resets_match_stock_vector_envs(name, mode):
         ended = terminated | truncated
         np.testing.assert_array_equal(terminated, their_terminated)
         np.testing.assert_array_equal(truncated, their_truncated)
-        close(reward, their_reward)
-        started = fresh.copy()  # in next-step mode, the step after an end starts the next episode
+        assert_close(reward, their_reward)
+        started = ended_before.copy()  # in next-step mode, the step after an end starts the next episode
         if mode == "same_step":
             started = ended
             np.testing.assert_array_equal(info["_final_obs"], their_info.get("_final_obs", np.zeros(WORLDS, bool)))
             for row in np.flatnonzero(ended):
-                close(info["final_obs"][row], their_info["final_obs"][row])
-        close(obs[~started], their_obs[~started])
+                assert_close(info["final_obs"][row], their_info["final_obs"][row])
+        assert_close(obs[~started], their_obs[~started])
         assert obs in theirs.observation_space
-        fresh = ended if mode == "next_step" else np.zeros(WORLDS, bool)
+        ended_before = ended if mode == "next_step" else np.zeros(WORLDS, bool)
         if mode == "disabled":
             mask = ended | (generator.random(WORLDS) < 0.02)
             if mask.any():
                 obs, info = ours.reset(options={"reset_mask": mask})
                 their_obs, their_info = theirs.reset(options={"reset_mask": mask})
                 assert info == their_info == {}
-                close(obs[~mask], their_obs[~mask])
+                assert_close(obs[~mask], their_obs[~mask])
                 started = mask
         kinds |= set(zip(terminated.tolist(), truncated.tolist(), strict=True))
     assert (False, True) in kinds
@@ -100,7 +101,7 @@ def test_steps_and_resets_match_gymnasiums_vector_cartpole(sutton_barto_reward):
         action = ours.action_space.sample()
         obs, reward, terminated, truncated, info = ours.step(action)
         expected = theirs.step(action)
-        close(obs[~restarted], expected[0][~restarted])
+        assert_close(obs[~restarted], expected[0][~restarted])
         assert np.abs(obs[restarted]).max(initial=0) <= 0.05
         for mine, other in zip((reward, terminated, truncated), expected[1:4], strict=True):
             assert mine.dtype == other.dtype
@@ -167,7 +168,8 @@ def test_a_step_takes_exactly_one_action_an_env(name):
 
 TABLES = {
     "same_step": (
-        #  flags      t after    episode    rewarded
+        # truncated  t after    episode    reward
+        # (X)                              nonzero (y)
         ("-  -  -", (2, 1, 1), (0, 0, 0), "y  y  y"),
         ("X  -  -", (0, 2, 2), (1, 0, 0), "y  y  y"),
         ("-  X  X", (1, 0, 0), (1, 1, 1), "y  y  y"),
@@ -188,7 +190,7 @@ TABLES = {
         ("X  X  X", (3, 3, 3), (0, 0, 0), "-  -  -"),
     ),
 }
-"""Expected values after each step, by mode: three worlds whose episodes last three steps; the first world is one step ahead."""
+"""Expected values of three worlds after each step, by mode. Episodes last three steps; the first world is one step ahead."""
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -216,5 +218,5 @@ def test_steps_around_the_end_of_episodes_match_the_tables(name, mode):
             assert not any(np.array_equal(env.observe()[w], info["final_obs"][w]) for w in np.flatnonzero(ended))
         else:
             assert "final_obs" not in info
-        standing = np.array([one == "-" for one in paid.split()]) & (mode == "disabled")
-        np.testing.assert_array_equal(env.observe()[standing], before[standing])
+        unchanged = np.array([one == "-" for one in paid.split()]) & (mode == "disabled")
+        np.testing.assert_array_equal(env.observe()[unchanged], before[unchanged])

@@ -69,8 +69,8 @@ def test_state_has_the_leading_axis_worlds_in_both_views(name, view):
 
 
 @pytest.mark.parametrize("options, text", [
-    ({"num_envs": 13}, r"num_envs must be a multiple of it \(12 or 18\), got 13"),
-    ({"num_envs": 4}, r"a world has 6: num_envs must be a multiple of it \(6\), got 4"),
+    ({"num_envs": 13}, r"num_envs must be a multiple of 6 \(12 or 18\), got 13"),
+    ({"num_envs": 4}, r"6 a world: num_envs must be a multiple of 6 \(6\), got 4"),
     ({}, "give num_worlds=W, or num_envs=6 for one world"),
     ({"num_worlds": 2, "num_envs": 6}, "num_worlds=2 makes num_envs=12, got num_envs=6; give one of them"),
     ({"num_worlds": 0}, "num_worlds must be an integer from 1 to 2147483647, got 0"),

@@ -13,7 +13,7 @@ from gpu_vecenv.bench.timing import CHUNK, Local, Reading, interleaved, median_i
 
 
 class Fake:
-    """Subject whose calls take one second each; its reads are noted in a shared diary."""
+    """Subject whose calls take one second each; it appends its reads to the list ``diary``."""
 
     def __init__(self, name, diary, most_calls=None, fails_at=None):
         self.name, self.diary, self.most_calls, self.fails_at = name, diary, most_calls, fails_at
@@ -27,7 +27,7 @@ class Fake:
 
 @pytest.mark.parametrize(("n", "confidence"), [(1, 0.9), (5, 0.9), (6, 0.5), (9, 0.9), (12, 0.95)])
 def test_the_coverage_of_the_interval_is_right(n, confidence):
-    """Coverage depends only on the side of the true median on which each value lies; all 2^n patterns are equally likely."""
+    """Each value is above or below the true median with equal chances, so the test counts all 2^n patterns."""
     low, high, coverage = median_interval(range(n), confidence)
     outside = sum(sum(above) <= low or sum(above) >= n - low for above in product((0, 1), repeat=n))
     assert high == n - 1 - low
@@ -93,8 +93,8 @@ def test_time_between_laps_counts_as_time_but_not_as_host_time(lap, calls, laps,
     assert reading.seconds == calls + 50 * cold + 10 * laps + 1000 * (clock.diary.count("wait") - 1)
 
 
-class Phases:
-    """Subject whose cost to the host differs in each round; ``turns`` lists the subjects in the order they were read."""
+class VaryingCost:
+    """Subject with another host time in each round; ``turns`` lists the subjects in the order of their reads."""
 
     most_calls = 1
 
@@ -107,8 +107,9 @@ class Phases:
 
 
 def test_a_step_is_compared_with_the_bare_launch_of_its_own_round():
-    ways = {"python": lambda: Subject(Phases(7.0, 13.0, 8.0)), "graph": lambda: Subject(Phases(7.0, 13.0, 8.0), steps=2)}
-    host_probes = {"bare_launch_s": lambda: Phases(5.0, 9.0, 6.5), "python_loop_s": lambda: Phases(1.0, 2.0, 1.5)}
+    costs = (7.0, 13.0, 8.0)
+    ways = {"python": lambda: Subject(VaryingCost(*costs)), "graph": lambda: Subject(VaryingCost(*costs), steps=2)}
+    host_probes = {"bare_launch_s": lambda: VaryingCost(5.0, 9.0, 6.5), "python_loop_s": lambda: VaryingCost(1.0, 2.0, 1.5)}
     rows = measure(Case("WarpCartPole-v1", 10), "env", ways, "cpu", {}, 3, None, host_probes=host_probes)
     python, graph = rows
     assert [python[name] for name in ("host_s", "bare_launch_s", "python_loop_s")] == [8.0, 6.5, 1.5]
@@ -118,7 +119,7 @@ def test_a_step_is_compared_with_the_bare_launch_of_its_own_round():
 
 def test_the_bare_launch_is_timed_right_before_the_first_step():
     turns = []
-    bare, step, peer = (Phases(1.0, 1.0, turns=turns) for _ in range(3))
+    bare, step, peer = (VaryingCost(1.0, 1.0, turns=turns) for _ in range(3))
     case = Case("WarpCartPole-v1", 10)
     ways, host_probes = {"python": lambda: Subject(step)}, {"bare_launch_s": lambda: bare}
     peers = [("other", {"path": "step", "device": "cpu"}, lambda: Subject(peer))]

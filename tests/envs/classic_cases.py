@@ -35,14 +35,14 @@ class Case:
     """Makes Gymnasium's env with our parameters."""
     states: Callable[[Generator, int], np.ndarray]
     margins: Callable[[Any, Params], list[float]]
-    """Distances of a reference's state from the bounds at which its episode ends."""
+    """Distances of a reference's state from the bounds that end its episode."""
     options: tuple[dict[str, Any], ...]
     physics: dict[str, tuple[float, float]]
     """Ranges of the parameters that may differ from world to world."""
     fixed: tuple[str, ...] = ()
-    """Parameters among them that Gymnasium's env cannot change."""
+    """Parameters in ``physics`` that Gymnasium's env has as constants."""
     angles: int = 0
-    """Number of leading state entries that are angles, wrapped to one turn."""
+    """Number of angles, which are the first entries of the state."""
 
     @property
     def continuous(self) -> bool:
@@ -66,9 +66,10 @@ class Case:
         return np.abs(apart)
 
     def slack(self, reference: Any, start: np.ndarray, action: Any) -> np.ndarray:
-        """Bound on the float32 error of a step, by entry: 4 roundings of its end, 20 times the effect of those of its start.
+        """Bound on the float32 error of a step, for each entry of the state.
 
-        The reference is left in the state after the step. A fast acrobot multiplies the roundings of its start by a thousand.
+        It is 4 ulps of the entry, plus 20 times the change of the entry when one entry of the start grows by an ulp. A step of a
+        fast Acrobot multiplies such changes by a thousand. The call leaves the reference in the state after the step.
         """
         ends = []
         for entry in (*range(len(start)), None):
@@ -81,27 +82,27 @@ class Case:
 
 
 def acrobot_states(generator: Generator, count: int) -> np.ndarray:
-    """All angles; half of the states at moderate speeds, half at any speed."""
+    """States at any angle, half of them at moderate speeds, half at any speed."""
     slow, fast = [np.pi, np.pi, 3.0, 4.0], [np.pi, np.pi, 4 * np.pi, 9 * np.pi]
     scale = np.where(generator.random((count, 1)) < 0.5, slow, fast)
     return generator.uniform(-scale, scale).astype(np.float32)
 
 
 def cartpole_states(generator: Generator, count: int) -> np.ndarray:
-    """Positions and angles up to a little beyond their bounds, speeds as they occur in episodes."""
+    """States with positions and angles up to a little beyond their bounds, and speeds as they occur in episodes."""
     scale = np.array([2.6, 4.0, 0.23, 4.0])
     return generator.uniform(-scale, scale, (count, 4)).astype(np.float32)
 
 
 def valley_states(generator: Generator, count: int) -> np.ndarray:
-    """A third anywhere, a third next to the wall, a third around the flags; some at top speed."""
+    """States of cars: a third anywhere, a third next to the wall, a third around the flags; some at top speed."""
     low, high = np.array([[-1.2, -1.2, 0.4], [0.6, -1.1, 0.6]])[:, generator.integers(0, 3, count)]
     velocity = np.clip(generator.uniform(-0.09, 0.09, count), -0.07, 0.07)
     return np.stack([generator.uniform(low, high), velocity], axis=1).astype(np.float32)
 
 
 def pendulum_states(generator: Generator, count: int) -> np.ndarray:
-    """Angles of more than a turn to either side; some at top speed."""
+    """States with angles of up to 1.6 turns to either side; some at top speed."""
     velocity = np.clip(generator.uniform(-10, 10, count), -8, 8)
     return np.stack([generator.uniform(-10, 10, count), velocity], axis=1).astype(np.float32)
 

@@ -16,13 +16,13 @@ DEFAULTS = {
     "num_acceleration_levels": 10, "num_turn_levels": 10, "use_full_observation": True, "num_other_agents_observed": 2,
     "tagging_distance": 0.01, "tag_reward_for_tagger": 1.0, "tag_penalty_for_runner": -1.0,
 }  # fmt: skip
-"""Defaults of the recording project that differ from ours."""
+"""Defaults of the project that made the recordings, where they differ from ours."""
 
 STATE = ("loc_x", "loc_y", "speed", "direction", "acceleration")
 
 
 class GoldenTag:
-    """One file. Arrays of agents, and the neighbours in observations, are permuted to taggers first."""
+    """A recording. Agents, and neighbours in observations, are permuted so that taggers come first."""
 
     def __init__(self, name: str) -> None:
         self.data = np.load(GOLDEN / name)
@@ -42,18 +42,18 @@ class GoldenTag:
         return self.data[f"init_{name}"][self.order]
 
     def before(self, name: str) -> np.ndarray:
-        """Value (S, N) before each step: the row before it, or the start after a reset."""
+        """Value (S, N) before each step: that after the previous step, or the start value in the first step of an episode."""
         rows = np.concatenate([self.start(name)[None], self.agents(name)[:-1]])
-        rows[self.fresh()] = self.start(name)
+        rows[self.after_reset()] = self.start(name)
         return rows
 
     def alive_before(self) -> np.ndarray:
         """Int32 array (S, N), 1 for agents in the game before each step."""
         rows = np.concatenate([np.ones((1, len(self.order)), np.int32), self.agents("still")[:-1].astype(np.int32)])
-        rows[self.fresh()] = 1
+        rows[self.after_reset()] = 1
         return rows
 
-    def fresh(self) -> np.ndarray:
+    def after_reset(self) -> np.ndarray:
         """Bool array (S,), True for steps that follow a reset."""
         return np.concatenate([[True], self.data["done"][:-1] == 1])
 

@@ -1,4 +1,4 @@
-"""Random worlds of Tag for comparing the kernel with its reference, and tests for rules that rounding may decide."""
+"""Random worlds of Tag to compare the kernel with its reference, and checks whether rounding may decide a result."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def doubtful_world(before: dict[str, np.ndarray], world: int, after: TagReferenc
         before["loc_y"][world] + after.speed * np.sin(after.direction),
     ]
     wall = min(np.abs(c[moves] - edge).min(initial=np.inf) for c in target for edge in (0.0, after.side))
-    fold = min(np.abs(after.direction[alive] - edge).min(initial=np.inf) for edge in (0.0, 2 * np.pi))
+    wrap = min(np.abs(after.direction[alive] - edge).min(initial=np.inf) for edge in (0.0, 2 * np.pi))
     taggers = np.flatnonzero(after.is_tagger)
     tag = np.inf
     for runner in np.flatnonzero(alive & ~after.is_tagger):
@@ -117,7 +117,7 @@ def doubtful_world(before: dict[str, np.ndarray], world: int, after: TagReferenc
         tag = min(tag, abs(distances[0] - after.margin))
         if distances[0] < after.margin:
             tag = min(tag, np.diff(distances[:2]).min(initial=np.inf))
-    return min(wall, fold, tag) < NEAR
+    return min(wall, wrap, tag) < NEAR
 
 
 def doubtful_row(before: dict[str, np.ndarray], world: int, after: TagReference, i: int, width: int) -> bool:

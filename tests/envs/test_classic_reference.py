@@ -27,7 +27,7 @@ def kernel_step(case, states, times, actions, device, params):
 
 
 def compare(name, device, count, params, physics=lambda world: {}):
-    """Compare a step of random worlds with the reference. Returns the share of worlds whose end was compared, and the flags."""
+    """Compare a step of random worlds with the reference. Returns the share of worlds compared in full, and the flags."""
     case, generator = CASES[name], np.random.default_rng(1)
     states, times = case.states(generator, count), generator.integers(0, 20, count).astype(np.int32)
     actions = case.actions(generator, count)
@@ -42,7 +42,7 @@ def compare(name, device, count, params, physics=lambda world: {}):
         _, pay, over, limit = reference.step(action)
         assert (case.difference(after[i], reference.state) <= slack).all(), (states[i], action, after[i], reference.state)
         assert truncated[i] == limit
-        # Rounding may decide on which side of a bound a value lies. A value exactly on a bound is meant, and is compared.
+        # Rounding may decide on which side of a bound a value near it lies. A value exactly on the bound is compared.
         if not any(0 < margin < 3 * slack.max() for margin in case.margins(reference, resolved)):
             compared += 1
             assert terminated[i] == over
@@ -106,7 +106,7 @@ def test_an_action_far_beyond_its_bounds_is_clipped(name, device):
         ((-1.19, -0.05), (-1.2, 0.0), False),  # the wall stops the car
         ((-1.2, 0.01), (-1.19, 0.01), False),  # a car at the wall can leave it
         ((0.58, 0.07), (0.6, 0.07), True),  # the right end stops the position but keeps the velocity
-        ((0.58, -0.01), (0.57, -0.01), False),  # beyond the flag and too slow
+        ((0.58, -0.01), (0.57, -0.01), False),  # beyond the flag, but too slow
         ((0.55, 0.0), (0.55, 0.0), True),  # just fast enough
     ],
 )

@@ -12,7 +12,7 @@ from tests.envs.golden_tag import GOLDEN
 
 FILES = sorted(path.name for path in GOLDEN.glob("grid_*.npz"))
 DEFAULTS = {"num_taggers": 10, "grid_length": 10, "episode_length": 100, "tag_penalty_for_runner": 2.0}
-"""Defaults of the recording project that differ from ours."""
+"""Defaults of the project that made the recordings, where they differ from ours."""
 
 
 @pytest.fixture(params=FILES)

@@ -44,7 +44,7 @@ def kernel_step(params, loc, t, actions, device):
 
 
 def compare(params, loc, t, actions, device):
-    """Compare a step of every world with the reference; return who was tagged and whose time ended, bool (worlds,) each."""
+    """Compare a step of every world with the reference; return ``terminated`` (a tag) and ``truncated``, bool (worlds,) each."""
     (obs, reward, terminated, truncated, info), after = kernel_step(params, loc, t, actions, device)
     reference = GridTagReference(SPEC.resolve(params))
     for w in range(len(loc)):
@@ -76,7 +76,7 @@ def test_a_step_with_random_parameters_matches_the_reference(seed, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("full", [True, False])
 def test_tags_ties_and_last_steps_on_a_small_grid_match_the_reference(full, device):
-    """Each of these is frequent, and so are their combinations."""
+    """On a small grid, tags, taggers at equal distance and last steps are frequent, alone and together."""
     params = {"num_taggers": 3, "grid_length": 3, "episode_length": 2, "use_full_observation": full}
     loc, t, actions = random_steps(params, 500, np.random.default_rng(1))
     tagged, late = compare(params, loc, t, actions, device)

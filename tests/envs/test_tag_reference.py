@@ -71,7 +71,7 @@ def test_a_step_with_random_parameters_matches_the_reference(seed, device):
     ],
 )
 def test_a_step_of_small_and_large_worlds_matches_the_reference(taggers, runners, more, device):
-    """Two agents, the defaults, and worlds with more agents than a block has threads; each search for neighbours is covered."""
+    """Covers two agents, the defaults, worlds with more agents than threads in a block, and each search for neighbours."""
     params = {"num_taggers": taggers, "num_runners": runners, "edge_hit_penalty": -0.5, "episode_length": 9, **more}
     resolved = SPEC.resolve(params)
     params.setdefault("num_other_agents_observed", resolved["num_other_agents_observed"])
@@ -121,8 +121,8 @@ def test_equal_distances_go_to_the_lower_index(worlds, agents, side, neighbours,
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("agents", [320, 430, 1100])
-@pytest.mark.parametrize("left", [0, 300])
-def test_agents_far_from_all_others_observe_the_right_neighbours(agents, left, device):
+@pytest.mark.parametrize("caught_of_310", [0, 300])
+def test_agents_far_from_all_others_observe_the_right_neighbours(agents, caught_of_310, device):
     """A few agents stand in one corner, all others in the opposite one; the cells between them are empty."""
     params = {
         "num_taggers": 6, "num_runners": agents - 6, "grid_length": 64.0, "num_other_agents_observed": 10,
@@ -130,10 +130,10 @@ def test_agents_far_from_all_others_observe_the_right_neighbours(agents, left, d
     }  # fmt: skip
     generator = np.random.default_rng(5)
     state = {name: np.zeros((1, agents), np.float32) for name in cases.STATE}
-    apart = np.broadcast_to(np.arange(agents) >= agents - 5, (2, 1, agents))
-    state["loc_x"], state["loc_y"] = np.float32(generator.integers(np.where(apart, 60, 0), np.where(apart, 65, 2)))
+    far_corner = np.broadcast_to(np.arange(agents) >= agents - 5, (2, 1, agents))
+    state["loc_x"], state["loc_y"] = np.float32(generator.integers(np.where(far_corner, 60, 0), np.where(far_corner, 65, 2)))
     state["alive"], state["t"] = np.ones((1, agents), np.int32), np.full(1, 3, np.int32)
-    state["alive"][0, 6 : 6 + agents * left // 310] = 0
+    state["alive"][0, 6 : 6 + agents * caught_of_310 // 310] = 0
     actions = np.zeros((1, agents, 2), np.int32)
     (obs, *_), _ = cases.kernel_step(params, state, actions, device)
     reference = TagReference(SPEC.resolve(params))
@@ -142,7 +142,7 @@ def test_agents_far_from_all_others_observe_the_right_neighbours(agents, left, d
     np.testing.assert_allclose(obs[0], expected, atol=1e-7, rtol=0)
 
 
-def crowd(tags_of_tagger, far, params, t, device):
+def step_at_rest(tags_of_tagger, far, params, t, device):
     """Step one world at rest: tagger j stands at (20 j + 10, 50) with its runners within reach; ``far`` runners are far off."""
     taggers, runners = len(tags_of_tagger), sum(tags_of_tagger) + far
     params = {
@@ -163,7 +163,7 @@ def crowd(tags_of_tagger, far, params, t, device):
 @pytest.mark.parametrize("exits", [True, False])
 @pytest.mark.parametrize("tags", [[1], [40], [500], [3, 0, 70, 200, 1]])
 def test_every_one_of_several_tags_in_a_step_is_rewarded(tags, exits, device):
-    (_, reward, terminated, truncated, info), after, taggers, prey = crowd(
+    (_, reward, terminated, truncated, info), after, taggers, prey = step_at_rest(
         tags, 4, {"runner_exits_game_after_tagged": exits}, 0, device
     )
     paid = info["agent_reward"][0]
@@ -178,8 +178,8 @@ def test_every_one_of_several_tags_in_a_step_is_rewarded(tags, exits, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("exits", "far", "terminated"), [(True, 3, False), (True, 0, True), (False, 0, False)])
 def test_runners_that_leave_in_the_last_step_get_no_reward_for_the_end(exits, far, terminated, device):
-    """If runners leave when caught, both flags are true once no runner is left."""
-    out, after, taggers, prey = crowd([2, 5], far, {"runner_exits_game_after_tagged": exits}, 9, device)
+    """At the time limit ``truncated`` is true. ``terminated`` is true too if caught runners leave and none is left."""
+    out, after, taggers, prey = step_at_rest([2, 5], far, {"runner_exits_game_after_tagged": exits}, 9, device)
     paid = out[4]["agent_reward"][0]
     np.testing.assert_array_equal(paid[:taggers], np.array([2, 5]) * 3.0 - 0.25)
     np.testing.assert_array_equal(paid[taggers : taggers + prey], 0.5 - 7.0 + (0.0 if exits else 16.0))
@@ -189,7 +189,7 @@ def test_runners_that_leave_in_the_last_step_get_no_reward_for_the_end(exits, fa
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_catching_all_runners_before_the_limit_terminates_only(device):
-    out, *_ = crowd([2, 5], 0, {}, 3, device)
+    out, *_ = step_at_rest([2, 5], 0, {}, 3, device)
     assert out[2][0] and not out[3][0]
 
 

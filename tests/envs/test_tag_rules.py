@@ -1,4 +1,4 @@
-"""Rules of Tag in cases that random states and recordings hardly reach: exactly on an edge, and in states that were set."""
+"""Rules of Tag in cases that random states and recordings rarely contain: positions on an edge, and states set by a caller."""
 
 import gymnasium
 import numpy as np

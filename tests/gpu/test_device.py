@@ -76,7 +76,7 @@ def test_steps_run_on_the_callers_stream():
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        torch.cuda._sleep(50_000_000)  # a launch on another stream would run before the end of this
+        torch.cuda._sleep(50_000_000)  # a launch on another stream would run before this ends
         late = actions.clone()
         for _ in range(5):
             obs, *_ = env.step(late)
@@ -113,7 +113,7 @@ def test_an_invalid_action_acts_as_zero_and_is_reported_once():
     assert torch.equal(bad.step(actions)[0], good.step(zero)[0])
     with pytest.raises(ActionError, match="^2 actions were out of range or NaN"):
         bad.check()
-    bad.check()  # reported once
+    bad.check()  # the second check finds nothing
     bad.step(actions)
     with pytest.raises(ActionError, match="2 actions"):
         bad.close()

@@ -1,4 +1,4 @@
-"""Functions of lib/math.h with a faster form on CUDA: it gives the bits of the plain form, on the device and on the host."""
+"""Functions of lib/math.h that have a faster form on CUDA. Both forms give the same bits, on the device and on the host."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def any_floats(count, seed):
 
 
 def test_fast_quotients_by_each_mantissa_equal_divisions(launch):
-    """Numerators are 1 and numbers between 1 and 2, divisors all 2^23 mantissas; the quotient is divided by it once more."""
+    """Divides 1 and random numbers by all 2^23 float32 from 1 to 2, and divides each quotient by the same number again."""
     y = (np.arange(2**23, dtype=np.int32) + np.float32(1).view(np.int32)).view(np.float32)
     for x in (np.ones_like(y), np.random.default_rng(0).uniform(1, 2, len(y)).astype(np.float32)):
         out, plain = launch("quotients", x, y)

@@ -1,4 +1,4 @@
-"""Steps in a graph may start before the previous kernel ends. Their bits stay the same with any work around them."""
+"""Steps in a CUDA graph may start before the previous kernel ends. They give the same bits, with any work between them."""
 
 import gymnasium
 import pytest
@@ -28,103 +28,108 @@ def random_actions(name):
     return env.rollout(num_steps=STEPS)[4]["actions"].clone()
 
 
-def alone(env, bank, kept):
+def only_steps(env, actions, buffers):
     """Steps with nothing between them."""
-    for action in bank:
+    for action in actions:
         env.step(action)
 
 
-def copied(env, bank, kept):
+def copies_around_steps(env, actions, buffers):
     """A copy writes the actions just before each step, and another copies its observation just after it."""
-    given = kept["given"]
-    for t, action in enumerate(bank):
+    given = buffers["given"]
+    for t, action in enumerate(actions):
         given.copy_(action)
-        kept["obs"][t % 4].copy_(env.step(given)[0])
+        buffers["obs"][t % 4].copy_(env.step(given)[0])
 
 
-def cleared(env, bank, kept):
+def cleared_actions(env, actions, buffers):
     """The memory of the actions is cleared and written before each step."""
-    given = kept["given"]
-    for action in bank:
+    given = buffers["given"]
+    for action in actions:
         given.zero_()
         given.add_(action)
         env.step(given)
 
 
-def forked(env, bank, kept):
-    """Another stream reads each observation late, while the main stream prepares the next actions; then both join."""
-    main, side, given = torch.cuda.current_stream(), kept["side"], kept["given"]
-    for t, action in enumerate(bank):
+def late_reads(env, actions, buffers):
+    """A side stream reads each observation late, while the main stream writes the next actions; then the streams join."""
+    main, side, given = torch.cuda.current_stream(), buffers["side"], buffers["given"]
+    for t, action in enumerate(actions):
         given.copy_(action)
         obs = env.step(given)[0]
         side.wait_stream(main)
         with torch.cuda.stream(side):
             torch.cuda._sleep(20_000)
-            kept["obs"][t % 4].copy_(obs)
+            buffers["obs"][t % 4].copy_(obs)
         given.mul_(2)
         main.wait_stream(side)
 
 
-def joined(env, bank, kept):
+def two_predecessors(env, actions, buffers):
     """Each step follows a join of two streams: it has two predecessors, the second a kernel or a copy."""
-    main, side = torch.cuda.current_stream(), kept["side"]
-    for t, action in enumerate(bank):
+    main, side = torch.cuda.current_stream(), buffers["side"]
+    for t, action in enumerate(actions):
         side.wait_stream(main)
         with torch.cuda.stream(side):
             torch.cuda._sleep(20_000)
             if t % 2:
-                kept["given"].copy_(action)
+                buffers["given"].copy_(action)
             else:
-                torch.add(action, 0, out=kept["given"])
-        kept["obs"][t % 4].mul_(2)
+                torch.add(action, 0, out=buffers["given"])
+        buffers["obs"][t % 4].mul_(2)
         main.wait_stream(side)
-        env.step(kept["given"])
+        env.step(buffers["given"])
 
 
-def delayed(env, bank, kept):
+def late_actions(env, actions, buffers):
     """Actions come from a kernel that ends long after it began."""
-    given = kept["given"]
-    for action in bank:
+    given = buffers["given"]
+    for action in actions:
         torch.cuda._sleep(20_000)
         torch.add(action, 0, out=given)
         env.step(given)
 
 
-def rolled(env, bank, kept):
+def rollouts_and_steps(env, actions, buffers):
     """Rollouts and steps alternate."""
     for t in range(0, STEPS, 4):
-        env.rollout(bank[t : t + 2])
-        env.step(bank[t + 2])
-        env.step(bank[t + 3])
+        env.rollout(actions[t : t + 2])
+        env.step(actions[t + 2])
+        env.step(actions[t + 3])
 
 
-@pytest.mark.parametrize("way", [alone, copied, cleared, forked, joined, delayed, rolled])
+PLAYS = [
+    only_steps, copies_around_steps, cleared_actions, late_reads, two_predecessors, late_actions, rollouts_and_steps,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("play", PLAYS)
 @pytest.mark.parametrize("name", IDS)
-def test_steps_in_a_graph_equal_steps_outside(name, way):
-    bank = random_actions(name)
+def test_steps_in_a_graph_equal_steps_outside(name, play):
+    actions = random_actions(name)
     states, seen = [], []
     for captured in (False, True):
         env = make(name)
-        kept = {
-            "given": torch.zeros_like(bank[0]),
+        buffers = {
+            "given": torch.zeros_like(actions[0]),
             "obs": torch.zeros(4, *env.observation_space.shape, device="cuda"),
             "side": torch.cuda.Stream(),
         }
-        way(env, bank, kept)  # compiles kernels and allocates memory
+        play(env, actions, buffers)  # compiles kernels and allocates memory
         env.reset(seed=4)
         torch.cuda.synchronize()
         if captured:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
-                way(env, bank, kept)
+                play(env, actions, buffers)
             graph.replay()
             graph.replay()
         else:
-            way(env, bank, kept)
-            way(env, bank, kept)
+            play(env, actions, buffers)
+            play(env, actions, buffers)
         torch.cuda.synchronize()
         states.append({key: value.clone() for key, value in env.get_state().items()})
-        seen.append(kept["obs"].clone())
+        seen.append(buffers["obs"].clone())
     for key, value in states[0].items():
         assert torch.equal(value, states[1][key]), key
     assert torch.equal(*seen)
@@ -138,12 +143,12 @@ def test_two_envs_in_one_graph_equal_steps_outside():
         given = torch.zeros(one.num_envs, dtype=torch.int32, device="cuda")
         for _ in range(STEPS):
             obs = one.step(given)[0]
-            torch.gt(obs[:, 2], 0, out=kept[id(one)])
-            given = kept[id(one)].view(torch.uint8).to(torch.int32)
+            torch.gt(obs[:, 2], 0, out=seen[id(one)])
+            given = seen[id(one)].view(torch.uint8).to(torch.int32)
             two.step(given)
             one.step(given)
 
-    kept = {id(one): torch.zeros(one.num_envs, dtype=torch.bool, device="cuda") for one, _ in made}
+    seen = {id(one): torch.zeros(one.num_envs, dtype=torch.bool, device="cuda") for one, _ in made}
     for one, two in made:
         play(one, two)
         one.reset(seed=5)
@@ -191,15 +196,15 @@ def test_captured_steps_use_overlapped_launches(monkeypatch):
     calls = []
     launch = cuda.overlapped_launch
     monkeypatch.setattr(cuda, "overlapped_launch", lambda *given: (calls.append(given), launch(*given)))
-    env, bank = make("WarpCartPole-v1"), random_actions("WarpCartPole-v1")
-    alone(env, bank, {})
+    env, actions = make("WarpCartPole-v1"), random_actions("WarpCartPole-v1")
+    only_steps(env, actions, {})
     with torch.cuda.stream(torch.cuda.Stream()):
-        alone(env, bank, {})
+        only_steps(env, actions, {})
     torch.cuda.synchronize()
     assert calls == []
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        alone(env, bank, {})
+        only_steps(env, actions, {})
     assert len(calls) == STEPS
 
 

@@ -1,4 +1,4 @@
-"""Many steps without the host: rollouts never wait for the device, and a graph holds 128 steps of any env."""
+"""Many steps in one launch: rollouts never wait for the device, and a CUDA graph may hold 128 steps of any env."""
 
 import gc
 import weakref
@@ -47,7 +47,7 @@ def host_state(env):
     return {name: value.cpu().numpy() for name, value in env.get_state().items()}
 
 
-def assert_holds(outputs, steps, first):
+def assert_slabs_hold(outputs, steps, first):
     """Assert that the slabs of a graph hold the results of single steps."""
     assert torch.equal(outputs["obs"][0], first)
     for t, (obs, reward, terminated, truncated, info) in enumerate(steps):
@@ -68,11 +68,11 @@ def test_a_graph_with_given_actions_equals_single_steps(name):
     captured = capture_steps(env, STEPS)
     assert captured.actions.shape == (STEPS, *env.action_space.shape)
     actions = random_actions(env, 2 * STEPS)
-    for half in (0, 1):
-        captured.actions.copy_(actions[half * STEPS : (half + 1) * STEPS])
+    for part in (0, 1):
+        captured.actions.copy_(actions[part * STEPS : (part + 1) * STEPS])
         captured.replay()
         steps = [single.step(action) for action in captured.actions]
-        assert_holds(captured.outputs, steps, obs)
+        assert_slabs_hold(captured.outputs, steps, obs)
         obs = steps[-1][0]
 
 
@@ -94,7 +94,7 @@ def test_a_graph_with_a_policy_equals_single_steps(name):
         for _ in range(STEPS):
             steps.append(single.step(policy(obs)))
             obs = steps[-1][0]
-        assert_holds(captured.outputs, steps, first)
+        assert_slabs_hold(captured.outputs, steps, first)
         del steps
 
 
@@ -124,7 +124,7 @@ def test_a_rollout_never_waits_for_the_device(name, copy):
 
 @pytest.mark.parametrize("name", IDS)
 def test_each_replay_of_a_captured_rollout_continues_the_last(name):
-    """Each replay draws other actions, as draws depend on the step of each world."""
+    """Each replay draws other actions, because a draw depends on the step of its world."""
     env, single = make(name, copy=False), make(name)
     env.rollout(num_steps=STEPS)
     single.rollout(num_steps=STEPS)
@@ -154,15 +154,15 @@ def test_the_first_rollout_cannot_be_captured():
 
 
 @pytest.mark.parametrize("name", IDS)
-@pytest.mark.parametrize("off", ["obs", "final_obs", "both"])
+@pytest.mark.parametrize("unaligned", ["obs", "final_obs", "both"])
 @pytest.mark.parametrize("way", ["rollout", "step"])
-def test_slabs_need_no_alignment(name, way, off):
+def test_slabs_need_no_alignment(name, way, unaligned):
     env, single = make(name), make(name)
     shape, steps = env.observation_space.shape, 60  # episodes end after 50
     slabs = {}
     for key, rows in (("obs", steps + 1), ("final_obs", steps)):
         memory = torch.zeros(1 + rows * torch.Size(shape).numel(), device="cuda")
-        slabs[key] = (memory[1:] if off in (key, "both") else memory[:-1]).view(rows, *shape)  # off by four bytes, or aligned
+        slabs[key] = (memory[1:] if unaligned in (key, "both") else memory[:-1]).view(rows, *shape)  # memory is aligned
     env.bind(**slabs)
     actions = random_actions(env, steps)
     if way == "rollout":
@@ -177,12 +177,12 @@ def test_slabs_need_no_alignment(name, way, off):
         assert torch.equal(slabs["final_obs"][t][finished], info["final_obs"][finished])
 
 
-def test_a_graph_honours_marks_set_after_its_capture():
-    """In same-step mode, steps check for marks only if some were set; a capture before any must not fix that choice."""
+def test_a_replay_skips_worlds_that_were_set_as_finished_after_the_capture():
+    """In same-step mode, a step reads the marks of finished worlds only if ``may_be_finished`` is 1. Each replay reads it."""
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=64, device="cuda:0").unwrapped
     env.reset(seed=0)
     captured = capture_steps(env, 3)
-    assert int(env.worlds.state.may_be_finished[0]) == 0  # it sets the state back
+    assert int(env.worlds.state.may_be_finished[0]) == 0  # capture_steps() sets a state without finished worlds
     captured.actions.zero_()
     captured.replay()
     marks = (torch.arange(64, device="cuda:0") % 2).to(torch.uint8)

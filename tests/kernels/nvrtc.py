@@ -20,7 +20,7 @@ def compile_ptx(spec: EnvSpec, arch: int, module: int = 0, **params: Any) -> str
 
 
 def compile_text(source: str, arch: int, *options: str) -> str:
-    """PTX of a text. Raises RuntimeError with the compiler's log if it does not compile."""
+    """PTX of a source text. Raises RuntimeError with the compiler's log if it does not compile."""
     options = [option.encode() for option in (*options, f"--gpu-architecture=compute_{arch}")]
     status, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
     _check(status)

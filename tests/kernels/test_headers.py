@@ -1,4 +1,4 @@
-"""Headers of kernels lie in layers: each compiles by itself, includes lower layers only, and only target/ knows compilers."""
+"""Headers of kernels have layers: each compiles by itself and includes lower layers only; only target/ names compilers."""
 
 import re
 import subprocess
@@ -40,14 +40,14 @@ def test_no_header_includes_itself_by_way_of_others():
 
 
 @pytest.mark.parametrize("name", HEADERS)
-def test_only_target_knows_compilers(name):
+def test_only_target_headers_name_compilers(name):
     if not name.startswith("target/"):
         assert re.findall(rf"#.*(?:{COMPILERS}).*", (KERNELS / name).read_text()) == []
 
 
 @pytest.mark.parametrize("name", [name for name in HEADERS if not name.startswith("target/cuda")])
 def test_a_header_compiles_by_itself(name, tmp_path):
-    """For the host. Hooks are declared and not defined, which the compiler only warns of."""
+    """Compiles for the host. Hooks are declared but not defined; the compiler gives a warning for that."""
     single = name.startswith("single/")
     (tmp_path / "args.h").write_text(args_header(CARTPOLE if single else TAG))
     text = f'#include "{name}"\n'

@@ -1,4 +1,4 @@
-"""Launches of kernels on a GPU, as far as they can be tested without one."""
+"""Launches of kernels on a GPU, tested without a GPU."""
 
 import sys
 from contextlib import nullcontext
@@ -119,7 +119,7 @@ def test_steps_do_not_overlap_with_an_older_gpu_or_driver(monkeypatch, capabilit
 def test_rollouts_choose_a_block_size_unless_one_was_set(monkeypatch):
     gpu = StandIn(monkeypatch)
     backend = backend_of("WarpCartPole-v1")
-    monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", "64")  # too late for this back end
+    monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", "64")  # a back end reads it when it is made
     for worlds in (1_000, 100_000, 1_000_000):
         backend.launch("gv_rollout", ARGS, worlds)
     assert [launched[2:] for launched in gpu.launched] == [(32, 32), (131, 768), (2_605, 384)]
@@ -163,7 +163,7 @@ def test_waiting_is_not_allowed_while_torch_or_cupy_captures(monkeypatch, kind):
 
 
 def refusal(worlds, waits=""):
-    """The option that keeps a step out of a graph, or None."""
+    """Return the option for which a step cannot be captured, or None."""
     try:
         worlds.require_capturable(waits)
     except SequenceError as error:
@@ -172,7 +172,7 @@ def refusal(worlds, waits=""):
 
 
 def test_steps_that_allocate_or_wait_are_not_captured(monkeypatch):
-    """New arrays come from the library whose stream launches; waiting is wrong while any library captures."""
+    """Arrays are allocated by the library whose stream launches. A capture by any library forbids a wait."""
     envs = [gymnasium.make_vec("WarpCartPole-v1", device="cpu", copy=copy).unwrapped for copy in (True, False)]
     fresh, persistent = (env.worlds for env in envs)
     gpu = StandIn(monkeypatch)
@@ -186,7 +186,7 @@ def test_steps_that_allocate_or_wait_are_not_captured(monkeypatch):
 
 
 def test_torchs_captures_are_checked_before_cupys(monkeypatch):
-    """CuPy queries the default stream too, and the driver reports an error for that while a blocking stream captures."""
+    """CuPy's check queries the default stream, which is an error of the driver while a blocking stream is captured."""
     gpu = StandIn(monkeypatch)
     backend, gpu.stream, gpu.recording = backend_of("WarpCartPole-v1"), 7, True
     monkeypatch.setattr(sys.modules["cupy"].cuda, "get_current_stream", None)
@@ -194,7 +194,7 @@ def test_torchs_captures_are_checked_before_cupys(monkeypatch):
 
 
 def test_a_capture_on_another_device_is_found(monkeypatch):
-    """The env would allocate or wait in the middle of that capture; on its own device the default stream is current."""
+    """The current device captures stream 7; the env's device has the default stream. A wait there would break the capture."""
     gpu = StandIn(monkeypatch)
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 1)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7 * index)

@@ -144,7 +144,7 @@ def test_modulo_of_large_numbers_is_off_by_at_most_one_rounding(call):
     result, rounding = call("mod", x, y), np.maximum(np.spacing(np.abs(x)), np.spacing(y))
     assert (result >= 0).all() and (result <= y + rounding).all()
     error = np.abs(result - np.mod(x.astype(np.float64), y.astype(np.float64)))
-    around = np.minimum(error, np.abs(error - y))  # just below the divisor is as good as just above 0
+    around = np.minimum(error, np.abs(error - y))  # a result just below the divisor counts as close to 0
     assert (around <= rounding).all()
 
 

@@ -1,4 +1,4 @@
-"""The folder of compiled kernels: when they are reused, and what happens if the folder cannot be used."""
+"""The folder of compiled kernels: reuse of kernels, and errors if the folder or a kernel in it cannot be used."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ def entry(folder: Path) -> Path:
 
 @pytest.fixture
 def no_user_folder(monkeypatch):
-    """Stand in for a user that the system does not list, in an environment without HOME."""
+    """Imitate a user without HOME and without an entry in the system's list of users."""
 
     def unknown(*args, **options):
         raise RuntimeError("could not determine the home directory")
@@ -78,7 +78,7 @@ def test_a_cached_kernel_is_used_after_its_compiler_is_gone(stand_in, monkeypatc
     assert in_child(episode) == expected
 
 
-def test_a_kernel_under_the_name_of_another_is_not_loaded(stand_in, tmp_path):
+def test_a_kernel_under_another_name_is_not_loaded(stand_in, tmp_path):
     episode()
     good = entry(tmp_path / "cache")
     good.rename(good.with_name("other.so"))
@@ -181,7 +181,7 @@ def test_a_user_without_a_home_gets_a_temporary_folder_and_one_warning(stand_in,
 
 @pytest.mark.parametrize("named", ["~/.cache/gpu_vecenv", "/proc/none"])
 def test_a_home_that_cannot_be_written_gives_no_lasting_folder(named, tmp_path, monkeypatch):
-    """Folders as older versions of platformdirs name them for a user without a home, or with a home that does not exist."""
+    """Older versions of platformdirs return such folders for a user without a home, or whose home does not exist."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GPU_VECENV_CACHE_DIR", raising=False)
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: named)
@@ -220,7 +220,10 @@ def two_libraries(folder: Path) -> list[Path]:
 
 
 def test_a_reused_file_descriptor_does_not_load_another_kernel(tmp_path):
-    """The loader remembers names, here of file descriptors; and daemons close descriptors that are not theirs."""
+    """A kernel is loaded by the path of its file descriptor, and the dynamic loader opens a path only once.
+
+    A daemon that closes the descriptor frees its number for the next kernel.
+    """
     one, two = two_libraries(tmp_path)
 
     def load_both():
@@ -234,7 +237,7 @@ def test_a_reused_file_descriptor_does_not_load_another_kernel(tmp_path):
 
 
 def test_the_file_that_was_checked_is_the_file_that_is_loaded(tmp_path, monkeypatch):
-    """Another file takes its name between the check and the load."""
+    """Another file replaces the kernel between the check and the load."""
     one, two = two_libraries(tmp_path)
 
     def load_while_replaced():

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:De
 
 
 def damaged(data: bytes, generator: random.Random) -> bytes:
-    """Data cut short, with a bit flipped, with a stretch of zeros, or with bytes appended."""
+    """Return the data with damage of a random kind: cut short, a bit flipped, zeros in it, or bytes appended."""
     place = generator.randrange(len(data))
     return generator.choice([
         lambda: data[:place],

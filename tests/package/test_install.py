@@ -34,7 +34,7 @@ print(gpu_vecenv.__file__, SPEC.kernel, cpu.load_kernels(SPEC)._name, *obs.shape
 
 @cache
 def dependencies() -> tempfile.TemporaryDirectory[str]:
-    """Folder with links to every installed package but this one, however it is installed."""
+    """Folder with links to every installed package except this one."""
     folder = tempfile.TemporaryDirectory(prefix="dependencies")
     for path in (Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")):
         for found in path.iterdir():
@@ -45,7 +45,7 @@ def dependencies() -> tempfile.TemporaryDirectory[str]:
 
 
 def python(code: str, cwd: Path, setup: str = "", **environment: str) -> list[str]:
-    """Lines printed by an interpreter that finds our dependencies, but nothing of ours that is installed."""
+    """Run code in an interpreter that finds all dependencies but no installed gpu_vecenv; return the lines that it prints."""
     start = f"import sys, site; sys.path.append({dependencies().name!r}); {setup}\n"
     command = [sys.executable, "-I", "-S", "-c", start + code]
     done = subprocess.run(command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True)
@@ -54,7 +54,7 @@ def python(code: str, cwd: Path, setup: str = "", **environment: str) -> list[st
 
 
 def no_compiler(tmp_path: Path) -> dict[str, str]:
-    """Environment variables with which only kernels built with the package can be used."""
+    """Environment variables that allow prebuilt kernels only: no compiler, an empty cache."""
     return {"CXX": "/nonexistent/c++", "GPU_VECENV_CACHE_DIR": str(tmp_path / "cache")}
 
 

@@ -44,7 +44,7 @@ def gone(before):
 
 @pytest.fixture(autouse=True)
 def share_all(monkeypatch):
-    """Use all threads, however few the worlds."""
+    """Use all threads, even for few worlds."""
     monkeypatch.setattr(cpu, "MIN_AGENTS_PER_THREAD", 1)
 
 
@@ -86,8 +86,8 @@ def test_only_the_first_step_may_start_threads():
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])
-def test_if_a_thread_cannot_start_those_started_end(monkeypatch, most):
-    """Threads start as on a system that allows this user ``most`` more of them."""
+def test_a_thread_that_cannot_start_ends_the_threads_started_before(monkeypatch, most):
+    """Imitates a system that allows this user to start only ``most`` more threads."""
     before, tasks, started = threading.enumerate(), set(os.listdir("/proc/self/task")), []
     start = threading.Thread.start
 
@@ -103,7 +103,7 @@ def test_if_a_thread_cannot_start_those_started_end(monkeypatch, most):
         cartpole.make_vec(97, device="cpu", array="numpy")
     assert len(started) == most and not alive(before)
     until = time.monotonic() + 20
-    while not set(os.listdir("/proc/self/task")) <= tasks:  # the system lists a thread for a while after it has ended
+    while not set(os.listdir("/proc/self/task")) <= tasks:  # the system still lists a thread shortly after its end
         assert time.monotonic() < until
         time.sleep(0.01)
 

@@ -91,7 +91,7 @@ def trajectory_hash(case: str, steps: int | None = None, backend: Any = None, at
     shape = (inner.num_worlds, *(space.shape or ()))
     for _ in range(steps // (at_once or 1)):
         actions = [
-            # continuous ones may exceed the bounds
+            # continuous actions may exceed the bounds
             generator.normal(0, 2, shape).astype(np.float32) if continuous else generator.integers(0, choices, shape, np.int32)
             for _ in range(at_once or 1)
         ]
@@ -106,7 +106,7 @@ def trajectory_hash(case: str, steps: int | None = None, backend: Any = None, at
         digest.update(value.tobytes())
     env.close()
     if steps >= 1000 and ended < inner.num_worlds:
-        raise RuntimeError(f"{case}: only {ended} episodes ended, so resets were hardly tried")
+        raise RuntimeError(f"{case}: only {ended} episodes ended, too few to test resets")
     return digest.hexdigest()
 
 

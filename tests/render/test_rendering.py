@@ -67,12 +67,12 @@ def test_shrinking_averages_pixels():
 @pytest.mark.parametrize(
     ("frames", "columns", "error", "message"),
     [
-        ([], None, ParameterError, "no frames"),
+        ([], None, ParameterError, "at least one frame"),
         (make_frames(2), 0, ParameterError, "columns must be at least 1, got 0"),
         ([np.zeros((4, 4, 3))], None, ArrayTypeError, "uint8, got float64"),
         ([np.zeros((4, 4), np.uint8)], None, ShapeError, r"got \(4, 4\)"),
         (make_frames(1) + make_frames(1, 42), None, ShapeError, r"\(40, 60, 3\) and \(42, 60, 3\)"),
-        (make_frames(1) * 3000, 3000, ParameterError, "no pixel"),
+        (make_frames(1) * 3000, 3000, ParameterError, "smaller than a pixel"),
     ],
 )
 def test_unsuitable_frames_raise_errors(frames, columns, error, message):

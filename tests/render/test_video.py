@@ -104,7 +104,7 @@ def encoder(tmp_path_factory, monkeypatch):
         ("head -c 30000 > $file; exit 0", "expected ffmpeg to write all frames, got exit status 0"),
         ("head -c 30000 > $file; kill -KILL $$", "got signal 9"),
         ("cat > $file; kill -TERM $$", "got signal 15"),
-        # More words than fit into a pipe.
+        # More text than a pipe holds.
         ("yes words | head -c 300000 >&2; cat > $file; exit 1", "got exit status 1: words; words"),
     ],
 )

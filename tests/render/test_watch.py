@@ -59,7 +59,7 @@ def test_several_worlds_are_shown_side_by_side(run, tmp_path):
     height, width = ((side - 4) // 2 for side in four.shape[1:3])
     rows, columns = (np.arange(n) * side // n for n, side in ((height, 688), (width, 960)))
     shrunk = one[:, rows][:, :, columns]
-    # The first world is the one shown alone; the others differ.
+    # The first of four worlds is the world of the other video.
     apart = [
         np.abs(shrunk - four[:, top : top + height, left : left + width]).mean()
         for top in (0, height + 4)

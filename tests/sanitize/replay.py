@@ -24,7 +24,7 @@ DRIVER = Path(__file__).with_name("driver.cpp")
 
 
 class Recorder:
-    """Back end that launches nothing: it records each launch's arguments, and memory as it was when a kernel first got it."""
+    """Back end that launches nothing. It records the arguments of each launch, and each array's content at its first launch."""
 
     device = "cpu"
 
@@ -61,11 +61,14 @@ class Recorder:
     def capturing(self) -> bool:
         return False
 
+    def may_wait(self) -> bool:
+        return True
+
     def close(self) -> None:
         pass
 
     def _number(self, member: str, address: int) -> int:
-        if member in ("action", "reset_mask"):  # new in each launch; no kernel writes it
+        if member in ("action", "reset_mask"):  # its content differs in each launch, and no kernel writes it
             return self._keep(member, address)
         if address not in self._numbers:
             self._numbers[address] = self._keep(member, address)
@@ -75,7 +78,7 @@ class Recorder:
         content = ctypes.string_at(address, self._sizes[member])
         if member == "action":
             indices = np.frombuffer(content, np.int32).copy()
-            # Out of range; the CPU back end would refuse them before a launch.
+            # Actions out of range. On the CPU, the env would raise an error for them before the launch.
             indices[self._generator.random(len(indices)) < 0.05] = self._generator.choice([-1, 1 << 20])
             content = indices.tobytes()
         self._arrays.append(content)
@@ -98,8 +101,8 @@ class Recorder:
             "reset_mask": env.num_worlds,
             "reset_bounds": 4 * max(1, len(env.env_spec.reset_options)),
             "invalid_actions": 4,
-            "marked": 4,
-            "shared_stream": 16,
+            "may_be_finished": 4,
+            "shared_key": 16,
             "pool_size": 4,
             "pool_fields": 8 * len(layout.state),
             "copy_fields": 8 * len(layout.state),
@@ -119,15 +122,15 @@ def record(path: Path, env_id: str, steps: int, **options: Any) -> EnvSpec:
     """Record a reset, ``steps`` random steps, two rollouts, a partial reset and an ``observe``; return the env's spec."""
     env: Any = gymnasium.make_vec(env_id, device="cpu", array="numpy", **options).unwrapped
     env.worlds.backend = recorder = Recorder(env)
-    # All results are kept, so that no address is used twice.
-    held: list[Any] = [env.reset(seed=3)]
+    # Kept alive, so that no two arrays have the same address.
+    kept: list[Any] = [env.reset(seed=3)]
     env.action_space.seed(1)
-    held += [env.step(env.action_space.sample().astype(np.int32)) for _ in range(steps)]
-    held += [env.rollout(num_steps=5), env.rollout(np.stack([env.action_space.sample() for _ in range(5)]).astype(np.int32))]
+    kept += [env.step(env.action_space.sample().astype(np.int32)) for _ in range(steps)]
+    kept += [env.rollout(num_steps=5), env.rollout(np.stack([env.action_space.sample() for _ in range(5)]).astype(np.int32))]
     half = np.arange(env.num_worlds) < max(1, env.num_worlds // 2)
     if env.view == "agents":
         half = np.concatenate([np.repeat(half, count) for count in env.role_counts.values()])
-    held += [env.reset(options={"reset_mask": half}), env.observe()]
+    kept += [env.reset(options={"reset_mask": half}), env.observe()]
     recorder.save(path)
     return env.env_spec
 

@@ -20,7 +20,7 @@ FAULTS = {
 
 
 def plant(fault: str) -> None:
-    """Make the CUDA back end compile a faulty text."""
+    """Make the CUDA back end compile a kernel with a planted fault."""
     piece, wrong = FAULTS[fault]
     right = cuda.kernel_source
 

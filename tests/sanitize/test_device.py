@@ -1,4 +1,4 @@
-"""compute-sanitizer on the GPU build: no access outside an array, no race in shared memory, no barrier that lanes miss."""
+"""compute-sanitizer on the GPU build: no access outside an array, no race in shared memory, no barrier missed by lanes."""
 
 import os
 import shutil

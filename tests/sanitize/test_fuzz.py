@@ -13,7 +13,7 @@ from gpu_vecenv.registration import IDS
 pytestmark = pytest.mark.slow
 
 FLAGS = ("-O1", "-g", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
-"""IEEE 754 defines a division by zero; an index computed from its result is found as a cast that overflows."""
+"""Division by zero is not reported: IEEE 754 defines its result, and a cast of infinity to an index is reported."""
 
 OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
 

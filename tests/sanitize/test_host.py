@@ -53,17 +53,17 @@ def test_a_recording_causes_no_sanitizer_error(case, flags, program, tmp_path):
 MOVE = "GV_FOR(i, agents) move(a, s, w, i);\n    open_scratch(a, team, s, t);\n"
 RACES = {
     "no barrier after moving": {MOVE + "    gv_barrier(team);": MOVE},
-    "no barrier inside a sum": {"gv_barrier_slots(team);\n    GV_ONCE a.reward": "GV_ONCE a.reward"},
-    "every lane counts the step": {"GV_ONCE a.t[team.world] = t;": "a.t[team.world] = t;"},
+    "no barrier inside a sum": {"gv_barrier_sums(team);\n    GV_ONCE a.reward": "GV_ONCE a.reward"},
+    "every lane counts the step": {"GV_ONCE a.t[w] = t;": "a.t[w] = t;"},
     "a shared counter without an atomic": {
-        "return index;\n    gv_ticket(a.invalid_actions);":
+        "return index;\n    gv_fetch_add(a.invalid_actions);":
         "return index;\n    *a.invalid_actions = *a.invalid_actions + 1;",
     },
     "rewards scattered by runners": {
         "a.tagged_by[at(a, w, i)] = catcher;":
         "a.tagged_by[at(a, w, i)] = catcher; if (tagged) a.agent_reward[gv_row(a, w, catcher)] += a.tag_reward_for_tagger;",
     },
-    "a list filled without an atomic": {"gv_ticket(&s.head->tags)": "s.head->tags++"},
+    "a list filled without an atomic": {"gv_fetch_add(&s.head->tags)": "s.head->tags++"},
 }  # fmt: skip
 
 

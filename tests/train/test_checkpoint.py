@@ -67,7 +67,7 @@ def test_an_interrupted_run_equals_an_uninterrupted_one(config, tmp_path, policy
 
 
 def test_a_run_changes_the_policies(config, tmp_path):
-    """Guards the test above, which could not fail if runs changed nothing."""
+    """Checks the test above, which could not fail if training changed no weights."""
     trainer = Trainer(config, quiet=True)
     before = load_checkpoint(trainer.save(tmp_path / "a.pt"))
     trainer.train(iterations=1)

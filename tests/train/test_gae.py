@@ -15,7 +15,7 @@ def random_rollout(seed, steps=23, rows=9):
         return torch.rand(steps, rows, generator=g) < p
 
     terminated, truncated, died = flags(0.08), flags(0.1), flags(0.1)
-    # A dead agent stays dead until its world ends.
+    # An agent that is not alive stays so until its world's episode ends.
     alive_start = torch.rand(rows, generator=g) < 0.7
     alive, now = torch.empty(steps, rows, dtype=torch.bool), alive_start.clone()
     for t in range(steps):

@@ -37,7 +37,7 @@ def make_rollout(policy, seed=0):
         final_obs=torch.randn(T, R, F, generator=g),
         alive_start=torch.rand(R, generator=g) < 0.8,
     )
-    # A dead agent stays dead until its world ends; so does a row that starts dead.
+    # An agent that is not alive stays so until its world's episode ends, also if it starts the rollout that way.
     alive = rollout.alive_start.clone()
     for t in range(T):
         rollout.agent_alive[t] &= alive
@@ -138,7 +138,7 @@ def test_dead_rows_and_rows_of_other_policies_change_nothing():
 
 
 def test_a_row_of_a_living_agent_changes_the_update():
-    """Guards the test above: a change of rows that count must change the weights."""
+    """Checks the test above: other values in rows of living agents must change the weights."""
     policy = make_policy()
     rollout = make_rollout(policy)
     twin = copy.deepcopy(policy)

@@ -209,7 +209,7 @@ def test_a_trainer_shows_its_progress_unless_quiet(config, capsys):
 
 
 @pytest.mark.parametrize("name", ["episode_length", "max_episode_steps"])
-def test_the_share_follows_the_time_limit_until_an_episode_ends(config, clock, monkeypatch, capsys, name):
+def test_progress_is_the_share_of_the_time_limit_until_an_episode_ends(config, clock, monkeypatch, capsys, name):
     def step(env, actions):
         clock.now += 5.0
         return plain_step(env, actions)
@@ -221,7 +221,7 @@ def test_the_share_follows_the_time_limit_until_an_episode_ends(config, clock, m
     assert [line[:4] for line in capsys.readouterr().err.splitlines()[:3]] == [" 10%", " 20%", " 30%"]
 
 
-def test_play_reports_its_share_of_episodes(config, monkeypatch):
+def test_play_reports_episodes_and_the_share_of_the_present_one(config, monkeypatch):
     played = []
     states = list(play(config, episodes=2, on_step=played.append))
     assert len(played) == len(states) - 2  # the first state of an episode follows no step

@@ -1,4 +1,4 @@
-"""A run's folder belongs to one trainer, and a trainer finds out when its folder is lost."""
+"""One trainer at a time locks a run folder, and a trainer raises an error if its folder is removed or replaced."""
 
 import dataclasses
 import errno
@@ -73,7 +73,7 @@ def test_a_trainer_that_could_not_be_made_unlocks_its_folder(config, tmp_path):
     with pytest.raises(RunExistsError) as again:
         Trainer(config, quiet=True)
     assert raised.traceback
-    assert again.traceback  # both keep the frames of the trainers alive
+    assert again.traceback  # the tracebacks keep both trainers alive, and their locks must be free all the same
     Trainer.resume(tmp_path, quiet=True)
 
 
