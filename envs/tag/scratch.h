@@ -20,7 +20,7 @@ struct Scratch {
     Motion* motion;  // [agents] where staged
     float* reward;   // [agents] before tags; where staged
     float* search;   // memory of the search for neighbours
-    gv_u16* caught;  // [tags] the tagger of each tag; the search overwrites it
+    gv_u16* caught;  // [runners] the tagger of each tag, in memory of the search, which overwrites it
     float* tile;     // gathered rows of observations
     gv_i32 tile_rows;
 };
@@ -31,11 +31,21 @@ GV_FN float type_of(const GvArgs& a, gv_i32 i, bool in_game) {
 
 GV_FN bool is_staged(const GvArgs& a) { return GV_ONE_LANE || gv_num_agents(a) <= MAX_STAGED; }
 
+// Floats of scratch in front of the tile of rows. The search has room for `caught`, as it finds a neighbour at least for each agent.
+GV_FN constexpr gv_i32 floats_before_tile(gv_i32 agents, gv_i32 staged, gv_i32 k) {
+    return (4 + (agents + 1) / 2 * 4 + 5 * staged + gv_neighbours_floats(agents, k) + 3) / 4 * 4;
+}
+
+#if defined(GV_num_agents) && !GV_ONE_LANE
+static_assert(floats_before_tile(GV_num_agents, GV_num_agents <= MAX_STAGED ? GV_num_agents : 0,
+                                 GV_num_other_agents_observed) <= GV_SCRATCH, "scratch() of spec.py returns too few floats");
+#endif
+
 GV_FN Scratch scratch_of(const GvArgs& a, const GvTeam& team) {
     const gv_i32 agents = gv_num_agents(a), staged = is_staged(a) ? agents : 0;
     const gv_i32 places = (agents + 1) / 2 * 2;
     const gv_i32 search = 4 + 2 * places + 5 * staged;
-    const gv_i32 tile = (search + gv_neighbours_floats(agents, gv_num_other_agents_observed(a)) + 3) / 4 * 4;
+    const gv_i32 tile = floats_before_tile(agents, staged, gv_num_other_agents_observed(a));
     Scratch scratch;
     scratch.tags = (gv_i32*)team.scratch;
     scratch.time = team.scratch + 1;

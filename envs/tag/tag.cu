@@ -113,7 +113,7 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         stays |= catch_runner(a, team, scratch, i, last_step);
         if (i >= gv_num_taggers(a)) hide_unseen(a, team, scratch, i);
     }
-    const bool left = gv_any(team, stays);
+    const bool left = gv_any(team, stays);  // a barrier: all tags are listed
     const gv_i32 tags = *scratch.tags;
     GV_FOR(i, gv_num_taggers(a)) {
         if (tags > 0) pay_tagger(a, team, scratch, i, tags);

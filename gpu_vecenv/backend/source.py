@@ -10,8 +10,8 @@ from gpu_vecenv.errors import CompileError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.header import args_header, is_single
 
-KERNELS = Path(__file__).parent.parent / "kernels"
-ENTRY_POINTS = KERNELS / "launch" / "kernels.h"
+KERNEL_FOLDER = Path(__file__).parent.parent / "kernels"
+ENTRY_POINTS = KERNEL_FOLDER / "launch" / "kernels.h"
 _INCLUDE = re.compile(r'#include "([^"]+)"')
 
 
@@ -43,11 +43,11 @@ def kernel_source(spec: EnvSpec) -> str:
 def _header(spec: EnvSpec, name: str, includer: Path) -> tuple[str, Path]:
     if name == "args.h":
         return args_header(spec), Path(f"{spec.name}/args.h")
-    for folder in (spec.kernel.parent, KERNELS):
+    for folder in (spec.kernel.parent, KERNEL_FOLDER):
         if (folder / name).is_file():
             return (folder / name).read_text(), folder / name
     raise CompileError(
-        f'{includer} includes "{name}", which is neither in the folder of the kernel, {spec.kernel.parent}, nor in {KERNELS}.'
+        f'{includer} includes "{name}", which is not in {spec.kernel.parent} or {KERNEL_FOLDER}.'
     )
 
 

@@ -38,7 +38,7 @@ OUTPUTS = {
     "out_truncated": "uint8",
     "out_finished": "uint8",
 }
-"""Members of the struct that are addresses of outputs, with the dtypes of the arrays."""
+"""Members of the struct that are addresses of public arrays, with their dtypes. Kernels read ``previous_obs``, write the others."""
 
 SELDOM_READ = ("seed", "world_id", "pool_entry")
 """State fields that are read only at starts of episodes and by random draws."""
@@ -77,6 +77,13 @@ class Layout:
     params: Params
 
     def __post_init__(self) -> None:
+        names = [member.name for member in self.members]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ParameterError(
+                f"{self.spec.name}: {', '.join(map(repr, twice))} would be twice in the kernel's argument struct; give the field, "
+                "parameter, constant, table or workspace another name."
+            )
         if not 1 <= self.num_agents <= MAX_AGENTS:
             raise ParameterError(
                 f"{self.spec.name}: a world holds 1 to {MAX_AGENTS} agents, got {self.num_agents}."

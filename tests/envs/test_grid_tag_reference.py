@@ -62,7 +62,8 @@ def compare(params, loc, t, actions, device):
 def random_steps(params, worlds, generator):
     agents = params["num_taggers"] + 1
     loc = generator.integers(0, params["grid_length"] + 1, (worlds, agents, 2))
-    return loc, generator.integers(0, params["episode_length"], worlds), generator.integers(0, 5, (worlds, agents))
+    actions = generator.integers(0, SPEC.action(SPEC.resolve(params)).n, (worlds, agents))
+    return loc, generator.integers(0, params["episode_length"], worlds), actions
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gpu_vecenv.backend.compiler import FLAGS, find_compiler
-from gpu_vecenv.backend.source import KERNELS
+from gpu_vecenv.backend.source import KERNEL_FOLDER
 
 
 class Functions:
@@ -20,7 +20,8 @@ class Functions:
         compiler = find_compiler()
         assert compiler is not None, "these tests need a C++ compiler"
         source = Path(__file__).with_name("functions.cu")
-        subprocess.run([*compiler, *FLAGS, "-Wall", "-Wextra", "-I", str(KERNELS), str(source), "-o", str(built)], check=True)
+        command = [*compiler, *FLAGS, "-Wall", "-Wextra", "-I", str(KERNEL_FOLDER), str(source), "-o", str(built)]
+        subprocess.run(command, check=True)
         self._library = ctypes.CDLL(str(built))
 
     def of_host(self, name: str, *args: int | np.ndarray, result: type | None = None):

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from gpu_vecenv.backend.compiler import FLAGS, find_compiler
-from gpu_vecenv.backend.source import KERNELS
+from gpu_vecenv.backend.source import KERNEL_FOLDER
 from gpu_vecenv.envs.cartpole.spec import SPEC as CARTPOLE
 from gpu_vecenv.envs.tag.spec import SPEC as TAG
 from gpu_vecenv.spec.header import args_header
@@ -15,7 +15,7 @@ from tests.kernels.nvrtc import compile_text
 LAYERS = ("target", "lib", "args.h", "state.h", "hooks.h", "random_actions.h", "protocol.h", "single", "launch")
 """From the lowest to the highest; ``args.h`` is made from a spec."""
 
-HEADERS = sorted(path.relative_to(KERNELS).as_posix() for path in KERNELS.rglob("*.h"))
+HEADERS = sorted(path.relative_to(KERNEL_FOLDER).as_posix() for path in KERNEL_FOLDER.rglob("*.h"))
 COMPILERS = r"__CUDA|__clang__|__GNUC__|__x86_64__|__NVCC__|_MSC_VER"
 
 
@@ -24,7 +24,7 @@ def layer(name):
 
 
 def includes(name):
-    return re.findall(r'#include "([^"]+)"', (KERNELS / name).read_text())
+    return re.findall(r'#include "([^"]+)"', (KERNEL_FOLDER / name).read_text())
 
 
 @pytest.mark.parametrize("name", HEADERS)
@@ -42,7 +42,7 @@ def test_no_header_includes_itself_by_way_of_others():
 @pytest.mark.parametrize("name", HEADERS)
 def test_only_target_headers_name_compilers(name):
     if not name.startswith("target/"):
-        assert re.findall(rf"#.*(?:{COMPILERS}).*", (KERNELS / name).read_text()) == []
+        assert re.findall(rf"#.*(?:{COMPILERS}).*", (KERNEL_FOLDER / name).read_text()) == []
 
 
 @pytest.mark.parametrize("name", [name for name in HEADERS if not name.startswith("target/cuda")])
@@ -52,12 +52,12 @@ def test_a_header_compiles_by_itself(name, tmp_path):
     (tmp_path / "args.h").write_text(args_header(CARTPOLE if single else TAG))
     text = f'#include "{name}"\n'
     flags = ["-DGV_SINGLE=1"] if single else ["-DGV_LANES=2"] if name == "target/lanes.h" else []
-    command = [*find_compiler(), *FLAGS, *flags, f"-I{tmp_path}", f"-I{KERNELS}", "-fsyntax-only", "-"]
+    command = [*find_compiler(), *FLAGS, *flags, f"-I{tmp_path}", f"-I{KERNEL_FOLDER}", "-fsyntax-only", "-"]
     done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", [name for name in HEADERS if name.startswith("target/cuda")])
 def test_a_header_of_cuda_compiles_by_itself(name):
-    flags = ["--std=c++17", "-DGV_LANES=32", "-DGV_TEAMS=1", "-DGV_RESIDENT=1", "-DGV_SCRATCH=1", f"-I{KERNELS}"]
+    flags = ["--std=c++17", "-DGV_LANES=32", "-DGV_TEAMS=1", "-DGV_RESIDENT=1", "-DGV_SCRATCH=1", f"-I{KERNEL_FOLDER}"]
     assert ".target sm_90" in compile_text(f'#include "{name}"\n', 90, *flags)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.backend.compiler import FLAGS, find_compiler
-from gpu_vecenv.backend.source import KERNELS
+from gpu_vecenv.backend.source import KERNEL_FOLDER
 
 LANES = ("-DGV_LANES=3", "-pthread")
 BUILDS = {
@@ -38,7 +38,7 @@ def build(tmp_path_factory):
         if name not in built:
             path = folder / f"{len(built)}.so"
             source = Path(__file__).with_name("neighbours.cu")
-            command = [*find_compiler(), *FLAGS, *BUILDS[name], "-I", str(KERNELS), str(source), "-o", str(path)]
+            command = [*find_compiler(), *FLAGS, *BUILDS[name], "-I", str(KERNEL_FOLDER), str(source), "-o", str(path)]
             subprocess.run(command, check=True)
             built[name] = ctypes.CDLL(str(path))
         return built[name]

@@ -92,3 +92,10 @@ def test_names_are_different_and_usable(spec, names):
     fields = (Field("pair", "float32", (2,), "two numbers", names=names), spec.state[2])
     with pytest.raises(ParameterError, match="different identifiers"):
         replace(spec, state=fields)
+
+
+@pytest.mark.parametrize("name", ["obs", "seed", "action", "stride"])
+def test_a_field_cannot_have_the_name_of_another_argument(spec, name):
+    fields = (*spec.state[:2], Field("place", "float32", ("num_agents",), "place"), Field(name, "int32", (), "taken"))
+    with pytest.raises(ParameterError, match=f"'{name}' would be twice in the kernel's argument struct"):
+        GpuVectorEnv(replace(spec, state=fields), num_envs=1, device="cpu")

@@ -24,7 +24,7 @@ def reference(case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_bits_are_the_recorded_ones(case):
-    """A change of structure keeps the bits. After a change of rules, ``python -m tests.parity.trajectory`` records new ones."""
+    """A change of structure keeps the bits. CONTRIBUTING.md says how to record new ones."""
     assert reference(case) == json.loads(RECORD.read_text())[case]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,16 +40,16 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "WarpTag-v0", {"num_envs": 2, "num_taggers": 4, "num_runners": 32, "num_other_agents_observed": 34,
                        "episode_length": 120},
     ),
-    "tag, so many that a grid finds them": (
+    "tag, neighbours found by cell": (
         "WarpTag-v0", {"num_envs": 1, "num_taggers": 5, "num_runners": 425, "episode_length": 60, "tagging_distance": 0.01},
     ),
-    "tag, a crowd that stays where it is": (
+    "tag, a standing crowd": (
         "WarpTag-v0",
         {"num_envs": 1, "num_taggers": 5, "num_runners": 425, "episode_length": 60, "max_acceleration": 0.0,
          "min_acceleration": 0.0, "runner_exits_game_after_tagged": False,
          "starting_location_x": [i % 21 / 16 for i in range(430)], "starting_location_y": [i // 21 / 16 for i in range(430)]},
     ),
-    "tag, more than a lane alone looks at": (
+    "tag, too many for the serial search": (
         "WarpTag-v0", {"num_envs": 1, "num_taggers": 10, "num_runners": 1090, "episode_length": 60, "tagging_distance": 0.01},
     ),
 }  # fmt: skip
@@ -59,9 +60,9 @@ RECORD = Path(__file__).with_name("hashes.json")
 """Recorded hash of each case."""
 
 STEPS = {
-    "tag, so many that a grid finds them": 250,
-    "tag, a crowd that stays where it is": 250,
-    "tag, more than a lane alone looks at": 250,
+    "tag, neighbours found by cell": 250,
+    "tag, a standing crowd": 250,
+    "tag, too many for the serial search": 250,
 }
 """Fewer steps for cases that take long; some episodes still end."""
 
@@ -117,5 +118,13 @@ def _steps(rollout: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         yield (*(array[t] for array in arrays), {name: array[t] for name, array in info.items()})
 
 
+def record(*cases: str) -> None:
+    """Record the hashes of the cases given, of all by default, and print the cases whose hash changed."""
+    old = json.loads(RECORD.read_text())
+    new = {case: trajectory_hash(case) if case in (cases or CASES) else old[case] for case in CASES}
+    print("changed:", ", ".join(f"{case!r}" for case in CASES if new[case] != old.get(case)) or "none")
+    RECORD.write_text(json.dumps(new, indent=2) + "\n")
+
+
 if __name__ == "__main__":
-    RECORD.write_text(json.dumps({case: trajectory_hash(case) for case in CASES}, indent=2) + "\n")
+    record(*sys.argv[1:])

@@ -16,7 +16,7 @@ from gpu_vecenv.backend.memory import NumpyMemory
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.spec.env_spec import EnvSpec
 
-KERNELS = ("gv_reset", "gv_step", "gv_observe", "gv_rollout")
+KERNEL_FOLDER = ("gv_reset", "gv_step", "gv_observe", "gv_rollout")
 PER_STEP = ("action", "drawn_actions", "obs", "final_obs", "reward", "agent_reward", "agent_alive",
             "out_terminated", "out_truncated", "out_finished")  # fmt: skip
 """Pointers to memory with an array for each step of a rollout."""
@@ -47,7 +47,7 @@ class Recorder:
             address = int(args[member])
             if address != 0:
                 args[member] = self._number(member, address)
-        self._launches.append(_number(KERNELS.index(name)) + args.tobytes())
+        self._launches.append(_number(KERNEL_FOLDER.index(name)) + args.tobytes())
 
     def save(self, path: Path) -> None:
         """Write the file that driver.cpp reads."""

@@ -13,8 +13,8 @@ import gpu_vecenv  # noqa: F401
 from gpu_vecenv.backend import cuda
 
 FAULTS = {
-    "overrun": ("w, i)] = reward;\n        left", "w, i) + (1 << 28)] = reward;\n        left"),
-    "race": ("open_scratch(a, team, s, t);\n    gv_barrier(team);", "open_scratch(a, team, s, t);"),
+    "overrun": ("i)] = reward;\n    return stays;", "i) + (1 << 28)] = reward;\n    return stays;"),
+    "race": ("set_world(a, scratch, t);\n    gv_barrier(team);", "set_world(a, scratch, t);"),
 }
 """Pieces of text of Tag's kernel, and their replacements with a planted fault."""
 

@@ -50,7 +50,7 @@ def test_a_recording_causes_no_sanitizer_error(case, flags, program, tmp_path):
     assert done.returncode == 0 and done.stdout == "replayed\n", done.stderr[:4000]
 
 
-MOVE = "GV_FOR(i, agents) move(a, s, w, i);\n    open_scratch(a, team, s, t);\n"
+MOVE = "GV_FOR(i, agents) move(a, team, scratch, i);\n    GV_ONCE set_world(a, scratch, t);\n"
 RACES = {
     "no barrier after moving": {MOVE + "    gv_barrier(team);": MOVE},
     "no barrier inside a sum": {"gv_barrier_sums(team);\n    GV_ONCE a.reward": "GV_ONCE a.reward"},
@@ -60,10 +60,10 @@ RACES = {
         "return index;\n    *a.invalid_actions = *a.invalid_actions + 1;",
     },
     "rewards scattered by runners": {
-        "a.tagged_by[at(a, w, i)] = catcher;":
-        "a.tagged_by[at(a, w, i)] = catcher; if (tagged) a.agent_reward[gv_row(a, w, catcher)] += a.tag_reward_for_tagger;",
+        "s.tagged_by[i] = catcher;":
+        "s.tagged_by[i] = catcher; if (tagged) a.agent_reward[gv_row(a, team.world, catcher)] += a.tag_reward_for_tagger;",
     },
-    "a list filled without an atomic": {"gv_fetch_add(&s.head->tags)": "s.head->tags++"},
+    "a list filled without an atomic": {"gv_fetch_add(scratch.tags)": "(*scratch.tags)++"},
 }  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def test_a_planted_race_is_reported(fault, tmp_path):
 
 FAULTS = {
     "a reward beyond the last agent": (
-        {"w, i)] = reward;\n        left": "w, i) + 1] = reward;\n        left"}, "heap-buffer-overflow"
+        {"i)] = reward;\n    return stays;": "i) + 1] = reward;\n    return stays;"}, "heap-buffer-overflow"
     ),
     "an action head beyond the table": ({"if (index >= 0 && index < n)": "if (index >= 0)"}, "heap-buffer-overflow|SEGV"),
     "a float too large for an integer": (

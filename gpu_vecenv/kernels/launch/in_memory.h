@@ -3,6 +3,8 @@
 #include "random_actions.h"
 #include "protocol.h"
 
+// One step. If teams share a warp and none of its worlds is finished, the warp steps without divergence; in all other cases, which on
+// the host and for more than 16 lanes are all of them, gv_advance looks at the flags of the world.
 GV_FN void gv_step_in_memory(const GvArgs& a, const GvTeam& team) {
     const bool finished = (a.terminated[team.world] | a.truncated[team.world]) != 0;
     const gv_i32 t = gv_next_t(a, team);

@@ -18,7 +18,7 @@
 #define GV_KERNEL_BY_PACK(name, world, one, packs) \
     GV_KERNEL_OF(name, { GV_HOST_TEAM w = packs(a, team, hi); } for (; w < hi; ++w) { GV_HOST_TEAM one(a, team); })
 #else
-#define GV_KERNEL_BY_PACK(name, world, one, packs) GV_KERNEL(name, world)
+#define GV_KERNEL_BY_PACK(name, world, one, packs) GV_KERNEL(name, world)  // without packs, `one` and `packs` are unused
 #endif
 
 // CUDA compiles the module of rollouts before the first rollout, apart from steps, because it contains every hook again.

@@ -42,6 +42,7 @@ static __device__ __forceinline__ bool gv_touch_args(const Args& a) {
     __shared__ alignas(16) float scratch[GV_TEAMS][GV_PADDED(GV_SCRATCH)];
 #endif
 
+// Lanes without a world return at once. Barriers and votes of a warp count exited lanes as arrived, from Volta on.
 #define GV_KERNEL(name, body)                                                                              \
     extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GvArgs a) {   \
         const gv_i32 own = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES;                          \
