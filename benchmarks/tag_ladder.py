@@ -1,7 +1,7 @@
-"""Rungs of Tag's observation, from the naive search on: ``python benchmarks/tag_ladder.py [--device cuda:0]``.
+"""Variants of the search for neighbours in Tag, from the naive search on: ``python benchmarks/tag_ladder.py [--device cuda:0]``.
 
-Every rung is the same kernel text with build flags of ``kernels/lib``, and gives the same bits. Prints milliseconds a step of
-each rung, the fastest of several interleaved rounds.
+Every variant is the same kernel text with build flags of ``kernels/lib``, and gives the same bits. Prints milliseconds a step of
+each variant, the fastest of several interleaved rounds.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from gpu_vecenv.spec.layout import MAX_SCRATCH
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 SCAN = ("-DGV_NO_SERIAL", "-DGV_MIN_CELLS=1024")
-RUNGS = {
+VARIANTS = {
     "naive search": ("-DGV_NAIVE_SEARCH", "-DGV_NO_TILES"),
     "sorted list": (*SCAN, "-DGV_NO_BOUND", "-DGV_NO_TILES"),
     "scan within the last bound": (*SCAN, "-DGV_NO_TILES"),
-    "cells, from 416 agents on": ("-DGV_NO_SERIAL", "-DGV_NO_TILES"),
+    "cell grid, from 416 agents on": ("-DGV_NO_SERIAL", "-DGV_NO_TILES"),
     "vectors, on the CPU": ("-DGV_NO_TILES",),
     "tiles, on the GPU": (),
 }
@@ -79,11 +79,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     given = parser.parse_args()
     kind = given.device.partition(":")[0]
-    times: dict[str, list[float]] = {rung: [] for rung in RUNGS}
+    times: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     with tempfile.TemporaryDirectory() as folder:
         for agents, worlds in CASES[kind].items():
-            envs = {r: make_env(given.device, agents, worlds, flags, Path(folder)) for r, flags in RUNGS.items()}
-            best = dict.fromkeys(RUNGS, np.inf)
+            envs = {r: make_env(given.device, agents, worlds, flags, Path(folder)) for r, flags in VARIANTS.items()}
+            best = dict.fromkeys(VARIANTS, np.inf)
             action = None
             for env in envs.values():
                 env.reset(seed=1)
@@ -93,14 +93,14 @@ def main() -> None:
 
                 action = torch.as_tensor(action, device=given.device)
             for _ in range(given.rounds):
-                for rung, env in envs.items():
-                    best[rung] = min(best[rung], step_time(env, action, 20))
-            for rung, value in best.items():
-                times[rung].append(value)
-    print("| rung | " + " | ".join(f"{agents} agents, {worlds} worlds" for agents, worlds in CASES[kind].items()) + " |")
+                for variant, env in envs.items():
+                    best[variant] = min(best[variant], step_time(env, action, 20))
+            for variant, value in best.items():
+                times[variant].append(value)
+    print("| variant | " + " | ".join(f"{agents} agents, {worlds} worlds" for agents, worlds in CASES[kind].items()) + " |")
     print("|---|" + "---|" * len(CASES[kind]))
-    for rung, values in times.items():
-        print(f"| {rung} | " + " | ".join(f"{value:.3g} ms" for value in values) + " |")
+    for variant, values in times.items():
+        print(f"| {variant} | " + " | ".join(f"{value:.3g} ms" for value in values) + " |")
 
 
 if __name__ == "__main__":

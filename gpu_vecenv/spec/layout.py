@@ -38,7 +38,7 @@ OUTPUTS = {
     "out_truncated": "uint8",
     "out_finished": "uint8",
 }
-"""Members of the struct that are addresses of public arrays, with their dtypes. ``previous_obs`` is read, the others are written."""
+"""Members of the struct that are addresses of public arrays, with their dtypes. Kernels read ``previous_obs``."""
 
 SELDOM_READ = ("seed", "world_id", "pool_entry")
 """State fields that are read only at starts of episodes and by random draws."""
@@ -81,8 +81,8 @@ class Layout:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ParameterError(
-                f"{self.spec.name}: {', '.join(map(repr, twice))} would be twice in the kernel's argument struct; rename the field, "
-                "parameter, constant, table or workspace."
+                f"{self.spec.name}: {', '.join(map(repr, twice))} would be twice in the kernel's argument struct; "
+                "rename the field, parameter, constant, table or workspace."
             )
         if not 1 <= self.num_agents <= MAX_AGENTS:
             raise ParameterError(

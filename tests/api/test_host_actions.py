@@ -29,6 +29,12 @@ def test_the_first_upload_warns_and_later_ones_do_not():
     assert size == 4
 
 
+def test_code_without_a_module_name_may_upload():
+    """Code that ``exec`` runs may have no ``__name__``."""
+    with pytest.warns(UserWarning, match="Host actions are uploaded"):
+        exec("read(actions)", {"read": reader().read, "actions": ACTIONS})
+
+
 def test_no_warning_is_given_when_host_arrays_were_requested():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
