@@ -41,7 +41,7 @@ class Case:
     trains: bool = True
 
     def arguments(self, device: str, rollouts: int) -> dict[str, Any]:
-        """What the example's ``Args`` are made with."""
+        """Options that the example's ``Args`` are made with."""
         if not self.trains:
             return {"device": device, **self.settings}
         worlds = WORLDS[device.partition(":")[0]]

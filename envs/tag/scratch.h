@@ -1,5 +1,5 @@
-// Scratch of a world of Tag: what its lanes share in a step. Places, motions and rewards go to scratch as well as to the state, so
-// that no lane waits to read them from memory. The step leaves them there for the observation.
+// Scratch of a world of Tag, shared by its lanes. A step writes places, motions and rewards to scratch as well as to the state, so
+// that no lane waits for memory to read them, and leaves them there for the observation.
 #pragma once
 #include "hooks.h"
 #include "lib/neighbours.h"
@@ -7,18 +7,18 @@
 
 #define MAX_STAGED 1024  // agents up to which CUDA stages motions and rewards; places always are, and the host stages all
 
-// What others observe of an agent, beside its place; moves in one access.
+// An agent as others observe it, apart from its place. It moves in one access.
 struct alignas(16) Motion {
     float speed, acceleration, direction;
-    float type;  // 1 of a tagger, 0 of a runner, -1 of an agent that left
+    float type;  // 1: tagger, 0: runner, -1: left the game
 };
 
 struct Scratch {
     gv_i32* tags;    // number of tags in this step
-    float* time;     // as agents in the game observe it
-    GvPlace* place;  // [agents] as the search for neighbours takes them
-    Motion* motion;  // [agents] where staged
-    float* reward;   // [agents] before tags; where staged
+    float* time;     // observed by agents in the game
+    GvPlace* place;  // [agents] input of the search for neighbours
+    Motion* motion;  // [agents] if staged
+    float* reward;   // [agents] before tags; if staged
     float* search;   // memory of the search for neighbours
     gv_u16* caught;  // [runners] the tagger of each tag, in memory of the search, which overwrites it
     float* tile;     // gathered rows of observations
@@ -31,7 +31,7 @@ GV_FN float type_of(const GvArgs& a, gv_i32 i, bool in_game) {
 
 GV_FN bool is_staged(const GvArgs& a) { return GV_ONE_LANE || gv_num_agents(a) <= MAX_STAGED; }
 
-// Floats of scratch in front of the tile of rows. The search has room for `caught`, as it finds a neighbour at least for each agent.
+// Floats of scratch in front of the tile of rows. The search has room for `caught`: it finds a neighbour or more for each agent.
 GV_FN constexpr gv_i32 floats_before_tile(gv_i32 agents, gv_i32 staged, gv_i32 k) {
     return (4 + (agents + 1) / 2 * 4 + 5 * staged + gv_neighbours_floats(agents, k) + 3) / 4 * 4;
 }
@@ -98,7 +98,7 @@ GV_FN Agent agent_of(const GvArgs& a, const GvTeam& team, const Scratch& scratch
     return agent;
 }
 
-// Fill in what is there once for all agents. Any lane may do it.
+// Fills in what the agents share. One lane calls it.
 GV_FN void set_world(const GvArgs& a, const Scratch& scratch, gv_i32 t) {
     const gv_i32 agents = gv_num_agents(a);
     *scratch.tags = 0;
@@ -118,7 +118,7 @@ GV_FN void hide_unseen(const GvArgs& a, const GvTeam& team, const Scratch& scrat
     if (!seen && !gv_use_full_observation(a)) scratch.place[i] = {GV_FAR, GV_FAR};
 }
 
-// Fill scratch from the state, as env_step leaves it.
+// Fills scratch from the state, as env_step leaves it.
 GV_FN void stage(const GvArgs& a, const GvTeam& team) {
     const auto s = gv_state(a, team);
     const Scratch scratch = scratch_of(a, team);
@@ -137,7 +137,7 @@ GV_FN GvNeighbours neighbours_of(const GvArgs& a, const GvTeam& team, const Scra
     return gv_neighbours(agents, k, a.grid_length, scratch.place, scratch.search, last, scratch.tile_rows == agents);
 }
 
-// Rows of the world's agents in `obs`: those of a role lie one after the other.
+// Rows of the world's agents in `obs`. Rows of a role are adjacent.
 GV_FN GvRows rows_of(const GvArgs& a, const GvTeam& team, float* obs) {
     const gv_i32 taggers = gv_num_taggers(a), features = gv_num_features(a);
     float* first = gv_obs_row(a, obs, team.world, 0);

@@ -4,8 +4,8 @@
 #include "actions.h"
 #include "scratch.h"
 
-#define CHANNELS 7      // numbers observed of each other agent
-#define DIFFERENCES 5   // the first of them; an agent that left observes 0 there
+#define CHANNELS 7      // numbers observed for each other agent
+#define DIFFERENCES 5   // the first channels, which an agent that left observes as 0
 #define OWN_FEATURES 6  // numbers that extended_observation adds
 
 // ---- reset ----------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ GV_FN void move(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_
 
 // ---- catch: 9 and 10 ------------------------------------------------------------------------------------------
 
-// The tagger that tags runner i in this step, or -1: the nearest one (the lowest index of equals), if within the margin.
+// The tagger that tags runner i in this step, or -1: the nearest one within the margin, the lowest index of equals.
 GV_FN gv_i32 catcher_of(const GvArgs& a, const Scratch& scratch, gv_i32 i) {
     const GvPlace here = scratch.place[i];
     const float out_of_reach = a.margin * a.margin * 1.001f;  // a little more, for rounding; spares most square roots
@@ -74,7 +74,7 @@ GV_FN gv_i32 catcher_of(const GvArgs& a, const Scratch& scratch, gv_i32 i) {
     return catcher;
 }
 
-// Tag agent i if it is a runner within reach, and pay it. Returns true if it is a runner that stays in the game.
+// Tags agent i if it is a runner within reach, and writes its reward. Returns true if it is a runner that stays in the game.
 GV_FN bool catch_runner(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i, bool last_step) {
     const auto s = gv_state(a, team);
     const bool running = i >= gv_num_taggers(a) && is_in_game(a, team, scratch, i);
@@ -88,15 +88,14 @@ GV_FN bool catch_runner(const GvArgs& a, const GvTeam& team, const Scratch& scra
     if (stays && last_step) reward += a.end_of_game_reward_for_runner;
     s.tagged_by[i] = catcher;
     a.agent_reward[gv_row(a, team.world, i)] = reward;
+    if (i >= gv_num_taggers(a)) hide_unseen(a, team, scratch, i);
     return stays;
 }
 
 // Pays tagger i for each of its tags, which may be several in one step.
 GV_FN void pay_tagger(const GvArgs& a, const GvTeam& team, const Scratch& scratch, gv_i32 i, gv_i32 tags) {
     float reward = reward_of(a, team, scratch, i);
-    GV_LOOP for (gv_i32 tag = 0; tag < tags; ++tag) {
-        if (scratch.caught[tag] == i) reward += a.tag_reward_for_tagger;
-    }
+    GV_LOOP for (gv_i32 tag = 0; tag < tags; ++tag) if (scratch.caught[tag] == i) reward += a.tag_reward_for_tagger;
     a.agent_reward[gv_row(a, team.world, i)] = reward;
 }
 
@@ -109,10 +108,7 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     GV_ONCE set_world(a, scratch, t);
     gv_barrier(team);
     bool stays = false;  // a runner of this lane
-    GV_FOR(i, agents) {
-        stays |= catch_runner(a, team, scratch, i, last_step);
-        if (i >= gv_num_taggers(a)) hide_unseen(a, team, scratch, i);
-    }
+    GV_FOR(i, agents) stays |= catch_runner(a, team, scratch, i, last_step);
     const bool left = gv_any(team, stays);  // a barrier: all tags are listed
     const gv_i32 tags = *scratch.tags;
     GV_FOR(i, gv_num_taggers(a)) {
@@ -132,16 +128,12 @@ GV_FN void env_settle(const GvArgs& a, const GvTeam& team) {
 
 // ---- observe: 8 -----------------------------------------------------------------------------------------------
 
-// An observing agent: its number, what others observe of it, and its row of observations.
-struct Observer {
-    gv_i32 agent;
-    Agent seen;
-    float* row;
-};
+// An observing agent: its number, itself as others observe it, and its row of observations.
+struct Observer { gv_i32 agent; Agent seen; float* row; };
 
 struct Channels { float value[CHANNELS]; };
 
-// What an agent observes of another one, in the order of the channels.
+// Observation of another agent, in the order of the channels.
 GV_FN Channels observe(const GvArgs& a, const Agent& me, const Agent& other) {
     return {{
         (other.x - me.x) * a.per_diagonal,
@@ -158,7 +150,7 @@ GV_FN void write(const Observer& me, Channels channels, gv_i32 rank, gv_i32 widt
     GV_UNROLL for (gv_i32 c = 0; c < CHANNELS; ++c) me.row[rank + c * width] = channels.value[c];
 }
 
-// The end of a row: the time and, if asked for, the observer's own features. All are 0 of an agent that left.
+// The end of a row: the time and, with extended_observation, the observer's own features. All are 0 if the agent left.
 GV_FN void observe_end(const GvArgs& a, const GvTeam& team, const Scratch& scratch, const Observer& me) {
     const gv_i32 i = me.agent;
     const bool in_game = is_in_game(a, team, scratch, i);

@@ -13,7 +13,7 @@ import gpu_vecenv  # noqa: F401
 from gpu_vecenv.backend import cuda
 
 FAULTS = {
-    "overrun": ("i)] = reward;\n    return stays;", "i) + (1 << 28)] = reward;\n    return stays;"),
+    "overrun": ("i)] = reward;\n    if (i >=", "i) + (1 << 28)] = reward;\n    if (i >="),
     "race": ("set_world(a, scratch, t);\n    gv_barrier(team);", "set_world(a, scratch, t);"),
 }
 """Pieces of text of Tag's kernel, and their replacements with a planted fault."""

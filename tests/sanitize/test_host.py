@@ -76,7 +76,7 @@ def test_a_planted_race_is_reported(fault, tmp_path):
 
 FAULTS = {
     "a reward beyond the last agent": (
-        {"i)] = reward;\n    return stays;": "i) + 1] = reward;\n    return stays;"}, "heap-buffer-overflow"
+        {"i)] = reward;\n    if (i >=": "i) + 1] = reward;\n    if (i >="}, "heap-buffer-overflow"
     ),
     "an action head beyond the table": ({"if (index >= 0 && index < n)": "if (index >= 0)"}, "heap-buffer-overflow|SEGV"),
     "a float too large for an integer": (

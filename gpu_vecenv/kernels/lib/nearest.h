@@ -4,14 +4,14 @@
 #include "lib/math.h"
 #include "lib/vec.h"
 
-#define GV_FAR 3.0e38f     // farther than any distance; also both coordinates of an agent that nobody sees
-#define GV_NOBODY 0xFFFF   // in place of a neighbour's index where an agent has fewer than k neighbours
+#define GV_FAR 3.0e38f     // larger than any distance; also both coordinates of an unseen agent
+#define GV_NOBODY 0xFFFF   // index in place of a missing neighbour
 #define GV_MAX_SORTED 32   // longest sorted list
 #define GV_MAX_CROWD 65535 // agents have indices of 16 bits
 
 typedef GvVec<float, 2> GvPlace;  // x, y; read in one access
 
-// Agents of one world, whose neighbours are looked for.
+// The agents of a world. An unseen agent has no neighbours and is none.
 struct GvCrowd {
     gv_i32 agents, k;      // k is the number of neighbours of each agent
     const GvPlace* place;  // [agents, rounded up to even] 16-byte aligned; GV_FAR behind the last agent
@@ -24,10 +24,10 @@ GV_FN float gv_squared_distance(GvPlace here, GvPlace there) {
 
 GV_FN bool gv_is_seen(GvPlace place) { return place.value[0] < GV_FAR; }
 
-// A bound that is larger than `distance`, but hardly.
+// A bound slightly above `distance`.
 GV_FN float gv_above(float distance) { return distance * 1.000001f + 1.0e-37f; }
 
-// True if every agent has all others as neighbours, so that none has to be left out.
+// True if every agent has all others as neighbours.
 GV_FN bool gv_sees_all(const GvCrowd& crowd) { return crowd.k >= crowd.agents - 1; }
 
 // The k nearest agents found so far, sorted. On CUDA k is a constant and the list lies in registers.
@@ -43,14 +43,15 @@ GV_FN void gv_clear(GvNearest& nearest, gv_i32 k) {
     }
 }
 
-// True if an agent comes before the one at `rank`. `by_index` says that agents are inserted in the order of their indices: then
-// equal distances need no comparison of indices.
+// True if an agent comes before the one at `rank`. If agents are inserted in the order of their indices
+// (`by_index`), equal distances need no comparison of indices.
 GV_FN bool gv_precedes(const GvNearest& nearest, gv_i32 rank, float distance, gv_i32 agent, bool by_index) {
     const float there = nearest.distance[rank];
     return (distance < there) | (!by_index & (distance == there) & (agent < nearest.agent[rank]));
 }
 
-// Insert an agent, if it belongs to the first k. Every rank takes its own entry, the new one or the one before: no branch.
+// Inserts an agent if it is among the first k. Every rank keeps its agent, or takes the new one or that of the rank before, without
+// a branch.
 GV_FN void gv_insert(GvNearest& nearest, gv_i32 k, float distance, gv_i32 agent, bool by_index) {
     bool here = gv_precedes(nearest, k - 1, distance, agent, by_index);
     GV_UNROLL for (gv_i32 rank = k - 1; rank >= 0; --rank) {
@@ -65,7 +66,7 @@ GV_FN void gv_insert(GvNearest& nearest, gv_i32 k, float distance, gv_i32 agent,
     }
 }
 
-// Write the agents of a list to memory, two in one access where k is even.
+// Writes the agents of a list to memory, two in one access if k is even.
 GV_FN void gv_keep(gv_u16* to, const GvNearest& nearest, gv_i32 k) {
     typedef GvVec<gv_u16, 2> Two;
     GV_UNROLL for (gv_i32 rank = 0; k % 2 == 0 && rank < k; rank += 2) {

@@ -7,20 +7,20 @@
 #include "lib/nearest.h"
 
 #define GV_MAX_SIDE 32     // most cells along a side of the square
-#define GV_MAX_CELLS (GV_MAX_SIDE * GV_MAX_SIDE + 1)  // one more for agents that nobody sees
+#define GV_MAX_CELLS (GV_MAX_SIDE * GV_MAX_SIDE + 1)  // one more for unseen agents
 #define GV_MAX_PICKED 20   // agents picked before they are inserted into the list
-// Number of cells that hold as many agents as are looked for. Large cells are few lines of cells to enter, small cells few
-// agents to measure. A line costs a warp more, an agent costs a single lane more.
+// Number of cells that together hold about k agents. With larger cells a search enters fewer lines of cells; with smaller cells it
+// measures fewer agents. Lines are the larger cost for a warp, agents for a single lane.
 #define GV_CELLS_OF_K (GV_ONE_LANE ? 6 : 3)
 
 struct GvCellGrid {
     gv_i32 side;             // cells along a side
     float last, per_length;  // side - 1; cells per unit of length
-    gv_i32* end;             // [side * side + 1] the place in `order` behind a cell's last agent
-    gv_u16* order;           // [agents] cell by cell, those that nobody sees last
+    gv_i32* end;             // [side * side + 1] one past the place of a cell's last agent in `order`
+    gv_u16* order;           // [agents] agents cell by cell, unseen ones last
 };
 
-// Cells of a square [0, length] x [0, length]. Agents outside it count to the cell nearest to them.
+// Cells of a square [0, length] x [0, length]. An agent outside belongs to the nearest cell.
 GV_FN GvCellGrid gv_cell_grid(const GvCrowd& crowd, float length, gv_i32* end, gv_u16* order) {
     GvCellGrid grid;
     grid.side = 1;
@@ -33,7 +33,7 @@ GV_FN GvCellGrid gv_cell_grid(const GvCrowd& crowd, float length, gv_i32* end, g
 }
 
 // Number of the cell along one side in which a coordinate lies. It never falls as the coordinate rises, so the cells between those
-// of two coordinates hold all agents between them, whatever is rounded. The bounds come before the conversion; NaN becomes 0.
+// of two coordinates hold all agents between them, with any rounding. Bounds are applied before the conversion; NaN becomes 0.
 GV_FN gv_i32 gv_cell_along(const GvCellGrid& grid, float coordinate) {
     return (gv_i32)gv_min(gv_max(0.0f, coordinate * grid.per_length), grid.last);
 }
@@ -43,23 +43,23 @@ GV_FN gv_i32 gv_cell_of(const GvCellGrid& grid, GvPlace place) {
     return gv_cell_along(grid, place.value[1]) * grid.side + gv_cell_along(grid, place.value[0]);
 }
 
-// Counting sort of the agents by cell. Their order within a cell is left to chance and changes no result. `sums` is [32].
+// Counting sort of the agents by cell. Their order within a cell is random and changes no result. `sums` is [32].
 GV_FN void gv_sort_by_cell(const GvTeam& team, const GvCrowd& crowd, const GvCellGrid& grid, gv_i32* sums) {
     const gv_i32 count = grid.side * grid.side + 1;
     GV_FOR(c, count) grid.end[c] = 0;
     gv_barrier(team);
     GV_FOR(i, crowd.agents) gv_fetch_add(&grid.end[gv_cell_of(grid, crowd.place[i])]);
     gv_barrier(team);
-    GV_FOR(part, 32) {
+    GV_FOR(share, 32) {
         gv_i32 sum = 0;
-        for (gv_i32 c = count * part / 32; c < count * (part + 1) / 32; ++c) sum += grid.end[c];
-        sums[part] = sum;
+        for (gv_i32 c = count * share / 32; c < count * (share + 1) / 32; ++c) sum += grid.end[c];
+        sums[share] = sum;
     }
     gv_barrier(team);
-    GV_FOR(part, 32) {  // counts become the places where cells start
+    GV_FOR(share, 32) {  // counts become the places where cells start
         gv_i32 start = 0;
-        for (gv_i32 before = 0; before < part; ++before) start += sums[before];
-        for (gv_i32 c = count * part / 32; c < count * (part + 1) / 32; ++c) {
+        for (gv_i32 before = 0; before < share; ++before) start += sums[before];
+        for (gv_i32 c = count * share / 32; c < count * (share + 1) / 32; ++c) {
             const gv_i32 agents = grid.end[c];
             grid.end[c] = start;
             start += agents;
@@ -110,8 +110,8 @@ GV_FN void gv_insert_picked(const GvCrowd& crowd, GvCellSearch& search, const gv
     search.bound = gv_min(search.bound, gv_above(nearest.distance[crowd.k - 1]));
 }
 
-// Scan the agents of a range of cells, except those of a range seen before. A lane enters its next line of cells in the turn after
-// it leaves one. So all lanes of a warp scan their cells in one loop, and insert the agents they picked together.
+// Scans the agents of a range of cells, except those of a range that was scanned before. A single loop goes through all lines of
+// cells, so that the lanes of a warp stay together, and insert the agents that they picked at the same time.
 GV_FN void gv_search_range(const GvCrowd& crowd, const GvCellGrid& grid, GvCellSearch& search, gv_u16* picked, GvNearest& nearest,
                            GvCellRange range, GvCellRange seen) {
     gv_i32 line = range.bottom, p, end, skip, skipped;
@@ -137,7 +137,7 @@ GV_FN void gv_search_range(const GvCrowd& crowd, const GvCellGrid& grid, GvCellS
     } while (line <= range.top);
 }
 
-// Find the neighbours of agent i, which is seen. `nearest` is clear before.
+// Finds the neighbours of agent i, which must be seen. `nearest` must be clear.
 GV_FN void gv_search_cells(const GvCrowd& crowd, const GvCellGrid& grid, gv_i32 i, GvNearest& nearest) {
     gv_u16 picked[GV_MAX_PICKED];  // outside GvCellSearch, which stays in registers
     GvCellSearch search = {crowd.place[i], GV_FAR, i, 0};

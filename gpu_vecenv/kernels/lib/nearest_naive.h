@@ -22,7 +22,7 @@ GV_FN gv_i32 gv_next_nearest(const GvCrowd& crowd, gv_i32 i, float* distance, gv
     return found;
 }
 
-// Calls body(rank, j) for the k neighbours j of agent i, GV_NOBODY behind the last.
+// Calls body(rank, j) for the k neighbours j of agent i; j is GV_NOBODY for missing ones.
 template <class Body>
 GV_FN void gv_search_naively(const GvCrowd& crowd, gv_i32 i, Body body) {
     float distance = -1.0f;

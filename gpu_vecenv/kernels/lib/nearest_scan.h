@@ -1,11 +1,11 @@
 // Neighbours of one agent among few: a scan of all agents.
 //
-// Sorting costs most, so few agents are sorted: those nearer than a bound. The neighbours of the last search, measured again,
-// give it: the k-th nearest agent is no farther than the farthest of any k agents. A bound too wide costs time only.
+// Sorting costs most, so only agents nearer than a bound are sorted. The farthest of any k agents is a bound of the k-th nearest;
+// the neighbours of the last search, measured again, are k agents that give a low bound. A high bound costs time only.
 #pragma once
 #include "lib/nearest.h"
 
-// Up to 32 places, an even number: a bit for each that is nearer than a bound.
+// A bit for each of up to 32 places, an even number, that is nearer than a bound.
 GV_FN gv_u32 gv_nearer_than(float bound, GvPlace me, const GvPlace* places, gv_i32 count) {
     return gv_signs(count < 32 ? count : 32, [&](gv_i32 i, float& first, float& second) {
         const GvVec<float, 4> two = *(const GvVec<float, 4>*)(places + i);
@@ -27,10 +27,10 @@ GV_FN float gv_bound_of_last(const GvCrowd& crowd, GvPlace me, const gv_u16* las
         const gv_i32 j = last[rank];
         bound = gv_max(bound, j < crowd.agents ? gv_squared_distance(me, crowd.place[j]) : GV_FAR);
     }
-    return !gv_is_seen(me) ? 0.0f : bound < GV_FAR ? gv_above(bound) : GV_FAR;  // an agent that nobody sees has no neighbours
+    return !gv_is_seen(me) ? 0.0f : bound < GV_FAR ? gv_above(bound) : GV_FAR;  // an unseen agent has no neighbours
 }
 
-// Find the neighbours of agent i among fewer than 32 * words agents. `nearest` is clear before.
+// Finds the neighbours of agent i among fewer than 32 * words agents. `nearest` must be clear.
 template <gv_i32 words>
 GV_FN void gv_search_all(const GvCrowd& crowd, gv_i32 i, const gv_u16* last, GvNearest& nearest) {
     const gv_i32 agents = crowd.agents, k = crowd.k;
@@ -42,13 +42,13 @@ GV_FN void gv_search_all(const GvCrowd& crowd, gv_i32 i, const gv_u16* last, GvN
         picked[word] = gv_nearer_than(bound, me, crowd.place + word * 32, (agents + 1) / 2 * 2 - word * 32) & others;
     }
     gv_i32 first = 0;  // agent of the lowest bit of picked[0]
-    const auto take = [&](gv_i32 ranks) {  // inserts one agent into the list, of which `ranks` are in use at most
+    const auto take = [&](gv_i32 ranks) {  // inserts one agent into the list, which has at most `ranks` agents so far
         if (picked[0] != 0) {
             const gv_i32 j = first + gv_lowest_bit(picked[0]);
             picked[0] &= picked[0] - 1;
             gv_insert(nearest, ranks, gv_squared_distance(me, crowd.place[j]), j, true);
         }
-        if (picked[0] == 0) {  // the next word; lanes that picked few agents of this one wait for no other
+        if (picked[0] == 0) {  // the next word, at once: lanes of a warp do not wait for each other after each word
             GV_UNROLL for (gv_i32 word = 1; word < words; ++word) picked[word - 1] = picked[word];
             picked[words - 1] = 0;
             first += 32;

@@ -6,7 +6,7 @@
 
 #define GV_VECTOR 32        // distances measured at a time
 #define GV_MAX_SERIAL 1024  // most agents, a multiple of GV_VECTOR
-#define GV_MAX_KEYS 96      // agents picked before all but the k nearest are dropped
+#define GV_MAX_KEYS 96      // picked agents after which all but the k nearest are dropped
 
 // Places of all agents, coordinate by coordinate, with GV_FAR up to a multiple of GV_VECTOR.
 struct GvColumns {
@@ -30,7 +30,7 @@ GV_FN void gv_pick(GvPicked& picked, const float* distance, gv_i32 j) {
     picked.key[picked.count++] = (gv_i64)gv_bits(distance[j]) << 32 | j;
 }
 
-// Write the first k of the agents picked, sorted. Returns their number, which is smaller where fewer are picked.
+// Writes the first k of the picked agents, sorted. Returns their number, which is less than k if fewer are picked.
 GV_FN gv_i32 gv_sort_picked(GvPicked& picked, gv_i32 k, gv_u16* nearest) {
     gv_u16 sorted[GV_MAX_KEYS + GV_VECTOR + 1];
     gv_rank_sort(picked.key, picked.count, sorted);
@@ -39,7 +39,7 @@ GV_FN gv_i32 gv_sort_picked(GvPicked& picked, gv_i32 k, gv_u16* nearest) {
     return found;
 }
 
-// Measure the squared distances of all agents from agent i, which is GV_FAR from itself.
+// Measures the squared distances of all agents from agent i; that of i itself is GV_FAR.
 GV_FN void gv_measure(const GvCrowd& crowd, const GvColumns& columns, gv_i32 i, float* distance) {
     const float x = columns.x[i], y = columns.y[i];
     for (gv_i32 first = 0; first < crowd.agents; first += GV_VECTOR) {
@@ -51,7 +51,7 @@ GV_FN void gv_measure(const GvCrowd& crowd, const GvColumns& columns, gv_i32 i, 
     distance[i] = GV_FAR;
 }
 
-// Bound of the distances of the neighbours, as gv_bound_of_last.
+// A bound on the distances of the neighbours, as gv_bound_of_last returns it.
 GV_FN float gv_measured_bound(const GvCrowd& crowd, const float* distance, const gv_u16* last) {
     float bound = 0.0f;
     for (gv_i32 rank = 0; rank < crowd.k; ++rank) {
@@ -60,7 +60,7 @@ GV_FN float gv_measured_bound(const GvCrowd& crowd, const float* distance, const
     return bound < GV_FAR ? gv_above(bound) : GV_FAR;
 }
 
-// Pick the agents within a bound. Where it is so wide that they are many, the k nearest of them give a new one.
+// Picks the agents within a bound. If they are more than GV_MAX_KEYS, the k nearest of them give a lower bound.
 GV_FN void gv_pick_nearer(const GvCrowd& crowd, const float* distance, float bound, GvPicked& picked) {
     for (gv_i32 first = 0; first < crowd.agents; first += GV_VECTOR) {
         gv_u32 nearer = 0;
@@ -76,7 +76,7 @@ GV_FN void gv_pick_nearer(const GvCrowd& crowd, const float* distance, float bou
     }
 }
 
-// Replace `nearest`, [k] of the last search, by the neighbours of agent i, sorted. Returns their number; GV_NOBODY is behind them.
+// Replaces `nearest`, the k neighbours of the last search, by those of agent i, sorted. Returns their number; GV_NOBODY follows.
 GV_FN gv_i32 gv_search_serially(const GvCrowd& crowd, const GvColumns& columns, gv_i32 i, gv_u16* nearest) {
     float distance[GV_MAX_SERIAL];
     GvPicked picked;

@@ -4,7 +4,8 @@
 //   gv_find_neighbours(team, of);                       // all lanes
 //   gv_each_neighbour(team, of, first, end, observer, body, finish);  // agents first .. end - 1
 //
-// The body is called for every rank below k; j is GV_NOBODY where i has fewer neighbours. The caller fills `place` before, and sets both coordinates of agents that nobody sees to GV_FAR.
+// The body is called for every rank below k; j is GV_NOBODY if agent i has fewer neighbours. The caller fills `place` first, and
+// sets both coordinates of unseen agents to GV_FAR.
 //
 // The search depends on the sizes, its results do not:
 //   nearest_naive.h   more than 32 neighbours
@@ -23,7 +24,7 @@
 #endif
 
 #ifndef GV_MIN_CELLS
-#define GV_MIN_CELLS 416  // agents from which on cells are faster, a multiple of 32
+#define GV_MIN_CELLS 416  // cells are faster for at least so many agents; a multiple of 32
 #endif
 
 // Floats of `memory` that a search needs.
@@ -34,7 +35,7 @@ GV_FN constexpr gv_i32 gv_neighbours_floats(gv_i32 agents, gv_i32 k) {
 
 struct GvNeighbours {
     GvCrowd crowd;
-    GvCellGrid grid;  // where cells are used
+    GvCellGrid grid;  // if cells are used
     gv_u16* last;   // [agents, k] neighbours found by the last search
     gv_u16* found;  // [agents, k] neighbours found by this one
     bool naive, by_cell, serial;
@@ -42,7 +43,7 @@ struct GvNeighbours {
 };
 
 // `length` is the side of the square that holds the agents. `memory` is scratch of gv_neighbours_floats(agents, k). `last` is
-// [agents, k] of a workspace, filled with GV_NOBODY at first; its content changes the time of a search only. `one_tile` says that
+// [agents, k] of a workspace, filled with GV_NOBODY at first; its content changes the time of a search only. `one_tile` is true if
 // gv_each_neighbour will be called once, for all agents.
 GV_FN GvNeighbours gv_neighbours(gv_i32 agents, gv_i32 k, float length, const GvPlace* place, float* memory, gv_u16* last,
                                  bool one_tile) {
@@ -64,7 +65,7 @@ GV_FN GvNeighbours gv_neighbours(gv_i32 agents, gv_i32 k, float length, const Gv
     return of;
 }
 
-// Find the neighbours of one agent, by cell or by a scan.
+// Finds the neighbours of one agent, by cell or by a scan.
 GV_FN void gv_search(const GvNeighbours& of, gv_i32 i, GvNearest& nearest) {
     const gv_i32 k = of.crowd.k;
     gv_clear(nearest, k);
@@ -73,12 +74,12 @@ GV_FN void gv_search(const GvNeighbours& of, gv_i32 i, GvNearest& nearest) {
     if (!of.by_cell && !gv_sees_all(of.crowd)) gv_keep(of.last + i * k, nearest, k);
 }
 
-// Find the neighbours of all agents, unless gv_each_neighbour does. It begins with no barrier and ends with one.
+// Finds the neighbours of all agents, unless gv_each_neighbour does. Ends with a barrier; the caller needs one before it.
 GV_FN void gv_find_neighbours(const GvTeam& team, const GvNeighbours& of) {
     const bool here = !(of.naive || of.serial || of.at_once);
     if (of.by_cell) gv_sort_by_cell(team, of.crowd, of.grid, (gv_i32*)team.sums);
     GV_FOR(p, here ? of.crowd.agents : 0) {
-        const gv_i32 i = of.by_cell ? of.grid.order[p] : p;  // lanes side by side scan the same cells
+        const gv_i32 i = of.by_cell ? of.grid.order[p] : p;  // adjacent lanes scan the same cells
         GvNearest nearest;
         gv_search(of, i, nearest);
         gv_keep(of.found + i * of.crowd.k, nearest, of.crowd.k);
@@ -86,8 +87,8 @@ GV_FN void gv_find_neighbours(const GvTeam& team, const GvNeighbours& of) {
     if (here) gv_barrier(team);
 }
 
-// Calls body(observer(i), rank, j) for the neighbours j of each agent i, and finish(observer(i)) for each agent. observer(i) gives
-// what both need of agent i. A lane that goes through all neighbours of an agent calls it once.
+// Calls body(observer(i), rank, j) for the neighbours j of each agent i, and finish(observer(i)) for each agent. observer(i)
+// returns the data of agent i that both need; it is called once if one lane goes through all neighbours of the agent.
 template <class Observer, class Body, class Finish>
 GV_FN void gv_each_neighbour(const GvTeam& team, const GvNeighbours& of, gv_i32 first, gv_i32 end, Observer observer, Body body,
                              Finish finish) {

@@ -1,23 +1,23 @@
 // Rows of a table, gathered in scratch and written together, a tile of rows at a time.
 //
-// To write a part of a 32-byte sector costs a GPU far more than to write the whole of it, and rows of any length begin and end
-// inside sectors. A tile is written in whole lines, except at its ends.
+// A partly written 32-byte sector costs a GPU far more than a whole one, and rows of any length start and end inside sectors.
+// A tile is written in whole sectors, except at its ends.
 #pragma once
 #include "lib/rows.h"
 
-#define GV_TILE_MARGIN 10  // floats of scratch that a tile takes beside its rows, for alignment
+#define GV_TILE_MARGIN 10  // floats of scratch for the alignment of a tile
 
-// Where the rows of a world's agents are: those of agents from `split` on may lie elsewhere than those before. `second` is where
-// agent 0 would have its row if it lay with them.
+// Addresses of the rows of a world's agents. Rows of agents below `split` start at `first`, by agent. Rows of the other agents may
+// be elsewhere: agent i has its row at second + i * length.
 struct GvRows {
     float *first, *second;
-    gv_i32 split, length;  // agents in `first`; floats of a row
+    gv_i32 split, length;  // floats of a row
 };
 
 // Row of an agent.
 GV_FN float* gv_row_in(const GvRows& rows, gv_i32 i) { return (i < rows.split ? rows.first : rows.second) + i * rows.length; }
 
-// Rows of agents `first` to `end` - 1, to be written in `rows`.
+// Rows of the agents `first` to `end` - 1; fill writes them to `rows`.
 struct GvTile {
     GvRows rows;
     gv_i32 first, end;
@@ -32,8 +32,8 @@ GV_FN gv_i32 gv_tile_rows(gv_i32 room, gv_i32 agents, gv_i32 length) {
     return rows < agents ? rows : agents;
 }
 
-// Calls fill(tile) for tiles of `size` rows, and writes each to where its rows belong. With size 0, or one
-// lane, fill writes all rows there itself. Every lane calls fill, which may hold no barrier.
+// Calls fill(tile) for tiles of `size` rows, and copies each tile to the table. With size 0, or one lane, fill writes all rows
+// of the table itself. Every lane calls fill, which may contain no barrier.
 template <class Fill>
 GV_FN void gv_write_tiles(const GvTeam& team, const GvRows& table, gv_i32 agents, gv_i32 size, float* scratch, Fill fill) {
     const gv_i32 split = table.split, length = table.length;
@@ -52,7 +52,7 @@ GV_FN void gv_write_tiles(const GvTeam& team, const GvRows& table, gv_i32 agents
         float* from_second = gv_gather_address(scratch + (of_first + 6) / 4 * 4, to_second);
         const GvRows rows = {from_first - first * length, from_second - second * length, split, length};
         const GvTile tile = {rows, first, end};
-        if (first > 0) gv_barrier(team);  // the tile before has been written
+        if (first > 0) gv_barrier(team);  // the previous tile has been copied
         fill(tile);
         gv_barrier(team);
         gv_copy_out(team, from_first, to_first, of_first);
