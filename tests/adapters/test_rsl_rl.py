@@ -103,7 +103,7 @@ def test_the_storage_holds_the_observations_that_were_acted_on():
 @pytest.mark.limit("rsl_rl", "copy=False: rsl_rl copies an observation after the next step has overwritten it")
 def test_copy_false_raises_an_error():
     env = RslRlEnv(make(copy=False))
-    with pytest.raises(ParameterError, match="must be made with copy=True"):
+    with pytest.raises(ParameterError, match="expected an env with copy=True, got copy=False"):
         env.step(torch.zeros(4, 1))
 
 
@@ -174,7 +174,7 @@ def test_discrete_actions_raise_an_error(name, space):
     (lambda: RslRlEnv(make(array="numpy")), "RslRlEnv needs an env with array='torch', got 'numpy'"),
     (lambda: RslRlEnv(make(autoreset_mode="disabled")), "needs an env with autoreset_mode=.*SAME_STEP.*, got .*DISABLED"),
     (lambda: RslRlEnv(make("WarpTag-v0", view="worlds", **TAG)), "RslRlEnv needs an env with view='agents', got 'worlds'"),
-    (lambda: RslRlEnv(make(max_episode_steps=None)), "episodes of limited length; give max_episode_steps, got 0"),
+    (lambda: RslRlEnv(make(max_episode_steps=None)), "needs a time limit, so max_episode_steps must be at least 1, got 0"),
     (lambda: RslRlEnv(gymnasium.make_vec("Pendulum-v1", num_envs=2)), "takes an env of this package, got SyncVectorEnv"),
 ])  # fmt: skip
 def test_unsuitable_envs_raise_errors(wrap, text):

@@ -159,7 +159,7 @@ def test_copy_false_raises_an_error(wrap):
     env = wrap()
     env.reset()
     one = torch.zeros(4, dtype=torch.long)
-    with pytest.raises(ParameterError, match="must be made with copy=True"):
+    with pytest.raises(ParameterError, match="expected an env with copy=True, got copy=False"):
         env.step(one if isinstance(env, SkrlEnv) else dict.fromkeys(NAMES, torch.zeros(4, 2, dtype=torch.long)))
 
 
@@ -352,7 +352,7 @@ def test_options_must_be_given_by_agent(algorithm):
     (lambda: SkrlEnv(make(autoreset_mode="next_step")), "needs an env with autoreset_mode=.*SAME_STEP.*, got .*NEXT_STEP"),
     (lambda: SkrlEnv(tag_worlds()), "SkrlEnv needs an env with view='agents', got 'worlds'"),
     (lambda: SkrlMultiAgentEnv(make("WarpTag-v0", **TAG)), "SkrlMultiAgentEnv needs an env with view='worlds', got 'agents'"),
-    (lambda: SkrlMultiAgentEnv(make()), "takes worlds of several agents, got one agent a world"),
+    (lambda: SkrlMultiAgentEnv(make()), "takes worlds of several agents, got one agent; use SkrlEnv"),
     (lambda: SkrlEnv(gymnasium.make_vec("CartPole-v1", num_envs=2)), "takes an env of this package, got CartPoleVectorEnv"),
 ])  # fmt: skip
 def test_unsuitable_envs_raise_errors(wrap, text):
