@@ -47,19 +47,19 @@ if TYPE_CHECKING:
     from gpu_vecenv.render.video import write_video as write_video
     from gpu_vecenv.render.worlds import tile as tile
     from gpu_vecenv.spec.contract import with_contract as with_contract
-    from gpu_vecenv.spec.env_spec import LARGEST as LARGEST
-    from gpu_vecenv.spec.env_spec import SMALLEST as SMALLEST
-    from gpu_vecenv.spec.env_spec import TIME_LIMIT as TIME_LIMIT
-    from gpu_vecenv.spec.env_spec import Constant as Constant
     from gpu_vecenv.spec.env_spec import EnvSpec as EnvSpec
-    from gpu_vecenv.spec.env_spec import Field as Field
-    from gpu_vecenv.spec.env_spec import Param as Param
-    from gpu_vecenv.spec.env_spec import Params as Params
-    from gpu_vecenv.spec.env_spec import ResetOption as ResetOption
-    from gpu_vecenv.spec.env_spec import Role as Role
-    from gpu_vecenv.spec.env_spec import Table as Table
-    from gpu_vecenv.spec.env_spec import Workspace as Workspace
-    from gpu_vecenv.spec.env_spec import agent_values as agent_values
+    from gpu_vecenv.spec.fields import Constant as Constant
+    from gpu_vecenv.spec.fields import Field as Field
+    from gpu_vecenv.spec.fields import ResetOption as ResetOption
+    from gpu_vecenv.spec.fields import Table as Table
+    from gpu_vecenv.spec.fields import Workspace as Workspace
+    from gpu_vecenv.spec.params import LARGEST as LARGEST
+    from gpu_vecenv.spec.params import SMALLEST as SMALLEST
+    from gpu_vecenv.spec.params import TIME_LIMIT as TIME_LIMIT
+    from gpu_vecenv.spec.params import Param as Param
+    from gpu_vecenv.spec.params import Params as Params
+    from gpu_vecenv.spec.params import agent_values as agent_values
+    from gpu_vecenv.spec.roles import Role as Role
     from gpu_vecenv.vector.graph import CapturedSteps as CapturedSteps
     from gpu_vecenv.vector.graph import capture_steps as capture_steps
     from gpu_vecenv.vector.reset_pool import join_states as join_states

@@ -5,7 +5,10 @@ from pathlib import Path
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from gpu_vecenv.spec.env_spec import TIME_LIMIT, Constant, EnvSpec, Field, Param, ResetOption, Role
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.fields import Constant, Field, ResetOption
+from gpu_vecenv.spec.params import TIME_LIMIT, Param
+from gpu_vecenv.spec.roles import Role
 
 MIN_POSITION = -1.2
 MAX_POSITION = 0.6

@@ -8,7 +8,7 @@ from gymnasium.spaces import Box
 
 from gpu_vecenv.envs.mountain_car.spec import GOAL_VELOCITY, GRAVITY, road
 from gpu_vecenv.envs.mountain_car.spec import SPEC as MOUNTAIN_CAR
-from gpu_vecenv.spec.env_spec import TIME_LIMIT, Param
+from gpu_vecenv.spec.params import TIME_LIMIT, Param
 
 GOAL_POSITION = 0.45
 

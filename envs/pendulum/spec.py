@@ -6,7 +6,10 @@ from pathlib import Path
 import numpy as np
 from gymnasium.spaces import Box
 
-from gpu_vecenv.spec.env_spec import SMALLEST, TIME_LIMIT, Constant, EnvSpec, Field, Param, ResetOption, Role
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.fields import Constant, Field, ResetOption
+from gpu_vecenv.spec.params import SMALLEST, TIME_LIMIT, Param
+from gpu_vecenv.spec.roles import Role
 
 MAX_SPEED = 8.0
 MAX_TORQUE = 2.0

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from gpu_vecenv.errors import CompileError
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.header import args_header, is_single
+from gpu_vecenv.spec.header import args_header
+from gpu_vecenv.spec.struct import is_single
 
 KERNEL_FOLDER = Path(__file__).parent.parent / "kernels"
 ENTRY_POINTS = KERNEL_FOLDER / "launch" / "kernels.h"

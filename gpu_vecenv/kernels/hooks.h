@@ -13,31 +13,27 @@
 // env_reset may not read the state of the previous episode: a rollout may draw a start before that episode has ended.
 // env_settle applies a change that the observation does not show yet, such as an agent that leaves the game.
 #pragma once
+#include "groups.h"
 #include "lib/math.h"
 #include "lib/reduce.h"
 #include "lib/rng.h"
 #include "lib/rows.h"
-#include "state.h"
+#include "metrics.h"
 
 GV_FN void env_reset(const GvArgs& a, const GvTeam& team);
 GV_FN void env_step(const GvArgs& a, const GvTeam& team);
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs);
+GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs);
 
 // ---- random numbers -------------------------------------------------------------------------------------------
 
 // Draws four random words for this world, episode and step. Purposes (0, 1, ...) keep the draws of one env apart; purposes from
-// 0xFFBF to 0xFFFF are those of the reset pool and of random actions.
+// 0xFBFF to 0xFFFF are those of the reset pool and of random actions.
 GV_FN GvDraw gv_draw(const GvArgs& a, const GvTeam& team, gv_u32 purpose, gv_u32 agent) {
     const gv_i32 w = team.world;
     return gv_philox(a.seed[w], (gv_u32)a.world_id[w], (gv_u32)a.episode[w], (gv_u32)a.t[w], purpose << 16 | agent);
 }
 
-// ---- observations and ends ------------------------------------------------------------------------------------
-
-// Observation row of an agent.
-GV_FN float* gv_obs_row(const GvArgs& a, float* obs, gv_i32 world, gv_i32 agent) {
-    return obs + gv_row(a, world, agent) * gv_num_features(a);
-}
+// ---- ends -----------------------------------------------------------------------------------------------------
 
 // True if step t reaches a time limit; a limit of 0 means no limit.
 GV_FN bool gv_time_is_up(gv_i32 t, gv_i32 limit) { return limit > 0 && t >= limit; }

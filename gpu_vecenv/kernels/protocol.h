@@ -12,7 +12,7 @@
 template <class Team>
 GV_FN void env_settle(const GvArgs&, const Team&) {}
 template <class Team>
-GV_FN void env_observe_step(const GvArgs& a, const Team& team, float* obs) {
+GV_FN void env_observe_step(const GvArgs& a, const Team& team, GvObs obs) {
     env_observe(a, team, obs);
 }
 
@@ -48,6 +48,7 @@ GV_FN void gv_reset_state(const GvArgs& a, const GvTeam& team) {
     env_reset(a, team);
     gv_barrier(team);
     gv_start_from_pool(a, team);
+    gv_clear_metrics(a, team);
     gv_barrier(team);
 }
 
@@ -75,24 +76,14 @@ GV_FN void gv_write_flags(const GvArgs& a, const GvTeam& team, bool terminated, 
     }
 }
 
-// Writes the reward of the world in the worlds view: the mean of agent_reward. A barrier must follow the last write of
-// agent_reward.
+// Writes the reward of the world in the worlds view: the mean of agent_reward, over all agents or over those of the role that the spec
+// names. A barrier must follow the last write of agent_reward.
 GV_FN void gv_write_mean_reward(const GvArgs& a, const GvTeam& team) {
     const gv_i32 w = team.world, agents = gv_num_agents(a);
     if (agents == 1 || a.agents_view) return;
-    gv_partial_sums(team, agents, [&](gv_i32 agent) { return a.agent_reward[gv_row(a, w, agent)]; });
+    gv_partial_sums(team, GV_REWARD_COUNT, [&](gv_i32 i) { return a.agent_reward[gv_row(a, w, GV_REWARD_FIRST + i)]; });
     gv_barrier_sums(team);
-    GV_ONCE a.reward[w] = gv_add_partial_sums(team, agents) / (float)agents;
-}
-
-// Copies the previous observation of the world to its present one.
-GV_FN void gv_repeat_obs(const GvArgs& a, const GvTeam& team) {
-    const gv_i32 features = gv_num_features(a);
-    for (gv_i32 agent = 0; agent < gv_num_agents(a); ++agent) {
-        const float* from = a.previous_obs + gv_row(a, team.world, agent) * features;
-        float* to = gv_obs_row(a, a.obs, team.world, agent);
-        GV_FOR(f, features) to[f] = from[f];
-    }
+    GV_ONCE a.reward[w] = gv_add_partial_sums(team, GV_REWARD_COUNT) / (float)GV_REWARD_COUNT;
 }
 
 // ---- a step ---------------------------------------------------------------------------------------------------
@@ -114,10 +105,11 @@ GV_FN bool gv_step_running(const GvArgs& a, const GvTeam& team, gv_i32 t) {
     const bool terminated = a.terminated[w] != 0, truncated = a.truncated[w] != 0;
     const bool restart = (terminated || truncated) && a.autoreset == GV_SAME_STEP;
     gv_write_mean_reward(a, team);  // here, so that its loads overlap with those of the flags
-    env_observe_step(a, team, restart ? a.final_obs : a.obs);
+    env_observe_step(a, team, restart ? gv_final_obs(a) : gv_obs(a));
     gv_barrier(team);
     env_settle(a, team);
     gv_write_flags(a, team, terminated, truncated, terminated || truncated);
+    if (terminated || truncated) gv_write_metrics(a, team);
     return restart;
 }
 
@@ -144,7 +136,7 @@ GV_FN bool gv_advance(const GvArgs& a, const GvTeam& team) {
 // Starts an episode and observes it.
 GV_FN void gv_start_episode(const GvArgs& a, const GvTeam& team) {
     gv_reset_state(a, team);
-    env_observe(a, team, a.obs);
+    env_observe(a, team, gv_obs(a));
 }
 
 // Start of an episode within a step. In next-step mode the start is the whole step, so flags are written here.
@@ -161,11 +153,11 @@ GV_FN void gv_autoreset(const GvArgs& a, const GvTeam& team) {
 // Starts an episode in the worlds of reset_mask (null means all); other worlds repeat their last observation.
 GV_FN void gv_reset_world(const GvArgs& a, const GvTeam& team) {
     if (a.reset_mask == nullptr || a.reset_mask[team.world]) gv_start_episode(a, gv_diverged(team));
-    else if (a.previous_obs != a.obs) gv_repeat_obs(a, team);
+    else if (gv_obs_moved(a)) gv_repeat_obs(a, team);
 }
 
 // Observes the present state.
-GV_FN void gv_observe_world(const GvArgs& a, const GvTeam& team) { env_observe(a, team, a.obs); }
+GV_FN void gv_observe_world(const GvArgs& a, const GvTeam& team) { env_observe(a, team, gv_obs(a)); }
 
 // Copies the state of world copy_source to this world, then observes. No source is overwritten in the same launch. If fork_world is
 // not -1, the copy gets random numbers of its own.
@@ -180,5 +172,5 @@ GV_FN void gv_copy_world(const GvArgs& a, const GvTeam& team) {
         }
     }
     gv_barrier(team);
-    env_observe(a, team, a.obs);
+    env_observe(a, team, gv_obs(a));
 }

@@ -29,6 +29,20 @@ GV_FN void gv_shift_rows(GvArgs& a, gv_i64 rows) {
 #undef GV_SHIFT
 }
 
+// gv_citizen_count(a) is the number of agents of a role `citizen` in a world, gv_citizen_agent(a, i) the number of its agent i in the
+// world, gv_citizen_row(a, world, i) that agent's row in public arrays of all agents.
+#define GV_ROLE(role, count, first)                                                                  \
+    GV_FN gv_i32 gv_##role##_count(const GvArgs& a) { return (void)a, count; }                        \
+    GV_FN gv_i32 gv_##role##_agent(const GvArgs& a, gv_i32 i) { return (void)a, first + i; }           \
+    GV_FN gv_i64 gv_##role##_row(const GvArgs& a, gv_i64 world, gv_i32 i) {                           \
+        return a.role##_row + world * (gv_i32)a.role##_stride + i;                                   \
+    }
+GV_ROLES(GV_ROLE)
+#undef GV_ROLE
+
+// Loop over the agents of a role, distributed over the lanes.
+#define GV_FOR_ROLE(role, i) GV_FOR(i, gv_##role##_count(a))
+
 // 1 if the agent is in the game; always 1 if the spec names no field with EnvSpec.alive.
 GV_FN gv_u8 gv_alive(const GvArgs& a, gv_i64 world, gv_i32 agent) {
 #ifdef GV_ALIVE_FIELD
@@ -62,20 +76,21 @@ GV_FN GvState gv_state(const GvArgs& a, const GvTeam& team) {
 }
 
 // Value of a parameter in one world. GV_BY_WORLD is 0 if no parameter has values by world; the compiler then removes the test.
-GV_FN float gv_param_of_world(const float* by_world, float shared, gv_i64 world) {
+template <class T>
+GV_FN T gv_param_of_world(const T* by_world, T shared, gv_i64 world) {
     return GV_BY_WORLD && by_world ? by_world[world] : shared;
 }
 
 // Parameters that may differ between worlds; the values of one world.
 struct GvParams {
-#define GV_PARAM(name) float name;
+#define GV_PARAM(name, type) type name;
     GV_PARAMS_BY_WORLD(GV_PARAM)
 #undef GV_PARAM
 };
 
 GV_FN GvParams gv_params(const GvArgs& a, const GvTeam& team) {
     (void)a, (void)team;
-#define GV_PARAM(name) gv_param_of_world(a.name##_by_world, a.name, team.world),
+#define GV_PARAM(name, type) gv_param_of_world<type>(a.name##_by_world, a.name, team.world),
     return {GV_PARAMS_BY_WORLD(GV_PARAM)};
 #undef GV_PARAM
 }

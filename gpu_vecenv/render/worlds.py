@@ -9,7 +9,8 @@ from gymnasium import logger
 
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.render.canvas import PALETTE, find_renderer, import_pillow
-from gpu_vecenv.spec.env_spec import EnvSpec, Params
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.params import Params
 
 TILED_WIDTH, TILED_HEIGHT = 1920, 1080
 """Maximum size of a picture of many worlds, in pixels."""

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import math
 
 import numpy as np
 
-from gpu_vecenv.spec.env_spec import EnvSpec, Field
-from gpu_vecenv.spec.layout import C_TYPES, HOST_SCRATCH, WORLD_STATE, struct_members
-
-MAX_HELD = 256
-"""Maximum length of the state of a world that a lane holds in variables: about the number of its registers."""
-
-
-def is_single(spec: EnvSpec) -> bool:
-    """Return True if a world has one agent that never leaves, a short state of fixed size and no workspace.
-
-    Kernels then see ``GV_SINGLE``, and a lane holds a world in variables.
-    """
-    if spec.alive is not None or [role.count for role in spec.roles] != [1] or spec.workspaces:
-        return False
-    lengths = [math.prod(n for n in field.shape if isinstance(n, int)) for field in spec.state]
-    return sum(lengths) <= MAX_HELD and all(isinstance(n, int) for field in spec.state for n in field.shape)
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.fields import Field
+from gpu_vecenv.spec.layout import HOST_SCRATCH, Layout
+from gpu_vecenv.spec.struct import C_TYPES, WORLD_STATE, group_sizes, is_single, struct_members
 
 
 def args_header(spec: EnvSpec) -> str:
@@ -32,7 +19,8 @@ def args_header(spec: EnvSpec) -> str:
     another macro to each of its entries; ``kernels/state.h`` and ``kernels/single`` turn the lists into code.
     """
     lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "target/target.h"', "", *_struct(spec), ""]
-    for size in ("num_agents", "num_features", "num_entries", "continuous", *spec.sizes):
+    of_groups = [f"{role.prefix}{name}" for role in spec.groups for name in group_sizes(role)]
+    for size in ("num_agents", *of_groups, *spec.sizes):
         lines += [
             f"#ifdef GV_{size}",
             f"GV_FN gv_i32 gv_{size}(const GvArgs&) {{ return GV_{size}; }}",
@@ -64,24 +52,50 @@ def _struct(spec: EnvSpec) -> list[str]:
 
 
 def _lists(spec: EnvSpec) -> list[str]:
-    """Lines of macros: lists of fields, names, parameters and roles, and sizes of single-agent worlds."""
-    counts = [(r.name, f"gv_{r.count}(a)" if isinstance(r.count, str) else str(r.count)) for r in spec.roles]
+    """Lines of macros: lists of fields, names, parameters, roles and metrics, and sizes of single-agent worlds."""
+    counts = [_count(spec, role.count) for role in spec.roles]
+    firsts = [" + ".join(counts[:number]) or "0" for number in range(len(counts))]  # agents of the roles before
+    roles = dict(zip([role.name for role in spec.roles], zip(counts, firsts, strict=True), strict=True))
+    *others, last = roles
+    by_world = [f"PARAM({p.name}, {C_TYPES[str(p.dtype)]})" for p in spec.params if p.per_world]
+    reward = roles[spec.reward_role] if spec.reward_role else ("gv_num_agents(a)", "0")
     lines = [
-        *_list("STATE_FIELDS(FIELD)", [f"FIELD({f.name}, {C_TYPES[f.dtype]}, {_length(f)})" for f in spec.state]),
+        *_list("STATE_FIELDS(FIELD)", [f"FIELD({f.name}, {C_TYPES[f.dtype]}, {_length(f)})" for f in spec.all_state]),
         *_list("WORLD_FIELDS(FIELD)", [f"FIELD({f.name}, {C_TYPES[f.dtype]}, 1)" for f in WORLD_STATE]),
         *_list("NAMED_STATE(NUMBER, ARRAY)", [name for f in spec.state for name in _names(f)]),
-        *_list("PARAMS_BY_WORLD(PARAM)", [f"PARAM({p.name})" for p in spec.params if p.per_world]),
-        *_list("ROLES_BUT_LAST(ROLE)", [f"ROLE({name}, {count})" for name, count in counts[:-1]]),
-        *_list("LAST_ROLE(ROLE)", [f"ROLE({counts[-1][0]})"]),
+        *_list("PARAMS_BY_WORLD(PARAM)", by_world),
+        *_list("ROLES(ROLE)", [f"ROLE({name}, {count}, {first})" for name, (count, first) in roles.items()]),
+        *_list("ROLES_BUT_LAST(ROLE)", [f"ROLE({name}, {roles[name][0]})" for name in others]),
+        *_list("LAST_ROLE(ROLE)", [f"ROLE({last})"]),
+        *_list("METRICS(METRIC)", [f"METRIC({metric.name}, {metric.reduction})" for metric in spec.metrics]),
+        f"#define GV_REWARD_COUNT {reward[0]}  // agents whose mean reward is the reward of a world",
+        f"#define GV_REWARD_FIRST {reward[1]}  // number of the first of them",
         f"#define GV_NUM_RESET_OPTIONS {len(spec.reset_options)}",
     ]
+    if spec.by_role:
+        entries = [(role, f"ROLE({role.name}, {', '.join(roles[role.name])})") for role in spec.roles]
+        lines += [
+            "#define GV_BY_ROLE 1",
+            *_list("MASKED_ROLES(ROLE)", [entry for role, entry in entries if role.masked]),
+            *_list("UNMASKED_ROLES(ROLE)", [entry for role, entry in entries if not role.masked]),
+            *_list("SHARED_ROLES(ROLE)", [entry for role, entry in entries if role.shared]),
+        ]
+    elif spec.roles[0].masked:
+        lines.append("#define GV_MASKED 1")
     if spec.alive is not None:
         lines.append(f"#define GV_ALIVE_FIELD {spec.alive}")
     if is_single(spec):
-        params = spec.resolve({})
-        features, entries = math.prod(spec.observation(params).shape or ()), math.prod(spec.action(params).shape or ())
-        lines += [f"#define GV_SINGLE_FEATURES {features}  // with default parameters", f"#define GV_SINGLE_ENTRIES {entries}"]
+        (group,) = Layout(spec, spec.resolve({})).groups
+        lines += [
+            f"#define GV_SINGLE_FEATURES {group.num_features}  // with default parameters",
+            f"#define GV_SINGLE_ENTRIES {group.num_entries}",
+        ]
     return lines
+
+
+def _count(spec: EnvSpec, count: str | int) -> str:
+    """Agents of a role, as a C expression."""
+    return f"gv_{count}(a)" if count in spec.sizes else f"a.{count}" if isinstance(count, str) else str(count)
 
 
 def _list(head: str, entries: list[str]) -> list[str]:
@@ -110,9 +124,12 @@ def docs_tables(spec: EnvSpec) -> str:
         lines += ["", "### Reset options", "", "| name | default | meaning |", "|---|---|---|"]
         lines += [f"| `{o.name}` | {o.default:g} | {o.doc} |" for o in spec.reset_options]
     lines += ["", "### State", "", "| field | dtype | shape | unit | meaning |", "|---|---|---|---|---|"]
-    for f in spec.state + WORLD_STATE:
+    for f in spec.all_state + WORLD_STATE:
         shape = ", ".join(["num_worlds", *map(str, f.shape)])
         lines.append(f"| `{f.name}` | {f.dtype} | ({shape}) | {f.unit} | {f.doc} |")
+    if spec.metrics:
+        lines += ["", "### Episode metrics", "", "| name | reduction | unit | meaning |", "|---|---|---|---|"]
+        lines += [f"| `{m.name}` | {m.reduction} | {m.unit} | {m.doc} |" for m in spec.metrics]
     lines += ["", "### Rewards", "", "| term | rule |", "|---|---|"]
     lines += [f"| {name} | {doc} |" for name, doc in spec.rewards.items()]
     return "\n".join(lines) + "\n"

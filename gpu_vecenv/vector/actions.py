@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from typing import Any
@@ -12,7 +13,7 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.errors import ActionError, ArrayTypeError, DeviceError, ShapeError
 from gpu_vecenv.spec.given import Array, describe, host_array, on_device, plain_tensor
-from gpu_vecenv.vector.views import View
+from gpu_vecenv.spec.roles import Group
 
 _UNSIGNED = {4: np.uint32, 8: np.uint64}
 
@@ -24,17 +25,24 @@ class ActionReader:
     """Turns the caller's actions into an array on the env's device.
 
     Args:
-        view: action space and leading axes of an action array.
+        space: action space of one agent.
+        lead: leading axes of an action array.
         backend: gives the device, the memory for uploads, and ``max_index``, which checks indices microseconds faster than NumPy.
         warn: True to warn at the first upload, False if the caller asked for host arrays.
 
+        name: name of the actions in messages, such as ``actions of citizen``.
+
     Attributes:
         shape: shape of the actions of one step.
+        drawn: placeholder for actions that a rollout draws.
     """
 
-    def __init__(self, view: View, backend: Backend, warn: bool = True) -> None:
-        space, device = view.agent_action_space, backend.device
-        self.shape = view.lead + (space.shape or ())
+    drawn: KernelActions = (None, 0, 4)
+
+    def __init__(self, space: Space, lead: tuple[int, ...], backend: Backend, warn: bool = True, name: str = "actions") -> None:
+        device = backend.device
+        self.shape = lead + (space.shape or ())
+        self._name = name
         self._continuous = isinstance(space, Box)
         self._dtypes = ("float32", "float64") if self._continuous else ("int32", "int64")
         self._choices = _choices(space)
@@ -75,6 +83,10 @@ class ActionReader:
             return self._read_host(actions)
         return self._read_checked(actions, lead + self.shape)
 
+    def strides(self, read: KernelActions) -> tuple[int, ...]:
+        """Return the bytes of the actions of one step, as a tuple of one."""
+        return (math.prod(self.shape) * read[2],)
+
     def lead(self, actions: Any, num_steps: int) -> tuple[int, ...]:
         """Return the leading axes of a rollout's actions: ``(T,)``, or ``()`` for actions of one step, which all steps repeat.
 
@@ -93,25 +105,26 @@ class ActionReader:
             return () if shape == self.shape else (num_steps,)
         if len(shape) != len(self.shape) + 1 or shape[0] < 1:
             spelled = ", ".join(map(str, self.shape))
-            raise ShapeError(f"actions must have shape (T, {spelled}), or be those of one step with num_steps=T, got {shape}.")
+            expected = f"shape (T, {spelled}), or be those of one step with num_steps=T"
+            raise ShapeError(f"{self._name} must have {expected}, got {shape}.")
         return shape[:1]
 
     def _read_checked(self, actions: Any, shape: tuple[int, ...]) -> KernelActions:
         kind = describe(actions).kind
         if kind == "torch":
-            actions = plain_tensor(actions, "actions")
+            actions = plain_tensor(actions, self._name)
         elif kind != "cupy":
             try:
-                actions = np.asarray(host_array(actions, "actions"))
+                actions = np.asarray(host_array(actions, self._name))
             except ValueError as error:
-                raise ShapeError(f"actions must have shape {shape}, got lists of unequal lengths.") from error
+                raise ShapeError(f"{self._name} must have shape {shape}, got lists of unequal lengths.") from error
         given = describe(actions)
         if tuple(actions.shape) != shape:
-            raise ShapeError(f"actions must have shape {shape}, got {tuple(actions.shape)}.")
+            raise ShapeError(f"{self._name} must have shape {shape}, got {tuple(actions.shape)}.")
         if given.dtype not in self._dtypes:
-            raise ArrayTypeError(f"actions must be {' or '.join(self._dtypes)}, got {given.dtype}.")
+            raise ArrayTypeError(f"{self._name} must be {' or '.join(self._dtypes)}, got {given.dtype}.")
         if given.device not in ("cpu", self._device):
-            raise DeviceError(f"actions must be on {self._device}, got an array on {given.device}.")
+            raise DeviceError(f"{self._name} must be on {self._device}, got an array on {given.device}.")
         if given.device == "cpu":
             host = actions.numpy() if given.kind == "torch" else actions
             return self._read_host(host) if self._device == "cpu" else self._upload(host)
@@ -150,29 +163,38 @@ class ActionReader:
     def _check_host(self, actions: np.ndarray) -> None:
         if self._continuous:
             if np.isnan(actions.min()):  # one pass: the minimum is NaN if any number is NaN
-                raise ActionError(f"actions must be numbers, got {int(np.isnan(actions).sum())} times NaN.")
+                raise ActionError(f"{self._name} must be numbers, got {int(np.isnan(actions).sum())} times NaN.")
         elif actions.view(_UNSIGNED[actions.itemsize]).max() >= self._fewest_choices:  # one pass: as unsigned, -1 is large
             bad = (actions < 0) | (actions >= self._choices)
             if bad.any():
-                raise ActionError(
-                    f"actions must lie in 0..{_spell(self._choices)}, got {actions[bad][0]} at {np.argwhere(bad)[0].tolist()}."
-                )
+                place = np.argwhere(bad)[0].tolist()
+                raise ActionError(f"{self._name} must lie in 0..{_spell(self._choices)}, got {actions[bad][0]} at {place}.")
 
 
-def random_ranges(space: Space) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ranges that random actions are drawn from.
+def random_ranges(group: Group) -> dict[str, np.ndarray]:
+    """Return the arrays that random actions are drawn from, by struct member.
 
     Returns:
-        choices: int32 (entries,), number of choices of each entry of an action; 0 for a Box.
-        bounds: float32 (entries, 2), lower bound of each entry of a Box, and upper bound minus lower bound; 0 for other spaces.
+        action_choices: int32 (entries,), number of choices of each entry of an action; 0 for a Box.
+        action_bounds: float32 (entries, 2), lower bound of each entry of a Box, and upper bound minus lower bound; 0 for other
+            spaces.
+        mask_starts: int32 (entries,), index of each entry's first choice in an agent's mask, -1 for entries without a mask; only
+            if the group has masks.
     """
-    entries = int(np.prod(space.shape or ()))
+    space, entries = group.action, group.num_entries
+    bounds, choices = np.zeros((entries, 2), np.float32), np.zeros(entries, np.int32)
     if isinstance(space, Box):
         low, high = (np.broadcast_to(bound, space.shape).astype(np.float32).reshape(-1) for bound in (space.low, space.high))
         with np.errstate(over="ignore", invalid="ignore"):  # infinite bounds; no action is drawn between them
-            return np.zeros(entries, np.int32), np.stack([low, high - low], axis=1)
-    choices = np.broadcast_to(_choices(space), space.shape or ()).astype(np.int32).reshape(-1)
-    return choices, np.zeros((entries, 2), np.float32)
+            bounds = np.stack([low, high - low], axis=1)
+    else:
+        choices[:] = group.choices
+    ranges = {"action_choices": choices, "action_bounds": bounds}
+    if group.masked:
+        starts = np.full(entries, -1, np.int32)
+        starts[list(group.masked)] = np.cumsum([0, *group.masked_choices[:-1]])
+        ranges["mask_starts"] = starts
+    return ranges
 
 
 def _plain_address(actions: Any, shape: tuple[int, ...]) -> Any:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from struct import Struct
+from typing import Any
 
 import numpy as np
 
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ShapeError
 from gpu_vecenv.spec.given import Array
-from gpu_vecenv.spec.layout import OUTPUTS, Layout
+from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.spec.struct import output_members
 from gpu_vecenv.vector.actions import random_ranges
 from gpu_vecenv.vector.outputs import OutputArrays
 from gpu_vecenv.vector.views import View
@@ -39,9 +41,11 @@ class Arguments:
         self._copy_source = memory.from_numpy(np.full(view.num_worlds, -1, np.int32))
         self._copy_fields = memory.from_numpy(np.zeros(len(layout.state), np.uint64))
         self._bounds = memory.from_numpy(np.zeros(max(1, len(spec.reset_options)), np.float32))
-        choices, bounds = random_ranges(view.agent_action_space)
-        self.can_draw = bool(np.isfinite(bounds).all())
-        self._choices, self._action_bounds = memory.from_numpy(choices), memory.from_numpy(bounds)
+        self._random = {}
+        for group in layout.groups:
+            for name, values in random_ranges(group).items():
+                self._random[f"{group.prefix}{name}"] = memory.from_numpy(values)
+        self.can_draw = all(np.isfinite(random_ranges(group)["action_bounds"]).all() for group in layout.groups)
         self._tables = {name: memory.from_numpy(values) for name, values in layout.tables.items()}
         for name, (shape, dtype, fill) in layout.workspaces.items():
             self._tables[name] = memory.from_numpy(np.full((view.num_worlds, *shape), fill, dtype))
@@ -58,8 +62,7 @@ class Arguments:
             **_role_rows(layout, view),
             invalid_actions=memory.address(self.invalid),
             reset_bounds=memory.address(self._bounds),
-            action_choices=memory.address(self._choices),
-            action_bounds=memory.address(self._action_bounds),
+            **{name: memory.address(array) for name, array in self._random.items()},
             copy_source=memory.address(self._copy_source),
             copy_fields=memory.address(self._copy_fields),
             num_worlds=view.num_worlds,
@@ -71,8 +74,12 @@ class Arguments:
         offsets = {name: field[1] for name, field in (layout.dtype.fields or {}).items()}
         self._bytes = words.data.cast("B")
         self._words, self._halves = self._bytes.cast("Q"), self._bytes.cast("i")
-        self._pack_outputs, self._outputs = Struct(f"{len(OUTPUTS)}Q").pack_into, offsets[next(iter(OUTPUTS))]
-        self._action, self._action_bytes = offsets["action"] // 8, offsets["action_bytes"] // 4
+        outputs = list(output_members(spec))
+        self._pack_outputs, self._outputs = Struct(f"{len(outputs)}Q").pack_into, offsets[outputs[0]]
+        self._prefixes = [group.prefix for group in layout.groups]
+        actions = [(offsets[f"{prefix}action"] // 8, offsets[f"{prefix}action_bytes"] // 4) for prefix in self._prefixes]
+        self._by_role = actions if spec.by_role else None
+        self._action, self._action_bytes = actions[0]
 
     def set(self, **values: float) -> None:
         """Overwrite members."""
@@ -83,20 +90,29 @@ class Arguments:
         """Overwrite the addresses of the outputs."""
         self._pack_outputs(self._bytes, self._outputs, *results.words)
 
-    def set_action(self, address: int, element_bytes: int) -> None:
-        """Overwrite the address of the actions and the size of one element."""
-        self._words[self._action] = address
-        self._halves[self._action_bytes] = element_bytes
+    def set_actions(self, read: Any) -> None:
+        """Overwrite the addresses of the actions and the sizes of their elements.
 
-    def set_rollout(self, num_steps: int, action_stride: int, drawn: int) -> None:
+        Args:
+            read: actions as ``ActionReader.read()`` returns them; a list by role if arrays are by role.
+        """
+        if self._by_role is None:
+            _, self._words[self._action], self._halves[self._action_bytes] = read
+            return
+        for (word, half), (_, address, element_bytes) in zip(self._by_role, read, strict=True):
+            self._words[word], self._halves[half] = address, element_bytes
+
+    def set_rollout(self, num_steps: int, strides: Sequence[int], drawn: Sequence[int]) -> None:
         """Overwrite the arguments of a rollout.
 
         Args:
             num_steps: steps.
-            action_stride: bytes from the actions of one step to those of the next.
-            drawn: address that drawn actions are written to; 0 for given actions.
+            strides: for each group, bytes from the actions of one step to those of the next.
+            drawn: for each group, address that drawn actions are written to; 0 for given actions.
         """
-        self.set(num_steps=num_steps, action_stride=action_stride, drawn_actions=drawn)
+        self.set(num_steps=num_steps)
+        for prefix, stride, address in zip(self._prefixes, strides, drawn, strict=True):
+            self.set(**{f"{prefix}action_stride": stride, f"{prefix}drawn_actions": address})
 
     def set_copy(self, sources: np.ndarray, fields: Iterable[Array], fork: tuple[int, int] | None) -> None:
         """Overwrite the arguments of a copy.

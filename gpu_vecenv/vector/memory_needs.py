@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 
-from gpu_vecenv.backend.memory import Memory, NumpyMemory
+from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import OutOfMemoryError
-from gpu_vecenv.vector.outputs import BOOL, Outputs
+from gpu_vecenv.vector.results import Results, dtype_of
 from gpu_vecenv.vector.views import View
 
 
@@ -25,17 +24,21 @@ def memory_needs(view: View, autoreset_mode: AutoresetMode, copy: bool) -> dict[
     work = sum(worlds * int(np.prod(shape)) * np.dtype(dtype).itemsize for shape, dtype, _ in layout.workspaces.values())
     by_world = 4 * worlds * len(layout.per_world)
     masks = worlds * (1 + 4)  # worlds to reset, and worlds to copy
-    shapes = Outputs(view, NumpyMemory(), autoreset_mode is AutoresetMode.SAME_STEP, copy).shapes
-    results = sum(int(np.prod(shape, dtype=object)) * (1 if name in BOOL else 4) for name, shape in shapes.items())
-    space = view.agent_action_space
-    actions = int(np.prod(view.lead + (space.shape or ()), dtype=object)) * (4 if isinstance(space, Box) else 8)
+    arrays = Results(view, autoreset_mode is AutoresetMode.SAME_STEP)
+    results = sum(_bytes(shape, dtype_of(name)) for name, shape in arrays.shapes.items())
+    actions = sum(_bytes(shape, "float32" if dtype == "float32" else "int64") for shape, dtype in arrays.actions.values())
+    dtypes = sorted({"float32" if dtype == "float32" else "int64" for _, dtype in arrays.actions.values()})
     return {
         "state": state,
         "workspace": work,
         "parameters, tables, masks": tables + by_world + masks,
         "results of a step" + (", two sets" if copy else ""): results * (2 if copy else 1),
-        "actions, float32" if isinstance(space, Box) else "actions, int64": actions,
+        f"actions, {' and '.join(dtypes)}": actions,
     }
+
+
+def _bytes(shape: tuple[int, ...], dtype: str) -> int:
+    return int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
 
 
 def room_for(needs: Mapping[str, int], free: int, num_worlds: int) -> int:

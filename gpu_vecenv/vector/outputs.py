@@ -7,23 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box
 
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import OutOfMemoryError, ParameterError, SequenceError, UnknownParameterError
 from gpu_vecenv.spec.given import Array
-from gpu_vecenv.spec.layout import OUTPUTS
+from gpu_vecenv.spec.struct import output_members
+from gpu_vecenv.vector.results import Results, dtype_of, previous_member
 from gpu_vecenv.vector.slabs import require_slab
+from gpu_vecenv.vector.tree import flatten, nest
 from gpu_vecenv.vector.views import View
 
 CHECK_ROOM_FROM = 2**30
 """Rollouts whose new arrays have at least this many bytes check free memory first. The query takes ten microseconds."""
-
-BOOL = ("agent_alive", "terminated", "truncated", "finished")
-"""Outputs of dtype bool; the others are float32."""
-
 
 @dataclass(slots=True, eq=False)
 class OutputArrays:
@@ -31,15 +29,15 @@ class OutputArrays:
 
     Attributes:
         arrays: the arrays in the order of ``Outputs.shapes``.
-        previous_obs: the last observation, which kernels read. This reference keeps it alive if the caller drops it.
-        actions: array for the drawn actions of a rollout that stores them; otherwise None.
-        addresses: addresses of ``previous_obs`` and of the arrays.
-        words: addresses in the order of ``OUTPUTS``, 0 for an output that this env does not have.
+        previous: the last observations and masks, which kernels read. This reference keeps them alive if the caller drops them.
+        actions: for each group, array for the drawn actions of a rollout that stores them; otherwise empty.
+        addresses: addresses of ``previous`` and of the arrays.
+        words: addresses in the order of ``output_members()``, 0 for an output that this env does not have.
     """
 
     arrays: Sequence[Array]
-    previous_obs: Array
-    actions: Array
+    previous: Sequence[Array]
+    actions: Sequence[Array]
     addresses: tuple[int, ...]
     words: tuple[int, ...]
 
@@ -55,61 +53,54 @@ class Outputs:
 
     Attributes:
         fresh: True if every call allocates its results: ``copy`` is True and no slabs are bound.
-        shapes: shapes of a step's arrays by name: ``obs``, ``reward``, ``terminated``, ``truncated``, ``finished``, and
-            ``final_obs``, ``agent_alive`` and ``agent_reward`` if the env has them.
-        info: index into a step's arrays for each key of ``info``.
+        results: names and shapes of the arrays.
         allocate: returns a fresh set of arrays for a step.
     """
 
     def __init__(self, view: View, memory: Memory, same_step: bool, copy: bool) -> None:
         self._memory = memory
         self._copy = self.fresh = copy
-        obs = view.lead + view.layout.spec.observation(view.layout.params).shape
-        self.shapes: dict[str, tuple[int, ...]] = {"obs": obs}
-        self.shapes.update({name: (view.num_envs,) for name in ("reward", "terminated", "truncated", "finished")})
-        if same_step:
-            self.shapes["final_obs"] = obs
-        if view.layout.num_agents > 1:
-            self.shapes["agent_alive"] = view.lead
-            if not view.flat:
-                self.shapes["agent_reward"] = view.lead
-        action = view.agent_action_space
-        self._actions = view.lead + (action.shape or ()), "float32" if isinstance(action, Box) else "int32"
-        self.allocate = memory.allocator([(shape, dtype_of(name)) for name, shape in self.shapes.items()])
-        indices = {name: index for index, name in enumerate(self.shapes)}
-        indices.setdefault("agent_reward", indices["reward"])  # one array in a flat view
-        self.info = {"_final_obs": indices["finished"], "final_obs": indices["final_obs"]} if same_step else {}
-        if view.layout.num_agents > 1:
-            self.info |= {name: indices[name] for name in ("agent_alive", "agent_reward")}
-        # _pick_words(0, address of previous_obs, *addresses of arrays) returns one address for each of OUTPUTS; 0 is null.
-        words = {"previous_obs": 1, **{name: index + 2 for name, index in indices.items()}}
-        self._pick_words = itemgetter(*(words.get(name.removeprefix("out_"), 0) for name in OUTPUTS))
+        self.results = results = Results(view, same_step)
+        self.allocate = memory.allocator([(shape, dtype_of(name)) for name, shape in results.shapes.items()])
+        self._kept_indices = [results.indices[name] for name in results.kept]
+        # _pick_words(0, *addresses of previous arrays, *addresses of arrays) returns one address for each of output_members();
+        # 0 is null.
+        words = {previous_member(name): index + 1 for index, name in enumerate(results.kept)}
+        words |= {name: index + 1 + len(results.kept) for name, index in results.indices.items()}
+        self._pick_words = itemgetter(*(words.get(name.removeprefix("out_"), 0) for name in output_members(view.layout.spec)))
         self._persistent: OutputArrays | None = None
         self._rollout_arrays: dict[tuple[str, int], Array] = {}
-        self._last_obs: Array | None = None
-        self._step_actions: Array | None = None
+        self._last: Sequence[Array] | None = None
+        self._step_actions: Sequence[Array] = ()
         self._slabs: dict[str, Array] = {}
         self._slots: list[OutputArrays] = []
         self._slot = 0
 
-    def new_last_obs(self) -> Array:
-        """Array for the observation of a state that was set or copied; it becomes the last observation.
+    def new_kept(self) -> Sequence[Array]:
+        """Arrays like those that the next call reads, for observations of the present state."""
+        return [self._memory.empty(self.results.shapes[name], dtype_of(name)) for name in self.results.kept]
 
-        With ``copy=True`` the array is new, so that arrays handed out are not overwritten.
+    def new_last_obs(self) -> Sequence[Array]:
+        """Arrays for the observation of a state that was set or copied; it becomes the last observation.
+
+        With ``copy=True`` the arrays are new, so that arrays handed out are not overwritten.
         """
         if self._slabs:
-            return self._slabs["obs"][self._slot]
+            return self._kept_at(self._slot)
         if self._copy:
-            self._last_obs = self._memory.empty(self.shapes["obs"], "float32")
-            return self._last_obs
-        return self._persistent_arrays()[0]
+            self._last = self.new_kept()
+            return self._last
+        return self._kept_of(self._persistent_arrays())
 
     def for_reset(self, partial: bool) -> OutputArrays:
         """Arrays for a reset. If ``partial``, kernels keep the last observation of worlds that are not reset."""
         if self._slabs:
             self._slot = self._slot if partial else 0
-            obs = self._slabs["obs"][self._slot]
-            return self._with_addresses([obs, *self._persistent_arrays()[1:]], obs)
+            kept = self._kept_at(self._slot)
+            arrays = list(self._persistent_arrays())
+            for index, array in zip(self._kept_indices, kept, strict=True):
+                arrays[index] = array
+            return self._with_addresses(arrays, kept)
         return self._new_arrays() if self.fresh else self._with_present_addresses(self._persist())
 
     def for_step(self) -> OutputArrays:
@@ -137,7 +128,7 @@ class Outputs:
             SequenceError: the bound slabs have fewer slots left than steps.
             OutOfMemoryError: the new arrays do not fit into free memory.
         """
-        names = [*self.shapes, "actions"] if keep_actions else self.shapes
+        names = [*self.results.shapes, *self.results.actions] if keep_actions else [*self.results.shapes]
         new = [name for name in names if name not in self._slabs and (name, steps) not in self._rollout_arrays]
         self._require_room(new, steps)
         make = self._empty if self.fresh else self._persist_rollout
@@ -147,28 +138,34 @@ class Outputs:
                 left = f"{len(self._slots) - first} of {len(self._slots)} steps"
                 raise SequenceError(f"the bound slabs have room for {left} and the rollout has {steps}; call rewind() before it.")
             self._slot += steps
-            bound = {name: slab[first + (name == "obs") :][:steps] for name, slab in self._slabs.items()}
-            arrays = [bound[name] if name in bound else make(name, steps) for name in self.shapes]
-            previous = self._slabs["obs"][first]
+            bound = {name: slab[first + (name in self.results.kept) :][:steps] for name, slab in self._slabs.items()}
+            arrays = [bound[name] if name in bound else make(name, steps) for name in self.results.shapes]
+            previous = self._kept_at(first)
         else:
-            arrays = [make(name, steps) for name in self.shapes]
+            arrays = [make(name, steps) for name in self.results.shapes]
             if self._copy:
-                last, self._last_obs = self._last_obs, arrays[0][-1]
-                previous = arrays[0][0] if last is None else last
+                last, self._last = self._last, [array[-1] for array in self._kept_of(arrays)]
+                previous = [array[0] for array in self._kept_of(arrays)] if last is None else last
             else:
-                previous = self._persistent_arrays()[0]
-        return self._with_addresses(arrays, previous, make("actions", steps) if keep_actions else None)
+                previous = self._kept_of(self._persistent_arrays())
+        actions = [make(name, steps) for name in self.results.actions] if keep_actions else ()
+        return self._with_addresses(arrays, previous, actions)
 
-    def actions_of_a_step(self) -> Array:
-        """Array for drawn actions that a rollout does not store; each step overwrites it, and no caller gets it."""
-        if self._step_actions is None:
-            self._step_actions = self._empty("actions", 1)
+    def actions_of_a_step(self) -> Sequence[Array]:
+        """For each group, array for drawn actions that a rollout does not store. Each step overwrites it; no caller gets it."""
+        if not self._step_actions:
+            self._step_actions = [self._empty(name, 1) for name in self.results.actions]
         return self._step_actions
 
     def end_rollout(self, results: OutputArrays) -> None:
-        """After a rollout into persistent arrays, copy its last observation to the one of a step, which later calls read."""
-        if not self._slabs and not self._copy:
-            self._memory.assign(self._persistent_arrays()[0], results.arrays[0][-1])
+        """After a rollout into persistent arrays, copy its last observation to that of a step, which later calls read."""
+        if self.fresh:
+            return
+        for name, own, array in zip(
+            self.results.kept, self._kept_of(self._persistent_arrays()), self._kept_of(results.arrays), strict=True
+        ):
+            if name not in self._slabs:
+                self._memory.assign(own, array[-1])
 
     # ---- slabs ------------------------------------------------------------------------------------------------
 
@@ -180,28 +177,32 @@ class Outputs:
             UnknownParameterError: no ``obs``, or a slab for an output that the env does not have.
             ParameterError: slabs share memory, or one is read-only.
         """
-        self._check_slabs(slabs, device)
+        flat = self._flat_slabs(slabs)
+        self._check_slabs(flat, device)
         last = self._current_obs()
+        self._persist()
+        self._slabs, self.fresh, self._slot = flat, False, 0
         if last is not None:
-            self._memory.assign(slabs["obs"][0], last)
-        self._slabs, self.fresh = dict(slabs), False
-        own = dict(zip(self.shapes, self._persistent_arrays(), strict=True))
-        obs = slabs["obs"]
-        self._slots = [
-            self._with_addresses(
-                [slabs[name][t + (name == "obs")] if name in slabs else own[name] for name in self.shapes], obs[t])
-            for t in range(len(obs) - 1)
-        ]  # fmt: skip
-        self._slot = 0
+            self._copy_kept(last, self._kept_at(0))
+        own = dict(zip(self.results.shapes, self._persistent_arrays(), strict=True))
+        self._slots = []
+        for t in range(len(flat[self.results.kept[0]]) - 1):
+            arrays = own | {name: slab[t + (name in self.results.kept)] for name, slab in flat.items()}
+            self._slots.append(self._with_addresses(list(arrays.values()), self._kept_at(t)))
 
     @property
     def bound(self) -> Mapping[str, Array]:
-        """The slabs bound, by name."""
+        """The slabs bound, by name of the array."""
         return self._slabs
 
-    def new_slabs(self, steps: int) -> dict[str, Array]:
+    def new_slabs(self, steps: int) -> dict[str, Any]:
         """New slabs for every output, for ``bind()``."""
-        return {name: self._empty(name, steps + (name == "obs")) for name in self.shapes}
+        slabs = [self._empty(name, steps + (name in self.results.kept)) for name in self.results.shapes]
+        return {name: nest(tree, slabs) for name, tree in self.results.public.items()}
+
+    def new_actions(self, steps: int) -> Any:
+        """New arrays for the actions of all agents in ``steps`` steps, int32 or float32; by role in a dict."""
+        return nest(self.results.actions_by_role, [self._empty(name, steps) for name in self.results.actions])
 
     def move_to(self, slot: int) -> None:
         """Make ``slot`` the next slot to write. A replay of a graph fills slots without calls of ``for_step()``."""
@@ -216,30 +217,38 @@ class Outputs:
         if not self._slabs:
             raise SequenceError("rewind() needs bound slabs; call bind() first.")
         if self._slot:
-            self._memory.assign(self._slabs["obs"][0], self._slabs["obs"][self._slot])
+            self._copy_kept(self._kept_at(self._slot), self._kept_at(0))
         self._slot = 0
 
     def unbind(self) -> None:
         """Write into the env's own arrays again, and leave the slabs to the caller."""
         if self._slabs:
-            last = self._slabs["obs"][self._slot]
+            last = self._kept_at(self._slot)
             if self._copy:
-                self._last_obs = self._memory.copy(last)
+                self._last = [self._memory.copy(array) for array in last]
             else:
-                self._memory.assign(self._persistent_arrays()[0], last)
+                self._copy_kept(last, self._kept_of(self._persistent_arrays()))
         self._slabs, self._slots, self._slot, self.fresh = {}, [], 0, self._copy
 
+    def _flat_slabs(self, slabs: Mapping[str, Any]) -> dict[str, Array]:
+        """Slabs by name of the array, from those of a caller by public name and role."""
+        names = list(self.results.public)
+        if "obs" not in slabs or any(name not in names for name in slabs):
+            others = ", ".join(name for name in names if name != "obs")
+            raise UnknownParameterError(f"bind() needs obs and may take {others}; got {', '.join(slabs) or 'nothing'}.")
+        by_index = tuple(self.results.shapes)
+        return {
+            by_index[index]: slab
+            for name, given in slabs.items()
+            for index, slab in flatten(f"bound {name}", self.results.public[name], given)
+        }
+
     def _check_slabs(self, slabs: Mapping[str, Array], device: str) -> None:
-        unknown = [name for name in slabs if name not in self.shapes]
-        if unknown or "obs" not in slabs:
-            raise UnknownParameterError(
-                f"bind() needs obs and may take {', '.join(n for n in self.shapes if n != 'obs')}; "
-                f"got {', '.join(slabs) or 'nothing'}."
-            )
-        shape: tuple[int, ...] = tuple(getattr(slabs["obs"], "shape", ()))
+        shape: tuple[int, ...] = tuple(getattr(slabs[self.results.kept[0]], "shape", ()))
         steps = shape[0] - 1 if shape else 0
         for name, slab in slabs.items():
-            require_slab(name, slab, self._memory.kind, device, dtype_of(name), steps, self.shapes[name])
+            extra = int(name in self.results.kept)
+            require_slab(name, slab, self._memory.kind, device, dtype_of(name), steps, self.results.shapes[name], extra)
         spans = sorted((self._memory.address(slab), slab.nbytes, name) for name, slab in slabs.items())
         for (first, length, name), (second, _, other) in pairwise(spans):
             if first + length > second:
@@ -247,13 +256,28 @@ class Outputs:
 
     # ---- private ----------------------------------------------------------------------------------------------
 
-    def _current_obs(self) -> Array | None:
+    def _kept_of(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        """Those arrays of a step or a rollout that the next call reads."""
+        return [arrays[index] for index in self._kept_indices]
+
+    def _kept_at(self, slot: int) -> Sequence[Array]:
+        """Arrays that a step in this slot reads: those of bound slabs, and persistent ones for outputs without a slab."""
+        own = self._kept_of(self._persistent_arrays())
+        slabs = self._slabs
+        return [slabs[name][slot] if name in slabs else array for name, array in zip(self.results.kept, own, strict=True)]
+
+    def _copy_kept(self, source: Sequence[Array], target: Sequence[Array]) -> None:
+        for array, other in zip(source, target, strict=True):
+            if array is not other:
+                self._memory.assign(other, array)
+
+    def _current_obs(self) -> Sequence[Array] | None:
         """The last observation; None if no array was made for it yet."""
         if self._slabs:
-            return self._slabs["obs"][self._slot]
+            return self._kept_at(self._slot)
         if self._copy:
-            return self._last_obs
-        return None if self._persistent is None else self._persistent.arrays[0]
+            return self._last
+        return None if self._persistent is None else self._kept_of(self._persistent.arrays)
 
     def _require_room(self, names: list[str], steps: int) -> None:
         """Raise OutOfMemoryError if new arrays of a long rollout do not fit into memory. Short rollouts are not checked."""
@@ -267,7 +291,7 @@ class Outputs:
 
     def _shape_and_dtype(self, name: str) -> tuple[tuple[int, ...], str]:
         """Shape and dtype of an array of one step."""
-        return self._actions if name == "actions" else (self.shapes[name], dtype_of(name))
+        return self.results.actions[name] if name in self.results.actions else (self.results.shapes[name], dtype_of(name))
 
     def _empty(self, name: str, steps: int) -> Array:
         shape, dtype = self._shape_and_dtype(name)
@@ -281,32 +305,30 @@ class Outputs:
 
     def _new_arrays(self) -> OutputArrays:
         arrays = self.allocate()
-        last, self._last_obs = self._last_obs, arrays[0]
-        return self._with_addresses(arrays, arrays[0] if last is None else last)
+        kept = self._kept_of(arrays)
+        last, self._last = self._last, kept
+        return self._with_addresses(arrays, kept if last is None else last)
 
     def _persist(self) -> OutputArrays:
         """The persistent arrays of a step."""
         if self._persistent is None:
             arrays = self.allocate()
-            self._persistent = self._with_addresses(arrays, arrays[0])
+            self._persistent = self._with_addresses(arrays, self._kept_of(arrays))
         return self._persistent
 
     def _persistent_arrays(self) -> Sequence[Array]:
         """The persistent arrays of a step. With bound slabs, they take the outputs that are not bound."""
         return self._persist().arrays
 
-    def _with_addresses(self, arrays: Sequence[Array], previous_obs: Array, actions: Array = None) -> OutputArrays:
-        addresses = tuple(map(self._memory.address, (previous_obs, *arrays)))
-        return OutputArrays(arrays, previous_obs, actions, addresses, self._pick_words((0, *addresses)))
+    def _with_addresses(
+        self, arrays: Sequence[Array], previous: Sequence[Array], actions: Sequence[Array] = ()
+    ) -> OutputArrays:
+        addresses = tuple(map(self._memory.address, (*previous, *arrays)))
+        return OutputArrays(arrays, previous, actions, addresses, self._pick_words((0, *addresses)))
 
     def _with_present_addresses(self, results: OutputArrays) -> OutputArrays:
         """Look up the addresses of reused arrays again: torch's ``share_memory_()`` moves the memory of a tensor on the CPU."""
-        if self._memory.moves and tuple(map(self._memory.address, (results.previous_obs, *results.arrays))) != results.addresses:
-            fresh = self._with_addresses(results.arrays, results.previous_obs)
+        if self._memory.moves and tuple(map(self._memory.address, (*results.previous, *results.arrays))) != results.addresses:
+            fresh = self._with_addresses(results.arrays, results.previous)
             results.addresses, results.words = fresh.addresses, fresh.words
         return results
-
-
-def dtype_of(name: str) -> str:
-    """Dtype of an output by its name."""
-    return "bool" if name in BOOL else "float32"

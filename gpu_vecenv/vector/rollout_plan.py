@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec.given import Array, require_steps
-from gpu_vecenv.vector.actions import ActionReader
+from gpu_vecenv.spec.given import require_steps
+from gpu_vecenv.vector.actions import ActionReader, KernelActions
+from gpu_vecenv.vector.role_actions import RoleActions
 
 
 class RolloutPlan(NamedTuple):
@@ -17,23 +17,19 @@ class RolloutPlan(NamedTuple):
         num_steps: steps in the launch.
         draw: True to draw random actions on the device.
         keep: True to store the drawn actions of all steps; otherwise each step overwrites those of the step before.
-        actions: given actions, kept alive until the launch; None for drawn ones.
-        address: address of the given actions, 0 for drawn ones.
-        element_bytes: size of one element of an action.
-        stride: bytes from the actions of one step to those of the next; 0 if all steps use the same memory.
+        actions: the actions, or placeholders for drawn ones; a list by role if arrays are by role.
+        strides: for each group, bytes from the actions of one step to those of the next; 0 if all steps use the same memory.
     """
 
     num_steps: int
     draw: bool
     keep: bool
-    actions: Array
-    address: int
-    element_bytes: int
-    stride: int
+    actions: KernelActions | list[KernelActions]
+    strides: tuple[int, ...]
 
 
 def plan_rollout(
-    actions: Any, num_steps: int | None, keep_actions: bool, reader: ActionReader, can_draw: bool
+    actions: Any, num_steps: int | None, keep_actions: bool, reader: ActionReader | RoleActions, can_draw: bool
 ) -> RolloutPlan:
     """Make a plan from the arguments of ``GpuVectorEnv.rollout()``.
 
@@ -46,15 +42,19 @@ def plan_rollout(
 
     Raises:
         ShapeError, ArrayTypeError, DeviceError, ActionError: actions that do not fit.
-        ParameterError: ``num_steps`` that does not fit, or a Box without bounds to draw between.
+        ParameterError: ``num_steps`` that does not fit, a Box without bounds to draw between, or other roles than those of
+            the env.
     """
     steps = require_steps(num_steps) if num_steps is not None or actions is None else 0
-    entries = math.prod(reader.shape)
     if actions is None:
         if not can_draw:
             raise ParameterError("the action space has no bounds to draw between; give rollout() actions.")
-        return RolloutPlan(steps, True, keep_actions, None, 0, 4, 4 * entries if keep_actions else 0)
+        return RolloutPlan(steps, True, keep_actions, reader.drawn, _strides(reader, reader.drawn, keep_actions))
     lead = reader.lead(actions, steps)
-    read, address, element_bytes = reader.read(actions, lead)
-    stride = element_bytes * entries if lead else 0
-    return RolloutPlan(lead[0] if lead else steps, False, False, read, address, element_bytes, stride)
+    read = reader.read(actions, lead)
+    return RolloutPlan(lead[0] if lead else steps, False, False, read, _strides(reader, read, bool(lead)))
+
+
+def _strides(reader: Any, read: Any, moves: bool) -> tuple[int, ...]:
+    strides: tuple[int, ...] = reader.strides(read)
+    return strides if moves else (0,) * len(strides)

@@ -7,7 +7,7 @@ from gpu_vecenv.spec.given import Array, describe, plain_tensor
 
 
 def require_slab(
-    name: str, slab: Array, kind: str, device: str, dtype: str, steps: int, shape: tuple[int, ...]
+    name: str, slab: Array, kind: str, device: str, dtype: str, steps: int, shape: tuple[int, ...], extra: int = 0
 ) -> None:
     """Check one slab.
 
@@ -19,6 +19,7 @@ def require_slab(
         dtype: dtype of the output.
         steps: T, the number of steps in the slabs.
         shape: shape of the output in one step.
+        extra: 1 for observations and masks, whose slabs also hold those before the first step.
 
     Raises:
         ShapeError, ArrayTypeError, DeviceError: the slab does not fit; the message says what was expected and what came.
@@ -29,7 +30,6 @@ def require_slab(
         raise ArrayTypeError(f"bound {name} must be a {kind} array, got {type(slab).__name__}.")
     if kind != "numpy" and given.device != device:
         raise DeviceError(f"bound {name} must be on {device}, got {given.device}.")
-    extra = int(name == "obs")  # the observation before the first step
     if steps < 1 or tuple(slab.shape) != (steps + extra, *shape):
         expected = ("T + 1" if extra else "T", *shape)
         raise ShapeError(f"bound {name} must have shape ({', '.join(map(str, expected))}), got {tuple(slab.shape)}.")

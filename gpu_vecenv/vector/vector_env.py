@@ -19,14 +19,15 @@ from gpu_vecenv.render.worlds import WorldRenderers, warn_without_mode
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.given import Array, require_mapping, require_one_of
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.vector.actions import ActionReader
 from gpu_vecenv.vector.autoreset import parse_autoreset_mode
 from gpu_vecenv.vector.memory_needs import require_room
 from gpu_vecenv.vector.one_caller import OneCaller, one_caller
 from gpu_vecenv.vector.outputs import OutputArrays
 from gpu_vecenv.vector.resets import read_mask, read_options, read_worlds
+from gpu_vecenv.vector.role_actions import action_reader
 from gpu_vecenv.vector.rollout_plan import plan_rollout
 from gpu_vecenv.vector.seeding import check_first_world, check_seed, draw_seed, world_keys
+from gpu_vecenv.vector.tree import nest
 from gpu_vecenv.vector.views import View, count_worlds
 from gpu_vecenv.vector.worlds import Worlds
 
@@ -116,7 +117,8 @@ class GpuVectorEnv(VectorEnv):
         memory, copy = output_memory(array, self.device), copy and not self._to_host
         require_room(shapes, mode, copy, self.device, memory)
         self.worlds = Worlds(shapes, make_backend(layout, self.device, array), memory, mode, copy)
-        self._actions = ActionReader(shapes, self.worlds.backend, warn=not self._to_host)
+        self._actions = action_reader(shapes, self.worlds.backend, warn=not self._to_host)
+        self._nested = env_spec.by_role or bool(env_spec.metrics)  # results hold dicts
         self._renderers: WorldRenderers | None = None
         self._started = False
         self.closed = False
@@ -161,7 +163,9 @@ class GpuVectorEnv(VectorEnv):
         keys = world_keys(seeds, self.num_worlds, self.first_world, self.np_random) if new_keys else None
         results = self.worlds.reset(keys, mask, own_options)
         self._started = True
-        return self._public(results.arrays[0]), {}
+        places = self.worlds.outputs.results
+        info = {name: place for name, place in places.info.items() if name == "action_mask"}
+        return self._public(places.public["obs"], results.arrays), self._public(info, results.arrays)
 
     def step(self, actions: Any) -> StepResults:
         """Advance every world by one step, in one launch.
@@ -187,9 +191,9 @@ class GpuVectorEnv(VectorEnv):
             guard.in_call = True
             self._require_started("step()")
             self.worlds.require_capturable(self._waits)
-            kept, address, element_bytes = self._actions.read(actions)
-            results = self.worlds.step(address, element_bytes)
-            del kept  # a queued kernel may still read it, and memory is reused in stream order only
+            read = self._actions.read(actions)
+            results = self.worlds.step(read)
+            del read  # a queued kernel may still read it, and memory is reused in stream order only
             return self._results(results)
         finally:
             guard.in_call = False
@@ -226,7 +230,7 @@ class GpuVectorEnv(VectorEnv):
         results = self.worlds.rollout(plan)
         returned = self._results(results)
         if plan.keep:
-            returned[4]["actions"] = self._public(results.actions)
+            returned[4]["actions"] = self._public(self.worlds.outputs.results.actions_by_role, results.actions)
         return returned
 
     @one_caller
@@ -319,7 +323,7 @@ class GpuVectorEnv(VectorEnv):
     def observe(self) -> Array:
         """Observations of the present state, in a fresh array. Changes nothing."""
         self._require_started("observe()")
-        return self._public(self.worlds.observe())
+        return self._public(self.worlds.outputs.results.public["obs"], self.worlds.observe())
 
     @one_caller
     def render(self) -> tuple[np.ndarray, ...] | None:
@@ -368,17 +372,18 @@ class GpuVectorEnv(VectorEnv):
 
     def _results(self, results: OutputArrays) -> StepResults:
         """Return the arrays of a step or a rollout as ``step()`` documents them."""
-        arrays: Any = results.arrays
-        info = self.worlds.outputs.info
-        if self._waits:
-            if self.debug:
-                self.worlds.check()
-            if self._to_host:
-                arrays = {index: self._public(arrays[index]) for index in (0, 1, 2, 3, *info.values())}
-        return arrays[0], arrays[1], arrays[2], arrays[3], {name: arrays[index] for name, index in info.items()}
+        arrays, places = results.arrays, self.worlds.outputs.results
+        if self._waits and self.debug:
+            self.worlds.check()
+        if self._to_host or self._nested:
+            info = self._public(places.info, arrays)
+            obs, *others = (self._public(places.public[name], arrays) for name in ("obs", "reward", "terminated", "truncated"))
+            return obs, *others, info
+        return arrays[0], arrays[1], arrays[2], arrays[3], {name: arrays[index] for name, index in places.info.items()}
 
-    def _public(self, array: Array) -> Array:
-        return self.worlds.output_memory.to_numpy(array) if self._to_host else array
+    def _public(self, place: Any, arrays: Any) -> Any:
+        """Arrays at a place of ``Results``, a nested dict if they are by role, in the array kind of the env."""
+        return nest(place, arrays, self.worlds.output_memory.to_numpy if self._to_host else None)
 
     def _require_open(self) -> None:
         if self.closed:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.given import abbreviated, whole_number
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.spec.roles import Group
 
 MAX_WORLDS = 2**31 - 1
 """World ids are below 2**31."""
@@ -18,11 +19,23 @@ MAX_WORLDS = 2**31 - 1
 
 @dataclass(frozen=True)
 class View:
-    """Shapes and spaces of ``num_worlds`` worlds in one view. With one agent in a world, both views are the same."""
+    """Shapes and spaces of ``num_worlds`` worlds in one view. With one agent in a world, both views are the same.
+
+    Raises:
+        ParameterError: the agents view of an env whose arrays are by role.
+    """
 
     layout: Layout
     num_worlds: int
     by_agent: bool
+
+    def __post_init__(self) -> None:
+        if self.by_agent and self.layout.spec.by_role:
+            roles = " and ".join(self.layout.role_counts)
+            raise ParameterError(
+                f'{self.layout.spec.name}: {roles} have spaces of their own, so their rows do not fit one array; expected '
+                f'view="worlds", got view="agents". RoleRows(env, role) makes the rows of one role an env.'
+            )
 
     @cached_property
     def flat(self) -> bool:
@@ -39,30 +52,38 @@ class View:
         """Leading axes of arrays with an entry for each agent: ``(R,)``, or ``(N, A)`` in the worlds view of several agents."""
         return (self.num_envs,) if self.flat else (self.num_worlds, self.layout.num_agents)
 
-    @cached_property
-    def agent_action_space(self) -> Space:
-        """Action space of one agent."""
-        return self.layout.spec.action(self.layout.params)
+    def group_lead(self, group: Group) -> tuple[int, ...]:
+        """Leading axes of the arrays of a group: ``lead``, or ``(N, agents of the role)``."""
+        return (self.num_worlds, group.count) if group.role else self.lead
 
     @cached_property
-    def single_observation_space(self) -> Box:
-        """Observation space of one env of this view."""
-        space = self.layout.spec.observation(self.layout.params)
-        if self.flat:
-            return space
-        shape = (self.layout.num_agents, *space.shape)
-        return Box(np.broadcast_to(space.low, shape), np.broadcast_to(space.high, shape), dtype=np.float32)
+    def single_observation_space(self) -> Space:
+        """Observation space of one env of this view; a Dict by role if roles have spaces of their own."""
+        groups = self.layout.groups
+        if not self.layout.spec.by_role:
+            return self._of_agents(groups[0].observation, self.layout.num_agents)
+        spaces: dict[str, Space] = {}
+        for group in groups:
+            own = self._of_agents(group.observation, group.count)
+            spaces[group.role] = own if group.shared is None else Dict({"shared": group.shared, "own": own})
+        return Dict(spaces)
 
     @cached_property
     def single_action_space(self) -> Space:
-        """Action space of one env of this view."""
-        space, agents = self.agent_action_space, self.layout.num_agents
-        if self.flat:
+        """Action space of one env of this view; a Dict by role if roles have spaces of their own."""
+        groups = self.layout.groups
+        if not self.layout.spec.by_role:
+            return self._of_agents(groups[0].action, self.layout.num_agents)
+        return Dict({group.role: self._of_agents(group.action, group.count) for group in groups})
+
+    def _of_agents(self, space: Space, agents: int) -> Space:
+        """Space of an array with one entry for each agent."""
+        if self.flat and not self.layout.spec.by_role:
             return space
         if isinstance(space, Discrete):
             return MultiDiscrete(np.full(agents, space.n))
         if isinstance(space, MultiDiscrete):
-            return MultiDiscrete(np.tile(space.nvec, (agents, 1)))
+            return MultiDiscrete(np.tile(space.nvec, (agents, *(1 for _ in space.shape))))
         if isinstance(space, Box):
             shape = (agents, *space.shape)
             return Box(np.broadcast_to(space.low, shape), np.broadcast_to(space.high, shape), dtype=np.float32)

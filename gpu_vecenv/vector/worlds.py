@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ActionError, SequenceError
 from gpu_vecenv.spec.given import Array
+from gpu_vecenv.vector.actions import KernelActions
 from gpu_vecenv.vector.arguments import Arguments
 from gpu_vecenv.vector.autoreset import KERNEL_MODE
 from gpu_vecenv.vector.outputs import OutputArrays, Outputs
@@ -72,18 +73,17 @@ class Worlds:
         self.backend.launch("gv_reset", self.arguments.struct, self.num_worlds)
         return results
 
-    def step(self, address: int, element_bytes: int) -> OutputArrays:
+    def step(self, actions: KernelActions | list[KernelActions]) -> OutputArrays:
         """Advance every world by one step.
 
         Args:
-            address: address of the actions, as ``ActionReader.read()`` returns them.
-            element_bytes: size of one element of an action.
+            actions: what ``ActionReader.read()`` or ``RoleActions.read()`` returns.
 
         Raises:
             SequenceError: the bound slabs are full.
         """
         results = self.outputs.for_step()
-        self.arguments.set_action(address, element_bytes)
+        self.arguments.set_actions(actions)
         self.arguments.set_outputs(results)
         self.backend.launch("gv_step", self.arguments.struct, self.num_worlds)
         return results
@@ -96,11 +96,12 @@ class Worlds:
             OutOfMemoryError: the device has no room for the results.
         """
         results = self.outputs.for_rollout(plan.num_steps, plan.keep)
-        drawn = 0
+        drawn = [0] * len(plan.strides)
         if plan.draw:
-            drawn = self.output_memory.address(results.actions if plan.keep else self.outputs.actions_of_a_step())
-        self.arguments.set_action(plan.address, plan.element_bytes)
-        self.arguments.set_rollout(plan.num_steps, plan.stride, drawn)
+            arrays = results.actions if plan.keep else self.outputs.actions_of_a_step()
+            drawn = [self.output_memory.address(array) for array in arrays]
+        self.arguments.set_actions(plan.actions)
+        self.arguments.set_rollout(plan.num_steps, plan.strides, drawn)
         self.arguments.set_outputs(results)
         self.backend.launch("gv_rollout", self.arguments.struct, self.num_worlds)
         self.outputs.end_rollout(results)
@@ -108,11 +109,11 @@ class Worlds:
 
     # ---- state ------------------------------------------------------------------------------------------------
 
-    def observe(self) -> Array:
-        """Observations of the present state, float32, in a fresh array."""
-        obs = self.output_memory.empty(self.outputs.shapes["obs"], "float32")
-        self._observe("gv_observe", obs)
-        return obs
+    def observe(self) -> dict[int, Array]:
+        """Observations and masks of the present state in fresh arrays, by their index in ``Results``."""
+        kept, results = self.outputs.new_kept(), self.outputs.results
+        self._observe("gv_observe", kept)
+        return {results.indices[name]: array for name, array in zip(results.kept, kept, strict=True)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Overwrite the fields given, and replace the last observation by that of the new state; errors as in ``State.set()``."""
@@ -134,9 +135,10 @@ class Worlds:
         self.arguments.set_copy(sources, fields, fork)
         self._observe("gv_copy", self.outputs.new_last_obs())
 
-    def _observe(self, kernel: str, obs: Array) -> None:
-        """Launch a kernel that writes observations and no other output."""
-        self.arguments.set(obs=self.output_memory.address(obs))
+    def _observe(self, kernel: str, kept: Sequence[Array]) -> None:
+        """Launch a kernel that writes observations and masks and no other output."""
+        for name, array in zip(self.outputs.results.kept, kept, strict=True):
+            self.arguments.set(**{name: self.output_memory.address(array)})
         self.backend.launch(kernel, self.arguments.struct, self.num_worlds)
 
     # ---- checks -----------------------------------------------------------------------------------------------

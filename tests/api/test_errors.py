@@ -10,7 +10,7 @@ import torch
 import gpu_vecenv
 from gpu_vecenv import errors
 from gpu_vecenv.backend import compiler, select
-from gpu_vecenv.spec.env_spec import Field
+from gpu_vecenv.spec.fields import Field
 from gpu_vecenv.vector.graph import capture_steps
 from tests.api.envs import assert_same, host_info, make, random_actions
 

@@ -10,8 +10,9 @@ import torch
 from gpu_vecenv.envs.cartpole.spec import SPEC
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.spec.env_spec import LARGEST, Constant, Field, Param, Table
+from gpu_vecenv.spec.fields import Constant, Field, Table
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.spec.params import LARGEST, Param
 from tests.api.envs import assert_same, make
 from tests.devices import DEVICES
 

@@ -20,7 +20,8 @@ from gpu_vecenv.envs.mountain_car_continuous.reference import MountainCarContinu
 from gpu_vecenv.envs.mountain_car_continuous.spec import SPEC as CONTINUOUS
 from gpu_vecenv.envs.pendulum.reference import PendulumReference
 from gpu_vecenv.envs.pendulum.spec import SPEC as PENDULUM
-from gpu_vecenv.spec.env_spec import EnvSpec, Params
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.params import Params
 
 Generator = np.random.Generator
 

@@ -6,7 +6,10 @@ from gymnasium.spaces import Box, MultiDiscrete
 
 from gpu_vecenv.backend.compiler import compile_object, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
-from gpu_vecenv.spec.env_spec import TIME_LIMIT, EnvSpec, Field, Param, Role
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.fields import Field
+from gpu_vecenv.spec.params import TIME_LIMIT, Param
+from gpu_vecenv.spec.roles import Role
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 from tests.kernels.test_rng import philox
 from tests.parity.test_packs import MODES, ONE_BY_ONE, assert_equal

@@ -9,7 +9,10 @@ from gymnasium.spaces import Box, Discrete
 from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level, object_name
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.envs import acrobot, cartpole, mountain_car, mountain_car_continuous, pendulum
-from gpu_vecenv.spec.env_spec import EnvSpec, Field, Param, Role
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.fields import Field
+from gpu_vecenv.spec.params import Param
+from gpu_vecenv.spec.roles import Role
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 SPECS = {spec.name: spec for spec in (e.SPEC for e in (acrobot, cartpole, mountain_car, mountain_car_continuous, pendulum))}

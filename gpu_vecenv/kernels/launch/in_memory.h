@@ -14,41 +14,24 @@ GV_FN void gv_step_in_memory(const GvArgs& a, const GvTeam& team) {
     if (restarts) gv_autoreset(a, gv_diverged(team));
 }
 
-// Writes the random actions of a world in one step of a rollout.
-GV_FN void gv_draw_actions(const GvArgs& a, const GvTeam& team, const GvOrigin& origin, void* actions, gv_i32 step) {
-    const gv_i32 entries = gv_num_entries(a);
-    GV_FOR(agent, gv_num_agents(a)) {
-        const gv_i64 row = gv_row(a, team.world, agent);
-        for (gv_i32 entry = 0; entry < entries; ++entry) {
-            const GvDraw draw = gv_draw_four_steps(origin, entry, agent, step & ~3);
-            // An index that is not constant would move the words from registers to memory.
-            const gv_u32 early = step & 1 ? draw.word[1] : draw.word[0], late = step & 1 ? draw.word[3] : draw.word[2];
-            gv_store_entry(a, actions, row * entries + entry, gv_random_entry(a, gv_range(a, entry), step & 2 ? late : early));
-        }
-    }
-}
-
-// A rollout of num_steps steps. In memory, the outputs of a step follow those of the previous step, so a shift of the rows moves
-// all outputs with a row for each agent. gv_row() then also shifts actions, which are action_stride apart; their address makes up
-// for it.
+// A rollout of num_steps steps.
 GV_FN void gv_rollout_in_memory(const GvArgs& a, const GvTeam& team) {
     const GvOrigin origin = gv_origin(a, team.world);
-    const gv_i32 features = gv_num_features(a), action_row_bytes = gv_num_entries(a) * (a.drawn_actions ? 4 : a.action_bytes);
-    const gv_i64 rows = (gv_i64)a.num_worlds * gv_num_agents(a);
+    const bool draws = gv_draws_actions(a);
     GV_LOOP for (gv_i32 step = 0; step < a.num_steps; ++step) {
-        const gv_i64 row_shift = step * rows, world_shift = a.agents_view ? 0 : (gv_i64)step * a.num_worlds;
+        const gv_i64 world_shift = a.agents_view ? 0 : (gv_i64)step * a.num_worlds;
         GvArgs now = a;
-        gv_shift_rows(now, row_shift);
-        now.action = (const char*)(a.drawn_actions ? a.drawn_actions : a.action)
-                     + (step * a.action_stride - row_shift * action_row_bytes);
-        if (step > 0) now.previous_obs = a.obs - rows * features;
+        gv_point_step(a, now, step);
         now.reward += world_shift;
         now.out_terminated += world_shift;
         now.out_truncated += world_shift;
         now.out_finished += world_shift;
+#define GV_METRIC(name, reduction) now.out_episode_##name += world_shift;
+        GV_METRICS(GV_METRIC)
+#undef GV_METRIC
         gv_block_barrier(team);  // the previous step is finished, and the worlds of a block store at the same time
-        if (a.drawn_actions) {
-            gv_draw_actions(now, team, origin, (void*)now.action, step);
+        if (draws) {
+            gv_draw_actions(now, team, origin, step);
             gv_barrier(team);
         }
         gv_step_in_memory(now, team);

@@ -100,7 +100,7 @@ GV_FN GvArgs gv_local_args(const GvArgs& a, gv_i64 world, GvHeld& held) {
     local.seed += world;
     local.world_id += world;
     local.pool_entry += world;
-#define GV_PARAM(name) if (GV_BY_WORLD && local.name##_by_world) local.name##_by_world += world;
+#define GV_PARAM(name, type) if (GV_BY_WORLD && local.name##_by_world) local.name##_by_world += world;
     GV_PARAMS_BY_WORLD(GV_PARAM)
 #undef GV_PARAM
     GV_LAST_ROLE(GV_SET_ROW_0)
@@ -110,10 +110,10 @@ GV_FN GvArgs gv_local_args(const GvArgs& a, gv_i64 world, GvHeld& held) {
 // Loads the world's values of parameters, and sets them as values that all worlds share, so that hooks do not load them again.
 GV_FN void gv_load_params(GvArgs& local) {
     (void)local;
-#define GV_PARAM(name) local.name = gv_param_of_world(local.name##_by_world, local.name, 0);
+#define GV_PARAM(name, type) local.name = gv_param_of_world(local.name##_by_world, local.name, 0);
     GV_PARAMS_BY_WORLD(GV_PARAM)
 #undef GV_PARAM
-#define GV_PARAM(name) local.name##_by_world = nullptr;
+#define GV_PARAM(name, type) local.name##_by_world = nullptr;
     GV_PARAMS_BY_WORLD(GV_PARAM)
 #undef GV_PARAM
 }

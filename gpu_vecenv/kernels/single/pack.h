@@ -9,7 +9,7 @@
 // Values of all worlds of a pack.
 struct GvPack {
     gv_i32 invalid[GV_PACK];
-#define GV_PARAM(name) float name[GV_PACK];
+#define GV_PARAM(name, type) type name[GV_PACK];
     GV_PARAMS_BY_WORLD(GV_PARAM)
 #undef GV_PARAM
 };
@@ -19,14 +19,14 @@ struct GvPackOutput {
     float obs[GV_SINGLE_FEATURES], reward;
     gv_i32 invalid;
     gv_u8 terminated, truncated, finished;
-#define GV_PARAM(name) float name;
+#define GV_PARAM(name, type) type name;
     GV_PARAMS_BY_WORLD(GV_PARAM)
 #undef GV_PARAM
 };
 
 GV_FN void gv_load_pack_params(const GvArgs& a, gv_i64 first, GvPack& pack) {
     (void)a, (void)first, (void)pack;
-#define GV_PARAM(name) for (gv_i32 i = 0; i < GV_PACK; ++i) pack.name[i] = gv_param_of_world(a.name##_by_world, a.name, first + i);
+#define GV_PARAM(name, type) for (gv_i32 i = 0; i < GV_PACK; ++i) pack.name[i] = gv_param_of_world(a.name##_by_world, a.name, first + i);
     GV_PARAMS_BY_WORLD(GV_PARAM)
 #undef GV_PARAM
 }
@@ -58,7 +58,7 @@ GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const GvPack&
     local.action = (const char*)a.action + world * (GV_SINGLE_ENTRIES * BYTES);
     local.action_bytes = BYTES;
     (void)pack;
-#define GV_PARAM(name)                  \
+#define GV_PARAM(name, type)                  \
     out.name = pack.name[i];            \
     local.name##_by_world = &out.name;
     GV_PARAMS_BY_WORLD(GV_PARAM)
@@ -239,8 +239,9 @@ GV_FN void gv_rollout_pack(const GvArgs& a, const GvTeam& team) {
         for (gv_i32 number = 0; a.drawn_actions && number < GV_PACK * GV_SINGLE_ENTRIES; ++number) {
             const gv_i32 i = number / GV_SINGLE_ENTRIES, entry = number - i * GV_SINGLE_ENTRIES;
             if ((step & 3) == 0) words[number] = gv_draw_four_steps(origins[i], entry, 0, step);
-            const GvEntry drawn = gv_random_entry(a, gv_range(a, entry), words[number].word[step & 3]);
-            gv_store_entry(a, (void*)now.action, (gv_i64)team.world * GV_SINGLE_ENTRIES + number, drawn);
+            const GvRange range = gv_range(a.action_choices, a.action_bounds, entry);
+            const GvEntry drawn = gv_random_entry(gv_continuous(a) != 0, range, words[number].word[step & 3]);
+            gv_store_entry(gv_continuous(a) != 0, (void*)now.action, (gv_i64)team.world * GV_SINGLE_ENTRIES + number, drawn);
         }
         gv_step_packs(now, team, team.world + GV_PACK);
         now.action = (const char*)now.action + a.action_stride;

@@ -38,7 +38,7 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
     const bool given = a.drawn_actions == nullptr, wide = a.action_bytes == 8;
     const char* actions = (const char*)(given ? a.action : a.drawn_actions) + team.world * (gv_i64)(entries * a.action_bytes);
     GvRange ranges[GV_ENTRIES];
-    for (gv_i32 entry = 0; entry < entries; ++entry) ranges[entry] = gv_range(a, entry);
+    for (gv_i32 entry = 0; entry < entries; ++entry) ranges[entry] = gv_range(a.action_choices, a.action_bounds, entry);
     GvDraw words[GV_ENTRIES];
     GvEntry action[GV_ENTRIES];
     gv_load_params(local);
@@ -60,8 +60,8 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
             if (given) {
                 action[entry].index = (gv_i32)draw.word[0];
             } else {
-                action[entry] = gv_random_entry(a, ranges[entry], draw.word[0]);
-                gv_store_entry(a, (void*)actions, entry, action[entry]);
+                action[entry] = gv_random_entry(gv_continuous(a) != 0, ranges[entry], draw.word[0]);
+                gv_store_entry(gv_continuous(a) != 0, (void*)actions, entry, action[entry]);
             }
             draw = {{draw.word[1], draw.word[2], draw.word[3], 0}};
         }

@@ -1,6 +1,7 @@
 // Integers of fixed size, and the team of lanes that steps a world.
 #pragma once
 
+typedef signed char gv_i8;
 typedef unsigned char gv_u8;
 typedef unsigned short gv_u16;
 typedef int gv_i32;

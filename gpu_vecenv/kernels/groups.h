@@ -1,0 +1,168 @@
+// Arrays of observations, masks and actions: one of each for all agents, or one for each role if roles have spaces of their own
+// (GV_BY_ROLE). Hooks get addresses of agents from here.
+//
+// all agents alike                              by role, here a role `citizen`; i counts the agents of the role
+// gv_obs_row(a, obs, world, agent)              gv_citizen_obs(a, obs, world, i)      observation of an agent
+// gv_mask_row(a, obs, world, agent)             gv_citizen_mask(a, obs, world, i)     mask of its action, if the spec has one
+//                                               gv_citizen_shared(a, obs, world)      shared part of the role's observations
+// gv_action_index(a, row, entry, ...)           gv_citizen_action(a, world, i)        its action, for gv_action_index
+#pragma once
+#include "state.h"
+
+#ifdef GV_BY_ROLE
+
+// Addresses that env_observe writes to: `citizen`, `citizen_mask`, `citizen_shared`.
+struct GvObs {
+#define GV_ROLE(role, count, first) float* role;
+    GV_ROLES(GV_ROLE)
+#undef GV_ROLE
+#define GV_ROLE(role, count, first) gv_u8* role##_mask;
+    GV_MASKED_ROLES(GV_ROLE)
+#undef GV_ROLE
+#define GV_ROLE(role, count, first) float* role##_shared;
+    GV_SHARED_ROLES(GV_ROLE)
+#undef GV_ROLE
+};
+
+#define GV_OBS_OF(role, count, first) a.role##_obs,
+#define GV_MASK_OF(role, count, first) a.role##_action_mask,
+#define GV_SHARED_OF(role, count, first) a.role##_shared_obs,
+GV_FN GvObs gv_obs(const GvArgs& a) { return {GV_ROLES(GV_OBS_OF) GV_MASKED_ROLES(GV_MASK_OF) GV_SHARED_ROLES(GV_SHARED_OF)}; }
+
+#define GV_FINAL_OBS_OF(role, count, first) a.role##_final_obs,
+#define GV_FINAL_MASK_OF(role, count, first) a.role##_final_action_mask,
+#define GV_FINAL_SHARED_OF(role, count, first) a.role##_final_shared_obs,
+GV_FN GvObs gv_final_obs(const GvArgs& a) {
+    return {GV_ROLES(GV_FINAL_OBS_OF) GV_MASKED_ROLES(GV_FINAL_MASK_OF) GV_SHARED_ROLES(GV_FINAL_SHARED_OF)};
+}
+
+// Action of one agent: entries from number `first` on.
+struct GvAction {
+    const void* entries;
+    gv_i64 first;
+    bool wide;  // entries are int64
+};
+
+#define GV_ROLE(role, count, first)                                                                                      \
+    GV_FN float* gv_##role##_obs(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 i) {                             \
+        return obs.role + (world * (count) + i) * gv_##role##_num_features(a);                                            \
+    }                                                                                                                     \
+    GV_FN GvAction gv_##role##_action(const GvArgs& a, gv_i64 world, gv_i32 i) {                                          \
+        return {a.role##_action, (world * (count) + i) * gv_##role##_num_entries(a), a.role##_action_bytes == 8};         \
+    }
+GV_ROLES(GV_ROLE)
+#undef GV_ROLE
+#define GV_ROLE(role, count, first)                                                                                      \
+    GV_FN gv_u8* gv_##role##_mask(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 i) {                            \
+        return obs.role##_mask + (world * (count) + i) * gv_##role##_num_choices(a);                                      \
+    }
+GV_MASKED_ROLES(GV_ROLE)
+#undef GV_ROLE
+#define GV_ROLE(role, count, first)                                                                                      \
+    GV_FN float* gv_##role##_shared(const GvArgs& a, const GvObs& obs, gv_i64 world) {                                    \
+        return obs.role##_shared + world * gv_##role##_num_shared(a);                                                     \
+    }
+GV_SHARED_ROLES(GV_ROLE)
+#undef GV_ROLE
+
+// True if the present observations have other addresses than the previous ones.
+GV_FN bool gv_obs_moved(const GvArgs& a) {
+#define GV_MOVED(role, count, first) a.role##_previous_obs != a.role##_obs ||
+    return GV_ROLES(GV_MOVED) false;
+}
+
+#elif defined(GV_MASKED)
+
+struct GvObs {
+    float* obs;
+    gv_u8* mask;
+};
+
+GV_FN GvObs gv_obs(const GvArgs& a) { return {a.obs, a.action_mask}; }
+GV_FN GvObs gv_final_obs(const GvArgs& a) { return {a.final_obs, a.final_action_mask}; }
+GV_FN bool gv_obs_moved(const GvArgs& a) { return a.previous_obs != a.obs; }
+GV_FN float* gv_obs_row(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 agent) {
+    return obs.obs + gv_row(a, world, agent) * gv_num_features(a);
+}
+GV_FN gv_u8* gv_mask_row(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 agent) {
+    return obs.mask + gv_row(a, world, agent) * gv_num_choices(a);
+}
+
+#else
+
+typedef float* GvObs;
+
+GV_FN GvObs gv_obs(const GvArgs& a) { return a.obs; }
+GV_FN GvObs gv_final_obs(const GvArgs& a) { return a.final_obs; }
+GV_FN bool gv_obs_moved(const GvArgs& a) { return a.previous_obs != a.obs; }
+GV_FN float* gv_obs_row(const GvArgs& a, float* obs, gv_i32 world, gv_i32 agent) {
+    return obs + gv_row(a, world, agent) * gv_num_features(a);
+}
+
+#endif
+
+// ---- the previous observation ---------------------------------------------------------------------------------
+
+template <class T>
+GV_FN void gv_repeat(const GvTeam& team, T* to, const T* from, gv_i64 first, gv_i32 n) {
+    GV_FOR(i, n) to[first + i] = from[first + i];
+}
+
+// Copies the previous observation of the world to its present one.
+GV_FN void gv_repeat_obs(const GvArgs& a, const GvTeam& team) {
+    const gv_i64 w = team.world;
+#ifdef GV_BY_ROLE
+#define GV_REPEAT(role, n, name) gv_repeat(team, a.role##_##name, a.role##_previous_##name, w * (n), n);
+#define GV_REPEAT_OBS(role, count, first) GV_REPEAT(role, (count) * gv_##role##_num_features(a), obs)
+#define GV_REPEAT_MASK(role, count, first) GV_REPEAT(role, (count) * gv_##role##_num_choices(a), action_mask)
+#define GV_REPEAT_SHARED(role, count, first) GV_REPEAT(role, gv_##role##_num_shared(a), shared_obs)
+    GV_ROLES(GV_REPEAT_OBS)
+    GV_MASKED_ROLES(GV_REPEAT_MASK)
+    GV_SHARED_ROLES(GV_REPEAT_SHARED)
+#else
+    for (gv_i32 agent = 0; agent < gv_num_agents(a); ++agent) {
+        const gv_i32 features = gv_num_features(a);
+        gv_repeat(team, a.obs, a.previous_obs, gv_row(a, w, agent) * features, features);
+    }
+#ifdef GV_MASKED
+    for (gv_i32 agent = 0; agent < gv_num_agents(a); ++agent) {
+        const gv_i32 choices = gv_num_choices(a);
+        gv_repeat(team, a.action_mask, a.previous_action_mask, gv_row(a, w, agent) * choices, choices);
+    }
+#endif
+#endif
+}
+
+// ---- rollouts -------------------------------------------------------------------------------------------------
+
+// Points `now`, the arguments of step `step` of a rollout, at the arrays of that step. In memory, the arrays of a step follow
+// those of the previous step.
+GV_FN void gv_point_step(const GvArgs& a, GvArgs& now, gv_i32 step) {
+    const gv_i64 rows = (gv_i64)a.num_worlds * gv_num_agents(a), row_shift = step * rows;
+    gv_shift_rows(now, row_shift);
+#ifdef GV_BY_ROLE
+#define GV_POINT(role, n, name)                                                       \
+    now.role##_##name += step * (n);                                                  \
+    if (a.role##_final_##name != nullptr) now.role##_final_##name += step * (n);      \
+    if (step > 0) now.role##_previous_##name = now.role##_##name - (n);
+#define GV_POINT_OBS(role, count, first)                                                                                \
+    GV_POINT(role, (gv_i64)a.num_worlds * (count) * gv_##role##_num_features(a), obs)                                    \
+    now.role##_action =                                                                                                  \
+        (const char*)(a.role##_drawn_actions ? a.role##_drawn_actions : a.role##_action) + step * a.role##_action_stride;
+#define GV_POINT_MASK(role, count, first) GV_POINT(role, (gv_i64)a.num_worlds * (count) * gv_##role##_num_choices(a), action_mask)
+#define GV_POINT_SHARED(role, count, first) GV_POINT(role, (gv_i64)a.num_worlds * gv_##role##_num_shared(a), shared_obs)
+    GV_ROLES(GV_POINT_OBS)
+    GV_MASKED_ROLES(GV_POINT_MASK)
+    GV_SHARED_ROLES(GV_POINT_SHARED)
+#else
+    // gv_row() now contains the shift of the step. It also applies to actions, which are action_stride apart; their address makes
+    // up for it.
+    const gv_i32 features = gv_num_features(a), action_row_bytes = gv_num_entries(a) * (a.drawn_actions ? 4 : a.action_bytes);
+    now.action = (const char*)(a.drawn_actions ? a.drawn_actions : a.action)
+                 + (step * a.action_stride - row_shift * action_row_bytes);
+    if (step > 0) now.previous_obs = a.obs - rows * features;
+#ifdef GV_MASKED
+    if (step > 0) now.previous_action_mask = a.action_mask - rows * gv_num_choices(a);
+#endif
+#endif
+}

@@ -1,0 +1,53 @@
+// Metrics of episodes: one number of each episode, for each metric of the spec.
+//
+// gv_record_NAME(a, team, value) adds the value of a step to the number of the episode. All lanes call it with the same value, or
+// one lane under GV_ONCE. The number is a state field, so that copies of worlds continue it.
+#pragma once
+#include "state.h"
+
+#define GV_UNRECORDED 0x7fc00000u  // NaN, in metrics without a record in this episode
+
+GV_FN float gv_reduced_sum(float so_far, float value) { return so_far + value; }
+GV_FN float gv_reduced_mean(float so_far, float value) { return so_far + value; }  // divided by the steps at the end
+GV_FN float gv_reduced_max(float so_far, float value) { return value > so_far ? value : so_far; }
+GV_FN float gv_reduced_min(float so_far, float value) { return value < so_far ? value : so_far; }
+GV_FN float gv_reduced_last(float, float value) { return value; }
+
+#define GV_METRIC(name, reduction)                                                                                \
+    GV_FN void gv_record_##name(const GvArgs& a, const GvTeam& team, float value) {                                \
+        float& number = a.episode_##name[team.world];                                                              \
+        GV_ONCE number = number == number ? gv_reduced_##reduction(number, value) : value;                         \
+    }
+GV_METRICS(GV_METRIC)
+#undef GV_METRIC
+
+// Clears the metrics at the start of an episode.
+GV_FN void gv_clear_metrics(const GvArgs& a, const GvTeam& team) {
+    (void)a, (void)team;
+#define GV_METRIC(name, reduction) GV_ONCE a.episode_##name[team.world] = gv_from_bits(GV_UNRECORDED);
+    GV_METRICS(GV_METRIC)
+#undef GV_METRIC
+}
+
+#define GV_STEPS_sum 1
+#define GV_STEPS_mean a.t[team.world]
+#define GV_STEPS_max 1
+#define GV_STEPS_min 1
+#define GV_STEPS_last 1
+
+GV_FN void gv_write_metric(const GvArgs& a, const GvTeam& team, float* out, float number) {
+    if (a.agents_view) {
+        GV_FOR(agent, gv_num_agents(a)) out[gv_row(a, team.world, agent)] = number;
+    } else {
+        GV_ONCE out[team.world] = number;
+    }
+}
+
+// Writes the metrics in the step that ends an episode. A barrier must follow the last record.
+GV_FN void gv_write_metrics(const GvArgs& a, const GvTeam& team) {
+    (void)a, (void)team;
+#define GV_METRIC(name, reduction) \
+    gv_write_metric(a, team, a.out_episode_##name, a.episode_##name[team.world] / (float)GV_STEPS_##reduction);
+    GV_METRICS(GV_METRIC)
+#undef GV_METRIC
+}

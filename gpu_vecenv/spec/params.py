@@ -1,0 +1,130 @@
+"""Parameters of an env: their declaration, and the conversion of values that a user gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpu_vecenv.errors import ParameterError, ShapeError
+from gpu_vecenv.spec.given import abbreviated, host_array, limits, real_number, rounded
+
+Params = Mapping[str, Any]
+
+SMALLEST, LARGEST = 1e-9, 1e6
+"""Bounds of float parameters. ``LARGEST`` applies to parameters without a bound, ``SMALLEST`` is meant for positive ones.
+
+Products of up to six numbers at ``LARGEST``, or of up to four at ``SMALLEST``, are normal float32 numbers.
+"""
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter of the env, given as a keyword.
+
+    ``dtype`` is ``"float32"``, ``"int32"`` or ``"bool"`` for a scalar that the kernel reads, ``"float64"`` for one from
+    which only constants are computed, and ``None`` for a value that is not a scalar, such as explicit starts. ``low`` and
+    ``high`` are inclusive. The bounds of a float default to plus and minus ``LARGEST``. If ``per_world`` is true, callers
+    may give an array with one float32 for each world.
+    """
+
+    name: str
+    default: Any
+    dtype: str | None
+    doc: str
+    unit: str = "-"
+    low: float = -math.inf
+    high: float = math.inf
+    per_world: bool = False
+
+    def __post_init__(self) -> None:
+        if self.dtype in ("float32", "float64"):  # bounds are rounded like the values that are compared with them
+            object.__setattr__(self, "low", rounded(-LARGEST if self.low == -math.inf else self.low, self.dtype))
+            object.__setattr__(self, "high", rounded(LARGEST if self.high == math.inf else self.high, self.dtype))
+
+
+TIME_LIMIT = Param("max_episode_steps", 0, "int32", "time limit; 0 for none", "steps", low=0)
+"""Time limit of classic control, with Gymnasium's name."""
+
+
+def convert(env: str, param: Param, value: Any) -> Any:
+    """Convert a value to the type in the argument struct; a float32 is rounded here, once."""
+    if param.dtype is None:
+        return value
+    where = f"{env}: {param.name}"
+    if param.dtype == "bool":
+        if not isinstance(value, bool | np.bool_):
+            raise ParameterError(f"{where} must be True or False, got {abbreviated(value)}.")
+        return bool(value)
+    number = real_number(value)
+    if param.per_world and number is None:
+        return _convert_array(where, param, value)
+    if number is None:
+        raise ParameterError(f"{where} must be a number, got {abbreviated(value)}.")
+    if param.dtype == "int32":
+        if number != number or abs(number) > 2**31 - 1 or int(number) != number:
+            raise ParameterError(f"{where} must be a 32-bit integer, got {abbreviated(value)}.")
+        converted: float = int(number)
+    else:
+        converted = rounded(number, param.dtype)
+        if not math.isfinite(converted):
+            raise ParameterError(f"{where} must be finite, got {abbreviated(value)}.")
+    if not param.low <= converted <= param.high:
+        raise ParameterError(f"{where} must be {limits(param.low, param.high)}, got {abbreviated(value)}.")
+    return converted
+
+
+def _convert_array(where: str, param: Param, value: Any) -> np.ndarray:
+    """Convert the values of a parameter to float32 (num_worlds,)."""
+    expected = "a number, or numbers of shape (num_worlds,)"
+    values = number_array(value, where, expected)
+    if values.ndim != 1:
+        raise ParameterError(f"{where} must be {expected}, got the shape {values.shape}.")
+    with np.errstate(over="ignore"):
+        converted = values.astype(np.float32)
+    inside = np.isfinite(converted) & (converted >= param.low) & (converted <= param.high)
+    if not inside.all():
+        world = int(np.argmin(inside))
+        convert(where.partition(":")[0], dataclasses.replace(param, per_world=False), float(values[world]))
+    return converted
+
+
+def agent_values(env: str, params: Params, name: str, agents: int) -> np.ndarray:
+    """Return an explicit start, one number for each agent, as float64 (agents,); empty if the parameter is None.
+
+    Raises:
+        ParameterError: values that are not real, finite numbers.
+        ShapeError: an array of another shape.
+    """
+    if params[name] is None:
+        return np.zeros(0)
+    values = number_array(params[name], f"{env}: {name}", "numbers, one for each agent").astype(np.float64)
+    if values.shape != (agents,):
+        raise ShapeError(f"{env}: {name} must have shape ({agents},), one value for each agent, got {values.shape}.")
+    if not np.isfinite(values).all():
+        raise ParameterError(f"{env}: {name} must be finite, got {abbreviated(params[name])}.")
+    return values
+
+
+def number_array(value: Any, where: str, expected: str) -> np.ndarray:
+    """Return real numbers, given as an array of any kind or as nested lists, as a NumPy array.
+
+    Args:
+        value: the numbers.
+        where: name of the value in error messages.
+        expected: description of valid values in error messages.
+
+    Raises:
+        ParameterError: a value that is not an array of real numbers.
+    """
+    try:
+        values = np.asarray(host_array(value, where))
+    except (TypeError, ValueError, RuntimeError) as error:  # such as lists of unequal lengths, or a tensor without values
+        raise ParameterError(f"{where} must be {expected}, got {abbreviated(value)}.") from error
+    if values.dtype.kind not in "fiu":
+        raise ParameterError(f"{where} must be {expected}, got {abbreviated(value)}.")
+    return values

@@ -1,0 +1,33 @@
+"""Public results: single arrays, or nested dicts of arrays by role."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from gpu_vecenv.vector.role_actions import require_roles
+
+
+def nest(tree: Any, arrays: Any, convert: Callable[[Any], Any] | None = None) -> Any:
+    """Return ``tree`` with ``arrays[leaf]`` in place of each leaf, converted if ``convert`` is given."""
+    if isinstance(tree, Mapping):
+        return {name: nest(branch, arrays, convert) for name, branch in tree.items()}
+    return arrays[tree] if convert is None else convert(arrays[tree])
+
+
+def flatten(what: str, tree: Any, given: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each leaf of ``tree`` with the array at its place in ``given``, a tree of the same form.
+
+    Args:
+        what: name of ``given`` in messages.
+        tree: the form expected.
+        given: value of a caller.
+
+    Raises:
+        ParameterError: ``given`` has other keys than the tree.
+    """
+    if isinstance(tree, Mapping):
+        for name, part in require_roles(what, given, tree).items():
+            yield from flatten(f"{what} of {name}", tree[name], part)
+    else:
+        yield tree, given
