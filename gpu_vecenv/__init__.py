@@ -25,10 +25,10 @@ _PUBLIC = {
     "render.video": ("write_video",),
     "render.worlds": ("tile",),
     "spec.contract": ("with_contract",),
-    "spec.env_spec": (
-        "LARGEST", "SMALLEST", "TIME_LIMIT", "Constant", "EnvSpec", "Field", "Param", "Params", "ResetOption", "Role", "Table",
-        "Workspace", "agent_values",
-    ),
+    "spec.env_spec": ("EnvSpec",),
+    "spec.fields": ("Constant", "Field", "Metric", "ResetOption", "Table", "Workspace"),
+    "spec.params": ("LARGEST", "SMALLEST", "TIME_LIMIT", "Param", "Params", "agent_values"),
+    "spec.roles": ("Role",),
     "vector.graph": ("CapturedSteps", "capture_steps"),
     "vector.reset_pool": ("join_states",),
     "vector.single_env": ("SingleEnv",),
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from gpu_vecenv.spec.env_spec import EnvSpec as EnvSpec
     from gpu_vecenv.spec.fields import Constant as Constant
     from gpu_vecenv.spec.fields import Field as Field
+    from gpu_vecenv.spec.fields import Metric as Metric
     from gpu_vecenv.spec.fields import ResetOption as ResetOption
     from gpu_vecenv.spec.fields import Table as Table
     from gpu_vecenv.spec.fields import Workspace as Workspace

@@ -43,10 +43,8 @@ GV_FN bool gv_time_is_up(gv_i32 t, gv_i32 limit) { return limit > 0 && t >= limi
 // Converts an index to 32 bits; returns -1, an invalid index, if it does not fit.
 GV_FN gv_i32 gv_narrow(gv_i64 index) { return index == (gv_i32)index ? (gv_i32)index : -1; }
 
-// Unchecked index: number `entry` of the `entries` entries in the action of a row.
-GV_FN gv_i32 gv_given_index(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries) {
-    const gv_i64 at = row * entries + entry;
-    return a.action_bytes == 8 ? gv_narrow(((const gv_i64*)a.action)[at]) : ((const gv_i32*)a.action)[at];
+GV_FN gv_i32 gv_index_at(const void* actions, gv_i64 at, bool wide) {
+    return wide ? gv_narrow(((const gv_i64*)actions)[at]) : ((const gv_i32*)actions)[at];
 }
 
 // Returns the index if it lies in [0, n); otherwise counts an invalid action and returns 0.
@@ -56,16 +54,36 @@ GV_FN gv_i32 gv_checked_index(const GvArgs& a, gv_i32 index, gv_i32 n) {
     return 0;
 }
 
-// Checked index of an action. If an action has several entries, read all of them with gv_given_index before the first check, which
-// waits for its load.
-GV_FN gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries, gv_i32 n) {
-    return gv_checked_index(a, gv_given_index(a, row, entry, entries), n);
-}
-
-// One number of a continuous action, not clipped. NaN acts as 0 and is counted as invalid.
-GV_FN float gv_action_value(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries) {
-    const float value = ((const float*)a.action)[row * entries + entry];
+// Returns a number of a continuous action; NaN acts as 0 and is counted as invalid.
+GV_FN float gv_checked_value(const GvArgs& a, float value) {
     if (value == value) return value;
     gv_fetch_add(a.invalid_actions);
     return 0.0f;
 }
+
+// gv_given_index returns entry `entry` of an action, unchecked, gv_action_index the same index if it lies in [0, n), gv_action_value
+// a number of a continuous action, not clipped. If an action has several entries, read all of them with gv_given_index before the
+// first check, which waits for its load.
+#ifdef GV_BY_ROLE
+GV_FN gv_i32 gv_given_index(const GvAction& action, gv_i32 entry) {
+    return gv_index_at(action.entries, action.first + entry, action.wide);
+}
+GV_FN gv_i32 gv_action_index(const GvArgs& a, const GvAction& action, gv_i32 entry, gv_i32 n) {
+    return gv_checked_index(a, gv_given_index(action, entry), n);
+}
+GV_FN float gv_action_value(const GvArgs& a, const GvAction& action, gv_i32 entry) {
+    return gv_checked_value(a, ((const float*)action.entries)[action.first + entry]);
+}
+#else
+// The action of a row has `entries` entries.
+GV_FN gv_i32 gv_given_index(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries) {
+    return gv_index_at(a.action, row * entries + entry, a.action_bytes == 8);
+}
+GV_FN gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries, gv_i32 n) {
+    return gv_checked_index(a, gv_given_index(a, row, entry, entries), n);
+}
+
+GV_FN float gv_action_value(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries) {
+    return gv_checked_value(a, ((const float*)a.action)[row * entries + entry]);
+}
+#endif
