@@ -104,15 +104,15 @@ GV_FN float* gv_obs_row(const GvArgs& a, float* obs, gv_i32 world, gv_i32 agent)
 // ---- the previous observation ---------------------------------------------------------------------------------
 
 template <class T>
-GV_FN void gv_repeat(const GvTeam& team, T* to, const T* from, gv_i64 first, gv_i32 n) {
-    GV_FOR(i, n) to[first + i] = from[first + i];
+GV_FN void gv_repeat(const GvTeam& team, const T* from, T* to, gv_i32 n) {
+    GV_FOR(i, n) to[i] = from[i];
 }
 
 // Copies the previous observation of the world to its present one.
 GV_FN void gv_repeat_obs(const GvArgs& a, const GvTeam& team) {
     const gv_i64 w = team.world;
 #ifdef GV_BY_ROLE
-#define GV_REPEAT(role, n, name) gv_repeat(team, a.role##_##name, a.role##_previous_##name, w * (n), n);
+#define GV_REPEAT(role, n, name) gv_repeat(team, a.role##_previous_##name + w * (n), a.role##_##name + w * (n), n);
 #define GV_REPEAT_OBS(role, count, first) GV_REPEAT(role, (count) * gv_##role##_num_features(a), obs)
 #define GV_REPEAT_MASK(role, count, first) GV_REPEAT(role, (count) * gv_##role##_num_choices(a), action_mask)
 #define GV_REPEAT_SHARED(role, count, first) GV_REPEAT(role, gv_##role##_num_shared(a), shared_obs)
@@ -120,14 +120,17 @@ GV_FN void gv_repeat_obs(const GvArgs& a, const GvTeam& team) {
     GV_MASKED_ROLES(GV_REPEAT_MASK)
     GV_SHARED_ROLES(GV_REPEAT_SHARED)
 #else
+    const gv_i32 features = gv_num_features(a);
     for (gv_i32 agent = 0; agent < gv_num_agents(a); ++agent) {
-        const gv_i32 features = gv_num_features(a);
-        gv_repeat(team, a.obs, a.previous_obs, gv_row(a, w, agent) * features, features);
+        const float* from = a.previous_obs + gv_row(a, team.world, agent) * features;
+        float* to = a.obs + gv_row(a, team.world, agent) * features;
+        GV_FOR(f, features) to[f] = from[f];
     }
 #ifdef GV_MASKED
+    const gv_i32 choices = gv_num_choices(a);
     for (gv_i32 agent = 0; agent < gv_num_agents(a); ++agent) {
-        const gv_i32 choices = gv_num_choices(a);
-        gv_repeat(team, a.action_mask, a.previous_action_mask, gv_row(a, w, agent) * choices, choices);
+        const gv_i64 first = gv_row(a, w, agent) * choices;
+        gv_repeat(team, a.previous_action_mask + first, a.action_mask + first, choices);
     }
 #endif
 #endif

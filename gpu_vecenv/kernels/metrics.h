@@ -35,19 +35,19 @@ GV_FN void gv_clear_metrics(const GvArgs& a, const GvTeam& team) {
 #define GV_STEPS_min 1
 #define GV_STEPS_last 1
 
-GV_FN void gv_write_metric(const GvArgs& a, const GvTeam& team, float* out, float number) {
-    if (a.agents_view) {
+GV_FN void gv_write_metric(const GvArgs& a, const GvTeam& team, bool finished, float* out, float number) {
+    if (finished && a.agents_view) {
         GV_FOR(agent, gv_num_agents(a)) out[gv_row(a, team.world, agent)] = number;
-    } else {
+    } else if (finished) {
         GV_ONCE out[team.world] = number;
     }
 }
 
 // Writes the metrics in the step that ends an episode. A barrier must follow the last record.
-GV_FN void gv_write_metrics(const GvArgs& a, const GvTeam& team) {
-    (void)a, (void)team;
+GV_FN void gv_write_metrics(const GvArgs& a, const GvTeam& team, bool finished) {
+    (void)a, (void)team, (void)finished;
 #define GV_METRIC(name, reduction) \
-    gv_write_metric(a, team, a.out_episode_##name, a.episode_##name[team.world] / (float)GV_STEPS_##reduction);
+    gv_write_metric(a, team, finished, a.out_episode_##name, a.episode_##name[team.world] / (float)GV_STEPS_##reduction);
     GV_METRICS(GV_METRIC)
 #undef GV_METRIC
 }

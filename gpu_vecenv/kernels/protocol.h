@@ -81,7 +81,7 @@ GV_FN void gv_write_flags(const GvArgs& a, const GvTeam& team, bool terminated, 
 GV_FN void gv_write_mean_reward(const GvArgs& a, const GvTeam& team) {
     const gv_i32 w = team.world, agents = gv_num_agents(a);
     if (agents == 1 || a.agents_view) return;
-    gv_partial_sums(team, GV_REWARD_COUNT, [&](gv_i32 i) { return a.agent_reward[gv_row(a, w, GV_REWARD_FIRST + i)]; });
+    gv_partial_sums(team, GV_REWARD_COUNT, [&](gv_i32 i) { return a.agent_reward[gv_row(a, w, GV_REWARD_AGENT(i))]; });
     gv_barrier_sums(team);
     GV_ONCE a.reward[w] = gv_add_partial_sums(team, GV_REWARD_COUNT) / (float)GV_REWARD_COUNT;
 }
@@ -109,7 +109,7 @@ GV_FN bool gv_step_running(const GvArgs& a, const GvTeam& team, gv_i32 t) {
     gv_barrier(team);
     env_settle(a, team);
     gv_write_flags(a, team, terminated, truncated, terminated || truncated);
-    if (terminated || truncated) gv_write_metrics(a, team);
+    gv_write_metrics(a, team, terminated || truncated);
     return restart;
 }
 

@@ -58,7 +58,9 @@ def _lists(spec: EnvSpec) -> list[str]:
     roles = dict(zip([role.name for role in spec.roles], zip(counts, firsts, strict=True), strict=True))
     *others, last = roles
     by_world = [f"PARAM({p.name}, {C_TYPES[str(p.dtype)]})" for p in spec.params if p.per_world]
-    reward = roles[spec.reward_role] if spec.reward_role else ("gv_num_agents(a)", "0")
+    reward = ("agents", "i")  # `agents` is a variable of gv_write_mean_reward
+    if spec.reward_role:
+        reward = (roles[spec.reward_role][0], f"{roles[spec.reward_role][1]} + i")
     lines = [
         *_list("STATE_FIELDS(FIELD)", [f"FIELD({f.name}, {C_TYPES[f.dtype]}, {_length(f)})" for f in spec.all_state]),
         *_list("WORLD_FIELDS(FIELD)", [f"FIELD({f.name}, {C_TYPES[f.dtype]}, 1)" for f in WORLD_STATE]),
@@ -69,7 +71,7 @@ def _lists(spec: EnvSpec) -> list[str]:
         *_list("LAST_ROLE(ROLE)", [f"ROLE({last})"]),
         *_list("METRICS(METRIC)", [f"METRIC({metric.name}, {metric.reduction})" for metric in spec.metrics]),
         f"#define GV_REWARD_COUNT {reward[0]}  // agents whose mean reward is the reward of a world",
-        f"#define GV_REWARD_FIRST {reward[1]}  // number of the first of them",
+        f"#define GV_REWARD_AGENT(i) {reward[1]}  // number of agent i of them",
         f"#define GV_NUM_RESET_OPTIONS {len(spec.reset_options)}",
     ]
     if spec.by_role:
