@@ -138,12 +138,17 @@ GV_FN void gv_repeat_obs(const GvArgs& a, const GvTeam& team) {
 
 // ---- rollouts -------------------------------------------------------------------------------------------------
 
-// Points `now`, the arguments of step `step` of a rollout, at the arrays of that step. In memory, the arrays of a step follow
-// those of the previous step.
-GV_FN void gv_point_step(const GvArgs& a, GvArgs& now, gv_i32 step) {
-    const gv_i64 rows = (gv_i64)a.num_worlds * gv_num_agents(a), row_shift = step * rows;
-    gv_shift_rows(now, row_shift);
+// Sizes of the arrays of a step.
+struct GvStepSizes {
+    gv_i32 features, action_row_bytes;
+    gv_i64 rows;
+};
+
 #ifdef GV_BY_ROLE
+
+GV_FN GvStepSizes gv_step_sizes(const GvArgs& a) { return {0, 0, (gv_i64)a.num_worlds * gv_num_agents(a)}; }
+
+// Points the arrays of a group, n numbers a step, at those of a step. Arrays of final observations may be null.
 #define GV_POINT(role, n, name)                                                       \
     now.role##_##name += step * (n);                                                  \
     if (a.role##_final_##name != nullptr) now.role##_final_##name += step * (n);      \
@@ -154,18 +159,34 @@ GV_FN void gv_point_step(const GvArgs& a, GvArgs& now, gv_i32 step) {
         (const char*)(a.role##_drawn_actions ? a.role##_drawn_actions : a.role##_action) + step * a.role##_action_stride;
 #define GV_POINT_MASK(role, count, first) GV_POINT(role, (gv_i64)a.num_worlds * (count) * gv_##role##_num_choices(a), action_mask)
 #define GV_POINT_SHARED(role, count, first) GV_POINT(role, (gv_i64)a.num_worlds * gv_##role##_num_shared(a), shared_obs)
+
+// Points `now`, the arguments of step `step` of a rollout, at the arrays with an entry for each agent in that step. In memory, the
+// arrays of a step follow those of the previous step.
+GV_FN void gv_point_step(const GvArgs& a, GvArgs& now, const GvStepSizes& sizes, gv_i64 row_shift, gv_i32 step) {
+    (void)sizes;
+    gv_shift_rows(now, row_shift);
     GV_ROLES(GV_POINT_OBS)
     GV_MASKED_ROLES(GV_POINT_MASK)
     GV_SHARED_ROLES(GV_POINT_SHARED)
+}
+
 #else
-    // gv_row() now contains the shift of the step. It also applies to actions, which are action_stride apart; their address makes
-    // up for it.
+
+GV_FN GvStepSizes gv_step_sizes(const GvArgs& a) {
     const gv_i32 features = gv_num_features(a), action_row_bytes = gv_num_entries(a) * (a.drawn_actions ? 4 : a.action_bytes);
+    return {features, action_row_bytes, (gv_i64)a.num_worlds * gv_num_agents(a)};
+}
+
+// The same with one array for all agents. A shift of the rows moves all of these arrays. gv_row() then also shifts actions, which are
+// action_stride apart; their address makes up for it.
+GV_FN void gv_point_step(const GvArgs& a, GvArgs& now, const GvStepSizes& sizes, gv_i64 row_shift, gv_i32 step) {
+    gv_shift_rows(now, row_shift);
     now.action = (const char*)(a.drawn_actions ? a.drawn_actions : a.action)
-                 + (step * a.action_stride - row_shift * action_row_bytes);
-    if (step > 0) now.previous_obs = a.obs - rows * features;
+                 + (step * a.action_stride - row_shift * sizes.action_row_bytes);
+    if (step > 0) now.previous_obs = a.obs - sizes.rows * sizes.features;
 #ifdef GV_MASKED
-    if (step > 0) now.previous_action_mask = a.action_mask - rows * gv_num_choices(a);
-#endif
+    if (step > 0) now.previous_action_mask = a.action_mask - sizes.rows * gv_num_choices(a);
 #endif
 }
+
+#endif

@@ -17,21 +17,20 @@ GV_FN void gv_step_in_memory(const GvArgs& a, const GvTeam& team) {
 // A rollout of num_steps steps.
 GV_FN void gv_rollout_in_memory(const GvArgs& a, const GvTeam& team) {
     const GvOrigin origin = gv_origin(a, team.world);
-    const gv_i32 features = gv_num_features(a), action_row_bytes = gv_num_entries(a) * (a.drawn_actions ? 4 : a.action_bytes);
-    const gv_i64 rows = (gv_i64)a.num_worlds * gv_num_agents(a);
+    const GvStepSizes sizes = gv_step_sizes(a);
     GV_LOOP for (gv_i32 step = 0; step < a.num_steps; ++step) {
-        const gv_i64 row_shift = step * rows, world_shift = a.agents_view ? 0 : (gv_i64)step * a.num_worlds;
+        const gv_i64 row_shift = step * sizes.rows, world_shift = a.agents_view ? 0 : (gv_i64)step * a.num_worlds;
         GvArgs now = a;
-        gv_shift_rows(now, row_shift);
-        now.action = (const char*)(a.drawn_actions ? a.drawn_actions : a.action)
-                     + (step * a.action_stride - row_shift * action_row_bytes);
-        if (step > 0) now.previous_obs = a.obs - rows * features;
+        gv_point_step(a, now, sizes, row_shift, step);
         now.reward += world_shift;
         now.out_terminated += world_shift;
         now.out_truncated += world_shift;
         now.out_finished += world_shift;
+#define GV_METRIC(name, reduction) now.out_episode_##name += world_shift;
+        GV_METRICS(GV_METRIC)
+#undef GV_METRIC
         gv_block_barrier(team);  // the previous step is finished, and the worlds of a block store at the same time
-        if (a.drawn_actions) {
+        if (gv_draws_actions(a)) {
             gv_draw_actions(now, team, origin, step);
             gv_barrier(team);
         }
