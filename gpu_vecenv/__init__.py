@@ -29,6 +29,7 @@ _PUBLIC = {
     "spec.fields": ("Constant", "Field", "Metric", "ResetOption", "Table", "Workspace"),
     "spec.params": ("LARGEST", "SMALLEST", "TIME_LIMIT", "Param", "Params", "agent_values"),
     "spec.roles": ("Role",),
+    "vector.masks": ("sample_mask",),
     "vector.graph": ("CapturedSteps", "capture_steps"),
     "vector.reset_pool": ("join_states",),
     "vector.single_env": ("SingleEnv",),
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from gpu_vecenv.spec.roles import Role as Role
     from gpu_vecenv.vector.graph import CapturedSteps as CapturedSteps
     from gpu_vecenv.vector.graph import capture_steps as capture_steps
+    from gpu_vecenv.vector.masks import sample_mask as sample_mask
     from gpu_vecenv.vector.reset_pool import join_states as join_states
     from gpu_vecenv.vector.single_env import SingleEnv as SingleEnv
     from gpu_vecenv.vector.stats import EpisodeStatistics as EpisodeStatistics

@@ -35,11 +35,17 @@ class Blocks(NamedTuple):
         return -(-num_worlds // teams), self.lanes * teams
 
 
-def blocks_of(num_agents: int, module: int) -> Blocks:
-    """Return the blocks of a module. Worlds of up to 32 agents share a block; a larger world has its own.
+def blocks_of(num_agents: int, module: int, requested: int = 1) -> Blocks:
+    """Return the blocks of a module. Worlds of up to 32 lanes share a block; a larger world has its own.
 
-    In worlds of more than 256 agents a lane has several agents. ``GPU_VECENV_BLOCK_SIZE`` sets the threads of a block. The limit
-    is 256 if worlds of 2 to 32 agents share the block, because they also share its shared memory.
+    A world has a lane for each agent, up to 256, or the lanes that its spec requests if they are more. In worlds of more than 256
+    agents a lane has several agents. ``GPU_VECENV_BLOCK_SIZE`` sets the threads of a block. The limit is 256 if worlds of 2 to 32
+    lanes share the block, because they also share its shared memory.
+
+    Args:
+        num_agents: agents in a world.
+        module: index into ``MODULES``.
+        requested: lanes that the spec requests for a world.
 
     Raises:
         ParameterError: the variable is not one of ``SIZES``.
@@ -47,13 +53,14 @@ def blocks_of(num_agents: int, module: int) -> Blocks:
     given = os.environ.get("GPU_VECENV_BLOCK_SIZE")
     if given is not None and given not in SIZES:
         raise ParameterError(f"GPU_VECENV_BLOCK_SIZE must be a power of two from 32 to 1024, got {given!r}.")
-    if num_agents == 1:
+    lanes = max(num_agents, requested)
+    if lanes == 1:
         rollouts = "gv_rollout" in MODULES[module]
         return Blocks(1, int(given or (ROLLOUT_BLOCK if rollouts else STEP_BLOCK)), spreads=rollouts and given is None)
-    if num_agents <= 32:
-        lanes = 1 << (num_agents - 1).bit_length()
+    if lanes <= 32:
+        lanes = 1 << (lanes - 1).bit_length()
         return Blocks(lanes, min(int(given or 128), 256) // lanes)
-    return Blocks(int(given) if given else min(256, -(-num_agents // 32) * 32), 1)
+    return Blocks(int(given) if given else min(max(256, requested), -(-lanes // 32) * 32), 1)
 
 
 def rollout_block(num_worlds: int, most: int, multiprocessors: int) -> int:

@@ -78,7 +78,7 @@ class CudaBackend:
         self._args: np.ndarray | None = None
         torch.zeros((), device=device)  # makes torch's context, which CuPy shares
         self._multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
-        self._blocks = [blocks_of(layout.num_agents, module) for module in range(len(MODULES))]
+        self._blocks = [blocks_of(layout.num_agents, module, layout.requested_lanes) for module in range(len(MODULES))]
         self._overlaps = may_overlap(torch.cuda.get_device_capability(device), cupy.cuda.runtime.driverGetVersion())
         self._layout = layout
         self._modules: list[Any] = []

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from gpu_vecenv.bench.timing import Local, Timed, interleaved
+from gpu_vecenv.vector.tree import leaves
 
 COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}
 """Bytes of the array that is copied, more than fit into a cache."""
@@ -69,7 +70,7 @@ def step_bytes(env: Any, results: tuple[Any, ...], action_bytes: int, steps: int
 
     A launch reads and writes the state once. Each step writes its results and reads its actions.
 
-    The state is the env's own fields and the time ``t``. Seeds, episode numbers and final observations (``final_obs``) are not
+    The state is the env's own fields and the time ``t``. Seeds, episode numbers and final observations and masks are not
     counted, because few worlds start an episode in a step.
 
     Args:
@@ -80,10 +81,10 @@ def step_bytes(env: Any, results: tuple[Any, ...], action_bytes: int, steps: int
     """
     fields = env.get_state("t", *(field.name for field in env.env_spec.state)).values()
     *arrays, info = results
-    arrays += [array for name, array in info.items() if name != "final_obs"]
+    arrays += [array for name, array in info.items() if not name.startswith("final_")]
     return {
         "state": 2 * sum(field.nbytes for field in fields) / steps,
-        "results": sum(array.nbytes for array in arrays),
+        "results": sum(array.nbytes for tree in arrays for array in leaves(tree)),
         "actions": action_bytes,
     }
 

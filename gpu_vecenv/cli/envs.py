@@ -31,5 +31,6 @@ def lines() -> Iterator[str]:
         spec: EnvSpec = importlib.import_module(f"{module.__name__}.spec").SPEC
         params = spec.resolve({})
         agents = " + ".join(f"{count} {role}" for role, count in spec.role_counts(params).items())
-        action = str(spec.action(params)).replace(", float32)", ")")
+        spaces = [role.action(params) for role in spec.groups if role.action is not None]
+        action = " + ".join(str(space).replace(", float32)", ")") for space in spaces)
         yield f"{name:29}{agents:24}{action:27}{(module.__doc__ or '').splitlines()[0]}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from gymnasium import logger
@@ -29,11 +31,15 @@ def warn_without_mode(function: str, name: str) -> None:
 
 
 class WorldRenderers:
-    """Renderers of all worlds of an env."""
+    """Renderers of all worlds of an env, made at the first picture."""
 
     def __init__(self, env_spec: EnvSpec, params: Params, num_worlds: int) -> None:
-        renderer = find_renderer(env_spec.kernel.parent)
-        self._renderers = [renderer(world_params(env_spec, params, world)) for world in range(num_worlds)]
+        self._spec, self._params, self._num_worlds = env_spec, params, num_worlds
+
+    @cached_property
+    def _renderers(self) -> list[Any]:
+        renderer = find_renderer(self._spec.kernel.parent)
+        return [renderer(world_params(self._spec, self._params, world)) for world in range(self._num_worlds)]
 
     def frames(self, state: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """Draw one uint8 (H, W, 3) frame a world, from state arrays with the leading axis worlds.
@@ -41,7 +47,10 @@ class WorldRenderers:
         Raises:
             ParameterError: a number outside ``-MAX_DRAWN`` to ``MAX_DRAWN``, or NaN.
         """
+        metrics = {metric.field.name for metric in self._spec.metrics}  # NaN in episodes without a record
         for name, array in state.items():
+            if name in metrics:
+                continue
             drawable = np.abs(array) <= MAX_DRAWN if array.dtype.kind == "f" else np.ones(array.shape, bool)
             if not drawable.all():
                 world = int(np.argwhere(~drawable)[0][0])
@@ -58,7 +67,7 @@ class WorldRenderers:
 def world_params(env_spec: EnvSpec, params: Params, world: int) -> Params:
     """Return the parameters of one world: an array with one value a world becomes the value of this world."""
     per_world = {param.name for param in env_spec.params if param.per_world and np.ndim(params[param.name]) == 1}
-    return {name: float(value[world]) if name in per_world else value for name, value in params.items()}
+    return {name: value[world].item() if name in per_world else value for name, value in params.items()}
 
 
 def tile(frames: Sequence[np.ndarray], columns: int | None = None) -> np.ndarray:

@@ -27,6 +27,9 @@ MAX_SCRATCH = 12160
 HOST_SCRATCH = 40960
 """Floats of scratch on the host, where sizes are known at run time only: enough for the largest Tag."""
 
+MAX_LANES = 1024
+"""Maximum lanes of a team: the threads of a CUDA block."""
+
 MAX_AGENTS = 4096
 MAX_ENTRIES = 1024
 """Maximum entries of an action; each has a purpose of its own for random actions."""
@@ -56,7 +59,7 @@ class Layout:
         for group in self.groups:
             if not 1 <= group.num_entries <= most:
                 raise ParameterError(f"{self.spec.name}: an action has 1 to {most} entries, got {group.num_entries}.")
-        _ = self.scalars, self.tables  # raise ParameterError if the parameters give infinite numbers
+        _ = self.scalars, self.tables, self.requested_lanes  # raise ParameterError if the parameters give infinite numbers
 
     @cached_property
     def role_counts(self) -> dict[str, int]:
@@ -67,6 +70,18 @@ class Layout:
     def num_agents(self) -> int:
         """Agents in a world."""
         return sum(self.role_counts.values())
+
+    @cached_property
+    def requested_lanes(self) -> int:
+        """Lanes that the spec requests for a world on CUDA; 1 without a request.
+
+        Raises:
+            ParameterError: not 1 to ``MAX_LANES``.
+        """
+        lanes = self.spec.lanes(self.params) if self.spec.lanes is not None else 1
+        if not 1 <= lanes <= MAX_LANES:
+            raise ParameterError(f"{self.spec.name}: a team has 1 to {MAX_LANES} lanes, got {lanes}.")
+        return lanes
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -155,7 +170,7 @@ class Layout:
 
     @cached_property
     def per_world(self) -> dict[str, np.ndarray]:
-        """Parameters that were given by world, float32 (num_worlds,), by name."""
+        """Parameters that were given by world, float32 or int32 (num_worlds,), by name."""
         names = [param.name for param in self.spec.params if param.per_world]
         return {name: self.params[name] for name in names if isinstance(self.params[name], np.ndarray)}
 

@@ -29,7 +29,11 @@ class Param:
     ``dtype`` is ``"float32"``, ``"int32"`` or ``"bool"`` for a scalar that the kernel reads, ``"float64"`` for one from
     which only constants are computed, and ``None`` for a value that is not a scalar, such as explicit starts. ``low`` and
     ``high`` are inclusive. The bounds of a float default to plus and minus ``LARGEST``. If ``per_world`` is true, callers
-    may give an array with one float32 for each world.
+    may give an array with one number for each world, and kernels read the world's number from ``gv_params(a, team)``. An
+    int32 by world chooses data: it indexes the leading axis of a table, and its bounds keep it inside.
+
+    Raises:
+        ParameterError: values by world of another dtype than float32 and int32.
     """
 
     name: str
@@ -42,6 +46,8 @@ class Param:
     per_world: bool = False
 
     def __post_init__(self) -> None:
+        if self.per_world and self.dtype not in ("float32", "int32"):
+            raise ParameterError(f"parameter {self.name!r}: values by world must be float32 or int32, got {self.dtype!r}.")
         if self.dtype in ("float32", "float64"):  # bounds are rounded like the values that are compared with them
             object.__setattr__(self, "low", rounded(-LARGEST if self.low == -math.inf else self.low, self.dtype))
             object.__setattr__(self, "high", rounded(LARGEST if self.high == math.inf else self.high, self.dtype))
@@ -79,17 +85,19 @@ def convert(env: str, param: Param, value: Any) -> Any:
 
 
 def _convert_array(where: str, param: Param, value: Any) -> np.ndarray:
-    """Convert the values of a parameter to float32 (num_worlds,)."""
+    """Convert the values of a parameter to an array (num_worlds,) of its dtype."""
     expected = "a number, or numbers of shape (num_worlds,)"
     values = number_array(value, where, expected)
     if values.ndim != 1:
         raise ParameterError(f"{where} must be {expected}, got the shape {values.shape}.")
-    with np.errstate(over="ignore"):
-        converted = values.astype(np.float32)
-    inside = np.isfinite(converted) & (converted >= param.low) & (converted <= param.high)
+    with np.errstate(over="ignore", invalid="ignore"):
+        converted = values.astype(param.dtype)
+        inside = np.isfinite(converted) & (converted >= param.low) & (converted <= param.high)
+        if param.dtype == "int32":
+            inside &= converted == values
     if not inside.all():
         world = int(np.argmin(inside))
-        convert(where.partition(":")[0], dataclasses.replace(param, per_world=False), float(values[world]))
+        convert(where.partition(":")[0], dataclasses.replace(param, per_world=False), values[world].item())
     return converted
 
 

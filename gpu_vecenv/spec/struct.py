@@ -45,7 +45,7 @@ RESULTS = {
 
 def output_members(spec: EnvSpec) -> dict[str, str]:
     """Return the members of the struct that are addresses of public arrays, in order, with their dtypes."""
-    members = {}
+    members: dict[str, str] = {}
     for role in spec.groups:
         arrays = OBSERVED | (SHARED if role.shared else {}) | (MASKED if role.masked else {})
         members |= {f"{role.prefix}{name}": dtype for name, dtype in arrays.items()}
@@ -66,13 +66,14 @@ MAX_HELD_ENTRIES = 64
 
 
 def is_single(spec: EnvSpec) -> bool:
-    """Return True if a world has one agent that never leaves, a short state of fixed size, no workspace, mask or metric.
+    """Return True if a world has one agent that never leaves and a short state of fixed size.
 
-    Kernels then see ``GV_SINGLE``, and a lane holds a world in variables.
+    It also has no arrays by role, workspaces, masks, metrics or request for lanes. Kernels then see ``GV_SINGLE``, and a lane
+    holds a world in variables.
     """
     if spec.alive is not None or [role.count for role in spec.roles] != [1] or spec.workspaces:
         return False
-    if spec.by_role or spec.metrics or spec.roles[0].masked:
+    if spec.by_role or spec.metrics or spec.lanes or spec.roles[0].masked:
         return False
     lengths = [math.prod(n for n in field.shape if isinstance(n, int)) for field in spec.state]
     return sum(lengths) <= MAX_HELD and all(isinstance(n, int) for field in spec.state for n in field.shape)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv, VectorWrapper
 
 from gpu_vecenv.errors import ArrayTypeError, ClosedError, DeviceError, ParameterError, SequenceError
 from gpu_vecenv.spec.given import require_steps
 from gpu_vecenv.vector.one_caller import one_caller
+from gpu_vecenv.vector.tree import tree_map
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 if TYPE_CHECKING:
     import torch
 
-Policy = Callable[["torch.Tensor"], "torch.Tensor"]
+Policy = Callable[[Any], Any]
+"""Returns actions for observations: tensors, or dicts of tensors if the arrays of the env are by role."""
 
 WARM_UP = 3
 """Steps before a capture. In them, libraries that the policy calls initialise themselves."""
@@ -27,16 +28,18 @@ class CapturedSteps:
 
     Attributes:
         actions: ``(T, *action_space.shape)``, actions that the policy writes in each step, or that the caller writes before a
-            replay.
-        outputs: slabs that the steps write, by the names of ``GpuVectorEnv.bind``: ``obs`` ``(T + 1, ...)``, the others
-            ``(T, ...)``. ``obs[0]`` is the observation before the first step. Each replay overwrites them.
+            replay; a dict by role if the arrays of the env are by role.
+        outputs: slabs that the steps write, by the names of ``GpuVectorEnv.bind``: ``obs`` and ``action_mask``
+            ``(T + 1, ...)``, the others ``(T, ...)``. ``obs[0]`` is the observation before the first step. Each replay
+            overwrites them.
     """
 
     def __init__(
-        self, env: GpuVectorEnv, graph: torch.cuda.CUDAGraph, actions: torch.Tensor, outputs: dict[str, torch.Tensor]
+        self, env: GpuVectorEnv, graph: torch.cuda.CUDAGraph, num_steps: int, actions: Any, outputs: dict[str, Any]
     ) -> None:
-        self._env, self._graph, self._guard = env, graph, env._guard
+        self._env, self._graph, self._guard, self._num_steps = env, graph, env._guard, num_steps
         self.actions, self.outputs = actions, outputs
+        self._obs = env.worlds.outputs.bound_obs
 
     @one_caller
     def replay(self) -> None:
@@ -50,9 +53,9 @@ class CapturedSteps:
         """
         if self._env.closed:
             raise ClosedError(f"{self._env.env_spec.name} was closed; make a new env.")
-        if self._env.worlds.outputs.bound.get("obs") is not self.outputs["obs"]:
+        if self._env.worlds.outputs.bound_obs is not self._obs:
             raise SequenceError("the slabs that this graph writes are not bound any more; capture the steps again.")
-        self._env.worlds.replay(self._graph, len(self.actions))
+        self._env.worlds.replay(self._graph, self._num_steps)
 
 
 def capture_steps(
@@ -66,7 +69,8 @@ def capture_steps(
         env: an env with torch arrays on a GPU, after its first reset, or a wrapper of one.
         num_steps: T.
         policy: returns actions for observations, both shaped as by ``GpuVectorEnv.step``, without waiting for the device. It
-            is called T times, under ``no_grad``. None for actions that the caller writes.
+            is called T times, under ``no_grad``. If the env has masks, it is called with the observations and the masks. None
+            for actions that the caller writes.
 
     Raises:
         DeviceError, ArrayTypeError: an env on the CPU, or an env whose arrays are not tensors.
@@ -89,38 +93,42 @@ def capture_steps(
     slabs = outputs.new_slabs(num_steps)
     state = inner.get_state()
     inner.bind(**slabs)
-    obs, first_obs = slabs["obs"], slabs["obs"][0].clone()
+    seen = [slabs[name] for name in ("obs", "action_mask") if name in slabs]
+    first = tree_map(lambda slab: slab[0].clone(), seen)
     callers_stream, side = torch.cuda.current_stream(inner.device), torch.cuda.Stream(inner.device)
     side.wait_stream(callers_stream)
+
+    def step(t: int) -> None:
+        now = tree_map(lambda slab: slab[t], actions)
+        if policy is not None:
+            tree_map(lambda to, chosen: to.copy_(chosen), now, policy(*tree_map(lambda slab: slab[t], seen)))
+        inner.step(now)
+
     try:
         with torch.no_grad(), torch.cuda.stream(side):
-            actions = _new_actions(inner, num_steps, None if policy is None else policy(obs[0]))
+            chosen = None if policy is None else policy(*first)
+            actions = _new_actions(inner, num_steps, chosen)
             for _ in range(WARM_UP):
-                _step(inner, obs[0], actions[0], policy)
+                step(0)
                 outputs.move_to(0)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, stream=side):
                 for t in range(num_steps):
-                    _step(inner, obs[t], actions[t], policy)
+                    step(t)
     finally:
         callers_stream.wait_stream(side)
         outputs.move_to(0)
         # set_state() overwrites obs[0] with an observation of the state. In Tag it lacks runners that the last step caught.
         inner.set_state(state)
-        obs[0].copy_(first_obs)
-    return CapturedSteps(inner, graph, actions, slabs)
+        tree_map(lambda slab, before: slab[0].copy_(before), seen, first)
+    return CapturedSteps(inner, graph, num_steps, actions, slabs)
 
 
-def _new_actions(env: GpuVectorEnv, num_steps: int, chosen: torch.Tensor | None) -> torch.Tensor:
-    """Array for the actions of all steps, in the dtype of the policy's actions."""
+def _new_actions(env: GpuVectorEnv, num_steps: int, chosen: Any) -> Any:
+    """Zeros for the actions of all steps, in the dtype of the policy's actions, without one in int64 or float32."""
     import torch
 
-    box = isinstance(env.single_action_space, Box)
-    dtype = chosen.dtype if chosen is not None else torch.float32 if box else torch.int64
-    return torch.zeros((num_steps, *(env.action_space.shape or ())), dtype=dtype, device=env.device)
-
-
-def _step(env: GpuVectorEnv, obs: torch.Tensor, actions: torch.Tensor, policy: Policy | None) -> None:
-    if policy is not None:
-        actions.copy_(policy(obs))
-    env.step(actions)
+    arrays = env.worlds.outputs.new_actions(num_steps)
+    if chosen is None:
+        chosen = tree_map(lambda array: array if array.dtype == torch.float32 else array.long(), arrays)
+    return tree_map(lambda array, choice: torch.zeros_like(array, dtype=choice.dtype), arrays, chosen)

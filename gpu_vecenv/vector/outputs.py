@@ -191,9 +191,9 @@ class Outputs:
             self._slots.append(self._with_addresses(list(arrays.values()), self._kept_at(t)))
 
     @property
-    def bound(self) -> Mapping[str, Array]:
-        """The slabs bound, by name of the array."""
-        return self._slabs
+    def bound_obs(self) -> Array | None:
+        """The slab of observations that is bound, of the first role if arrays are by role; None without slabs."""
+        return self._slabs.get(self.results.kept[0])
 
     def new_slabs(self, steps: int) -> dict[str, Any]:
         """New slabs for every output, for ``bind()``."""

@@ -26,6 +26,9 @@ class Results:
         actions: shape and dtype of the random actions of one step, by name, one for each group.
         public: index into the arrays of a step by public name; by role in nested dicts.
         info: the same for each key of ``info``.
+        nested: True if results hold dicts.
+        returned: the same for the five values that a step returns.
+        reset_info: ``info`` of a reset.
         actions_by_role: index of each role's actions; 0 if arrays are not by role.
     """
 
@@ -59,6 +62,9 @@ class Results:
         if layout.spec.metrics:
             episode = {metric.name: self.indices[f"episode_{metric.name}"] for metric in layout.spec.metrics}
             self.info |= {"episode": episode, "_episode": finished}
+        self.nested = layout.spec.by_role or bool(layout.spec.metrics)
+        self.returned = [*(self.public[name] for name in ("obs", "reward", "terminated", "truncated")), self.info]
+        self.reset_info = {name: place for name, place in self.info.items() if name == "action_mask"}
 
     def _public(self, view: View) -> dict[str, Any]:
         """Return the places of the arrays that callers may bind."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,10 @@ from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 
 class EpisodeStatistics(VectorWrapper):
-    """Adds ``info["episode"]`` with ``r`` (return, float32 ``(num_envs,)``) and ``l`` (length in steps, int32).
+    """Adds ``r`` (return, float32 ``(num_envs,)``) and ``l`` (length in steps, int32) to ``info["episode"]``.
+
+    If the arrays of the env are by role, ``role_r`` is a dict with the return of each role, the mean over its agents. Metrics of
+    the env stay in ``info["episode"]``.
 
     The arrays have the array kind and the device of the env. They are valid where ``info["_episode"]`` (bool) is true: in the
     step that ends an episode. No array is copied to the host.
@@ -33,6 +37,8 @@ class EpisodeStatistics(VectorWrapper):
         self._returns: Array = None
         self._lengths: Array = None
         self._ended: Array = None
+        self._roles = _agents_of_roles(inner.role_counts) if inner.env_spec.by_role else {}
+        self._role_returns: dict[str, Array] = {}
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Reset the env and the statistics of the envs that were reset."""
@@ -41,11 +47,13 @@ class EpisodeStatistics(VectorWrapper):
         if mask is None or self._returns is None:
             zeros = (np.zeros(self.num_envs, dtype) for dtype in ("float32", "int32", "bool"))
             self._returns, self._lengths, self._ended = map(self._memory.from_numpy, zeros)
+            self._role_returns = {role: self._returns for role in self._roles}
         else:
             with self._memory.here():
                 kept = ~self._memory.from_numpy(host_array(mask))
                 self._returns, self._lengths = self._returns * kept, self._lengths * kept
                 self._ended = self._ended & kept
+                self._role_returns = {role: returns * kept for role, returns in self._role_returns.items()}
         return obs, info
 
     def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
@@ -58,9 +66,21 @@ class EpisodeStatistics(VectorWrapper):
             returns = self._returns + reward * going
             lengths = self._lengths + going
             over = (terminated | truncated) & going
-            info["episode"] = {"r": returns, "l": lengths}
+            info["episode"] = {**info.get("episode", {}), "r": returns, "l": lengths}
+            if self._roles:
+                rewards = info.get("agent_reward", reward[:, None])
+                info["episode"]["role_r"] = sums = {
+                    role: self._role_returns[role] + rewards[:, agents].mean(1) * going for role, agents in self._roles.items()
+                }
+                self._role_returns = {role: total * ~over for role, total in sums.items()}
             info["_episode"] = over
             self._returns, self._lengths = returns * ~over, lengths * ~over
             if self._mode is not AutoresetMode.SAME_STEP:
                 self._ended = over if self._mode is AutoresetMode.NEXT_STEP else self._ended | over
         return obs, reward, terminated, truncated, info
+
+
+def _agents_of_roles(counts: Mapping[str, int]) -> dict[str, slice]:
+    """Numbers of the agents of each role."""
+    ends = np.cumsum(list(counts.values())).tolist()
+    return {role: slice(end - count, end) for (role, count), end in zip(counts.items(), ends, strict=True)}

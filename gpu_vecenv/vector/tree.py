@@ -31,3 +31,19 @@ def flatten(what: str, tree: Any, given: Any) -> Iterator[tuple[Any, Any]]:
             yield from flatten(f"{what} of {name}", tree[name], part)
     else:
         yield tree, given
+
+
+def leaves(tree: Any) -> list[Any]:
+    """Return the leaves of nested dicts."""
+    if isinstance(tree, Mapping):
+        return [leaf for part in tree.values() for leaf in leaves(part)]
+    return [tree]
+
+
+def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """Return a tree of the same form: ``function`` of the leaves at each place of the trees. Lists and dicts are inner nodes."""
+    if isinstance(tree, Mapping):
+        return {name: tree_map(function, part, *(other[name] for other in others)) for name, part in tree.items()}
+    if isinstance(tree, list):
+        return [tree_map(function, *parts) for parts in zip(tree, *others, strict=True)]
+    return function(tree, *others)

@@ -41,7 +41,8 @@ class GpuVectorEnv(VectorEnv):
     Made by ``gymnasium.make_vec(id, num_envs=N, ...)``. In the ``"worlds"`` view an env is a world: observations
     ``(N, A, F)``, actions ``(N, A)`` or ``(N, A, k)``, reward ``(N,)`` (the mean over the A agents). In the ``"agents"``
     view an env is an agent's row, rows ordered by role, then world, then agent: observations ``(R, F)``, actions
-    ``(R,)`` or ``(R, k)``, reward ``(R,)``. With one agent in a world both views are the same.
+    ``(R,)`` or ``(R, k)``, reward ``(R,)``. With one agent in a world both views are the same. If roles have spaces of their
+    own, observations, actions and masks are dicts by role, ``(N, agents of the role, ...)``, and there is no agents view.
 
     Arguments that do not fit raise ParameterError, ShapeError, ArrayTypeError or DeviceError, with what was expected and what
     came, before anything changes. A call during a call of another thread raises ConcurrentCallError, and calls that need the
@@ -57,7 +58,8 @@ class GpuVectorEnv(VectorEnv):
         array: kind of the arrays handed out: ``"torch"``, ``"cupy"`` or ``"numpy"``.
         autoreset_mode: an ``AutoresetMode``, its value, or its name in lower case.
         copy: True to hand out arrays that are never written again, False for persistent ones, valid until the next call.
-        debug: True to raise ActionError in the step of an invalid action on CUDA too, which waits for the device in each step.
+        debug: True to raise ActionError in the step of an invalid action on CUDA too, and for a mask without an allowed choice;
+            it waits for the device in each step.
         first_world: ``world_id`` of the first world after a ``reset`` with one seed; set it to split worlds over several GPUs.
         render_mode: None or ``"rgb_array"``.
         params: parameters of the env by their spec names.
@@ -118,8 +120,8 @@ class GpuVectorEnv(VectorEnv):
         require_room(shapes, mode, copy, self.device, memory)
         self.worlds = Worlds(shapes, make_backend(layout, self.device, array), memory, mode, copy)
         self._actions = action_reader(shapes, self.worlds.backend, warn=not self._to_host)
-        self._nested = env_spec.by_role or bool(env_spec.metrics)  # results hold dicts
-        self._renderers: WorldRenderers | None = None
+        self._convert = memory.to_numpy if self._to_host else None
+        self._renderers = WorldRenderers(env_spec, self.params, self.num_worlds)
         self._started = False
         self.closed = False
 
@@ -145,7 +147,7 @@ class GpuVectorEnv(VectorEnv):
 
         Returns:
             obs: float32, all envs; envs that were not reset keep their last observation.
-            info: empty.
+            info: ``action_mask`` as in ``step()`` if the env has masks.
 
         Raises:
             SequenceError: a ``reset_mask`` in the first reset.
@@ -164,8 +166,7 @@ class GpuVectorEnv(VectorEnv):
         results = self.worlds.reset(keys, mask, own_options)
         self._started = True
         places = self.worlds.outputs.results
-        info = {name: place for name, place in places.info.items() if name == "action_mask"}
-        return self._public(places.public["obs"], results.arrays), self._public(info, results.arrays)
+        return nest(places.public["obs"], results.arrays, self._convert), nest(places.reset_info, results.arrays, self._convert)
 
     def step(self, actions: Any) -> StepResults:
         """Advance every world by one step, in one launch.
@@ -178,7 +179,9 @@ class GpuVectorEnv(VectorEnv):
             reward: float32 ``(num_envs,)``.
             terminated, truncated: bool ``(num_envs,)``.
             info: ``final_obs`` like obs, valid where ``_final_obs`` bool ``(num_envs,)`` is true (same-step mode);
-                with several agents ``agent_reward`` float32 and ``agent_alive`` bool, one entry an agent, of this step.
+                with several agents ``agent_reward`` float32 and ``agent_alive`` bool, one entry an agent, of this step;
+                with masks ``action_mask``, bool, True for allowed choices, of obs, and ``final_action_mask`` of final_obs;
+                with metrics ``episode``, float32 ``(num_envs,)`` by name, valid where ``_episode`` is true.
 
         Raises:
             ActionError: an index out of range or NaN: at once on the CPU, at ``check()`` on CUDA unless ``debug``.
@@ -230,7 +233,7 @@ class GpuVectorEnv(VectorEnv):
         results = self.worlds.rollout(plan)
         returned = self._results(results)
         if plan.keep:
-            returned[4]["actions"] = self._public(self.worlds.outputs.results.actions_by_role, results.actions)
+            returned[4]["actions"] = nest(self.worlds.outputs.results.actions_by_role, results.actions, self._convert)
         return returned
 
     @one_caller
@@ -323,7 +326,7 @@ class GpuVectorEnv(VectorEnv):
     def observe(self) -> Array:
         """Observations of the present state, in a fresh array. Changes nothing."""
         self._require_started("observe()")
-        return self._public(self.worlds.outputs.results.public["obs"], self.worlds.observe())
+        return nest(self.worlds.outputs.results.public["obs"], self.worlds.observe(), self._convert)
 
     @one_caller
     def render(self) -> tuple[np.ndarray, ...] | None:
@@ -336,8 +339,6 @@ class GpuVectorEnv(VectorEnv):
         if self.render_mode is None:
             warn_without_mode("make_vec", self.env_spec.name)
             return None
-        if self._renderers is None:
-            self._renderers = WorldRenderers(self.env_spec, self.params, self.num_worlds)
         frames = self._renderers.frames(self.worlds.state.on_host())
         return tuple(frames[world] for world in self.worlds.view.world_of_env)
 
@@ -345,11 +346,11 @@ class GpuVectorEnv(VectorEnv):
     def bind(self, /, **slabs: Array) -> None:
         """Write results into the caller's slabs instead of the env's arrays, without allocation or copy.
 
-        ``obs`` is ``(T + 1, *obs)`` and the others, any of ``reward, terminated, truncated, finished, final_obs,
-        agent_alive, agent_reward``, are ``(T, ...)``; float32 or bool, C-contiguous, on the env's device. A reset
-        writes ``obs[0]``; step t (from 0) writes ``obs[t + 1]`` and ``[t]`` of the others. After T steps call
-        ``rewind()``. Outputs without a slab go to persistent arrays. Rows of ``final_obs`` are undefined where no episode
-        ended. If the env has started, its last observation is copied to ``obs[0]``.
+        ``obs`` and ``action_mask`` are ``(T + 1, ...)``, the others, any of ``reward, terminated, truncated, finished,
+        final_obs, final_action_mask, agent_alive, agent_reward``, ``(T, ...)``; float32 or bool, C-contiguous, on the env's
+        device; by role in dicts. A reset writes ``obs[0]``; step t (from 0) writes ``obs[t + 1]`` and ``[t]`` of the others.
+        After T steps call ``rewind()``. Outputs without a slab go to persistent arrays. Rows of ``final_obs`` are undefined
+        where no episode ended. If the env has started, its last observation is copied to ``obs[0]``.
 
         Raises:
             UnknownParameterError: a slab for an output that the env does not have.
@@ -374,16 +375,10 @@ class GpuVectorEnv(VectorEnv):
         """Return the arrays of a step or a rollout as ``step()`` documents them."""
         arrays, places = results.arrays, self.worlds.outputs.results
         if self._waits and self.debug:
-            self.worlds.check()
-        if self._to_host or self._nested:
-            info = self._public(places.info, arrays)
-            obs, *others = (self._public(places.public[name], arrays) for name in ("obs", "reward", "terminated", "truncated"))
-            return obs, *others, info
+            self.worlds.check_step(results)
+        if self._convert or places.nested:
+            return tuple(nest(place, arrays, self._convert) for place in places.returned)
         return arrays[0], arrays[1], arrays[2], arrays[3], {name: arrays[index] for name, index in places.info.items()}
-
-    def _public(self, place: Any, arrays: Any) -> Any:
-        """Arrays at a place of ``Results``, a nested dict if they are by role, in the array kind of the env."""
-        return nest(place, arrays, self.worlds.output_memory.to_numpy if self._to_host else None)
 
     def _require_open(self) -> None:
         if self.closed:

@@ -15,6 +15,7 @@ from gpu_vecenv.spec.given import Array
 from gpu_vecenv.vector.actions import KernelActions
 from gpu_vecenv.vector.arguments import Arguments
 from gpu_vecenv.vector.autoreset import KERNEL_MODE
+from gpu_vecenv.vector.masks import require_choices
 from gpu_vecenv.vector.outputs import OutputArrays, Outputs
 from gpu_vecenv.vector.reset_pool import ResetPool
 from gpu_vecenv.vector.rollout_plan import RolloutPlan
@@ -150,6 +151,11 @@ class Worlds:
             with self.memory.here():
                 self.arguments.invalid[...] = 0
             raise ActionError(f"{count} actions were out of range or NaN since the last check; each acted as index 0.")
+
+    def check_step(self, results: OutputArrays) -> None:
+        """Raise ActionError as ``check()`` does, and for a mask in the results that allows no choice. Waits for the device."""
+        self.check()
+        require_choices(self.view.layout, self.outputs.results, self.output_memory, results.arrays)
 
     def require_capturable(self, waits: str = "") -> None:
         """Raise SequenceError if a CUDA graph is being captured and a step cannot be part of it.

@@ -16,7 +16,8 @@ from gpu_vecenv.spec.layout import Layout
 def compile_ptx(spec: EnvSpec, arch: int, module: int = 0, **params: Any) -> str:
     """PTX of one of ``layout.MODULES`` for ``sm_<arch>``. Raises RuntimeError with the compiler's log if it does not compile."""
     layout = Layout(spec, spec.resolve(params))
-    return compile_text(kernel_source(spec), arch, *compile_options(layout, module, blocks_of(layout.num_agents, module)))
+    blocks = blocks_of(layout.num_agents, module, layout.requested_lanes)
+    return compile_text(kernel_source(spec), arch, *compile_options(layout, module, blocks))
 
 
 def compile_text(source: str, arch: int, *options: str) -> str:

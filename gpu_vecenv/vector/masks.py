@@ -1,0 +1,78 @@
+"""Action masks: for sampling from Gymnasium's spaces, and the check of masks with ``debug=True``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpu_vecenv.backend.memory import Memory
+from gpu_vecenv.errors import ActionError, ParameterError
+from gpu_vecenv.spec.given import Array, host_array
+from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.vector.results import Results
+
+if TYPE_CHECKING:
+    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+
+
+def sample_mask(env: GpuVectorEnv, action_mask: Any, index: int) -> Any:
+    """Return the mask of one env of a vector env in the form that ``env.single_action_space.sample`` takes.
+
+    Gymnasium cannot sample the batched space of several agents with a mask, because it is a Box.
+
+    Example::
+
+        obs, info = env.reset()
+        action = env.single_action_space.sample(mask=sample_mask(env, info["action_mask"], 0))
+
+    Args:
+        env: an env with masks.
+        action_mask: ``info["action_mask"]`` of one step, of any array kind.
+        index: number of the world, or of the row in the agents view.
+
+    Returns:
+        Nested tuples of int8 arrays, one for each entry of the action; all choices are allowed in entries without a mask. A
+        single array for a single Discrete entry; by role a dict, with None for roles without masks.
+
+    Raises:
+        ParameterError: the env has no masks.
+    """
+    groups = env.layout.groups
+    if not any(group.masked for group in groups):
+        raise ParameterError(f"{env.env_spec.name} has no action masks.")
+    masks = action_mask if env.env_spec.by_role else {"": action_mask}
+    of = {group.role: _of_group(group, host_array(masks[group.role])[index]) if group.masked else None for group in groups}
+    return of if env.env_spec.by_role else of[""]
+
+
+def require_choices(layout: Layout, results: Results, memory: Memory, arrays: Sequence[Array]) -> None:
+    """Check that each mask of a step or a rollout allows a choice in each entry. Waits for the device.
+
+    Raises:
+        ActionError: a mask without an allowed choice.
+    """
+    for group in layout.groups:
+        name = f"{group.prefix}action_mask"
+        if not group.masked:
+            continue
+        mask = memory.to_numpy(arrays[results.indices[name]])
+        ends = np.cumsum(group.masked_choices)
+        for entry, part in zip(group.masked, np.split(mask, ends[:-1], axis=-1), strict=True):
+            blocked = ~part.any(axis=-1)
+            if blocked.any():
+                raise ActionError(
+                    f"{layout.spec.name}: env_observe must allow a choice of each masked entry, got a mask of "
+                    f"{group.role or 'an agent'} that allows none in entry {entry}, at {np.argwhere(blocked)[0].tolist()}."
+                )
+
+
+def _of_group(group: Group, mask: np.ndarray) -> Any:
+    """Nested tuples of one array for each entry, in the shape of an array of actions."""
+    if mask.ndim > 1:
+        return tuple(_of_group(group, part) for part in mask)
+    given = dict(zip(group.masked, np.split(mask.astype(np.int8), np.cumsum(group.masked_choices)[:-1]), strict=True))
+    entries = [given.get(entry, np.ones(choices, np.int8)) for entry, choices in enumerate(group.choices)]
+    return entries[0] if group.action.shape == () else tuple(entries)
