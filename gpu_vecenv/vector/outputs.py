@@ -62,7 +62,9 @@ class Outputs:
         self._copy = self.fresh = copy
         self.results = results = Results(view, same_step)
         self.allocate = memory.allocator([(shape, dtype_of(name)) for name, shape in results.shapes.items()])
+        # _kept_of(arrays) returns those arrays of a step or a rollout that the next call reads.
         self._kept_indices = [results.indices[name] for name in results.kept]
+        self._kept_of = itemgetter(*self._kept_indices) if len(self._kept_indices) > 1 else itemgetter(slice(0, 1))
         # _pick_words(0, *addresses of previous arrays, *addresses of arrays) returns one address for each of output_members();
         # 0 is null.
         words = {previous_member(name): index + 1 for index, name in enumerate(results.kept)}
@@ -255,10 +257,6 @@ class Outputs:
                 raise ParameterError(f"bound {name} and {other} share memory; each slab needs memory of its own.")
 
     # ---- private ----------------------------------------------------------------------------------------------
-
-    def _kept_of(self, arrays: Sequence[Array]) -> Sequence[Array]:
-        """Those arrays of a step or a rollout that the next call reads."""
-        return [arrays[index] for index in self._kept_indices]
 
     def _kept_at(self, slot: int) -> Sequence[Array]:
         """Arrays that a step in this slot reads: those of bound slabs, and persistent ones for outputs without a slab."""
