@@ -92,7 +92,8 @@ class Outputs:
         if self._copy:
             self._last = self.new_kept()
             return self._last
-        return self._kept_of(self._persistent_arrays())
+        kept: Sequence[Array] = self._kept_of(self._persistent_arrays())
+        return kept
 
     def for_reset(self, partial: bool) -> OutputArrays:
         """Arrays for a reset. If ``partial``, kernels keep the last observation of worlds that are not reset."""

@@ -119,8 +119,10 @@ class GpuVectorEnv(VectorEnv):
         memory, copy = output_memory(array, self.device), copy and not self._to_host
         require_room(shapes, mode, copy, self.device, memory)
         self.worlds = Worlds(shapes, make_backend(layout, self.device, array), memory, mode, copy)
-        self._actions = action_reader(shapes, self.worlds.backend, warn=not self._to_host)
         self._convert = memory.to_numpy if self._to_host else None
+        self._places = self.worlds.outputs.results
+        self._plain = not (self._waits or self._places.nested)
+        self._actions = action_reader(shapes, self.worlds.backend, warn=not self._to_host)
         self._renderers = WorldRenderers(env_spec, self.params, self.num_worlds)
         self._started = False
         self.closed = False
@@ -165,7 +167,7 @@ class GpuVectorEnv(VectorEnv):
         keys = world_keys(seeds, self.num_worlds, self.first_world, self.np_random) if new_keys else None
         results = self.worlds.reset(keys, mask, own_options)
         self._started = True
-        places = self.worlds.outputs.results
+        places = self._places
         return nest(places.public["obs"], results.arrays, self._convert), nest(places.reset_info, results.arrays, self._convert)
 
     def step(self, actions: Any) -> StepResults:
@@ -233,7 +235,7 @@ class GpuVectorEnv(VectorEnv):
         results = self.worlds.rollout(plan)
         returned = self._results(results)
         if plan.keep:
-            returned[4]["actions"] = nest(self.worlds.outputs.results.actions_by_role, results.actions, self._convert)
+            returned[4]["actions"] = nest(self._places.actions_by_role, results.actions, self._convert)
         return returned
 
     @one_caller
@@ -326,7 +328,7 @@ class GpuVectorEnv(VectorEnv):
     def observe(self) -> Array:
         """Observations of the present state, in a fresh array. Changes nothing."""
         self._require_started("observe()")
-        return nest(self.worlds.outputs.results.public["obs"], self.worlds.observe(), self._convert)
+        return nest(self._places.public["obs"], self.worlds.observe(), self._convert)
 
     @one_caller
     def render(self) -> tuple[np.ndarray, ...] | None:
@@ -373,12 +375,12 @@ class GpuVectorEnv(VectorEnv):
 
     def _results(self, results: OutputArrays) -> StepResults:
         """Return the arrays of a step or a rollout as ``step()`` documents them."""
-        arrays, places = results.arrays, self.worlds.outputs.results
-        if self._waits and self.debug:
+        arrays, places = results.arrays, self._places
+        if self._plain:  # the general case, faster
+            return arrays[0], arrays[1], arrays[2], arrays[3], {name: arrays[index] for name, index in places.info.items()}
+        if self.debug:
             self.worlds.check_step(results)
-        if self._convert or places.nested:
-            return tuple(nest(place, arrays, self._convert) for place in places.returned)
-        return arrays[0], arrays[1], arrays[2], arrays[3], {name: arrays[index] for name, index in places.info.items()}
+        return tuple(nest(place, arrays, self._convert) for place in places.returned)
 
     def _require_open(self) -> None:
         if self.closed:
