@@ -167,8 +167,8 @@ class GpuVectorEnv(VectorEnv):
         keys = world_keys(seeds, self.num_worlds, self.first_world, self.np_random) if new_keys else None
         results = self.worlds.reset(keys, mask, own_options)
         self._started = True
-        places = self._places
-        return nest(places.public["obs"], results.arrays, self._convert), nest(places.reset_info, results.arrays, self._convert)
+        obs, info = (nest(place, results.arrays, self._convert) for place in (self._places.public["obs"], self._places.reset_info))
+        return obs, info
 
     def step(self, actions: Any) -> StepResults:
         """Advance every world by one step, in one launch.
