@@ -133,7 +133,7 @@ class GroupSlabs:
 
         found: dict[str, Any] = {"obs": observations(self.obs)}
         if self.mask is not None:
-            found["action_mask"] = self.mask.view(len(self.mask), *lead, -1)
+            found["action_mask"] = self.mask.view(len(self.mask), *lead, group.num_choices)
         if self.final_obs is not None:
             found["final_obs"] = observations(self.final_obs)
         return found
