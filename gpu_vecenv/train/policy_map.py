@@ -25,7 +25,8 @@ def assign_rows(
         role_rows: role name to the contiguous rows of that role.
         policy_map: role name to policy name; roles with the same name share the policy. None gives each
             role a policy of its own, named after it.
-        groups: the env's groups. If they are roles with spaces of their own, ``random`` is a policy for each role, ``random/ROLE``.
+        groups: the env's groups. If they are roles with spaces of their own, ``random`` stands for one policy a role, which is
+            named ``random/ROLE``.
 
     Returns:
         Policy name to its rows, in row order; slices of adjacent roles are joined.

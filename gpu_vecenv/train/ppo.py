@@ -232,11 +232,19 @@ class PPO:
         action, log_prob = slabs.action.flatten(0, 1), slabs.log_prob.flatten()
         mask = None if slabs.mask is None else slabs.mask.flatten(0, 1)
         order = torch.randperm(len(self.index), generator=self.generator, device=self.index.device)
-        columns = [x.reshape(-1) for x in (value, advantage, target, valid)]
+        value, advantage, target, valid = (x.reshape(-1) for x in (value, advantage, target, valid))
         for chosen in order.tensor_split(self.config.num_minibatches):
             index = self.index[chosen]
-            taken = slabs.obs.chosen(index), action[index], log_prob[index]
-            yield Minibatch(*taken, *(x[chosen] for x in columns), None if mask is None else mask[index])
+            yield Minibatch(
+                obs=slabs.obs.chosen(index),
+                action=action[index],
+                log_prob=log_prob[index],
+                value=value[chosen],
+                advantage=advantage[chosen],
+                target=target[chosen],
+                valid=valid[chosen],
+                mask=None if mask is None else mask[index],
+            )
 
     def _step(self, batch: Minibatch, entropy_coef: float) -> dict[str, Tensor]:
         """Take one optimiser step."""

@@ -138,7 +138,8 @@ class Rollout:
         found, first = [], 0
         for group in self.groups:
             stop = first + group.num_rows
-            own = [slice(max(s.start, first) - first, min(s.stop, stop) - first) for s in slices if s.start < stop and s.stop > first]
+            inside = [slice(max(rows.start, first) - first, min(rows.stop, stop) - first) for rows in slices]
+            own = [rows for rows in inside if rows.start < rows.stop]
             if own:
                 found.append((group, own))
             first = stop

@@ -32,7 +32,7 @@ class Observations:
 
     @property
     def num_rows(self) -> int:
-        """n."""
+        """Number of rows, n."""
         return self.own.shape[1]
 
     def of(self, steps: int | slice, slices: Sequence[slice]) -> Tensor:
@@ -98,7 +98,7 @@ class GroupSlabs:
 
     @property
     def num_rows(self) -> int:
-        """n."""
+        """Number of rows, n."""
         return self.obs.num_rows
 
     def masks(self, step: int, rows: slice) -> Tensor | None:

@@ -1,11 +1,11 @@
-"""Registers the envs with spaces by role that the trainer's tests use: Town, whose roles differ, and Pairs, whose roles do not."""
+"""Registers envs of the trainer's tests: Town and Pairs by role, with unlike and equal spaces; Masked with roles alike."""
 
 from functools import partial
 from pathlib import Path
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, MultiDiscrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Param, Role
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
@@ -32,5 +32,17 @@ PAIRS = EnvSpec(
     rewards={"right": "1 for the right choice"},
 )
 
+MASKED = EnvSpec(
+    name="Masked-v0",
+    kernel=Path(__file__).with_name("masked.cu"),
+    roles=(Role("left", 2, masked=(0,)), Role("right", 1, masked=(0,))),
+    params=(TIME_LIMIT,),
+    state=(Field("shift", "int32", (), "decides the right choices"),),
+    observation=lambda params: Box(0, 1, (3,), np.float32),
+    action=lambda params: Discrete(3),
+    rewards={"right": "1 for the right choice"},
+)
+
 gymnasium.register("Town-v0", vector_entry_point=partial(GpuVectorEnv, TOWN))
 gymnasium.register("Pairs-v0", vector_entry_point=partial(GpuVectorEnv, PAIRS))
+gymnasium.register("Masked-v0", vector_entry_point=partial(GpuVectorEnv, MASKED))

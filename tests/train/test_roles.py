@@ -6,7 +6,7 @@ import dataclasses
 import gymnasium
 import numpy as np
 import pytest
-import role_envs  # noqa: F401  (registers Town-v0 and Pairs-v0)
+import role_envs  # noqa: F401  (registers Town-v0, Pairs-v0 and Masked-v0)
 import torch
 
 from gpu_vecenv.errors import ParameterError
@@ -32,6 +32,7 @@ PAIRS = TrainConfig(
     ppo=PPOConfig(num_steps=10, num_epochs=2, bootstrap_at_time_limit=True),
     network=NetworkConfig((16,)),
 )
+MASKED = dataclasses.replace(PAIRS, env_id="Masked-v0", ppo=PPOConfig(num_steps=10))
 ALL_RANDOM = {"citizen": "random", "mayor": "random"}
 
 
@@ -88,6 +89,12 @@ def test_both_roles_of_the_town_learn_and_take_no_forbidden_action(tmp_path):
 def test_no_policy_takes_a_forbidden_action_where_one_entry_of_two_is_masked(policy):
     config = dataclasses.replace(PAIRS, policy_map={"left": "one", "right": policy}, frozen=())
     train_counting(config, (1, 1))
+
+
+@pytest.mark.parametrize("policy_map", [None, {"left": "random", "right": "one"}], ids=["separate", "random"])
+def test_no_forbidden_action_is_taken_in_the_agents_view(policy_map):
+    trainer = train_counting(dataclasses.replace(MASKED, policy_map=policy_map), (0,))
+    assert trainer.env.view == "agents"
 
 
 def test_actions_are_evaluated_under_the_masks_they_were_taken_with():
@@ -162,8 +169,9 @@ def flatten(x, prefix=""):
         PAIRS,
         dataclasses.replace(PAIRS, policy_map={"left": "one", "right": "one"}),
         dataclasses.replace(PAIRS, policy_map={"left": "random", "right": "one"}),
+        MASKED,
     ],
-    ids=["town", "pairs", "shared", "random"],
+    ids=["town", "pairs", "shared", "random", "masked"],
 )
 def test_an_interrupted_run_equals_an_uninterrupted_one(config, tmp_path):
     whole = Trainer(config, quiet=True)
@@ -183,8 +191,9 @@ def test_an_interrupted_run_equals_an_uninterrupted_one(config, tmp_path):
 
 def test_roles_with_other_spaces_cannot_share_a_policy():
     said = (
-        r"policy_map: expected roles with equal spaces for the policy 'all', got citizen with observations Box\(.*\(4,\), float32\), "
-        r"actions Discrete\(3\), masked entries \[0\]; mayor with observations Box\(.*\(6,\), float32\), actions Box\(.*\(2,\)"
+        r"policy_map: expected roles with equal spaces for the policy 'all', got citizen with observations Box\(.*\(4,\), "
+        r"float32\), actions Discrete\(3\), masked entries \[0\]; mayor with observations Box\(.*\(6,\), float32\), "
+        r"actions Box\(.*\(2,\)"
     )
     with pytest.raises(PolicyMapError, match=said):
         Trainer(dataclasses.replace(TOWN, policy_map={"citizen": "all", "mayor": "all"}), quiet=True)
