@@ -142,6 +142,31 @@ def test_dead_rows_and_rows_of_other_policies_change_nothing():
             assert torch.equal(before[name], after[name]), name
 
 
+def split(rollout, row):
+    """The same rollout in two groups, of the rows before ``row`` and from it on."""
+    (slabs,) = rollout.groups
+    halves = []
+    for rows in (slice(0, row), slice(row, R)):
+        obs, final_obs = (Observations(x.own[:, rows].clone()) for x in (slabs.obs, slabs.final_obs))
+        action, log_prob = (x[:, rows].clone() for x in (slabs.action, slabs.log_prob))
+        halves.append(GroupSlabs(obs, action, log_prob, final_obs=final_obs))
+    return dataclasses.replace(rollout, groups=tuple(halves))
+
+
+@pytest.mark.parametrize("row", [1, 4, 6, 8])
+def test_rows_of_several_groups_learn_like_rows_of_one(row):
+    """At 4 and 8 the policy has rows of both groups."""
+    results = []
+    for divide in (False, True):
+        policy = make_policy()
+        rollout = make_rollout(policy)
+        config = PPOConfig(num_epochs=2, num_minibatches=2, bootstrap_at_time_limit=True)
+        learn(policy, split(rollout, row) if divide else rollout, config)
+        results.append(policy.state_dict())
+    for name, x in results[0].items():
+        assert torch.equal(x, results[1][name]), name
+
+
 def test_a_row_of_a_living_agent_changes_the_update():
     """Checks the test above: other values in rows of living agents must change the weights."""
     policy = make_policy()

@@ -189,6 +189,21 @@ def test_an_interrupted_run_equals_an_uninterrupted_one(config, tmp_path):
         assert torch.equal(x, states[1][name]) if isinstance(x, torch.Tensor) else x == states[1][name], name
 
 
+def test_a_checkpoint_restores_observations_and_masks(monkeypatch):
+    """The env's own observation of a restored state may differ from that of the last step, so the trainer's is kept."""
+    trainer = Trainer(PAIRS, quiet=True)
+    trainer.train(iterations=1)
+    state = trainer.collector.state_dict()
+    slabs = [x for g in trainer.rollout.groups for x in (g.obs.own, g.obs.shared, g.mask)]
+    before = [slab[0].clone() for slab in slabs]
+    assert all(x.any() for x in before)
+    for slab in slabs:
+        slab[0].zero_()
+    monkeypatch.setattr(trainer.env, "set_state", lambda state: None)
+    trainer.collector.load_state_dict(state)
+    assert all(torch.equal(slab[0], x) for slab, x in zip(slabs, before, strict=True))
+
+
 def test_roles_with_other_spaces_cannot_share_a_policy():
     said = (
         r"policy_map: expected roles with equal spaces for the policy 'all', got citizen with observations Box\(.*\(4,\), "
