@@ -9,6 +9,10 @@ class ParameterError(GpuVecenvError, ValueError):
     """A parameter, option or state value is outside what the env accepts."""
 
 
+class RoleSpacesError(ParameterError):
+    """The agents view of an env whose roles have spaces of their own."""
+
+
 class UnknownParameterError(GpuVecenvError, TypeError):
     """The env has no parameter of this name."""
 

@@ -10,6 +10,7 @@ import tyro
 
 from gpu_vecenv.cli.defaults import by_env, fields
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
+from gpu_vecenv.render.canvas import has_renderer
 from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig, from_options
 from gpu_vecenv.train.errors import ConfigError
 
@@ -31,7 +32,7 @@ def train(
     checkpoint_interval: Annotated[int | None, help_option(str(TrainConfig.checkpoint_interval), "INT")] = None,
     threads: Annotated[int | None, help_option(f"{TrainConfig.threads}; with --resume the run's", "INT")] = None,
 ) -> None:
-    """Train policies with PPO, and write checkpoint, metrics, curves and a video into the run's folder.
+    """Train policies with PPO, and write checkpoint, metrics, curves and, if the env can be drawn, a video into the run's folder.
 
     Example: gpu-vecenv train WarpTag-v0 --env num_taggers=2 num_runners=8 --total-steps 20000 --out runs/tag
 
@@ -112,7 +113,11 @@ def train(
     if trainer.iteration == trainer.num_iterations:  # an interrupted run ends at once
         from gpu_vecenv.cli.watch import watch
 
-        watch(folder, device=trainer.config.device)
+        source = trainer.env.env_spec.kernel.parent
+        if has_renderer(source):
+            watch(folder, device=trainer.config.device)
+        else:
+            print(f"video: none, because {source} has no render.py")
 
 
 def eval_run(

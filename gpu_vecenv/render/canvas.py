@@ -168,6 +168,11 @@ def _box(centre: Point, radius: float) -> tuple[float, float, float, float]:
 
 
 @functools.cache
+def has_renderer(folder: Path) -> bool:
+    """True if the environment in `folder` can be drawn."""
+    return (folder / "render.py").is_file()
+
+
 def find_renderer(folder: Path) -> type:
     """Return the class `Renderer` of `folder/render.py`.
 

@@ -14,13 +14,14 @@ import gymnasium
 import torch
 
 import gpu_vecenv  # noqa: F401  (registers the env ids)
-from gpu_vecenv.errors import GpuVecenvError
+from gpu_vecenv.errors import GpuVecenvError, RoleSpacesError
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.train.checkpoint import load_checkpoint, require_same_form
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.policy import ActorCritic, Policy, RandomPolicy
-from gpu_vecenv.train.policy_map import RANDOM
+from gpu_vecenv.train.policy_map import is_random
+from gpu_vecenv.train.slabs import group_rows
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
@@ -44,7 +45,7 @@ def make_env(
     num_worlds: int | None = None,
     autoreset_mode: str = "same_step",
 ) -> GpuVectorEnv:
-    """Make the env of a run in the agents view.
+    """Make the env of a run, in the agents view; in the worlds view if its roles have spaces of their own.
 
     Args:
         config: a resolved config.
@@ -64,7 +65,10 @@ def make_env(
         "array": "torch",
         "autoreset_mode": autoreset_mode,
     }
-    return make_vec(config.env_id, config.env_kwargs, options)
+    try:
+        return make_vec(config.env_id, config.env_kwargs, options)
+    except RoleSpacesError:
+        return make_vec(config.env_id, config.env_kwargs, options | {"view": "worlds"})
 
 
 def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, Any]) -> GpuVectorEnv:
@@ -133,18 +137,23 @@ def close_on_error(owned: Closable) -> Iterator[None]:
         raise
 
 
-def make_policies(env: GpuVectorEnv, config: ResolvedConfig, names: Iterable[str]) -> dict[str, Policy]:
-    """Build a new policy for every name, on the env's device; ``random`` names a ``RandomPolicy``."""
+def make_policies(env: GpuVectorEnv, config: ResolvedConfig, assignment: Mapping[str, list[slice]]) -> dict[str, Policy]:
+    """Build new policies on the env's device.
+
+    Args:
+        env: vector env.
+        config: resolved options.
+        assignment: policy name to the rows that it acts for, as ``assign_rows()`` returns it.
+    """
     generator = torch.Generator().manual_seed(config.seed)
-    (features,) = env.single_observation_space.shape or ()
-    space = env.single_action_space
     policies: dict[str, Policy] = {}
-    for name in names:
-        if name == RANDOM:
-            policies[name] = RandomPolicy(space)
+    for name, slices in assignment.items():
+        group = next(group for group, rows in group_rows(env) if rows.start <= slices[0].start < rows.stop)
+        if is_random(name):
+            policies[name] = RandomPolicy(group.action, group.masked)
         else:
-            norm = config.ppo.normalize_observations
-            policies[name] = ActorCritic(features, space, config.network, generator, norm)
+            features, norm = group.num_shared + group.num_features, config.ppo.normalize_observations
+            policies[name] = ActorCritic(features, group.action, config.network, generator, norm, group.masked)
     return {name: policy.to(env.device) for name, policy in policies.items()}
 
 

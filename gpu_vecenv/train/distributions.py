@@ -7,6 +7,7 @@ checkpoint can hold the whole random state.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -65,16 +66,23 @@ class Categorical:
 class MultiCategorical:
     """Independent choices, one for each entry of an action."""
 
-    def __init__(self, logits: Tensor, sizes: list[int], mask: Tensor | None = None):
+    def __init__(
+        self, logits: Tensor, sizes: list[int], mask: Tensor | None = None, masked: Sequence[int] | None = None
+    ):
         """Split the logits by entry.
 
         Args:
             logits: float32 (B, n_1 + ... + n_k), those of all entries, one after the other.
             sizes: n_1 ... n_k.
-            mask: bool, same shape as ``logits``, True where a choice is allowed. None allows all.
+            mask: bool (B, number of choices of the masked entries), True where a choice is allowed. None allows all.
+            masked: numbers of the entries that the mask covers, in its order; None if it covers all.
         """
-        masks = [None] * len(sizes) if mask is None else mask.split(sizes, dim=-1)
-        self.entries = [Categorical(part, m) for part, m in zip(logits.split(sizes, dim=-1), masks, strict=True)]
+        masks: dict[int, Tensor] = {}
+        if mask is not None:
+            covered = range(len(sizes)) if masked is None else masked
+            masks = dict(zip(covered, mask.split([sizes[entry] for entry in covered], dim=-1), strict=True))
+        parts = logits.split(sizes, dim=-1)
+        self.entries = [Categorical(part, masks.get(entry)) for entry, part in enumerate(parts)]
 
     def sample(self, generator: torch.Generator) -> Tensor:
         """Draw int64 (B, k)."""

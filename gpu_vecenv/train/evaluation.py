@@ -18,10 +18,10 @@ from gpu_vecenv.train.build import load_policy, make_env, make_policies
 from gpu_vecenv.train.checkpoint import checkpoint_in_errors, load_checkpoint, saved_config
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.policy import Policy
-from gpu_vecenv.train.policy_map import RANDOM, assign_rows
+from gpu_vecenv.train.policy_map import assign_rows, is_random
 from gpu_vecenv.train.presets import resolve
 from gpu_vecenv.train.progress import Progress
+from gpu_vecenv.train.rollout import Collector, Rollout
 from gpu_vecenv.train.torch_threads import torch_threads
 from gpu_vecenv.vector.views import MAX_WORLDS
 
@@ -46,7 +46,7 @@ class Evaluation:
 
 
 class Players:
-    """A policy for every row of an env in the agents view."""
+    """A policy for every row of an env, and the results of one step."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Players:
         """Build the policies.
 
         Args:
-            env: vector env in the agents view.
+            env: vector env, see ``make_env()``.
             config: resolved options.
             checkpoint: file that holds every policy but ``random``; None keeps the initial weights.
             policy_map: role to policy name, for roles with another policy than in ``config``.
@@ -70,25 +70,22 @@ class Players:
         trained = {role: role for role in env.role_rows} if config.policy_map is None else config.policy_map
         if checkpoint is not None:
             with checkpoint_in_errors(checkpoint):  # an error in this block is caused by the checkpoint
-                assign_rows(env.role_rows, trained)
-        self.assignment = assign_rows(env.role_rows, {**trained, **(policy_map or {})})
+                assign_rows(env.role_rows, trained, env.layout.groups)
+        assignment = assign_rows(env.role_rows, {**trained, **(policy_map or {})}, env.layout.groups)
         with checkpoint_in_errors(checkpoint):
-            self.policies: dict[str, Policy] = make_policies(env, config, self.assignment)
-        self.generator = torch.Generator(env.device).manual_seed(config.seed)
+            policies = make_policies(env, config, assignment)
+        generator = torch.Generator(env.device).manual_seed(config.seed)
         if checkpoint is not None:
-            for name in self.policies:
-                if name != RANDOM:
-                    load_policy(self.policies, name, checkpoint)
+            for name in policies:
+                if not is_random(name):
+                    load_policy(policies, name, checkpoint)
+        self.collector = Collector(env, Rollout.allocate(env, 1, with_final_obs=False), policies, assignment, generator)
 
-    @torch.no_grad()
-    def act(self, obs: torch.Tensor, deterministic: bool) -> torch.Tensor:
-        """Return actions for all rows, (R,) or (R, k), from obs float32 (R, F)."""
-        actions = [
-            (rows.start, self.policies[name].act(obs[rows], self.generator, deterministic)[0])
-            for name, slices in self.assignment.items()
-            for rows in slices
-        ]
-        return torch.cat([action for _, action in sorted(actions, key=lambda item: item[0])])
+    def step(self, deterministic: bool) -> Rollout:
+        """Advance the env by one step; return its results, a rollout of one step that the next call overwrites."""
+        self.collector.env.rewind()
+        self.collector.collect(deterministic)
+        return self.collector.rollout
 
 
 def _setup(
@@ -141,24 +138,24 @@ def evaluate(
 def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool, display: Progress) -> Evaluation:
     """Play one episode of every world."""
     episodes = env.num_worlds
-    obs, _ = env.reset(seed=seed)
+    players.collector.reset(seed)
+    num_rows = players.collector.rollout.num_rows
     # Only the first episode of a world counts. Otherwise worlds with short episodes would count more often.
-    running = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
+    running = torch.ones(num_rows, dtype=torch.bool, device=env.device)
     alive = running.clone()
-    total = torch.zeros(env.num_envs, dtype=torch.float64, device=env.device)
+    total = torch.zeros(num_rows, dtype=torch.float64, device=env.device)
     survival, length = torch.zeros_like(total), torch.zeros_like(total)
-    rows, steps, limit = env.num_envs, 0, _step_limit(env)
+    rows, steps, limit = num_rows, 0, _step_limit(env)
     while rows:
-        obs, reward, terminated, truncated, info = env.step(players.act(obs, deterministic))
-        total += torch.where(running, reward, 0.0)
+        step = players.step(deterministic)
+        total += torch.where(running, step.reward[0], 0.0)
         survival += running & alive
         length += running
-        after = info.get("agent_alive", torch.ones_like(alive))
-        alive = torch.where(running, after.bool(), alive)
-        running &= ~(terminated | truncated)
+        alive = torch.where(running, step.agent_alive[0], alive)
+        running &= ~(step.terminated[0] | step.truncated[0])
         rows = int(running.sum())  # the one host sync of a step
         steps += episodes
-        ended = episodes - rows * episodes // env.num_envs
+        ended = episodes - rows * episodes // num_rows
         fraction = max(ended / episodes, steps / episodes / limit)  # the time limit bounds the number of steps
         counts = f"{ended:,} of {episodes:,} episodes  {steps:,} steps  {display.rate(steps):,.0f} steps/s"
         display.show(fraction, counts)
@@ -214,13 +211,13 @@ def play(
         with torch_threads(config.threads):
             players = Players(env, config, checkpoint, policy_map)
         for episode in range(episodes):
-            obs, _ = env.reset(seed=config.seed + episode)
+            players.collector.reset(config.seed + episode)
             yield _world_state(env)
             ended, steps = False, 0
             while not ended:
                 with torch_threads(config.threads):  # code that runs between states keeps the process's number of threads
-                    obs, _, terminated, truncated, _ = env.step(players.act(obs, deterministic))
-                ended = bool((terminated | truncated).any())
+                    step = players.step(deterministic)
+                ended = bool((step.terminated | step.truncated).any())
                 steps += 1
                 on_step(episode + (1.0 if ended else steps / _step_limit(env)))
                 yield _world_state(env)

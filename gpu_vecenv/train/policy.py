@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import gymnasium
 import torch
@@ -29,7 +30,7 @@ class Policy(nn.Module, ABC):
 
     @abstractmethod
     def act(
-        self, obs: Tensor, generator: torch.Generator, deterministic: bool = False
+        self, obs: Tensor, generator: torch.Generator, deterministic: bool = False, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Choose an action for every row.
 
@@ -37,6 +38,7 @@ class Policy(nn.Module, ABC):
             obs: float32 (B, F), not normalised.
             generator: source of randomness, on the device of ``obs``.
             deterministic: take the likeliest action instead of a draw.
+            mask: bool (B, M), True where a choice is allowed, of the masked entries of an action side by side; None allows all.
 
         Returns:
             action: (B,) or (B, k), integers or float32.
@@ -55,12 +57,15 @@ class Policy(nn.Module, ABC):
         """
 
     @abstractmethod
-    def evaluate_actions(self, obs: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def evaluate_actions(
+        self, obs: Tensor, action: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Evaluate actions taken earlier, with gradients.
 
         Args:
             obs: float32 (B, F).
             action: (B,) or (B, k).
+            mask: the mask under which the actions were taken, see ``act()``.
 
         Returns:
             log_prob, entropy (nats) and value, each float32 (B,).
@@ -113,6 +118,7 @@ class ActorCritic(Policy):
         network: NetworkConfig,
         generator: torch.Generator,
         normalize_observations: bool = True,
+        masked: Sequence[int] | None = None,
     ):
         """Build both networks.
 
@@ -122,12 +128,14 @@ class ActorCritic(Policy):
             network: hidden layers, the same for actor and critic.
             generator: source of the initial weights, a CPU generator.
             normalize_observations: shift and scale inputs by running statistics.
+            masked: numbers of the action entries that masks cover; None if they cover all.
 
         Raises:
             ConfigError: the action space is of another kind.
         """
         super().__init__()
         self.sizes, num_outputs = _outputs(action_space)
+        self.masked = masked
         # Small weights in the last layer make the first policy near-uniform for every observation.
         self.actor = mlp(num_features, network, num_outputs, 0.01, generator)
         self.critic = mlp(num_features, network, 1, 1.0, generator)
@@ -141,18 +149,18 @@ class ActorCritic(Policy):
 
         Args:
             obs: float32 (B, F), as the env returns it.
-            mask: bool (B, number of choices), True where allowed; None allows all. Box actions take no mask.
+            mask: see ``act()``. Box actions take no mask.
         """
         outputs = self.actor(self._normalized(obs))
         if self.sizes is None:
             return DiagonalGaussian(outputs, self.log_std)
-        return Categorical(outputs, mask) if self.discrete else MultiCategorical(outputs, self.sizes, mask)
+        return Categorical(outputs, mask) if self.discrete else MultiCategorical(outputs, self.sizes, mask, self.masked)
 
     def act(
-        self, obs: Tensor, generator: torch.Generator, deterministic: bool = False
+        self, obs: Tensor, generator: torch.Generator, deterministic: bool = False, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """See ``Policy.act()``."""
-        distribution = self.distribution(obs)
+        distribution = self.distribution(obs, mask)
         action = distribution.mode() if deterministic else distribution.sample(generator)
         return action, distribution.log_prob(action)
 
@@ -161,9 +169,11 @@ class ActorCritic(Policy):
         value: Tensor = self.critic(self._normalized(obs))
         return value.squeeze(-1)
 
-    def evaluate_actions(self, obs: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def evaluate_actions(
+        self, obs: Tensor, action: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """See ``Policy.evaluate_actions()``."""
-        distribution = self.distribution(obs)
+        distribution = self.distribution(obs, mask)
         return distribution.log_prob(action), distribution.entropy(), self.value(obs)
 
     def observe(self, obs: Tensor, valid: Tensor) -> None:
@@ -181,18 +191,19 @@ class RandomPolicy(Policy):
     low: Tensor
     high: Tensor
 
-    def __init__(self, action_space: gymnasium.Space):
+    def __init__(self, action_space: gymnasium.Space, masked: Sequence[int] | None = None):
         """Store the space.
 
         Args:
             action_space: one agent's space; a Box must be bounded.
+            masked: numbers of the action entries that masks cover; None if they cover all.
 
         Raises:
             ConfigError: the action space is of another kind, or an unbounded Box.
         """
         super().__init__()
-        _outputs(action_space)  # refuses other spaces
-        self.space = action_space
+        self.sizes, self.num_outputs = _outputs(action_space)
+        self.space, self.masked = action_space, masked
         if isinstance(action_space, spaces.Box):
             if not action_space.is_bounded():
                 raise ConfigError(f"random policy: expected a bounded action space, got {action_space}")
@@ -200,17 +211,25 @@ class RandomPolicy(Policy):
             self.register_buffer("high", torch.as_tensor(action_space.high))
 
     def act(
-        self, obs: Tensor, generator: torch.Generator, deterministic: bool = False
+        self, obs: Tensor, generator: torch.Generator, deterministic: bool = False, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Draw an action; ``deterministic`` changes nothing, and the log-probabilities are 0 (unused)."""
+        """Draw an allowed action; ``deterministic`` changes nothing, and the log-probabilities are 0 (unused)."""
+        unused = obs.new_zeros(obs.shape[0])
+        if mask is not None and self.sizes is not None:
+            logits = obs.new_zeros(obs.shape[0], self.num_outputs)
+            if isinstance(self.space, spaces.Discrete):
+                return Categorical(logits, mask).sample(generator), unused
+            return MultiCategorical(logits, self.sizes, mask, self.masked).sample(generator), unused
         bounds = (self.low, self.high) if isinstance(self.space, spaces.Box) else None
-        return uniform_actions(self.space, obs.shape[:1], generator, bounds), obs.new_zeros(obs.shape[0])
+        return uniform_actions(self.space, obs.shape[:1], generator, bounds), unused
 
     def value(self, obs: Tensor) -> Tensor:
         """Return zeros: the policy is never trained."""
         return obs.new_zeros(obs.shape[:-1])
 
-    def evaluate_actions(self, obs: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def evaluate_actions(
+        self, obs: Tensor, action: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return zeros: the policy is never trained."""
         zeros = obs.new_zeros(obs.shape[:-1])
         return zeros, zeros, zeros

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -17,6 +17,7 @@ from gpu_vecenv.train.gae import TransitionMasks, gae, next_values
 from gpu_vecenv.train.normalize import RewardNorm
 from gpu_vecenv.train.policy import Policy
 from gpu_vecenv.train.rollout import Rollout
+from gpu_vecenv.train.slabs import GroupSlabs, Observations, side_by_side
 
 MAX_CHUNK_ROWS = 1 << 18
 """Most rows in one call of the critic outside minibatches; bounds temporary memory."""
@@ -39,6 +40,8 @@ class Minibatch(NamedTuple):
     """float32 (B,), the value to learn."""
     valid: Tensor
     """bool (B,), False for transitions to ignore."""
+    mask: Tensor | None = None
+    """bool (B, M), choices that were allowed; None without masks."""
 
 
 def masked_mean(x: Tensor, valid: Tensor) -> Tensor:
@@ -57,7 +60,7 @@ def ppo_loss(
         Loss, float32 (), and detached 0-d tensors: ``policy_loss``, ``value_loss``, ``entropy`` (nats),
         ``kl`` (Schulman's k3 estimate), ``clip_fraction`` (share of ratios outside the clip range).
     """
-    log_prob, entropy, value = policy.evaluate_actions(batch.obs, batch.action)
+    log_prob, entropy, value = policy.evaluate_actions(batch.obs, batch.action, batch.mask)
     log_ratio = log_prob - batch.log_prob
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1.0 - config.clip_coef, 1.0 + config.clip_coef)
@@ -101,7 +104,7 @@ class PPO:
             policy: the policy to train.
             slices: its rows, in row order.
             rollout: the slabs it learns from.
-            config: hyperparameters; ``rollout.final_obs`` must not be None if time limits are bootstrapped.
+            config: hyperparameters; the rollout must hold final observations if time limits are bootstrapped.
             generator: source of minibatch order, on the rollout's device.
         """
         self.policy = policy
@@ -109,11 +112,19 @@ class PPO:
         self.rollout = rollout
         self.config = config
         self.generator = generator
-        device = rollout.obs.device
-        rows = torch.cat([torch.arange(s.start, s.stop, device=device) for s in slices])
+        # The policy's rows in the slabs of its groups, which are laid side by side if there are several.
+        self.groups: list[GroupSlabs] = []
+        self.group_slices: list[slice] = []
+        num_rows = 0
+        for group, own in rollout.locate(slices):
+            self.groups.append(group)
+            self.group_slices += [slice(num_rows + s.start, num_rows + s.stop) for s in own]
+            num_rows += group.num_rows
+        device = rollout.reward.device
+        rows = torch.cat([torch.arange(s.start, s.stop, device=device) for s in self.group_slices])
         steps = torch.arange(rollout.num_steps, device=device)
-        # Indices of this policy's transitions in slabs flattened to (T * R).
-        self.index = (steps.unsqueeze(1) * rollout.num_rows + rows).flatten()
+        # Indices of this policy's transitions in slabs of its groups, flattened to (T * rows).
+        self.index = (steps.unsqueeze(1) * num_rows + rows).flatten()
         self.reward_norm = (
             RewardNorm(len(rows), config.gamma).to(device) if config.normalize_rewards else None
         )
@@ -134,7 +145,8 @@ class PPO:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         masks = TransitionMasks(*(self._own_rows(mask) for mask in masks))
-        advantage, target, value = self._estimate(masks)
+        slabs = self.groups[0] if len(self.groups) == 1 else side_by_side(self.groups)
+        advantage, target, value = self._estimate(slabs, masks)
         spread = masked_variance(target, masks.valid)
         unexplained = masked_variance(target - value, masks.valid)
         if self.config.normalize_advantages:
@@ -145,7 +157,7 @@ class PPO:
         num_updates = 0
         for _ in range(self.config.num_epochs):
             kl_before = sums.get("kl")
-            for batch in self._minibatches(advantage, target, value, masks.valid):
+            for batch in self._minibatches(slabs, advantage, target, value, masks.valid):
                 terms = self._step(batch, entropy_coef)
                 num_updates += 1
                 sums = {name: sums[name] + term if sums else term for name, term in terms.items()}
@@ -153,7 +165,8 @@ class PPO:
                 kl = sums["kl"] if kl_before is None else sums["kl"] - kl_before
                 if float(kl) / self.config.num_minibatches > self.config.target_kl:
                     break
-        self.policy.observe(self._own_rows(self.rollout.obs[:-1]), masks.valid)
+        for steps in self._chunks(self.rollout.num_steps):
+            self.policy.observe(slabs.obs.of(steps, self.group_slices), masks.valid[steps])
         metrics = {name: total / num_updates for name, total in sums.items()}
         metrics["explained_variance"] = 1.0 - unexplained / (spread + 1e-8)
         return metrics
@@ -182,38 +195,56 @@ class PPO:
             self.reward_norm.load_state_dict(state["reward_norm"])
 
     def _own_rows(self, slab: Tensor) -> Tensor:
-        """Return this policy's rows of a (T, R, ...) slab: a view if they are one slice, else a copy."""
+        """Return this policy's rows of a (T, R) slab: a view if they are one slice, else a copy."""
         if len(self.slices) == 1:
             return slab[:, self.slices[0]]
         return torch.cat([slab[:, rows] for rows in self.slices], dim=1)
 
+    def _chunks(self, num_steps: int) -> list[slice]:
+        """Return the steps in slices with about MAX_CHUNK_ROWS of this policy's rows at most."""
+        size = max(1, MAX_CHUNK_ROWS * self.rollout.num_steps // len(self.index))
+        return [slice(t, min(t + size, num_steps)) for t in range(0, num_steps, size)]
+
+    def _values(self, obs: Observations) -> Tensor:
+        """Return the value of this policy's rows, float32 (S, n)."""
+        chunks = self._chunks(len(obs.own))
+        return torch.cat([self.policy.value(obs.of(steps, self.group_slices)) for steps in chunks])
+
     @torch.no_grad()
-    def _estimate(self, masks: TransitionMasks) -> tuple[Tensor, Tensor, Tensor]:
+    def _estimate(self, slabs: GroupSlabs, masks: TransitionMasks) -> tuple[Tensor, Tensor, Tensor]:
         """Return advantage, value target and value, each float32 (T, n)."""
-        rollout, config = self.rollout, self.config
-        reward = self._own_rows(rollout.reward)
+        config = self.config
+        reward = self._own_rows(self.rollout.reward)
         if self.reward_norm is not None:
             reward = self.reward_norm(reward, masks.valid, masks.cut)
-        value = in_chunks(self.policy.value, self._own_rows(rollout.obs))
+        value = self._values(slabs.obs)
         final_value = None
-        if config.bootstrap_at_time_limit and rollout.final_obs is not None:
-            final_value = in_chunks(self.policy.value, self._own_rows(rollout.final_obs))
+        if config.bootstrap_at_time_limit and slabs.final_obs is not None:
+            final_value = self._values(slabs.final_obs)
         following = next_values(value, final_value, masks)
         advantage = gae(reward, value[:-1], following, masks.cut, config.gamma, config.gae_lambda)
         return advantage, advantage + value[:-1], value[:-1]
 
     def _minibatches(
-        self, advantage: Tensor, target: Tensor, value: Tensor, valid: Tensor
+        self, slabs: GroupSlabs, advantage: Tensor, target: Tensor, value: Tensor, valid: Tensor
     ) -> Iterator[Minibatch]:
         """Yield this policy's transitions as minibatches, in random order."""
-        slabs = self.rollout
-        obs, action = slabs.obs.flatten(0, 1), slabs.action.flatten(0, 1)
-        log_prob = slabs.log_prob.flatten()
+        action, log_prob = slabs.action.flatten(0, 1), slabs.log_prob.flatten()
+        mask = None if slabs.mask is None else slabs.mask.flatten(0, 1)
         order = torch.randperm(len(self.index), generator=self.generator, device=self.index.device)
-        columns = [x.reshape(-1) for x in (value, advantage, target, valid)]
+        value, advantage, target, valid = (x.reshape(-1) for x in (value, advantage, target, valid))
         for chosen in order.tensor_split(self.config.num_minibatches):
             index = self.index[chosen]
-            yield Minibatch(obs[index], action[index], log_prob[index], *(x[chosen] for x in columns))
+            yield Minibatch(
+                obs=slabs.obs.chosen(index),
+                action=action[index],
+                log_prob=log_prob[index],
+                value=value[chosen],
+                advantage=advantage[chosen],
+                target=target[chosen],
+                valid=valid[chosen],
+                mask=None if mask is None else mask[index],
+            )
 
     def _step(self, batch: Minibatch, entropy_coef: float) -> dict[str, Tensor]:
         """Take one optimiser step."""
@@ -228,9 +259,3 @@ class PPO:
 def masked_variance(x: Tensor, valid: Tensor) -> Tensor:
     """Return the variance of ``x`` over entries where ``valid``; 0 if there are none."""
     return masked_mean((x - masked_mean(x, valid)).square(), valid)
-
-
-def in_chunks(function: Callable[[Tensor], Tensor], slab: Tensor) -> Tensor:
-    """Apply a row-wise function to a (T, n, F) slab, whole steps at a time, about MAX_CHUNK_ROWS rows at most."""
-    steps = max(1, MAX_CHUNK_ROWS // slab.shape[1])
-    return torch.cat([function(chunk) for chunk in slab.split(steps)])

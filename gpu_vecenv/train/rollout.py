@@ -1,32 +1,50 @@
-"""Slabs of a rollout, and the loop that fills them."""
+"""A rollout, and the loop that fills it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
-from gymnasium import spaces
 from torch import Tensor
 
+from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.gae import TransitionMasks, transition_masks
 from gpu_vecenv.train.policy import Policy
+from gpu_vecenv.train.slabs import GroupSlabs, group_rows
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 
 @dataclass
-class Rollout:
-    """T steps of R rows, time-major. The env writes obs, reward, flags and final_obs, the collector the rest."""
+class WorldSlabs:
+    """Results of T steps that an env whose arrays are by role writes by world."""
 
-    obs: Tensor
-    """float32 (T + 1, R, F); slot t holds the observations before step t."""
-    action: Tensor
-    """int32 or float32 (T, R) or (T, R, k)."""
-    log_prob: Tensor
-    """float32 (T, R), of the actions when they were taken."""
+    agent_reward: Tensor
+    """float32 (T, N, A)."""
+    agent_alive: Tensor
+    """bool (T, N, A)."""
+    terminated: Tensor
+    """bool (T, N)."""
+    truncated: Tensor
+    """bool (T, N)."""
+
+    @classmethod
+    def allocate(cls, num_steps: int, num_worlds: int, num_agents: int, device: torch.device) -> WorldSlabs:
+        """Allocate slabs; agents are alive."""
+        flags = torch.zeros(2, num_steps, num_worlds, dtype=torch.bool, device=device)
+        alive = torch.ones(num_steps, num_worlds, num_agents, dtype=torch.bool, device=device)
+        return cls(torch.zeros(alive.shape, device=device), alive, *flags)
+
+
+@dataclass
+class Rollout:
+    """T steps of R rows, time-major; rows are ordered by role, then world, then agent."""
+
+    groups: tuple[GroupSlabs, ...]
+    """Observations, masks and actions: one group of all rows, or one a role, in the order of the rows."""
     reward: Tensor
     """float32 (T, R)."""
     terminated: Tensor
@@ -35,37 +53,36 @@ class Rollout:
     """bool (T, R), the row's world hit its time limit."""
     agent_alive: Tensor
     """bool (T, R), alive after the step, before a reset."""
-    final_obs: Tensor | None
-    """float32 (T, R, F), valid where an episode ended; None if time limits are not bootstrapped."""
     alive_start: Tensor
     """bool (R,), alive before step 0."""
+    by_world: WorldSlabs | None = None
+    """What the env writes instead of the five arrays above; ``spread()`` copies it to them. None if the env writes rows."""
 
     @classmethod
     def allocate(cls, env: GpuVectorEnv, num_steps: int, with_final_obs: bool) -> Rollout:
         """Allocate slabs on the env's device.
 
         Args:
-            env: vector env in the agents view.
+            env: vector env in the agents view, or one whose arrays are by role.
             num_steps: T.
             with_final_obs: also keep final observations.
         """
-        rows, (features,) = env.num_envs, env.single_observation_space.shape or ()
-        space, device = env.single_action_space, torch.device(env.device)
-        action_type = torch.float32 if isinstance(space, spaces.Box) else torch.int32
+        device, num_rows = torch.device(env.device), env.num_worlds * env.num_agents
+        groups = group_rows(env)
 
-        def slab(steps: int, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-            return torch.zeros(steps, rows, *shape, dtype=dtype, device=device)
+        def slab(dtype: torch.dtype) -> Tensor:
+            return torch.zeros(num_steps, num_rows, dtype=dtype, device=device)
 
         return cls(
-            obs=slab(num_steps + 1, features),
-            action=slab(num_steps, *(space.shape or ()), dtype=action_type),
-            log_prob=slab(num_steps),
-            reward=slab(num_steps),
-            terminated=slab(num_steps, dtype=torch.bool),
-            truncated=slab(num_steps, dtype=torch.bool),
-            agent_alive=torch.ones(num_steps, rows, dtype=torch.bool, device=device),
-            final_obs=slab(num_steps, features) if with_final_obs else None,
-            alive_start=torch.ones(rows, dtype=torch.bool, device=device),
+            groups=tuple(
+                GroupSlabs.allocate(group, rows.stop - rows.start, num_steps, with_final_obs, device) for group, rows in groups
+            ),
+            reward=slab(torch.float32),
+            terminated=slab(torch.bool),
+            truncated=slab(torch.bool),
+            agent_alive=torch.ones(num_steps, num_rows, dtype=torch.bool, device=device),
+            alive_start=torch.ones(num_rows, dtype=torch.bool, device=device),
+            by_world=WorldSlabs.allocate(num_steps, env.num_worlds, env.num_agents, device) if groups[0][0].role else None,
         )
 
     @property
@@ -80,13 +97,53 @@ class Rollout:
 
     def bind(self, env: GpuVectorEnv) -> None:
         """Make the env write its outputs into these slabs."""
-        slabs = {name: getattr(self, name) for name in ("obs", "reward", "terminated", "truncated")}
-        if self.final_obs is not None:
-            slabs["final_obs"] = self.final_obs
+        observed = [slabs.bound(group, bool(group.role)) for slabs, group in zip(self.groups, env.layout.groups, strict=True)]
+        slabs: dict[str, Any]
+        if self.by_world is None:
+            written: Rollout | WorldSlabs = self
+            slabs = {**observed[0], "reward": self.reward}
+        else:
+            written, slabs = self.by_world, {}
+            for group, found in zip(env.layout.groups, observed, strict=True):
+                for name, slab in found.items():
+                    slabs.setdefault(name, {})[group.role] = slab
+            reward = self.by_world.agent_reward
+            slabs["agent_reward"] = reward if env.num_agents > 1 else reward.squeeze(-1)
+        slabs |= {"terminated": written.terminated, "truncated": written.truncated}
         if env.num_agents > 1:
             # In a world of one agent no agent leaves early, so the slab stays all True.
-            slabs["agent_alive"] = self.agent_alive
+            slabs["agent_alive"] = written.agent_alive
         env.bind(**slabs)
+
+    def spread(self) -> None:
+        """Copy the results that the env wrote by world, if it did, to the rows."""
+        if self.by_world is None:
+            return
+        by_world, row, agent = self.by_world, 0, 0
+        num_worlds = by_world.terminated.shape[1]
+        for group in self.groups:
+            rows, count = slice(row, row + group.num_rows), group.num_rows // num_worlds
+            agents = slice(agent, agent + count)
+            for target, source in (
+                (self.reward, by_world.agent_reward[..., agents]),
+                (self.agent_alive, by_world.agent_alive[..., agents]),
+                (self.terminated, by_world.terminated.unsqueeze(-1)),
+                (self.truncated, by_world.truncated.unsqueeze(-1)),
+            ):
+                target[:, rows].unflatten(1, (num_worlds, count)).copy_(source)
+            row, agent = rows.stop, agents.stop
+
+    def locate(self, slices: Sequence[slice]) -> list[tuple[GroupSlabs, list[slice]]]:
+        """Return the groups that hold some rows, each with these rows, counted from the group's first row."""
+        found, first = [], 0
+        for group in self.groups:
+            stop = first + group.num_rows
+            inside = [slice(max(rows.start, first) - first, min(rows.stop, stop) - first) for rows in slices]
+            own = [rows for rows in inside if rows.start < rows.stop]
+            if own:
+                found.append((group, own))
+            first = stop
+        return found
 
     def masks(self) -> tuple[TransitionMasks, Tensor]:
         """Return the transition masks (T, R), and bool (R,), alive when the next rollout begins."""
@@ -107,7 +164,7 @@ class Collector:
         """Bind the env to the rollout; call ``reset()`` before the first ``collect()``.
 
         Args:
-            env: vector env in the agents view.
+            env: vector env in the agents view, or one whose arrays are by role.
             rollout: slabs to fill.
             policies: policies by name.
             assignment: policy name to the rows it acts for.
@@ -115,9 +172,14 @@ class Collector:
         """
         self.env = env
         self.rollout = rollout
-        self.policies = policies
-        self.assignment = assignment
         self.generator = generator
+        self.groups: list[tuple[Group, GroupSlabs]] = list(zip(env.layout.groups, rollout.groups, strict=True))
+        self.turns = [
+            (policies[name], slabs, rows)
+            for name, slices in assignment.items()
+            for slabs, own in rollout.locate(slices)
+            for rows in own
+        ]
         rollout.bind(env)
 
     def reset(self, seed: int) -> None:
@@ -126,19 +188,23 @@ class Collector:
         self.rollout.alive_start.fill_(True)
 
     @torch.no_grad()
-    def collect(self) -> None:
-        """Fill the slabs with T steps. The host does not wait for the device."""
-        rollout = self.rollout
-        for t in range(rollout.num_steps):
-            for name, slices in self.assignment.items():
-                for rows in slices:
-                    action, log_prob = self.policies[name].act(rollout.obs[t, rows], self.generator)
-                    rollout.action[t, rows] = action.to(rollout.action.dtype)
-                    rollout.log_prob[t, rows] = log_prob
-            self.env.step(rollout.action[t])
+    def collect(self, deterministic: bool = False) -> None:
+        """Fill the slabs with T steps. The host does not wait for the device.
+
+        Args:
+            deterministic: take the likeliest actions instead of draws.
+        """
+        for t in range(self.rollout.num_steps):
+            for policy, slabs, rows in self.turns:
+                obs = slabs.obs.of(t, [rows])
+                action, log_prob = policy.act(obs, self.generator, deterministic, slabs.masks(t, rows))
+                slabs.action[t, rows] = action.to(slabs.action.dtype)
+                slabs.log_prob[t, rows] = log_prob
+            self.env.step(self._actions(t))
+        self.rollout.spread()
 
     def advance(self, alive: Tensor) -> None:
-        """Move to the next rollout: its slot 0 of ``obs`` becomes a copy of the last observations.
+        """Move to the next rollout: its slot 0 of observations and masks becomes a copy of the last ones.
 
         Args:
             alive: bool (R,), alive after the last step, from ``Rollout.masks()``.
@@ -150,7 +216,7 @@ class Collector:
         """Return the state to save after ``advance()``."""
         return {
             "env": dict(self.env.get_state()),
-            "obs": self.rollout.obs[0].clone(),
+            **self._kept(),
             "alive": self.rollout.alive_start.clone(),
             "generator": self.generator.get_state(),
             "generator_device": self.generator.device.type,
@@ -159,7 +225,20 @@ class Collector:
     def load_state_dict(self, state: dict) -> None:
         """Restore what ``state_dict()`` returned, after a ``reset()``; on another kind of device the generator is unchanged."""
         self.env.set_state(state["env"])
-        self.rollout.obs[0].copy_(state["obs"])
+        for group, slabs in self.groups:
+            slabs.restore(state["roles"][group.role] if group.role else state)
         self.rollout.alive_start.copy_(state["alive"])
         if state["generator_device"] == self.generator.device.type:  # CPU and CUDA generators have different states
             self.generator.set_state(state["generator"].cpu())
+
+    def _actions(self, t: int) -> Any:
+        """Return the actions of a step in the form that the env takes."""
+        group, slabs = self.groups[0]
+        if not group.role:
+            return slabs.action[t]
+        return {group.role: slabs.action[t].unflatten(0, (-1, group.count)) for group, slabs in self.groups}
+
+    def _kept(self) -> dict[str, Any]:
+        """Return the last observations and masks; by role under the key ``roles``."""
+        kept = {group.role: slabs.kept() for group, slabs in self.groups}
+        return kept[""] if "" in kept else {"roles": kept}

@@ -156,7 +156,7 @@ class Trainer:
         self.config = resolved = dataclasses.replace(resolved, ppo=ppo, device=self.env.device)
         self.device = torch.device(self.env.device)
         self.generator = torch.Generator(self.device).manual_seed(resolved.seed)
-        self.assignment = assign_rows(self.env.role_rows, resolved.policy_map)
+        self.assignment = assign_rows(self.env.role_rows, resolved.policy_map, self.env.layout.groups)
         self.policies = make_policies(self.env, resolved, self.assignment)
         self.rollout = Rollout.allocate(self.env, ppo.num_steps, bootstrap)
         self.collector = Collector(self.env, self.rollout, self.policies, self.assignment, self.generator)

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.errors import ParameterError, RoleSpacesError
 from gpu_vecenv.spec.given import abbreviated, whole_number
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.roles import Group
@@ -22,7 +22,7 @@ class View:
     """Shapes and spaces of ``num_worlds`` worlds in one view. With one agent in a world, both views are the same.
 
     Raises:
-        ParameterError: the agents view of an env whose arrays are by role.
+        RoleSpacesError: the agents view of an env whose arrays are by role.
     """
 
     layout: Layout
@@ -32,7 +32,7 @@ class View:
     def __post_init__(self) -> None:
         if self.by_agent and self.layout.spec.by_role:
             roles = " and ".join(self.layout.role_counts)
-            raise ParameterError(
+            raise RoleSpacesError(
                 f'{self.layout.spec.name}: {roles} have spaces of their own, so their rows do not fit one array; expected '
                 f'view="worlds", got view="agents". RoleRows(env, role) makes the rows of one role an env.'
             )

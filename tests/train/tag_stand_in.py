@@ -7,10 +7,15 @@ when their x passes 1.
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
+
+from gpu_vecenv.spec.roles import Group
 
 NUM_FEATURES = 4
 LIMIT = 7
@@ -31,6 +36,9 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         }
         self.single_observation_space = spaces.Box(-np.inf, np.inf, (NUM_FEATURES,), np.float32)
         self.single_action_space = spaces.MultiDiscrete([3, 2])
+        group = Group("", "", self.num_agents, self.single_observation_space, self.single_action_space)
+        self.layout = SimpleNamespace(groups=(group,))
+        self.env_spec = SimpleNamespace(kernel=Path(__file__))  # its folder has no render.py
         self.autoreset_mode = autoreset_mode
         self.rollout, self.slot = None, 0
 

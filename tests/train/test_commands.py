@@ -57,6 +57,16 @@ def test_policies_can_be_shared_frozen_and_loaded(tmp_path):
     assert list(trainer.learners) == ["prey"]
 
 
+def test_an_env_by_role_is_trained_and_evaluated(tmp_path, capsys):
+    line = "role_envs:Town-v0 --num-envs 2 --total-steps 40 --device cpu --ppo num_steps=10"
+    run(commands.train, f"{line} --out {tmp_path}/run --env max_episode_steps=8 --policy citizen=workers mayor=random")
+    assert "return/workers" in read_metrics(tmp_path / "run")[-1]
+    run(commands.train, f"role_envs:Town-v0 --out {tmp_path}/run --resume --total-steps 60")
+    capsys.readouterr()
+    run(commands.eval_run, f"{tmp_path}/run --episodes 3 --device cpu --modules role_envs --policy citizen=random")
+    assert re.match(r"3 episodes of 8\.0 steps\ncitizen: return .*\nmayor: return ", capsys.readouterr().out)
+
+
 def test_an_unknown_option_names_the_known_ones():
     with pytest.raises(ValueError, match="PPOConfig option: expected one of num_steps, .* got 'gama'"):
         run(commands.train, "WarpTag-v0 --ppo gama=1")
@@ -161,9 +171,9 @@ def test_a_caller_names_the_module_of_a_run(harvest, capsys):
     Trainer.resume(harvest, quiet=True)
 
 
-def test_a_command_that_names_the_module_resumes_the_run(harvest, monkeypatch):
-    monkeypatch.setattr("gpu_vecenv.cli.watch.watch", lambda *_, **__: None)  # The stand-in cannot be drawn.
+def test_a_command_that_names_the_module_resumes_the_run(harvest, capsys):
     run(commands.train, f"harvest:Harvest-v0 --out {harvest} --resume")
+    assert re.search("video: none, because .*/tests/train has no render.py", capsys.readouterr().out)
     assert read_metrics(harvest)[-1]["iteration"] == 1
 
 

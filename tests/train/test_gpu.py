@@ -3,18 +3,35 @@
 import dataclasses
 
 import pytest
+import role_envs  # noqa: F401  (registers Town-v0 and Pairs-v0)
 import torch
 
-from gpu_vecenv.train import Trainer, evaluate, load_checkpoint
+from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer, evaluate, load_checkpoint
 from gpu_vecenv.train.presets import SMALL_TAG
 
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture(params=[False, True], ids=["no bootstrap", "bootstrap"])
+def by_role(env_id, **policy_map):
+    """A run of an env by role; without a map each role has a policy of its own."""
+    return TrainConfig(env_id, num_envs=64, env_kwargs={"max_episode_steps": 40}, ppo=PPOConfig(), policy_map=policy_map or None)
+
+
+CONFIGS = {
+    "tag": SMALL_TAG,
+    "town": by_role("Town-v0"),
+    "random": by_role("Town-v0", citizen="random", mayor="mayor"),
+    "pairs": by_role("Pairs-v0"),
+    "one policy": by_role("Pairs-v0", left="one", right="one"),
+}
+RUNS = [("tag", False), *((name, True) for name in CONFIGS)]
+
+
+@pytest.fixture(params=RUNS, ids=[f"{name}{' bootstrap' * bootstrap}" for name, bootstrap in RUNS])
 def config(request):
-    ppo = dataclasses.replace(SMALL_TAG.ppo, num_steps=30, bootstrap_at_time_limit=request.param)
-    return dataclasses.replace(SMALL_TAG, device="cuda:0", total_steps=64 * 30 * 6, ppo=ppo)
+    name, bootstrap = request.param
+    ppo = dataclasses.replace(CONFIGS[name].ppo, num_steps=30, bootstrap_at_time_limit=bootstrap)
+    return dataclasses.replace(CONFIGS[name], device="cuda:0", total_steps=64 * 30 * 6, ppo=ppo)
 
 
 def test_an_iteration_never_waits_for_the_gpu(config):

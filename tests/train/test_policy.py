@@ -72,3 +72,48 @@ def test_unsupported_spaces_raise_an_error(space):
 def test_a_random_policy_for_an_unbounded_space_raises_an_error():
     with pytest.raises(ConfigError, match="bounded"):
         RandomPolicy(gymnasium.spaces.Box(-np.inf, np.inf, (2,)))
+
+def test_a_mask_of_some_entries_equals_a_softmax_over_allowed_choices():
+    """Entries 2 and 0 of four are masked, in this order; compared with float64 sums over the allowed choices in NumPy."""
+    space = spaces.MultiDiscrete([3, 2, 4, 2])
+    policy = ActorCritic(6, space, NetworkConfig((8,)), torch.Generator().manual_seed(0), masked=(2, 0))
+    torch.nn.init.normal_(policy.actor[-1].weight, generator=torch.Generator().manual_seed(1))  # far from uniform
+    rng, obs = np.random.default_rng(0), torch.randn(64, 6, generator=torch.Generator().manual_seed(2))
+    mask = rng.random((64, 7)) < 0.6
+    mask[:, [0, 4]] = True  # at least one choice of each entry
+    action, log_prob = policy.act(obs, torch.Generator().manual_seed(3), mask=torch.from_numpy(mask))
+    again, entropy, _ = policy.evaluate_actions(obs, action, torch.from_numpy(mask))
+    likeliest, _ = policy.act(obs, torch.Generator(), deterministic=True, mask=torch.from_numpy(mask))
+    logits = policy.actor(obs).detach().double().numpy()
+    for row in range(64):
+        allowed = [mask[row, 4:], [True] * 2, mask[row, :4], [True] * 2]
+        total, nats = 0.0, 0.0
+        for entry, part in enumerate(np.split(logits[row], [3, 5, 9])):
+            weights = np.exp(part) * allowed[entry]
+            p = weights / weights.sum()
+            total += np.log(p[action[row, entry]])
+            nats -= sum(x * np.log(x) for x in p if x > 0)
+            assert allowed[entry][action[row, entry]]
+            assert likeliest[row, entry] == p.argmax()
+        assert log_prob[row].item() == pytest.approx(total, abs=1e-5)
+        assert again[row].item() == pytest.approx(total, abs=1e-5)
+        assert entropy[row].item() == pytest.approx(nats, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("space", "masked", "allowed"),
+    [
+        (spaces.Discrete(4), (0,), [[1, 3]]),
+        (spaces.MultiDiscrete([3, 2, 4]), (2, 0), [[0, 2], [0, 1], [1, 2, 3]]),
+    ],
+    ids=str,
+)
+def test_random_policies_draw_allowed_choices_evenly(space, masked, allowed):
+    sizes = space_sizes(space)
+    mask = torch.cat([torch.tensor([choice in allowed[entry] for choice in range(sizes[entry])]) for entry in masked])
+    policy = RandomPolicy(space, masked)
+    action, _ = policy.act(torch.zeros(20_000, 6), torch.Generator().manual_seed(0), mask=mask.expand(20_000, -1))
+    for entry, choices in enumerate(allowed):
+        values, counts = np.unique(action.numpy().reshape(20_000, -1)[:, entry], return_counts=True)
+        assert values.tolist() == choices
+        assert np.allclose(counts / 20_000, 1 / len(choices), atol=0.02)

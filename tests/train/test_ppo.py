@@ -10,8 +10,9 @@ from gymnasium import spaces
 from gpu_vecenv.train import NetworkConfig, PPOConfig, schedules
 from gpu_vecenv.train.gae import TransitionMasks
 from gpu_vecenv.train.policy import ActorCritic
-from gpu_vecenv.train.ppo import PPO, Minibatch, in_chunks, masked_mean, masked_variance, ppo_loss
+from gpu_vecenv.train.ppo import PPO, Minibatch, masked_mean, masked_variance, ppo_loss
 from gpu_vecenv.train.rollout import Rollout
+from gpu_vecenv.train.slabs import GroupSlabs, Observations
 
 T, R, F = 8, 10, 5
 ROWS = [slice(2, 5), slice(7, 9)]
@@ -26,17 +27,20 @@ def make_policy(normalize=True):
 def make_rollout(policy, seed=0):
     """Rollout of random numbers whose actions were drawn from the policy."""
     g = torch.Generator().manual_seed(seed)
-    rollout = Rollout(
-        obs=torch.randn(T + 1, R, F, generator=g),
+    slabs = GroupSlabs(
+        obs=Observations(torch.randn(T + 1, R, F, generator=g)),
         action=torch.zeros(T, R, 2, dtype=torch.int32),
         log_prob=torch.zeros(T, R),
+    )
+    rollout = Rollout(
+        groups=(slabs,),
         reward=torch.randn(T, R, generator=g),
         terminated=torch.zeros(T, R, dtype=torch.bool),
         truncated=torch.rand(T, R, generator=g) < 0.1,
         agent_alive=torch.rand(T, R, generator=g) < 0.8,
-        final_obs=torch.randn(T, R, F, generator=g),
         alive_start=torch.rand(R, generator=g) < 0.8,
     )
+    slabs.final_obs = Observations(torch.randn(T, R, F, generator=g))
     # An agent that is not alive stays so until its world's episode ends, also if it starts the rollout that way.
     alive = rollout.alive_start.clone()
     for t in range(T):
@@ -44,8 +48,8 @@ def make_rollout(policy, seed=0):
         alive = rollout.agent_alive[t] | rollout.truncated[t]
     with torch.no_grad():
         for t in range(T):
-            action, rollout.log_prob[t] = policy.act(rollout.obs[t], g)
-            rollout.action[t] = action.int()
+            action, slabs.log_prob[t] = policy.act(slabs.obs.own[t], g)
+            slabs.action[t] = action.int()
     return rollout
 
 
@@ -127,14 +131,40 @@ def test_dead_rows_and_rows_of_other_policies_change_nothing():
         assert ignored[:, OWN].any()
         if disturb:
             rollout.reward[ignored] = 1e3
-            rollout.log_prob[ignored] = -7.0
-            rollout.action[ignored] = 0
-            rollout.obs[:-1][ignored] = 50.0
+            (slabs,) = rollout.groups
+            slabs.log_prob[ignored] = -7.0
+            slabs.action[ignored] = 0
+            slabs.obs.own[:-1][ignored] = 50.0
         learner, metrics = learn(policy, rollout, PPOConfig(num_epochs=2, num_minibatches=2))
         results.append((policy.state_dict(), learner.reward_norm.state_dict(), metrics))
     for before, after in zip(*results, strict=True):
         for name in before:
             assert torch.equal(before[name], after[name]), name
+
+
+def split(rollout, row):
+    """The same rollout in two groups, of the rows before ``row`` and from it on."""
+    (slabs,) = rollout.groups
+    halves = []
+    for rows in (slice(0, row), slice(row, R)):
+        obs, final_obs = (Observations(x.own[:, rows].clone()) for x in (slabs.obs, slabs.final_obs))
+        action, log_prob = (x[:, rows].clone() for x in (slabs.action, slabs.log_prob))
+        halves.append(GroupSlabs(obs, action, log_prob, final_obs=final_obs))
+    return dataclasses.replace(rollout, groups=tuple(halves))
+
+
+@pytest.mark.parametrize("row", [1, 4, 6, 8])
+def test_rows_of_several_groups_learn_like_rows_of_one(row):
+    """At 4 and 8 the policy has rows of both groups."""
+    results = []
+    for divide in (False, True):
+        policy = make_policy()
+        rollout = make_rollout(policy)
+        config = PPOConfig(num_epochs=2, num_minibatches=2, bootstrap_at_time_limit=True)
+        learn(policy, split(rollout, row) if divide else rollout, config)
+        results.append(policy.state_dict())
+    for name, x in results[0].items():
+        assert torch.equal(x, results[1][name]), name
 
 
 def test_a_row_of_a_living_agent_changes_the_update():
@@ -162,8 +192,10 @@ def test_one_epoch_of_one_minibatch_equals_a2c():
     twin = copy.deepcopy(policy)
 
     log_probs, entropies, errors = [], [], []
+    (slabs,) = rollout.groups
+    obs, final_obs = slabs.obs.own, slabs.final_obs.own
     with torch.no_grad():
-        value, final_value = twin.value(rollout.obs), twin.value(rollout.final_obs)
+        value, final_value = twin.value(obs), twin.value(final_obs)
     for row in OWN:
         living = bool(rollout.alive_start[row])
         for t in range(T):
@@ -180,13 +212,13 @@ def test_one_epoch_of_one_minibatch_equals_a2c():
                         break
                     if k == T - 1:
                         target += weight * value[T, row]
-                logits = twin.actor(rollout.obs[t, row]).split([3, 2])
+                logits = twin.actor(obs[t, row]).split([3, 2])
                 heads = [torch.distributions.Categorical(logits=x) for x in logits]
-                taken = rollout.action[t, row]
+                taken = slabs.action[t, row]
                 log_prob = sum(head.log_prob(a) for head, a in zip(heads, taken, strict=True))
                 log_probs.append(log_prob * (target - value[t, row]))
                 entropies.append(sum(head.entropy() for head in heads))
-                errors.append((twin.critic(rollout.obs[t, row]) - target) ** 2)
+                errors.append((twin.critic(obs[t, row]) - target) ** 2)
             living = bool(rollout.agent_alive[t, row]) and living or bool(rollout.truncated[t, row])
     mean = lambda xs: torch.stack(xs).mean()  # noqa: E731
     loss = -mean(log_probs) + config.value_coef * 0.5 * mean(errors) - config.entropy_coef * mean(entropies)
@@ -252,9 +284,15 @@ def test_an_update_without_living_rows_does_not_change_the_policy():
 
 
 def test_chunks_are_joined_in_order(monkeypatch):
-    monkeypatch.setattr("gpu_vecenv.train.ppo.MAX_CHUNK_ROWS", 25)
-    slab = torch.randn(7, 10, 3)
-    assert torch.equal(in_chunks(lambda x: x.sum(-1), slab), slab.sum(-1))
+    monkeypatch.setattr("gpu_vecenv.train.ppo.MAX_CHUNK_ROWS", 17)  # three steps of five rows
+    policy = make_policy()
+    rollout = make_rollout(policy)
+    seen, value = [], policy.value
+    policy.value = lambda obs: seen.append(len(obs)) or value(obs)
+    obs = rollout.groups[0].obs
+    got = PPO(policy, ROWS, rollout, PPOConfig(), torch.Generator())._values(obs)
+    assert seen == [3, 3, 3]
+    torch.testing.assert_close(got, value(obs.own[:, OWN]))
 
 
 def test_schedules_interpolate_linearly():

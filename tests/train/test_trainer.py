@@ -57,16 +57,17 @@ def test_a_random_policy_has_no_learner(config):
 def test_the_env_writes_into_the_rollout(config):
     trainer = Trainer(config, quiet=True)
     trainer.collector.collect()
-    assert trainer.env.rollout["obs"] is trainer.rollout.obs
-    obs = trainer.rollout.obs[-1].clone()
+    obs = trainer.rollout.groups[0].obs.own
+    assert trainer.env.rollout["obs"].data_ptr() == obs.data_ptr()
+    last = obs[-1].clone()
     trainer.collector.advance(trainer.rollout.masks()[1])
-    assert torch.equal(trainer.rollout.obs[0], obs)
+    assert torch.equal(obs[0], last)
 
 
 def test_envs_of_several_agents_bootstrap_only_if_requested(config):
     trainer = Trainer(config, quiet=True)
     assert trainer.config.ppo.bootstrap_at_time_limit is False
-    assert trainer.rollout.final_obs is None
+    assert trainer.rollout.groups[0].final_obs is None
     asked = dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, bootstrap_at_time_limit=True))
     trainer = Trainer(asked, quiet=True)
     metrics = trainer.train(iterations=2)  # the stand-in's unused final observations are NaN
