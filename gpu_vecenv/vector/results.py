@@ -28,7 +28,7 @@ class Results:
         info: the same for each key of ``info``.
         nested: True if results hold dicts.
         returned: the same for the five values that a step returns.
-        reset_info: ``info`` of a reset.
+        returned_by_reset: the same for the observations and the ``info`` that a reset returns.
         actions_by_role: index of each role's actions; 0 if arrays are not by role.
     """
 
@@ -64,7 +64,8 @@ class Results:
             self.info |= {"episode": episode, "_episode": finished}
         self.nested = layout.spec.by_role or bool(layout.spec.metrics)
         self.returned = [*(self.public[name] for name in ("obs", "reward", "terminated", "truncated")), self.info]
-        self.reset_info = {name: place for name, place in self.info.items() if name == "action_mask"}
+        masks = {name: place for name, place in self.info.items() if name == "action_mask"}
+        self.returned_by_reset = [self.public["obs"], masks]
 
     def _public(self, view: View) -> dict[str, Any]:
         """Return the places of the arrays that callers may bind."""

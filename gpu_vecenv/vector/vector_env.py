@@ -119,8 +119,7 @@ class GpuVectorEnv(VectorEnv):
         memory, copy = output_memory(array, self.device), copy and not self._to_host
         require_room(shapes, mode, copy, self.device, memory)
         self.worlds = Worlds(shapes, make_backend(layout, self.device, array), memory, mode, copy)
-        self._convert = memory.to_numpy if self._to_host else None
-        self._places = self.worlds.outputs.results
+        self._places, self._convert = self.worlds.outputs.results, memory.to_numpy if self._to_host else None
         self._plain = not (self._waits or self._places.nested)
         self._actions = action_reader(shapes, self.worlds.backend, warn=not self._to_host)
         self._renderers = WorldRenderers(env_spec, self.params, self.num_worlds)
@@ -167,8 +166,7 @@ class GpuVectorEnv(VectorEnv):
         keys = world_keys(seeds, self.num_worlds, self.first_world, self.np_random) if new_keys else None
         results = self.worlds.reset(keys, mask, own_options)
         self._started = True
-        obs, info = (nest(place, results.arrays, self._convert) for place in (self._places.public["obs"], self._places.reset_info))
-        return obs, info
+        return tuple(nest(place, results.arrays, self._convert) for place in self._places.returned_by_reset)
 
     def step(self, actions: Any) -> StepResults:
         """Advance every world by one step, in one launch.
