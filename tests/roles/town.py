@@ -1,11 +1,13 @@
 """Town: a test env whose two roles observe and do different things, with a reference in NumPy."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Metric, Param, Role, Table
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 STRIKE_STEPS = 3
 
@@ -40,6 +42,8 @@ SPEC = EnvSpec(
     reward_role="citizen",
     rewards={"income": "to a citizen: its income", "total": "to the mayor: the wealth of all citizens"},
 )
+
+make_vec = partial(GpuVectorEnv, SPEC)
 
 
 def add_partial_sums(values):
