@@ -16,9 +16,13 @@ def leaves(tree):
     return [leaf for name in sorted(tree) for leaf in leaves(tree[name])] if isinstance(tree, dict) else [tree]
 
 
+def _host(array):
+    return np.array(array.cpu() if hasattr(array, "cpu") else array.get() if hasattr(array, "get") else array)
+
+
 def to_host(tree):
     """The same tree with NumPy arrays, which share no memory with arrays that an env may overwrite."""
-    return map_tree(lambda array: np.array(array.cpu() if hasattr(array, "cpu") else getattr(array, "get", lambda: array)()), tree)
+    return map_tree(_host, tree)
 
 
 def assert_trees_equal(left, right, where=""):

@@ -63,8 +63,8 @@ def test_every_step_is_that_of_the_reference(players, mode, device):
 
 def test_the_shared_part_is_a_space_of_a_world():
     env = make(3)
-    one = Dict(player=Dict(shared=Box(-np.inf, np.inf, (2,)), own=Box(-np.inf, np.inf, (3, 1))), judge=Box(-np.inf, np.inf, (1, 1)))
-    assert env.single_observation_space == one
+    shared, own, judge = (Box(-np.inf, np.inf, shape) for shape in ((2,), (3, 1), (1, 1)))
+    assert env.single_observation_space == Dict(player=Dict(shared=shared, own=own), judge=judge)
     obs, _ = env.reset(seed=0)
     assert env.observation_space.contains(obs)
     assert obs["player"]["shared"].shape == (3, 2) and obs["player"]["own"].shape == (3, 3, 1)
@@ -81,9 +81,8 @@ def test_slabs_of_the_shared_part_have_no_axis_of_agents():
     env.rollout(expected[4]["actions"])
     assert torch.equal(slabs["player"]["shared"][1:], expected[0]["player"]["shared"])
     assert torch.equal(slabs["player"]["own"][1:], expected[0]["player"]["own"])
-    for wrong, error, message in [
-        ({**slabs, "player": slabs["player"]["own"]}, ParameterError, "bound obs of player must be a dict with the keys shared, own"),
-        ({**slabs, "player": {**slabs["player"], "shared": torch.zeros(6, 4, 3, 2)}}, ShapeError, r"shared.* \(T \+ 1, 4, 2\)"),
-    ]:
-        with pytest.raises(error, match=message):
-            env.bind(obs=wrong)
+    own = slabs["player"]["own"]
+    with pytest.raises(ParameterError, match="bound obs of player must be a dict with the keys shared, own"):
+        env.bind(obs={**slabs, "player": own})
+    with pytest.raises(ShapeError, match=r"shared.* \(T \+ 1, 4, 2\)"):
+        env.bind(obs={**slabs, "player": {"shared": torch.zeros(6, 4, 3, 2), "own": own}})

@@ -178,13 +178,13 @@ def test_rows_of_agents_are_refused():
 def test_wrong_slabs_raise_an_error_that_names_the_role():
     env = make(array="torch")
     env.reset(seed=0)
-    new = env.worlds.outputs.new_slabs
+    obs, longer = (env.worlds.outputs.new_slabs(steps)["obs"] for steps in (4, 5))
     wrong = [
-        ({"obs": new(4)["obs"]["citizen"]}, ParameterError, "bound obs must be a dict with the keys citizen, mayor"),
-        ({"obs": {"mayor": new(4)["obs"]["mayor"]}}, ParameterError, "bound obs must be a dict .* got .'mayor'."),
-        ({"obs": new(4)["obs"], "action_mask": new(4)["obs"]}, ParameterError, "action_mask must be a dict with the keys citizen"),
-        ({"obs": {**new(4)["obs"], "mayor": new(5)["obs"]["mayor"]}}, ShapeError, r"mayor.* must have shape .*got \(6, 3, 1, 6\)"),
-        ({"obs": new(4)["obs"], "final": 0}, UnknownParameterError, "may take .*action_mask"),
+        ({"obs": obs["citizen"]}, ParameterError, "bound obs must be a dict with the keys citizen, mayor"),
+        ({"obs": {"mayor": obs["mayor"]}}, ParameterError, "bound obs must be a dict .* got .'mayor'."),
+        ({"obs": obs, "action_mask": obs}, ParameterError, "action_mask must be a dict with the keys citizen"),
+        ({"obs": {**obs, "mayor": longer["mayor"]}}, ShapeError, r"mayor.* must have shape .*got \(6, 3, 1, 6\)"),
+        ({"obs": obs, "final": 0}, UnknownParameterError, "may take .*action_mask"),
     ]
     for slabs, error, message in wrong:
         with pytest.raises(error, match=message):

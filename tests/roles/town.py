@@ -20,8 +20,8 @@ SPEC = EnvSpec(
     name="Town-v0",
     kernel=Path(__file__).with_name("town.cu"),
     roles=(
-        Role("citizen", "num_citizens", lambda p: Box(-np.inf, np.inf, (4,), np.float32), lambda p: Discrete(3), masked=(0,)),
-        Role("mayor", 1, lambda p: Box(-np.inf, np.inf, (p["num_citizens"] + 1,), np.float32), lambda p: Box(0, 1, (2,), np.float32)),
+        Role("citizen", "num_citizens", lambda p: Box(-np.inf, np.inf, (4,)), lambda p: Discrete(3), masked=(0,)),
+        Role("mayor", 1, lambda p: Box(-np.inf, np.inf, (p["num_citizens"] + 1,)), lambda p: Box(0, 1, (2,))),
     ),
     params=(
         Param("num_citizens", 5, "int32", "citizens in a world", low=1, high=1000),
