@@ -17,7 +17,7 @@ def leaves(tree):
 
 
 def _host(array):
-    return np.array(array.cpu() if hasattr(array, "cpu") else array.get() if hasattr(array, "get") else array)
+    return np.array(array.cpu().numpy() if hasattr(array, "cpu") else array.get() if hasattr(array, "get") else array)
 
 
 def to_host(tree):
