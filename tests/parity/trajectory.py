@@ -62,6 +62,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "harvest, more agents than lanes": (
         "Harvest-v0", {"num_envs": 4, "num_red": 30, "num_blue": 10, "map": 2, "regrowth": 0.2, "max_episode_steps": 40},
     ),
+    "harvest, a map for each world": ("Harvest-v0", {"num_envs": 12, "map": np.arange(12) % 3, "max_episode_steps": 25}),
     "pot": ("Pot-v0", {"num_envs": 24, "max_episode_steps": 20}),
 }  # fmt: skip
 """Envs small enough to run for a thousand steps in every build. Together they take each path of the kernels."""

@@ -9,6 +9,7 @@ from tests.trees import leaves, map_tree, to_host
 CASES = {
     "town": ("Town-v0", {"max_episode_steps": 9}),
     "harvest": ("Harvest-v0", {"max_episode_steps": 9, "map": 1, "regrowth": 0.3}),
+    "harvest, a map for each world": ("Harvest-v0", {"max_episode_steps": 9, "map": np.arange(6) % 3}),
     "harvest, agents view": ("Harvest-v0", {"max_episode_steps": 9, "view": "agents"}),
     "pot": ("Pot-v0", {"max_episode_steps": 9}),
 }
@@ -19,6 +20,7 @@ MODES = ("same_step", "next_step", "disabled")
 
 def make(case, num_worlds=6, **options):
     env_id, given = CASES[case]
+    given = {name: np.resize(value, num_worlds) if np.ndim(value) else value for name, value in given.items()}
     return gymnasium.make_vec(env_id, num_worlds=num_worlds, **{"device": "cpu", "array": "numpy", **given, **options}).unwrapped
 
 

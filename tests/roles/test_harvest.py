@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from gpu_vecenv import Table
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.errors import ParameterError, ShapeError
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 from tests.api.envs import as_rows
 from tests.devices import DEVICES
-from tests.roles.harvest import MAPS, SPEC, WALL, Harvest
+from tests.roles.harvest import MAPS, SPEC, TREE, WALL, Harvest
 
 MODES = ("same_step", "next_step", "disabled")
 
@@ -46,13 +46,14 @@ class Expected:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("view", ["worlds", "agents"])
-@pytest.mark.parametrize(("number", "regrowth", "reds", "blues"), [(0, 0.0, 8, 4), (1, 0.1, 1, 2), (2, 0.05, 2, 1)])
+@pytest.mark.parametrize(("number", "regrowth", "reds", "blues"), [(0, 0.0, 8, 4), (1, 0.1, 1, 2), ([2, 0, 1], 0.05, 2, 1)])
 def test_every_step_is_that_of_the_reference(number, regrowth, reds, blues, view, mode, device):
+    """The map is the same in all worlds, or chosen by world."""
     limit = 40 if number == 0 else 15
     params = {"num_red": reds, "num_blue": blues, "map": number, "regrowth": regrowth, "max_episode_steps": limit}
     env = make(3, view=view, autoreset_mode=mode, device=device, **params)
     obs, info = env.reset(seed=11)
-    expected = Expected(env, 11, [number] * 3)
+    expected = Expected(env, 11, np.broadcast_to(number, 3))
     generator = np.random.default_rng(number)
     done, ends = np.zeros((3, 2), bool), np.zeros(2, int)
     for _ in range(90):
@@ -87,7 +88,7 @@ def test_every_step_is_that_of_the_reference(number, regrowth, reds, blues, view
         for w in np.flatnonzero(restart):
             expected.worlds[w].reset(expected.worlds[w].episode + 1)
         done[restart] = False
-    assert ends[1] > 0 and (number > 0 or ends[0] > 0)  # without regrowth, some episodes end when all apples are eaten
+    assert ends[1] > 0 and (number != 0 or ends[0] > 0)  # without regrowth, some episodes end when all apples are eaten
 
 
 def test_frozen_agents_may_only_stay():
@@ -130,6 +131,19 @@ def test_tables_hold_integers_of_their_dtype(dtype):
         for each in (env, same):
             each.reset(seed=1)
         np.testing.assert_array_equal(env.rollout(num_steps=20)[0], same.rollout(num_steps=20)[0])
+
+
+def test_worlds_choose_their_maps():
+    """A world starts on the map that its own number chooses, and so after each episode."""
+    maps = np.array([2, 0, 1, 1, 0, 2])
+    env = make(6, map=maps, max_episode_steps=4, num_red=1, num_blue=1)
+    for steps in (0, 4):
+        (env.rollout(num_steps=steps) if steps else env.reset(seed=1))
+        trees = env.get_state("apples")["apples"].reshape(6, 8, 8)
+        np.testing.assert_array_equal(trees, MAPS[maps] == TREE)
+    for wrong in ([0, 1, 2, 3, 0, 0], [0.5] * 6, [-1] * 6, [0, 1]):
+        with pytest.raises((ParameterError, ShapeError), match="map must"):
+            make(6, map=np.array(wrong))
 
 
 def test_wrong_tables_raise_an_error():
