@@ -1,7 +1,7 @@
 """Step time of an env with two unlike roles against its floor: ``python benchmarks/roles.py --device cuda:0``.
 
-The env is the town of ``tests/roles``. Its floor is a copy that moves as many bytes as a step reads and writes, in a CUDA graph like
-the steps. Steps and copies are timed in turn; prints the fastest of several rounds in microseconds, and their ratio.
+The env is the town of ``tests/roles``. Its floor is a copy that moves as many bytes as a step reads and writes, in a CUDA graph
+like the steps. Steps and copies are timed in turn; prints the fastest of several rounds in microseconds, and their ratio.
 """
 
 from __future__ import annotations
@@ -61,9 +61,8 @@ def main(options: Options) -> None:
     torch.cuda.set_device(options.device)
     print("worlds    bytes a step   step us   floor us   ratio")
     for worlds in options.worlds:
-        env = GpuVectorEnv(
-            SPEC, num_envs=worlds, num_citizens=options.citizens, device=options.device, rich=1e6, max_episode_steps=100, copy=False
-        )
+        params = {"num_citizens": options.citizens, "rich": 1e6, "max_episode_steps": 100}
+        env = GpuVectorEnv(SPEC, num_envs=worlds, device=options.device, copy=False, **params)
         env.reset(seed=0)
         env.rollout(num_steps=50)  # worlds differ from each other
         actions = env.rollout(num_steps=1)[4]["actions"]

@@ -19,23 +19,11 @@ MAX_WORLDS = 2**31 - 1
 
 @dataclass(frozen=True)
 class View:
-    """Shapes and spaces of ``num_worlds`` worlds in one view. With one agent in a world, both views are the same.
-
-    Raises:
-        RoleSpacesError: the agents view of an env whose arrays are by role.
-    """
+    """Shapes and spaces of ``num_worlds`` worlds in one view. With one agent in a world, both views are the same."""
 
     layout: Layout
     num_worlds: int
     by_agent: bool
-
-    def __post_init__(self) -> None:
-        if self.by_agent and self.layout.spec.by_role:
-            roles = " and ".join(self.layout.role_counts)
-            raise RoleSpacesError(
-                f'{self.layout.spec.name}: {roles} have spaces of their own, so their rows do not fit one array; expected '
-                f'view="worlds", got view="agents". RoleRows(env, role) makes the rows of one role an env.'
-            )
 
     @cached_property
     def flat(self) -> bool:
@@ -132,9 +120,15 @@ def count_worlds(num_envs: int, num_worlds: int | None, layout: Layout, by_agent
     """Return the number of worlds for the ``num_envs`` and ``num_worlds`` of ``make_vec``.
 
     Raises:
-        ParameterError: not a positive integer, more than ``MAX_WORLDS`` worlds, two different sizes, or rows that do not fill
-            whole worlds.
+        ParameterError: not a positive integer, more than ``MAX_WORLDS`` worlds, two different sizes, or rows that do not
+            fill whole worlds.
+        RoleSpacesError: the agents view of an env whose arrays are by role.
     """
+    if by_agent and layout.spec.by_role:
+        raise RoleSpacesError(
+            f"{layout.spec.name}: {' and '.join(layout.role_counts)} have spaces of their own, so their rows do not fit one "
+            'array; expected view="worlds", got view="agents". RoleRows(env, role) makes the rows of one role an env.'
+        )
     agents = layout.num_agents if by_agent else 1
     envs = _within("num_envs", num_envs, agents * MAX_WORLDS)
     if num_worlds is not None:

@@ -83,7 +83,7 @@ ALL = {"reward": torch.float32, "terminated": torch.bool, "truncated": torch.boo
 
 def slabs(env, steps, names):
     """Slabs filled with values that an env never writes."""
-    shapes = env.unwrapped.worlds.outputs.shapes
+    shapes = env.unwrapped.worlds.outputs.results.shapes
     made = {name: torch.full((steps, *shapes[name]), 7, dtype=torch.float32).to(ALL[name]) for name in names}
     return {"obs": torch.full((steps + 1, *shapes["obs"]), 7.0), **made}
 
@@ -94,7 +94,7 @@ def slabs(env, steps, names):
 def test_bound_slabs_hold_the_results_of_three_rollouts(view, names, mode):
     options = {"view": view, "array": "torch", "autoreset_mode": mode, "tagging_distance": 0.3}
     env, twin = make("tag", **options), make("tag", **options)
-    names = [name for name in names if name in env.unwrapped.worlds.outputs.shapes]
+    names = [name for name in names if name in env.unwrapped.worlds.outputs.results.shapes]
     bound = slabs(env, 5, names)
     env.unwrapped.bind(**bound)
     expected = [flat(twin.reset(seed=2))]

@@ -14,8 +14,8 @@ ACTIONS = np.arange(6, dtype=np.int32).reshape(3, 2)
 
 
 def reader(**options):
-    view = SimpleNamespace(agent_action_space=MultiDiscrete([9, 9]), lead=(3,))
-    return ActionReader(view, SimpleNamespace(device="cuda:0", memory=NumpyMemory(), max_index=None), **options)
+    backend = SimpleNamespace(device="cuda:0", memory=NumpyMemory(), max_index=None)
+    return ActionReader(MultiDiscrete([9, 9]), (3,), backend, **options)
 
 
 def test_the_first_upload_warns_and_later_ones_do_not():

@@ -8,9 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_vecenv.errors import ActionError, ArrayTypeError, ParameterError, SequenceError, ShapeError
+from gpu_vecenv.registration import IDS
 from tests.api.envs import MODES, VIEWS, assert_same, expand, host, make, random_actions
 from tests.devices import DEVICES
-from tests.parity.trajectory import CASES
+from tests.parity import trajectory
+
+CASES = {case: given for case, given in trajectory.CASES.items() if given[0] in IDS}
+"""Envs of the package; ``tests/roles`` has the same tests of envs with roles and masks."""
 
 WORLDS = 40
 """Largest number of worlds of an env. A pack has 32 worlds, so 8 of 40 single-agent worlds are stepped without a pack."""
@@ -98,7 +102,7 @@ def test_a_rollout_that_does_not_store_its_actions_gives_the_same_results(case, 
 @pytest.mark.parametrize("case", CASES)
 def test_a_rollout_with_given_actions_equals_steps_with_them(case, device):
     rolled, single = env_of(case, device), env_of(case)
-    dtypes = ("float32", "float64") if rolled.layout.continuous else ("int32", "int64")
+    dtypes = ("float32", "float64") if rolled.layout.groups[0].continuous else ("int32", "int64")
     for seed, dtype in enumerate(dtypes):
         actions = (random_actions(rolled, 40, seed) * (3 if dtype == "float64" else 1)).astype(dtype)  # 3: beyond bounds
         assert_rollout(rolled, single, rolled.rollout(torch.as_tensor(actions, device=device)), actions)
@@ -256,7 +260,7 @@ def test_steps_and_rollouts_fill_bound_slabs_as_steps_alone_do(name, names):
     actions = torch.as_tensor(random_actions(rolled, 12))
     slabs = []
     for env in (rolled, single):
-        shapes = {key: shape for key, shape in env.worlds.outputs.shapes.items() if key in (*names, "obs")}
+        shapes = {key: shape for key, shape in env.worlds.outputs.results.shapes.items() if key in (*names, "obs")}
         bools = ("terminated", "finished", "agent_alive")
         slabs.append({key: torch.zeros(13 if key == "obs" else 12, *shape, dtype=torch.bool if key in bools else torch.float32)
                       for key, shape in shapes.items()})  # fmt: skip

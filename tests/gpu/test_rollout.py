@@ -33,7 +33,7 @@ def random_actions(env, steps):
 
 def policy_of(env):
     """Return a policy whose actions depend on the observations."""
-    shape, continuous = env.action_space.shape, env.layout.continuous
+    shape, continuous = env.action_space.shape, env.layout.groups[0].continuous
 
     def policy(obs):
         seen = obs.sum(-1)

@@ -11,8 +11,13 @@ from gpu_vecenv.envs.cartpole.spec import SPEC as CARTPOLE
 from gpu_vecenv.envs.tag.spec import SPEC as TAG
 from gpu_vecenv.spec.header import args_header
 from tests.kernels.nvrtc import compile_text
+from tests.roles.harvest import SPEC as HARVEST
+from tests.roles.shared import SPEC as POT
+from tests.roles.town import SPEC as TOWN
 
-LAYERS = ("target", "lib", "args.h", "state.h", "hooks.h", "random_actions.h", "protocol.h", "single", "launch")
+LAYERS = (
+    "target", "lib", "args.h", "state.h", "groups.h", "metrics.h", "hooks.h", "random_actions.h", "protocol.h", "single", "launch"
+)  # fmt: skip
 """From the lowest to the highest; ``args.h`` is made from a spec."""
 
 HEADERS = sorted(path.relative_to(KERNEL_FOLDER).as_posix() for path in KERNEL_FOLDER.rglob("*.h"))
@@ -21,6 +26,11 @@ COMPILERS = r"__CUDA|__clang__|__GNUC__|__x86_64__|__NVCC__|_MSC_VER"
 
 def layer(name):
     return LAYERS.index(name if name in LAYERS else name.partition("/")[0])
+
+
+def specs_of(name):
+    """Specs whose ``args.h`` goes with a header: with arrays of all agents, masks, arrays by role, and shared parts."""
+    return [] if name.startswith("target/cuda") else [CARTPOLE] if name.startswith("single/") else [TAG, HARVEST, TOWN, POT]
 
 
 def includes(name):
@@ -45,13 +55,12 @@ def test_only_target_headers_name_compilers(name):
         assert re.findall(rf"#.*(?:{COMPILERS}).*", (KERNEL_FOLDER / name).read_text()) == []
 
 
-@pytest.mark.parametrize("name", [name for name in HEADERS if not name.startswith("target/cuda")])
-def test_a_header_compiles_by_itself(name, tmp_path):
+@pytest.mark.parametrize(("name", "spec"), [(name, spec) for name in HEADERS for spec in specs_of(name)])
+def test_a_header_compiles_by_itself(name, spec, tmp_path):
     """Compiles for the host. Hooks are declared but not defined; the compiler gives a warning for that."""
-    single = name.startswith("single/")
-    (tmp_path / "args.h").write_text(args_header(CARTPOLE if single else TAG))
+    (tmp_path / "args.h").write_text(args_header(spec))
     text = f'#include "{name}"\n'
-    flags = ["-DGV_SINGLE=1"] if single else ["-DGV_LANES=2"] if name == "target/lanes.h" else []
+    flags = ["-DGV_SINGLE=1"] if spec is CARTPOLE else ["-DGV_LANES=2"] if name == "target/lanes.h" else []
     command = [*find_compiler(), *FLAGS, *flags, f"-I{tmp_path}", f"-I{KERNEL_FOLDER}", "-fsyntax-only", "-"]
     done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ import pytest
 from tools.lint import kernels as lint_kernels
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = lint_kernels.sources()
+SOURCES = [*lint_kernels.sources(), *sorted((ROOT / "tests" / "roles").glob("*.cu"))]
 
 FRAME = """#include "hooks.h"
 // threadIdx, sinf(x) and 0.5 in a comment are nothing /* nor is this

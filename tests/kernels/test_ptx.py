@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+import tests.roles
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.layout import MODULES, Layout
 from tests.kernels.nvrtc import compile_ptx
@@ -22,10 +23,15 @@ SHAPES = {
     ],
     "WarpGridTag-v0": [{}, {"num_taggers": 1, "use_full_observation": False}, {"num_taggers": 4095}],
     **{name: [{}] for name in IDS if name not in ("WarpTag-v0", "WarpGridTag-v0")},
+    "Town-v0": [{}, {"num_citizens": 1}, {"num_citizens": 1000}],
+    "Harvest-v0": [{}, {"num_red": 1, "num_blue": 1}, {"num_red": 900, "num_blue": 100}],
+    "Pot-v0": [{}, {"num_players": 1}],
 }
 
 
 def spec_of(name):
+    if name in tests.roles.IDS:
+        return importlib.import_module(f"tests.roles.{tests.roles.IDS[name]}").SPEC
     module = IDS[name]["vector_entry_point"].partition(":")[0]
     return importlib.import_module(f"{module}.spec").SPEC
 
@@ -34,7 +40,7 @@ CASES = [(name, params) for name, shapes in SHAPES.items() for params in shapes]
 
 
 def test_every_id_is_compiled_here():
-    assert set(SHAPES) == set(IDS)
+    assert set(SHAPES) == {*IDS, *tests.roles.IDS}
 
 
 SHARING_A_BLOCK = [

@@ -94,7 +94,8 @@ def make(tmp_path_factory):
 def actions_of(env, steps, dtype):
     generator = np.random.default_rng(steps)
     shape = (steps, *env.action_space.shape)
-    return generator.normal(0, 1, shape).astype(np.float32) if env.layout.continuous else generator.integers(0, 2, shape, dtype)
+    continuous = env.layout.groups[0].continuous
+    return generator.normal(0, 1, shape).astype(np.float32) if continuous else generator.integers(0, 2, shape, dtype)
 
 
 def arrays(out):

@@ -126,7 +126,7 @@ def test_invalid_actions_act_as_zero_and_are_counted(dtype, backend):
         env = backend(GpuVectorEnv(SPECS["WarpCartPole-v1"], num_envs=70, array="numpy", device="cpu"), level)
         env.reset(seed=0)
         actions = np.resize(np.concatenate([bad, np.array([0, 1], dtype)]), 70)
-        env.worlds.step(actions.ctypes.data, actions.itemsize)
+        env.worlds.step((actions, actions.ctypes.data, actions.itemsize))
         invalid = env.worlds.arguments.invalid
         after.append((env.get_state("state")["state"], int(invalid[0])))
         invalid[...] = 0
@@ -146,7 +146,7 @@ def test_actions_of_worlds_that_start_an_episode_are_ignored(backend):
         env.set_state({"t": (np.arange(70) % 3).astype(np.int32)})
         seen, invalid = [], env.worlds.arguments.invalid
         for _ in range(4):
-            env.worlds.step(bad.ctypes.data, bad.itemsize)
+            env.worlds.step((bad, bad.ctypes.data, bad.itemsize))
             seen.append(int(invalid[0]))
         counts.append(seen)
         invalid[...] = 0

@@ -6,6 +6,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import gymnasium
 import numpy as np
 
 import gpu_vecenv  # noqa: F401
+import tests.roles  # noqa: F401
+from tests.trees import leaves, map_tree
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "cartpole": ("WarpCartPole-v1", {"num_envs": 64, "max_episode_steps": 60}),
@@ -52,12 +55,24 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "tag, too many for the serial search": (
         "WarpTag-v0", {"num_envs": 1, "num_taggers": 10, "num_runners": 1090, "episode_length": 60, "tagging_distance": 0.01},
     ),
+    "town": ("Town-v0", {"num_envs": 24, "max_episode_steps": 30}),
+    "town, one citizen": ("Town-v0", {"num_envs": 40, "num_citizens": 1, "rich": 1.6, "max_episode_steps": 25}),
+    "town, more citizens than lanes": ("Town-v0", {"num_envs": 5, "num_citizens": 40, "rich": 90.0, "max_episode_steps": 30}),
+    "harvest": ("Harvest-v0", {"num_envs": 12, "map": 1, "max_episode_steps": 40}),
+    "harvest, more agents than lanes": (
+        "Harvest-v0", {"num_envs": 4, "num_red": 30, "num_blue": 10, "map": 2, "regrowth": 0.2, "max_episode_steps": 40},
+    ),
+    "harvest, a map for each world": ("Harvest-v0", {"num_envs": 12, "map": np.arange(12) % 3, "max_episode_steps": 25}),
+    "pot": ("Pot-v0", {"num_envs": 24, "max_episode_steps": 20}),
 }  # fmt: skip
 """Envs small enough to run for a thousand steps in every build. Together they take each path of the kernels."""
 
 
 RECORD = Path(__file__).with_name("hashes.json")
 """Recorded hash of each case."""
+
+OF_ENDS = ("final_obs", "final_action_mask", "episode")
+"""Entries of ``info`` that hold values of worlds whose episode ended, and undefined ones of other worlds."""
 
 STEPS = {
     "tag, neighbours found by cell": 250,
@@ -82,26 +97,18 @@ def trajectory_hash(case: str, steps: int | None = None, backend: Any = None, at
     if backend is not None:
         inner.worlds.backend = backend(inner.layout)
     digest = hashlib.sha256()
-    obs, _ = env.reset(seed=7)
-    digest.update(obs.tobytes())
-    space = inner.single_action_space
-    continuous = isinstance(space, gymnasium.spaces.Box)
-    choices = 0 if continuous else np.broadcast_to(space.nvec if hasattr(space, "nvec") else space.n, space.shape or ())
+    for array in leaves(dict(enumerate(env.reset(seed=7)))):
+        digest.update(array.tobytes())
     generator = np.random.default_rng(11)
     ended = 0
-    shape = (inner.num_worlds, *(space.shape or ()))
     for _ in range(steps // (at_once or 1)):
-        actions = [
-            # continuous actions may exceed the bounds
-            generator.normal(0, 2, shape).astype(np.float32) if continuous else generator.integers(0, choices, shape, np.int32)
-            for _ in range(at_once or 1)
-        ]
-        for out in _steps(inner.rollout(np.stack(actions))) if at_once else [env.step(actions[0])]:
-            obs, reward, terminated, truncated, info = out
-            ended += int((terminated | truncated).sum())
+        actions = [_random_actions(inner.single_action_space, inner.num_worlds, generator) for _ in range(at_once or 1)]
+        for out in _steps(inner.rollout(_stack(actions))) if at_once else [env.step(actions[0])]:
+            *arrays, info = out
             finished = info.pop("_final_obs")
-            final = info.pop("final_obs")[finished]
-            for array in (obs, reward, terminated, truncated, finished, final, *(info[key] for key in sorted(info))):
+            ended += int(finished.sum())
+            final = [map_tree(itemgetter(finished), info.pop(name)) for name in OF_ENDS if name in info]
+            for array in leaves(dict(enumerate([*arrays, finished, *final, info]))):
                 digest.update(np.ascontiguousarray(array).tobytes())
     for value in inner.get_state().values():
         digest.update(value.tobytes())
@@ -111,11 +118,26 @@ def trajectory_hash(case: str, steps: int | None = None, backend: Any = None, at
     return digest.hexdigest()
 
 
+def _random_actions(space: gymnasium.Space, worlds: int, generator: np.random.Generator) -> Any:
+    """Actions of one step; by role if the space is a Dict. Continuous ones may exceed the bounds."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {role: _random_actions(part, worlds, generator) for role, part in space.items()}
+    shape = (worlds, *(space.shape or ()))
+    if isinstance(space, gymnasium.spaces.Box):
+        return generator.normal(0, 2, shape).astype(np.float32)
+    choices = np.broadcast_to(space.nvec if hasattr(space, "nvec") else space.n, space.shape or ())
+    return generator.integers(0, choices, shape, np.int32)
+
+
+def _stack(actions: list[Any]) -> Any:
+    """Actions of several steps, from those of each."""
+    return map_tree(lambda *arrays: np.stack(arrays), *actions)
+
+
 def _steps(rollout: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     """Yield the results of a rollout step by step."""
-    *arrays, info = rollout
-    for t in range(len(arrays[0])):
-        yield (*(array[t] for array in arrays), {name: array[t] for name, array in info.items()})
+    for t in range(len(rollout[1])):
+        yield tuple(map_tree(itemgetter(t), part) for part in rollout)
 
 
 def record(*cases: str) -> None:

@@ -1,11 +1,13 @@
 """Town: a test env whose two roles observe and do different things, with a reference in NumPy."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Metric, Param, Role, Table
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 STRIKE_STEPS = 3
 
@@ -18,8 +20,8 @@ SPEC = EnvSpec(
     name="Town-v0",
     kernel=Path(__file__).with_name("town.cu"),
     roles=(
-        Role("citizen", "num_citizens", lambda p: Box(-np.inf, np.inf, (4,), np.float32), lambda p: Discrete(3), masked=(0,)),
-        Role("mayor", 1, lambda p: Box(-np.inf, np.inf, (p["num_citizens"] + 1,), np.float32), lambda p: Box(0, 1, (2,), np.float32)),
+        Role("citizen", "num_citizens", lambda p: Box(-np.inf, np.inf, (4,)), lambda p: Discrete(3), masked=(0,)),
+        Role("mayor", 1, lambda p: Box(-np.inf, np.inf, (p["num_citizens"] + 1,)), lambda p: Box(0, 1, (2,))),
     ),
     params=(
         Param("num_citizens", 5, "int32", "citizens in a world", low=1, high=1000),
@@ -40,6 +42,8 @@ SPEC = EnvSpec(
     reward_role="citizen",
     rewards={"income": "to a citizen: its income", "total": "to the mayor: the wealth of all citizens"},
 )
+
+make_vec = partial(GpuVectorEnv, SPEC)
 
 
 def add_partial_sums(values):

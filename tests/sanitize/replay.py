@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,16 @@ import gymnasium
 import numpy as np
 
 import gpu_vecenv  # noqa: F401
+import tests.roles  # noqa: F401
 from gpu_vecenv.backend.compiler import FLAGS, find_compiler
 from gpu_vecenv.backend.memory import NumpyMemory
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.struct import output_members
+from gpu_vecenv.vector.results import dtype_of, previous_member
+from tests.trees import map_tree
 
 KERNEL_FOLDER = ("gv_reset", "gv_step", "gv_observe", "gv_rollout")
-PER_STEP = ("action", "drawn_actions", "obs", "final_obs", "reward", "agent_reward", "agent_alive",
-            "out_terminated", "out_truncated", "out_finished")  # fmt: skip
-"""Pointers to memory with an array for each step of a rollout."""
 DRIVER = Path(__file__).with_name("driver.cpp")
 
 
@@ -31,8 +33,9 @@ class Recorder:
     def __init__(self, env: Any) -> None:
         self.memory = NumpyMemory()
         self._members = [member.name for member in env.layout.members if member.ctype.endswith("*")]
-        self._step_sizes = self._array_sizes(env)
-        self._sizes = self._step_sizes
+        self._step_sizes = self._step_sizes_of(env)
+        self._sizes = {**self._sizes_of(env), **self._step_sizes}
+        self._actions = {f"{group.prefix}action": "f4" if group.continuous else "i4" for group in env.layout.groups}
         self._arrays: list[bytes] = []
         self._numbers: dict[int, int] = {}
         self._launches: list[bytes] = []
@@ -42,7 +45,7 @@ class Recorder:
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
         """Record a launch. Addresses of arrays become numbers, from 1 on; null becomes 0."""
         args, steps = args.copy(), int(args["num_steps"]) if name == "gv_rollout" else 1
-        self._sizes = {member: size * (steps if member in PER_STEP else 1) for member, size in self._step_sizes.items()}
+        self._sizes |= {member: size * steps for member, size in self._step_sizes.items()}
         for member in self._members:
             address = int(args[member])
             if address != 0:
@@ -68,7 +71,7 @@ class Recorder:
         pass
 
     def _number(self, member: str, address: int) -> int:
-        if member in ("action", "reset_mask"):  # its content differs in each launch, and no kernel writes it
+        if member in (*self._actions, "reset_mask"):  # its content differs in each launch, and no kernel writes it
             return self._keep(member, address)
         if address not in self._numbers:
             self._numbers[address] = self._keep(member, address)
@@ -76,28 +79,41 @@ class Recorder:
 
     def _keep(self, member: str, address: int) -> int:
         content = ctypes.string_at(address, self._sizes[member])
-        if member == "action":
-            indices = np.frombuffer(content, np.int32).copy()
-            # Actions out of range. On the CPU, the env would raise an error for them before the launch.
-            indices[self._generator.random(len(indices)) < 0.05] = self._generator.choice([-1, 1 << 20])
-            content = indices.tobytes()
+        if member in self._actions:
+            entries = np.frombuffer(content, self._actions[member]).copy()
+            # Invalid actions. On the CPU, the env would raise an error for them before the launch.
+            bad = np.nan if entries.dtype.kind == "f" else self._generator.choice([-1, 1 << 20])
+            entries[self._generator.random(len(entries)) < 0.05] = bad
+            content = entries.tobytes()
         self._arrays.append(content)
         return len(self._arrays)
 
     @staticmethod
-    def _array_sizes(env: Any) -> dict[str, int]:
-        """Size in bytes of the memory behind each pointer of the argument struct."""
-        layout, shapes = env.layout, env.worlds.outputs.shapes
-        fields = {f.name: np.zeros(layout.state_shape(f, env.num_worlds), f.dtype).nbytes for f in layout.state}
-        tables = {table.name: table.values(env.params).nbytes for table in env.env_spec.tables}
-        tables |= {n: env.num_worlds * int(np.prod(s)) * np.dtype(d).itemsize for n, (s, d, _) in layout.workspaces.items()}
-        floats = {name: 4 * int(np.prod(shapes[name])) for name in ("obs", "final_obs", "reward") if name in shapes}
-        flags = {f"out_{name}": env.num_envs for name in ("terminated", "truncated", "finished")}
-        return {
-            **fields, **tables, **floats, **flags,
-            "previous_obs": floats["obs"],
-            "agent_reward": 4 * int(np.prod(shapes.get("agent_reward", shapes["reward"]))),
-            "agent_alive": int(np.prod(shapes.get("agent_alive", ()))),
+    def _step_sizes_of(env: Any) -> dict[str, int]:
+        """Size in bytes of one step of each array that has one for each step of a rollout, by struct member."""
+        results = env.worlds.outputs.results
+        names, sizes = list(results.shapes), {}
+        for member in output_members(env.env_spec):
+            index = results.indices.get(member.removeprefix("out_"))
+            if index is not None:
+                sizes[member] = _bytes(results.shapes[names[index]], dtype_of(names[index]))
+        for group, (shape, _) in zip(env.layout.groups, results.actions.values(), strict=True):
+            sizes |= {f"{group.prefix}{name}": _bytes(shape, "int32") for name in ("action", "drawn_actions")}
+        return sizes
+
+    @staticmethod
+    def _sizes_of(env: Any) -> dict[str, int]:
+        """Size in bytes of each other array of the argument struct."""
+        layout, results = env.layout, env.worlds.outputs.results
+        sizes = {f.name: _bytes(layout.state_shape(f, env.num_worlds), f.dtype) for f in layout.state}
+        sizes |= {name: values.nbytes for name, values in layout.tables.items()}
+        sizes |= {name: env.num_worlds * _bytes(shape, dtype) for name, (shape, dtype, _) in layout.workspaces.items()}
+        sizes |= {previous_member(name): _bytes(results.shapes[name], dtype_of(name)) for name in results.kept}
+        sizes |= {f"{param.name}_by_world": 4 * env.num_worlds for param in env.env_spec.params}
+        for group in layout.groups:
+            of_entries = {"action_choices": 4, "action_bounds": 8, "mask_starts": 4}
+            sizes |= {f"{group.prefix}{name}": size * group.num_entries for name, size in of_entries.items()}
+        return sizes | {
             "reset_mask": env.num_worlds,
             "reset_bounds": 4 * max(1, len(env.env_spec.reset_options)),
             "invalid_actions": 4,
@@ -107,11 +123,11 @@ class Recorder:
             "pool_fields": 8 * len(layout.state),
             "copy_fields": 8 * len(layout.state),
             "copy_source": 4 * env.num_worlds,
-            "drawn_actions": 4 * int(np.prod(env.action_space.shape)),
-            "action_choices": 4 * layout.num_entries,
-            "action_bounds": 8 * layout.num_entries,
-            "action": 4 * int(np.prod(env.action_space.shape)),
-        }  # fmt: skip
+        }
+
+
+def _bytes(shape: tuple[int, ...], dtype: str) -> int:
+    return math.prod(shape) * np.dtype(dtype).itemsize
 
 
 def _number(value: int) -> bytes:
@@ -125,14 +141,21 @@ def record(path: Path, env_id: str, steps: int, **options: Any) -> EnvSpec:
     # Kept alive, so that no two arrays have the same address.
     kept: list[Any] = [env.reset(seed=3)]
     env.action_space.seed(1)
-    kept += [env.step(env.action_space.sample().astype(np.int32)) for _ in range(steps)]
-    kept += [env.rollout(num_steps=5), env.rollout(np.stack([env.action_space.sample() for _ in range(5)]).astype(np.int32))]
+    kept += [env.step(_actions(env)) for _ in range(steps)]
+    given = map_tree(lambda *arrays: np.stack(arrays), *(_actions(env) for _ in range(5)))
+    kept += [env.rollout(num_steps=5), env.rollout(given)]
     half = np.arange(env.num_worlds) < max(1, env.num_worlds // 2)
     if env.view == "agents":
         half = np.concatenate([np.repeat(half, count) for count in env.role_counts.values()])
     kept += [env.reset(options={"reset_mask": half}), env.observe()]
     recorder.save(path)
     return env.env_spec
+
+
+def _actions(env: Any) -> Any:
+    """Random actions of one step in entries of 4 bytes; by role if the env has roles."""
+    sample = env.action_space.sample()
+    return map_tree(lambda a: a.astype("f4" if a.dtype.kind == "f" else "i4"), dict(sample) if env.env_spec.by_role else sample)
 
 
 def build(spec: EnvSpec, folder: Path, flags: tuple[str, ...], planted: dict[str, str] | None = None) -> Path:

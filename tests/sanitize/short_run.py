@@ -5,12 +5,15 @@
 
 import ast
 import sys
+from typing import Any
 
 import gymnasium
 import torch
 
 import gpu_vecenv  # noqa: F401
+import tests.roles  # noqa: F401
 from gpu_vecenv.backend import cuda
+from tests.trees import map_tree
 
 FAULTS = {
     "overrun": ("i)] = reward;\n    if (i >=", "i) + (1 << 28)] = reward;\n    if (i >="),
@@ -32,6 +35,13 @@ def plant(fault: str) -> None:
     cuda.kernel_source = faulty
 
 
+def sampled(env: gymnasium.vector.VectorEnv) -> Any:
+    """Random actions on the GPU; by role if the env has roles."""
+    sample = env.action_space.sample()
+    return map_tree(lambda a: torch.as_tensor(a).to(torch.float32 if a.dtype.kind == "f" else torch.int32).cuda(),
+                    dict(sample) if isinstance(sample, dict) else sample)  # fmt: skip
+
+
 def main(env_id: str, steps: str, *options: str) -> None:
     """Reset, make random steps and rollouts, end episodes, reset some worlds, observe."""
     given = dict(option.split("=") for option in options)
@@ -42,7 +52,7 @@ def main(env_id: str, steps: str, *options: str) -> None:
     env.reset(seed=0)
     env.action_space.seed(0)
     for _ in range(int(steps)):
-        env.step(torch.as_tensor(env.action_space.sample(), dtype=torch.int32).cuda())
+        env.step(sampled(env))
     env.unwrapped.rollout(env.unwrapped.rollout(num_steps=5)[4]["actions"])
     half = torch.arange(env.num_envs) < max(1, env.num_envs // 2)
     env.reset(options={"reset_mask": half})

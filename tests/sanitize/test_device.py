@@ -29,6 +29,11 @@ CASES = {
     "a block a world": ("WarpTag-v0", "6", "num_envs=3", *SMALL),
     "more agents than lanes": ("WarpTag-v0", "3", "num_envs=2", "num_taggers=20", "num_runners=280", "episode_length=2"),
     "enough agents for a grid": ("WarpTag-v0", "3", "num_envs=2", "num_taggers=20", "num_runners=400", "episode_length=2"),
+    "roles": ("Town-v0", "6", "num_envs=37", "max_episode_steps=4"),
+    "roles, more agents than lanes": ("Town-v0", "3", "num_envs=3", "num_citizens=300", "max_episode_steps=2"),
+    "masks": ("Harvest-v0", "6", "num_envs=37", "map=1", "max_episode_steps=4"),
+    "masks, more agents than lanes": ("Harvest-v0", "3", "num_envs=2", "num_red=200", "num_blue=100", "max_episode_steps=2"),
+    "a shared part": ("Pot-v0", "6", "num_envs=37", "max_episode_steps=4"),
 }
 
 

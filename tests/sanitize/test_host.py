@@ -24,6 +24,16 @@ CASES = {
     "one pair": ("WarpTag-v0", 20, {"num_envs": 3, **SMALL, "num_taggers": 1, "num_runners": 1, "flatten_actions": True}),
     "defaults": ("WarpTag-v0", 8, {"num_envs": 2, "tagging_distance": 0.1, "episode_length": 5}),
     "many neighbours": ("WarpTag-v0", 8, {"num_envs": 1, "num_runners": 60, "num_other_agents_observed": 40}),
+    "town": ("Town-v0", 20, {"num_envs": 3, "max_episode_steps": 6}),
+    "town, next step": ("Town-v0", 20, {"num_envs": 3, "autoreset_mode": "next_step", "max_episode_steps": 6}),
+    "town, one citizen": ("Town-v0", 20, {"num_envs": 3, "num_citizens": 1, "max_episode_steps": 6}),
+    "town, disabled": ("Town-v0", 20, {"num_envs": 3, "autoreset_mode": "disabled", "max_episode_steps": 6}),
+    "harvest": ("Harvest-v0", 20, {"num_envs": 3, "regrowth": 0.3, "max_episode_steps": 6}),
+    "harvest, agents view": ("Harvest-v0", 20, {"num_worlds": 3, "view": "agents", "map": 2, "max_episode_steps": 6}),
+    "harvest, next step": ("Harvest-v0", 20, {"num_envs": 3, "map": 1, "autoreset_mode": "next_step", "max_episode_steps": 6}),
+    "harvest, disabled": ("Harvest-v0", 20, {"num_envs": 3, "autoreset_mode": "disabled", "max_episode_steps": 6}),
+    "pot": ("Pot-v0", 20, {"num_envs": 3, "max_episode_steps": 6}),
+    "pot, disabled": ("Pot-v0", 20, {"num_envs": 3, "autoreset_mode": "disabled", "max_episode_steps": 6}),
     "4,096 agents": ("WarpTag-v0", 1, {"num_envs": 1, "num_taggers": 96, "num_runners": 4000, "episode_length": 1}),
 }  # fmt: skip
 
@@ -92,3 +102,25 @@ def test_a_planted_fault_is_reported(fault, tmp_path):
     spec = record(tmp_path / "recording", "WarpTag-v0", 20, num_envs=2, **SMALL)
     done = replay(build(spec, tmp_path, BOUNDS, planted), tmp_path / "recording")
     assert done.returncode != 0 and any(word in done.stderr for word in words.split("|"))
+
+
+OF_ROLES = {
+    "a choice beyond a mask": ("Town-v0", BOUNDS, {"mask[REST] = 1;": "mask[REST] = mask[3] = 1;"}, "heap-buffer-overflow"),
+    "a row beyond a role": (
+        "Pot-v0", BOUNDS, {"gv_judge_obs(a, obs, w, 0)": "gv_judge_obs(a, obs, w, 1)"}, "heap-buffer-overflow"
+    ),
+    "no barrier after walking": (
+        "Harvest-v0", THREADS, {"gv_barrier(team);\n    GV_FOR(i, agents) meet": "GV_FOR(i, agents) meet"}, "data race"
+    ),
+    "every lane records a metric": (
+        "Town-v0", THREADS, {"GV_ONCE number = number ==": "number = number =="}, "data race"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", OF_ROLES)
+def test_a_planted_fault_of_an_env_with_roles_is_reported(fault, tmp_path):
+    env_id, flags, planted, words = OF_ROLES[fault]
+    spec = record(tmp_path / "recording", env_id, 20, num_envs=2, max_episode_steps=6)
+    done = replay(build(spec, tmp_path, flags, planted), tmp_path / "recording")
+    assert done.returncode != 0 and words in done.stderr
