@@ -57,7 +57,7 @@ def source(loop: str) -> str:
 
 
 def on_cpu(folder: Path, *flags: str) -> tuple[Run, Timer]:
-    """Functions that run and time a loop on the CPU. The time is in nanoseconds a call."""
+    """Return functions that run and time a loop on the CPU. The time is in nanoseconds a call."""
     built, compiler = folder / f"{len(flags)}.so", find_compiler()
     if compiler is None:
         raise SystemExit("No C++ compiler was found. Name one in the environment variable CXX.")
@@ -74,18 +74,18 @@ def on_cpu(folder: Path, *flags: str) -> tuple[Run, Timer]:
         call(name, [x, y, out])
         return out
 
-    def seconds(name: str, x: np.ndarray, y: np.ndarray) -> float:
+    def elapsed(name: str, x: np.ndarray, y: np.ndarray) -> float:
         arrays = [x[:20_000], y[:20_000], np.empty(20_000, np.float32)]  # they stay in a core's cache
         start = time.perf_counter()
         for _ in range(20):
             call(name, arrays)
         return (time.perf_counter() - start) / (20 * 20_000) * 1e9
 
-    return results, seconds
+    return results, elapsed
 
 
 def on_cuda(device: str) -> tuple[Run, Timer]:
-    """Functions that run and time a loop on a GPU. The time is in picoseconds a call, of the whole GPU."""
+    """Return functions that run and time a loop on a GPU. The time is in picoseconds a call, of the whole GPU."""
     cupy = import_cupy()
     cupy.cuda.Device(int(device.partition(":")[2] or 0)).use()
     options = (*OPTIONS, "-DGV_LANES=1", "-DGV_TEAMS=128", "-DGV_RESIDENT=1", f"-I{KERNEL_FOLDER}", f"-I{HERE}")
@@ -101,7 +101,7 @@ def on_cuda(device: str) -> tuple[Run, Timer]:
         host: np.ndarray = out.get()
         return host
 
-    def seconds(name: str, x: np.ndarray, y: np.ndarray) -> float:
+    def elapsed(name: str, x: np.ndarray, y: np.ndarray) -> float:
         arrays = [cupy.asarray(x), cupy.asarray(y), cupy.empty(len(x), cupy.float32)]
         begin, end = cupy.cuda.Event(), cupy.cuda.Event()
         call(name, arrays, REPEATS, 1e-6)
@@ -111,7 +111,7 @@ def on_cuda(device: str) -> tuple[Run, Timer]:
         end.synchronize()
         return float(cupy.cuda.get_elapsed_time(begin, end)) / (len(x) * REPEATS) * 1e9
 
-    return results, seconds
+    return results, elapsed
 
 
 def name_of(call: str) -> str:
@@ -141,8 +141,10 @@ def exact(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Results in extended precision."""
     x, y = x.astype(np.longdouble), y.astype(np.longdouble)
     if name == "softplus":
-        return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
-    return np.power(x, y) if name == "pow" else getattr(np, name)(x)
+        result = np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+    else:
+        result = np.power(x, y) if name == "pow" else getattr(np, name)(x)
+    return np.asarray(result)
 
 
 def accuracy(run: Run, call: str) -> tuple[float, float]:

@@ -169,9 +169,10 @@ def test_the_check_finds_inexact_instructions(text):
     assert inexact_instructions(text)
 
 
-@pytest.mark.parametrize(("text", "count"), [("add.f64 a, b, c;", 0), ("fma.rn.f64 a, b, c, d;", 1), ("rcp.approx.ftz.f64 a, b;", 1)])
-def test_the_check_finds_inexact_instructions_in_double(text, count):
-    assert len(inexact_instructions(text, doubles=True)) == count
+def test_the_check_finds_inexact_instructions_in_double():
+    assert inexact_instructions("add.f64 a, b, c; div.rn.f64 a, b, c;", doubles=True) == []
+    for text in ("fma.rn.f64 a, b, c, d;", "rcp.approx.ftz.f64 a, b;"):
+        assert len(inexact_instructions(text, doubles=True)) == 1
 
 
 @pytest.mark.slow

@@ -1,9 +1,18 @@
-// Exponentials, logarithms and powers. Every target gives the same bits: + - * /, comparisons and bits of floats only.
+// Exponentials, logarithms and powers. They give the same bits on every target, because they use only + - * /, comparisons and
+// the bits of floats. An env's kernel includes this header itself. gv_pow computes in double, the other functions in float;
+// docs/design/one-source.md gives the reasons and the cost.
 //
-// Bounds on errors are in ulps. An ulp is the distance between neighbouring floats at the size of the exact result; the smallest
-// is 2^-149. Every float is a valid argument. Results that do not exist are the NaN with the bits 0x7fc00000, and so are results
-// of NaN. Results that are too large are infinite. Infinite arguments give the limit. Nothing is flushed to 0: subnormal
-// arguments and results are as exact as others. tests/kernels/test_powers.py compares all of this with NumPy.
+// function        result              largest error    special arguments
+// gv_exp(x)       e^x                 1 ulp            0 at -infinity
+// gv_log(x)       ln x                1 ulp            -infinity at 0, NaN below
+// gv_log2(x)      log2 x              1.5 ulps         -infinity at 0, NaN below; exact for powers of 2
+// gv_pow(x, y)    x^y                 0.501 ulps       as pow() of C
+// gv_softplus(x)  ln(1 + e^x)         2 ulps           0 at -infinity, infinity at infinity
+// gv_tanh(x)      hyperbolic tangent  1.5 ulps         -1 and 1 at the infinities, -0 at -0
+//
+// An ulp is the distance between neighbouring floats at the size of the exact result, at least 2^-149. Every float is a valid
+// argument. A result that does not exist, or a result of NaN, is the NaN with the bits 0x7fc00000. A result that is too large is
+// infinite. Subnormal arguments and results keep the bounds.
 #pragma once
 #include "lib/math.h"
 
@@ -28,11 +37,11 @@ GV_FN float gv_exp_reduced(gv_i32 n, float r) {
     return power * gv_two_to(half) * gv_two_to(n - half);
 }
 
-// e^x, off by less than 1 ulp. x is n ln 2 + r. ln 2 has two parts, and the product of n and the first part is exact.
+// e^x. x is n ln 2 + r. ln 2 has two parts, and the product of n and the first part is exact.
 GV_FN float gv_exp(float x) {
     const float within = gv_min(89.0f, gv_max(-104.0f, x));  // beyond, e^x is infinite or 0; NaN becomes -104
     const float turns = within * 1.44269504088896341f;       // log2(e)
-    const float n = (turns + 12582912.0f) - 12582912.0f;      // nearest integer: floats next to 1.5 * 2^23 are integers
+    const float n = (turns + 12582912.0f) - 12582912.0f;     // nearest integer: floats next to 1.5 * 2^23 are integers
     const float r = (within - n * 0.693359375f) + n * 2.12194440e-4f;
     return x == x ? gv_exp_reduced((gv_i32)n, r) : GV_NAN;
 }
@@ -78,10 +87,10 @@ GV_FN float gv_log_inside(float x) {
     return (f + (gv_log_curve(f) - k * 2.12194440e-4f)) + k * 0.693359375f;
 }
 
-// Logarithm to base e, off by less than 1 ulp.
+// Logarithm to base e.
 GV_FN float gv_log(float x) { return gv_log_or_limit(x, gv_log_inside(x)); }
 
-// Logarithm to base 2, off by less than 1.5 ulps; exact for powers of 2. log2(e) is 1 + 0.4427.
+// Logarithm to base 2. log2(e) is 1 + 0.4427.
 GV_FN float gv_log2(float x) {
     const GvParts parts = gv_parts(x);
     const float f = parts.mantissa - 1.0f, curve = gv_log_curve(f);
@@ -91,14 +100,14 @@ GV_FN float gv_log2(float x) {
 
 // ---- functions of e^x -----------------------------------------------------------------------------------------
 
-// ln(1 + e^x), off by less than 2 ulps. The rounding of 1 + e is added back.
+// ln(1 + e^x). The rounding of 1 + e is added back.
 GV_FN float gv_softplus(float x) {
     const float e = gv_exp(-gv_abs(x)), sum = 1.0f + e;
     const float result = gv_max(x, 0.0f) + (gv_log_inside(sum) + (e - (sum - 1.0f)) / sum);
     return x == x ? result : GV_NAN;
 }
 
-// Hyperbolic tangent, off by less than 1.5 ulps; odd in x. The polynomial is that of Cephes (tanhf.c).
+// Hyperbolic tangent. The polynomial is that of Cephes (tanhf.c).
 GV_FN float gv_tanh(float x) {
     const float magnitude = gv_abs(x), square = x * x;
     float p = -5.70498872745e-3f;
@@ -159,8 +168,8 @@ GV_FN double gv_exp_in_double(double x) {
     return p * (double)gv_two_to(half) * (double)gv_two_to((gv_i32)n - half);
 }
 
-// Distance of |x| to the nearest integer, up to 1/2; 0 for infinity. Floats from 2^23 on are integers, and a sum that reaches 2^23 has
-// no digits below 1.
+// Distance of |x| to the nearest integer, up to 1/2; 0 for infinity. Floats from 2^23 on are integers, and a sum that reaches
+// 2^23 has no digits below 1.
 GV_FN float gv_to_integer(float x) {
     const float size = gv_min(gv_abs(x), 8388608.0f);
     return gv_abs((size + 8388608.0f) - 8388608.0f - size);
@@ -180,7 +189,7 @@ GV_FN float gv_power_or_limit(float x, float y, float power) {
 }
 
 // double: as above.
-// x^y, off by less than 0.501 ulps. |x| = 1 is apart, because y may be infinite.
+// x^y. |x| = 1 is apart, because y may be infinite.
 GV_FN float gv_pow(float x, float y) {
     const float size = gv_abs(x);
     const double exponent = size == 1.0f ? 0.0 : (double)y * gv_log_in_double(size);
