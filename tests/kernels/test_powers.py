@@ -17,8 +17,8 @@ EDGES = neighbours([88.72284, -87.33655, -103.97208, 104, 89, 16.6, 20, 0.625, 9
 
 def exact(name, x, y=None):
     """The result in float64."""
-    x = np.asarray(x, np.float64)
     with np.errstate(all="ignore"):
+        x = np.asarray(x, np.float64)
         if name == "softplus":
             return np.logaddexp(0, x)
         return np.power(x, np.asarray(y, np.float64)) if name == "pow" else getattr(np, name)(x)
