@@ -101,11 +101,8 @@ def start(params: Params, name: str) -> np.ndarray:
 
 
 def nearest_shape(params: Params) -> tuple[int, ...]:
-    """Return the shape of the workspace ``nearest``: (agents, neighbours observed), or (0,) if it is not used.
-
-    It is used if a lane sorts its neighbours in registers, which hold at most 32.
-    """
-    if params["use_full_observation"] or params["num_other_agents_observed"] > 32:
+    """Return the shape of the workspace ``nearest``: (agents, neighbours observed), or (0,) if all are observed."""
+    if params["use_full_observation"]:
         return (0,)
     return (params["num_taggers"] + params["num_runners"], params["num_other_agents_observed"])
 

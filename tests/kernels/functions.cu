@@ -1,6 +1,7 @@
 // Device functions of kernels/lib over arrays, for calls from Python, and two functions of the host.
 #include "launch/max_index.h"
 #include "lib/math.h"
+#include "lib/powers.h"
 #include "lib/rng.h"
 #include "lib/sort.h"
 
@@ -35,6 +36,24 @@ EXPORT void max_of(gv_i64 n, const float* x, const float* y, float* out) {
 }
 EXPORT void clamp_of(gv_i64 n, const float* x, const float* lo, const float* hi, float* out) {
     for (gv_i64 i = 0; i < n; ++i) out[i] = gv_clamp(x[i], lo[i], hi[i]);
+}
+EXPORT void exp_of(gv_i64 n, const float* x, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_exp(x[i]);
+}
+EXPORT void log_of(gv_i64 n, const float* x, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_log(x[i]);
+}
+EXPORT void log2_of(gv_i64 n, const float* x, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_log2(x[i]);
+}
+EXPORT void softplus_of(gv_i64 n, const float* x, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_softplus(x[i]);
+}
+EXPORT void tanh_of(gv_i64 n, const float* x, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_tanh(x[i]);
+}
+EXPORT void pow_of(gv_i64 n, const float* x, const float* y, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_pow(x[i], y[i]);
 }
 // Rows of key[0], key[1], counter[0 .. 3] to rows of four words.
 EXPORT void philox_of(gv_i64 n, const gv_u32* in, gv_u32* out) {

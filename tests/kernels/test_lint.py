@@ -55,11 +55,11 @@ OFFENCES = {
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
 def test_a_kernel_keeps_the_rules(path):
-    assert lint_kernels.lint(path.read_text()) == []
+    assert lint_kernels.lint_file(path) == []
 
 
 def test_kernels_and_headers_are_linted():
-    assert {path.name for path in SOURCES} >= {"tag.cu", "cartpole.cu", "valley.h"}
+    assert {path.name for path in SOURCES} >= {"tag.cu", "cartpole.cu", "valley.h", "powers.h", "protocol.h"}
 
 
 def test_allowed_text_is_not_reported():
@@ -74,6 +74,38 @@ def test_an_offence_is_reported_once_at_its_line(line):
     found = lint_kernels.lint(FRAME % line)
     assert [number for number, _ in found] == [9], found
     assert OFFENCES[line] in found[0][1]
+
+
+MARKED = """// double: the sum of a million floats needs it.
+// A second line.
+GV_FN float mean(const float* x) {
+    double sum = 0.0;
+    return (float)(sum * 1e-6);
+}
+"""
+
+
+@pytest.mark.parametrize("check", [lint_kernels.lint, lint_kernels.lint_doubles])
+def test_doubles_are_allowed_in_the_function_below_a_mark(check):
+    assert check(MARKED) == []
+    unmarked = MARKED.replace("double: the", "the")
+    assert [number for number, _ in check(unmarked)] == [4, 4, 5]
+    assert [number for number, _ in check(unmarked + MARKED)] == [4, 4, 5]
+    assert [number for number, _ in check(MARKED + "GV_FN float one() { return 1.0; }")] == [7]
+    assert len(check(MARKED.replace("the sum of a million floats needs it.", ""))) == 3, "a mark gives a reason"
+    assert len(check(MARKED.replace("GV_FN", "\nGV_FN"))) == 3, "a mark belongs to the next line of code"
+
+
+def test_a_mark_allows_nothing_but_doubles():
+    found = lint_kernels.lint(MARKED.replace("sum * 1e-6", "expf(sum)"))
+    assert len(found) == 1 and "expf(" in found[0][1]
+
+
+def test_headers_of_the_package_keep_the_rule_on_doubles(tmp_path, monkeypatch):
+    monkeypatch.setattr(lint_kernels, "HEADERS", tmp_path)
+    header = tmp_path / "reduce.h"
+    header.write_text("GV_FN gv_i32 first(const GvTeam& team) { return team.lane; }\nGV_FN float one() { return 1.0; }\n")
+    assert [number for number, _ in lint_kernels.lint_file(header)] == [2]
 
 
 def test_a_return_before_a_barrier_in_a_called_function_is_reported():

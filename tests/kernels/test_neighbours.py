@@ -72,7 +72,10 @@ def scenes(agents, generator):
     return [spread, spread, coarse, spread / 100, hidden, np.full_like(spread, FAR), spread[::-1].copy()]
 
 
-@pytest.mark.parametrize(("agents", "k"), [(2, 1), (5, 4), (7, 3), (33, 10), (105, 10), (64, 32), (150, 32), (500, 10), (60, 40)])
+SIZES = [(2, 1), (5, 4), (7, 3), (33, 10), (105, 10), (64, 32), (150, 32), (500, 10), (60, 40), (70, 70), (250, 150)]
+
+
+@pytest.mark.parametrize(("agents", "k"), SIZES)
 @pytest.mark.parametrize("name", BUILDS)
 def test_neighbours_are_those_of_a_sort(name, agents, k, build):
     """The list of the last search is kept from scene to scene, so that bounds are wide, narrow and of agents that left."""

@@ -59,13 +59,14 @@ def shared_bytes(ptx):
     return max((sum(int(size) for owner, size in arrays if owner == kernel) for kernel, _ in arrays), default=0)
 
 
-def inexact_instructions(ptx):
-    """Instructions whose result may differ from the CPU's, or that cost double precision.
+def inexact_instructions(ptx, doubles=False):
+    """Instructions whose result may differ from the CPU's, and those in double precision if ``doubles`` is false.
 
     Those of ``gv_quotient``, marked in the text, are left out: together they give the bits of a division.
     """
     ptx = re.sub(r"(?:fma\.rn|rcp\.approx\.ftz)\.f32 [^;\n]*;  // in a quotient", "", ptx)
-    return re.findall(r"\b(?:fma\.rn|mad\.rn|[a-z0-9.]+\.approx\S*|[a-z0-9.]+\.ftz\S*|[a-z0-9.]+\.f64)\b", ptx)
+    banned = [r"fma\.rn", r"mad\.rn", r"[a-z0-9.]+\.approx\S*", r"[a-z0-9.]+\.ftz\S*", *([] if doubles else [r"[a-z0-9.]+\.f64"])]
+    return re.findall(rf"\b(?:{'|'.join(banned)})\b", ptx)
 
 
 @pytest.mark.parametrize("module", range(len(MODULES)))
@@ -138,6 +139,20 @@ def test_scratch_of_single_agent_worlds_is_local_memory(block, tmp_path, monkeyp
         assert ".shared" not in ptx and ".local" in ptx
 
 
+@pytest.mark.parametrize("call", ["gv_exp(x)", "gv_log(x)", "gv_log2(x)", "gv_softplus(x)", "gv_tanh(x)", "gv_pow(x, 1.5f)"])
+def test_a_kernel_may_include_powers(call, tmp_path):
+    """Only gv_pow computes in double."""
+    spec = spec_of("WarpCartPole-v1")
+    mark, text = "s.terminated = !inside;", spec.kernel.read_text()
+    assert text.count(mark) == 1
+    kernel = tmp_path / "powers.cu"
+    kernel.write_text(f'#include "lib/powers.h"\n{text.replace(mark, f"const float x = s.x; s.terminated = {call} > 2.0f;")}')
+    for module in range(len(MODULES)):
+        ptx = compile_ptx(replace(spec, kernel=kernel), 90, module)
+        assert inexact_instructions(ptx, doubles="gv_pow" in call) == []
+        assert ("div.rn.f64" in ptx) == ("gv_pow" in call)
+
+
 def test_gv_any_of_a_single_agent_world_is_no_vote(tmp_path):
     """Lanes of a warp may have diverged in a hook, so a vote would hang. Votes and barriers around hooks stay as they are."""
     spec = spec_of("WarpCartPole-v1")
@@ -158,6 +173,12 @@ def test_gv_any_of_a_single_agent_world_is_no_vote(tmp_path):
                                   "fma.rn.f32 a, b, c, d;  // in a sum", "add.f64 a, b, c;  // in a quotient"])
 def test_the_check_finds_inexact_instructions(text):
     assert inexact_instructions(text)
+
+
+def test_the_check_finds_inexact_instructions_in_double():
+    assert inexact_instructions("add.f64 a, b, c; div.rn.f64 a, b, c;", doubles=True) == []
+    for text in ("fma.rn.f64 a, b, c, d;", "rcp.approx.ftz.f64 a, b;"):
+        assert len(inexact_instructions(text, doubles=True)) == 1
 
 
 @pytest.mark.slow

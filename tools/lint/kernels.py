@@ -1,7 +1,9 @@
-"""Checks kernels against the rules for kernels: ``python tools/lint/kernels.py [FILE ...]``, by default all of ``envs/``.
+"""Checks kernels against the rules for kernels: ``python tools/lint/kernels.py [FILE ...]``, by default all of them.
 
-CONTRIBUTING.md lists the rules. The checks read the text of one file at a time, without comments, and do not parse C++. They
-find mistakes; they cannot find every violation that is written on purpose.
+CONTRIBUTING.md lists the rules. Kernels of ``envs/`` must keep all of them. Headers of ``gpu_vecenv/kernels``, which implement
+what the rules refer to, must keep the rule on doubles: only a function below a comment ``// double: REASON`` may have them. The
+checks read the text of one file at a time, without comments, and do not parse C++. They find mistakes; they cannot find every
+violation that is written on purpose.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+HEADERS = ROOT / "gpu_vecenv" / "kernels"
 
 LIBRARY = (
     "a?(?:sin|cos|tan)h?|atan2|sincos(?:pi)?|(?:sin|cos)pi|exp(?:2|10|m1)?|log(?:2|10|1p)?|pow|r?sqrt|r?cbrt|fma|fabs|abs|"
@@ -23,28 +26,50 @@ BANNED = {
     rf"(?<![\w.>])(?:{LIBRARY})[fl]?\s*\(": "calls a mathematical library; use lib/math.h",
     r"\batomic\w*": "uses an atomic operation; gather instead, or sum with gv_sum",
     r"\bgv_block_barrier\b": "waits for other worlds; use gv_barrier",
-    r"\bdouble\b": "computes in double precision",
-    r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d+)?(?![\w.])": "is a double literal; append f",
     r'#\s*include(?!\s*"(?:(?:lib/|\.\./\w+/)?\w+)\.h")': "includes more than hooks.h, lib/ and headers of envs",
 }
+DOUBLES = {
+    r"\bdouble\b": "computes in double precision; a function needs the mark // double: REASON",
+    r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d+)?(?![\w.])": "is a double literal; append f",
+}
+DOUBLE_MARK = r"^// double: \S.*\n(?://.*\n)*(?=GV_FN\b)"
+"""Comment that allows doubles in the function below it."""
+
 BARRIERS = ("gv_barrier", "gv_sum", "gv_count", "gv_any")
 
 
 def sources() -> list[Path]:
-    """The kernels of all envs and the headers that kernels share."""
-    return sorted(path for path in (ROOT / "envs").rglob("*") if path.suffix in (".cu", ".h"))
+    """The kernels of all envs, the headers that they share, and the headers of the package."""
+    return sorted(path for folder in (ROOT / "envs", HEADERS) for path in folder.rglob("*") if path.suffix in (".cu", ".h"))
+
+
+def lint_file(path: Path) -> list[tuple[int, str]]:
+    """Violations in a file as (line number, message), in order."""
+    return (lint_doubles if path.resolve().is_relative_to(HEADERS) else lint)(path.read_text())
+
+
+def lint_doubles(text: str) -> list[tuple[int, str]]:
+    """Doubles outside the functions that are marked for them, as (line number, message), in order."""
+    for mark in re.finditer(DOUBLE_MARK, text, flags=re.MULTILINE):
+        end = _block_end(text, text.find("{", mark.end()))
+        text = text[: mark.end()] + _blank(".+", text[mark.end() : end]) + text[end:]
+    text = _without_comments(text)
+    return sorted((text.count("\n", 0, position) + 1, message) for position, message in _banned(DOUBLES, text))
 
 
 def lint(text: str) -> list[tuple[int, str]]:
     """Violations in a kernel's text as (line number, message), in order."""
-    text = _blank(r"//[^\n]*|/\*.*?\*/", text)
-    found = [
-        (match.start(), f"`{match[0].strip()}` {reason}") for ban, reason in BANNED.items() for match in re.finditer(ban, text)
-    ]
+    doubles, text = lint_doubles(text), _without_comments(text)
+    found = _banned(BANNED, text)
     plain = _without_lambdas(text)
     barrier_call = re.compile(rf"\b(?:{'|'.join(_functions_with_barriers(plain))})\s*\(")
     found += _returns_before_barriers(plain, barrier_call) + _barriers_of_some_lanes(plain, barrier_call)
-    return sorted((text.count("\n", 0, position) + 1, message) for position, message in found)
+    return sorted(doubles + [(text.count("\n", 0, position) + 1, message) for position, message in found])
+
+
+def _banned(bans: dict[str, str], text: str) -> list[tuple[int, str]]:
+    """Matches of patterns as (position, message)."""
+    return [(match.start(), f"`{match[0].strip()}` {reason}") for ban, reason in bans.items() for match in re.finditer(ban, text)]
 
 
 def _returns_before_barriers(text: str, barrier_call: re.Pattern[str]) -> list[tuple[int, str]]:
@@ -106,6 +131,10 @@ def _without_lambdas(text: str) -> str:
     return text
 
 
+def _without_comments(text: str) -> str:
+    return _blank(r"//[^\n]*|/\*.*?\*/", text)
+
+
 def _blank(pattern: str, text: str) -> str:
     """The text with spaces instead of the matches; lines keep their numbers."""
     return re.sub(pattern, lambda match: re.sub(r"[^\n]", " ", match[0]), text, flags=re.DOTALL)
@@ -114,7 +143,7 @@ def _blank(pattern: str, text: str) -> str:
 def main(arguments: list[str]) -> int:
     """Print the violations in the files given; returns the exit status."""
     files = [Path(name) for name in arguments] or sources()
-    violations = [f"{file}:{line}: {message}" for file in files for line, message in lint(file.read_text())]
+    violations = [f"{file}:{line}: {message}" for file in files for line, message in lint_file(file)]
     print("\n".join(violations), end="\n" if violations else "")
     return 1 if violations else 0
 

@@ -1,6 +1,6 @@
 // Neighbours by the plainest search: for each rank, the nearest of the agents that come after the one found before.
-// It needs no memory, and takes agents * k distances for each agent. neighbours.h uses it for k above GV_MAX_SORTED; its
-// order is the definition that the faster searches are compared with.
+// It needs no memory, and takes agents * k distances for each agent. neighbours.h uses it for k above GV_MAX_SORTED,
+// unless the serial search is used; its order is the definition that the faster searches are compared with.
 #pragma once
 #include "lib/nearest.h"
 

@@ -6,7 +6,7 @@
 
 #define GV_VECTOR 32        // distances measured at a time
 #define GV_MAX_SERIAL 1024  // most agents, a multiple of GV_VECTOR
-#define GV_MAX_KEYS 96      // picked agents after which all but the k nearest are dropped
+#define GV_MAX_SPARE 64     // if more agents than this and k are picked, all but the k nearest are dropped
 
 // Places of all agents, coordinate by coordinate, with GV_FAR up to a multiple of GV_VECTOR.
 struct GvColumns {
@@ -14,15 +14,16 @@ struct GvColumns {
 };
 
 GV_FN void gv_split(const GvCrowd& crowd, GvColumns& columns) {
-    for (gv_i32 i = 0; i < (crowd.agents + GV_VECTOR - 1) / GV_VECTOR * GV_VECTOR; ++i) {
-        columns.x[i] = i < crowd.agents ? crowd.place[i].value[0] : GV_FAR;
-        columns.y[i] = i < crowd.agents ? crowd.place[i].value[1] : GV_FAR;
+    for (gv_i32 i = 0; i < crowd.agents; ++i) {
+        columns.x[i] = crowd.place[i].value[0];
+        columns.y[i] = crowd.place[i].value[1];
     }
+    for (gv_i32 i = crowd.agents; i % GV_VECTOR != 0; ++i) columns.x[i] = columns.y[i] = GV_FAR;
 }
 
 // Keys of agents: the bits of the squared distance, whose order is that of the distances, above the index.
 struct GvPicked {
-    gv_i64 key[GV_MAX_KEYS + GV_VECTOR];
+    gv_i64 key[GV_MAX_SERIAL];
     gv_i32 count;
 };
 
@@ -32,7 +33,7 @@ GV_FN void gv_pick(GvPicked& picked, const float* distance, gv_i32 j) {
 
 // Writes the first k of the picked agents, sorted. Returns their number, which is less than k if fewer are picked.
 GV_FN gv_i32 gv_sort_picked(GvPicked& picked, gv_i32 k, gv_u16* nearest) {
-    gv_u16 sorted[GV_MAX_KEYS + GV_VECTOR + 1];
+    gv_u16 sorted[GV_MAX_SERIAL + 1];
     gv_rank_sort(picked.key, picked.count, sorted);
     const gv_i32 found = picked.count < k ? picked.count : k;
     for (gv_i32 rank = 0; rank < found; ++rank) nearest[rank] = sorted[rank];
@@ -60,14 +61,21 @@ GV_FN float gv_measured_bound(const GvCrowd& crowd, const float* distance, const
     return bound < GV_FAR ? gv_above(bound) : GV_FAR;
 }
 
-// Picks the agents within a bound. If they are more than GV_MAX_KEYS, the k nearest of them give a lower bound.
-GV_FN void gv_pick_nearer(const GvCrowd& crowd, const float* distance, float bound, GvPicked& picked) {
-    for (gv_i32 first = 0; first < crowd.agents; first += GV_VECTOR) {
-        gv_u32 nearer = 0;
-        for (gv_i32 j = 0; j < GV_VECTOR; ++j) nearer |= distance[first + j] < bound ? 1u << j : 0u;
+// A bit for each of GV_VECTOR distances that is below a bound.
+GV_FN gv_u32 gv_below(const float* distance, float bound) {
+    gv_u32 below = 0;
+    for (gv_i32 j = 0; j < GV_VECTOR; ++j) below |= distance[j] < bound ? 1u << j : 0u;
+    return below;
+}
+
+// Picks the agents within a bound. If they are many, the k nearest of them give a lower bound; `nearest` has room for these.
+// A processor cannot predict the end of the loop over bits, so one loop goes through those of two vectors.
+GV_FN void gv_pick_nearer(const GvCrowd& crowd, const float* distance, float bound, GvPicked& picked, gv_u16* nearest) {
+    for (gv_i32 first = 0; first < crowd.agents; first += 2 * GV_VECTOR) {
+        gv_u64 nearer = gv_below(distance + first, bound);
+        if (first + GV_VECTOR < crowd.agents) nearer |= (gv_u64)gv_below(distance + first + GV_VECTOR, bound) << GV_VECTOR;
         for (; nearer != 0; nearer &= nearer - 1) gv_pick(picked, distance, first + gv_lowest_bit(nearer));
-        if (picked.count > GV_MAX_KEYS) {
-            gv_u16 nearest[GV_MAX_SORTED];
+        if (picked.count > crowd.k + GV_MAX_SPARE) {
             gv_sort_picked(picked, crowd.k, nearest);
             bound = gv_above(distance[nearest[crowd.k - 1]]);
             picked.count = 0;
@@ -83,7 +91,7 @@ GV_FN gv_i32 gv_search_serially(const GvCrowd& crowd, const GvColumns& columns, 
     picked.count = 0;
     if (columns.x[i] < GV_FAR) {
         gv_measure(crowd, columns, i, distance);
-        gv_pick_nearer(crowd, distance, gv_measured_bound(crowd, distance, nearest), picked);
+        gv_pick_nearer(crowd, distance, gv_measured_bound(crowd, distance, nearest), picked, nearest);
     }
     const gv_i32 found = gv_sort_picked(picked, crowd.k, nearest);
     for (gv_i32 rank = found; rank < crowd.k; ++rank) nearest[rank] = GV_NOBODY;

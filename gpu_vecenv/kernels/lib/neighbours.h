@@ -8,17 +8,17 @@
 // sets both coordinates of unseen agents to GV_FAR.
 //
 // The search depends on the sizes, its results do not:
-//   nearest_naive.h   more than 32 neighbours
 //   nearest_scan.h    few agents
 //   nearest_cells.h   many agents
 //   nearest_serial.h  on the CPU, up to 1,024 agents
+//   nearest_naive.h   elsewhere, for more than 32 neighbours
 // Build flags choose others, for comparison: -DGV_NAIVE_SEARCH, -DGV_NO_SERIAL, -DGV_NO_BOUND and -DGV_MIN_CELLS=n.
 #pragma once
 #include "lib/nearest_naive.h"
 #include "lib/nearest_scan.h"
 #include "lib/nearest_cells.h"
 #include "lib/rows.h"
-#if defined(GV_PACK) && !defined(GV_NO_SERIAL)
+#if defined(GV_PACK) && !defined(GV_NO_SERIAL) && !defined(GV_NAIVE_SEARCH)
 #define GV_SERIAL
 #include "lib/nearest_serial.h"
 #endif
@@ -49,13 +49,13 @@ GV_FN GvNeighbours gv_neighbours(gv_i32 agents, gv_i32 k, float length, const Gv
                                  bool one_tile) {
     GvNeighbours of;
     of.crowd = {agents, k, place};
-    of.naive = k > GV_MAX_SORTED;
-#ifdef GV_NAIVE_SEARCH
-    of.naive = true;
-#endif
     of.serial = false;
 #ifdef GV_SERIAL
-    of.serial = !of.naive && agents <= GV_MAX_SERIAL;
+    of.serial = agents <= GV_MAX_SERIAL;
+#endif
+    of.naive = !of.serial && k > GV_MAX_SORTED;
+#ifdef GV_NAIVE_SEARCH
+    of.naive = true;
 #endif
     of.by_cell = !of.naive && !of.serial && agents >= GV_MIN_CELLS;
     of.at_once = !of.naive && !of.serial && one_tile && agents <= 32;

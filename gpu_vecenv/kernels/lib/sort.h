@@ -13,7 +13,7 @@ GV_FN void gv_rank_sort(gv_i64* keys, gv_i32 count, gv_u16* ordered) {
     for (gv_i32 i = count; i < padded; ++i) keys[i] = 0x7fffffffffffffff;
     for (gv_i32 first = 0; first < padded; first += GV_KEYS) {
         Four smaller[GV_KEYS / 4] = {};
-        for (gv_i32 i = 0; i < padded; ++i) {
+        for (gv_i32 i = 0; i < count; ++i) {
             const Four other = {keys[i], keys[i], keys[i], keys[i]};
             for (gv_i32 four = 0; four < GV_KEYS / 4; ++four) smaller[four] -= other < *(const Four*)(keys + first + 4 * four);
         }

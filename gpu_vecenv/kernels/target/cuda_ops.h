@@ -55,6 +55,7 @@ GV_FN gv_u32 gv_signs(gv_i32 count, PairOf pair) {
 
 // Index of the lowest bit that is 1; at least one bit must be 1.
 GV_FN gv_i32 gv_lowest_bit(gv_u32 bits) { return __ffs((gv_i32)bits) - 1; }
+GV_FN gv_i32 gv_lowest_bit(gv_u64 bits) { return __ffsll((gv_i64)bits) - 1; }
 
 // Stores to global memory with the evict-first policy, which leaves the cache to the state of worlds.
 template <class T>

@@ -45,6 +45,7 @@ GV_FN gv_u32 gv_signs(gv_i32 count, PairOf pair) {
 }
 
 GV_FN gv_i32 gv_lowest_bit(gv_u32 bits) { return __builtin_ctz(bits); }
+GV_FN gv_i32 gv_lowest_bit(gv_u64 bits) { return __builtin_ctzll(bits); }
 
 template <class T>
 GV_FN void gv_store_once(T* to, T value) { *to = value; }
