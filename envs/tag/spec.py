@@ -26,7 +26,7 @@ def action_table(low: float, high: float, levels: int) -> np.ndarray:
 
 
 def default_observed(params: Params) -> int:
-    """Return the default number of neighbours observed: 10, or all other agents if there are fewer."""
+    """10, or all other agents if there are fewer."""
     return min(10, int(params["num_taggers"] + params["num_runners"] - 1))
 
 
@@ -146,7 +146,8 @@ SPEC = EnvSpec(
         Param("num_turn_levels", 20, "int32", "turn choices in addition to index 0", low=0, high=4096),
         Param("edge_hit_penalty", 0.0, "float32", "reward for an agent in each step in which it would leave the square", high=0),
         Param("use_full_observation", False, "bool", "True: an agent observes all others; False: the nearest ones"),
-        Param("num_other_agents_observed", default_observed, "int32", "nearest agents observed, unless all are", low=1),
+        Param("num_other_agents_observed", default_observed, "int32",
+              "number of nearest agents observed; unused if all are observed", low=1),
         Param("extended_observation", False, "bool", "append the observer's position, speed, acceleration, heading and role"),
         Param("tagging_distance", 0.02, "float64", "a tagger tags below this distance", "fraction of the side", low=0, high=1),
         Param("tag_reward_for_tagger", 10.0, "float32", "reward for the nearest tagger, for each runner that it tags", low=0),

@@ -139,5 +139,5 @@ def docs_tables(spec: EnvSpec) -> str:
 
 def _short(value: object) -> str:
     if callable(value):
-        return inspect.getdoc(value) or repr(value)
+        return (inspect.getdoc(value) or repr(value)).rstrip(".")
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -64,10 +64,10 @@ class Case:
 TAG = {"num_taggers": 2, "num_runners": 5}
 CASES = [
     *map(Case, ("cartpole", "acrobot", "mountain_car", "mountain_car_continuous", "pendulum")),
-    Case("tag", {}, {"w": 10, "k": 1, "n": 20, "m": 20}),
+    Case("tag", {}, {"w": 10, "skill": 1, "n": 20, "m": 20}),
     Case("tag", {**TAG, "use_full_observation": True, "skill_level_runner": 1.5, "num_turn_levels": 3},
-         {"w": 6, "k": 1.5, "n": 20, "m": 3}),
-    Case("tag", {**TAG, "extended_observation": True, "continuous_actions": True}, {"w": 6, "k": 1}, (0, 1), 1),
+         {"w": 6, "skill": 1.5, "n": 20, "m": 3}),
+    Case("tag", {**TAG, "extended_observation": True, "continuous_actions": True}, {"w": 6, "skill": 1}, (0, 1), 1),
     Case("grid_tag", {"num_taggers": 7}, {"A": 8}),
     Case("grid_tag", {"use_full_observation": False}, observation=(1,)),
 ]  # fmt: skip

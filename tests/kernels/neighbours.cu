@@ -14,9 +14,9 @@ struct GvArgs {
 };
 
 GV_FN void find(const GvArgs& a, const GvTeam& team) {
-    const GvNeighbours of = gv_neighbours(a.agents, a.k, 1.0f, a.place, team.scratch, a.last, a.one_tile);
-    gv_find_neighbours(team, of);
-    gv_each_neighbour(team, of, 0, a.agents, [](gv_i32 i) { return i; },
+    const GvNeighbours search = gv_neighbours(a.agents, a.k, 1.0f, a.place, team.scratch, a.last, a.one_tile);
+    gv_find_neighbours(team, search);
+    gv_each_neighbour(team, search, 0, a.agents, [](gv_i32 i) { return i; },
                       [&](gv_i32 i, gv_i32 rank, gv_i32 j) { a.found[i * a.k + rank] = j; }, [&](gv_i32 i) { ++a.finished[i]; });
 }
 
@@ -24,7 +24,7 @@ GV_FN void find(const GvArgs& a, const GvTeam& team) {
 GV_FN void write(const GvArgs& a, const GvTeam& team) {
     const GvRows rows = {a.first, a.second - a.split * a.length, a.split, a.length};
     gv_write_tiles(team, rows, a.agents, a.size, team.scratch, [&](const GvTile& tile) {
-        gv_cells(team, tile.end - tile.first, a.length, [&](gv_i32 r, gv_i32 c) {
+        gv_for_table(team, tile.end - tile.first, a.length, [&](gv_i32 r, gv_i32 c) {
             gv_row_in(tile.rows, tile.first + r)[c] = (float)(1000 * (tile.first + r) + c);
         });
     });

@@ -1,5 +1,5 @@
 // Places of agents, and a sorted list of the agents nearest to one of them. The searches of neighbours.h share these.
-// Order of neighbours: by squared float32 distance, equal ones by index.
+// `distance` and `bound` are squared. Order of neighbours: by float32 distance, then by index.
 #pragma once
 #include "lib/math.h"
 #include "lib/vec.h"
@@ -11,7 +11,7 @@
 
 typedef GvVec<float, 2> GvPlace;  // x, y; read in one access
 
-// The agents of a world. An unseen agent has no neighbours and is none.
+// The agents of a world. An unseen agent, at GV_FAR, has no neighbours and is nobody's.
 struct GvCrowd {
     gv_i32 agents, k;      // k is the number of neighbours of each agent
     const GvPlace* place;  // [agents, rounded up to even] 16-byte aligned; GV_FAR behind the last agent
@@ -19,12 +19,12 @@ struct GvCrowd {
 
 GV_FN float gv_squared_distance(GvPlace here, GvPlace there) {
     const float dx = there.value[0] - here.value[0], dy = there.value[1] - here.value[1];
-    return dx * dx + dy * dy;  // infinite if one of both is GV_FAR
+    return dx * dx + dy * dy;  // infinite if exactly one is unseen, 0 if both are
 }
 
 GV_FN bool gv_is_seen(GvPlace place) { return place.value[0] < GV_FAR; }
 
-// A bound slightly above `distance`.
+// A bound slightly above `distance`, because an agent must be nearer than the bound.
 GV_FN float gv_above(float distance) { return distance * 1.000001f + 1.0e-37f; }
 
 // True if every agent has all others as neighbours.
@@ -44,22 +44,21 @@ GV_FN void gv_clear(GvNearest& nearest, gv_i32 k) {
 }
 
 // True if an agent comes before the one at `rank`. If agents are inserted in the order of their indices
-// (`by_index`), equal distances need no comparison of indices.
-GV_FN bool gv_precedes(const GvNearest& nearest, gv_i32 rank, float distance, gv_i32 agent, bool by_index) {
+// (`in_order`), equal distances need no comparison of indices.
+GV_FN bool gv_precedes(const GvNearest& nearest, gv_i32 rank, float distance, gv_i32 agent, bool in_order) {
     const float there = nearest.distance[rank];
-    return (distance < there) | (!by_index & (distance == there) & (agent < nearest.agent[rank]));
+    return (distance < there) | (!in_order & (distance == there) & (agent < nearest.agent[rank]));
 }
 
 // Inserts an agent if it is among the first k. Every rank keeps its agent, or takes the new one or that of the rank before, without
 // a branch.
-GV_FN void gv_insert(GvNearest& nearest, gv_i32 k, float distance, gv_i32 agent, bool by_index) {
-    bool here = gv_precedes(nearest, k - 1, distance, agent, by_index);
+GV_FN void gv_insert(GvNearest& nearest, gv_i32 k, float distance, gv_i32 agent, bool in_order) {
+    bool here = gv_precedes(nearest, k - 1, distance, agent, in_order);
     GV_UNROLL for (gv_i32 rank = k - 1; rank >= 0; --rank) {
-        const bool before = rank > 0 && gv_precedes(nearest, rank > 0 ? rank - 1 : 0, distance, agent, by_index);
-        const float last_distance = rank > 0 ? nearest.distance[rank > 0 ? rank - 1 : 0] : distance;
-        const gv_i32 last_agent = rank > 0 ? nearest.agent[rank > 0 ? rank - 1 : 0] : agent;
-        const float moved_distance = before ? last_distance : distance;
-        const gv_i32 moved_agent = before ? last_agent : agent;
+        const gv_i32 previous = rank > 0 ? rank - 1 : 0;
+        const bool before = rank > 0 && gv_precedes(nearest, previous, distance, agent, in_order);
+        const float moved_distance = before ? nearest.distance[previous] : distance;
+        const gv_i32 moved_agent = before ? nearest.agent[previous] : agent;
         nearest.distance[rank] = here ? moved_distance : nearest.distance[rank];
         nearest.agent[rank] = here ? moved_agent : nearest.agent[rank];
         here = before;

@@ -14,10 +14,10 @@
 #define GV_CELLS_OF_K (GV_ONE_LANE ? 6 : 3)
 
 struct GvCellGrid {
-    gv_i32 side;             // cells along a side
-    float last, per_length;  // side - 1; cells per unit of length
-    gv_i32* end;             // [side * side + 1] one past the place of a cell's last agent in `order`
-    gv_u16* order;           // [agents] agents cell by cell, unseen ones last
+    gv_i32 side;                 // cells along a side
+    float max_cell, per_length;  // side - 1; cells per unit of length
+    gv_i32* end;                 // [side * side + 1] one past the index of a cell's last agent in `order`
+    gv_u16* order;               // [agents] agents cell by cell, unseen ones last
 };
 
 // Cells of a square [0, length] x [0, length]. An agent outside belongs to the nearest cell.
@@ -25,7 +25,7 @@ GV_FN GvCellGrid gv_cell_grid(const GvCrowd& crowd, float length, gv_i32* end, g
     GvCellGrid grid;
     grid.side = 1;
     while (grid.side < GV_MAX_SIDE && crowd.k * (grid.side + 1) * (grid.side + 1) <= GV_CELLS_OF_K * crowd.agents) ++grid.side;
-    grid.last = (float)(grid.side - 1);
+    grid.max_cell = (float)(grid.side - 1);
     grid.per_length = (float)grid.side / length;
     grid.end = end;
     grid.order = order;
@@ -35,7 +35,7 @@ GV_FN GvCellGrid gv_cell_grid(const GvCrowd& crowd, float length, gv_i32* end, g
 // Number of the cell along one side in which a coordinate lies. It never falls as the coordinate rises, so the cells between those
 // of two coordinates hold all agents between them, with any rounding. Bounds are applied before the conversion; NaN becomes 0.
 GV_FN gv_i32 gv_cell_along(const GvCellGrid& grid, float coordinate) {
-    return (gv_i32)gv_min(gv_max(0.0f, coordinate * grid.per_length), grid.last);
+    return (gv_i32)gv_min(gv_max(0.0f, coordinate * grid.per_length), grid.max_cell);
 }
 
 GV_FN gv_i32 gv_cell_of(const GvCellGrid& grid, GvPlace place) {
@@ -43,7 +43,7 @@ GV_FN gv_i32 gv_cell_of(const GvCellGrid& grid, GvPlace place) {
     return gv_cell_along(grid, place.value[1]) * grid.side + gv_cell_along(grid, place.value[0]);
 }
 
-// Counting sort of the agents by cell. Their order within a cell is random and changes no result. `sums` is [32].
+// Counting sort of the agents by cell. Their order within a cell is arbitrary and changes no result. `sums` is [32].
 GV_FN void gv_sort_by_cell(const GvTeam& team, const GvCrowd& crowd, const GvCellGrid& grid, gv_i32* sums) {
     const gv_i32 count = grid.side * grid.side + 1;
     GV_FOR(c, count) grid.end[c] = 0;
@@ -56,7 +56,7 @@ GV_FN void gv_sort_by_cell(const GvTeam& team, const GvCrowd& crowd, const GvCel
         sums[share] = sum;
     }
     gv_barrier(team);
-    GV_FOR(share, 32) {  // counts become the places where cells start
+    GV_FOR(share, 32) {  // counts become the indices at which cells start
         gv_i32 start = 0;
         for (gv_i32 before = 0; before < share; ++before) start += sums[before];
         for (gv_i32 c = count * share / 32; c < count * (share + 1) / 32; ++c) {
@@ -70,7 +70,7 @@ GV_FN void gv_sort_by_cell(const GvTeam& team, const GvCrowd& crowd, const GvCel
     gv_barrier(team);
 }
 
-// Place in `order` of a cell's first agent.
+// Index in `order` of a cell's first agent.
 GV_FN gv_i32 gv_cell_start(const GvCellGrid& grid, gv_i32 cell) { return cell > 0 ? grid.end[cell - 1] : 0; }
 
 // Cells from `left` to `right` in each line of cells from `bottom` to `top`.
@@ -80,9 +80,9 @@ struct GvCellRange {
 
 // Cells up to `around` away from the cell (x, y).
 GV_FN GvCellRange gv_range_around(const GvCellGrid& grid, gv_i32 x, gv_i32 y, gv_i32 around) {
-    const gv_i32 last = grid.side - 1;
-    const GvCellRange range = {x > around ? x - around : 0, x + around < last ? x + around : last, y > around ? y - around : 0,
-                               y + around < last ? y + around : last};
+    const gv_i32 max_cell = grid.side - 1;
+    const GvCellRange range = {x > around ? x - around : 0, x + around < max_cell ? x + around : max_cell,
+                               y > around ? y - around : 0, y + around < max_cell ? y + around : max_cell};
     return range;
 }
 
@@ -103,29 +103,30 @@ struct GvCellSearch {
 };
 
 GV_FN void gv_insert_picked(const GvCrowd& crowd, GvCellSearch& search, const gv_u16* picked, GvNearest& nearest) {
+    const bool in_order = false;  // cells are scanned in any order
     GV_LOOP for (gv_i32 p = 0; p < search.picks; ++p) {
-        gv_insert(nearest, crowd.k, gv_squared_distance(search.me, crowd.place[picked[p]]), picked[p], false);
+        gv_insert(nearest, crowd.k, gv_squared_distance(search.me, crowd.place[picked[p]]), picked[p], in_order);
     }
     search.picks = 0;
     search.bound = gv_min(search.bound, gv_above(nearest.distance[crowd.k - 1]));
 }
 
 // Scans the agents of a range of cells, except those of a range that was scanned before. A single loop goes through all lines of
-// cells, so that the lanes of a warp stay together, and insert the agents that they picked at the same time.
+// cells, so that the lanes of a warp stay together and insert their picked agents together.
 GV_FN void gv_search_range(const GvCrowd& crowd, const GvCellGrid& grid, GvCellSearch& search, gv_u16* picked, GvNearest& nearest,
-                           GvCellRange range, GvCellRange seen) {
-    gv_i32 line = range.bottom, p, end, skip, skipped;
+                           GvCellRange range, GvCellRange scanned) {
+    gv_i32 line = range.bottom, p, end, skip_start, skip_count;
     const auto enter = [&]() {
-        const bool crosses = (line >= seen.bottom) & (line <= seen.top);
+        const bool crosses = (line >= scanned.bottom) & (line <= scanned.top);
         p = gv_cell_start(grid, line * grid.side + range.left);
         end = grid.end[line * grid.side + range.right];
-        skip = crosses ? gv_cell_start(grid, line * grid.side + seen.left) : 0;
-        skipped = crosses ? grid.end[line * grid.side + seen.right] - skip : 0;
+        skip_start = crosses ? gv_cell_start(grid, line * grid.side + scanned.left) : 0;
+        skip_count = crosses ? grid.end[line * grid.side + scanned.right] - skip_start : 0;
     };
     enter();
     GV_LOOP do {
         GV_LOOP while (line <= range.top && search.picks < GV_MAX_PICKED) {
-            if ((gv_u32)(p - skip) < (gv_u32)skipped) p = skip + skipped;
+            if ((gv_u32)(p - skip_start) < (gv_u32)skip_count) p = skip_start + skip_count;
             if (p < end) {
                 const gv_i32 j = grid.order[p];
                 const bool nearer = gv_squared_distance(search.me, crowd.place[j]) < search.bound;
@@ -142,14 +143,14 @@ GV_FN void gv_search_cells(const GvCrowd& crowd, const GvCellGrid& grid, gv_i32 
     gv_u16 picked[GV_MAX_PICKED];  // outside GvCellSearch, which stays in registers
     GvCellSearch search = {crowd.place[i], GV_FAR, i, 0};
     const gv_i32 x = gv_cell_along(grid, search.me.value[0]), y = gv_cell_along(grid, search.me.value[1]);
-    GvCellRange seen = {0, 0, 1, 0};  // no cell
+    GvCellRange scanned = {0, 0, 1, 0};  // no cell
     bool enough = false, done = false;
     GV_LOOP for (gv_i32 around = 1; !done; around *= 2) {
         GvCellRange range = gv_range_around(grid, x, y, around);
         if (enough) range = gv_range_within(grid, search.me, search.bound);
-        gv_search_range(crowd, grid, search, picked, nearest, range, seen);
+        gv_search_range(crowd, grid, search, picked, nearest, range, scanned);
         done = enough || around >= grid.side - 1;  // the last range, or all cells
         enough = nearest.distance[crowd.k - 1] < GV_FAR;
-        seen = range;
+        scanned = range;
     }
 }

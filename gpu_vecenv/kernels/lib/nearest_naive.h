@@ -7,18 +7,18 @@
 // The first agent after (distance, agent) in the order of neighbours of i, or GV_NOBODY. `distance` becomes that agent's.
 GV_FN gv_i32 gv_next_nearest(const GvCrowd& crowd, gv_i32 i, float* distance, gv_i32 agent) {
     const GvPlace me = crowd.place[i];
-    const float last = *distance;
-    float nearest = GV_FAR;
+    const float previous = *distance;
+    float least = GV_FAR;
     gv_i32 found = GV_NOBODY;
     for (gv_i32 j = 0; j < crowd.agents; ++j) {
         const float here = gv_squared_distance(me, crowd.place[j]);
-        const bool after = (here > last) | ((here == last) & (j > agent));
-        if ((j != i) & after & (here < nearest)) {
-            nearest = here;
+        const bool after = (here > previous) | ((here == previous) & (j > agent));
+        if ((j != i) & after & (here < least)) {
+            least = here;
             found = j;
         }
     }
-    *distance = nearest;
+    *distance = least;
     return found;
 }
 

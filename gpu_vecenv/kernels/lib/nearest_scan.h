@@ -1,11 +1,11 @@
 // Neighbours of one agent among few: a scan of all agents.
 //
 // Sorting costs most, so only agents nearer than a bound are sorted. The farthest of any k agents is a bound of the k-th nearest;
-// the neighbours of the last search, measured again, are k agents that give a low bound. A high bound costs time only.
+// the neighbours of the last search, measured again, are k agents that give a tight bound. A loose bound costs time only.
 #pragma once
 #include "lib/nearest.h"
 
-// A bit for each of up to 32 places, an even number, that is nearer than a bound.
+// Bit i is 1 if places[i] is nearer than the bound, for the first 32 of `count` places, an even number.
 GV_FN gv_u32 gv_nearer_than(float bound, GvPlace me, const GvPlace* places, gv_i32 count) {
     return gv_signs(count < 32 ? count : 32, [&](gv_i32 i, float& first, float& second) {
         const GvVec<float, 4> two = *(const GvVec<float, 4>*)(places + i);
@@ -15,7 +15,7 @@ GV_FN gv_u32 gv_nearer_than(float bound, GvPlace me, const GvPlace* places, gv_i
     });
 }
 
-// A bound on the distances of the neighbours of an agent at `me`. `last` holds k different agents, or GV_NOBODY.
+// A bound on the distances of the neighbours of an agent at `me`. `last` holds k different other agents, or GV_NOBODY.
 GV_FN float gv_bound_of_last(const GvCrowd& crowd, GvPlace me, const gv_u16* last) {
 #ifdef GV_NO_BOUND
     const bool unbounded = true;
@@ -41,20 +41,23 @@ GV_FN void gv_search_all(const GvCrowd& crowd, gv_i32 i, const gv_u16* last, GvN
         const gv_u32 others = i / 32 == word ? ~(1u << i % 32) : ~0u;
         picked[word] = gv_nearer_than(bound, me, crowd.place + word * 32, (agents + 1) / 2 * 2 - word * 32) & others;
     }
-    gv_i32 first = 0;  // agent of the lowest bit of picked[0]
-    const auto take = [&](gv_i32 ranks) {  // inserts one agent into the list, which has at most `ranks` agents so far
+    const bool in_order = true;  // bits are taken from the lowest on
+    gv_i32 first = 0;            // agent of bit 0 of picked[0]
+    const auto take = [&](gv_i32 ranks) {  // inserts one agent into the first `ranks` ranks of the list
         if (picked[0] != 0) {
             const gv_i32 j = first + gv_lowest_bit(picked[0]);
             picked[0] &= picked[0] - 1;
-            gv_insert(nearest, ranks, gv_squared_distance(me, crowd.place[j]), j, true);
+            gv_insert(nearest, ranks, gv_squared_distance(me, crowd.place[j]), j, in_order);
         }
-        if (picked[0] == 0) {  // the next word, at once: lanes of a warp do not wait for each other after each word
+        // The next word, at once: lanes of a warp do not wait for each other after each word. It moves, as registers have no
+        // index.
+        if (picked[0] == 0) {
             GV_UNROLL for (gv_i32 word = 1; word < words; ++word) picked[word - 1] = picked[word];
             picked[words - 1] = 0;
             first += 32;
         }
     };
-    if (k >= 8) {  // the first k / 2 turns fill at most half of the list
+    if (k >= 8) {  // the first k / 2 turns insert into half of the list, at half the cost
         GV_LOOP for (gv_i32 turn = 0; turn < k / 2 && first < agents; ++turn) take(k / 2);
     }
     GV_LOOP while (first < agents) take(k);

@@ -21,7 +21,7 @@ GV_FN void gv_split(const GvCrowd& crowd, GvColumns& columns) {
     for (gv_i32 i = crowd.agents; i % GV_VECTOR != 0; ++i) columns.x[i] = columns.y[i] = GV_FAR;
 }
 
-// Keys of agents: the bits of the squared distance, whose order is that of the distances, above the index.
+// Keys of agents: bits of the squared distance, which sort as the float does, in the upper half; the index in the lower.
 struct GvPicked {
     gv_i64 key[GV_MAX_SERIAL];
     gv_i32 count;
@@ -35,9 +35,9 @@ GV_FN void gv_pick(GvPicked& picked, const float* distance, gv_i32 j) {
 GV_FN gv_i32 gv_sort_picked(GvPicked& picked, gv_i32 k, gv_u16* nearest) {
     gv_u16 sorted[GV_MAX_SERIAL + 1];
     gv_rank_sort(picked.key, picked.count, sorted);
-    const gv_i32 found = picked.count < k ? picked.count : k;
-    for (gv_i32 rank = 0; rank < found; ++rank) nearest[rank] = sorted[rank];
-    return found;
+    const gv_i32 count = picked.count < k ? picked.count : k;
+    for (gv_i32 rank = 0; rank < count; ++rank) nearest[rank] = sorted[rank];
+    return count;
 }
 
 // Measures the squared distances of all agents from agent i; that of i itself is GV_FAR.
@@ -61,14 +61,14 @@ GV_FN float gv_measured_bound(const GvCrowd& crowd, const float* distance, const
     return bound < GV_FAR ? gv_above(bound) : GV_FAR;
 }
 
-// A bit for each of GV_VECTOR distances that is below a bound.
+// Bit j is 1 if distance[j] is below the bound, for GV_VECTOR distances.
 GV_FN gv_u32 gv_below(const float* distance, float bound) {
     gv_u32 below = 0;
     for (gv_i32 j = 0; j < GV_VECTOR; ++j) below |= distance[j] < bound ? 1u << j : 0u;
     return below;
 }
 
-// Picks the agents within a bound. If they are many, the k nearest of them give a lower bound; `nearest` has room for these.
+// Picks the agents within a bound. If they are many, the k nearest of them give a tighter bound; `nearest` has room for these.
 // A processor cannot predict the end of the loop over bits, so one loop goes through those of two vectors.
 GV_FN void gv_pick_nearer(const GvCrowd& crowd, const float* distance, float bound, GvPicked& picked, gv_u16* nearest) {
     for (gv_i32 first = 0; first < crowd.agents; first += 2 * GV_VECTOR) {
@@ -93,7 +93,7 @@ GV_FN gv_i32 gv_search_serially(const GvCrowd& crowd, const GvColumns& columns, 
         gv_measure(crowd, columns, i, distance);
         gv_pick_nearer(crowd, distance, gv_measured_bound(crowd, distance, nearest), picked, nearest);
     }
-    const gv_i32 found = gv_sort_picked(picked, crowd.k, nearest);
-    for (gv_i32 rank = found; rank < crowd.k; ++rank) nearest[rank] = GV_NOBODY;
-    return found;
+    const gv_i32 count = gv_sort_picked(picked, crowd.k, nearest);
+    for (gv_i32 rank = count; rank < crowd.k; ++rank) nearest[rank] = GV_NOBODY;
+    return count;
 }

@@ -2,11 +2,11 @@
 #pragma once
 #include "lib/vec.h"
 
-// Runs body(row, column) for all cells of a table, distributed over the lanes in the order of memory. If whole rows leave at most
-// an eighth of the lanes idle, each lane keeps its column, so values that depend on the column alone are computed once.
+// Runs body(row, column) for every row and column of a table, distributed over the lanes in the order of memory. If whole rows
+// fill at least 7/8 of the lanes, each lane keeps one column, so values that depend on the column alone are computed once.
 template <class Body>
-GV_FN void gv_cells(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body body) {
-    const gv_i32 step = team.lanes / columns, rest = team.lanes - step * columns;  // rows and columns to a lane's next cell
+GV_FN void gv_for_table(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body body) {
+    const gv_i32 step = team.lanes / columns, rest = team.lanes - step * columns;  // rows and columns to a lane's next call
     gv_i32 row = team.lane / columns, column = team.lane - row * columns;
     if (8 * rest <= team.lanes) {
         GV_LOOP for (gv_i32 end = row < step ? rows : 0; row < end; row += step) body(row, column);
@@ -35,7 +35,7 @@ GV_FN void gv_copy_out(const GvTeam& team, const float* gathered, float* to, gv_
     const gv_i32 head = offset == 0 ? 0 : line - offset < n ? line - offset : n, quads = (n - head) / 4;
     GV_LOOP GV_FOR(i, head) to[i] = gathered[i];
     const Quad* from = (const Quad*)(gathered + head);
-    Quad* lines = (Quad*)(to + head);
-    GV_LOOP for (gv_u32 i = team.lane; i < (gv_u32)quads; i += team.lanes) lines[i] = from[i];
+    Quad* to_quads = (Quad*)(to + head);
+    GV_LOOP for (gv_u32 i = team.lane; i < (gv_u32)quads; i += team.lanes) to_quads[i] = from[i];
     GV_LOOP GV_FOR(i, n - head - 4 * quads) to[head + 4 * quads + i] = gathered[head + 4 * quads + i];
 }

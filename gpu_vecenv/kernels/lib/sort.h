@@ -15,7 +15,9 @@ GV_FN void gv_rank_sort(gv_i64* keys, gv_i32 count, gv_u16* ordered) {
         Four smaller[GV_KEYS / 4] = {};
         for (gv_i32 i = 0; i < count; ++i) {
             const Four other = {keys[i], keys[i], keys[i], keys[i]};
-            for (gv_i32 four = 0; four < GV_KEYS / 4; ++four) smaller[four] -= other < *(const Four*)(keys + first + 4 * four);
+            for (gv_i32 four = 0; four < GV_KEYS / 4; ++four) {
+                smaller[four] -= other < *(const Four*)(keys + first + 4 * four);  // true is -1 in each element
+            }
         }
         for (gv_i32 i = 0; i < GV_KEYS; ++i) ordered[smaller[i / 4][i % 4]] = (gv_u16)keys[first + i];
     }

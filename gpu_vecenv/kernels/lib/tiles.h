@@ -7,8 +7,8 @@
 
 #define GV_TILE_MARGIN 10  // floats of scratch for the alignment of a tile
 
-// Addresses of the rows of a world's agents. Rows of agents below `split` start at `first`, by agent. Rows of the other agents may
-// be elsewhere: agent i has its row at second + i * length.
+// Addresses of the rows of a world's agents. Agent i has its row at first + i * length if i < split, otherwise at
+// second + i * length.
 struct GvRows {
     float *first, *second;
     gv_i32 split, length;  // floats of a row
@@ -33,7 +33,7 @@ GV_FN gv_i32 gv_tile_rows(gv_i32 room, gv_i32 agents, gv_i32 length) {
 }
 
 // Calls fill(tile) for tiles of `size` rows, and copies each tile to the table. With size 0, or one lane, fill writes all rows
-// of the table itself. Every lane calls fill, which may contain no barrier.
+// straight to the table. Every lane calls fill, which must not contain a barrier.
 template <class Fill>
 GV_FN void gv_write_tiles(const GvTeam& team, const GvRows& table, gv_i32 agents, gv_i32 size, float* scratch, Fill fill) {
     const gv_i32 split = table.split, length = table.length;
@@ -49,7 +49,8 @@ GV_FN void gv_write_tiles(const GvTeam& team, const GvRows& table, gv_i32 agents
         const gv_i32 of_second = second < end ? (end - second) * length : 0;
         float *to_first = table.first + first * length, *to_second = table.second + second * length;
         float* from_first = gv_gather_address(scratch, to_first);
-        float* from_second = gv_gather_address(scratch + (of_first + 6) / 4 * 4, to_second);
+        const gv_i32 offset = (of_first + 6) / 4 * 4;  // of_first + 3, rounded up to a multiple of 4
+        float* from_second = gv_gather_address(scratch + offset, to_second);
         const GvRows rows = {from_first - first * length, from_second - second * length, split, length};
         const GvTile tile = {rows, first, end};
         if (first > 0) gv_barrier(team);  // the previous tile has been copied

@@ -39,8 +39,9 @@ GV_FN void gv_multiply_wide(gv_u32 x, gv_u32 y, gv_u32* high, gv_u32* low) {
         : "=r"(*low), "=r"(*high) : "r"(x), "r"(y));
 }
 
-// Signs of `count` values, an even number from 2 to 32: bit i is 1 if value i is negative. pair(i, x, y) sets x and y to the values
-// i and i + 1, which must not be -0 or NaN: CUDA reads sign bits, the host compares with 0. A funnel shift collects one bit.
+// Signs of `count` values, an even number up to 32; none if it is not positive. Bit i is 1 if value i is negative. pair(i, x, y)
+// sets x and y to the values i and i + 1, which must not be -0 or NaN: CUDA reads sign bits, the host compares with 0. A funnel
+// shift collects one bit.
 template <class PairOf>
 GV_FN gv_u32 gv_signs(gv_i32 count, PairOf pair) {
     gv_u32 bits = 0;
