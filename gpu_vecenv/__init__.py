@@ -32,9 +32,11 @@ _PUBLIC = {
     "vector.masks": ("sample_mask",),
     "vector.graph": ("CapturedSteps", "capture_steps"),
     "vector.reset_pool": ("join_states",),
+    "vector.role_rows": ("RoleRows",),
     "vector.single_env": ("SingleEnv",),
     "vector.stats": ("EpisodeStatistics",),
     "vector.vector_env": ("GpuVectorEnv",),
+    "vector.whole": ("whole_obs",),
 }  # fmt: skip
 """Public names by the module that defines them."""
 
@@ -66,9 +68,11 @@ if TYPE_CHECKING:
     from gpu_vecenv.vector.graph import capture_steps as capture_steps
     from gpu_vecenv.vector.masks import sample_mask as sample_mask
     from gpu_vecenv.vector.reset_pool import join_states as join_states
+    from gpu_vecenv.vector.role_rows import RoleRows as RoleRows
     from gpu_vecenv.vector.single_env import SingleEnv as SingleEnv
     from gpu_vecenv.vector.stats import EpisodeStatistics as EpisodeStatistics
     from gpu_vecenv.vector.vector_env import GpuVectorEnv as GpuVectorEnv
+    from gpu_vecenv.vector.whole import whole_obs as whole_obs
 
 
 def __getattr__(name: str) -> Any:

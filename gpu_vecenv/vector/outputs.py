@@ -182,7 +182,7 @@ class Outputs:
         """
         flat = self._flat_slabs(slabs)
         self._check_slabs(flat, device)
-        last = self._current_obs()
+        last = self.last_kept()
         self._persist()
         self._slabs, self.fresh, self._slot = flat, False, 0
         if last is not None:
@@ -270,8 +270,8 @@ class Outputs:
             if array is not other:
                 self._memory.assign(other, array)
 
-    def _current_obs(self) -> Sequence[Array] | None:
-        """The last observation; None if no array was made for it yet."""
+    def last_kept(self) -> Sequence[Array] | None:
+        """The last observations and masks, in the order of ``results.kept``; None if no array was made for them yet."""
         if self._slabs:
             return self._kept_at(self._slot)
         if self._copy:

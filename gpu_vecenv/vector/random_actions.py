@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import gymnasium
@@ -11,7 +12,12 @@ from torch import Tensor
 
 
 def uniform_actions(
-    space: gymnasium.Space, shape: tuple[int, ...], generator: torch.Generator, bounds: tuple[Tensor, Tensor] | None = None
+    space: gymnasium.Space,
+    shape: tuple[int, ...],
+    generator: torch.Generator,
+    bounds: tuple[Tensor, Tensor] | None = None,
+    mask: Tensor | None = None,
+    masked: Sequence[int] = (),
 ) -> Tensor:
     """Draw uniform random actions on the generator's device.
 
@@ -20,18 +26,35 @@ def uniform_actions(
         shape: axes before those of an action.
         generator: source of randomness.
         bounds: lower and upper bounds of a Box as tensors on that device; None copies them there.
+        mask: bool ``(*shape, M)`` on that device, True for choices that are allowed, of the entries ``masked`` side by side;
+            None to allow all.
+        masked: numbers of the entries that ``mask`` covers.
 
     Returns:
-        ``(*shape, *space.shape)``: int32 indices, or float32 within the bounds of a Box.
+        ``(*shape, *space.shape)``: int32 indices, or float32 within the bounds of a Box. An entry without an allowed choice is 0.
     """
     device = generator.device
     if isinstance(space, Box):
         low, high = bounds or (torch.as_tensor(bound, device=device) for bound in (space.low, space.high))
         return low + (high - low) * torch.rand((*shape, *space.shape), generator=generator, device=device)
     if isinstance(space, Discrete):
+        if mask is not None:
+            return _allowed(mask, generator)
         return torch.randint(int(space.n), shape, generator=generator, dtype=torch.int32, device=device)
     nvec = cast(MultiDiscrete, space).nvec
     actions = torch.empty((*shape, *nvec.shape), dtype=torch.int32, device=device)
-    for entry, choices in zip(actions.flatten(len(shape)).unbind(-1), nvec.flat, strict=True):
+    entries = actions.flatten(len(shape)).unbind(-1)
+    for entry, choices in zip(entries, nvec.flat, strict=True):
         entry.random_(0, int(choices), generator=generator)
+    if mask is not None:
+        for number, allowed in zip(masked, mask.split([int(nvec.flat[number]) for number in masked], -1), strict=True):
+            entries[number].copy_(_allowed(allowed, generator))
     return actions
+
+
+def _allowed(mask: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw one of the choices that a mask allows, int32 ``(*shape,)``; 0 if it allows none."""
+    so_far = mask.cumsum(-1, dtype=torch.int32)
+    allowed = so_far[..., -1:]
+    skipped = torch.rand(allowed.shape, generator=generator, device=mask.device) * allowed  # below ``allowed``, also if rounded
+    return ((so_far <= skipped) & (allowed > 0)).sum(-1, dtype=torch.int32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,15 @@ import numpy as np
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.given import abbreviated, host_array, real_number, rounded
-from gpu_vecenv.vector.views import View
 
 
-def read_mask(mask: Any, view: View) -> np.ndarray | None:
+def read_mask(mask: Any, num_envs: int, world_mask: Callable[[np.ndarray], np.ndarray]) -> np.ndarray | None:
     """Return ``reset_mask``, a mask over envs, as a mask over worlds on the host, bool (num_worlds,); None for None.
+
+    Args:
+        mask: value of a caller.
+        num_envs: length of the mask.
+        world_mask: turns a mask over envs into one over worlds.
 
     Raises:
         ArrayTypeError: not a bool array.
@@ -28,11 +32,11 @@ def read_mask(mask: Any, view: View) -> np.ndarray | None:
     host = host_array(mask, "reset_mask")
     if not isinstance(host, np.ndarray) or host.dtype != np.bool_:
         raise ArrayTypeError(f"reset_mask must be a bool array, got {getattr(mask, 'dtype', type(mask).__name__)}.")
-    if host.shape != (view.num_envs,):
-        raise ShapeError(f"reset_mask must have shape ({view.num_envs},), got {host.shape}.")
+    if host.shape != (num_envs,):
+        raise ShapeError(f"reset_mask must have shape ({num_envs},), got {host.shape}.")
     if not host.any():
         raise ParameterError("reset_mask must have at least one True.")
-    return view.world_mask(host)
+    return world_mask(host)
 
 
 def read_options(options: Mapping[str, Any], spec: EnvSpec) -> np.ndarray:

@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gpu_vecenv.backend.memory import output_memory
 from gpu_vecenv.errors import ParameterError, SequenceError
 from gpu_vecenv.spec.given import Array, host_array
+from gpu_vecenv.vector.role_rows import RoleRows
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 
@@ -30,14 +31,15 @@ class EpisodeStatistics(VectorWrapper):
     def __init__(self, env: VectorEnv) -> None:
         super().__init__(env)
         inner = env.unwrapped
-        if not isinstance(inner, GpuVectorEnv):
+        if not isinstance(inner, GpuVectorEnv | RoleRows):
             raise ParameterError(f"EpisodeStatistics wraps an env of this package, got {type(inner).__name__}.")
         self._memory = output_memory(inner.array, "cpu" if inner.array == "numpy" else inner.device)
         self._mode = inner.autoreset_mode
         self._returns: Array = None
         self._lengths: Array = None
         self._ended: Array = None
-        self._roles = _agents_of_roles(inner.role_counts) if inner.env_spec.by_role else {}
+        by_role = isinstance(inner, GpuVectorEnv) and inner.env_spec.by_role
+        self._roles = _agents_of_roles(inner.role_counts) if by_role else {}
         self._role_returns: dict[str, Array] = {}
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:

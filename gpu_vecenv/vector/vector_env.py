@@ -155,7 +155,7 @@ class GpuVectorEnv(VectorEnv):
         """
         self._require_open()
         options = {} if options is None else dict(require_mapping(options, "reset options"))
-        mask = read_mask(options.pop("reset_mask", None), self.worlds.view)
+        mask = read_mask(options.pop("reset_mask", None), self.num_envs, self.worlds.view.world_mask)
         own_options = read_options(options, self.env_spec)
         seeds = check_seed(seed, self.num_worlds)
         if mask is not None and not self._started:

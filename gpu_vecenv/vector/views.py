@@ -103,17 +103,23 @@ class View:
         """
         if not self.by_agent:
             return mask
-        by_role = [
-            mask[rows].reshape(self.num_worlds, -1) for rows in self.role_rows.values()
-        ]
-        by_world = np.concatenate(by_role, axis=1)
-        mixed = by_world.any(axis=1) != by_world.all(axis=1)
-        if mixed.any():
-            raise ParameterError(
-                "reset_mask must be the same for all agents of a world, because worlds are reset as a whole; "
-                f"world {int(np.argmax(mixed))} is mixed."
-            )
-        return by_world[:, 0]
+        by_role = [mask[rows].reshape(self.num_worlds, -1) for rows in self.role_rows.values()]
+        return one_flag_a_world(np.concatenate(by_role, axis=1))
+
+
+def one_flag_a_world(by_world: np.ndarray) -> np.ndarray:
+    """Return a mask over rows, bool (num_worlds, rows of a world), as a mask over worlds, bool (num_worlds,).
+
+    Raises:
+        ParameterError: rows of one world differ.
+    """
+    mixed = by_world.any(axis=1) != by_world.all(axis=1)
+    if mixed.any():
+        raise ParameterError(
+            "reset_mask must be the same for all agents of a world, because worlds are reset as a whole; "
+            f"world {int(np.argmax(mixed))} is mixed."
+        )
+    return by_world[:, 0]
 
 
 def count_worlds(num_envs: int, num_worlds: int | None, layout: Layout, by_agent: bool) -> int:

@@ -116,6 +116,11 @@ class Worlds:
         self._observe("gv_observe", kept)
         return {results.indices[name]: array for name, array in zip(results.kept, kept, strict=True)}
 
+    def last(self) -> dict[int, Array]:
+        """The last observations and masks, by their index in ``Results``; the next call may overwrite them."""
+        kept, results = self.outputs.last_kept() or (), self.outputs.results
+        return {results.indices[name]: array for name, array in zip(results.kept, kept, strict=True)}
+
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Overwrite the fields given, and replace the last observation by that of the new state; errors as in ``State.set()``."""
         self.state.set(state)

@@ -1,0 +1,90 @@
+"""Actions of the roles that a trainer of one role does not train: random, or those of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+from torch.utils.dlpack import from_dlpack
+
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec.given import Array, abbreviated, require_mapping
+from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.vector.random_actions import uniform_actions
+from gpu_vecenv.vector.tree import nest
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
+
+RolePolicy = Callable[..., Array]
+"""From the observations of a role, and its masks if it has masks, to its actions."""
+
+
+class OtherRoles:
+    """Chooses the actions of all roles but one.
+
+    Args:
+        env: env whose arrays are by role.
+        role: the role left out.
+        others: ``"random"`` or a function for each role; roles without an entry act at random.
+
+    Raises:
+        ParameterError: a name that is no other role, a value that is neither, or random actions in a Box without bounds.
+    """
+
+    def __init__(self, env: GpuVectorEnv, role: str, others: Mapping[str, RolePolicy | str]) -> None:
+        self._env = env
+        groups = {group.role: group for group in env.layout.groups if group.role != role}
+        for name, policy in require_mapping(others, "others").items():
+            if name not in groups:
+                wrong = f"{name!r}, whose rows are those of this env" if name == role else repr(name)
+                raise ParameterError(f"others must name roles among {', '.join(groups) or 'none'}, got {wrong}.")
+            if not callable(policy) and policy != "random":
+                raise ParameterError(f"others[{name!r}] must be 'random' or a function, got {abbreviated(policy)}.")
+        self._generator = torch.Generator(env.device)
+        self._generator.seed()
+        self._policies = {name: policy for name, policy in others.items() if callable(policy)}
+        self._random = {name: self._random_actions(group) for name, group in groups.items() if name not in self._policies}
+
+    def seed(self, seed: int | Sequence[int | None]) -> None:
+        """Start the random actions anew. They depend on the seed of the env and on its ``first_world``."""
+        seeds = [seed] if isinstance(seed, int | np.integer) else [one or 0 for one in seed]
+        entropy = np.random.SeedSequence([int(one) for one in (*seeds, self._env.first_world)])
+        self._generator.manual_seed(int(entropy.generate_state(1, np.uint64)[0]))
+
+    def actions(self) -> dict[str, Array]:
+        """Return actions for the last observations of the env, by role, each ``(N, A_r)`` or ``(N, A_r, k)``."""
+        env = self._env
+        last, public = env.worlds.last(), env.worlds.outputs.results.public
+        masks = public.get("action_mask", {})
+        convert = env.worlds.output_memory.to_numpy if env.array == "numpy" and env.device != "cpu" else None
+        chosen = {name: draw(last[masks[name]] if name in masks else None) for name, draw in self._random.items()}
+        with torch.no_grad():
+            for name, policy in self._policies.items():
+                chosen[name] = policy(*(nest(places[name], last, convert) for places in (public["obs"], masks) if name in places))
+        return chosen
+
+    def _random_actions(self, group: Group) -> Callable[[Array], Array]:
+        """Return a function that draws actions of a group on the env's device, from its masks or None."""
+        space, shape, bounds = group.action, (self._env.num_worlds, group.count), None
+        if isinstance(space, Box):
+            with np.errstate(over="ignore", invalid="ignore"):
+                bounded = np.isfinite(space.high - space.low).all()
+            if not bounded:
+                raise ParameterError(f"random actions of {group.role} need finite bounds, got {space}; give others a function.")
+            bounds = (torch.as_tensor(space.low, device=self._env.device), torch.as_tensor(space.high, device=self._env.device))
+
+        def draw(mask: Array) -> Array:
+            # CuPy may work on another stream than torch; DLPack orders the reads of both after the writes.
+            if mask is not None and not isinstance(mask, torch.Tensor):
+                mask = from_dlpack(mask)
+            actions = uniform_actions(space, shape, self._generator, bounds, mask, group.masked)
+            return actions if self._env.array != "cupy" else _cupy_array(actions)
+
+        return draw
+
+
+def _cupy_array(tensor: torch.Tensor) -> Array:
+    import cupy
+
+    return cupy.from_dlpack(tensor)
