@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 import gymnasium
@@ -68,8 +69,8 @@ class PettingZooEnv(ParallelEnv):
         self.agents: list[str] = []
         self._row = {agent: row for row, agent in enumerate(self.possible_agents)}
         # Each agent has a space of its own, because a space holds the generator of its samples.
-        self.observation_spaces = {agent: env.env_spec.observation(env.params) for agent in self.possible_agents}
-        self.action_spaces = {agent: env.env_spec.action(env.params) for agent in self.possible_agents}
+        self.observation_spaces = {agent: deepcopy(env.single_observation_space) for agent in self.possible_agents}
+        self.action_spaces = {agent: deepcopy(env.single_action_space) for agent in self.possible_agents}
         layout = env.layout
         length = 1 + sum(math.prod(layout.state_shape(field, 1)) for field in layout.spec.state)
         self.state_space = Box(-np.inf, np.inf, (length,), np.float32)
@@ -105,9 +106,7 @@ class PettingZooEnv(ParallelEnv):
 
     def step(
         self, actions: Mapping[str, Any]
-    ) -> tuple[
-        dict[str, np.ndarray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
-    ]:
+    ) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
         """Make a step; every dict has an entry for each agent that was in the game before it.
 
         Args:

@@ -10,7 +10,8 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space, Tuple
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from gpu_vecenv.adapters.checks import action_tensor, checked_env
+from gpu_vecenv import RoleRows
+from gpu_vecenv.adapters.checks import action_tensor, checked_env, row_spaces
 from gpu_vecenv.errors import MissingExtraError
 
 try:
@@ -27,12 +28,12 @@ class RlGamesEnv(IVecEnv):
     """A vector env of rl_games whose tensors stay on the env's device.
 
     A world is an actor of rl_games. Each row is an agent. Rows are ordered by world and then by agent, as rl_games expects.
-    Agents of all roles share one policy, because rl_games has only one. With several agents, observations
-    are a dict: ``obs`` by row, and ``states`` by world for a central value. An agent that left the game gets reward 0 until its
-    world's episode ends.
+    Agents of all roles share one policy, because rl_games has only one; with ``RoleRows``, the rows are the agents of one role.
+    With several agents in a world, observations are a dict: ``obs`` by row, and ``states`` by world for a central value. An agent
+    that left the game gets reward 0 until its world's episode ends.
 
     Args:
-        env: an env made with ``array="torch"``, in the worlds view.
+        env: an env made with ``array="torch"``, in the worlds view, or ``RoleRows`` of one.
         seed: seed of the first reset.
 
     Raises:
@@ -41,14 +42,15 @@ class RlGamesEnv(IVecEnv):
     """
 
     def __init__(self, env: VectorEnv, seed: int | None = None) -> None:
-        self._inner = checked_env(env, "RlGamesEnv", "worlds")
+        self._inner = checked_env(env, "RlGamesEnv", "agents" if isinstance(env.unwrapped, RoleRows) else "worlds")
         self.env = env
         self._seed = seed
         self._agents = self._inner.num_agents
-        spec, params = self._inner.env_spec, self._inner.params
-        self.observation_space: Box = spec.observation(params)
-        self.action_space = _without_multi_discrete(spec.action(params))
-        self._action_shape = (self._inner.num_worlds, *(self._inner.single_action_space.shape or ()))
+        self._num_rows = self._inner.num_worlds * self._agents
+        self._rows_of_env = self._num_rows // self._inner.num_envs
+        self.observation_space, action_space = row_spaces(self._inner)
+        self.action_space = _without_multi_discrete(action_space)
+        self._action_shape = (self._inner.num_envs, *(self._inner.single_action_space.shape or ()))
 
     def reset(self) -> Tensor | dict[str, Tensor]:
         """Start new episodes in all worlds; return observations, float32 (rows, F), with several agents under ``obs``."""
@@ -69,11 +71,12 @@ class RlGamesEnv(IVecEnv):
             infos: ``time_outs``, bool (rows,), True if the time limit alone ended an episode.
         """
         rows = actions.reshape(-1, *actions.shape[1:])  # with one world of one agent, rl_games' player passes no axes
-        given = action_tensor(rows, self._inner.num_worlds * self._agents, self._inner.device)
+        given = action_tensor(rows, self._num_rows, self._inner.device)
         obs, reward, terminated, truncated, info = self.env.step(given.reshape(self._action_shape))
-        if self._agents > 1:
+        if self._rows_of_env > 1:
             reward = info["agent_reward"].flatten()
-        done, time_outs = (flag.repeat_interleave(self._agents) for flag in (terminated | truncated, truncated & ~terminated))
+        flags = (terminated | truncated, truncated & ~terminated)
+        done, time_outs = (flag.repeat_interleave(self._rows_of_env) for flag in flags)
         return self._rows(obs), reward, done, {"time_outs": time_outs}
 
     def get_number_of_agents(self) -> int:
@@ -103,7 +106,10 @@ class RlGamesEnv(IVecEnv):
     def _rows(self, obs: Tensor) -> Tensor | dict[str, Tensor]:
         if self._agents == 1:
             return obs
-        return {"obs": obs.flatten(0, 1), "states": obs.flatten(1)}
+        return {
+            "obs": obs.reshape(self._num_rows, *self.observation_space.shape),
+            "states": obs.reshape(self._inner.num_worlds, -1),
+        }
 
 
 def create_env(env_id: str, num_actors: int = 1, seed: int | None = None, **options: Any) -> RlGamesEnv:

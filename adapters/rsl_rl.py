@@ -26,7 +26,7 @@ class RslRlEnv(VecEnv):
 
     Args:
         env: an env with continuous actions and a time limit, made with ``array="torch"`` and, if worlds have several agents,
-            ``view="agents"``.
+            ``view="agents"``; or ``RoleRows`` of a role with continuous actions.
         seed: seed of the first episodes.
         cfg: settings of the env that rsl_rl's loggers record.
 

@@ -14,9 +14,10 @@ from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from gpu_vecenv import EpisodeStatistics
-from gpu_vecenv.adapters.checks import action_tensor, checked_env
+from gpu_vecenv.adapters.checks import action_tensor, checked_env, row_group
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.vector.random_actions import uniform_actions
+from gpu_vecenv.vector.whole import whole_mask
 
 try:
     from stable_baselines3.common.monitor import Monitor
@@ -24,8 +25,9 @@ try:
 except ImportError as error:
     raise MissingExtraError('this adapter needs Stable-Baselines3: pip install "gpu-vecenv[sb3]"') from error
 
-Policy = Callable[[Tensor], Tensor]
-"""From observations float32 (rows, F) to actions (rows,) or (rows, k), both on the env's device."""
+Policy = Callable[..., Tensor]
+"""From observations float32 (rows, F), and masks bool (rows, M) if the env has masks, to actions (rows,) or (rows, k), all on the
+env's device."""
 
 
 class DeviceStep(NamedTuple):
@@ -54,9 +56,11 @@ class Sb3VecEnv(VecEnv):
     dict of a row whose episode ended has ``terminal_observation``, ``TimeLimit.truncated``, ``episode`` (as SB3's ``Monitor``
     writes it: ``r``, ``l``, ``t``) and, with several agents, ``agent_alive``; other dicts are empty. An episode ends for all rows
     of a world at once: an agent that left the game earlier keeps its row, with reward 0 and the observation that its env writes.
+    If the rows have masks, ``MaskablePPO`` of sb3-contrib reads them with ``action_masks()``.
 
     Args:
-        env: an id, or an env made with ``array="torch"`` and, if worlds have several agents, ``view="agents"``.
+        env: an id, or an env made with ``array="torch"`` and, if worlds have several agents, ``view="agents"``; or ``RoleRows``,
+            if roles have spaces of their own.
         num_envs: rows of all roles together, for an id; ``num_worlds`` in ``options`` may give the number of worlds instead.
         role: the role whose agents are the rows; None for all roles.
         others: policies of the other roles, by role; a role without one acts at random.
@@ -91,9 +95,10 @@ class Sb3VecEnv(VecEnv):
             self._bounds = torch.as_tensor(space.low, device=self.device), torch.as_tensor(space.high, device=self.device)
         self._generator = torch.Generator(self.device)
         self._generator.seed()
-        policies = {name: others.get(name, self._random_actions) for name in roles if role not in (None, name)}
-        self._others = [(roles[name], policy) for name, policy in policies.items()]
+        self._others = [(roles[name], others.get(name)) for name in roles if role not in (None, name)]
+        self._group = row_group(self._inner)
         self._obs: Tensor | None = None
+        self._mask: Tensor | None = None
         self._alive: Tensor | None = None
         self._actions: Tensor | None = None
         self._start = time.time()
@@ -120,8 +125,8 @@ class Sb3VecEnv(VecEnv):
         self._reset_options()
         if seed is not None:
             self._generator.manual_seed(seed)
-        self._obs, _ = self.env.reset(seed=seed, options=options)
-        self._alive = None
+        self._obs, info = self.env.reset(seed=seed, options=options)
+        self._mask, self._alive = info.get("action_mask"), None
         return _host(self.last_obs)
 
     def step_async(self, actions: np.ndarray) -> None:
@@ -150,7 +155,7 @@ class Sb3VecEnv(VecEnv):
         if self._others:
             actions = self._with_others(actions)
         self._obs, reward, terminated, truncated, info = self.env.step(actions)
-        rows, episode = self._rows, info["episode"]
+        rows, episode, self._mask = self._rows, info["episode"], info.get("action_mask")
         self._alive = info["agent_alive"][rows] if "agent_alive" in info else None
         return DeviceStep(
             self._obs[rows],
@@ -172,6 +177,19 @@ class Sb3VecEnv(VecEnv):
         """Bool (num_envs,), alive after the last step, before a reset; None if worlds have one agent."""
         return None if self._alive is None else _host(self._alive)
 
+    def action_masks(self) -> np.ndarray:
+        """Return the choices allowed now, bool (num_envs, sum of the choices of all entries), True where allowed.
+
+        Raises:
+            ParameterError: the rows have no masks.
+            SequenceError: before the first reset.
+        """
+        if not self._group.masked:
+            raise ParameterError(f"{self._inner.env_spec.name} has no masks for these rows.")
+        if self._mask is None:
+            raise SequenceError("call reset() before action_masks().")
+        return _host(whole_mask(self._group, self._mask[self._rows]))
+
     def close(self) -> None:
         """Close the env."""
         self.env.close()
@@ -186,7 +204,10 @@ class Sb3VecEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """Return the env's attribute, once for each row in ``indices``."""
-        return [getattr(self._inner, attr_name)] * self._count(indices)
+        if attr_name == "action_masks" and not self._group.masked:
+            raise AttributeError("the rows have no masks.")  # tells sb3-contrib
+        owner = self if attr_name == "action_masks" else self._inner
+        return [getattr(owner, attr_name)] * self._count(indices)
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Set an attribute of the env, for all rows.
@@ -198,12 +219,14 @@ class Sb3VecEnv(VecEnv):
         setattr(self._inner, attr_name, value)
 
     def env_method(self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any) -> list[Any]:
-        """Call a method of the env once; return its result once for each row.
+        """Call a method of the env once; return its result once for each row. ``action_masks`` has a result for each row.
 
         Raises:
             ParameterError: ``indices`` leaves rows out.
         """
         self._require_all(indices, "env_method()")
+        if method_name == "action_masks":
+            return list(self.action_masks(*method_args, **method_kwargs))
         return [getattr(self._inner, method_name)(*method_args, **method_kwargs)] * self.num_envs
 
     def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: VecEnvIndices = None) -> list[bool]:
@@ -233,12 +256,15 @@ class Sb3VecEnv(VecEnv):
         joint[self._rows] = self._checked(actions, joint[self._rows], "actions")
         with torch.no_grad():
             for rows, policy in self._others:
-                joint[rows] = self._checked(policy(obs[rows]), joint[rows], "actions of the other policies")
+                masks = () if self._mask is None else (self._mask[rows],)
+                chosen = policy(obs[rows], *masks) if policy else self._random_actions(obs[rows], *masks)
+                joint[rows] = self._checked(chosen, joint[rows], "actions of the other policies")
         return joint
 
-    def _random_actions(self, obs: Tensor) -> Tensor:
-        """Return uniform random actions for the rows of ``obs``."""
-        return uniform_actions(self._inner.single_action_space, obs.shape[:1], self._generator, self._bounds)
+    def _random_actions(self, obs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return uniform random actions for the rows of ``obs``, of those that the mask allows."""
+        space, masked = self._inner.single_action_space, self._group.masked
+        return uniform_actions(space, obs.shape[:1], self._generator, self._bounds, mask, masked)
 
     @staticmethod
     def _checked(actions: Tensor, rows: Tensor, name: str) -> Tensor:

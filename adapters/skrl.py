@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Space
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from gpu_vecenv.adapters.checks import action_tensor, checked_env, require_fresh
+from gpu_vecenv.adapters.checks import action_tensor, checked_env, require_fresh, row_spaces
 from gpu_vecenv.errors import MissingExtraError, ParameterError
 
 try:
@@ -28,7 +28,7 @@ class SkrlEnv(Wrapper):
     entries that ``with_final_observations()`` reads.
 
     Args:
-        env: an env made with ``array="torch"`` and, if worlds have several agents, ``view="agents"``.
+        env: an env made with ``array="torch"`` and, if worlds have several agents, ``view="agents"``, or ``RoleRows``.
 
     Raises:
         ParameterError: the env is of another kind; in the first step also if it was made with ``copy=False``.
@@ -113,8 +113,7 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         self._inner = checked_env(env, "SkrlMultiAgentEnv", "worlds")
         if self._inner.num_agents == 1:
             raise ParameterError("SkrlMultiAgentEnv takes worlds of several agents, got one agent; use SkrlEnv.")
-        spec, params = self._inner.env_spec, self._inner.params
-        self._observation_space, self._action_space = spec.observation(params), spec.action(params)
+        self._observation_space, self._action_space = row_spaces(self._inner)
         self._names = [f"{role}_{i}" for role, count in self._inner.role_counts.items() for i in range(count)]
         low, high = (np.tile(bound, len(self._names)) for bound in (self._observation_space.low, self._observation_space.high))
         self._state_space = Box(low, high, dtype=np.float32)

@@ -47,7 +47,7 @@ class TorchRLEnv(EnvBase):
         agent_names: names of all agents.
 
     Raises:
-        ParameterError: the id makes an env of another kind.
+        ParameterError: the id makes an env of another kind, or one whose roles have spaces of their own.
         MissingExtraError: on import, when TorchRL is not installed.
     """
 
@@ -60,6 +60,9 @@ class TorchRLEnv(EnvBase):
         ).unwrapped
         if not isinstance(env, GpuVectorEnv):
             raise ParameterError(f"TorchRLEnv takes an id of an env of this package, got {env_id!r}.")
+        if env.env_spec.by_role:
+            roles = " and ".join(env.role_counts)
+            raise ParameterError(f"TorchRLEnv needs the same spaces for all agents, and {roles} of {env_id!r} have their own.")
         super().__init__(device=env.device, batch_size=[env.num_worlds])
         self.vector_env = env
         self.is_closed = False
@@ -67,7 +70,7 @@ class TorchRLEnv(EnvBase):
         self.group_map = {role: [f"{role}_{i}" for i in range(count)] for role, count in counts.items()}
         self.agent_names = [name for names in self.group_map.values() for name in names]
         self._leads = {role: torch.Size((env.num_worlds, count)) for role, count in counts.items()}
-        self._action = _action_spec(env.env_spec.action(env.params), categorical_actions, self.device)
+        self._action = _action_spec(env.layout.groups[0].action, categorical_actions, self.device)
         self._make_specs()
         self._seed: int | None = None
         self._alive = torch.ones(env.num_worlds, env.num_agents, dtype=torch.bool, device=self.device)
@@ -132,7 +135,7 @@ class TorchRLEnv(EnvBase):
 
     def _make_specs(self) -> None:
         env, worlds, device = self.vector_env, self.batch_size, self.device
-        space = env.env_spec.observation(env.params)
+        space = env.layout.groups[0].observation
         low, high = (torch.as_tensor(bound, device=device) for bound in (space.low, space.high))
 
         def observation(lead: torch.Size) -> dict[str, TensorSpec]:

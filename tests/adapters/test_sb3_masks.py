@@ -1,0 +1,143 @@
+"""MaskablePPO of sb3-contrib on rows of one role, with the masks that the kernels write."""
+
+import numpy as np
+import pytest
+import torch
+
+from gpu_vecenv import GpuVectorEnv, RoleRows
+from gpu_vecenv.adapters.sb3 import Sb3VecEnv
+from gpu_vecenv.errors import ParameterError, SequenceError
+from tests.roles.town import SPEC
+
+pytest.importorskip("sb3_contrib")
+from sb3_contrib import MaskablePPO  # noqa: E402
+from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported  # noqa: E402
+from stable_baselines3 import PPO  # noqa: E402
+from stable_baselines3.common.vec_env import VecCheckNan  # noqa: E402
+
+WORLDS, CITIZENS = 3, 4
+
+
+def works(what):
+    return pytest.mark.works("Stable-Baselines3", what)
+
+
+def town(**options):
+    given = {"num_worlds": WORLDS, "num_citizens": CITIZENS, "max_episode_steps": 20, "device": "cpu"}
+    return GpuVectorEnv(SPEC, **{**given, **options})
+
+
+class Recorder(Sb3VecEnv):
+    """Keeps the mask before each step and the actions of the step."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.taken = []
+
+    def step_async(self, actions):
+        self.taken.append((self.action_masks(), np.array(actions)))
+        super().step_async(actions)
+
+
+def forbidden(env):
+    """Number of actions that a mask forbade, and of masks that forbade an action."""
+    masks, actions = (np.stack(arrays) for arrays in zip(*env.taken, strict=True))
+    chosen = np.take_along_axis(masks, actions[..., None].astype(int), axis=-1)
+    return int((~chosen).sum()), int((~masks).any(-1).sum())
+
+
+@works("MaskablePPO of sb3-contrib on the rows of a role, which takes no forbidden action")
+def test_maskable_ppo_takes_no_forbidden_action():
+    env = Recorder(RoleRows(town(), "citizen"))
+    model = MaskablePPO("MlpPolicy", env, n_steps=25, batch_size=100, n_epochs=2, seed=0, device="cpu")
+    before = [p.clone() for p in model.policy.parameters()]
+    model.learn(600)
+    assert len(env.taken) == 50 and env.num_envs == WORLDS * CITIZENS
+    wrong, masks = forbidden(env)
+    assert wrong == 0 and masks > 50
+    assert any((old != new).any() for old, new in zip(before, model.policy.parameters(), strict=True))
+    np.testing.assert_array_equal(model.rollout_buffer.action_masks.shape[-1], 3)
+    obs = env.reset()
+    model.predict(obs, action_masks=env.action_masks())
+
+
+def test_ppo_without_masks_takes_forbidden_actions():
+    """The check above can fail."""
+    env = Recorder(RoleRows(town(), "citizen"))
+    PPO("MlpPolicy", env, n_steps=25, batch_size=100, n_epochs=1, seed=0, device="cpu").learn(300)
+    assert forbidden(env)[0] > 0
+
+
+@works("PPO on the rows of a role with a Box")
+def test_ppo_trains_the_mayor():
+    def obey(obs, mask):
+        return mask[..., 1].int()
+
+    env = Sb3VecEnv(RoleRows(town(rich=1e6), "mayor", {"citizen": obey}))
+    model = PPO("MlpPolicy", env, n_steps=20, batch_size=60, n_epochs=1, device="cpu").learn(120)
+    assert env.num_envs == WORLDS and len(model.ep_info_buffer) == 2 * WORLDS
+    assert all(episode["l"] == 20 for episode in model.ep_info_buffer)
+
+
+def test_masks_of_rows_reach_sb3_contrib_through_wrappers():
+    rows = RoleRows(town(), "citizen")
+    inner = Sb3VecEnv(rows)
+    env = VecCheckNan(inner)
+    assert is_masking_supported(env)
+    with pytest.raises(SequenceError, match=r"call reset\(\) before action_masks\(\)"):
+        get_action_masks(env)
+    env.seed(0)
+    env.reset()
+    for _ in range(6):
+        masks = get_action_masks(env)
+        assert masks.shape == (WORLDS * CITIZENS, 3) and masks.dtype == bool
+        np.testing.assert_array_equal(masks, rows.action_masks())
+        env.step(np.where(masks[:, 2], 2, 0))
+    assert not masks.all()
+
+
+def test_unmasked_rows_have_no_masks():
+    env = Sb3VecEnv(RoleRows(town(), "mayor"))
+    assert not is_masking_supported(env)
+    with pytest.raises(ParameterError, match="Town-v0 has no masks for these rows"):
+        env.action_masks()
+    with pytest.raises(ValueError, match="does not support action masking"):
+        MaskablePPO("MlpPolicy", Sb3VecEnv("WarpCartPole-v1", device="cpu"), device="cpu").learn(1)
+
+
+def test_an_env_by_role_needs_role_rows():
+    with pytest.raises(
+        ParameterError, match=r"Sb3VecEnv needs the same spaces for all agents, and citizen and mayor .* RoleRows"
+    ):
+        Sb3VecEnv(town())
+
+
+# ---- roles that are alike -----------------------------------------------------------------------------------------
+
+
+def test_rows_of_the_agents_view_have_masks():
+    """Harvest masks its first entry, a move of 5, and not its second, a zap of 2. Frozen agents may not move."""
+    harvest = pytest.importorskip("tests.roles.harvest")
+    env = Recorder(harvest.make_vec(num_worlds=8, view="agents", device="cpu"), role="red")
+    assert is_masking_supported(env)
+    model = MaskablePPO("MlpPolicy", env, n_steps=10, batch_size=60, n_epochs=1, device="cpu").learn(480)
+    masks, actions = (np.stack(arrays) for arrays in zip(*env.taken, strict=True))
+    assert masks.shape == (20, 24, 7) and masks[..., 5:].all() and not masks[..., 1:5].all()
+    assert np.take_along_axis(masks[..., :5], actions[..., :1].astype(int), -1).all()
+    assert model.rollout_buffer.action_masks.shape[-1] == 7
+
+
+@pytest.mark.parametrize("others", [{}, {"blue": lambda obs, mask: torch.stack([mask.int().argmin(-1), obs[:, 3].long()], -1)}])
+def test_other_roles_of_the_agents_view_get_masks(others):
+    """Random agents choose what their masks allow; a function gets the masks and may choose what they forbid."""
+    harvest = pytest.importorskip("tests.roles.harvest")
+    env = Sb3VecEnv(harvest.make_vec(num_worlds=20, view="agents", device="cpu"), role="red", others=others)
+    env.reset()
+    blue, counts = slice(60, 100), torch.zeros(2, dtype=torch.int64)
+    for _ in range(20):
+        mask = env._mask[blue]
+        joint = env._with_others(torch.zeros(60, 2, dtype=torch.int64))[blue]
+        allowed = mask.gather(1, joint[:, :1].long()).flatten()
+        counts += torch.stack([(~allowed).sum(), (~mask).any(1).sum()])
+        env.step(np.ones((60, 2), int))
+    assert counts[0] == (counts[1] if others else 0) and counts[1] > 100
