@@ -1,5 +1,7 @@
 """MaskablePPO of sb3-contrib on rows of one role, with the masks that the kernels write."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from gpu_vecenv import GpuVectorEnv, RoleRows
 from gpu_vecenv.adapters.sb3 import Sb3VecEnv
 from gpu_vecenv.errors import ParameterError, SequenceError
 from tests.roles.town import SPEC
+from tools.docs.readme import blocks
 
 pytest.importorskip("sb3_contrib")
 from sb3_contrib import MaskablePPO  # noqa: E402
@@ -77,6 +80,15 @@ def test_ppo_trains_the_mayor():
     model = PPO("MlpPolicy", env, n_steps=20, batch_size=60, n_epochs=1, device="cpu").learn(120)
     assert env.num_envs == WORLDS and len(model.ep_info_buffer) == 2 * WORLDS
     assert all(episode["l"] == 20 for episode in model.ep_info_buffer)
+
+
+def test_the_example_of_the_page_trains_both_roles():
+    page = Path(__file__).resolve().parents[2] / "docs" / "adapters" / "sb3.md"
+    (block,) = (block for block in blocks(page) if "MaskablePPO" in block.text)
+    names = {}
+    exec(compile(block.text, page, "exec"), names)
+    model = names["train"](town(num_worlds=4), 400)
+    assert model.num_timesteps >= 400 and model.observation_space.shape == (CITIZENS + 1,)
 
 
 def test_masks_of_rows_reach_sb3_contrib_through_wrappers():
