@@ -54,7 +54,6 @@ def uniform_actions(
 
 def _allowed(mask: Tensor, generator: torch.Generator) -> Tensor:
     """Draw one of the choices that a mask allows, int32 ``(*shape,)``; 0 if it allows none."""
-    so_far = mask.cumsum(-1, dtype=torch.int32)
-    allowed = so_far[..., -1:]
-    skipped = torch.rand(allowed.shape, generator=generator, device=mask.device) * allowed  # below ``allowed``, also if rounded
-    return ((so_far <= skipped) & (allowed > 0)).sum(-1, dtype=torch.int32)
+    # The largest of one number for each allowed choice. Torch's sum along such short rows takes 75 times as long on an H200.
+    numbers = torch.rand(mask.shape, generator=generator, device=mask.device).masked_fill_(~mask, -1.0)
+    return (numbers.argmax(-1) * mask.any(-1)).int()

@@ -125,8 +125,8 @@ class RoleRows(VectorEnv):
             return (
                 self._rows(obs),
                 reward if own_reward is None else own_reward,
-                terminated[self._world_of_row],
-                truncated[self._world_of_row],
+                self._repeated(terminated),
+                self._repeated(truncated),
                 rows,
             )
 
@@ -194,9 +194,9 @@ class RoleRows(VectorEnv):
             elif name == "final_obs":
                 rows[name] = self._rows(value)
             elif name == "episode":
-                rows[name] = {metric: values[self._world_of_row] for metric, values in value.items()}
+                rows[name] = {metric: self._repeated(values) for metric, values in value.items()}
             elif not isinstance(value, dict):
-                rows[name] = value[self._world_of_row]
+                rows[name] = self._repeated(value)
             elif self.role in value:  # masks, only of roles that have them
                 rows[name] = self._flat(value[self.role])
         return rows
@@ -209,6 +209,10 @@ class RoleRows(VectorEnv):
     def _flat(self, by_world: Array) -> Array:
         """Return an array (N, A_r, ...) as (R, ...): a view if the array is contiguous."""
         return by_world.reshape((self.num_envs, *by_world.shape[2:]))
+
+    def _repeated(self, by_world: Array) -> Array:
+        """Return an array (N,) as (R,): the array itself if a world has one agent of the role."""
+        return by_world if self.num_agents == 1 else by_world[self._world_of_row]
 
     def _public(self, array: Array) -> Array:
         """Return an array of the device in the array kind of the env."""
