@@ -131,9 +131,10 @@ def count_worlds(num_envs: int, num_worlds: int | None, layout: Layout, by_agent
         RoleSpacesError: the agents view of an env whose arrays are by role.
     """
     if by_agent and layout.spec.by_role:
+        roles = " and ".join(layout.role_counts)
         raise RoleSpacesError(
-            f"{layout.spec.name}: {' and '.join(layout.role_counts)} have spaces of their own, so their rows do not fit one "
-            'array; expected view="worlds", got view="agents". RoleRows(env, role) makes the rows of one role an env.'
+            f'{layout.spec.name}: {roles} have spaces of their own, so their rows do not fit one array; expected view="worlds", '
+            'got view="agents". RoleRows(env, role, others={...}) makes the rows of one role an env.'
         )
     agents = layout.num_agents if by_agent else 1
     envs = _within("num_envs", num_envs, agents * MAX_WORLDS)

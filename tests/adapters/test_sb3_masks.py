@@ -9,6 +9,7 @@ import torch
 from gpu_vecenv import GpuVectorEnv, RoleRows
 from gpu_vecenv.adapters.sb3 import Sb3VecEnv
 from gpu_vecenv.errors import ParameterError, SequenceError
+from tests.roles import harvest
 from tests.roles.town import SPEC
 from tools.docs.readme import blocks
 
@@ -129,7 +130,6 @@ def test_an_env_by_role_needs_role_rows():
 
 def test_rows_of_the_agents_view_have_masks():
     """Harvest masks its first entry, a move of 5, and not its second, a zap of 2. Frozen agents may not move."""
-    harvest = pytest.importorskip("tests.roles.harvest")
     env = Recorder(harvest.make_vec(num_worlds=8, view="agents", device="cpu"), role="red")
     assert is_masking_supported(env)
     model = MaskablePPO("MlpPolicy", env, n_steps=10, batch_size=60, n_epochs=1, device="cpu").learn(480)
@@ -142,7 +142,6 @@ def test_rows_of_the_agents_view_have_masks():
 @pytest.mark.parametrize("others", [{}, {"blue": lambda obs, mask: torch.stack([mask.int().argmin(-1), obs[:, 3].long()], -1)}])
 def test_other_roles_of_the_agents_view_get_masks(others):
     """Random agents choose what their masks allow; a function gets the masks and may choose what they forbid."""
-    harvest = pytest.importorskip("tests.roles.harvest")
     env = Sb3VecEnv(harvest.make_vec(num_worlds=20, view="agents", device="cpu"), role="red", others=others)
     env.reset()
     blue, counts = slice(60, 100), torch.zeros(2, dtype=torch.int64)

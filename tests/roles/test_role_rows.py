@@ -12,6 +12,7 @@ from gpu_vecenv import EpisodeStatistics, GpuVectorEnv, RoleRows
 from gpu_vecenv.errors import ArrayTypeError, ClosedError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.vector.random_actions import uniform_actions
 from tests.devices import DEVICES
+from tests.roles import shared as pot
 from tests.roles.town import SPEC
 
 WORLDS, CITIZENS = 4, 5
@@ -301,7 +302,7 @@ WRONG = {
     ),
     "agents view": (
         lambda: make(view="agents", num_worlds=None, num_envs=4),
-        r'got view="agents"\. RoleRows\(env, role',
+        r'got view="agents"\. RoleRows\(env, role, others=',
     ),
 }
 
@@ -351,7 +352,6 @@ def test_wrong_calls():
 
 @pytest.mark.parametrize("array", ["torch", "numpy"])
 def test_rows_of_a_role_with_a_shared_part_are_whole(array):
-    pot = pytest.importorskip("tests.roles.shared")
     seen = []
 
     def pay(obs):
