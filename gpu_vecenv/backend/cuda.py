@@ -13,11 +13,13 @@ from gpu_vecenv.backend.blocks import Blocks, blocks_of, resident_blocks, scratc
 from gpu_vecenv.backend.memory import CupyMemory, Memory, TorchMemory
 from gpu_vecenv.backend.overlap import may_overlap, overlapped_launch
 from gpu_vecenv.backend.source import kernel_source
+from gpu_vecenv.backend.subnormals import KEEP_SUBNORMALS, obey_keep_subnormals
 from gpu_vecenv.errors import CompileError, DeviceError, MissingExtraError, SequenceError
 from gpu_vecenv.spec.layout import MODULES, Layout
 
-OPTIONS = ("--std=c++17", "--fmad=false")
-"""Compiler options: no contraction, as on the CPU. Division and square root are correctly rounded by default."""
+OPTIONS = ("--std=c++17", "--fmad=false", KEEP_SUBNORMALS)
+"""Compiler options: no contraction and no flush of subnormals, as on the CPU. Division and square root are correctly rounded by
+default."""
 
 
 def compile_options(layout: Layout, module: int, blocks: Blocks) -> tuple[str, ...]:
@@ -52,6 +54,7 @@ def import_cupy() -> Any:
             "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM is set, and torch does not order its work with per-thread default "
             "streams; unset it."
         )
+    obey_keep_subnormals(cupy.cuda.compiler)
     return cupy
 
 

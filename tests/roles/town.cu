@@ -4,7 +4,18 @@
 #define REST 0
 #define WORK 1
 #define STRIKE 2
+#define CHOICES 3
 #define STRIKE_STEPS 3
+
+// What observations need of a world, in scratch: lanes read the values of all citizens from there.
+struct Scratch {
+    float *wealth, *idle, *tax;  // [citizens], [citizens] 1 during a strike, [1]
+};
+
+GV_FN Scratch scratch_of(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 citizens = gv_citizen_count(a);
+    return {team.scratch, team.scratch + citizens, team.scratch + 2 * citizens};
+}
 
 GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
     const GvState s = gv_state(a, team);
@@ -17,24 +28,26 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
 
 GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     const GvState s = gv_state(a, team);
+    const Scratch of = scratch_of(a, team);
     const gv_i32 w = team.world, t = s.t, citizens = gv_citizen_count(a);
     const GvAction mayor = gv_mayor_action(a, w, 0);
     const float tax = gv_clamp(gv_action_value(a, mayor, 0), 0.0f, 1.0f);
     const float dole = gv_clamp(gv_action_value(a, mayor, 1), 0.0f, 1.0f);
     GV_FOR_ROLE(citizen, i) {
-        const gv_i32 choice = gv_action_index(a, gv_citizen_action(a, w, i), 0, 3);
+        const gv_i32 choice = gv_action_index(a, gv_citizen_action(a, w, i), 0, CHOICES);
         const float income = (choice == WORK ? a.skill[i] : 0.0f) * (1.0f - tax) + dole * 0.125f;
-        s.wealth[i] += income;
-        if (choice == STRIKE) s.idle_until[i] = t + STRIKE_STEPS;
+        const gv_i32 idle_until = choice == STRIKE ? t + STRIKE_STEPS : s.idle_until[i];
+        s.wealth[i] = of.wealth[i] = s.wealth[i] + income;
+        s.idle_until[i] = idle_until;
+        of.idle[i] = t < idle_until ? 1.0f : 0.0f;
         a.agent_reward[gv_citizen_row(a, w, i)] = income;
     }
+    GV_ONCE s.tax = of.tax[0] = tax;
     gv_barrier(team);
-    const float total = gv_sum(team, citizens, [&](gv_i32 i) { return s.wealth[i]; });
-    const gv_i32 idle = gv_count(team, citizens, [&](gv_i32 i) { return t < s.idle_until[i]; });
-    gv_record_strikes(a, team, (float)idle);
+    const float total = gv_sum(team, citizens, [&](gv_i32 i) { return of.wealth[i]; });
+    gv_record_strikes(a, team, gv_sum(team, citizens, [&](gv_i32 i) { return of.idle[i]; }));
     gv_record_tax(a, team, tax);
     GV_ONCE {
-        s.tax = tax;
         a.agent_reward[gv_mayor_row(a, w, 0)] = total;
         s.terminated = total > a.rich;
         s.truncated = gv_time_is_up(t, a.max_episode_steps);
@@ -42,20 +55,32 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 }
 
 // A citizen observes its wealth, its skill, the tax and the time; the mayor observes the wealth of all citizens and the time.
-// During a strike only REST is allowed.
+// During a strike only REST is allowed. Behind env_step, scratch holds the values. gv_for_table lets adjacent lanes write adjacent
+// numbers.
+GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, GvObs obs) {
+    const Scratch of = scratch_of(a, team);
+    const gv_i32 w = team.world, citizens = gv_citizen_count(a);
+    const float t = (float)a.t[w], tax = of.tax[0];
+    float *rows = gv_citizen_obs(a, obs, w, 0), *mayor = gv_mayor_obs(a, obs, w, 0);
+    gv_u8* masks = gv_citizen_mask(a, obs, w, 0);
+    gv_for_table(team, citizens, 4, [&](gv_i32 i, gv_i32 f) {
+        rows[4 * i + f] = f == 0 ? of.wealth[i] : f == 1 ? a.skill[i] : f == 2 ? tax : t;
+    });
+    gv_for_table(team, citizens, CHOICES, [&](gv_i32 i, gv_i32 choice) {
+        masks[CHOICES * i + choice] = choice == REST || of.idle[i] == 0.0f;
+    });
+    GV_FOR(i, citizens + 1) mayor[i] = i < citizens ? of.wealth[i] : t;
+}
+
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
     const GvState s = gv_state(a, team);
-    const gv_i32 w = team.world;
-    float* mayor = gv_mayor_obs(a, obs, w, 0);
+    const Scratch of = scratch_of(a, team);
+    gv_barrier(team);
     GV_FOR_ROLE(citizen, i) {
-        float* row = gv_citizen_obs(a, obs, w, i);
-        row[0] = mayor[i] = s.wealth[i];
-        row[1] = a.skill[i];
-        row[2] = s.tax;
-        row[3] = (float)s.t;
-        gv_u8* mask = gv_citizen_mask(a, obs, w, i);
-        mask[REST] = 1;
-        mask[WORK] = mask[STRIKE] = s.t >= s.idle_until[i];
+        of.wealth[i] = s.wealth[i];
+        of.idle[i] = s.t < s.idle_until[i] ? 1.0f : 0.0f;
     }
-    GV_ONCE mayor[gv_citizen_count(a)] = (float)s.t;
+    GV_ONCE of.tax[0] = s.tax;
+    gv_barrier(team);
+    env_observe_step(a, team, obs);
 }

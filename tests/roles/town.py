@@ -34,6 +34,7 @@ SPEC = EnvSpec(
         Field("tax", "float32", (), "tax of the last step"),
     ),
     sizes=("num_citizens",),
+    scratch=lambda params: 2 * params["num_citizens"] + 1,
     tables=(Table("skill", skills, "income of a step of work"),),
     metrics=(
         Metric("strikes", "sum", "steps of strike, of all citizens", "steps"),
