@@ -14,17 +14,20 @@ FLUSH_SUBNORMALS = "-ftz=true"
 def obey_keep_subnormals(compiler: Any) -> None:
     """Make CuPy leave out ``FLUSH_SUBNORMALS`` if its caller asks for ``KEEP_SUBNORMALS``. Other kernels do not change.
 
+    CuPy has no option for this. A test on a GPU fails if a version of CuPy compiles in another way.
+
     Args:
         compiler: the module ``cupy.cuda.compiler``.
     """
-    compile_with_flush = compiler.compile_using_nvrtc
-    if getattr(compile_with_flush, "obeys_keep_subnormals", False):
+    program = compiler._NVRTCProgram
+    if hasattr(program.compile, "obeys_keep_subnormals"):
         return
+    compile_as_told = program.compile
 
-    def compile_using_nvrtc(source: str, options: tuple[str, ...] = (), *more: Any, **named: Any) -> Any:
+    def compile_program(self: Any, options: tuple[str, ...] = (), *more: Any, **named: Any) -> Any:
         if KEEP_SUBNORMALS in options:
             options = tuple(option for option in options if option != FLUSH_SUBNORMALS)
-        return compile_with_flush(source, options, *more, **named)
+        return compile_as_told(self, options, *more, **named)
 
-    compile_using_nvrtc.obeys_keep_subnormals = True  # type: ignore[attr-defined]
-    compiler.compile_using_nvrtc = compile_using_nvrtc
+    compile_program.obeys_keep_subnormals = True  # type: ignore[attr-defined]
+    program.compile = compile_program

@@ -71,7 +71,7 @@ class StandIn:
         )
         cupy = modules["cupy"]
         cupy.cuda.runtime = SimpleNamespace(driverGetVersion=lambda: driver)
-        cupy.cuda.compiler = SimpleNamespace(CompileException=KeyError, compile_using_nvrtc=None)
+        cupy.cuda.compiler = SimpleNamespace(CompileException=KeyError, _NVRTCProgram=SimpleNamespace(compile=None))
         cupy.cuda.get_current_stream = lambda: SimpleNamespace(ptr=self.stream, is_capturing=lambda: self.cupy_recording)
         cupy.RawModule = self.module
         monkeypatch.setattr("gpu_vecenv.backend.cuda.overlapped_launch", self.overlapped)
