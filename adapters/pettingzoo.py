@@ -15,6 +15,9 @@ from gymnasium.spaces import Box, Space
 from gpu_vecenv import GpuVectorEnv
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.spec.given import host_array, require_mapping
+from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.vector.masks import sample_mask
+from gpu_vecenv.vector.whole import whole_obs, whole_space
 
 try:
     from pettingzoo import ParallelEnv
@@ -28,6 +31,11 @@ class PettingZooEnv(ParallelEnv):
     Agents are named after their role, such as ``tagger_0`` and ``runner_3``. An agent that leaves the game, such as a tagged
     runner, is ``terminated`` in that step. Later steps leave it out of ``agents`` and of all dicts. When an episode ends, all
     agents that are left are ``terminated`` by the rules or ``truncated`` by the time limit.
+
+    Each agent has the spaces of its role. A part of observations that a role shares is in front of an agent's own part. Agents of
+    a role with masks get ``infos[agent]["action_mask"]`` with each observation: an int8 array, 1 for allowed choices, for a
+    ``Discrete`` action; a tuple of one such array for each entry for a ``MultiDiscrete`` one. ``sample`` of the agent's action
+    space takes both.
 
     Args:
         env_id: an id of this package, or one registered with an env of your own.
@@ -49,7 +57,7 @@ class PettingZooEnv(ParallelEnv):
         env = gymnasium.make_vec(
             env_id,
             num_worlds=1,
-            view="agents",
+            view="worlds",
             array="numpy",
             autoreset_mode="disabled",  # a finished world waits for reset()
             render_mode=render_mode,
@@ -68,10 +76,13 @@ class PettingZooEnv(ParallelEnv):
         self.possible_agents = [f"{role}_{i}" for role, count in env.role_counts.items() for i in range(count)]
         self.agents: list[str] = []
         self._row = {agent: row for row, agent in enumerate(self.possible_agents)}
+        layout, names = env.layout, iter(self.possible_agents)
+        self._by_role = env.env_spec.by_role
+        self._members = [(group, [next(names) for _ in range(group.count)]) for group in layout.groups]
         # Each agent has a space of its own, because a space holds the generator of its samples.
-        self.observation_spaces = {agent: deepcopy(env.single_observation_space) for agent in self.possible_agents}
-        self.action_spaces = {agent: deepcopy(env.single_action_space) for agent in self.possible_agents}
-        layout = env.layout
+        group_of = {agent: group for group, members in self._members for agent in members}
+        self.observation_spaces = {agent: deepcopy(whole_space(group)) for agent, group in group_of.items()}
+        self.action_spaces = {agent: deepcopy(group.action) for agent, group in group_of.items()}
         length = 1 + sum(math.prod(layout.state_shape(field, 1)) for field in layout.spec.state)
         self.state_space = Box(-np.inf, np.inf, (length,), np.float32)
 
@@ -94,15 +105,15 @@ class PettingZooEnv(ParallelEnv):
 
         Returns:
             observations: float32 (F,) by agent.
-            infos: an empty dict by agent.
+            infos: by agent, ``action_mask`` if its role has masks.
 
         Raises:
             ParameterError: the seed or an option of the env is out of range.
         """
         known = {option.name for option in self.vector_env.env_spec.reset_options}
-        obs, _ = self.vector_env.reset(seed=seed, options={k: v for k, v in (options or {}).items() if k in known})
+        obs, info = self.vector_env.reset(seed=seed, options={k: v for k, v in (options or {}).items() if k in known})
         self.agents = list(self.possible_agents)
-        return dict(zip(self.agents, obs, strict=True)), {agent: {} for agent in self.agents}
+        return self._observations(obs), self._infos(info)
 
     def step(
         self, actions: Mapping[str, Any]
@@ -117,7 +128,7 @@ class PettingZooEnv(ParallelEnv):
             rewards: floats by agent.
             terminated: True if the agent left the game, or the rules ended the episode.
             truncated: True if the time limit ended the agent's episode.
-            infos: an empty dict by agent.
+            infos: by agent, ``action_mask`` if its role has masks.
 
         Raises:
             SequenceError: no agent is in the game: before the first reset, or after an episode.
@@ -128,16 +139,18 @@ class PettingZooEnv(ParallelEnv):
         if not acting:
             raise SequenceError("no agent is in the game; call reset() before step().")
         obs, reward, terminated, truncated, info = self.vector_env.step(self._joint_action(actions))
-        alive = info.get("agent_alive", np.ones(len(self.possible_agents), bool))
-        ended = bool(terminated[0] | truncated[0])  # the episode of a world ends for all of its rows
+        reward = info.get("agent_reward", reward).reshape(-1)
+        alive = info.get("agent_alive", np.ones(len(self.possible_agents), bool)).reshape(-1)
+        terminates, truncates = bool(terminated[0]), bool(truncated[0])  # an episode ends for the whole world
         rows = {agent: self._row[agent] for agent in acting}
-        self.agents = [] if ended else [agent for agent, row in rows.items() if alive[row]]
+        observations, infos = self._observations(obs), self._infos(info)
+        self.agents = [] if terminates or truncates else [agent for agent, row in rows.items() if alive[row]]
         return (
-            {agent: obs[row] for agent, row in rows.items()},
+            observations,
             {agent: float(reward[row]) for agent, row in rows.items()},
-            {agent: bool(terminated[row] | ~alive[row]) for agent, row in rows.items()},
-            {agent: bool(truncated[row] & alive[row]) for agent, row in rows.items()},
-            {agent: {} for agent in acting},
+            {agent: terminates or not alive[row] for agent, row in rows.items()},
+            {agent: truncates and bool(alive[row]) for agent, row in rows.items()},
+            infos,
         )
 
     def state(self) -> np.ndarray:
@@ -155,20 +168,54 @@ class PettingZooEnv(ParallelEnv):
         """Close the wrapped env."""
         self.vector_env.close()
 
-    def _joint_action(self, actions: Mapping[str, Any]) -> torch.Tensor:
-        """Return the actions of all agents, (A,) or (A, k), on the env's device; agents that left get 0, which is ignored."""
+    def _observations(self, obs: Any) -> dict[str, np.ndarray]:
+        """Return the observation of each agent in the game."""
+        rows: list[np.ndarray] = []
+        for group, members in self._members:
+            part = obs[group.role] if group.role else obs
+            part = whole_obs(part) if group.shared is not None else part
+            rows.extend(part.reshape(group.count, *self.observation_spaces[members[0]].shape))
+        return {agent: rows[self._row[agent]] for agent in self.agents}
+
+    def _infos(self, info: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return ``action_mask`` of each agent in the game whose role has masks."""
+        infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
+        if "action_mask" in info:
+            masks = sample_mask(self.vector_env, info["action_mask"], 0)
+            if not self._by_role:
+                masks = {"": masks if len(self.possible_agents) > 1 else (masks,)}
+            for group, members in self._members:
+                if group.masked:
+                    by_agent = dict(zip(members, masks[group.role], strict=True))
+                    for agent in infos.keys() & by_agent.keys():
+                        infos[agent]["action_mask"] = by_agent[agent]
+        return infos
+
+    def _joint_action(self, actions: Mapping[str, Any]) -> Any:
+        """Return the actions of all agents as ``vector_env.step`` takes them, on the env's device."""
         if require_mapping(actions, "actions").keys() != set(self.agents):
             missing = [agent for agent in self.agents if agent not in actions]
             unknown = [agent for agent in actions if agent not in self.agents]
             wrong = f"missing {missing}, unexpected {unknown}"
             raise ParameterError(f"actions must be given for all agents in the game and no others: {wrong}.")
+        joint = {group.role: self._group_action(actions, group, members) for group, members in self._members}
+        if self._by_role:
+            return {role: values.unsqueeze(0) for role, values in joint.items()}
+        return joint[""].unsqueeze(0) if len(self.possible_agents) > 1 else joint[""]
+
+    def _group_action(self, actions: Mapping[str, Any], group: Group, members: list[str]) -> torch.Tensor:
+        """Return the actions of one group, (agents of the group(, k)), with 0, which is ignored, for agents that left."""
+        acting = [i for i, agent in enumerate(members) if agent in actions]
+        if not acting:
+            dtype = torch.float32 if group.continuous else torch.int64
+            return torch.zeros(group.count, *(group.action.shape or ()), dtype=dtype, device=self.vector_env.device)
         try:
-            given = np.stack([np.asarray(host_array(actions[agent], f"the action of {agent}")) for agent in self.agents])
+            given = np.stack([np.asarray(host_array(actions[members[i]], f"the action of {members[i]}")) for i in acting])
         except ValueError as error:
-            raise ShapeError(f"actions must have one shape, {self.action_spaces[self.agents[0]].shape}: {error}.") from error
+            raise ShapeError(f"actions must have one shape, {group.action.shape}: {error}.") from error
         if given.dtype.kind not in "iuf":
             raise ArrayTypeError(f"actions must be numbers, got {given.dtype}.")
-        joint = np.zeros((len(self.possible_agents), *given.shape[1:]), given.dtype)
-        joint[[self._row[agent] for agent in self.agents]] = given
+        joint = np.zeros((group.count, *given.shape[1:]), given.dtype)
+        joint[acting] = given
         # Copied to the device here: the env would warn of host actions, which this API always has.
         return torch.as_tensor(joint, device=self.vector_env.device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -13,6 +13,8 @@ from torch import Tensor
 
 from gpu_vecenv import GpuVectorEnv
 from gpu_vecenv.errors import DeviceError, MissingExtraError, ParameterError
+from gpu_vecenv.vector.tree import nest
+from gpu_vecenv.vector.whole import whole_mask, whole_obs, whole_space
 
 try:
     from tensordict import TensorDict, TensorDictBase
@@ -27,9 +29,13 @@ class TorchRLEnv(EnvBase):
 
     With several agents in a world each role is a group: ``(role, "observation")`` float32 ``[W, A, F]``, ``(role, "action")``,
     ``(role, "reward")`` float32 ``[W, A, 1]`` and ``(role, "mask")`` bool ``[W, A]``, True while an agent is in the game. Actions
-    of agents that left are ignored. With one agent the keys have no role: ``"observation"`` ``[W, F]``, ``"action"``,
-    ``"reward"`` ``[W, 1]``. Episodes end for a whole world, so ``done``, ``terminated`` and ``truncated``, bool ``[W, 1]``, have
-    no role in both cases.
+    of agents that left are ignored. With one agent the keys have no role, unless the role has spaces of its own:
+    ``"observation"`` ``[W, F]``, ``"action"``, ``"reward"`` ``[W, 1]``. Episodes end for a whole world, so ``done``,
+    ``terminated`` and ``truncated``, bool ``[W, 1]``, have no role in both cases.
+
+    Roles with spaces of their own have specs of their own. A part of observations that a role shares is in front of each agent's
+    own part. Where actions have masks, ``"action_mask"``, bool ``[W(, A), choices of all entries]``, stands beside the
+    observation, in the form that ``ActionMask`` takes; it is True for all choices of entries without a mask.
 
     A ``Discrete`` action is int64 ``[W(, A)]``, a ``MultiDiscrete`` one int64 ``[W(, A), k]``, a ``Box`` one float32. With
     ``categorical_actions=False`` the first two are one-hot, bool, with the choices of all entries along the last axis.
@@ -43,11 +49,11 @@ class TorchRLEnv(EnvBase):
 
     Attributes:
         vector_env: the wrapped env, in the worlds view.
-        group_map: role to the names of its agents, such as ``tagger_0``; empty with one agent.
+        group_map: role to the names of its agents, such as ``tagger_0``; empty where keys have no role.
         agent_names: names of all agents.
 
     Raises:
-        ParameterError: the id makes an env of another kind, or one whose roles have spaces of their own.
+        ParameterError: the id makes an env of another kind.
         MissingExtraError: on import, when TorchRL is not installed.
     """
 
@@ -60,17 +66,18 @@ class TorchRLEnv(EnvBase):
         ).unwrapped
         if not isinstance(env, GpuVectorEnv):
             raise ParameterError(f"TorchRLEnv takes an id of an env of this package, got {env_id!r}.")
-        if env.env_spec.by_role:
-            roles = " and ".join(env.role_counts)
-            raise ParameterError(f"TorchRLEnv needs the same spaces for all agents, and {roles} of {env_id!r} have their own.")
         super().__init__(device=env.device, batch_size=[env.num_worlds])
         self.vector_env = env
         self.is_closed = False
-        counts = env.role_counts if env.num_agents > 1 else {}
+        self._spec_by_role = by_role = env.env_spec.by_role
+        counts = env.role_counts if env.num_agents > 1 or by_role else {}
         self.group_map = {role: [f"{role}_{i}" for i in range(count)] for role, count in counts.items()}
         self.agent_names = [name for names in self.group_map.values() for name in names]
         self._leads = {role: torch.Size((env.num_worlds, count)) for role, count in counts.items()}
-        self._action = _action_spec(env.layout.groups[0].action, categorical_actions, self.device)
+        groups = env.layout.groups
+        self._groups = {group.role: group for group in groups} if by_role else dict.fromkeys(counts or [""], groups[0])
+        actions = {group.role: _action_spec(group.action, categorical_actions, self.device) for group in groups}
+        self._actions = {role: actions[group.role] for role, group in self._groups.items()}
         self._make_specs()
         self._seed: int | None = None
         self._alive = torch.ones(env.num_worlds, env.num_agents, dtype=torch.bool, device=self.device)
@@ -112,7 +119,7 @@ class TorchRLEnv(EnvBase):
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         mask = None if tensordict is None else tensordict.get("_reset", None)
         if mask is None:
-            obs, _ = self.vector_env.reset(seed=self._seed)
+            obs, info = self.vector_env.reset(seed=self._seed)
             self._seed = None
             started = torch.ones(self.batch_size, dtype=torch.bool, device=self.device)
             self._ended = {name: torch.zeros_like(started) for name in ("terminated", "truncated")}
@@ -122,65 +129,96 @@ class TorchRLEnv(EnvBase):
             # The copy of a byte of each world adds no host sync: TorchRL calls this after it has read on the host that a world
             # is done.
             host = started.cpu().numpy()
-            obs = self.vector_env.reset(options={"reset_mask": host})[0] if host.any() else self.vector_env.observe()
+            obs, info = self.vector_env.reset(options={"reset_mask": host}) if host.any() else self._observe()
             self._ended = {name: flag & ~started for name, flag in self._ended.items()}
             self._alive = self._alive | started.unsqueeze(1)
-        return self._tensordict(obs)
+        return self._tensordict(obs, info)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         obs, reward, terminated, truncated, info = self.vector_env.step(self._joint_action(tensordict))
         self._ended = {"terminated": terminated, "truncated": truncated}
         self._alive = info.get("agent_alive", self._alive)
-        return self._tensordict(obs, info.get("agent_reward", reward))
+        return self._tensordict(obs, info, info.get("agent_reward", reward))
+
+    def _observe(self) -> tuple[Any, dict[str, Any]]:
+        """Return observations and masks of the present state, as a reset does."""
+        obs, worlds = self.vector_env.observe(), self.vector_env.worlds
+        _, masks = worlds.outputs.results.returned_by_reset
+        return obs, nest(masks, worlds.observe()) if masks else {}
 
     def _make_specs(self) -> None:
-        env, worlds, device = self.vector_env, self.batch_size, self.device
-        space = env.layout.groups[0].observation
-        low, high = (torch.as_tensor(bound, device=device) for bound in (space.low, space.high))
+        worlds, device = self.batch_size, self.device
 
-        def observation(lead: torch.Size) -> dict[str, TensorSpec]:
+        def observation(role: str, lead: torch.Size) -> dict[str, TensorSpec]:
+            group = self._groups[role]
+            space = whole_space(group)
             # The expanded bounds are views; Bounded.expand() would hold two copies as large as the observations.
-            bounds = (bound.expand(*lead, *bound.shape) for bound in (low, high))
-            specs = {"observation": Bounded(*bounds, device=device)}
-            if self._leads:
-                specs["mask"] = Categorical(2, shape=lead, dtype=torch.bool, device=device)
-            return specs
+            bounds = (torch.as_tensor(bound, device=device).expand(*lead, *bound.shape) for bound in (space.low, space.high))
+            flags = {"mask": lead} if self._leads else {}
+            if group.masked:
+                flags["action_mask"] = torch.Size((*lead, sum(group.choices)))
+            specs = {name: Categorical(2, shape=shape, dtype=torch.bool, device=device) for name, shape in flags.items()}
+            return {"observation": Bounded(*bounds, device=device), **specs}
 
-        def composite(specs: Callable[[torch.Size], dict[str, TensorSpec]]) -> Composite:
-            groups = {role: Composite(specs(lead), shape=lead, device=device) for role, lead in self._leads.items()}
-            return Composite(groups or specs(worlds), shape=worlds, device=device)
+        def action(role: str, lead: torch.Size) -> dict[str, TensorSpec]:
+            spec = self._actions[role]
+            return {"action": spec.expand(*lead, *spec.shape)}
+
+        def composite(specs: Callable[[str, torch.Size], dict[str, TensorSpec]]) -> Composite:
+            groups = {role: Composite(specs(role, lead), shape=lead, device=device) for role, lead in self._leads.items()}
+            return Composite(groups or specs("", worlds), shape=worlds, device=device)
 
         self.observation_spec = composite(observation)
-        self.action_spec = composite(lambda lead: {"action": self._action.expand(*lead, *self._action.shape)})
-        self.reward_spec = composite(lambda lead: {"reward": Unbounded((*lead, 1), device=device)})
+        self.action_spec = composite(action)
+        self.reward_spec = composite(lambda role, lead: {"reward": Unbounded((*lead, 1), device=device)})
         flag = Categorical(2, shape=(*worlds, 1), dtype=torch.bool, device=device)
         flags = {name: flag.clone() for name in ("done", "terminated", "truncated")}
         self.done_spec = Composite(flags, shape=worlds, device=device)
 
-    def _joint_action(self, tensordict: TensorDictBase) -> Tensor:
-        """Return the actions of all agents, [W, A(, k)] or, with one agent, [W(, k)]."""
-        if self._leads:
-            action = torch.cat([tensordict.get((role, "action")) for role in self._leads], dim=1)
-        else:
-            action = tensordict.get("action")
-        # safe=False, because the check would make the host wait.
-        return self._action.to_categorical(action, safe=False) if isinstance(self._action, OneHot) else action
+    def _joint_action(self, tensordict: TensorDictBase) -> Tensor | dict[str, Tensor]:
+        """Return the actions of all agents, [W, A(, k)] or, with one agent, [W(, k)]; by role for spaces by role."""
+        by_role = {}
+        for role, spec in self._actions.items():
+            action = tensordict.get((role, "action") if self._leads else "action")
+            # safe=False, because the check would make the host wait.
+            by_role[role] = spec.to_categorical(action, safe=False) if isinstance(spec, OneHot) else action
+        if self._spec_by_role:
+            return by_role
+        return torch.cat(list(by_role.values()), dim=1) if self._leads else by_role[""]
 
-    def _tensordict(self, obs: Tensor, reward: Tensor | None = None) -> TensorDict:
+    def _tensordict(self, obs: Any, info: Mapping[str, Any], reward: Tensor | None = None) -> TensorDict:
         """Return the outputs of a reset or, with ``reward``, of a step."""
         content: dict[str, Any] = {name: flag.unsqueeze(-1) for name, flag in self._ended.items()}
         content["done"] = content["terminated"] | content["truncated"]
-        outputs = {"observation": obs} if reward is None else {"observation": obs, "reward": reward.unsqueeze(-1)}
-        if not self._leads:
-            content.update(outputs)
-        else:
+        outputs = {"observation": obs, **{name: info[name] for name in ("action_mask",) if name in info}}
+        if reward is not None:
+            # With one agent, the env's rewards are (W,) also if arrays are by role.
+            outputs["reward"] = (reward.reshape(self._alive.shape) if self._leads else reward).unsqueeze(-1)
+        if self._leads:
             outputs["mask"] = self._alive
-            counts = list(self.vector_env.role_counts.values())
-            by_role = {name: value.split(counts, dim=1) for name, value in outputs.items()}
-            for i, (role, lead) in enumerate(self._leads.items()):
-                group = {name: values[i] for name, values in by_role.items()}
-                content[role] = TensorDict(group, batch_size=lead, device=self.device)
+        by_role: dict[str, dict[str, Tensor]] = {role: {} for role in self._groups}
+        for name, value in outputs.items():
+            for role, part in self._split(value).items():
+                by_role[role][name] = self._whole(role, name, part)
+        if not self._leads:
+            content.update(by_role[""])
+        for role, lead in self._leads.items():
+            content[role] = TensorDict(by_role[role], batch_size=lead, device=self.device)
         return TensorDict(content, batch_size=self.batch_size, device=self.device)
+
+    def _split(self, value: Any) -> Mapping[str, Any]:
+        """Return an array of all agents, or arrays by role, by role."""
+        if isinstance(value, Mapping):
+            return value
+        counts = list(self.vector_env.role_counts.values())
+        return dict(zip(self._leads, value.split(counts, dim=1), strict=True)) if self._leads else {"": value}
+
+    def _whole(self, role: str, name: str, value: Any) -> Tensor:
+        """Return observations with their shared part, masks with all choices, and other values unchanged."""
+        group = self._groups[role]
+        if name == "observation" and group.shared is not None:
+            return whole_obs(value)
+        return whole_mask(group, value) if name == "action_mask" else value
 
 
 def _action_spec(space: Space, categorical: bool, device: torch.device) -> TensorSpec:

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from gpu_vecenv import GpuVectorEnv, RoleRows
-from gpu_vecenv.adapters.torchrl import TorchRLEnv
 from gpu_vecenv.errors import ParameterError
 from tests.roles.town import SPEC
 
@@ -89,11 +88,3 @@ def test_rsl_rl_has_rows_of_a_role_with_a_box():
     assert env.step(LOW)[2].tolist() == [False, False, True]
     with pytest.raises(ParameterError, match="the action space must be a Box, got Discrete"):
         RslRlEnv(make("citizen"))
-
-
-def test_torchrl_refuses_roles_with_spaces_of_their_own(monkeypatch):
-    monkeypatch.setattr("gymnasium.make_vec", lambda env_id, **options: GpuVectorEnv(SPEC, device="cpu"))
-    with pytest.raises(
-        ParameterError, match="TorchRLEnv needs the same spaces for all agents, and citizen and mayor of 'Town-v0'"
-    ):
-        TorchRLEnv("Town-v0")

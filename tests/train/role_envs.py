@@ -7,9 +7,9 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
+import tests.roles  # noqa: F401  # registers Town
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Param, Role
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
-from tests.roles.town import SPEC as TOWN
 
 
 def pairs_role(name, count):
@@ -43,6 +43,5 @@ MASKED = EnvSpec(
     rewards={"right": "1 for the right choice"},
 )
 
-gymnasium.register("Town-v0", vector_entry_point=partial(GpuVectorEnv, TOWN))
 gymnasium.register("Pairs-v0", vector_entry_point=partial(GpuVectorEnv, PAIRS))
 gymnasium.register("Masked-v0", vector_entry_point=partial(GpuVectorEnv, MASKED))
