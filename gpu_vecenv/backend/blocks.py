@@ -60,7 +60,7 @@ def blocks_of(num_agents: int, module: int, requested: int = 1) -> Blocks:
     if lanes <= 32:
         lanes = 1 << (lanes - 1).bit_length()
         return Blocks(lanes, min(int(given or 128), 256) // lanes)
-    return Blocks(int(given) if given else min(max(256, requested), -(-lanes // 32) * 32), 1)
+    return Blocks(int(given) if given else -(-min(lanes, max(256, requested)) // 32) * 32, 1)
 
 
 def rollout_block(num_worlds: int, most: int, multiprocessors: int) -> int:

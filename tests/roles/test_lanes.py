@@ -1,0 +1,106 @@
+"""Requests for lanes, and actions of many entries."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, MultiDiscrete
+
+from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Param, Role
+from gpu_vecenv.backend.blocks import blocks_of
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from tests.kernels.nvrtc import compile_ptx
+from tests.roles.town import SPEC
+from tests.trees import assert_trees_equal, to_host
+
+KERNEL = """
+#include "hooks.h"
+GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
+    GV_FOR(i, gv_num_agents(a)) gv_state(a, team).total[i] = 0;
+}
+GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
+    const GvState s = gv_state(a, team);
+    GV_FOR(i, gv_num_agents(a)) {
+        const gv_i64 row = gv_row(a, team.world, i);
+        gv_i32 total = 0;
+        const gv_i32 n = gv_num_entries(a);
+        for (gv_i32 e = 0; e < n; ++e) total = 7 * total % 65521 + gv_action_index(a, row, e, n, 3);
+        s.total[i] = total;
+        a.agent_reward[row] = (float)total;
+    }
+    GV_ONCE s.truncated = gv_time_is_up(s.t, a.max_episode_steps);
+}
+GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
+    GV_FOR(i, gv_num_agents(a)) gv_obs_row(a, obs, team.world, i)[0] = (float)gv_state(a, team).total[i];
+}
+"""
+
+
+def levers(folder, agents=2):
+    """Spec of an env whose agents pull ``levers`` levers in each step."""
+    (folder / "levers.cu").write_text(KERNEL)
+    return EnvSpec(
+        name="Levers-v0",
+        kernel=folder / "levers.cu",
+        roles=(Role("agent", agents),),
+        params=(Param("levers", 138, "int32", "entries of an action", low=1, high=2000), TIME_LIMIT),
+        state=(Field("total", "int32", ("num_agents",), "checksum of the last action"),),
+        observation=lambda params: Box(-np.inf, np.inf, (1,), np.float32),
+        action=lambda params: MultiDiscrete([3] * params["levers"]),
+    )
+
+
+def checksum(actions):
+    total = np.zeros(actions.shape[:-1], np.int64)
+    for entry in np.moveaxis(actions, -1, 0):
+        total = 7 * total % 65521 + entry
+    return total.astype(np.float32)
+
+
+def test_an_action_may_have_138_entries(tmp_path):
+    env = GpuVectorEnv(levers(tmp_path), num_envs=50, device="cpu", array="numpy")
+    env.reset(seed=1)
+    *_, info = env.rollout(num_steps=40)
+    actions = info["actions"]
+    np.testing.assert_array_equal(info["agent_reward"], checksum(actions))
+    counts = np.stack([np.bincount(actions[..., entry].ravel(), minlength=3) for entry in range(138)])
+    assert (abs(counts - 4000 / 3) < 6 * np.sqrt(4000 * 2 / 9)).all()
+    entries = actions.reshape(-1, 138).astype(float)
+    assert abs(np.corrcoef(entries.T) - np.eye(138)).max() < 0.1, "entries are drawn independently"
+
+
+def test_the_number_of_entries_has_a_limit(tmp_path):
+    with pytest.raises(ParameterError, match="1 to 1024 entries, got 1025"):
+        GpuVectorEnv(levers(tmp_path), num_envs=1, device="cpu", levers=1025)
+
+
+def test_a_team_has_the_lanes_requested():
+    sizes = [blocks_of(6, 0, lanes)[:2] for lanes in (1, 6, 9, 33, 1000)]
+    assert sizes == [(8, 16), (8, 16), (16, 8), (64, 1), (1024, 1)]
+    assert blocks_of(1, 0, 32)[:2] == (32, 4)
+
+
+@pytest.mark.parametrize("lanes", [0, 1025])
+def test_a_request_outside_the_limits_raises_an_error(lanes):
+    spec = dataclasses.replace(SPEC, lanes=lambda params: lanes)
+    with pytest.raises(ParameterError, match=f"1 to 1024 lanes, got {lanes}"):
+        Layout(spec, spec.resolve({}))
+
+
+@pytest.mark.parametrize("lanes", [1, 64, 1024])
+def test_kernels_with_a_request_for_lanes_compile(lanes):
+    assert "gv_rollout" in compile_ptx(dataclasses.replace(SPEC, lanes=lambda params: lanes), 90, module=1)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("lanes", [16, 64, 1024])
+def test_more_lanes_give_the_same_bits(lanes):
+    seen = []
+    for spec, device in ((SPEC, "cpu"), (dataclasses.replace(SPEC, lanes=lambda params: lanes), "cuda:0")):
+        env = GpuVectorEnv(spec, num_envs=33, device=device, array="numpy", max_episode_steps=9)
+        env.reset(seed=3)
+        obs, reward, *_, info = env.rollout(num_steps=40)
+        seen.append(to_host({"obs": obs, "reward": {"of": reward}, "actions": info["actions"], "mask": info["action_mask"]}))
+    assert_trees_equal(*seen)
