@@ -174,6 +174,10 @@ class Layout:
         names = [param.name for param in self.spec.params if param.per_world]
         return {name: self.params[name] for name in names if isinstance(self.params[name], np.ndarray)}
 
+    def repeated_params(self, num_worlds: int) -> Params:
+        """Return the parameters for another number of worlds. Values by world are repeated in their order: 1, 2, 3, 1, 2, ..."""
+        return {**self.params, **{name: np.resize(values, num_worlds) for name, values in self.per_world.items()}}
+
     def role_rows(self, num_worlds: int, agents_view: bool) -> list[tuple[int, int]]:
         """Return (first row, stride) of each role in public arrays; a stride is the rows from one world to the next."""
         rows, before = [], 0

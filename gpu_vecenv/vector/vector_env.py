@@ -315,12 +315,12 @@ class GpuVectorEnv(VectorEnv):
         self.worlds.pool.set(states)
 
     def draw_start_states(self, size: int, seed: int) -> dict[str, Array]:
-        """Return the start states of ``size`` worlds of this env under a seed, for ``set_reset_pool()``."""
-        names = [field.name for field in self.env_spec.state]
-        env = GpuVectorEnv(self.env_spec, num_worlds=size, device=self.device, array=self.array, **self.params)
+        """Return the start states of ``size`` worlds under a seed, for ``set_reset_pool()``; i has parameters of world i % N."""
+        params = self.layout.repeated_params(count_worlds(1, size, self.layout, by_agent=False))
+        env = GpuVectorEnv(self.env_spec, num_worlds=size, device=self.device, array=self.array, **params)
         with contextlib.closing(env):
             env.reset(seed=seed)
-            return env.get_state(*names)
+            return env.get_state(*(field.name for field in self.env_spec.state))
 
     @one_caller
     def observe(self) -> Array:

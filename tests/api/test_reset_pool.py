@@ -8,8 +8,11 @@ import gpu_vecenv  # noqa: F401
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.vector.reset_pool import join_states
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
 from tests.devices import DEVICES
 from tests.kernels.test_rng import philox
+from tests.roles.harvest import MAPS, TREE
+from tests.roles.harvest import SPEC as HARVEST
 
 SHORT = {
     "WarpTag-v0": {"num_taggers": 2, "num_runners": 4, "episode_length": 7},
@@ -107,6 +110,17 @@ def test_draw_start_states_equals_the_starts_of_a_reset():
     assert list(drawn) == ["loc_x", "loc_y"]
     for name, values in physical(env).items():
         np.testing.assert_array_equal(drawn[name], values)
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 10])
+def test_start_states_take_parameters_by_world_in_turn(size):
+    """Apples of Harvest start on the trees of its map."""
+    maps = np.array([2, 0, 1, 0])
+    env = GpuVectorEnv(HARVEST, num_worlds=4, device="cpu", array="numpy", map=maps)
+    trees = env.draw_start_states(size, seed=3)["apples"].reshape(size, 8, 8) != 0
+    np.testing.assert_array_equal(trees, [MAPS[maps[i % 4]] == TREE for i in range(size)])
+    with pytest.raises(ParameterError, match="num_worlds must be an integer from 1 to .*, got -1"):
+        env.draw_start_states(-1, seed=3)
 
 
 @pytest.mark.parametrize("array", ["numpy", "torch"])
