@@ -16,8 +16,8 @@ tain | did you mean 'train'?
 train WarpTag-v1 | Did you mean 'WarpTag-v0'?
 train WarpTug-v0 | Did you mean 'WarpTag-v0'?
 train CartPole-v1 | Did you mean 'WarpCartPole-v1'?
-train Harvest-v0 | MODULE:Harvest-v0
-train nowhere:Harvest-v0 | got 'nowhere:Harvest-v0'
+train Orchard-v0 | MODULE:Orchard-v0
+train nowhere:Orchard-v0 | got 'nowhere:Orchard-v0'
 train :WarpTag-v0 | got ':WarpTag-v0'
 train .:WarpTag-v0 | got '.:WarpTag-v0'
 train a/b:WarpTag-v0 | got 'a/b:WarpTag-v0'
@@ -185,7 +185,7 @@ watch run --fps 1000000000 | --fps: expected an integer from 1 to 1000, got 1000
 watch run --threads 0 | threads: expected an integer from 1 to 1024, got 0
 memory WarpTag-v1 | Did you mean 'WarpTag-v0'?
 memory CartPole-v1 | Did you mean 'WarpCartPole-v1'?
-memory Harvest-v0 | MODULE:Harvest-v0
+memory Orchard-v0 | MODULE:Orchard-v0
 memory nowhere:Env-v0 | got 'nowhere:Env-v0'
 memory '' | got ''
 memory WarpTag-v0 --num-envs 0 | num_envs must be an integer from 1 to 2147483647, got 0
