@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.devices import DEVICES
+from tests.kernels.test_rng import philox
 from tests.roles.cases import (
     CASES,
     MODES,
@@ -113,8 +114,8 @@ def test_drawn_actions_of_boxes_are_uniform_within_bounds():
 
 
 @pytest.mark.parametrize("case", ["town", "harvest", "pot"])
-def test_agents_of_different_roles_draw_different_actions(case):
-    """Draws are keyed by the number of the agent in its world, and do not depend on other worlds."""
+def test_agents_of_a_role_draw_different_actions(case):
+    """Draws do not depend on the number of worlds."""
     many, few = make(case, num_worlds=12), make(case, num_worlds=5, first_world=4)
     for env in (many, few):
         env.reset(seed=5)
@@ -124,6 +125,15 @@ def test_agents_of_different_roles_draw_different_actions(case):
         columns = agents.reshape(360, agents.shape[2], -1)
         for i in range(columns.shape[1]):
             assert all((columns[:, i] != columns[:, j]).mean() > 0.2 for j in range(i))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_role_draws_by_the_numbers_of_its_agents_in_the_world(device):
+    """The mayor of five citizens is agent 5. Four steps share a draw of each entry, as tests/kernels/test_rng.py says."""
+    drawn = started("town", num_worlds=3, seed=7, device=device).rollout(num_steps=8)[4]["actions"]["mayor"]
+    for w, step, entry in np.ndindex(3, 8, 2):
+        words = philox(7, (w, 0, step // 4 * 4, (0xFFFE - entry) << 16 | 5))
+        assert drawn[step, w, 0, entry] == (words[step % 4] >> 8) / 2**24
 
 
 @pytest.mark.parametrize("case", CASES)
