@@ -4,7 +4,7 @@
 // hook                              reads                             writes
 // env_reset(a, team)                parameters, random draws          every field of the state
 // env_step(a, team)                 state, actions, random draws      state, agent_reward of every row, terminated, truncated
-// env_observe(a, team, obs)         state                             row of every agent in obs
+// env_observe(a, team, obs)         state                             observation and mask of every agent (groups.h)
 // env_observe_step(a, team, obs)    state, scratch of env_step        the same, after env_step; optional, default env_observe
 // env_settle(a, team)               state                             state, after the observation of a step; optional
 //

@@ -56,7 +56,7 @@ class Rollout:
     alive_start: Tensor
     """bool (R,), alive before step 0."""
     by_world: WorldSlabs | None = None
-    """What the env writes instead of the five arrays above; ``spread()`` copies it to them. None if the env writes rows."""
+    """Arrays that the env writes instead of the five above; ``spread()`` copies it to them. None if the env writes rows."""
 
     @classmethod
     def allocate(cls, env: GpuVectorEnv, num_steps: int, with_final_obs: bool) -> Rollout:

@@ -12,7 +12,7 @@ ONE_ARGUMENT = [name for name in BOUNDS if name != "pow"]
 NAN_BITS = 0x7FC00000
 
 EDGES = neighbours([88.72284, -87.33655, -103.97208, 104, 89, 16.6, 20, 0.625, 9.01, 2**-126, 2**-12, 2**0.5, 0.5**0.5, 1], 500)
-"""Where results overflow, become subnormal or 0, or saturate, and where the code selects another formula."""
+"""Arguments near which results overflow, become subnormal or 0, or saturate, or the code selects another formula."""
 
 
 def exact(name, x, y=None):

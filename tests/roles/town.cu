@@ -7,7 +7,7 @@
 #define CHOICES 3
 #define STRIKE_STEPS 3
 
-// What observations need of a world, in scratch: lanes read the values of all citizens from there.
+// Values of a world that observations show, in scratch, where each lane can read those of all citizens.
 struct Scratch {
     float *wealth, *idle, *tax;  // [citizens], [citizens] 1 during a strike, [1]
 };
