@@ -139,7 +139,7 @@ class PettingZooEnv(ParallelEnv):
         if not acting:
             raise SequenceError("no agent is in the game; call reset() before step().")
         obs, reward, terminated, truncated, info = self.vector_env.step(self._joint_action(actions))
-        reward = info.get("agent_reward", reward).reshape(-1)
+        reward = (info["agent_reward"] if "agent_reward" in info else reward).reshape(-1)
         alive = info.get("agent_alive", np.ones(len(self.possible_agents), bool)).reshape(-1)
         terminates, truncates = bool(terminated[0]), bool(truncated[0])  # an episode ends for the whole world
         rows = {agent: self._row[agent] for agent in acting}

@@ -216,9 +216,12 @@ class TorchRLEnv(EnvBase):
     def _whole(self, role: str, name: str, value: Any) -> Tensor:
         """Return observations with their shared part, masks with all choices, and other values unchanged."""
         group = self._groups[role]
+        whole: Tensor = value
         if name == "observation" and group.shared is not None:
-            return whole_obs(value)
-        return whole_mask(group, value) if name == "action_mask" else value
+            whole = whole_obs(value)
+        elif name == "action_mask":
+            whole = whole_mask(group, value)
+        return whole
 
 
 def _action_spec(space: Space, categorical: bool, device: torch.device) -> TensorSpec:
