@@ -10,7 +10,7 @@ import tyro
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
-from gpu_vecenv.train.build import make_vec
+from gpu_vecenv.train.runner.build import make_vec
 from gpu_vecenv.vector.autoreset import parse_autoreset_mode
 from gpu_vecenv.vector.memory_needs import memory_needs, room_for
 from gpu_vecenv.vector.views import View, count_worlds

@@ -11,7 +11,7 @@ import tyro
 from gpu_vecenv.cli.defaults import by_env, fields
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
 from gpu_vecenv.render.canvas import has_renderer
-from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig, from_options
+from gpu_vecenv.train.config.options import NetworkConfig, PPOConfig, TrainConfig, from_options
 from gpu_vecenv.train.errors import ConfigError
 
 
@@ -55,11 +55,11 @@ def train(
         threads: CPU threads of torch. With 1, results are bitwise the same for any number of cores, and small networks
             are fastest on a busy machine.
     """
-    from gpu_vecenv.train.build import import_modules
-    from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
-    from gpu_vecenv.train.metrics import read_metrics
-    from gpu_vecenv.train.presets import resolve
-    from gpu_vecenv.train.trainer import Trainer
+    from gpu_vecenv.train.config.presets import resolve
+    from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
+    from gpu_vecenv.train.run_folder.metrics import read_metrics
+    from gpu_vecenv.train.runner.build import import_modules
+    from gpu_vecenv.train.runner.trainer import Trainer
 
     folder = out if out is not None else f"runs/{env_id}"
     options: dict[str, Any] = {
@@ -144,8 +144,8 @@ def eval_run(
         threads: CPU threads of torch.
         modules: modules that register the run's env, to import first; a checkpoint alone imports none.
     """
-    from gpu_vecenv.train.build import import_modules
-    from gpu_vecenv.train.evaluation import evaluate
+    from gpu_vecenv.train.runner.build import import_modules
+    from gpu_vecenv.train.runner.evaluation import evaluate
 
     import_modules(modules)
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
@@ -168,6 +168,6 @@ def plot(
         run: the run's folder.
         out: picture to write, such as .png, .svg or .pdf.
     """
-    from gpu_vecenv.train.plot import plot_curves
+    from gpu_vecenv.train.run_folder.plot import plot_curves
 
     print(f"curves: {plot_curves(run, out)}")

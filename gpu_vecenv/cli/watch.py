@@ -19,10 +19,10 @@ from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings, requ
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.render.video import write_video
 from gpu_vecenv.render.worlds import WorldRenderers, tile
-from gpu_vecenv.train.build import import_modules, make_env
-from gpu_vecenv.train.checkpoint import load_checkpoint, saved_config
-from gpu_vecenv.train.evaluation import play
-from gpu_vecenv.train.progress import Progress
+from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
+from gpu_vecenv.train.run_folder.progress import Progress
+from gpu_vecenv.train.runner.build import import_modules, make_env
+from gpu_vecenv.train.runner.evaluation import play
 from gpu_vecenv.vector.seeding import MAX_SEED
 
 State = dict[str, np.ndarray]

@@ -1,10 +1,9 @@
 """The bundled multi-agent PPO trainer.
 
-Reading order: ``config``, ``trainer``, ``rollout``, ``gae``, ``ppo``, ``policy``.
+Reading order: ``config``, ``runner``, ``storage``, ``returns``, ``algorithms``, ``policies``, ``run_folder``.
 """
 
-from gpu_vecenv.train.checkpoint import load_checkpoint
-from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig
+from gpu_vecenv.train.config.options import NetworkConfig, PPOConfig, TrainConfig
 from gpu_vecenv.train.errors import (
     CheckpointError,
     ConfigError,
@@ -14,9 +13,10 @@ from gpu_vecenv.train.errors import (
     RunGoneError,
     RunLockedError,
 )
-from gpu_vecenv.train.evaluation import Evaluation, evaluate, play
-from gpu_vecenv.train.plot import plot_curves
-from gpu_vecenv.train.trainer import Trainer
+from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint
+from gpu_vecenv.train.run_folder.plot import plot_curves
+from gpu_vecenv.train.runner.evaluation import Evaluation, evaluate, play
+from gpu_vecenv.train.runner.trainer import Trainer
 
 __all__ = [
     "CheckpointError",

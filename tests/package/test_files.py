@@ -52,7 +52,7 @@ def test_the_layer_of_a_module():
     assert layer("gpu_vecenv.backend.cpu") == "backend"
     assert layer("gpu_vecenv.envs.tag.spec") == "envs"
     assert layer("gpu_vecenv.cli.watch.watch") == layer("gpu_vecenv.__main__") == "cli"
-    assert layer("gpu_vecenv.train.trainer") == "train"
+    assert layer("gpu_vecenv.train.runner.trainer") == "train"
 
 
 @pytest.mark.parametrize("folder", ["gpu_vecenv", "envs", "adapters"])

@@ -50,8 +50,8 @@ def place(tmp_path, monkeypatch):
     """Enter a folder with runs and files, with training, measuring and playing replaced by an interrupt."""
     monkeypatch.chdir(tmp_path)
     furnish(tmp_path)
-    monkeypatch.setattr("gpu_vecenv.train.trainer.Trainer._iterate", stop)
-    monkeypatch.setattr("gpu_vecenv.train.evaluation._measure", stop)
+    monkeypatch.setattr("gpu_vecenv.train.runner.trainer.Trainer._iterate", stop)
+    monkeypatch.setattr("gpu_vecenv.train.runner.evaluation._measure", stop)
     monkeypatch.setattr("gpu_vecenv.cli.watch.write_video", stop)
     monkeypatch.setattr("gpu_vecenv.cli.bench.measure_floors", stop)
     monkeypatch.setattr("gpu_vecenv.cli.doctor.doctor", lambda: 1)

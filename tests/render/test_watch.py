@@ -9,10 +9,10 @@ import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.cli.watch import side_by_side, watch
 from gpu_vecenv.envs.cartpole.render import Renderer as CartPoleRenderer
 from gpu_vecenv.envs.tag.render import Renderer as TagRenderer
-from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.config.options import TrainConfig
+from gpu_vecenv.train.config.presets import resolve
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
-from gpu_vecenv.train.presets import resolve
-from gpu_vecenv.train.trainer import Trainer
+from gpu_vecenv.train.runner.trainer import Trainer
 
 TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 12, "tagging_distance": 0.0, "use_full_observation": True}
 

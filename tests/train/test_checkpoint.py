@@ -13,8 +13,8 @@ import torch
 from tag_stand_in import TagStandIn
 
 from gpu_vecenv.train import CheckpointError, RunExistsError, Trainer, load_checkpoint
-from gpu_vecenv.train.checkpoint import FORMAT, VERSION, save_checkpoint
-from gpu_vecenv.train.metrics import read_metrics
+from gpu_vecenv.train.run_folder.checkpoint import FORMAT, VERSION, save_checkpoint
+from gpu_vecenv.train.run_folder.metrics import read_metrics
 
 
 @pytest.fixture

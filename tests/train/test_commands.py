@@ -12,8 +12,8 @@ from gpu_vecenv.cli import train as commands
 from gpu_vecenv.cli.watch import watch
 from gpu_vecenv.errors import DeviceError
 from gpu_vecenv.train import CheckpointError, ConfigError, TrainConfig, Trainer, load_checkpoint
-from gpu_vecenv.train.checkpoint import save_checkpoint
-from gpu_vecenv.train.metrics import read_metrics
+from gpu_vecenv.train.run_folder.checkpoint import save_checkpoint
+from gpu_vecenv.train.run_folder.metrics import read_metrics
 
 
 def run(command, line):

@@ -6,8 +6,8 @@ import pytest
 
 from gpu_vecenv.cli.key_value import parse_settings
 from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, TrainConfig
-from gpu_vecenv.train.config import ResolvedConfig, from_options
-from gpu_vecenv.train.presets import PRESETS, resolve
+from gpu_vecenv.train.config.options import ResolvedConfig, from_options
+from gpu_vecenv.train.config.presets import PRESETS, resolve
 
 
 def test_options_survive_json():

@@ -15,8 +15,8 @@ import torch
 from test_checkpoint import assert_same, put
 
 from gpu_vecenv.train import CheckpointError, NetworkConfig, PPOConfig, TrainConfig, Trainer, evaluate, load_checkpoint
-from gpu_vecenv.train.checkpoint import FORMAT, VERSION, checkpoint_path, save_checkpoint
-from gpu_vecenv.train.metrics import read_metrics
+from gpu_vecenv.train.run_folder.checkpoint import FORMAT, VERSION, checkpoint_path, save_checkpoint
+from gpu_vecenv.train.run_folder.metrics import read_metrics
 
 CARTPOLE = TrainConfig(
     "WarpCartPole-v1", num_envs=3, total_steps=3 * 4 * 8, device="cpu", checkpoint_interval=1,

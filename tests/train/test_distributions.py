@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gpu_vecenv.train.distributions import Categorical, DiagonalGaussian, MultiCategorical
+from gpu_vecenv.train.policies.distributions import Categorical, DiagonalGaussian, MultiCategorical
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 import torch
 
-from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer, evaluate, evaluation, play
+from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer, evaluate, play
+from gpu_vecenv.train.runner import evaluation
 
 TAG = {"num_taggers": 3, "num_runners": 2, "tagging_distance": 0.1, "episode_length": 40, "step_penalty_for_tagger": -0.25,
        "step_reward_for_runner": 0.5}  # fmt: skip

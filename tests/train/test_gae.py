@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gpu_vecenv.train.gae import gae, next_values, transition_masks
+from gpu_vecenv.train.returns.gae import gae, next_values, transition_masks
 
 GAMMA, LAMBDA = 0.9, 0.8
 

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from gpu_vecenv.train import ConfigError, MetricsError, TrainConfig, Trainer, plot_curves
-from gpu_vecenv.train.metrics import METRICS_FILE, read_metrics
+from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
 
 LINE = '{"iteration": %d, "steps": %d, "steps_per_second": 2.0, "kl/agent": %s}\n'
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gpu_vecenv.train.normalize import RewardNorm, RunningNorm
+from gpu_vecenv.train.returns.normalize import RewardNorm, RunningNorm
 
 
 def test_running_statistics_equal_those_of_all_valid_samples():

@@ -7,7 +7,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_vecenv.train import ConfigError, NetworkConfig
-from gpu_vecenv.train.policy import ActorCritic, RandomPolicy
+from gpu_vecenv.train.policies.policy import ActorCritic, RandomPolicy
 
 SPACES = [
     spaces.Discrete(4),

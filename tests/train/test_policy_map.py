@@ -3,7 +3,7 @@
 import pytest
 
 from gpu_vecenv.train import PolicyMapError
-from gpu_vecenv.train.policy_map import assign_rows, trainable_policies
+from gpu_vecenv.train.storage.policy_map import assign_rows, trainable_policies
 
 ROLES = {"tagger": slice(0, 10), "runner": slice(10, 30), "referee": slice(30, 32)}
 

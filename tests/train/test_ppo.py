@@ -7,12 +7,13 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from gpu_vecenv.train import NetworkConfig, PPOConfig, schedules
-from gpu_vecenv.train.gae import TransitionMasks
-from gpu_vecenv.train.policy import ActorCritic
-from gpu_vecenv.train.ppo import PPO, Minibatch, masked_mean, masked_variance, ppo_loss
-from gpu_vecenv.train.rollout import Rollout
-from gpu_vecenv.train.slabs import GroupSlabs, Observations
+from gpu_vecenv.train import NetworkConfig, PPOConfig
+from gpu_vecenv.train.algorithms import schedules
+from gpu_vecenv.train.algorithms.ppo import PPO, Minibatch, masked_mean, masked_variance, ppo_loss
+from gpu_vecenv.train.policies.policy import ActorCritic
+from gpu_vecenv.train.returns.gae import TransitionMasks
+from gpu_vecenv.train.storage.rollout import Rollout
+from gpu_vecenv.train.storage.slabs import GroupSlabs, Observations
 
 T, R, F = 8, 10, 5
 ROWS = [slice(2, 5), slice(7, 9)]
@@ -284,7 +285,7 @@ def test_an_update_without_living_rows_does_not_change_the_policy():
 
 
 def test_chunks_are_joined_in_order(monkeypatch):
-    monkeypatch.setattr("gpu_vecenv.train.ppo.MAX_CHUNK_ROWS", 17)  # three steps of five rows
+    monkeypatch.setattr("gpu_vecenv.train.algorithms.ppo.MAX_CHUNK_ROWS", 17)  # three steps of five rows
     policy = make_policy()
     rollout = make_rollout(policy)
     seen, value = [], policy.value

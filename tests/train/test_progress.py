@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import pytest
 from tag_stand_in import TagStandIn
 
-from gpu_vecenv.train import Trainer, evaluate, play, progress
-from gpu_vecenv.train.logger import Logger
-from gpu_vecenv.train.progress import Progress
+from gpu_vecenv.train import Trainer, evaluate, play
+from gpu_vecenv.train.run_folder import progress
+from gpu_vecenv.train.run_folder.logger import Logger
+from gpu_vecenv.train.run_folder.progress import Progress
 
 TWO = ("tagger", "runner")
 TEN = tuple(f"a_policy_with_quite_a_long_name_{k}" for k in range(10))

@@ -10,9 +10,10 @@ import role_envs  # noqa: F401  (registers Town-v0, Pairs-v0 and Masked-v0)
 import torch
 
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.train import NetworkConfig, PolicyMapError, PPOConfig, TrainConfig, Trainer, evaluate, evaluation, play
-from gpu_vecenv.train.checkpoint import load_checkpoint
-from gpu_vecenv.train.policy import RandomPolicy
+from gpu_vecenv.train import NetworkConfig, PolicyMapError, PPOConfig, TrainConfig, Trainer, evaluate, play
+from gpu_vecenv.train.policies.policy import RandomPolicy
+from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint
+from gpu_vecenv.train.runner import evaluation
 
 TOWN = TrainConfig(
     "Town-v0",

@@ -13,9 +13,9 @@ import time
 import pytest
 
 from gpu_vecenv.train import CheckpointError, MetricsError, RunExistsError, RunGoneError, RunLockedError, Trainer, load_checkpoint
-from gpu_vecenv.train.logger import _keep_before
-from gpu_vecenv.train.metrics import METRICS_FILE, read_metrics
-from gpu_vecenv.train.run_folder import LOCK_FILE, RunFolder
+from gpu_vecenv.train.run_folder.folder import LOCK_FILE, RunFolder
+from gpu_vecenv.train.run_folder.logger import _keep_before
+from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
 from tests.package.episodes import in_child
 
 

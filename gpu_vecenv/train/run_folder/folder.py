@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpu_vecenv.atomic_file import name_in_errors, remove_stale
-from gpu_vecenv.train.checkpoint import FILE_NAME
 from gpu_vecenv.train.errors import RunExistsError, RunGoneError, RunLockedError
-from gpu_vecenv.train.metrics import METRICS_FILE
+from gpu_vecenv.train.run_folder.checkpoint import FILE_NAME
+from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
 
 LOCK_FILE = ".lock"
 

@@ -237,7 +237,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class ResolvedConfig(TrainConfig):
-    """Options of a run after ``gpu_vecenv.train.presets.resolve()`` has replaced None in the fields of a preset."""
+    """Options of a run after ``gpu_vecenv.train.config.presets.resolve()`` has replaced None in the fields of a preset."""
 
     num_envs: int = 1
     total_steps: int = 1

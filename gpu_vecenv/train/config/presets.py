@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from gpu_vecenv.train.config import NetworkConfig, PPOConfig, ResolvedConfig, TrainConfig
+from gpu_vecenv.train.config.options import NetworkConfig, PPOConfig, ResolvedConfig, TrainConfig
 
 
 @dataclass(frozen=True)

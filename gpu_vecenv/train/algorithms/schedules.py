@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.config.options import PPOConfig
 
 
 def linear(start: float, end: float, progress: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.train.errors import ConfigError, MetricsError
-from gpu_vecenv.train.metrics import METRICS_FILE, read_metrics
+from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
 
 _PANELS = (
     ("policy_loss/", "policy loss"),

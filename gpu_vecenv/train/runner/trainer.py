@@ -14,8 +14,12 @@ import numpy as np
 import torch
 
 from gpu_vecenv.errors import DeviceError
-from gpu_vecenv.train.build import close_on_error, load_policy, make_env, make_policies
-from gpu_vecenv.train.checkpoint import (
+from gpu_vecenv.train.algorithms.ppo import PPO
+from gpu_vecenv.train.config.options import ResolvedConfig, TrainConfig
+from gpu_vecenv.train.config.presets import resolve
+from gpu_vecenv.train.errors import CheckpointError, ConfigError
+from gpu_vecenv.train.returns.episodes import EpisodeStats
+from gpu_vecenv.train.run_folder.checkpoint import (
     FILE_NAME,
     checkpoint_in_errors,
     checkpoint_path,
@@ -24,18 +28,15 @@ from gpu_vecenv.train.checkpoint import (
     save_checkpoint,
     saved_config,
 )  # fmt: skip
-from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
-from gpu_vecenv.train.episodes import EpisodeStats
-from gpu_vecenv.train.errors import CheckpointError, ConfigError
-from gpu_vecenv.train.interrupt import StopRequest
-from gpu_vecenv.train.logger import Logger
-from gpu_vecenv.train.metrics import METRICS_FILE
-from gpu_vecenv.train.policy_map import assign_rows, trainable_policies
-from gpu_vecenv.train.ppo import PPO
-from gpu_vecenv.train.presets import resolve
-from gpu_vecenv.train.rollout import Collector, Rollout
-from gpu_vecenv.train.run_folder import RunFolder, lock_run_folder
-from gpu_vecenv.train.torch_threads import torch_threads
+from gpu_vecenv.train.run_folder.folder import RunFolder, lock_run_folder
+from gpu_vecenv.train.run_folder.logger import Logger
+from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
+from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env, make_policies
+from gpu_vecenv.train.runner.collector import Collector
+from gpu_vecenv.train.runner.interrupt import StopRequest
+from gpu_vecenv.train.runner.torch_threads import torch_threads
+from gpu_vecenv.train.storage.policy_map import assign_rows, trainable_policies
+from gpu_vecenv.train.storage.rollout import Rollout
 
 CHECKPOINT_S = 60.0
 """Seconds after which a new checkpoint is written even if ``checkpoint_interval`` has not passed."""

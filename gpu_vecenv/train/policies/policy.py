@@ -11,10 +11,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from gpu_vecenv.train.config import NetworkConfig
-from gpu_vecenv.train.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from gpu_vecenv.train.config.options import NetworkConfig
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.normalize import RunningNorm
+from gpu_vecenv.train.policies.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from gpu_vecenv.train.returns.normalize import RunningNorm
 from gpu_vecenv.vector.random_actions import uniform_actions
 
 _ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU}

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 
 from gpu_vecenv.atomic_file import atomic_file
-from gpu_vecenv.train.metrics import METRICS_FILE, read_metrics
-from gpu_vecenv.train.progress import Progress
+from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
+from gpu_vecenv.train.run_folder.progress import Progress
 
 
 class Logger:

@@ -9,15 +9,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gpu_vecenv.train import schedules
-from gpu_vecenv.train.checkpoint import require_same_form
-from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.algorithms import schedules
+from gpu_vecenv.train.config.options import PPOConfig
 from gpu_vecenv.train.errors import CheckpointError
-from gpu_vecenv.train.gae import TransitionMasks, gae, next_values
-from gpu_vecenv.train.normalize import RewardNorm
-from gpu_vecenv.train.policy import Policy
-from gpu_vecenv.train.rollout import Rollout
-from gpu_vecenv.train.slabs import GroupSlabs, Observations, side_by_side
+from gpu_vecenv.train.policies.policy import Policy
+from gpu_vecenv.train.returns.gae import TransitionMasks, gae, next_values
+from gpu_vecenv.train.returns.normalize import RewardNorm
+from gpu_vecenv.train.run_folder.checkpoint import require_same_form
+from gpu_vecenv.train.storage.rollout import Rollout
+from gpu_vecenv.train.storage.slabs import GroupSlabs, Observations, side_by_side
 
 MAX_CHUNK_ROWS = 1 << 18
 """Most rows in one call of the critic outside minibatches; bounds temporary memory."""

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from gpu_vecenv.train.build import load_policy, make_env, make_policies
-from gpu_vecenv.train.checkpoint import checkpoint_in_errors, load_checkpoint, saved_config
-from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
+from gpu_vecenv.train.config.options import ResolvedConfig, TrainConfig
+from gpu_vecenv.train.config.presets import resolve
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.policy_map import assign_rows, is_random
-from gpu_vecenv.train.presets import resolve
-from gpu_vecenv.train.progress import Progress
-from gpu_vecenv.train.rollout import Collector, Rollout
-from gpu_vecenv.train.torch_threads import torch_threads
+from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, load_checkpoint, saved_config
+from gpu_vecenv.train.run_folder.progress import Progress
+from gpu_vecenv.train.runner.build import load_policy, make_env, make_policies
+from gpu_vecenv.train.runner.collector import Collector
+from gpu_vecenv.train.runner.torch_threads import torch_threads
+from gpu_vecenv.train.storage.policy_map import assign_rows, is_random
+from gpu_vecenv.train.storage.rollout import Rollout
 from gpu_vecenv.vector.views import MAX_WORLDS
 
 if TYPE_CHECKING:

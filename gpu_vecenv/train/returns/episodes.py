@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from gpu_vecenv.train.rollout import Rollout
+from gpu_vecenv.train.storage.rollout import Rollout
 
 
 class EpisodeStats(nn.Module):

@@ -1,0 +1,1 @@
+"""Updates of a policy from its rows of a rollout."""

@@ -1,0 +1,1 @@
+"""Policies: networks, and distributions over actions."""

@@ -1,0 +1,1 @@
+"""Files of a run: lock, checkpoints, metrics, curves."""

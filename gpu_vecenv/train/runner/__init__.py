@@ -1,0 +1,1 @@
+"""The loop of a run: builds env and policies, collects, updates, evaluates."""

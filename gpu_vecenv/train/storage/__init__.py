@@ -1,0 +1,1 @@
+"""A rollout: what the env writes, and which rows each policy owns."""
