@@ -1,0 +1,95 @@
+"""The calls between policies, the collector and algorithms."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+Observation = Tensor | dict[str, Tensor]
+"""float32 (B, *shape); for a role with a shared part ``{"shared": (B, S), "own": (B, a, P)}``, a agents of each of B worlds."""
+
+
+class Inputs(NamedTuple):
+    """Inputs of a policy for B samples: rows, or worlds with a rows each if the role's observations have a shared part."""
+
+    obs: Observation
+    """Observations as the env writes them, not normalised."""
+    mask: Tensor | None = None
+    """bool (B, M) or (B, a, M), True where a choice is allowed, of the masked entries side by side; None allows all."""
+    critic: Tensor | None = None
+    """Reserved for the input of a central critic."""
+    hidden: Tensor | None = None
+    """Reserved for the state of a recurrent policy."""
+
+
+class Evaluated(NamedTuple):
+    """A policy's evaluation of actions, each float32 (B,) or (B, a)."""
+
+    log_prob: Tensor
+    """Log-probability of the action; of a continuous action its log-density."""
+    entropy: Tensor
+    """Entropy of the distribution, in nats."""
+    value: Tensor
+    """Expected discounted return, in the units of the rewards that the policy learns from."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Counters of the random numbers of one policy's actions in one step.
+
+    An action is a function of its row's counters and of the policy's outputs. It does not depend on the device, on the other
+    worlds of the run, or on earlier draws.
+    """
+
+    seed: Tensor
+    """int64 (N,), the bits of each world's seed."""
+    world_id: Tensor
+    """int32 (N,)."""
+    episode: Tensor
+    """int32 (N,)."""
+    t: Tensor
+    """int32 (N,), steps of the episode that are done."""
+    world: Tensor
+    """int32 (B,) or (B, a), index of each row's world in the four arrays above."""
+    agent: Tensor
+    """int32 (B,) or (B, a), number of each row's agent in its world."""
+
+
+class Policy(nn.Module, ABC):
+    """Chooses actions, and evaluates them for an algorithm.
+
+    All shapes are fixed for fixed inputs, and no call reads the device, so a CUDA graph can capture each of them.
+    """
+
+    @abstractmethod
+    def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
+        """Choose an action for every row.
+
+        Args:
+            inputs: what the rows observe.
+            draw: counters of the random numbers.
+            deterministic: take the likeliest action instead of a draw.
+
+        Returns:
+            action: int32 or float32, (B,) or (B, k), with ``a`` after B for samples of worlds.
+            log_prob: float32 (B,) or (B, a), of that action.
+        """
+
+    @abstractmethod
+    def evaluate(self, inputs: Inputs, action: Tensor) -> Evaluated:
+        """Evaluate actions taken earlier, with gradients."""
+
+    @abstractmethod
+    def value(self, inputs: Inputs) -> Tensor:
+        """Return the value of ``evaluate()`` alone, float32 (B,) or (B, a)."""
+
+    def observe(self, obs: Observation, valid: Tensor) -> None:
+        """Update the policy's running statistics, if it keeps any.
+
+        Args:
+            obs: observations of all steps, with the axes (T, B) in place of B.
+            valid: bool (T, B) or (T, B, a), False for rows to leave out; these may hold anything, NaN included.
+        """
