@@ -29,3 +29,7 @@ class RunLockedError(GpuVecenvError, RuntimeError):
 
 class RunGoneError(GpuVecenvError, FileNotFoundError):
     """A run's folder was removed or replaced while its trainer was running."""
+
+
+class NonFiniteError(GpuVecenvError, ArithmeticError):
+    """A number of a run became infinite or NaN; the message names policy, world, agent and step."""

@@ -137,26 +137,6 @@ def close_on_error(owned: Closable) -> Iterator[None]:
         raise
 
 
-def make_policies(env: GpuVectorEnv, config: ResolvedConfig, assignment: Mapping[str, list[slice]]) -> dict[str, Policy]:
-    """Build new policies on the env's device.
-
-    Args:
-        env: vector env.
-        config: resolved options.
-        assignment: policy name to the rows that it acts for, as ``assign_rows()`` returns it.
-    """
-    generator = torch.Generator().manual_seed(config.seed)
-    policies: dict[str, Policy] = {}
-    for name, slices in assignment.items():
-        group = next(group for group, rows in group_rows(env) if rows.start <= slices[0].start < rows.stop)
-        if is_random(name):
-            policies[name] = RandomPolicy(group.action, group.masked)
-        else:
-            features, norm = group.num_shared + group.num_features, config.ppo.normalize_observations
-            policies[name] = ActorCritic(features, group.action, config.network, generator, norm, group.masked)
-    return {name: policy.to(env.device) for name, policy in policies.items()}
-
-
 def load_policy(policies: dict[str, Policy], name: str, path: str | Path) -> None:
     """Load the weights of the policy ``name`` from a checkpoint.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,10 +20,12 @@ from gpu_vecenv.train.config.presets import resolve
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.progress import Progress
-from gpu_vecenv.train.runner.build import load_policy, make_env, make_policies
+from gpu_vecenv.train.runner.build import load_policy, make_env
+from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.runner.collector import Collector
+from gpu_vecenv.train.runner.parts import make_policies, rows_of_policies
 from gpu_vecenv.train.runner.torch_threads import torch_threads
-from gpu_vecenv.train.storage.policy_map import assign_rows, is_random
+from gpu_vecenv.train.storage.policy_map import is_random
 from gpu_vecenv.train.storage.rollout import Rollout
 from gpu_vecenv.vector.views import MAX_WORLDS
 
@@ -49,14 +52,26 @@ class Evaluation:
 class Players:
     """A policy for every row of an env, and the results of one step."""
 
-    def __init__(
-        self,
-        env: GpuVectorEnv,
-        config: ResolvedConfig,
-        checkpoint: str | Path | None,
-        policy_map: Mapping[str, str] | None,
-    ):
-        """Build the policies.
+    def __init__(self, env: GpuVectorEnv, policy_map: Mapping[str, str] | None, policies: Mapping[str, Policy]):
+        """Bind the env.
+
+        Args:
+            env: vector env, see ``make_env()``.
+            policy_map: role to policy name; None gives each role the policy of its name.
+            policies: policies by name, on the env's device.
+
+        Raises:
+            PolicyMapError: a role is unknown or has no policy.
+        """
+        rollout = Rollout.allocate(env, 1, with_final_obs=False)
+        rows = rows_of_policies(env, rollout, policy_map)
+        self.collector = Collector(env, rollout, policies, rows)
+
+    @classmethod
+    def loaded(
+        cls, env: GpuVectorEnv, config: ResolvedConfig, checkpoint: str | Path | None, policy_map: Mapping[str, str] | None
+    ) -> Players:
+        """Build policies for an env, with the weights of a checkpoint.
 
         Args:
             env: vector env, see ``make_env()``.
@@ -69,24 +84,36 @@ class Players:
             PolicyMapError: a role is unknown or has no policy.
         """
         trained = {role: role for role in env.role_rows} if config.policy_map is None else config.policy_map
+        rollout = Rollout.allocate(env, 1, with_final_obs=False)
         if checkpoint is not None:
             with checkpoint_in_errors(checkpoint):  # an error in this block is caused by the checkpoint
-                assign_rows(env.role_rows, trained, env.layout.groups)
-        assignment = assign_rows(env.role_rows, {**trained, **(policy_map or {})}, env.layout.groups)
+                rows_of_policies(env, rollout, trained)
+        present = overridden(trained, policy_map or {})
+        rows = rows_of_policies(env, rollout, present)
         with checkpoint_in_errors(checkpoint):
-            policies = make_policies(env, config, assignment)
-        generator = torch.Generator(env.device).manual_seed(config.seed)
+            policies = make_policies(rows, config, torch.device(env.device))
         if checkpoint is not None:
             for name in policies:
                 if not is_random(name):
                     load_policy(policies, name, checkpoint)
-        self.collector = Collector(env, Rollout.allocate(env, 1, with_final_obs=False), policies, assignment, generator)
+        return cls(env, present, policies)
 
     def step(self, deterministic: bool) -> Rollout:
         """Advance the env by one step; return its results, a rollout of one step that the next call overwrites."""
         self.collector.env.rewind()
         self.collector.collect(deterministic)
         return self.collector.rollout
+
+
+def overridden(policy_map: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """Return a map in which roles have other policies; a role in ``changes`` replaces the ranges of its agents, too."""
+    kept = {members: name for members, name in policy_map.items() if members.partition("[")[0] not in changes}
+    return {**kept, **changes}
+
+
+def evaluation_seed(seed: int) -> int:
+    """Return a seed for evaluations, so that they do not repeat the worlds of the training that has this seed."""
+    return int.from_bytes(hashlib.sha256(f"evaluation/{seed}".encode()).digest()[:8], "little")
 
 
 def _setup(
@@ -119,7 +146,8 @@ def evaluate(
         deterministic: take the likeliest actions instead of draws.
         progress: show the progress on standard error.
         **changes: config fields to change, such as ``seed``, ``device`` or ``threads``. The default of ``device`` is ``auto``,
-            not the device of the run.
+            not the device of the run; the default of ``seed`` is derived from that of the run, so that evaluations do not repeat
+            the worlds of the training.
 
     Raises:
         CheckpointError: the checkpoint is unusable.
@@ -133,11 +161,20 @@ def evaluate(
     with checkpoint_in_errors(checkpoint, changes):
         new_env = make_env(config, episodes)
     with contextlib.closing(new_env) as env, torch_threads(config.threads), Progress(sys.stderr, quiet=not progress) as display:
-        return _measure(env, Players(env, config, checkpoint, policy_map), config.seed, deterministic, display)
+        seed = config.seed if "seed" in changes else evaluation_seed(config.seed)
+        return measure(Players.loaded(env, config, checkpoint, policy_map), seed, deterministic, display)
 
 
-def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool, display: Progress) -> Evaluation:
-    """Play one episode of every world."""
+def measure(players: Players, seed: int, deterministic: bool, display: Progress | None = None) -> Evaluation:
+    """Play one episode of every world.
+
+    Args:
+        players: env and policies.
+        seed: seed of the worlds.
+        deterministic: take the likeliest actions instead of draws.
+        display: progress to show.
+    """
+    env = players.collector.env
     episodes = env.num_worlds
     players.collector.reset(seed)
     num_rows = players.collector.rollout.num_rows
@@ -146,7 +183,7 @@ def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool
     alive = running.clone()
     total = torch.zeros(num_rows, dtype=torch.float64, device=env.device)
     survival, length = torch.zeros_like(total), torch.zeros_like(total)
-    rows, steps, limit = num_rows, 0, _step_limit(env)
+    rows, steps, limit = num_rows, 0, step_limit(env)
     while rows:
         step = players.step(deterministic)
         total += torch.where(running, step.reward[0], 0.0)
@@ -158,8 +195,9 @@ def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool
         steps += episodes
         ended = episodes - rows * episodes // num_rows
         fraction = max(ended / episodes, steps / episodes / limit)  # the time limit bounds the number of steps
-        counts = f"{ended:,} of {episodes:,} episodes  {steps:,} steps  {display.rate(steps):,.0f} steps/s"
-        display.show(fraction, counts)
+        counts = f"{ended:,} of {episodes:,} episodes  {steps:,} steps"
+        if display is not None:
+            display.show(fraction, counts)
     roles = env.role_rows
     return Evaluation(
         episodes=episodes,
@@ -170,7 +208,7 @@ def _measure(env: GpuVectorEnv, players: Players, seed: int, deterministic: bool
     )
 
 
-def _step_limit(env: GpuVectorEnv) -> float:
+def step_limit(env: GpuVectorEnv) -> float:
     """Return the time limit of an episode in steps; infinity if there is none."""
     params = getattr(env, "params", {})
     return float(params.get("max_episode_steps") or params.get("episode_length") or math.inf)
@@ -210,9 +248,10 @@ def play(
         new_env = make_env(config, 1, "disabled")
     with contextlib.closing(new_env) as env:
         with torch_threads(config.threads):
-            players = Players(env, config, checkpoint, policy_map)
+            players = Players.loaded(env, config, checkpoint, policy_map)
+            seed = config.seed if "seed" in changes else evaluation_seed(config.seed)
         for episode in range(episodes):
-            players.collector.reset(config.seed + episode)
+            players.collector.reset((seed + episode) % 2**64)
             yield _world_state(env)
             ended, steps = False, 0
             while not ended:
@@ -220,7 +259,7 @@ def play(
                     step = players.step(deterministic)
                 ended = bool((step.terminated | step.truncated).any())
                 steps += 1
-                on_step(episode + (1.0 if ended else steps / _step_limit(env)))
+                on_step(episode + (1.0 if ended else steps / step_limit(env)))
                 yield _world_state(env)
 
 

@@ -1,4 +1,4 @@
-"""The training loop: collect, update, log, save."""
+"""The trainer: builds a run, iterates, saves and resumes it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import contextlib
 import dataclasses
 import math
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
+from torch import nn
 
 from gpu_vecenv.errors import DeviceError
-from gpu_vecenv.train.algorithms.ppo import PPO
-from gpu_vecenv.train.config.options import ResolvedConfig, TrainConfig
-from gpu_vecenv.train.config.presets import resolve
-from gpu_vecenv.train.errors import CheckpointError, ConfigError
-from gpu_vecenv.train.returns.episodes import EpisodeStats
+from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve
+from gpu_vecenv.train.errors import CheckpointError, ConfigError, NonFiniteError
+from gpu_vecenv.train.run_folder.best import BestReturn
 from gpu_vecenv.train.run_folder.checkpoint import (
-    FILE_NAME,
     checkpoint_in_errors,
     checkpoint_path,
     load_checkpoint,
@@ -28,15 +26,19 @@ from gpu_vecenv.train.run_folder.checkpoint import (
     save_checkpoint,
     saved_config,
 )  # fmt: skip
+from gpu_vecenv.train.run_folder.checkpoints import Checkpoints
 from gpu_vecenv.train.run_folder.folder import RunFolder, lock_run_folder
 from gpu_vecenv.train.run_folder.logger import Logger
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
-from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env, make_policies
-from gpu_vecenv.train.runner.collector import Collector
+from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
+from gpu_vecenv.train.runner.callbacks import Callback
+from gpu_vecenv.train.runner.diagnosis import describe_nonfinite
+from gpu_vecenv.train.runner.executor import eager
 from gpu_vecenv.train.runner.interrupt import StopRequest
+from gpu_vecenv.train.runner.parts import Parts
+from gpu_vecenv.train.runner.stagger import stagger_starts
 from gpu_vecenv.train.runner.torch_threads import torch_threads
-from gpu_vecenv.train.storage.policy_map import assign_rows, trainable_policies
-from gpu_vecenv.train.storage.rollout import Rollout
+from gpu_vecenv.train.runner.trial import Trial
 
 CHECKPOINT_S = 60.0
 """Seconds after which a new checkpoint is written even if ``checkpoint_interval`` has not passed."""
@@ -65,12 +67,23 @@ class Trainer:
         Trainer(TrainConfig("WarpTag-v0", total_steps=100_000, out="runs/tag")).train()
     """
 
-    def __init__(self, config: TrainConfig, quiet: bool = False, *, resumed: Resumed | None = None):
-        """Build env, policies and learners.
+    def __init__(
+        self,
+        config: TrainConfig,
+        quiet: bool = False,
+        *,
+        callbacks: Sequence[Callback] = (),
+        networks: Mapping[str, nn.Module] | None = None,
+        resumed: Resumed | None = None,
+    ):
+        """Build env, policies and algorithms.
 
         Args:
             config: the run's options.
             quiet: print nothing.
+            callbacks: objects whose methods the trainer calls.
+            networks: policy name to the user's network, for policies whose network is not built from the options. A checkpoint
+                stores its weights alone, so ``resume()`` takes the networks again.
             resumed: checkpoint to resume from, passed by ``resume()``; None starts a new run.
 
         Raises:
@@ -80,31 +93,42 @@ class Trainer:
             RunLockedError: another trainer has locked ``config.out``.
             OSError: the run's folder cannot be made or written.
         """
-        self.quiet = quiet
+        self.quiet, self.callbacks = quiet, tuple(callbacks)
         self._resources = contextlib.ExitStack()
         self._folder: RunFolder | None = None
+        self.executor = eager
         with close_on_error(self):
             if resumed is not None:
                 self._own_folder(resumed.folder)
-                self._build(config)
+                self._build(config, networks)
                 self._load(resumed.state, resumed.path)
                 return
-            self._build(config)
-            self.collector.reset(self.config.seed)
+            self._build(config, networks)
+            self.parts.collector.reset(self.config.seed)
+            if self.config.stagger_starts:
+                stagger_starts(self.env, self.parts.collector)
             for name, path in self.config.load_policies.items():
                 load_policy(self.policies, name, path)
             # The folder comes last, so that wrong options leave no folder behind.
             self._own_folder(None if config.out is None else lock_run_folder(Path(config.out)))
 
     @classmethod
-    def resume(cls, path: str | Path, quiet: bool = False, **changes: Any) -> Trainer:
-        """Resume from a checkpoint; the run ends as it would have without the interruption.
-
-        If the run moves between CPU and GPU, a new generator draws its actions, seeded by the run's seed and the iteration.
+    def resume(
+        cls,
+        path: str | Path,
+        quiet: bool = False,
+        *,
+        callbacks: Sequence[Callback] = (),
+        networks: Mapping[str, nn.Module] | None = None,
+        **changes: Any,
+    ) -> Trainer:
+        """Resume from a checkpoint; on the same kind of device the run ends as it would have without the interruption.
 
         Args:
             path: a checkpoint file, or the folder of a run. A run's folder is the default of ``out``.
             quiet: print nothing.
+            callbacks: see ``Trainer``.
+            networks: see ``Trainer``; the same names as in the run.
             **changes: options to change, such as ``total_steps`` or ``out``.
 
         Raises:
@@ -122,11 +146,12 @@ class Trainer:
         folder = None if out is None else lock_run_folder(Path(out), file)
         with contextlib.nullcontext() if folder is None else close_on_error(folder):
             # Read again: another trainer may have saved before the folder was locked.
-            state = load_checkpoint(path)
-            config = dataclasses.replace(saved_config(path, state), **changes)
+            file = checkpoint_path(path)
+            state = load_checkpoint(file)
+            config = dataclasses.replace(saved_config(file, state), **changes)
             try:
-                with checkpoint_in_errors(path, changes):
-                    return cls(config, quiet, resumed=Resumed(file, state, folder))
+                with checkpoint_in_errors(file, changes):
+                    return cls(config, quiet, callbacks=callbacks, networks=networks, resumed=Resumed(file, state, folder))
             except DeviceError as error:
                 if "device" in changes:
                     raise
@@ -141,32 +166,25 @@ class Trainer:
             self._folder = folder
             self._resources.callback(folder.close)
 
-    def _build(self, config: TrainConfig) -> None:
+    def _build(self, config: TrainConfig, networks: Mapping[str, nn.Module] | None) -> None:
         resolved = resolve(config)
         self.env = make_env(resolved)
         self._resources.callback(self.env.close)
+        self.config: ResolvedConfig = dataclasses.replace(resolved, device=self.env.device)
         with torch_threads(resolved.threads):
-            self._build_training(resolved)
-
-    def _build_training(self, resolved: ResolvedConfig) -> None:
-        """Build everything but the env: policies, rollout, collector, learners and statistics."""
-        bootstrap = resolved.ppo.bootstrap_at_time_limit
-        if bootstrap is None:
-            bootstrap = self.env.num_agents == 1
-        ppo = dataclasses.replace(resolved.ppo, bootstrap_at_time_limit=bootstrap)
-        self.config = resolved = dataclasses.replace(resolved, ppo=ppo, device=self.env.device)
-        self.device = torch.device(self.env.device)
-        self.generator = torch.Generator(self.device).manual_seed(resolved.seed)
-        self.assignment = assign_rows(self.env.role_rows, resolved.policy_map, self.env.layout.groups)
-        self.policies = make_policies(self.env, resolved, self.assignment)
-        self.rollout = Rollout.allocate(self.env, ppo.num_steps, bootstrap)
-        self.collector = Collector(self.env, self.rollout, self.policies, self.assignment, self.generator)
-        self.learners = {
-            name: PPO(self.policies[name], self.assignment[name], self.rollout, ppo, self.generator)
-            for name in trainable_policies(self.assignment, resolved.frozen)
-        }
-        self.episodes = EpisodeStats(self.assignment, self.rollout.num_rows).to(self.device)
+            self.parts = Parts(self.env, self.config, networks)
+        self.trial = Trial(self.config, self.parts)
         self.iteration = 0
+
+    @property
+    def policies(self) -> dict[str, Any]:
+        """Policies by name."""
+        return self.parts.policies
+
+    @property
+    def best(self) -> BestReturn:
+        """The best evaluation so far."""
+        return self.trial.best
 
     @property
     def steps_per_iteration(self) -> int:
@@ -179,53 +197,45 @@ class Trainer:
         return math.ceil(self.config.total_steps / self.steps_per_iteration)
 
     def train(self, iterations: int | None = None) -> dict[str, float]:
-        """Train to the end or for some iterations. After Ctrl-C or SIGTERM, finish the iteration, write a checkpoint and return.
+        """Train to the end or for some iterations. After Ctrl-C, SIGTERM or SIGHUP, finish the iteration, save and return.
 
         Args:
-            iterations: largest number of iterations to run; None trains until ``total_steps``.
+            iterations: largest number of iterations to run; None trains until ``total_steps`` or until an evaluation ends the run.
 
         Returns:
             The last iteration's metrics.
 
         Raises:
+            NonFiniteError: a gradient was infinite or NaN. Weights and the newest checkpoint are those before.
             RunGoneError: the run's folder was removed or replaced.
             RunLockedError: the trainer was closed or forked.
             MetricsError: the run's metrics are unreadable.
             OSError: a file cannot be written.
         """
-        stop_at = self.num_iterations if iterations is None else self.iteration + iterations
-        stop_at = min(stop_at, self.num_iterations)
-        out = None if self.config.out is None else Path(self.config.out)
-        total_steps = self.num_iterations * self.steps_per_iteration
+        stop_at = self.num_iterations if iterations is None else min(self.iteration + iterations, self.num_iterations)
+        out = None if self._folder is None else self._folder.path
         metrics: dict[str, float] = {}
         if not self.quiet:
             print(self._describe(), flush=True)
         if self._folder is not None:
             self._folder.check()
         if out is not None and self.iteration == 0:
+            self.config.save(out)
             self.save()  # From here on a killed run can be resumed.
         saved_at = time.monotonic()
+        self._call("on_start")
         with (
             StopRequest() as stop,
             contextlib.nullcontext() if self._folder is None else self._folder.writing(),
             torch_threads(self.config.threads),
-            Logger(out, total_steps, self.iteration, self.quiet) as logger,
+            Logger(out, self.num_iterations * self.steps_per_iteration, self.iteration, self.quiet) as logger,
         ):
             if self._folder is not None:
                 self._folder.remember(METRICS_FILE)
-            while self.iteration < stop_at and stop.received is None:
-                started = time.perf_counter()
-                device_metrics = self._iterate()
-                # The one host sync of an iteration: all metrics in one read.
-                values = torch.stack([x.double() for x in device_metrics.values()]).tolist()
-                seconds = time.perf_counter() - started
-                metrics = {
-                    "iteration": self.iteration,
-                    "steps": self.iteration * self.steps_per_iteration,
-                    "steps_per_second": self.steps_per_iteration / seconds,
-                    **dict(zip(device_metrics, values, strict=True)),
-                }
+            while self.iteration < stop_at and stop.received is None and not self.trial.finished:
+                metrics = self._iterate()
                 logger.log(metrics)
+                self._report(metrics)
                 due = self.iteration % self.config.checkpoint_interval == 0
                 if out is not None and (due or time.monotonic() - saved_at >= CHECKPOINT_S):
                     self.save()
@@ -233,36 +243,58 @@ class Trainer:
         if out is not None:
             path = self.save()
             if not self.quiet:
-                print(f"{stop.received or 'done'}: iteration {self.iteration}, saved {path}", flush=True)
+                print(f"{stop.received or self.trial.finished or 'done'}: iteration {self.iteration}, saved {path}", flush=True)
+        self._call("on_end")
         return metrics
 
     def _describe(self) -> str:
         """Return one line with the env, its size, the device and the folder of the run."""
-        device = str(self.device)
-        if self.device.type == "cuda":
-            device += f" ({torch.cuda.get_device_name(self.device)})"
+        device = self.env.device
+        if device.startswith("cuda"):
+            device += f" ({torch.cuda.get_device_name(device)})"
         return (
             f"{self.config.env_id}: {self.config.num_envs} worlds x {self.env.num_agents} agents on {device}, "
             f"torch threads: {self.config.threads}, out: {self.config.out}"
         )
 
-    def _iterate(self) -> dict[str, torch.Tensor]:
-        """Collect and learn once; return metrics, 0-d device tensors by name."""
-        self.collector.collect()
-        masks, alive = self.rollout.masks()
-        metrics = self.episodes.update(self.rollout)
-        progress = self.iteration / self.num_iterations
-        for name, learner in self.learners.items():
-            metrics.update({f"{key}/{name}": x for key, x in learner.update(masks, progress).items()})
-        self.collector.advance(alive)
+    def _iterate(self) -> dict[str, float]:
+        """Collect and learn once; return the metrics."""
+        started = time.perf_counter()
+        self.parts.set_scalars(self.iteration * self.steps_per_iteration / self.config.schedule_steps)
+        numbers = self.executor(self.parts.iteration, self.iteration == 0)
+        values = dict(zip(self.parts.iteration.metric_names, numbers.tolist(), strict=True))  # the one host sync
+        for name in self.parts.algorithms:
+            if values[f"skipped/{name}"]:
+                where = describe_nonfinite(name, self.policies[name], self.parts.rows[name])
+                raise NonFiniteError(f"iteration {self.iteration + 1}: {where}; the newest checkpoint is of an earlier iteration")
         self.iteration += 1
-        return metrics
+        steps = self.iteration * self.steps_per_iteration
+        rate = self.steps_per_iteration / (time.perf_counter() - started)
+        evaluated = self.trial.evaluate(self.iteration)
+        return {"iteration": self.iteration, "steps": steps, "steps_per_second": rate, **values, **evaluated}
+
+    def _report(self, metrics: dict[str, float]) -> None:
+        """Call callbacks after an iteration, and keep the checkpoint of the best evaluation."""
+        for name in self.parts.rows:
+            if not math.isnan(metrics[f"return/{name}"]):
+                self._call("on_episodes", name, metrics[f"return/{name}"], metrics[f"episode_length/{name}"])
+        self._call("on_iteration", metrics)
+        if self.trial.latest is not None:
+            if self.trial.latest_is_best and self._folder is not None:
+                self._folder.check()
+                Checkpoints(self._folder.path, self.config.keep_checkpoints).save_best(self._state())
+            self._call("on_evaluation", self.trial.latest, self.trial.latest_is_best)
+            self.trial.latest = None
+
+    def _call(self, method: str, *arguments: Any) -> None:
+        for callback in self.callbacks:
+            getattr(callback, method)(self, *arguments)
 
     def save(self, path: str | Path | None = None) -> Path:
         """Write a checkpoint.
 
         Args:
-            path: the file; None means ``checkpoint/latest.pt`` in the run's folder.
+            path: the file; None means the checkpoint of this iteration in the run's folder, where the newest ones are kept.
 
         Returns:
             The file.
@@ -272,43 +304,40 @@ class Trainer:
             RunGoneError: the run's folder was removed or replaced since this trainer was made.
             OSError: the file cannot be written; an earlier checkpoint is unchanged.
         """
-        if path is None:
-            if self._folder is None:
-                raise ConfigError("save: expected a path, or a run with `out`, got neither")
+        if path is not None:
+            written = Path(path)
+            save_checkpoint(written, self._state())
+        elif self._folder is None:
+            raise ConfigError("save: expected a path, or a run with `out`, got neither")
+        else:
             self._folder.check()
-            path = self._folder.path / "checkpoint" / FILE_NAME
-        save_checkpoint(path, self._state())
-        return Path(path)
+            written = Checkpoints(self._folder.path, self.config.keep_checkpoints).save(self._state())
+        self._call("on_save", written)
+        return written
 
     def _state(self) -> dict[str, Any]:
         """Return the content of a checkpoint."""
         return {
             "config": self.config.to_json(),
             "iteration": self.iteration,
-            "policies": {name: policy.state_dict() for name, policy in self.policies.items()},
-            "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
-            "collector": self.collector.state_dict(),
-            "episodes": self.episodes.state_dict(),
+            **self.parts.state_dict(),
+            "best": self.best.state_dict(),
         }
 
     def _load(self, state: dict[str, Any], path: Path) -> None:
-        self.collector.reset(self.config.seed)  # An env must be reset before its state can be set.
+        self.parts.collector.reset(self.config.seed)  # An env must be reset before its state can be set.
         expected = self._state()
-        before = state["collector"].get("generator_device")
-        if before not in ("cpu", "cuda"):
-            raise CheckpointError(f"{path}: collector/generator_device: expected 'cpu' or 'cuda', got {before!r}")
-        if before != self.device.type:
-            expected["collector"]["generator"] = state["collector"].get("generator")  # not loaded: its size differs by device
-        require_same_form(state["collector"], expected["collector"], f"{path}: collector")
-        require_same_form(state["episodes"], expected["episodes"], f"{path}: episodes")
+        for key in ("collector", "episodes", "policies"):
+            require_same_form(state[key], expected[key], f"{path}: {key}")
         try:
             for name, policy in self.policies.items():
-                require_same_form(state["policies"].get(name), expected["policies"][name], f"{path}: policies/{name}")
                 policy.load_state_dict(state["policies"][name])
-            for name, learner in self.learners.items():
-                learner.load_state_dict(state["learners"][name], f"{path}: learners/{name}")
-            self.episodes.load_state_dict(state["episodes"])
-            self.collector.load_state_dict(state["collector"])
+            for name, algorithm in self.parts.algorithms.items():
+                algorithm.load_state_dict(state["algorithms"].get(name), f"{path}: algorithms/{name}")
+            for name, episodes in self.parts.episodes.items():
+                episodes.load_state_dict(state["episodes"][name])
+            self.parts.collector.load_state_dict(state["collector"])
+            self.best.load_state_dict(state["best"], f"{path}: best")
         except CheckpointError:
             raise
         except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
@@ -316,16 +345,8 @@ class Trainer:
                 f"{path}: expected the state of this run's env and policies, got {type(error).__name__}: {error}"
             ) from error
         self.iteration = state["iteration"]
-        if before != self.device.type:
-            mixed = np.random.SeedSequence([self.config.seed, self.iteration]).generate_state(1)
-            self.generator.manual_seed(int(mixed[0]))
-            if not self.quiet:
-                print(
-                    f"{path}: moved from {before} to {self.device.type}; "
-                    "the rest of the run is not bit-identical to an uninterrupted one",
-                    flush=True,
-                )
 
     def close(self) -> None:
         """Close the env and unlock the run's folder."""
+        self.trial.close() if hasattr(self, "trial") else None
         self._resources.close()

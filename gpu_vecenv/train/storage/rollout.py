@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from gpu_vecenv.train.returns.gae import TransitionMasks, transition_masks
 from gpu_vecenv.train.storage.slabs import GroupSlabs, group_rows
 
 if TYPE_CHECKING:
@@ -95,7 +93,7 @@ class Rollout:
 
     def bind(self, env: GpuVectorEnv) -> None:
         """Make the env write its outputs into these slabs."""
-        observed = [slabs.bound(group, bool(group.role)) for slabs, group in zip(self.groups, env.layout.groups, strict=True)]
+        observed = [slabs.bound(group) for slabs, group in zip(self.groups, env.layout.groups, strict=True)]
         slabs: dict[str, Any]
         if self.by_world is None:
             written: Rollout | WorldSlabs = self
@@ -131,18 +129,7 @@ class Rollout:
                 target[:, rows].unflatten(1, (num_worlds, count)).copy_(source)
             row, agent = rows.stop, agents.stop
 
-    def locate(self, slices: Sequence[slice]) -> list[tuple[GroupSlabs, list[slice]]]:
-        """Return the groups that hold some rows, each with these rows, counted from the group's first row."""
-        found, first = [], 0
-        for group in self.groups:
-            stop = first + group.num_rows
-            inside = [slice(max(rows.start, first) - first, min(rows.stop, stop) - first) for rows in slices]
-            own = [rows for rows in inside if rows.start < rows.stop]
-            if own:
-                found.append((group, own))
-            first = stop
-        return found
-
-    def masks(self) -> tuple[TransitionMasks, Tensor]:
-        """Return the transition masks (T, R), and bool (R,), alive when the next rollout begins."""
-        return transition_masks(self.alive_start, self.agent_alive, self.terminated, self.truncated)
+    def carry(self) -> None:
+        """Move to the next rollout: agents that are alive after the last step, or whose episode ended in it, are alive before step 0."""
+        ended = self.terminated[-1] | self.truncated[-1]
+        self.alive_start.copy_(self.agent_alive[-1] | ended)

@@ -1,0 +1,62 @@
+"""The call between the runner and an algorithm."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from gpu_vecenv.train.storage.samples import Samples
+
+
+class Scalars(NamedTuple):
+    """Settings of an update that change during a run: 0-d views of one float32 tensor, which the runner overwrites.
+
+    Their addresses do not change, so a captured graph reads the present values.
+    """
+
+    learning_rate: Tensor
+    """Adam's step size."""
+    entropy_coef: Tensor
+    """Weight of the entropy bonus."""
+    clip_coef: Tensor
+    """Half-width of the range that the ratio is clipped to."""
+
+
+class Algorithm(ABC):
+    """Updates one policy from its samples of a rollout.
+
+    ``update()`` has fixed shapes, does not read the device on the host, and branches on no data, so a CUDA graph can capture it.
+    """
+
+    metric_names: tuple[str, ...]
+    """Names of the numbers that ``update()`` returns. ``skipped`` counts steps that were left out because a gradient was not
+    finite; the runner then stops the run."""
+
+    def begin(self, samples: Samples) -> None:
+        """Prepare the first update of a run, after the policy has observed its first rollout."""
+
+    @abstractmethod
+    def update(self, samples: Samples, scalars: Scalars) -> Tensor:
+        """Improve the policy.
+
+        Args:
+            samples: the policy's samples of a rollout.
+            scalars: settings of this update.
+
+        Returns:
+            Metrics on the device, float32 (len(metric_names),).
+        """
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that the next update depends on, but for the policy and the options."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, Any], where: str) -> None:
+        """Restore what ``state_dict()`` returned; ``where`` names the state in errors.
+
+        Raises:
+            CheckpointError: the state has another form.
+        """

@@ -1,0 +1,46 @@
+"""Finds where numbers of a run became infinite or NaN."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.storage.policy_rows import PolicyRows
+
+
+def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows) -> str:
+    """Return a text about the first number of a rollout that is not finite, in the order of steps. It reads the device.
+
+    Args:
+        name: name of the policy.
+        policy: the policy.
+        rows: its rows; the rollout must not have advanced.
+    """
+    samples = rows.samples()
+    world, agent = rows.world_and_agent()
+    obs = samples.obs if isinstance(samples.obs, dict) else {"": samples.obs}
+    slabs: list[tuple[str, Tensor]] = [
+        (f"observation{part and f' ({part})'}", x[:-1]) for part, x in obs.items()
+    ]
+    slabs += [("action", samples.action.float()), ("log-probability", samples.log_prob), ("reward", samples.reward)]
+    found: tuple[int, str] | None = None
+    for what, slab in slabs:
+        bad = ~slab.isfinite()
+        axes = min(samples.valid.dim(), slab.dim()) if what != "observation (shared)" else 2
+        bad = bad.flatten(axes).any(-1) if bad.dim() > axes else bad
+        bad = bad & (samples.valid if axes == samples.valid.dim() else samples.valid.any(-1))
+        if bad.any():
+            place = bad.nonzero()[0].tolist()
+            index = tuple(place[1:])
+            who = world[index].flatten()[0].item(), agent[index].flatten()[0].item()
+            if found is None or place[0] < found[0]:
+                found = place[0], f"{what} of world {who[0]}, agent {who[1]} in step {place[0]} of the rollout"
+    weights = [key for key, x in policy.state_dict().items() if x.is_floating_point() and not x.isfinite().all()]
+    if weights:
+        return f"policy {name!r}: weights {', '.join(weights[:3])} are not finite"
+    if found is not None:
+        return f"policy {name!r}: {found[1]} is not finite"
+    return f"policy {name!r}: the gradient is not finite, although observations, actions, rewards and weights are"
+
+

@@ -1,0 +1,69 @@
+"""One iteration of a run as work for the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from gpu_vecenv.train.algorithms.contract import Algorithm, Scalars
+from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.returns.episodes import EpisodeStats
+from gpu_vecenv.train.runner.collector import Collector
+from gpu_vecenv.train.storage.policy_rows import PolicyRows
+from gpu_vecenv.train.storage.samples import Samples, apply
+
+
+EPISODE_METRICS = ("return", "episode_length", "recent_return", "recent_length")
+"""Names of the fields of ``EpisodeMeans`` in metrics: over the episodes that ended in a rollout, and over the last 100."""
+
+
+class Iteration:
+    """Collects a rollout and updates the policies. All shapes are fixed, and the host reads nothing.
+
+    Attributes:
+        metric_names: names of the numbers that ``run()`` returns.
+    """
+
+    def __init__(
+        self,
+        collector: Collector,
+        policies: Mapping[str, Policy],
+        rows: Mapping[str, PolicyRows],
+        algorithms: Mapping[str, Algorithm],
+        scalars: Mapping[str, Scalars],
+        episodes: Mapping[str, EpisodeStats],
+    ):
+        self.collector, self.policies, self.rows = collector, policies, rows
+        self.algorithms, self.scalars, self.episodes = algorithms, scalars, episodes
+        self.metric_names = [f"{metric}/{name}" for name in rows for metric in EPISODE_METRICS]
+        self.metric_names += [f"{metric}/{name}" for name, own in algorithms.items() for metric in own.metric_names]
+
+    def run(self, first: bool) -> Tensor:
+        """Collect and learn.
+
+        Args:
+            first: the first iteration of a run. Its rollout gives the running statistics of observations their first values
+                before it is learned from; later rollouts are observed after the update.
+
+        Returns:
+            Metrics on the device, float32 (len(metric_names),).
+        """
+        self.collector.collect()
+        samples = {name: rows.samples() for name, rows in self.rows.items()}
+        metrics = [torch.stack(self.episodes[name].update(own.reward, own.ended, own.valid)) for name, own in samples.items()]
+        for name, algorithm in self.algorithms.items():
+            own = samples[name]
+            if first:
+                self._observe(name, own)
+                algorithm.begin(own)
+            metrics.append(algorithm.update(own, self.scalars[name]))
+            if not first:
+                self._observe(name, own)
+        self.collector.advance()
+        return torch.cat(metrics)
+
+    def _observe(self, name: str, samples: Samples) -> None:
+        """Show a rollout's observations to a policy."""
+        self.policies[name].observe(apply(samples.obs, lambda x: x[:-1]), samples.valid)

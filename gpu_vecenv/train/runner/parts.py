@@ -1,0 +1,151 @@
+"""The parts of a run on its device: env, rollout, policies, algorithms and statistics, built from options."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from gpu_vecenv.train.algorithms.contract import Algorithm, Scalars
+from gpu_vecenv.train.algorithms.registry import algorithm_builder
+from gpu_vecenv.train.algorithms.schedules import scalars_at
+from gpu_vecenv.train.config import PPOConfig, ResolvedConfig, bootstraps, require_minibatches
+from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.policies.build import make_policy
+from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.policies.random import RandomPolicy
+from gpu_vecenv.train.returns.episodes import EpisodeStats
+from gpu_vecenv.train.runner.collector import Collector
+from gpu_vecenv.train.runner.iteration import Iteration
+from gpu_vecenv.train.storage.policy_map import assign_members, is_random, trainable_policies
+from gpu_vecenv.train.storage.policy_rows import PolicyRows, policy_rows
+from gpu_vecenv.train.storage.rollout import Rollout
+
+if TYPE_CHECKING:
+    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+
+
+def rows_of_policies(
+    env: GpuVectorEnv, rollout: Rollout, policy_map: Mapping[str, str] | None
+) -> dict[str, PolicyRows]:
+    """Return the rows of each policy of a run.
+
+    Raises:
+        PolicyMapError: roles and policies do not fit together.
+    """
+    groups, roles = env.layout.groups, dict(env.role_rows)
+    counts = {role: (rows.stop - rows.start) // env.num_worlds for role, rows in roles.items()}
+    assignment = assign_members(counts, policy_map, groups)
+    return policy_rows(rollout, groups, roles, env.num_worlds, assignment)
+
+
+def make_policies(
+    rows: Mapping[str, PolicyRows], config: ResolvedConfig, device: torch.device, networks: Mapping[str, nn.Module] | None = None
+) -> dict[str, Policy]:
+    """Build new policies on a device.
+
+    Args:
+        rows: rows of each policy.
+        config: resolved options.
+        device: device of the policies.
+        networks: policy name to the user's network; others are built from the options.
+
+    Raises:
+        ConfigError: a network does not fit the spaces, or ``networks`` names an unknown policy.
+    """
+    given = dict(networks or {})
+    policies: dict[str, Policy] = {}
+    for name, own in rows.items():
+        if is_random(name):
+            policies[name] = RandomPolicy(own.group)
+            continue
+        normalize = config.ppo_of(name).normalize_observations
+        module: Any = given.pop(name, None) or config.policy_of(name).module
+        policies[name] = make_policy(name, own.group, config.seed, config.network_of(name), normalize, module)
+    require_policies("networks", given, policies)
+    return {name: policy.to(device) for name, policy in policies.items()}
+
+
+class Parts:
+    """All that the iterations of a run work on.
+
+    Attributes:
+        policies: policies by name.
+        rows: rows of each policy.
+        algorithms: those of the policies that learn.
+        episodes: statistics of each policy's episodes.
+        iteration: the work of an iteration.
+    """
+
+    def __init__(self, env: GpuVectorEnv, config: ResolvedConfig, networks: Mapping[str, nn.Module] | None = None):
+        """Build everything but the env.
+
+        Args:
+            env: vector env, see ``make_env()``.
+            config: resolved options.
+            networks: policy name to the user's network.
+
+        Raises:
+            ConfigError, PolicyMapError: options do not fit the env.
+        """
+        device = torch.device(env.device)
+        num_steps = config.ppo.num_steps
+        rollout = Rollout.allocate(env, num_steps, with_final_obs=False)
+        names = list(rows_of_policies(env, rollout, config.policy_map))
+        config.require_policy_names(names)
+        learn = trainable_policies(names, config.frozen)
+        self.settings = {name: self._settings(env, config, name) for name in learn}
+        if any(ppo.bootstrap_at_time_limit for ppo in self.settings.values()):
+            rollout = Rollout.allocate(env, num_steps, with_final_obs=True)
+        self.rows = rows_of_policies(env, rollout, config.policy_map)
+        self.policies = make_policies(self.rows, config, device, networks)
+        self.collector = Collector(env, rollout, self.policies, self.rows)
+        shapes = {name: tuple(rows.gather(rollout.alive_start, 0).shape) for name, rows in self.rows.items()}
+        self.algorithms: dict[str, Algorithm] = {}
+        for name, ppo in self.settings.items():
+            require_minibatches(ppo, num_steps * self.rows[name].num_samples, name)
+            build = algorithm_builder(config.policy_of(name).algorithm)
+            self.algorithms[name] = build(self.policies[name], ppo, shapes[name], seed_of(config.seed, name), device)
+        self.episodes = {name: EpisodeStats(shape).to(device) for name, shape in shapes.items()}
+        self._host = torch.zeros(len(learn), len(Scalars._fields))
+        if device.type == "cuda":
+            self._host = self._host.pin_memory()
+        self._device = self._host.to(device)
+        scalars = {name: Scalars(*self._device[number]) for number, name in enumerate(learn)}
+        self.iteration = Iteration(self.collector, self.policies, self.rows, self.algorithms, scalars, self.episodes)
+
+    @staticmethod
+    def _settings(env: GpuVectorEnv, config: ResolvedConfig, name: str) -> PPOConfig:
+        ppo = config.ppo_of(name)
+        return dataclasses.replace(ppo, bootstrap_at_time_limit=bootstraps(ppo, env.env_spec))
+
+    def set_scalars(self, progress: float) -> None:
+        """Set learning rates and other settings on the device to those after the fraction ``progress`` of the schedules."""
+        rows = [list(scalars_at(ppo, progress)) for ppo in self.settings.values()]
+        self._host.copy_(torch.tensor(rows))
+        self._device.copy_(self._host, non_blocking=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of a run on its device, after whole iterations."""
+        return {
+            "policies": {name: policy.state_dict() for name, policy in self.policies.items()},
+            "algorithms": {name: algorithm.state_dict() for name, algorithm in self.algorithms.items()},
+            "collector": self.collector.state_dict(),
+            "episodes": {name: episodes.state_dict() for name, episodes in self.episodes.items()},
+        }
+
+
+def seed_of(seed: int, name: str) -> int:
+    """Return an int64 seed that depends on the run's seed and the policy's name, for the order of its minibatches."""
+    return int.from_bytes(hashlib.sha256(f"minibatches/{seed}/{name}".encode()).digest()[:8], "little", signed=True)
+
+
+def require_policies(option: str, names: Mapping[str, object], policies: Mapping[str, object]) -> None:
+    """Raise ConfigError for a name that is no policy of the run."""
+    for name in names:
+        if name not in policies:
+            raise ConfigError(f"{option}: expected policies out of {list(policies)}, got {name!r}")

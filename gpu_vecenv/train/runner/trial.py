@@ -1,0 +1,59 @@
+"""Evaluation of the policies during training, which finds the best state of a run and may end it early."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+
+from gpu_vecenv.train.config import ResolvedConfig
+from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.run_folder.best import BestReturn
+from gpu_vecenv.train.runner.build import make_env
+from gpu_vecenv.train.runner.evaluation import Evaluation, Players, evaluation_seed, measure
+from gpu_vecenv.train.runner.parts import Parts
+
+
+class Trial:
+    """Evaluates the present policies every ``evaluation_interval`` iterations, in worlds of its own.
+
+    Attributes:
+        best: the best mean return so far.
+        finished: the reason to end the run; empty while it continues.
+        latest: result of this iteration's evaluation; None without one.
+        latest_is_best: True if that result is the best so far.
+    """
+
+    def __init__(self, config: ResolvedConfig, parts: Parts) -> None:
+        self.config, self.parts = config, parts
+        self.best, self.finished = BestReturn(), ""
+        self.latest: Evaluation | None = None
+        self.latest_is_best = False
+        roles = list(parts.collector.env.role_rows)
+        if config.best_of is not None and config.best_of not in roles:
+            raise ConfigError(f"best_of: expected one of the roles {roles}, got {config.best_of!r}")
+        learn = [part.members.role for name in parts.algorithms for part in parts.rows[name].parts]
+        self.role = config.best_of or learn[0]
+        self._resources = contextlib.ExitStack()
+        self._players: Players | None = None
+
+    def evaluate(self, iteration: int) -> dict[str, float]:
+        """Evaluate if this iteration is due; return metrics ``evaluation/ROLE``."""
+        interval = self.config.evaluation_interval
+        if interval is None or iteration % interval != 0:
+            return {}
+        if self._players is None:
+            env = make_env(self.config, self.config.evaluation_episodes)
+            self._resources.callback(env.close)
+            self._players = Players(env, self.config.policy_map, self.parts.policies)
+        result = measure(self._players, evaluation_seed(self.config.seed), deterministic=False)
+        mean_return = result.mean_return[self.role]
+        self.latest, self.latest_is_best = result, self.best.update(mean_return)
+        if self.config.stop_at is not None and mean_return >= self.config.stop_at:
+            self.finished = f"mean return {mean_return:.6g} of {self.role} reached stop_at {self.config.stop_at:g}"
+        elif self.config.patience is not None and self.best.evaluations_since >= self.config.patience:
+            self.finished = f"{self.best.evaluations_since} evaluations without a better return than {self.best.value:.6g}"
+        return {f"evaluation/{role}": x for role, x in result.mean_return.items() if math.isfinite(x)}
+
+    def close(self) -> None:
+        """Close the env of evaluations."""
+        self._resources.close()

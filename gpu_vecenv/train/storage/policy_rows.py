@@ -1,0 +1,218 @@
+"""The rows of one policy: where they lie in a rollout, and their arrays as the policy's samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.train.errors import PolicyMapError
+from gpu_vecenv.train.policies.contract import Draw, Inputs, Observation
+from gpu_vecenv.train.policies.draw import world_counters
+from gpu_vecenv.train.returns.gae import transition_masks
+from gpu_vecenv.train.storage.rollout import Rollout
+from gpu_vecenv.train.storage.samples import Samples
+from gpu_vecenv.train.storage.slabs import GroupSlabs, Observations
+
+if TYPE_CHECKING:
+    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+
+Form = Literal["rows", "worlds", "worlds of one row"]
+"""Samples of a policy: rows, or worlds of ``a`` rows, or worlds of one row if the policy's parts differ in ``a``."""
+
+
+@dataclass(frozen=True)
+class Members:
+    """Agents ``low`` to ``high - 1`` of a role, in every world."""
+
+    role: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """Members of one role. Rows of a role are ordered by world, then by agent."""
+
+    slabs: GroupSlabs
+    """Slabs of the group that the role belongs to."""
+    rows: slice
+    """Rows of the role in the arrays of all agents."""
+    first: int
+    """First row of the group in the arrays of all agents."""
+    num_worlds: int
+    """N."""
+    first_agent: int
+    """Number of the role's first agent in a world."""
+    members: Members
+    """The agents."""
+
+    @property
+    def agents(self) -> int:
+        """Agents of this part in a world, a."""
+        return self.members.high - self.members.low
+
+    @property
+    def group_rows(self) -> slice:
+        """Rows of the role in the arrays of its group."""
+        return slice(self.rows.start - self.first, self.rows.stop - self.first)
+
+    def by_world(self, array: Tensor, axis: int, rows: slice) -> Tensor:
+        """Return a view of an array whose axis ``axis`` is rows, with the axes (N, a) in its place."""
+        of_role = array.narrow(axis, rows.start, rows.stop - rows.start).unflatten(axis, (self.num_worlds, -1))
+        return of_role.narrow(axis + 1, self.members.low, self.agents)
+
+
+class PolicyRows:
+    """Rows of one policy.
+
+    Attributes:
+        parts: the members of each role; the rows of a policy are those of its parts, one after the other.
+        form: form of the policy's samples.
+        group: spaces of the rows.
+    """
+
+    def __init__(self, parts: Sequence[Part], group: Group, rollout: Rollout) -> None:
+        self.parts, self.group, self.rollout = tuple(parts), group, rollout
+        self.form: Form = "rows"
+        if group.shared is not None:
+            self.form = "worlds" if len({part.agents for part in parts}) == 1 else "worlds of one row"
+        num_worlds = parts[0].num_worlds
+        device = rollout.reward.device
+        world, agent = [], []
+        for part in parts:
+            first = part.first_agent + part.members.low
+            numbers = torch.arange(first, first + part.agents, dtype=torch.int32, device=device)
+            worlds = torch.arange(num_worlds, dtype=torch.int32, device=device).unsqueeze(1)
+            world.append(self._formed(worlds.expand(-1, part.agents), 0))
+            agent.append(self._formed(numbers.expand(num_worlds, -1), 0))
+        self.worlds, self.agents = tuple(world), tuple(agent)
+
+    @property
+    def num_samples(self) -> int:
+        """B, samples of a step."""
+        return sum(len(worlds) for worlds in self.worlds)
+
+    def world_and_agent(self) -> tuple[Tensor, Tensor]:
+        """Return the world, and the agent's number in it, of every row of a step, each int32 (B[, a])."""
+        return torch.cat(self.worlds), torch.cat(self.agents)
+
+    def gather(self, array: Tensor, axis: int = 1) -> Tensor:
+        """Return the policy's samples of an array of all rows: a view for one whole role, else a copy."""
+        return self._beside([self._formed(part.by_world(array, axis, part.rows), axis) for part in self.parts], axis)
+
+    def draw(self, part: Part, env: GpuVectorEnv) -> Draw:
+        """Return the counters of a part's actions; they follow the env's state."""
+        number = self.parts.index(part)
+        return Draw(*world_counters(env), self.worlds[number], self.agents[number])
+
+    def inputs(self, part: Part, step: int) -> Inputs:
+        """Return what the agents of a part observe before a step."""
+        slabs = part.slabs
+        obs = self._observed(part, Observations(slabs.obs.own[step], None if slabs.obs.shared is None else slabs.obs.shared[step]), 0)
+        mask = None if slabs.mask is None else self._formed(part.by_world(slabs.mask[step], 0, part.group_rows), 0)
+        return Inputs(obs, mask)
+
+    def store(self, part: Part, step: int, action: Tensor, log_prob: Tensor) -> None:
+        """Write the actions of a part, and their log-probabilities, to the slabs of a step."""
+        for slab, values in ((part.slabs.action, action), (part.slabs.log_prob, log_prob)):
+            target = part.by_world(slab[step], 0, part.group_rows)
+            target.copy_(values.view(target.shape))
+
+    def samples(self) -> Samples:
+        """Return what the policy learns from, after a rollout was collected."""
+        rollout, parts = self.rollout, self.parts
+        terminated, truncated = self.gather(rollout.terminated), self.gather(rollout.truncated)
+        alive_start, alive = self.gather(rollout.alive_start, 0), self.gather(rollout.agent_alive)
+        masks, _ = transition_masks(alive_start, alive, terminated, truncated)
+
+        def own(slab_of: str) -> Tensor:
+            arrays = [part.by_world(getattr(part.slabs, slab_of), 1, part.group_rows) for part in parts]
+            return self._beside([self._formed(array, 1) for array in arrays], 1)
+
+        def observed(found: Sequence[Observations | None]) -> Observation | None:
+            pairs = [(part, obs) for part, obs in zip(parts, found, strict=True) if obs is not None]
+            several = [self._observed(part, obs, 1) for part, obs in pairs]
+            if not several:
+                return None
+            if not isinstance(several[0], dict):
+                return self._beside(several, 1)  # type: ignore[arg-type]
+            return {name: self._beside([each[name] for each in several], 1) for name in several[0]}  # type: ignore[index]
+
+        obs = observed([part.slabs.obs for part in parts])
+        assert obs is not None  # every part has observations
+        return Samples(
+            obs=obs,
+            action=own("action"),
+            log_prob=own("log_prob"),
+            reward=self.gather(rollout.reward),
+            valid=masks.valid,
+            cut=masks.cut,
+            ended=terminated | truncated,
+            timed_out=masks.timed_out,
+            mask=None if parts[0].slabs.mask is None else own("mask"),
+            final_obs=observed([part.slabs.final_obs for part in parts]),
+        )
+
+    def _observed(self, part: Part, obs: Observations, axis: int) -> Observation:
+        """Return observations of a part, whose axis ``axis`` is rows, as samples."""
+        own = self._formed(part.by_world(obs.own, axis, part.group_rows), axis)
+        if obs.shared is None:
+            return own
+        shared = obs.shared
+        if self.form == "worlds of one row":
+            features = shared.shape[axis + 1 :]
+            shared = shared.unsqueeze(axis + 1).expand(*shared.shape[: axis + 1], part.agents, *features).flatten(axis, axis + 1)
+        return {"shared": shared, "own": own}
+
+    def _formed(self, array: Tensor, axis: int) -> Tensor:
+        """Return an array with the axes (N, a) at ``axis`` in the form of samples."""
+        if self.form == "worlds":
+            return array
+        rows = array.flatten(axis, axis + 1)
+        return rows if self.form == "rows" else rows.unsqueeze(axis + 1)
+
+    @staticmethod
+    def _beside(arrays: Sequence[Tensor], axis: int) -> Tensor:
+        return arrays[0] if len(arrays) == 1 else torch.cat(list(arrays), dim=axis)
+
+
+def policy_rows(
+    rollout: Rollout, groups: Sequence[Group], role_rows: dict[str, slice], num_worlds: int, assignment: dict[str, list[Members]]
+) -> dict[str, PolicyRows]:
+    """Return the rows of each policy.
+
+    Args:
+        rollout: the slabs.
+        groups: the env's groups, in the order of the rollout's.
+        role_rows: role to its rows in the arrays of all agents.
+        num_worlds: N.
+        assignment: policy name to the agents it acts for.
+
+    Raises:
+        PolicyMapError: a policy acts for roles with different spaces.
+    """
+    first_agent, agents = {}, 0
+    for role, rows in role_rows.items():
+        first_agent[role] = agents
+        agents += (rows.stop - rows.start) // num_worlds
+    found = {}
+    for name, members in assignment.items():
+        parts, spaces = [], []
+        for member in members:
+            first = 0
+            for group, slabs in zip(groups, rollout.groups, strict=True):
+                rows = role_rows[member.role]
+                if first <= rows.start < first + slabs.num_rows:
+                    parts.append(Part(slabs, rows, first, num_worlds, first_agent[member.role], member))
+                    spaces.append(group)
+                first += slabs.num_rows
+        forms = [(group.observation, group.shared, group.action, group.masked) for group in spaces]
+        if any(form != forms[0] for form in forms):
+            raise PolicyMapError(f"policy_map: expected roles with equal spaces for the policy {name!r}, got {spaces}")
+        found[name] = PolicyRows(parts, spaces[0], rollout)
+    return found

@@ -1,0 +1,64 @@
+"""What one policy learns from: its samples of a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from gpu_vecenv.train.policies.contract import Inputs, Observation
+
+
+@dataclass
+class Samples:
+    """T steps of B samples. A sample is a row, or a world with ``a`` rows if the policy's observations have a shared part.
+
+    Arrays are views of the rollout's slabs where their memory allows it, else copies.
+    """
+
+    obs: Observation
+    """float32 (T + 1, B, ...), see ``Inputs``."""
+    action: Tensor
+    """(T, B[, a][, k])."""
+    log_prob: Tensor
+    """float32 (T, B[, a]), of the actions when they were taken."""
+    reward: Tensor
+    """float32 (T, B[, a])."""
+    valid: Tensor
+    """bool (T, B[, a]), False for transitions that must not count."""
+    cut: Tensor
+    """bool (T, B[, a]), True where the agent left or the episode ended in this step."""
+    ended: Tensor
+    """bool (T, B[, a]), True where the episode of the row's world ended in this step."""
+    timed_out: Tensor
+    """bool (T, B[, a]), True where the time limit alone ended the episode, and the agent was alive."""
+    mask: Tensor | None = None
+    """bool (T + 1, B[, a], M); None without masks."""
+    final_obs: Observation | None = None
+    """float32 (T, B, ...), valid where an episode ended; None if time limits are not bootstrapped."""
+
+    @property
+    def num_steps(self) -> int:
+        """T."""
+        return self.reward.shape[0]
+
+    def steps(self, obs: Observation, steps: slice, with_mask: bool = False) -> Inputs:
+        """Return the inputs of some steps, their steps and samples as one axis; by default without masks."""
+        mask = self.mask[steps].flatten(0, 1) if with_mask and self.mask is not None else None
+        return Inputs(apply(obs, lambda x: x[steps].flatten(0, 1)), mask)
+
+    def chosen(self, index: Tensor) -> Inputs:
+        """Return the inputs of transitions by their indices, int64 (b,), into the T * B samples."""
+        at = self.place(index)
+        return Inputs(apply(self.obs, lambda x: x[at]), None if self.mask is None else self.mask[at])
+
+    def place(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the step and the sample of transitions, each int64 (b,). Indexing by both copies no whole slab."""
+        num_samples = self.reward.shape[1]
+        return index // num_samples, index % num_samples
+
+
+def apply(obs: Observation, change: Callable[[Tensor], Tensor]) -> Observation:
+    """Return an observation whose arrays, one or two parts, are changed by a function."""
+    return {name: change(part) for name, part in obs.items()} if isinstance(obs, dict) else change(obs)
