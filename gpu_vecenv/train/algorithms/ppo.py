@@ -101,16 +101,17 @@ class PPO(Algorithm):
     @torch.no_grad()
     def _advantages(self, samples: Samples) -> tuple[Tensor, Tensor, Tensor]:
         """Return advantage, value target and value, each float32 (T, B[, a]); 0 for transitions that do not count."""
-        config, valid = self.config, samples.valid
-        masks = TransitionMasks(valid, samples.cut, samples.timed_out)
-        reward = torch.where(valid, samples.reward, 0.0)
+        config = self.config
+        masks = TransitionMasks(samples.valid, samples.cut, samples.timed_out)
+        reward = samples.reward
         if self.reward_norm is not None:
-            reward = self.reward_norm(reward, valid, samples.cut)
+            reward = self.reward_norm(reward, masks.valid, masks.cut)
         value = self._values(samples, samples.obs)
-        final_value = None if samples.final_obs is None else self._values(samples, samples.final_obs)
-        following = torch.where(valid, next_values(value, final_value, masks), 0.0)
-        value = torch.where(valid, value[:-1], 0.0)
-        advantage = gae(reward, value, following, masks.cut, config.gamma, config.gae_lambda)
+        bootstrap = config.bootstrap_at_time_limit and samples.final_obs is not None
+        final_value = self._values(samples, samples.final_obs) if bootstrap else None  # type: ignore[arg-type]
+        following = next_values(value, final_value, masks)
+        advantage = gae(reward, value[:-1], following, masks, config.gamma, config.gae_lambda)
+        value = torch.where(masks.valid, value[:-1], 0.0)
         return advantage, advantage + value, value
 
     def _values(self, samples: Samples, obs: Observation) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 
 from gpu_vecenv.train.policies.contract import Draw, Policy
 from gpu_vecenv.train.storage.policy_rows import Part, PolicyRows
-from gpu_vecenv.train.storage.rollout import Rollout
+from gpu_vecenv.train.storage.rollout import Rollout, alive_field
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
@@ -31,12 +31,18 @@ class Collector:
         self.turns: list[tuple[Policy, PolicyRows, Part, Draw]] = [
             (policies[name], own, part, own.draw(part, env)) for name, own in rows.items() for part in own.parts
         ]
+        self.alive = alive_field(env)
         rollout.bind(env)
 
     def reset(self, seed: int) -> None:
         """Start new episodes in all worlds."""
         self.env.reset(seed=seed)
-        self.rollout.alive_start.fill_(True)
+        self.read_alive()
+
+    def read_alive(self) -> None:
+        """Take who is alive before step 0 from the env's present state."""
+        if self.alive is not None:
+            self.rollout.alive_start.copy_(self.alive)
 
     @torch.no_grad()
     def collect(self, deterministic: bool = False) -> None:
@@ -49,6 +55,8 @@ class Collector:
             for policy, rows, part, draw in self.turns:
                 rows.store(part, t, *policy.act(rows.inputs(part, t), draw, deterministic))
             self.env.step(self._actions(t))
+            if self.rollout.alive_next is not None and self.alive is not None:
+                self.rollout.alive_next[t] = self.alive
         self.rollout.spread()
 
     def advance(self) -> None:

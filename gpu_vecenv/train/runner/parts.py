@@ -104,7 +104,7 @@ class Parts:
         self.rows = rows_of_policies(env, rollout, config.policy_map)
         self.policies = make_policies(self.rows, config, device, networks)
         self.collector = Collector(env, rollout, self.policies, self.rows)
-        shapes = {name: tuple(rows.gather(rollout.alive_start, 0).shape) for name, rows in self.rows.items()}
+        shapes = {name: rows.shape for name, rows in self.rows.items()}
         self.algorithms: dict[str, Algorithm] = {}
         for name, ppo in self.settings.items():
             require_minibatches(ppo, num_steps * self.rows[name].num_samples, name)

@@ -12,7 +12,7 @@ from torch import Tensor
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import PolicyMapError
 from gpu_vecenv.train.policies.contract import Draw, Inputs, Observation
-from gpu_vecenv.train.policies.draw import world_counters
+from gpu_vecenv.train.policies.counters import counters_of
 from gpu_vecenv.train.returns.gae import transition_masks
 from gpu_vecenv.train.storage.rollout import Rollout
 from gpu_vecenv.train.storage.samples import Samples
@@ -97,6 +97,11 @@ class PolicyRows:
         """B, samples of a step."""
         return sum(len(worlds) for worlds in self.worlds)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Axes of a step's samples, (B,) or (B, a)."""
+        return (self.num_samples, *self.worlds[0].shape[1:])
+
     def world_and_agent(self) -> tuple[Tensor, Tensor]:
         """Return the world, and the agent's number in it, of every row of a step, each int32 (B[, a])."""
         return torch.cat(self.worlds), torch.cat(self.agents)
@@ -108,12 +113,12 @@ class PolicyRows:
     def draw(self, part: Part, env: GpuVectorEnv) -> Draw:
         """Return the counters of a part's actions; they follow the env's state."""
         number = self.parts.index(part)
-        return Draw(*world_counters(env), self.worlds[number], self.agents[number])
+        return counters_of(env, self.worlds[number], self.agents[number])
 
     def inputs(self, part: Part, step: int) -> Inputs:
         """Return what the agents of a part observe before a step."""
         slabs = part.slabs
-        obs = self._observed(part, Observations(slabs.obs.own[step], None if slabs.obs.shared is None else slabs.obs.shared[step]), 0)
+        obs = self._observed(part, slabs.obs.at(step), 0)
         mask = None if slabs.mask is None else self._formed(part.by_world(slabs.mask[step], 0, part.group_rows), 0)
         return Inputs(obs, mask)
 
@@ -127,8 +132,9 @@ class PolicyRows:
         """Return what the policy learns from, after a rollout was collected."""
         rollout, parts = self.rollout, self.parts
         terminated, truncated = self.gather(rollout.terminated), self.gather(rollout.truncated)
-        alive_start, alive = self.gather(rollout.alive_start, 0), self.gather(rollout.agent_alive)
-        masks, _ = transition_masks(alive_start, alive, terminated, truncated)
+        alive_start, alive = self._alive(rollout.alive_start, 0), self.gather(rollout.agent_alive)
+        alive_next = None if rollout.alive_next is None else self._alive(rollout.alive_next, 1)
+        masks, _ = transition_masks(alive_start, alive, terminated, truncated, alive_next)
 
         def own(slab_of: str) -> Tensor:
             arrays = [part.by_world(getattr(part.slabs, slab_of), 1, part.group_rows) for part in parts]
@@ -158,15 +164,22 @@ class PolicyRows:
             final_obs=observed([part.slabs.final_obs for part in parts]),
         )
 
+    def _alive(self, array: Tensor, axis: int) -> Tensor:
+        """Return the policy's samples of an array whose axes ``axis`` and ``axis + 1`` are worlds and all their agents."""
+        found = []
+        for part in self.parts:
+            agents = array.narrow(axis + 1, part.first_agent + part.members.low, part.agents)
+            found.append(self._formed(agents, axis))
+        return self._beside(found, axis)
+
     def _observed(self, part: Part, obs: Observations, axis: int) -> Observation:
         """Return observations of a part, whose axis ``axis`` is rows, as samples."""
         own = self._formed(part.by_world(obs.own, axis, part.group_rows), axis)
         if obs.shared is None:
             return own
-        shared = obs.shared
+        own, shared = own.flatten(axis + 2), obs.shared.flatten(axis + 1)
         if self.form == "worlds of one row":
-            features = shared.shape[axis + 1 :]
-            shared = shared.unsqueeze(axis + 1).expand(*shared.shape[: axis + 1], part.agents, *features).flatten(axis, axis + 1)
+            shared = shared.unsqueeze(-2).expand(*shared.shape[:-1], part.agents, -1).flatten(axis, axis + 1)
         return {"shared": shared, "own": own}
 
     def _formed(self, array: Tensor, axis: int) -> Tensor:

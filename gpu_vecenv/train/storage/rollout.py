@@ -50,7 +50,9 @@ class Rollout:
     agent_alive: Tensor
     """bool (T, R), alive after the step, before a reset."""
     alive_start: Tensor
-    """bool (R,), alive before step 0."""
+    """bool (N, A), alive before step 0."""
+    alive_next: Tensor | None
+    """bool (T, N, A), alive before the next step, after a reset; None if the env's agents never leave."""
     by_world: WorldSlabs | None = None
     """Arrays that the env writes instead of the five above; ``spread()`` copies it to them. None if the env writes rows."""
 
@@ -64,6 +66,7 @@ class Rollout:
             with_final_obs: also keep final observations.
         """
         device, num_rows = torch.device(env.device), env.num_worlds * env.num_agents
+        alive = (num_steps, env.num_worlds, env.num_agents)
         groups = group_rows(env)
 
         def slab(dtype: torch.dtype) -> Tensor:
@@ -77,7 +80,8 @@ class Rollout:
             terminated=slab(torch.bool),
             truncated=slab(torch.bool),
             agent_alive=torch.ones(num_steps, num_rows, dtype=torch.bool, device=device),
-            alive_start=torch.ones(num_rows, dtype=torch.bool, device=device),
+            alive_start=torch.ones(env.num_worlds, env.num_agents, dtype=torch.bool, device=device),
+            alive_next=None if alive_field(env) is None else torch.ones(alive, dtype=torch.bool, device=device),
             by_world=WorldSlabs.allocate(num_steps, env.num_worlds, env.num_agents, device) if groups[0][0].role else None,
         )
 
@@ -130,6 +134,12 @@ class Rollout:
             row, agent = rows.stop, agents.stop
 
     def carry(self) -> None:
-        """Move to the next rollout: agents that are alive after the last step, or whose episode ended in it, are alive before step 0."""
-        ended = self.terminated[-1] | self.truncated[-1]
-        self.alive_start.copy_(self.agent_alive[-1] | ended)
+        """Move to the next rollout: agents that are alive after the last step are alive before step 0."""
+        if self.alive_next is not None:
+            self.alive_start.copy_(self.alive_next[-1])
+
+
+def alive_field(env: GpuVectorEnv) -> Tensor | None:
+    """Return the env's own array of who is in the game, integers (N, A); None if its agents never leave."""
+    name = env.env_spec.alive
+    return None if name is None else torch.as_tensor(env.worlds.state.fields[name])

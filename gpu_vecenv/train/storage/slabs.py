@@ -29,6 +29,10 @@ class Observations:
     shared: Tensor | None = None
     """float32 (S, N, *shape of the shared part), for rows ordered by world; None without a shared part."""
 
+    def at(self, step: int) -> Observations:
+        """Return the observations of a step, without the axis S."""
+        return Observations(self.own[step], None if self.shared is None else self.shared[step])
+
 
 @dataclass
 class GroupSlabs:
