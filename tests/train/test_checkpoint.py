@@ -187,7 +187,7 @@ def put(state, keys, value):
         ("learners runner optimizer", None, "learners/runner/optimizer: expected a dict with the keys [0, 1, 2, 3"),
         ("collector obs", None, "collector/obs: expected a tensor of float32 and shape (20, 4), got a NoneType"),
         ("collector generator", torch.zeros(3, dtype=torch.uint8), "collector/generator: expected a tensor of uint8 and shape"),
-        ("episodes", {}, "episodes: expected a dict with the keys ['episode_return', 'episode_length'], got a dict"),
+        ("episodes", {}, "episodes: expected a dict with the keys ['catcher', 'runner'], got a dict"),
         ("config", '{"env_id": "A", "gama": 1}', "expected a run's options and state, got TrainConfig option"),
         ("config", "{}", "expected a run's options and state, got options: expected a JSON object with an env_id"),
         ("iteration", "7", "expected iteration of type int, got str"),

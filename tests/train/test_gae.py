@@ -1,32 +1,35 @@
-"""Advantages, compared with a slow reference that goes through every agent's episodes one by one."""
+"""Advantages, compared with a slow reference that goes through every agent's episodes one by one, and with Stable-Baselines3."""
 
+import numpy as np
 import pytest
 import torch
+from dispatched import assert_same_bits, operations
 
-from gpu_vecenv.train.returns.gae import gae, next_values, transition_masks
+from gpu_vecenv.train.returns.gae import TransitionMasks, gae, next_values, transition_masks
 
 GAMMA, LAMBDA = 0.9, 0.8
 
 
-def random_rollout(seed, steps=23, rows=9):
+def random_rollout(seed, steps=23, rows=9, present=1.0):
+    """Random results of `steps`, and the alive flags; each agent takes part in an episode with probability `present`."""
     g = torch.Generator().manual_seed(seed)
 
     def flags(p):
         return torch.rand(steps, rows, generator=g) < p
 
-    terminated, truncated, died = flags(0.08), flags(0.1), flags(0.1)
+    terminated, truncated, died, alive_reset = flags(0.08), flags(0.1), flags(0.1), flags(present)
     # An agent that is not alive stays so until its world's episode ends.
     alive_start = torch.rand(rows, generator=g) < 0.7
     alive, now = torch.empty(steps, rows, dtype=torch.bool), alive_start.clone()
     for t in range(steps):
         alive[t] = now & ~died[t]
-        now = alive[t] | terminated[t] | truncated[t]
+        now = torch.where(terminated[t] | truncated[t], alive_reset[t], alive[t])
     reward, value = torch.randn(steps, rows, generator=g), torch.randn(steps + 1, rows, generator=g)
     final_value = torch.randn(steps, rows, generator=g)
-    return reward, value, final_value, terminated, truncated, alive, alive_start
+    return reward, value, final_value, terminated, truncated, alive, alive_start, alive_reset
 
 
-def slow_advantages(reward, value, final_value, terminated, truncated, alive, alive_start, bootstrap):
+def slow_advantages(reward, value, final_value, terminated, truncated, alive, alive_start, alive_reset, bootstrap):
     """Sum the discounted errors of each valid transition forward until its agent's episode ends."""
     steps, rows = reward.shape
     result = {}
@@ -36,7 +39,6 @@ def slow_advantages(reward, value, final_value, terminated, truncated, alive, al
             if living:
                 total, weight = 0.0, 1.0
                 for k in range(t, steps):
-                    world_ended = bool(terminated[k, row] or truncated[k, row])
                     if not alive[k, row] or terminated[k, row]:
                         following, last = 0.0, True
                     elif truncated[k, row]:
@@ -49,28 +51,122 @@ def slow_advantages(reward, value, final_value, terminated, truncated, alive, al
                         break
                 result[t, row] = total
             world_ended = bool(terminated[t, row] or truncated[t, row])
-            living = world_ended or (living and bool(alive[t, row]))
+            living = bool(alive_reset[t, row]) if world_ended else living and bool(alive[t, row])
     return result
 
 
+def estimate(reward, value, final_value, masks):
+    return gae(reward, value[:-1], next_values(value, final_value, masks), masks, GAMMA, LAMBDA)
+
+
 @pytest.mark.parametrize("bootstrap", [True, False])
+@pytest.mark.parametrize("present", [1.0, 0.6])
 @pytest.mark.parametrize("seed", range(4))
-def test_advantages_equal_the_slow_reference(seed, bootstrap):
-    reward, value, final_value, terminated, truncated, alive, alive_start = random_rollout(seed)
-    masks, alive_next = transition_masks(alive_start, alive, terminated, truncated)
-    following = next_values(value, final_value if bootstrap else None, masks)
-    got = gae(reward, value[:-1], following, masks.cut, GAMMA, LAMBDA)
-    want = slow_advantages(reward, value, final_value, terminated, truncated, alive, alive_start, bootstrap)
+def test_advantages_equal_the_slow_reference(seed, present, bootstrap):
+    rollout = random_rollout(seed, present=present)
+    reward, value, final_value, terminated, truncated, alive, alive_start, alive_reset = rollout
+    starts = None if present == 1.0 else alive_reset
+    masks, alive_next = transition_masks(alive_start, alive, terminated, truncated, starts)
+    got = estimate(reward, value, final_value if bootstrap else None, masks)
+    want = slow_advantages(*rollout, bootstrap)
     assert {tuple(x) for x in masks.valid.nonzero().tolist()} == set(want)
     for (t, row), advantage in want.items():
         assert got[t, row].item() == pytest.approx(advantage, abs=1e-5)
-    assert torch.equal(alive_next, alive[-1] | terminated[-1] | truncated[-1])
+    assert torch.equal(alive_next, torch.where(terminated[-1] | truncated[-1], alive_reset[-1], alive[-1]))
 
 
-def test_unused_final_values_may_be_nan():
-    reward, value, final_value, terminated, truncated, alive, alive_start = random_rollout(7)
-    masks, _ = transition_masks(alive_start, alive, terminated, truncated)
-    clean = next_values(value, final_value, masks)
-    dirty = next_values(value, torch.where(masks.timed_out, final_value, torch.nan), masks)
-    assert masks.timed_out.any()
+def test_an_absent_agent_has_no_transition_and_one_that_leaves_in_its_first_step_has_one():
+    ended = torch.tensor([[True], [False], [False]]).expand(3, 2)
+    alive = torch.tensor([[True], [False], [False]]).expand(3, 2)
+    alive_reset = torch.tensor([False, True]).expand(3, 2)
+    masks, _ = transition_masks(torch.ones(2, dtype=torch.bool), alive, ended, torch.zeros_like(ended), alive_reset)
+    assert masks.valid.t().tolist() == [[True, False, False], [True, True, False]]
+
+
+def test_an_absent_agent_does_not_time_out():
+    one = torch.ones(1, 1, dtype=torch.bool)
+    masks, _ = transition_masks(~one[0], one, ~one, one)
+    assert (masks.valid.item(), masks.cut.item(), masks.timed_out.item()) == (False, True, False)
+
+
+def test_an_agent_that_died_in_the_step_of_the_time_limit_is_not_bootstrapped():
+    one = torch.ones(1, 1, dtype=torch.bool)
+    masks, _ = transition_masks(one[0], ~one, ~one, one)
+    assert next_values(torch.ones(2, 1), torch.full((1, 1), 5.0), masks).item() == 0.0
+
+
+@pytest.mark.parametrize("junk", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_does_not_count_may_hold_anything(seed, junk):
+    reward, value, final_value, terminated, truncated, alive, alive_start, alive_reset = random_rollout(seed, present=0.6)
+    masks, alive_next = transition_masks(alive_start, alive, terminated, truncated, alive_reset)
+    counts = torch.cat((masks.valid, alive_next.unsqueeze(0)))
+    clean = estimate(reward, value, final_value, masks)
+    dirty = estimate(
+        torch.where(masks.valid, reward, junk),
+        torch.where(counts, value, junk),
+        torch.where(masks.timed_out, final_value, junk),
+        masks,
+    )
+    assert masks.timed_out.any() and not masks.valid.all()
     assert torch.equal(clean, dirty)
+    assert (clean[~masks.valid] == 0.0).all()
+
+
+def test_a_lost_agent_stays_alone_with_its_nan():
+    """A NaN of a transition that counts reaches the episode it belongs to, and no other."""
+    reward, no = torch.zeros(6, 1), torch.zeros(6, 1, dtype=torch.bool)
+    reward[4], ended = torch.nan, no.clone()
+    ended[2] = True
+    masks, _ = transition_masks(~no[0], ~no, ended, no)
+    got = estimate(reward, torch.zeros(7, 1), None, masks)
+    assert got.isnan()[:, 0].tolist() == [False, False, False, True, True, False]
+
+
+def test_advantages_take_more_axes():
+    rollout = random_rollout(5, rows=12)
+    flat, deep = rollout[:6], [x.unflatten(1, (4, 3)) for x in rollout[:6]]
+
+    def result(reward, value, final_value, terminated, truncated, alive):
+        masks, _ = transition_masks(torch.ones_like(alive[0]), alive, terminated, truncated)
+        return estimate(reward, value, final_value, masks)
+
+    assert torch.equal(result(*deep).flatten(1), result(*flat))
+
+
+@pytest.mark.parametrize("gae_lambda", [0.0, 0.95, 1.0])
+def test_advantages_equal_those_of_stable_baselines3(gae_lambda):
+    buffers = pytest.importorskip("stable_baselines3.common.buffers")
+    from gymnasium.spaces import Box, Discrete
+
+    steps, rows, gamma = 128, 16, 0.99
+    reward, value, final_value, terminated, truncated, *_ = random_rollout(6, steps, rows)
+    done = (terminated | truncated).float().numpy()
+    alive = torch.ones_like(terminated)
+    masks, _ = transition_masks(alive[0], alive, terminated, truncated)
+
+    buffer = buffers.RolloutBuffer(steps, Box(0, 1, (1,)), Discrete(2), "cpu", gae_lambda, gamma, n_envs=rows)
+    buffer.values, buffer.episode_starts[1:] = value[:-1].numpy(), done[:-1]
+    # SB3 adds the value after a time limit to the reward, in OnPolicyAlgorithm.collect_rollouts.
+    buffer.rewards = (reward + gamma * torch.where(masks.timed_out, final_value, 0.0)).numpy()
+    buffer.compute_returns_and_advantage(value[-1], done[-1])
+
+    got = gae(reward, value[:-1], next_values(value, final_value, masks), masks, gamma, gae_lambda)
+    np.testing.assert_allclose(got, buffer.advantages, rtol=2e-6, atol=2e-6)
+
+
+def test_operations_do_not_grow_with_steps():
+    def count(steps):
+        reward, value, final_value, terminated, truncated, alive, alive_start, _ = random_rollout(0, steps, 2)
+        return operations(
+            lambda: estimate(reward, value, final_value, transition_masks(alive_start, alive, terminated, truncated)[0])
+        )
+
+    assert count(512) - count(256) <= 8
+
+
+def test_advantages_have_the_same_bits_for_any_number_of_threads():
+    reward, value, final_value, terminated, truncated, alive, alive_start, _ = random_rollout(8, 30, 4000)
+    masks, _ = transition_masks(alive_start, alive, terminated, truncated)
+    assert isinstance(masks, TransitionMasks)
+    assert_same_bits(lambda: [estimate(reward, value, final_value, masks)])

@@ -1,67 +1,126 @@
-"""Running statistics, compared with statistics of all samples at once."""
+"""Running statistics, compared with NumPy's statistics of all samples at once."""
 
+import numpy as np
 import pytest
 import torch
+from dispatched import assert_same_bits, operations
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from gpu_vecenv.train.returns.normalize import RewardNorm, RunningNorm
+from gpu_vecenv.errors import ShapeError
+from gpu_vecenv.train.returns import normalize
+from gpu_vecenv.train.returns.normalize import MAX_REWARD, RewardNorm, RunningNorm
 
 
-def test_running_statistics_equal_those_of_all_valid_samples():
-    g = torch.Generator().manual_seed(0)
-    norm, kept = RunningNorm((3,)), []
-    for batch in range(5):
-        samples = torch.randn(7, 11, 3, generator=g) * 4 + 100 * batch
-        valid = torch.rand(7, 11, generator=g) < 0.6
-        valid[3] = False  # a step without a single valid row
-        norm.update(samples, valid)
-        kept.append(samples[valid])
-    kept = torch.cat(kept).double()
+def random_batches(seed, lead, shape, offset, deviation, count):
+    g = torch.Generator().manual_seed(seed)
+    for _ in range(count):
+        samples = (torch.randn(*lead, *shape, generator=g, dtype=torch.float64) * deviation + offset).float()
+        yield samples, torch.rand(lead, generator=g) < 0.6
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    lead=st.sampled_from([(1,), (50,), (7, 11), (5, 3, 4), (3, 1)]),
+    shape=st.sampled_from([(), (1,), (3,), (2, 3, 2)]),
+    scale=st.sampled_from([(0.0, 1.0), (1e4, 0.1), (1e6, 10.0), (-1e6, 1.0), (1e-3, 1e-6), (0.0, 1e12)]),
+    count=st.integers(1, 3),
+)
+def test_running_statistics_equal_those_of_all_valid_samples(seed, lead, shape, scale, count):
+    norm, kept = RunningNorm(shape), np.empty((0, *shape))
+    for samples, valid in random_batches(seed, lead, shape, *scale, count):
+        norm.update(torch.where(valid.reshape(*lead, *(1 for _ in shape)), samples, torch.nan), valid)
+        kept = np.concatenate((kept, samples[valid].double().numpy()))
     assert norm.count.item() == len(kept)
-    torch.testing.assert_close(norm.mean, kept.mean(0), rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(norm.var, kept.var(0, correction=0), rtol=1e-5, atol=1e-5)
-    want = ((kept - kept.mean(0)) / kept.std(0, correction=0)).clamp(-10, 10).float()
-    torch.testing.assert_close(norm(kept.float()), want, rtol=1e-4, atol=1e-4)
+    if len(kept):
+        np.testing.assert_allclose(norm.mean, kept.mean(0), rtol=1e-12, atol=1e-12 * scale[1])
+        np.testing.assert_allclose(norm.var, kept.var(0), rtol=1e-9, atol=1e-12 * scale[1])
 
 
-def test_masked_samples_do_not_count_even_if_nan():
-    samples, valid = torch.randn(4, 6, 2), torch.rand(4, 6) < 0.5
-    clean, dirty = RunningNorm((2,)), RunningNorm((2,))
-    clean.update(samples, valid)
-    dirty.update(torch.where(valid.unsqueeze(-1), samples, torch.nan), valid)
-    assert torch.equal(clean.mean, dirty.mean)
-    assert torch.equal(clean.var, dirty.var)
+def test_chunks_give_the_statistics_of_the_whole(monkeypatch):
+    (samples, valid), *_ = random_batches(0, (40, 6), (3,), 1e4, 0.1, 1)
+    valid[8:20] = False  # some chunks hold no sample
+    monkeypatch.setattr(normalize, "MAX_CHUNK_ROWS", 25)  # four steps
+    norm = RunningNorm((3,))
+    norm.update(samples, valid)
+    kept = samples[valid].double().numpy()
+    np.testing.assert_allclose(norm.mean, kept.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(norm.var, kept.var(0), rtol=1e-9)
+
+
+def test_samples_are_shifted_scaled_and_clipped():
+    norm = RunningNorm((2,), clip=3.0)
+    norm.update(torch.tensor([[1.0, 10.0], [5.0, 10.0]]), torch.ones(2, dtype=torch.bool))
+    got = norm(torch.tensor([[5.0, 10.0], [99.0, 10.00005]]))
+    torch.testing.assert_close(got, torch.tensor([[1.0, 0.0], [3.0, 0.5]]), atol=0.02, rtol=0.0)
 
 
 def test_an_update_without_valid_samples_changes_nothing():
-    norm = RunningNorm((2,))
-    norm.update(torch.randn(3, 4, 2), torch.zeros(3, 4, dtype=torch.bool))
+    norm, none = RunningNorm((2,)), torch.zeros(3, 4, dtype=torch.bool)
+    norm.update(torch.full((3, 4, 2), torch.nan), none)
     assert torch.equal(norm(torch.tensor([[1.0, -2.0]])), torch.tensor([[1.0, -2.0]]))
+    norm.update(torch.randn(3, 4, 2), ~none)
+    before = {name: x.clone() for name, x in norm.state_dict().items()}
+    norm.update(torch.full((3, 4, 2), torch.nan), none)
+    assert all(torch.equal(x, before[name]) for name, x in norm.state_dict().items())
 
 
-def test_reward_scale_is_the_deviation_of_discounted_returns():
+def test_samples_of_another_shape_are_refused():
+    with pytest.raises(ShapeError, match=r"samples: expected shape \(3, 4, 2\), got \(3, 4, 1\)"):
+        RunningNorm((2,)).update(torch.zeros(3, 4, 1), torch.ones(3, 4, dtype=torch.bool))
+
+
+def test_operations_of_statistics_do_not_grow_with_steps():
+    def count(steps):
+        norm, valid = RewardNorm(2, 0.9), torch.ones(steps, 2, dtype=torch.bool)
+        return operations(lambda: norm(torch.ones(steps, 2), valid, ~valid))
+
+    assert count(512) - count(256) <= 8
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (4,)])
+def test_statistics_have_the_same_bits_for_any_number_of_threads(shape):
+    (samples, valid), *_ = random_batches(1, (20, 9000), shape, 10.0, 1.0, 1)
+
+    def results():
+        norm = RunningNorm(shape)
+        norm.update(samples, valid)
+        return list(norm.state_dict().values())
+
+    assert_same_bits(results)
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 2)])
+def test_reward_scale_is_the_deviation_of_discounted_returns(shape):
+    """Across rollouts, with cuts, and with agents that leave; what they would get later is NaN."""
     g = torch.Generator().manual_seed(1)
-    norm, gamma = RewardNorm(2, 0.9), 0.9
-    returns, running = [], [0.0, 0.0]
+    norm, gamma = RewardNorm(shape, 0.9), 0.9
+    returns, running, living = [], [0.0, 0.0], [True, True]
     for _ in range(4):
-        reward = torch.randn(6, 2, generator=g)
-        cut = torch.rand(6, 2, generator=g) < 0.2
-        scaled = norm(reward, torch.ones(6, 2, dtype=torch.bool), cut)
+        reward, chance = torch.randn(6, 2, generator=g), torch.rand(2, 6, 2, generator=g)
+        ended, died = chance[0] < 0.2, chance[1] < 0.1
+        valid = torch.ones(6, 2, dtype=torch.bool)
         for t in range(6):
             for n in range(2):
-                running[n] = running[n] * gamma + reward[t, n].item()
-                returns.append(running[n])
-                running[n] = 0.0 if cut[t, n] else running[n]
-        deviation = torch.tensor(returns).std(correction=0)
-        torch.testing.assert_close(scaled, reward / deviation, rtol=1e-4, atol=1e-5)
+                valid[t, n] = living[n]
+                if living[n]:
+                    running[n] = running[n] * gamma + reward[t, n].item()
+                    returns.append(running[n])
+                living[n] = bool(ended[t, n] or (living[n] and not died[t, n]))
+                running[n] = 0.0 if ended[t, n] or died[t, n] else running[n]
+        slabs = (torch.where(valid, reward, torch.nan), valid, ended | died)
+        scaled = norm(*(x.reshape(6, *shape) for x in slabs)).reshape(6, 2)
+        want = reward[valid].double().numpy() / np.std(returns)
+        np.testing.assert_allclose(scaled[valid], want, rtol=1e-5)
+        assert (scaled[~valid] == 0.0).all()
+        np.testing.assert_allclose(norm.running_return.flatten(), running, atol=1e-5)
 
 
-def test_reward_norm_ignores_dead_rows():
-    reward, valid = torch.randn(8, 3), torch.ones(8, 3, dtype=torch.bool)
-    valid[4:, 1] = False
-    cut = torch.zeros(8, 3, dtype=torch.bool)
-    a, b = RewardNorm(3, 0.9), RewardNorm(3, 0.9)
-    scaled = a(reward, valid, cut)
-    other = b(torch.where(valid, reward, 1e6), valid, cut)
-    assert torch.equal(scaled[valid], other[valid])
-    assert a.norm.var.item() == pytest.approx(b.norm.var.item())
-    assert torch.equal(a.running_return, b.running_return)
+def test_large_rewards_are_clipped():
+    reward = torch.zeros(500, 2)
+    reward[7] = torch.tensor([-1.0, 1.0])
+    every = torch.ones(500, 2, dtype=torch.bool)
+    scaled = RewardNorm(2, 0.0)(reward, every, ~every)
+    assert reward.std().item() < 0.1  # unclipped rewards would be beyond 10
+    assert scaled[7].tolist() == [-MAX_REWARD, MAX_REWARD]

@@ -21,7 +21,6 @@ from gpu_vecenv.train import (
     play,
     plot_curves,
 )
-from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.run_folder.logger import Logger
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
 from gpu_vecenv.train.runner.interrupt import StopRequest
@@ -72,30 +71,6 @@ def test_envs_of_several_agents_bootstrap_only_if_requested(config):
     trainer = Trainer(asked, quiet=True)
     metrics = trainer.train(iterations=2)  # the stand-in's unused final observations are NaN
     assert all(x == x for name, x in metrics.items() if not name.startswith(("return", "episode")))
-
-
-def test_episode_statistics_equal_a_plain_loop(config):
-    """Compared with a loop over rows and steps, across two rollouts."""
-    trainer = Trainer(config, quiet=True)
-    stats = EpisodeStats(trainer.assignment, trainer.rollout.num_rows)
-    running, lengths = [0.0] * trainer.rollout.num_rows, [0] * trainer.rollout.num_rows
-    for _ in range(2):
-        trainer.collector.collect()
-        got = stats.update(trainer.rollout)
-        finished, all_lengths = {"catcher": [], "runner": []}, []
-        for t in range(10):
-            for row in range(trainer.rollout.num_rows):
-                running[row] += trainer.rollout.reward[t, row].item()
-                lengths[row] += 1
-                if trainer.rollout.terminated[t, row] or trainer.rollout.truncated[t, row]:
-                    role = "catcher" if row < trainer.assignment["catcher"][0].stop else "runner"
-                    finished[role].append(running[row])
-                    all_lengths.append(lengths[row])
-                    running[row], lengths[row] = 0.0, 0
-        for role, returns in finished.items():
-            assert got[f"return/{role}"].item() == pytest.approx(sum(returns) / len(returns), abs=1e-5)
-        assert got["episode_length"].item() == pytest.approx(sum(all_lengths) / len(all_lengths))
-        trainer.collector.advance(trainer.rollout.masks()[1])
 
 
 def test_a_run_writes_its_files_and_can_be_evaluated_and_watched(config, tmp_path, capsys):

@@ -222,7 +222,7 @@ class PPO:
         if config.bootstrap_at_time_limit and slabs.final_obs is not None:
             final_value = self._values(slabs.final_obs)
         following = next_values(value, final_value, masks)
-        advantage = gae(reward, value[:-1], following, masks.cut, config.gamma, config.gae_lambda)
+        advantage = gae(reward, value[:-1], following, masks, config.gamma, config.gae_lambda)
         return advantage, advantage + value[:-1], value[:-1]
 
     def _minibatches(

@@ -7,80 +7,86 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gpu_vecenv.train.returns.scan import scan
+
 
 class TransitionMasks(NamedTuple):
-    """Facts about each transition, each bool (T, R)."""
+    """Facts about each transition, each bool (T, ...)."""
 
     valid: Tensor
     """The row's agent was alive when the step began, so the update may use the transition."""
     cut: Tensor
-    """The agent left or its world's episode ended in this step: later transitions belong to another episode."""
+    """The agent left or was absent, or its world's episode ended in this step: later transitions belong to another episode."""
     timed_out: Tensor
     """The time limit alone ended the episode, and the agent was alive: its value may be bootstrapped."""
 
 
 def transition_masks(
-    alive_start: Tensor, agent_alive: Tensor, terminated: Tensor, truncated: Tensor
+    alive_start: Tensor,
+    agent_alive: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    alive_reset: Tensor | None = None,
 ) -> tuple[TransitionMasks, Tensor]:
     """Derive the masks of a rollout.
 
     Args:
-        alive_start: bool (R,), alive before the first step.
-        agent_alive: bool (T, R), alive after each step, before any reset.
-        terminated: bool (T, R), the row's world reached a terminal state in this step.
-        truncated: bool (T, R), the row's world hit its time limit in this step.
+        alive_start: bool (...), alive before the first step.
+        agent_alive: bool (T, ...), alive after each step, before any reset.
+        terminated: bool (T, ...), the row's world reached a terminal state in this step.
+        truncated: bool (T, ...), the row's world hit its time limit in this step.
+        alive_reset: bool (T, ...), alive at the start of the next episode; only read where this step ended one. None: all
+            agents are. ``agent_alive`` cannot tell an agent that is absent from an episode from one that leaves in its first
+            step, so without ``alive_reset`` an absent agent has one valid transition in each episode.
 
     Returns:
-        The masks, and bool (R,): alive when the next rollout begins (a new episode starts with all alive).
+        The masks, and bool (...): alive when the next rollout begins.
     """
     ended = terminated | truncated
-    alive_next = agent_alive | ended
+    alive_next = agent_alive | ended if alive_reset is None else torch.where(ended, alive_reset, agent_alive)
     valid = torch.cat((alive_start.unsqueeze(0), alive_next[:-1]))
-    cut = ended | ~agent_alive
-    timed_out = truncated & ~terminated & agent_alive
+    present = valid & agent_alive
+    cut = ended | ~present
+    timed_out = truncated & ~terminated & present
     return TransitionMasks(valid, cut, timed_out), alive_next[-1]
 
 
-def gae(
-    reward: Tensor, value: Tensor, next_value: Tensor, cut: Tensor, gamma: float, gae_lambda: float
-) -> Tensor:
-    """Generalised advantage estimation (Schulman et al. 2015, arXiv 1506.02438, equation 16).
+def gae(reward: Tensor, value: Tensor, next_value: Tensor, masks: TransitionMasks, gamma: float, gae_lambda: float) -> Tensor:
+    """Generalised advantage estimation (Schulman et al. 2015, arXiv 1506.02438).
 
     Args:
-        reward: float32 (T, n).
-        value: float32 (T, n), value of the observation before each step.
-        next_value: float32 (T, n), value of the observation after each step in the same episode: 0 after a terminal
-            step, the value of the final observation where a time limit is bootstrapped.
-        cut: bool (T, n), True where the episode ends with the step, so no later advantage flows back.
+        reward: float32 (T, ...).
+        value: float32 (T, ...), V(s_t), value of the observation before each step.
+        next_value: float32 (T, ...), V(s_{t+1}) from ``next_values()``.
+        masks: masks of the same rows.
         gamma: discount per step.
         gae_lambda: decay of the trace.
 
     Returns:
-        Advantages, float32 (T, n); undefined for transitions that are not valid.
+        Advantages, float32 (T, ...); 0 for transitions that are not valid, whose arguments may hold anything.
     """
-    delta = reward + gamma * next_value - value
-    decay = gamma * gae_lambda * (~cut).to(delta.dtype)
-    advantage = torch.empty_like(delta)
-    trace = torch.zeros_like(delta[0])
-    for t in reversed(range(delta.shape[0])):
-        trace = torch.addcmul(delta[t], decay[t], trace)
-        advantage[t] = trace
-    return advantage
+    # delta_t = r_t + gamma V(s_{t+1}) - V(s_t)
+    delta = torch.where(masks.valid, reward + gamma * next_value - value, 0.0)
+    # Equation 16: A_t = sum over l of (gamma lambda)^l delta_{t+l} = delta_t + gamma lambda A_{t+1}, until the episode ends
+    decay = (~masks.cut).to(delta.dtype) * (gamma * gae_lambda)
+    return scan(delta, decay, reverse=True)
 
 
 def next_values(value: Tensor, final_value: Tensor | None, masks: TransitionMasks) -> Tensor:
-    """Choose the value that follows each step.
+    """Choose the value that follows each step: V(s_{t+1}) inside an episode, 0 after a terminal step.
+
+    A time limit is no terminal state of the task, so the value goes on after it (Pardo et al. 2018, arXiv 1712.00378).
 
     Args:
-        value: float32 (T + 1, n), values of the rollout's observations, in order of time.
-        final_value: float32 (T, n), values of the final observations; only entries that timed out are read.
+        value: float32 (T + 1, ...), values of the rollout's observations, in order of time.
+        final_value: float32 (T, ...), values of the final observations; only entries that timed out are read.
             None treats a time limit as a terminal state.
-        masks: masks of the same n rows.
+        masks: masks of the same rows.
 
     Returns:
-        float32 (T, n) for ``gae()``.
+        float32 (T, ...) for ``gae()``.
     """
-    following = value[1:].masked_fill(masks.cut, 0.0)
+    following = torch.where(masks.cut, 0.0, value[1:])
     if final_value is None:
         return following
     return torch.where(masks.timed_out, final_value, following)

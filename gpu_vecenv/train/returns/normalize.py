@@ -5,9 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from gpu_vecenv.errors import ShapeError
+from gpu_vecenv.train.returns.scan import continues, scan
+from gpu_vecenv.train.returns.sums import fixed_sum
+
+MAX_CHUNK_ROWS = 1 << 18
+"""Most rows of one merge, unless one step has more; bounds temporary memory."""
+
+MAX_REWARD = 10.0
+"""Scaled rewards are clipped to [-MAX_REWARD, MAX_REWARD]."""
+
 
 class RunningNorm(nn.Module):
-    """Mean and variance of all samples so far, merged batch by batch (Chan et al. 1979).
+    """Mean and variance of all samples so far.
 
     The statistics are buffers, so ``state_dict`` holds them. They are float64, so that late samples of a long run still count.
     """
@@ -34,25 +44,36 @@ class RunningNorm(nn.Module):
         """Update the statistics with samples.
 
         Args:
-            samples: float32 (T, n, *shape); merged one step of T at a time, which bounds temporary memory.
-            valid: bool (T, n), False for samples to leave out (they may hold anything, NaN included).
+            samples: float32 (T, ..., *shape), merged MAX_CHUNK_ROWS rows at a time.
+            valid: bool (T, ...), False for samples to leave out (they may hold anything, NaN included).
+
+        Raises:
+            ShapeError: the shapes do not fit each other.
         """
-        for step_samples, step_valid in zip(samples, valid, strict=True):
-            self._merge(step_samples, step_valid)
+        expected = (*valid.shape, *self.mean.shape)
+        if samples.shape != expected or valid.dim() == 0:
+            raise ShapeError(f"samples: expected shape {expected}, got {tuple(samples.shape)}")
+        steps = max(1, MAX_CHUNK_ROWS // max(1, valid[0].numel()))
+        for chunk, chunk_valid in zip(samples.split(steps), valid.split(steps), strict=True):
+            self._merge(chunk.reshape(chunk_valid.numel(), -1), chunk_valid.reshape(-1, 1))
 
     def _merge(self, samples: Tensor, valid: Tensor) -> None:
-        mask = valid.reshape(valid.shape + (1,) * self.mean.dim())
-        new_count = valid.sum().double()
-        divisor = new_count.clamp(min=1.0)
-        # Moments about the old mean are small numbers, so float32 products lose little precision.
-        centred = torch.where(mask, samples - self.mean.float(), 0.0)
-        shift = centred.sum(0, dtype=torch.float64) / divisor
-        spread = (centred * centred).sum(0, dtype=torch.float64) / divisor - shift * shift
-        total = self.count + new_count
-        fraction = new_count / total.clamp(min=1.0)
-        merged = self.var * (1.0 - fraction) + spread * fraction + shift * shift * fraction * (1.0 - fraction)
-        self.var.copy_(merged)
-        self.mean.add_(shift * fraction)
+        """Merge samples (rows, F), of which those with ``valid`` (rows, 1) count."""
+        count = valid.sum().double()
+        divisor = count.clamp(min=1.0)
+        # The mean comes first, because squares about another point would cancel if the mean is far from 0.
+        mean = fixed_sum(torch.where(valid, samples, 0.0)) / divisor
+        var = fixed_sum(torch.where(valid, samples.double() - mean, 0.0).square()) / divisor
+        mean, var = mean.view_as(self.mean), var.view_as(self.var)
+
+        # Chan et al. 1979, the update for two sets A (so far) and B (new), divided by the number of samples:
+        #   mean = mean_A + (mean_B - mean_A) n_B / n
+        #   var = var_A n_A / n + var_B n_B / n + (mean_B - mean_A)^2 n_A n_B / n^2
+        total = self.count + count
+        share = count / total.clamp(min=1.0)
+        shift = mean - self.mean
+        self.var.copy_(self.var * (1.0 - share) + var * share + shift * shift * share * (1.0 - share))
+        self.mean.add_(shift * share)
         self.count.copy_(total)
 
     def std(self) -> Tensor:
@@ -68,37 +89,40 @@ class RewardNorm(nn.Module):
     """Divides rewards by the deviation of the running discounted return, so that their unit has no effect.
 
     The mean is not subtracted: when episodes differ in length, that would change which policy is best.
+    Source: reward scaling in Engstrom et al. 2020, arXiv 2005.12729.
     """
 
     running_return: Tensor
 
-    def __init__(self, num_rows: int, gamma: float):
+    def __init__(self, shape: int | tuple[int, ...], gamma: float):
         """Start with zero returns.
 
         Args:
-            num_rows: rows n whose rewards are scaled.
+            shape: shape of the rewards of one step, (n,) or n for n rows.
             gamma: discount per step.
         """
         super().__init__()
         self.gamma = gamma
         self.norm = RunningNorm(())
-        self.register_buffer("running_return", torch.zeros(num_rows))
+        self.register_buffer("running_return", torch.zeros(shape))
 
     @torch.no_grad()
     def forward(self, reward: Tensor, valid: Tensor, cut: Tensor) -> Tensor:
         """Update the statistics with a rollout's rewards and return the scaled rewards.
 
         Args:
-            reward: float32 (T, n).
-            valid: bool (T, n), False for transitions to leave out.
-            cut: bool (T, n), True where the row's episode ended with this step.
+            reward: float32 (T, ...).
+            valid: bool (T, ...), False for transitions to leave out; their rewards may hold anything.
+            cut: bool (T, ...), True where the row's episode ended with this step.
 
         Returns:
-            float32 (T, n), within [-10, 10].
+            float32 (T, ...), within [-MAX_REWARD, MAX_REWARD]; 0 where not valid.
         """
-        returns = torch.empty_like(reward)
-        for t in range(reward.shape[0]):
-            torch.add(reward[t], self.running_return, alpha=self.gamma, out=returns[t])
-            self.running_return.copy_(returns[t]).masked_fill_(cut[t] | ~valid[t], 0.0)
+        reward = torch.where(valid, reward, 0.0)
+        ended = cut | ~valid
+        # R_t = r_t + gamma R_{t-1}, from 0 in each episode
+        returns = scan(reward, self.gamma * continues(ended), initial=self.running_return)
+        self.running_return.copy_(torch.where(ended[-1], 0.0, returns[-1]))
         self.norm.update(returns, valid)
-        return (reward / self.norm.std()).clamp(-10.0, 10.0)
+        # r_t / std(R)
+        return (reward / self.norm.std()).clamp(-MAX_REWARD, MAX_REWARD)

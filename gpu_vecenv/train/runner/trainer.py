@@ -165,7 +165,10 @@ class Trainer:
             name: PPO(self.policies[name], self.assignment[name], self.rollout, ppo, self.generator)
             for name in trainable_policies(self.assignment, resolved.frozen)
         }
-        self.episodes = EpisodeStats(self.assignment, self.rollout.num_rows).to(self.device)
+        self.episodes = {
+            name: EpisodeStats(sum(rows.stop - rows.start for rows in slices)).to(self.device)
+            for name, slices in self.assignment.items()
+        }
         self.iteration = 0
 
     @property
@@ -250,12 +253,22 @@ class Trainer:
         """Collect and learn once; return metrics, 0-d device tensors by name."""
         self.collector.collect()
         masks, alive = self.rollout.masks()
-        metrics = self.episodes.update(self.rollout)
+        metrics = self._episode_metrics(masks.valid)
         progress = self.iteration / self.num_iterations
         for name, learner in self.learners.items():
             metrics.update({f"{key}/{name}": x for key, x in learner.update(masks, progress).items()})
         self.collector.advance(alive)
         self.iteration += 1
+        return metrics
+
+    def _episode_metrics(self, valid: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return the mean returns of the policies and the mean length of the episodes that ended in the rollout."""
+        finished, metrics = self.rollout.terminated | self.rollout.truncated, {}
+        for name, slices in self.assignment.items():
+            slabs = (torch.cat([x[:, rows] for rows in slices], dim=1) for x in (self.rollout.reward, finished, valid))
+            means = self.episodes[name].update(*slabs)
+            metrics.setdefault("episode_length", means.mean_length)
+            metrics[f"return/{name}"] = means.mean_return
         return metrics
 
     def save(self, path: str | Path | None = None) -> Path:
@@ -288,7 +301,7 @@ class Trainer:
             "policies": {name: policy.state_dict() for name, policy in self.policies.items()},
             "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
             "collector": self.collector.state_dict(),
-            "episodes": self.episodes.state_dict(),
+            "episodes": {name: stats.state_dict() for name, stats in self.episodes.items()},
         }
 
     def _load(self, state: dict[str, Any], path: Path) -> None:
@@ -307,7 +320,8 @@ class Trainer:
                 policy.load_state_dict(state["policies"][name])
             for name, learner in self.learners.items():
                 learner.load_state_dict(state["learners"][name], f"{path}: learners/{name}")
-            self.episodes.load_state_dict(state["episodes"])
+            for name, stats in self.episodes.items():
+                stats.load_state_dict(state["episodes"][name])
             self.collector.load_state_dict(state["collector"])
         except CheckpointError:
             raise

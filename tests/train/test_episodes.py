@@ -1,0 +1,105 @@
+"""Returns and lengths of episodes, compared with a loop over rows and steps."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from dispatched import assert_same_bits, operations
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu_vecenv.train.returns.episodes import EpisodeStats
+
+
+def rollouts(seed, steps, shape, count=3, p=0.15):
+    """Random rollouts of agents that leave for the rest of an episode, or are absent from all of it; NaN when out."""
+    g = torch.Generator().manual_seed(seed)
+    present = torch.rand(shape, generator=g) < 0.8
+    for _ in range(count):
+        reward = torch.randn(steps, *shape, generator=g)
+        finished, valid = (torch.rand(steps, *shape, generator=g) < p for _ in range(2))
+        for t in range(steps):
+            leaves = valid[t].clone()
+            valid[t] = present
+            present = torch.where(finished[t], torch.rand(shape, generator=g) < 0.8, present & ~leaves)
+        yield torch.where(valid, reward, torch.nan), finished, valid
+
+
+class SlowStats:
+    """The same as EpisodeStats, in Python's floats."""
+
+    def __init__(self):
+        self.running, self.past = {}, []
+
+    def update(self, reward, finished, valid, window):
+        reward, finished, valid = (x.flatten(1).tolist() for x in (reward, finished, valid))
+        ended = []
+        for t, row in itertools.product(range(len(reward)), range(len(reward[0]))):
+            total, length, took_part = self.running.pop(row, (0.0, 0, False))
+            total += reward[t][row] if valid[t][row] else 0.0
+            length, took_part = length + 1, took_part or valid[t][row]
+            if not finished[t][row]:
+                self.running[row] = total, length, took_part
+            elif took_part:
+                ended.append((total, length))
+        self.past += ended
+        return *means(ended), *means(self.past[-window:])
+
+
+def means(pairs):
+    return [sum(x) / len(x) for x in zip(*pairs, strict=True)] or [math.nan, math.nan]
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    steps=st.integers(1, 9),
+    shape=st.sampled_from([(1,), (4,), (3, 2)]),
+    window=st.integers(1, 12),
+    p=st.sampled_from([0.03, 0.3, 1.0]),
+)
+def test_statistics_equal_a_plain_loop(seed, steps, shape, window, p):
+    stats, slow = EpisodeStats(shape, window), SlowStats()
+    for rollout in rollouts(seed, steps, shape, p=p):
+        want = slow.update(*rollout, window)
+        assert [x.item() for x in stats.update(*rollout)] == pytest.approx(want, abs=1e-4, nan_ok=True)
+
+
+def test_statistics_go_on_from_saved_ones():
+    first, second, third = rollouts(1, 7, (5,))
+    whole, saved, resumed = (EpisodeStats(5) for _ in range(3))
+    for rollout in (first, second):
+        whole.update(*rollout)
+        saved.update(*rollout)
+    resumed.load_state_dict(saved.state_dict())
+    got = resumed.update(*third)
+    assert got == whole.update(*third)
+    assert not torch.stack(got).isnan().any()
+
+
+def test_no_finished_episode_gives_nan():
+    stats, never = EpisodeStats(3), torch.zeros(4, 3, dtype=torch.bool)
+    assert torch.stack(stats.update(torch.ones(4, 3), never, ~never)).isnan().all()
+    absent = stats.update(torch.ones(1, 3), ~never[:1], never[:1])  # these agents took part in earlier steps
+    assert [x.item() for x in absent] == [4.0, 5.0, 4.0, 5.0]
+    assert torch.stack(stats.update(torch.ones(4, 3), ~never, never)[:2]).isnan().all()
+
+
+def test_operations_do_not_grow_with_steps():
+    def count(steps):
+        rollout = next(rollouts(0, steps, (2,), 1))
+        stats = EpisodeStats(2)
+        return operations(lambda: stats.update(*rollout))
+
+    assert count(512) - count(256) <= 8
+
+
+def test_statistics_have_the_same_bits_for_any_number_of_threads():
+    rollout = next(rollouts(2, 40, (2000,), 1))
+
+    def results():
+        stats = EpisodeStats(2000)
+        return [*stats.update(*rollout), *stats.state_dict().values()]
+
+    assert_same_bits(results)
