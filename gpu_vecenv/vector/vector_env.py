@@ -100,8 +100,7 @@ class GpuVectorEnv(VectorEnv):
         require_one_of("render_mode", render_mode, (None, "rgb_array"))
         require_one_of("copy", copy, (True, False))
         require_one_of("debug", debug, (True, False))
-        if params.get("max_episode_steps", 0) is None:
-            params["max_episode_steps"] = 0
+        params = {name: 0 if (name, value) == ("max_episode_steps", None) else value for name, value in params.items()}
         self.env_spec = env_spec
         self.layout = layout = Layout(env_spec, env_spec.resolve(params))
         self.params, self.num_agents, self.role_counts = layout.params, layout.num_agents, layout.role_counts
@@ -238,11 +237,7 @@ class GpuVectorEnv(VectorEnv):
 
     @one_caller
     def check(self) -> None:
-        """Raise if kernels counted invalid actions since the last check. Waits for the device.
-
-        Raises:
-            ActionError: the number of actions that were out of range or NaN; each acted as index 0.
-        """
+        """Raise ActionError if actions were out of range or NaN since the last check; each acted as 0. Waits for the device."""
         self._require_open()
         self.worlds.require_wait("check()")
         self.worlds.check()
@@ -329,6 +324,13 @@ class GpuVectorEnv(VectorEnv):
         return nest(self._places.public["obs"], self.worlds.observe(), self._convert)
 
     @one_caller
+    def action_mask(self) -> Any:
+        """Masks of the present state like ``info["action_mask"]``, in fresh arrays; None without masks. Changes nothing."""
+        self._require_started("action_mask()")
+        place = self._places.public.get("action_mask")
+        return None if place is None else nest(place, self.worlds.observe(), self._convert)
+
+    @one_caller
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Draw one uint8 (H, W, 3) frame an env; rows of a world get the same one. Without ``render_mode``, warn and return None.
 
@@ -390,10 +392,8 @@ class GpuVectorEnv(VectorEnv):
             raise SequenceError(f"call reset() before {call}.")
 
     def __reduce__(self) -> Any:
-        raise TypeError(
-            f"{self.env_spec.name}: an env cannot be pickled or copied, because it holds memory and threads of its device; make "
-            "another one and give it set_state(env.get_state())."
-        )
+        why = "cannot be pickled or copied, because it holds memory and threads of its device"
+        raise TypeError(f"{self.env_spec.name}: an env {why}; make another one and give it set_state(env.get_state()).")
 
     def __repr__(self) -> str:
         """Name, size, device."""

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+import gymnasium
 import numpy as np
 import pytest
 
 from gpu_vecenv.errors import ActionError
 from gpu_vecenv.vector.masks import require_choices
+from gpu_vecenv.vector.tree import leaves, tree_map
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 from tests.devices import DEVICES
 from tests.roles.cases import make
@@ -42,3 +44,25 @@ def test_each_masked_entry_needs_a_choice(entry):
     mask[2, 4, [2, 6][entry]] = False
     with pytest.raises(ActionError, match=rf"an agent that allows none in entry {entry}, at \[2, 4\]\."):
         require_choices(env.layout, outputs.results, memory, arrays)
+
+
+@pytest.mark.parametrize("name", ["town", "harvest", "pot"])
+def test_masks_of_a_state_that_was_set(name):
+    """After ``set_state()`` the masks are those that the step before gave; reading them changes nothing."""
+    env = make(name, device="cpu")
+    env.reset(seed=0)
+    env.rollout(num_steps=3)
+    info = env.rollout(num_steps=1, keep_actions=False)[4]
+    expected = tree_map(lambda mask: mask[0].copy(), info["action_mask"])
+    state = env.get_state()
+    env.reset(seed=1)
+    env.set_state(state)
+    for _ in range(2):
+        for got, wanted in zip(leaves(env.action_mask()), leaves(expected), strict=True):
+            assert got.dtype == wanted.dtype and (got == wanted).all()
+
+
+def test_an_env_without_masks_has_none():
+    env = gymnasium.make_vec("WarpCartPole-v1", num_envs=2, device="cpu")
+    env.reset(seed=0)
+    assert env.unwrapped.action_mask() is None

@@ -1,11 +1,12 @@
 """Advantages, compared with a slow reference that goes through every agent's episodes one by one, and with Stable-Baselines3."""
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
 from dispatched import assert_same_bits, operations
 
-from gpu_vecenv.train.returns.gae import TransitionMasks, gae, next_values, transition_masks
+from gpu_vecenv.train.returns.gae import gae, next_values, transition_masks
 
 GAMMA, LAMBDA = 0.9, 0.8
 
@@ -81,6 +82,30 @@ def test_an_absent_agent_has_no_transition_and_one_that_leaves_in_its_first_step
     alive_reset = torch.tensor([False, True]).expand(3, 2)
     masks, _ = transition_masks(torch.ones(2, dtype=torch.bool), alive, ended, torch.zeros_like(ended), alive_reset)
     assert masks.valid.t().tolist() == [[True, False, False], [True, True, False]]
+
+
+def test_the_state_after_a_step_tells_who_takes_part_in_the_next_episode():
+    """An agent that a reset pool leaves out has no transition: its state field is 0 from the reset to the end."""
+    size = {"num_taggers": 1, "num_runners": 3, "num_other_agents_observed": 3, "episode_length": 4}
+    env = gymnasium.make_vec("gpu_vecenv:WarpTag-v0", num_envs=3, device="cpu", array="torch", **size)
+    inner = env.unwrapped
+
+    def present():
+        return inner.get_state("alive")["alive"] != 0
+
+    inner.set_reset_pool({"alive": torch.tensor([[1, 1, 0, 1], [1, 0, 1, 1]], dtype=torch.int32)})
+    env.reset(seed=1)
+    alive_start, results, alive_reset = present(), [], []
+    for _ in range(10):
+        _, _, terminated, truncated, info = env.step(torch.zeros(3, 4, 2, dtype=torch.int64))
+        flags = (flag.unsqueeze(1).expand(3, 4) for flag in (terminated, truncated))
+        results.append((info["agent_alive"], *flags))
+        alive_reset.append(present())
+    slabs = (torch.stack(x) for x in zip(*results, strict=True))
+    masks, _ = transition_masks(alive_start, *slabs, torch.stack(alive_reset))
+    first_steps = masks.valid[::4]
+    assert (first_steps.sum(-1) == 3).all()  # one runner is absent from each episode
+    assert first_steps.any(0).all()  # no runner is absent from all
 
 
 def test_an_absent_agent_does_not_time_out():
@@ -168,5 +193,4 @@ def test_operations_do_not_grow_with_steps():
 def test_advantages_have_the_same_bits_for_any_number_of_threads():
     reward, value, final_value, terminated, truncated, alive, alive_start, _ = random_rollout(8, 30, 4000)
     masks, _ = transition_masks(alive_start, alive, terminated, truncated)
-    assert isinstance(masks, TransitionMasks)
     assert_same_bits(lambda: [estimate(reward, value, final_value, masks)])

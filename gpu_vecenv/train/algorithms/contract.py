@@ -10,8 +10,8 @@ from torch import Tensor
 from gpu_vecenv.train.storage.samples import Samples
 
 
-class Scalars(NamedTuple):
-    """Settings of an update that change during a run: 0-d views of one float32 tensor, which the runner overwrites.
+class DeviceScalars(NamedTuple):
+    """``Scalars`` of an update on the device that change during a run: 0-d views of one float32 tensor, which the runner overwrites.
 
     Their addresses do not change, so a captured graph reads the present values.
     """
@@ -38,7 +38,7 @@ class Algorithm(ABC):
         """Prepare the first update of a run, after the policy has observed its first rollout."""
 
     @abstractmethod
-    def update(self, samples: Samples, scalars: Scalars) -> Tensor:
+    def update(self, samples: Samples, scalars: DeviceScalars) -> Tensor:
         """Improve the policy.
 
         Args:

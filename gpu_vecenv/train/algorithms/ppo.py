@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpu_vecenv.train.algorithms.contract import Algorithm, Scalars
+from gpu_vecenv.train.algorithms.contract import Algorithm, DeviceScalars
 from gpu_vecenv.train.algorithms.deal import deal
 from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
 from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, masked_mean, masked_variance, ppo_loss, standardized
@@ -62,7 +62,7 @@ class PPO(Algorithm):
             action = samples.action[steps].flatten(0, 1)
             samples.log_prob[steps] = self.policy.evaluate(inputs, action).log_prob.view_as(samples.log_prob[steps])
 
-    def update(self, samples: Samples, scalars: Scalars) -> Tensor:
+    def update(self, samples: Samples, scalars: DeviceScalars) -> Tensor:
         """See ``Algorithm.update()``."""
         config, valid = self.config, samples.valid
         self.adam.rate.copy_(scalars.learning_rate * self.factor)

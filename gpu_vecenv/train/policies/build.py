@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.train.config.options import NetworkConfig
+from gpu_vecenv.train.config import NetworkConfig
 from gpu_vecenv.train.policies.actor_critic import ActorCritic, require_actions
 from gpu_vecenv.train.policies.check import check_network
 from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 from torch import Tensor, nn
 
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.train.config.options import NetworkConfig
+from gpu_vecenv.train.config import NetworkConfig
 from gpu_vecenv.train.policies.contract import Observation
 
 _ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU}

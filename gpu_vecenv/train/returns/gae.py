@@ -35,9 +35,10 @@ def transition_masks(
         agent_alive: bool (T, ...), alive after each step, before any reset.
         terminated: bool (T, ...), the row's world reached a terminal state in this step.
         truncated: bool (T, ...), the row's world hit its time limit in this step.
-        alive_reset: bool (T, ...), alive at the start of the next episode; only read where this step ended one. None: all
-            agents are. ``agent_alive`` cannot tell an agent that is absent from an episode from one that leaves in its first
-            step, so without ``alive_reset`` an absent agent has one valid transition in each episode.
+        alive_reset: bool (T, ...), alive at the start of the next episode; only read where this step ended one. The env's state
+            tells it: after a step, the field that ``EnvSpec.alive`` names is that of the observation which the step returned.
+            None: all agents take part from the start. ``agent_alive`` cannot tell an agent that is absent from an episode from
+            one that leaves in its first step, so with None an absent agent has one valid transition in each episode.
 
     Returns:
         The masks, and bool (...): alive when the next rollout begins.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from gpu_vecenv.train.algorithms.contract import Algorithm, Scalars
+from gpu_vecenv.train.algorithms.contract import Algorithm, DeviceScalars
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.collector import Collector
@@ -32,7 +32,7 @@ class Iteration:
         policies: Mapping[str, Policy],
         rows: Mapping[str, PolicyRows],
         algorithms: Mapping[str, Algorithm],
-        scalars: Mapping[str, Scalars],
+        scalars: Mapping[str, DeviceScalars],
         episodes: Mapping[str, EpisodeStats],
     ):
         self.collector, self.policies, self.rows = collector, policies, rows

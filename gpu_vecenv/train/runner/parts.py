@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from gpu_vecenv.train.algorithms.contract import Algorithm, Scalars
+from gpu_vecenv.train.algorithms.contract import Algorithm, DeviceScalars
 from gpu_vecenv.train.algorithms.registry import algorithm_builder
 from gpu_vecenv.train.algorithms.schedules import scalars_at
 from gpu_vecenv.train.config import PPOConfig, ResolvedConfig, bootstraps, require_minibatches
@@ -64,7 +64,7 @@ def make_policies(
             policies[name] = RandomPolicy(own.group)
             continue
         normalize = config.ppo_of(name).normalize_observations
-        module: Any = given.pop(name, None) or config.policy_of(name).module
+        module: Any = given.pop(name, None) or config.settings_of(name).module
         policies[name] = make_policy(name, own.group, config.seed, config.network_of(name), normalize, module)
     require_policies("networks", given, policies)
     return {name: policy.to(device) for name, policy in policies.items()}
@@ -96,7 +96,7 @@ class Parts:
         num_steps = config.ppo.num_steps
         rollout = Rollout.allocate(env, num_steps, with_final_obs=False)
         names = list(rows_of_policies(env, rollout, config.policy_map))
-        config.require_policy_names(names)
+        require_policies("policies", config.policies, names)
         learn = trainable_policies(names, config.frozen)
         self.settings = {name: self._settings(env, config, name) for name in learn}
         if any(ppo.bootstrap_at_time_limit for ppo in self.settings.values()):
@@ -107,15 +107,15 @@ class Parts:
         shapes = {name: rows.shape for name, rows in self.rows.items()}
         self.algorithms: dict[str, Algorithm] = {}
         for name, ppo in self.settings.items():
-            require_minibatches(ppo, num_steps * self.rows[name].num_samples, name)
-            build = algorithm_builder(config.policy_of(name).algorithm)
+            require_minibatches(ppo, self.rows[name].num_samples, name)
+            build = algorithm_builder(config.settings_of(name).algorithm)
             self.algorithms[name] = build(self.policies[name], ppo, shapes[name], seed_of(config.seed, name), device)
         self.episodes = {name: EpisodeStats(shape).to(device) for name, shape in shapes.items()}
-        self._host = torch.zeros(len(learn), len(Scalars._fields))
+        self._host = torch.zeros(len(learn), len(DeviceScalars._fields))
         if device.type == "cuda":
             self._host = self._host.pin_memory()
         self._device = self._host.to(device)
-        scalars = {name: Scalars(*self._device[number]) for number, name in enumerate(learn)}
+        scalars = {name: DeviceScalars(*self._device[number]) for number, name in enumerate(learn)}
         self.iteration = Iteration(self.collector, self.policies, self.rows, self.algorithms, scalars, self.episodes)
 
     @staticmethod
@@ -144,7 +144,7 @@ def seed_of(seed: int, name: str) -> int:
     return int.from_bytes(hashlib.sha256(f"minibatches/{seed}/{name}".encode()).digest()[:8], "little", signed=True)
 
 
-def require_policies(option: str, names: Mapping[str, object], policies: Mapping[str, object]) -> None:
+def require_policies(option: str, names: Mapping[str, object], policies: Iterable[str]) -> None:
     """Raise ConfigError for a name that is no policy of the run."""
     for name in names:
         if name not in policies:
