@@ -309,6 +309,12 @@ class GpuVectorEnv(VectorEnv):
         self.worlds.require_wait("set_reset_pool()")
         self.worlds.pool.set(states)
 
+    @one_caller
+    def get_reset_pool(self) -> dict[str, Array]:
+        """Copies of the reset pool's fields by name, leading axis the entries; empty without a pool."""
+        self._require_open()
+        return self.worlds.pool.get(None if self._to_host else self.worlds.output_memory)
+
     def draw_start_states(self, size: int, seed: int) -> dict[str, Array]:
         """Return the start states of ``size`` worlds under a seed, for ``set_reset_pool()``; i has parameters of world i % N."""
         params = self.layout.repeated_params(count_worlds(1, size, self.layout, by_agent=False))

@@ -16,12 +16,10 @@ import torch
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.errors import GpuVecenvError, RoleSpacesError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
+from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
-from gpu_vecenv.train.policies.policy import ActorCritic, Policy, RandomPolicy
+from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, require_same_form
-from gpu_vecenv.train.storage.policy_map import is_random
-from gpu_vecenv.train.storage.slabs import group_rows
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv

@@ -23,13 +23,14 @@ from gpu_vecenv.train.run_folder.checkpoint import (
     checkpoint_path,
     load_checkpoint,
     require_same_form,
-    save_checkpoint,
     saved_config,
 )  # fmt: skip
-from gpu_vecenv.train.run_folder.checkpoints import Checkpoints
+from gpu_vecenv.train.run_folder.checkpoint_file import save_checkpoint
+from gpu_vecenv.train.run_folder.checkpoints import Checkpoints, run_of
 from gpu_vecenv.train.run_folder.folder import RunFolder, lock_run_folder
 from gpu_vecenv.train.run_folder.logger import Logger
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
+from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback
 from gpu_vecenv.train.runner.diagnosis import describe_nonfinite
@@ -125,7 +126,8 @@ class Trainer:
         """Resume from a checkpoint; on the same kind of device the run ends as it would have without the interruption.
 
         Args:
-            path: a checkpoint file, or the folder of a run. A run's folder is the default of ``out``.
+            path: the folder of a run, of which the newest checkpoint is read, or a checkpoint file. The run's folder is the
+                default of ``out``. Checkpoints and metrics of later iterations are removed from it when the run goes on.
             quiet: print nothing.
             callbacks: see ``Trainer``.
             networks: see ``Trainer``; the same names as in the run.
@@ -139,8 +141,9 @@ class Trainer:
             RunLockedError: another trainer has locked ``out``.
             OSError: the run's folder cannot be made or written.
         """
-        if Path(path).is_dir():
-            changes.setdefault("out", str(path))
+        run = Path(path) if Path(path).is_dir() else run_of(Path(path))
+        if run is not None:
+            changes.setdefault("out", str(run))
         file = checkpoint_path(path)
         out = dataclasses.replace(saved_config(path, load_checkpoint(path)), **changes).out
         folder = None if out is None else lock_run_folder(Path(out), file)
@@ -174,6 +177,7 @@ class Trainer:
         with torch_threads(resolved.threads):
             self.parts = Parts(self.env, self.config, networks)
         self.trial = Trial(self.config, self.parts)
+        self._resources.callback(self.trial.close)
         self.iteration = 0
 
     @property
@@ -200,7 +204,7 @@ class Trainer:
         """Train to the end or for some iterations. After Ctrl-C, SIGTERM or SIGHUP, finish the iteration, save and return.
 
         Args:
-            iterations: largest number of iterations to run; None trains until ``total_steps`` or until an evaluation ends the run.
+            iterations: largest number of iterations to run; None trains to ``total_steps`` or to an evaluation that ends the run.
 
         Returns:
             The last iteration's metrics.
@@ -216,9 +220,10 @@ class Trainer:
         out = None if self._folder is None else self._folder.path
         metrics: dict[str, float] = {}
         if not self.quiet:
-            print(self._describe(), flush=True)
+            say(self._describe())
         if self._folder is not None:
             self._folder.check()
+            self._checkpoints().remove_after(self.iteration)
         if out is not None and self.iteration == 0:
             self.config.save(out)
             self.save()  # From here on a killed run can be resumed.
@@ -228,7 +233,10 @@ class Trainer:
             StopRequest() as stop,
             contextlib.nullcontext() if self._folder is None else self._folder.writing(),
             torch_threads(self.config.threads),
-            Logger(out, self.num_iterations * self.steps_per_iteration, self.iteration, self.quiet) as logger,
+            Logger(
+                out, self.num_iterations * self.steps_per_iteration, self.iteration, self.quiet,
+                first_steps=self.iteration * self.steps_per_iteration, wandb=self.config.wandb, options=self.config.to_options(),
+            ) as logger,
         ):
             if self._folder is not None:
                 self._folder.remember(METRICS_FILE)
@@ -238,12 +246,14 @@ class Trainer:
                 self._report(metrics)
                 due = self.iteration % self.config.checkpoint_interval == 0
                 if out is not None and (due or time.monotonic() - saved_at >= CHECKPOINT_S):
+                    logger.flush()  # No line of an iteration before a checkpoint may be missing.
                     self.save()
                     saved_at = time.monotonic()
-        if out is not None:
-            path = self.save()
-            if not self.quiet:
-                print(f"{stop.received or self.trial.finished or 'done'}: iteration {self.iteration}, saved {path}", flush=True)
+            if out is not None:  # inside the block, so that a second signal of a closing terminal does not stop the save
+                logger.flush()
+                path = self.save()
+        if out is not None and not self.quiet:
+            say(f"{stop.received or self.trial.finished or 'done'}: iteration {self.iteration}, saved {path}")
         self._call("on_end")
         return metrics
 
@@ -282,7 +292,7 @@ class Trainer:
         if self.trial.latest is not None:
             if self.trial.latest_is_best and self._folder is not None:
                 self._folder.check()
-                Checkpoints(self._folder.path, self.config.keep_checkpoints).save_best(self._state())
+                self._checkpoints().save_best(self._state())
             self._call("on_evaluation", self.trial.latest, self.trial.latest_is_best)
             self.trial.latest = None
 
@@ -311,9 +321,14 @@ class Trainer:
             raise ConfigError("save: expected a path, or a run with `out`, got neither")
         else:
             self._folder.check()
-            written = Checkpoints(self._folder.path, self.config.keep_checkpoints).save(self._state())
+            written = self._checkpoints().save(self._state())
         self._call("on_save", written)
         return written
+
+    def _checkpoints(self) -> Checkpoints:
+        """Return the checkpoints of the run's folder."""
+        assert self._folder is not None
+        return Checkpoints(self._folder.path, self.config.keep_checkpoints)
 
     def _state(self) -> dict[str, Any]:
         """Return the content of a checkpoint."""
@@ -321,6 +336,7 @@ class Trainer:
             "config": self.config.to_json(),
             "iteration": self.iteration,
             **self.parts.state_dict(),
+            "reset_pool": self.env.get_reset_pool(),
             "best": self.best.state_dict(),
         }
 
@@ -336,6 +352,8 @@ class Trainer:
                 algorithm.load_state_dict(state["algorithms"].get(name), f"{path}: algorithms/{name}")
             for name, episodes in self.parts.episodes.items():
                 episodes.load_state_dict(state["episodes"][name])
+            # Before the state of the env: without a pool, a state that is set may hold no entries of one.
+            self.env.set_reset_pool(state["reset_pool"] or None)
             self.parts.collector.load_state_dict(state["collector"])
             self.best.load_state_dict(state["best"], f"{path}: best")
         except CheckpointError:
@@ -348,5 +366,4 @@ class Trainer:
 
     def close(self) -> None:
         """Close the env and unlock the run's folder."""
-        self.trial.close() if hasattr(self, "trial") else None
         self._resources.close()

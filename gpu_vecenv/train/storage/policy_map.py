@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import PolicyMapError
@@ -95,3 +96,29 @@ def trainable_policies(assignment: Mapping[str, list[slice]], frozen: tuple[str,
             f"expected at least one policy to train, got policies {list(assignment)}, frozen {list(frozen)}"
         )
     return names
+
+
+@dataclass(frozen=True)
+class Members:
+    """Agents ``lo`` to ``hi - 1`` of a role, in every world."""
+
+    role: str
+    lo: int
+    hi: int
+
+
+def assign_members(
+    counts: Mapping[str, int], policy_map: Mapping[str, str] | None, groups: Sequence[Group] = ()
+) -> dict[str, list[Members]]:
+    rows, first = {}, 0
+    for role, count in counts.items():
+        rows[role] = slice(first, first + count)
+        first += count
+    assign_rows(rows, policy_map, groups)
+    found = {}
+    for role, count in counts.items():
+        name = role if policy_map is None else policy_map[role]
+        if name == RANDOM and any(g.role for g in groups):
+            name = f"{RANDOM}/{role}"
+        found.setdefault(name, []).append(Members(role, 0, count))
+    return found

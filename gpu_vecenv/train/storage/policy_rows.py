@@ -14,6 +14,7 @@ from gpu_vecenv.train.errors import PolicyMapError
 from gpu_vecenv.train.policies.contract import Draw, Inputs, Observation
 from gpu_vecenv.train.policies.counters import counters_of
 from gpu_vecenv.train.returns.gae import transition_masks
+from gpu_vecenv.train.storage.policy_map import Members
 from gpu_vecenv.train.storage.rollout import Rollout
 from gpu_vecenv.train.storage.samples import Samples
 from gpu_vecenv.train.storage.slabs import GroupSlabs, Observations
@@ -23,15 +24,6 @@ if TYPE_CHECKING:
 
 Form = Literal["rows", "worlds", "worlds of one row"]
 """Samples of a policy: rows, or worlds of ``a`` rows, or worlds of one row if the policy's parts differ in ``a``."""
-
-
-@dataclass(frozen=True)
-class Members:
-    """Agents ``low`` to ``high - 1`` of a role, in every world."""
-
-    role: str
-    low: int
-    high: int
 
 
 @dataclass(frozen=True)
@@ -54,7 +46,7 @@ class Part:
     @property
     def agents(self) -> int:
         """Agents of this part in a world, a."""
-        return self.members.high - self.members.low
+        return self.members.hi - self.members.lo
 
     @property
     def group_rows(self) -> slice:
@@ -64,7 +56,7 @@ class Part:
     def by_world(self, array: Tensor, axis: int, rows: slice) -> Tensor:
         """Return a view of an array whose axis ``axis`` is rows, with the axes (N, a) in its place."""
         of_role = array.narrow(axis, rows.start, rows.stop - rows.start).unflatten(axis, (self.num_worlds, -1))
-        return of_role.narrow(axis + 1, self.members.low, self.agents)
+        return of_role.narrow(axis + 1, self.members.lo, self.agents)
 
 
 class PolicyRows:
@@ -85,7 +77,7 @@ class PolicyRows:
         device = rollout.reward.device
         world, agent = [], []
         for part in parts:
-            first = part.first_agent + part.members.low
+            first = part.first_agent + part.members.lo
             numbers = torch.arange(first, first + part.agents, dtype=torch.int32, device=device)
             worlds = torch.arange(num_worlds, dtype=torch.int32, device=device).unsqueeze(1)
             world.append(self._formed(worlds.expand(-1, part.agents), 0))
@@ -168,7 +160,7 @@ class PolicyRows:
         """Return the policy's samples of an array whose axes ``axis`` and ``axis + 1`` are worlds and all their agents."""
         found = []
         for part in self.parts:
-            agents = array.narrow(axis + 1, part.first_agent + part.members.low, part.agents)
+            agents = array.narrow(axis + 1, part.first_agent + part.members.lo, part.agents)
             found.append(self._formed(agents, axis))
         return self._beside(found, axis)
 
