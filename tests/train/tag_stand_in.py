@@ -38,9 +38,13 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         self.single_action_space = spaces.MultiDiscrete([3, 2])
         group = Group("", "", self.num_agents, self.single_observation_space, self.single_action_space)
         self.layout = SimpleNamespace(groups=(group,))
-        self.env_spec = SimpleNamespace(kernel=Path(__file__), limit_is_rule=True)  # its folder has no render.py
+        # The folder of this file has no render.py.
+        self.env_spec = SimpleNamespace(kernel=Path(__file__), limit_is_rule=True, alive="alive")
+        counters = {name: torch.zeros(num_worlds, dtype=torch.int32) for name in ("world_id", "episode", "t")}
+        fields = {"seed": torch.zeros(num_worlds, dtype=torch.int64), **counters, "alive": torch.ones(num_worlds, 5)}
+        self.worlds = SimpleNamespace(state=SimpleNamespace(fields=fields))
         self.autoreset_mode = autoreset_mode
-        self.rollout, self.slot = None, 0
+        self.rollout, self.slot, self.pool = None, 0, {}
 
     def bind(self, **slabs):
         self.rollout, self.slot = slabs, 0
@@ -53,7 +57,7 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         """(W, A, ...) to (R, ...), ordered by role."""
         return torch.cat([x[:, :2].flatten(0, 1), x[:, 2:].flatten(0, 1)])
 
-    def worlds(self, x):
+    def by_world(self, x):
         """(R, ...) to (W, A, ...)."""
         catchers, runners = x.split([2 * self.num_worlds, 3 * self.num_worlds])
         shape = x.shape[1:]
@@ -67,6 +71,7 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         self.t, self.episode = torch.zeros(w), torch.arange(w).float() + float(seed or 0)
         self.slot = 0
         self._start(torch.ones(w, dtype=torch.bool))
+        self._count(int(seed or 0))
         obs = self.rows(self._obs())
         if self.rollout is not None:
             self.rollout["obs"][0].copy_(obs)
@@ -75,7 +80,18 @@ class TagStandIn(gymnasium.vector.VectorEnv):
     def _start(self, worlds):
         agents = torch.arange(5.0)
         fresh = torch.sin(self.episode.unsqueeze(1) * 1.7 + agents * 2.3)
+        if self.pool:
+            fresh = self.pool["x"][self.episode.long() % len(self.pool["x"])]
         self.x[worlds], self.alive[worlds], self.t[worlds] = fresh[worlds], True, 0.0
+
+    def _count(self, seed=None):
+        """Write what draws of actions depend on, and who is alive."""
+        fields = self.worlds.state.fields
+        if seed is not None:
+            fields["seed"].fill_(seed)
+            fields["world_id"].copy_(torch.arange(self.num_worlds))
+        for name in ("episode", "t", "alive"):
+            fields[name].copy_(getattr(self, name))
 
     def _obs(self):
         t = self.t.unsqueeze(1).expand_as(self.x)
@@ -83,7 +99,7 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         return torch.stack([self.x, mean, torch.sin(t), t / LIMIT], dim=-1) * self.alive.unsqueeze(-1)
 
     def step(self, actions):
-        move = self.worlds(actions.float())
+        move = self.by_world(actions.float())
         before = self.alive.clone()
         self.t += 1
         self.x += (0.2 * (move[..., 0] - 0.8) + 0.1 * move[..., 1] * torch.sin(self.t).unsqueeze(1)) * before
@@ -96,6 +112,7 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         if self.autoreset_mode == "same_step":
             self.episode[ended] += self.num_worlds
             self._start(ended)
+        self._count()
         expand = lambda flag: flag.unsqueeze(1).expand(-1, 5)  # noqa: E731
         out = {
             "obs": self._obs(),
@@ -113,12 +130,26 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         info = {"final_obs": out["final_obs"], "agent_alive": out["agent_alive"]}
         return out["obs"], out["reward"], out["terminated"], out["truncated"], info
 
+    def get_reset_pool(self):
+        return {name: values.clone() for name, values in self.pool.items()}
+
+    def set_reset_pool(self, states):
+        """Take a pool with the field x, (entries, 5)."""
+        if states is not None and list(states) != ["x"]:
+            raise ValueError(f"expected the field x, got {list(states)}")
+        self.pool = states or {}
+
     def get_state(self):
-        return {name: getattr(self, name).clone() for name in ("x", "alive", "t", "episode")}
+        own = {name: getattr(self, name).clone() for name in ("x", "alive", "t", "episode")}
+        return {**own, "seed": self.worlds.state.fields["seed"].clone()}
 
     def set_state(self, state):
         for name, value in state.items():
-            getattr(self, name).copy_(value)
+            if name == "seed":
+                self.worlds.state.fields["seed"].copy_(value)
+            else:
+                getattr(self, name).copy_(value)
+        self._count()
 
 
 gymnasium.register("TagStandIn-v0", vector_entry_point=TagStandIn)
