@@ -68,8 +68,9 @@ GV_FN gv_i32 gv_given_index(const GvAction& action, gv_i32 entry) {
 GV_FN gv_i32 gv_action_index(const GvArgs& a, const GvAction& action, gv_i32 entry, gv_i32 n) {
     return gv_checked_index(a, gv_given_index(action, entry), n);
 }
+GV_FN float gv_given_value(const GvAction& action, gv_i32 entry) { return ((const float*)action.entries)[action.first + entry]; }
 GV_FN float gv_action_value(const GvArgs& a, const GvAction& action, gv_i32 entry) {
-    return gv_checked_value(a, ((const float*)action.entries)[action.first + entry]);
+    return gv_checked_value(a, gv_given_value(action, entry));
 }
 #else
 // The action of a row has `entries` entries.
