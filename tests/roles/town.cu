@@ -65,11 +65,11 @@ GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, GvObs obs) {
     const Scratch of = scratch_of(a, team);
     const gv_i32 w = team.world, citizens = gv_citizen_count(a);
     const float t = (float)a.t[w], tax = of.tax[0];
-    float *rows = gv_citizen_obs(a, obs, w, 0), *mayor = gv_mayor_obs(a, obs, w, 0);
-    const bool aligned = gv_is_aligned<4>(rows);
+    const bool aligned = gv_is_aligned<4>(gv_citizen_obs(a, obs, 0, 0));
+    float* mayor = gv_mayor_obs(a, obs, w, 0);
     GV_FOR_ROLE(citizen, i) {
         const float wealth = of.wealth[i];
-        gv_store_row_once<4>(rows, i, {wealth, a.skill[i], tax, t}, aligned);
+        gv_write_row<4>(gv_citizen_obs(a, obs, w, i), {wealth, a.skill[i], tax, t}, aligned);
         gv_u8* mask = gv_citizen_mask(a, obs, w, i);
         mask[REST] = 1;
         mask[WORK] = mask[STRIKE] = of.idle[i] == 0.0f;
