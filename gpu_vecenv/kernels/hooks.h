@@ -57,6 +57,12 @@ GV_FN float gv_checked_value(const GvArgs& a, float value) {
     return 0.0f;
 }
 
+// The same in two parts, so that the count may come after all loads: the number that acts, and the count, for one lane.
+GV_FN float gv_acting_value(float value) { return value == value ? value : 0.0f; }
+GV_FN void gv_count_invalid(const GvArgs& a, float value) {
+    if (value != value) gv_fetch_add(a.invalid_actions);
+}
+
 // gv_given_index returns entry `entry` of an action, unchecked, gv_action_index the same index if it lies in [0, n), gv_action_value
 // a number of a continuous action, not clipped. If an action has several entries, read all of them with gv_given_index before the
 // first check, which waits for its load.

@@ -32,8 +32,8 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     const gv_i32 w = team.world, t = s.t, citizens = gv_citizen_count(a);
     const GvAction mayor = gv_mayor_action(a, w, 0);
     const float given_tax = gv_given_value(mayor, 0), given_dole = gv_given_value(mayor, 1);
-    const float tax = gv_clamp(gv_checked_value(a, given_tax), 0.0f, 1.0f);
-    const float dole = gv_clamp(gv_checked_value(a, given_dole), 0.0f, 1.0f);
+    const float tax = gv_clamp(gv_acting_value(given_tax), 0.0f, 1.0f);
+    const float dole = gv_clamp(gv_acting_value(given_dole), 0.0f, 1.0f);
     GV_FOR_ROLE(citizen, i) {
         const gv_i32 given = gv_given_index(gv_citizen_action(a, w, i), 0);
         const float wealth = s.wealth[i], skill = a.skill[i];
@@ -46,7 +46,11 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         of.idle[i] = t < until ? 1.0f : 0.0f;
         a.agent_reward[gv_citizen_row(a, w, i)] = income;
     }
-    GV_ONCE s.tax = of.tax[0] = tax;
+    GV_ONCE {
+        s.tax = of.tax[0] = tax;
+        gv_count_invalid(a, given_tax);
+        gv_count_invalid(a, given_dole);
+    }
     gv_barrier(team);
     const gv_i32 strikers = gv_count(team, citizens, [&](gv_i32 i) { return of.idle[i] != 0.0f; });
     const float total = gv_sum(team, citizens, [&](gv_i32 i) { return of.wealth[i]; });
