@@ -57,6 +57,12 @@ GV_FN float gv_checked_value(const GvArgs& a, float value) {
     return 0.0f;
 }
 
+// The same in two parts, so that the count may come after all loads: the number that acts, and the count, for one lane.
+GV_FN float gv_acting_value(float value) { return value == value ? value : 0.0f; }
+GV_FN void gv_count_invalid(const GvArgs& a, float value) {
+    if (value != value) gv_fetch_add(a.invalid_actions);
+}
+
 // gv_given_index returns entry `entry` of an action, unchecked, gv_action_index the same index if it lies in [0, n), gv_action_value
 // a number of a continuous action, not clipped. If an action has several entries, read all of them with gv_given_index before the
 // first check, which waits for its load.
@@ -68,8 +74,9 @@ GV_FN gv_i32 gv_given_index(const GvAction& action, gv_i32 entry) {
 GV_FN gv_i32 gv_action_index(const GvArgs& a, const GvAction& action, gv_i32 entry, gv_i32 n) {
     return gv_checked_index(a, gv_given_index(action, entry), n);
 }
+GV_FN float gv_given_value(const GvAction& action, gv_i32 entry) { return ((const float*)action.entries)[action.first + entry]; }
 GV_FN float gv_action_value(const GvArgs& a, const GvAction& action, gv_i32 entry) {
-    return gv_checked_value(a, ((const float*)action.entries)[action.first + entry]);
+    return gv_checked_value(a, gv_given_value(action, entry));
 }
 #else
 // The action of a row has `entries` entries.

@@ -36,7 +36,7 @@ GV_FN void gv_clear_metrics(const GvArgs& a, const GvTeam& team) {
 #define GV_STEPS_last 1
 
 GV_FN void gv_write_metric(const GvArgs& a, const GvTeam& team, bool finished, float* out, float number) {
-    if (finished && a.agents_view) {
+    if (finished && gv_agents_view(a)) {
         GV_FOR(agent, gv_num_agents(a)) out[gv_row(a, team.world, agent)] = number;
     } else if (finished) {
         GV_ONCE out[team.world] = number;
@@ -45,7 +45,12 @@ GV_FN void gv_write_metric(const GvArgs& a, const GvTeam& team, bool finished, f
 
 // Writes the metrics in the step that ends an episode. A barrier must follow the last record.
 GV_FN void gv_write_metrics(const GvArgs& a, const GvTeam& team, bool finished) {
-    (void)a, (void)team, (void)finished;
+    (void)a, (void)team;
+#ifdef GV_BY_ROLE
+    if (!finished) return;  // most steps load no number
+#else
+    (void)finished;
+#endif
 #define GV_METRIC(name, reduction) \
     gv_write_metric(a, team, finished, a.out_episode_##name, a.episode_##name[team.world] / (float)GV_STEPS_##reduction);
     GV_METRICS(GV_METRIC)

@@ -66,11 +66,11 @@ GV_FN void gv_write_flags(const GvArgs& a, const GvTeam& team, bool terminated, 
         GV_FOR(agent, agents) {
             const gv_i64 row = gv_row(a, w, agent);
             const gv_u8 alive = gv_alive(a, w, agent);
-            if (a.agents_view) gv_store_flags(a, row, terminated, truncated, finished);
+            if (gv_agents_view(a)) gv_store_flags(a, row, terminated, truncated, finished);
             a.agent_alive[row] = alive;
         }
     }
-    if (agents == 1 || !a.agents_view) {  // with one agent, rows are worlds in either view
+    if (agents == 1 || !gv_agents_view(a)) {  // with one agent, rows are worlds in either view
         GV_ONCE gv_store_flags(a, w, terminated, truncated, finished);
     }
 }
@@ -79,7 +79,7 @@ GV_FN void gv_write_flags(const GvArgs& a, const GvTeam& team, bool terminated, 
 // names. A barrier must follow the last write of agent_reward.
 GV_FN void gv_write_mean_reward(const GvArgs& a, const GvTeam& team) {
     const gv_i32 w = team.world, agents = gv_num_agents(a);
-    if (agents == 1 || a.agents_view) return;
+    if (agents == 1 || gv_agents_view(a)) return;
     gv_partial_sums(team, GV_REWARD_COUNT, [&](gv_i32 i) { return a.agent_reward[gv_row(a, w, GV_REWARD_AGENT(i))]; });
     gv_barrier_sums(team);
     GV_ONCE a.reward[w] = gv_add_partial_sums(team, GV_REWARD_COUNT) / (float)GV_REWARD_COUNT;

@@ -7,9 +7,23 @@
 // ---- rows -----------------------------------------------------------------------------------------------------
 
 // Row of an agent in public arrays; agents are numbered role by role. A stride is at most the number of agents, so it
-// fits 32 bits, and the product with a 32-bit world takes one instruction.
+// fits 32 bits, and the product with a 32-bit world takes one instruction. If roles have spaces of their own, only the worlds view
+// exists, in which the rows of a world follow one another; the compiler then knows the strides.
+#ifdef GV_BY_ROLE
+#define GV_STRIDE(role) gv_num_agents(a)
+GV_FN bool gv_agents_view(const GvArgs&) { return false; }
 GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {
-#define GV_ROW(role) a.role##_row + world * (gv_i32)a.role##_stride + agent
+#define GV_ROLE(role, count, first) \
+    if (first == 0) return a.role##_row + world * GV_STRIDE(role) + agent;
+    GV_ROLES(GV_ROLE)
+    return 0;  // never: the first role starts at agent 0
+#undef GV_ROLE
+}
+#else
+#define GV_STRIDE(role) (gv_i32)a.role##_stride
+GV_FN bool gv_agents_view(const GvArgs& a) { return a.agents_view != 0; }
+GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {
+#define GV_ROW(role) a.role##_row + world * GV_STRIDE(role) + agent
 #define GV_ROLE(role, count)             \
     if (agent < count) return GV_ROW(role); \
     agent -= count;
@@ -18,6 +32,7 @@ GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {
 #undef GV_ROLE
 #undef GV_ROW
 }
+#endif
 
 // Adds `rows` to the first row of every role, and so to every result of gv_row().
 GV_FN void gv_shift_rows(GvArgs& a, gv_i64 rows) {
@@ -35,7 +50,7 @@ GV_FN void gv_shift_rows(GvArgs& a, gv_i64 rows) {
     GV_FN gv_i32 gv_##role##_count(const GvArgs& a) { return (void)a, count; }                        \
     GV_FN gv_i32 gv_##role##_agent(const GvArgs& a, gv_i32 i) { return (void)a, first + i; }           \
     GV_FN gv_i64 gv_##role##_row(const GvArgs& a, gv_i64 world, gv_i32 i) {                           \
-        return a.role##_row + world * (gv_i32)a.role##_stride + i;                                   \
+        return a.role##_row + world * GV_STRIDE(role) + i;                                           \
     }
 GV_ROLES(GV_ROLE)
 #undef GV_ROLE

@@ -31,21 +31,30 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     const Scratch of = scratch_of(a, team);
     const gv_i32 w = team.world, t = s.t, citizens = gv_citizen_count(a);
     const GvAction mayor = gv_mayor_action(a, w, 0);
-    const float tax = gv_clamp(gv_action_value(a, mayor, 0), 0.0f, 1.0f);
-    const float dole = gv_clamp(gv_action_value(a, mayor, 1), 0.0f, 1.0f);
+    const float given_tax = gv_given_value(mayor, 0), given_dole = gv_given_value(mayor, 1);
+    const float tax = gv_clamp(gv_acting_value(given_tax), 0.0f, 1.0f);
+    const float dole = gv_clamp(gv_acting_value(given_dole), 0.0f, 1.0f);
     GV_FOR_ROLE(citizen, i) {
-        const gv_i32 choice = gv_action_index(a, gv_citizen_action(a, w, i), 0, CHOICES);
-        const float income = (choice == WORK ? a.skill[i] : 0.0f) * (1.0f - tax) + dole * 0.125f;
-        const gv_i32 idle_until = choice == STRIKE ? t + STRIKE_STEPS : s.idle_until[i];
-        s.wealth[i] = of.wealth[i] = s.wealth[i] + income;
-        s.idle_until[i] = idle_until;
-        of.idle[i] = t < idle_until ? 1.0f : 0.0f;
+        const gv_i32 given = gv_given_index(gv_citizen_action(a, w, i), 0);
+        const float wealth = s.wealth[i], skill = a.skill[i];
+        const gv_i32 idle_until = s.idle_until[i];  // all loads stand before the check, which waits for one of them
+        const gv_i32 choice = gv_checked_index(a, given, CHOICES);
+        const float income = (choice == WORK ? skill : 0.0f) * (1.0f - tax) + dole * 0.125f;
+        const gv_i32 until = choice == STRIKE ? t + STRIKE_STEPS : idle_until;
+        s.wealth[i] = of.wealth[i] = wealth + income;
+        s.idle_until[i] = until;
+        of.idle[i] = t < until ? 1.0f : 0.0f;
         a.agent_reward[gv_citizen_row(a, w, i)] = income;
     }
-    GV_ONCE s.tax = of.tax[0] = tax;
+    GV_ONCE {
+        s.tax = of.tax[0] = tax;
+        gv_count_invalid(a, given_tax);
+        gv_count_invalid(a, given_dole);
+    }
     gv_barrier(team);
+    const gv_i32 strikers = gv_count(team, citizens, [&](gv_i32 i) { return of.idle[i] != 0.0f; });
     const float total = gv_sum(team, citizens, [&](gv_i32 i) { return of.wealth[i]; });
-    gv_record_strikes(a, team, gv_sum(team, citizens, [&](gv_i32 i) { return of.idle[i]; }));
+    gv_record_strikes(a, team, (float)strikers);
     gv_record_tax(a, team, tax);
     GV_ONCE {
         a.agent_reward[gv_mayor_row(a, w, 0)] = total;
@@ -55,21 +64,22 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 }
 
 // A citizen observes its wealth, its skill, the tax and the time; the mayor observes the wealth of all citizens and the time.
-// During a strike only REST is allowed. Behind env_step, scratch holds the values. gv_for_table lets adjacent lanes write adjacent
-// numbers.
+// During a strike only REST is allowed. Behind env_step, scratch holds the values.
 GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, GvObs obs) {
     const Scratch of = scratch_of(a, team);
     const gv_i32 w = team.world, citizens = gv_citizen_count(a);
     const float t = (float)a.t[w], tax = of.tax[0];
-    float *rows = gv_citizen_obs(a, obs, w, 0), *mayor = gv_mayor_obs(a, obs, w, 0);
-    gv_u8* masks = gv_citizen_mask(a, obs, w, 0);
-    gv_for_table(team, citizens, 4, [&](gv_i32 i, gv_i32 f) {
-        rows[4 * i + f] = f == 0 ? of.wealth[i] : f == 1 ? a.skill[i] : f == 2 ? tax : t;
-    });
-    gv_for_table(team, citizens, CHOICES, [&](gv_i32 i, gv_i32 choice) {
-        masks[CHOICES * i + choice] = choice == REST || of.idle[i] == 0.0f;
-    });
-    GV_FOR(i, citizens + 1) mayor[i] = i < citizens ? of.wealth[i] : t;
+    const bool aligned = gv_is_aligned<4>(gv_citizen_obs(a, obs, 0, 0));
+    float* mayor = gv_mayor_obs(a, obs, w, 0);
+    GV_FOR_ROLE(citizen, i) {
+        const float wealth = of.wealth[i];
+        gv_write_row<4>(gv_citizen_obs(a, obs, w, i), {wealth, a.skill[i], tax, t}, aligned);
+        gv_u8* mask = gv_citizen_mask(a, obs, w, i);
+        mask[REST] = 1;
+        mask[WORK] = mask[STRIKE] = of.idle[i] == 0.0f;
+        mayor[i] = wealth;
+    }
+    GV_ONCE mayor[citizens] = t;
 }
 
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {

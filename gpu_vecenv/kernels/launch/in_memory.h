@@ -19,7 +19,7 @@ GV_FN void gv_rollout_in_memory(const GvArgs& a, const GvTeam& team) {
     const GvOrigin origin = gv_origin(a, team.world);
     const GvStepSizes sizes = gv_step_sizes(a);
     GV_LOOP for (gv_i32 step = 0; step < a.num_steps; ++step) {
-        const gv_i64 row_shift = step * sizes.rows, world_shift = a.agents_view ? 0 : (gv_i64)step * a.num_worlds;
+        const gv_i64 row_shift = step * sizes.rows, world_shift = gv_agents_view(a) ? 0 : (gv_i64)step * a.num_worlds;
         GvArgs now = a;
         gv_point_step(a, now, sizes, row_shift, step);
         now.reward += world_shift;

@@ -19,6 +19,18 @@ GV_FN bool gv_is_aligned(const float* table) {
     return (gv_u64)table % (n % 4 == 0 ? 16 : n % 2 == 0 ? 8 : 4) == 0;
 }
 
+// The same, in vectors where they pay and the address allows them.
+template <gv_i32 n>
+GV_FN void gv_write_row(float* to, const float (&values)[n], bool aligned) {
+    if (GV_VECTOR_STORES && aligned) {
+        GvVec<float, n> row;
+        GV_UNROLL for (gv_i32 i = 0; i < n; ++i) row.value[i] = values[i];
+        *(GvVec<float, n>*)to = row;
+    } else {
+        gv_write_row(to, values);
+    }
+}
+
 // Writes row number `row` of a table in global memory, n floats a row, with the evict-first policy.
 template <gv_i32 n>
 GV_FN void gv_store_row_once(float* table, gv_i64 row, const float (&values)[n], bool aligned) {
