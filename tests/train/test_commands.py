@@ -54,7 +54,7 @@ def test_policies_can_be_shared_frozen_and_loaded(tmp_path):
     roles = "--policy tagger=hunter runner=prey"
     run(commands.train, f"{line} --out {tmp_path}/b {roles} --frozen hunter --load hunter={checkpoint}")
     trainer = Trainer.resume(tmp_path / "b", quiet=True)
-    assert list(trainer.learners) == ["prey"]
+    assert list(trainer.parts.algorithms) == ["prey"]
 
 
 def test_an_env_by_role_is_trained_and_evaluated(tmp_path, capsys):

@@ -58,15 +58,15 @@ def count_forbidden(rollout, entries):
 
 def train_counting(config, entries):
     trainer = Trainer(config, quiet=True)
-    taken, forbidden, collect = [], [], trainer.collector.collect
+    taken, forbidden, collect = [], [], trainer.parts.collector.collect
 
     def counted():
         collect()
-        found = count_forbidden(trainer.rollout, entries)
+        found = count_forbidden(trainer.parts.rollout, entries)
         taken.append(found[0])
         forbidden.append(found[1])
 
-    trainer.collector.collect = counted
+    trainer.parts.collector.collect = counted
     trainer.train()
     assert len(taken) == trainer.num_iterations
     assert sum(taken) == 0 < forbidden[0]
@@ -76,7 +76,7 @@ def train_counting(config, entries):
 def test_both_roles_of_the_town_learn_and_take_no_forbidden_action(tmp_path):
     trainer = train_counting(TOWN, (0, None))
     checkpoint = trainer.save(tmp_path / "town.pt")
-    assert list(trainer.learners) == ["citizen", "mayor"]
+    assert list(trainer.parts.algorithms) == ["citizen", "mayor"]
     trained = evaluate(checkpoint, 64, seed=1000)
     random = evaluate(checkpoint, 64, ALL_RANDOM, seed=1000)
     # With no tax, full dole and work in every step, a citizen earns (0.625 + 0.125) * 20 = 15; at random about 2.3.
@@ -104,9 +104,9 @@ def test_actions_are_evaluated_under_the_masks_they_were_taken_with():
     for policy_map in (None, {"left": "one", "right": "one"}):
         trainer = Trainer(dataclasses.replace(PAIRS, ppo=ppo, policy_map=policy_map), quiet=True)
         metrics = trainer.train(iterations=1)
-        for name in trainer.learners:
+        for name in trainer.parts.algorithms:
             assert abs(metrics[f"kl/{name}"]) < 1e-7
-        slabs, policy = trainer.rollout.groups[0], next(iter(trainer.policies.values()))
+        slabs, policy = trainer.parts.rollout.groups[0], next(iter(trainer.policies.values()))
         obs, action = slabs.obs.of(1, [slice(None)]), slabs.action[1]
         with_mask, without = (policy.evaluate_actions(obs, action, mask)[0] for mask in (slabs.mask[1], None))
         assert (with_mask > without + 0.1).all()  # one of three choices is forbidden
@@ -123,8 +123,8 @@ def test_the_shared_part_equals_joined_rows(policy_map):
         seen.append(copy.deepcopy((obs, info)))
 
     env.step = recorded
-    trainer.collector.collect()
-    for role, slabs in zip(("left", "right"), trainer.rollout.groups, strict=True):
+    trainer.parts.collector.collect()
+    for role, slabs in zip(("left", "right"), trainer.parts.rollout.groups, strict=True):
         for t, (obs, info) in enumerate(seen):
             count = env.role_counts[role]
             rows = [np.append(obs[role]["shared"][w], obs[role]["own"][w, i]) for w in range(4) for i in range(count)]
@@ -132,7 +132,7 @@ def test_the_shared_part_equals_joined_rows(policy_map):
             index = torch.arange(len(rows)) + (t + 1) * len(rows)
             assert np.array_equal(slabs.obs.chosen(index), rows)
             assert np.array_equal(slabs.mask[t + 1], info["action_mask"][role].flatten(0, 1))
-    for learner in trainer.learners.values():
+    for learner in trainer.parts.algorithms.values():
         assert learner.policy.actor[0].in_features == 5
         assert len(learner.groups) == (1 if policy_map is None else 2)
 
@@ -140,7 +140,7 @@ def test_the_shared_part_equals_joined_rows(policy_map):
 def test_results_by_world_reach_the_rows_of_their_agents():
     """Compared with loops over roles, worlds and agents."""
     trainer = Trainer(dataclasses.replace(TOWN, num_envs=3), quiet=True)
-    rollout, by_world, g = trainer.rollout, trainer.rollout.by_world, torch.Generator().manual_seed(0)
+    rollout, by_world, g = trainer.parts.rollout, trainer.parts.rollout.by_world, torch.Generator().manual_seed(0)
     by_world.agent_reward.normal_(generator=g)
     for flags in (by_world.agent_alive, by_world.terminated, by_world.truncated):
         flags.random_(0, 2, generator=g)
@@ -194,14 +194,14 @@ def test_a_checkpoint_restores_observations_and_masks(monkeypatch):
     """The env's own observation of a restored state may differ from that of the last step, so the trainer's is kept."""
     trainer = Trainer(PAIRS, quiet=True)
     trainer.train(iterations=1)
-    state = trainer.collector.state_dict()
-    slabs = [x for g in trainer.rollout.groups for x in (g.obs.own, g.obs.shared, g.mask)]
+    state = trainer.parts.collector.state_dict()
+    slabs = [x for g in trainer.parts.rollout.groups for x in (g.obs.own, g.obs.shared, g.mask)]
     before = [slab[0].clone() for slab in slabs]
     assert all(x.any() for x in before)
     for slab in slabs:
         slab[0].zero_()
     monkeypatch.setattr(trainer.env, "set_state", lambda state: None)
-    trainer.collector.load_state_dict(state)
+    trainer.parts.collector.load_state_dict(state)
     assert all(torch.equal(slab[0], x) for slab, x in zip(slabs, before, strict=True))
 
 
@@ -219,7 +219,7 @@ def test_roles_with_other_spaces_cannot_share_a_policy():
 
 def test_random_roles_have_policies_of_their_own():
     trainer = Trainer(dataclasses.replace(TOWN, policy_map={"citizen": "citizen", "mayor": "random"}), quiet=True)
-    assert list(trainer.learners) == ["citizen"]
+    assert list(trainer.parts.algorithms) == ["citizen"]
     assert isinstance(trainer.policies["random/mayor"], RandomPolicy)
     with pytest.raises(PolicyMapError, match="at least one policy to train"):
         Trainer(dataclasses.replace(TOWN, policy_map=ALL_RANDOM), quiet=True)

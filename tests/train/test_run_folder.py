@@ -161,14 +161,14 @@ def remove_metrics(folder):
 @pytest.mark.parametrize("interval", [1, 1000])
 def test_a_lost_folder_raises_an_error(run, lose, interval):
     trainer = Trainer.resume(run.out, quiet=True, checkpoint_interval=interval)
-    collect = trainer.collector.collect
+    collect = trainer.parts.collector.collect
 
     def collect_then_lose():
         collect()
         if trainer.iteration == 1:
             lose(run.out)
 
-    trainer.collector.collect = collect_then_lose
+    trainer.parts.collector.collect = collect_then_lose
     with pytest.raises(RunGoneError, match="the run's folder was removed or replaced while the trainer was running"):
         trainer.train(iterations=2)
     assert os.path.exists(run.out) == (lose is not remove)

@@ -50,23 +50,23 @@ def test_a_random_policy_has_no_learner(config):
     config = dataclasses.replace(config, policy_map={"catcher": "random", "runner": "runner"})
     trainer = Trainer(config, quiet=True)
     trainer.train(iterations=1)
-    assert list(trainer.learners) == ["runner"]
+    assert list(trainer.parts.algorithms) == ["runner"]
 
 
 def test_the_env_writes_into_the_rollout(config):
     trainer = Trainer(config, quiet=True)
-    trainer.collector.collect()
-    obs = trainer.rollout.groups[0].obs.own
+    trainer.parts.collector.collect()
+    obs = trainer.parts.rollout.groups[0].obs.own
     assert trainer.env.rollout["obs"].data_ptr() == obs.data_ptr()
     last = obs[-1].clone()
-    trainer.collector.advance(trainer.rollout.masks()[1])
+    trainer.parts.collector.advance(trainer.parts.rollout.masks()[1])
     assert torch.equal(obs[0], last)
 
 
 def test_envs_of_several_agents_bootstrap_only_if_requested(config):
     trainer = Trainer(config, quiet=True)
     assert trainer.config.ppo.bootstrap_at_time_limit is False
-    assert trainer.rollout.groups[0].final_obs is None
+    assert trainer.parts.rollout.groups[0].final_obs is None
     asked = dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, bootstrap_at_time_limit=True))
     trainer = Trainer(asked, quiet=True)
     metrics = trainer.train(iterations=2)  # the stand-in's unused final observations are NaN
@@ -110,14 +110,14 @@ def test_resumed_metrics_hold_every_iteration_once(config, tmp_path):
 def test_a_signal_ends_training_after_the_iteration_and_saves(config, tmp_path, capsys, number):
     config = dataclasses.replace(config, out=str(tmp_path))
     trainer = Trainer(config)
-    collect = trainer.collector.collect
+    collect = trainer.parts.collector.collect
 
     def collect_then_signal():
         collect()
         if trainer.iteration == 1:
             os.kill(os.getpid(), number)
 
-    trainer.collector.collect = collect_then_signal
+    trainer.parts.collector.collect = collect_then_signal
     trainer.train()
     trainer.close()
     assert trainer.iteration == 2
@@ -161,7 +161,7 @@ def test_a_run_can_be_resumed_from_its_start(config, tmp_path):
     def die():
         raise RuntimeError("killed")
 
-    trainer.collector.collect = die
+    trainer.parts.collector.collect = die
     with pytest.raises(RuntimeError, match="killed"):
         trainer.train()
     trainer.close()
@@ -260,7 +260,7 @@ def test_a_schedule_would_reach_its_end_one_iteration_after_the_last(config):
     trainer, rates = Trainer(config, quiet=True), []
     for _ in range(6):
         trainer.train(iterations=1)
-        rates += [group["lr"] / config.ppo.learning_rate for group in trainer.learners["runner"].optimizer.param_groups]
+        rates += [group["lr"] / config.ppo.learning_rate for group in trainer.parts.algorithms["runner"].optimizer.param_groups]
     assert rates == pytest.approx([1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
 
 

@@ -30,7 +30,7 @@ _MAX_HEADER = 128
 """Bytes to read of a first line; a header is shorter."""
 
 _TYPES = {
-    "config": str, "iteration": int, "policies": dict, "learners": dict, "collector": dict, "episodes": dict,
+    "config": str, "iteration": int, "policies": dict, "algorithms": dict, "collector": dict, "episodes": dict,
     "reset_pool": dict, "best": dict,
 }  # fmt: skip
 """Keys of a checkpoint, and the types of their values."""

@@ -74,6 +74,8 @@ class Parts:
     """All that the iterations of a run work on.
 
     Attributes:
+        rollout: the slabs.
+        collector: the loop that fills them.
         policies: policies by name.
         rows: rows of each policy.
         algorithms: those of the policies that learn.
@@ -101,6 +103,7 @@ class Parts:
         self.settings = {name: self._settings(env, config, name) for name in learn}
         if any(ppo.bootstrap_at_time_limit for ppo in self.settings.values()):
             rollout = Rollout.allocate(env, num_steps, with_final_obs=True)
+        self.rollout = rollout
         self.rows = rows_of_policies(env, rollout, config.policy_map)
         self.policies = make_policies(self.rows, config, device, networks)
         self.collector = Collector(env, rollout, self.policies, self.rows)
