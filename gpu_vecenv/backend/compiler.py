@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from gpu_vecenv.backend.cache import write_library
-from gpu_vecenv.backend.source import content_hash, kernel_source
+from gpu_vecenv.backend.source import Program, content_hash, kernel_source
 from gpu_vecenv.errors import CompileError
 from gpu_vecenv.spec.env_spec import EnvSpec
 
@@ -58,7 +58,7 @@ def cpu_level() -> str:
     return LEVELS[0] if {"avx2", "bmi1", "bmi2", "fma", "f16c", "movbe"} <= flags else LEVELS[-1]
 
 
-def object_name(spec: EnvSpec, level: str) -> str:
+def object_name(spec: EnvSpec | Program, level: str) -> str:
     """Return the file name of a compiled kernel, which holds a hash of its text, the instruction set and the flags."""
     digest = content_hash(kernel_source(spec), level, *FLAGS)
     return f"{spec.kernel.stem}-{level}-{digest}.so"
@@ -85,7 +85,7 @@ def version(compiler: tuple[str, ...]) -> str:
     return done.stdout + done.stderr
 
 
-def compile_object(spec: EnvSpec, level: str, target: Path, extra: tuple[str, ...] = ()) -> Path:
+def compile_object(spec: EnvSpec | Program, level: str, target: Path, extra: tuple[str, ...] = ()) -> Path:
     """Compile a kernel for one instruction set to a file, in one atomic write; see ``compile_to_bytes()``.
 
     Raises:
@@ -96,7 +96,7 @@ def compile_object(spec: EnvSpec, level: str, target: Path, extra: tuple[str, ..
     return target
 
 
-def compile_to_bytes(spec: EnvSpec, level: str, extra: tuple[str, ...] = ()) -> bytes:
+def compile_to_bytes(spec: EnvSpec | Program, level: str, extra: tuple[str, ...] = ()) -> bytes:
     """Compile a kernel for one instruction set to a shared object.
 
     ``extra`` are further compiler flags: ``-DGV_LANES=4 -fsanitize=thread`` makes the build that checks for races.
@@ -130,7 +130,7 @@ def compile_to_bytes(spec: EnvSpec, level: str, extra: tuple[str, ...] = ()) -> 
         ) from error
 
 
-def require_compiler(spec: EnvSpec) -> list[str]:
+def require_compiler(spec: EnvSpec | Program) -> list[str]:
     """Return the command of ``find_compiler()``.
 
     Raises:

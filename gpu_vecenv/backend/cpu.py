@@ -15,6 +15,7 @@ import numpy as np
 from gpu_vecenv.backend import cache, compiler
 from gpu_vecenv.backend.base import MaxIndex
 from gpu_vecenv.backend.memory import Memory, NumpyMemory
+from gpu_vecenv.backend.source import Program
 from gpu_vecenv.backend.threads import Threads
 from gpu_vecenv.errors import CompileError, ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
@@ -41,8 +42,8 @@ def num_threads() -> int:
     return int(given)
 
 
-def load_kernels(spec: EnvSpec) -> ctypes.CDLL:
-    """Load the compiled kernels of an env: prebuilt with the package, or compiled at first use and kept in the cache.
+def load_kernels(spec: EnvSpec | Program) -> ctypes.CDLL:
+    """Load the compiled kernels of an env or a program: prebuilt with the package, or compiled at first use and kept in the cache.
 
     If they cannot be compiled, cached ones of another compiler are loaded; their results have the same bits.
 
@@ -61,14 +62,14 @@ def load_kernels(spec: EnvSpec) -> ctypes.CDLL:
         raise
 
 
-def _load(built: Path, spec: EnvSpec) -> ctypes.CDLL:
+def _load(built: Path, spec: EnvSpec | Program) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(built))
     except OSError as error:
         raise CompileError(f"{spec.name}: {built} cannot be loaded: {error}. Install the package again.") from error
 
 
-def _compiled(spec: EnvSpec, name: str) -> ctypes.CDLL:
+def _compiled(spec: EnvSpec | Program, name: str) -> ctypes.CDLL:
     """Load kernels from the cache, or compile them if the cache has none that may be loaded."""
     path = cache.cache_dir() / compiler.name_by_compiler(name, compiler.require_compiler(spec))
     with contextlib.suppress(OSError):

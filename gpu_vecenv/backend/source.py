@@ -1,9 +1,10 @@
-"""Full text of a kernel: the env's ``.cu`` and the entry points, with all headers inserted."""
+"""Full text of a kernel: the env's ``.cu`` and the entry points, or the ``.cu`` of a program, with all headers inserted."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_vecenv.errors import CompileError
@@ -16,7 +17,21 @@ ENTRY_POINTS = KERNEL_FOLDER / "launch" / "kernels.h"
 _INCLUDE = re.compile(r'#include "([^"]+)"')
 
 
-def kernel_source(spec: EnvSpec) -> str:
+@dataclass(frozen=True)
+class Program:
+    """Kernels of the package that belong to no env. Their file has the entry points and defines its argument struct itself."""
+
+    name: str
+    """Name in messages."""
+    kernel: Path
+
+
+DRAW = Program("draws of policies", KERNEL_FOLDER / "policy" / "draw.cu")
+
+PROGRAMS = (DRAW,)
+
+
+def kernel_source(spec: EnvSpec | Program) -> str:
     """Return the text of a kernel, the same for all compilers. ``#line`` keeps the names of the original files."""
     written: set[str] = set()
 
@@ -36,13 +51,14 @@ def kernel_source(spec: EnvSpec) -> str:
                 out.append("")
         return "\n".join(out)
 
-    single = "#define GV_SINGLE 1\n" if is_single(spec) else ""
-    texts = [expand(path.read_text(), path) for path in (spec.kernel, ENTRY_POINTS)]
+    single = "#define GV_SINGLE 1\n" if isinstance(spec, EnvSpec) and is_single(spec) else ""
+    files = (spec.kernel, ENTRY_POINTS) if isinstance(spec, EnvSpec) else (spec.kernel,)
+    texts = [expand(path.read_text(), path) for path in files]
     return single + "\n".join(texts) + "\n"
 
 
-def _header(spec: EnvSpec, name: str, includer: Path) -> tuple[str, Path]:
-    if name == "args.h":
+def _header(spec: EnvSpec | Program, name: str, includer: Path) -> tuple[str, Path]:
+    if name == "args.h" and isinstance(spec, EnvSpec):
         return args_header(spec), Path(f"{spec.name}/args.h")
     for folder in (spec.kernel.parent, KERNEL_FOLDER):
         if (folder / name).is_file():

@@ -1,12 +1,11 @@
 // The stepping protocol, which is the same for every env: autoreset, flags, rewards of worlds, copies.
 #pragma once
 #include "hooks.h"
+#include "lib/purposes.h"
 
 #define GV_NEXT_STEP 0
 #define GV_SAME_STEP 1
 #define GV_DISABLED 2
-
-#define GV_PURPOSE_POOL 0xFFFFu  // draws of pool entries; the purposes of an env start at 0
 
 // Defaults of the optional hooks. A hook that the env defines is not a template, so the compiler prefers it.
 template <class Team>

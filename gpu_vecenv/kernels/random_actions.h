@@ -1,8 +1,7 @@
 // Random actions of rollouts, which the kernel draws.
 #pragma once
 #include "hooks.h"
-
-#define GV_PURPOSE_ACTIONS 0xFFFEu  // purpose of entry 0; entry n has this purpose minus n
+#include "lib/purposes.h"
 
 // One entry of an action: an index or a number.
 union GvEntry {

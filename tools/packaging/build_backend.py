@@ -55,8 +55,9 @@ def build_editable(
 def prebuild() -> None:
     """Compile every kernel of the package for every instruction set into ``gpu_vecenv/_prebuilt``; remove other files there."""
     from gpu_vecenv.backend.compiler import LEVELS, PREBUILT, compile_object, object_name
+    from gpu_vecenv.backend.source import PROGRAMS
 
-    wanted = {object_name(spec, level): (spec, level) for spec in _bundled_specs() for level in LEVELS}
+    wanted = {object_name(spec, level): (spec, level) for spec in (*_bundled_specs(), *PROGRAMS) for level in LEVELS}
     for stale in PREBUILT.glob("*"):
         if stale.name not in wanted:
             stale.unlink() if stale.is_file() else shutil.rmtree(stale)

@@ -1,0 +1,131 @@
+"""Launches of kernels that belong to no env, from torch code: on the CPU by threads, on CUDA on torch's current stream."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import threading
+from typing import Any, Protocol
+
+from gpu_vecenv.backend.blocks import resident_blocks
+from gpu_vecenv.backend.cpu import load_kernels, num_threads
+from gpu_vecenv.backend.source import Program, kernel_source
+from gpu_vecenv.backend.threads import Threads
+from gpu_vecenv.errors import CompileError
+
+LANES = 128
+"""Lanes of a team on CUDA."""
+
+SCRATCH = 4096
+"""Floats of scratch of a team."""
+
+
+class Launches(Protocol):
+    """Kernels of a program on one device."""
+
+    def launch(self, name: str, args: ctypes.Structure, teams: int, small: bool) -> None:
+        """Run a kernel, or queue it on the caller's current stream.
+
+        Args:
+            name: entry point of the program.
+            args: its argument struct, which is read before this returns.
+            teams: number of teams.
+            small: True if the work is too little to be shared by CPU threads.
+        """
+
+
+class CpuProgram:
+    """A program on the CPU. Its threads live as long as it, and share the teams of a launch.
+
+    Args:
+        program: the kernels.
+        threads: number of threads, the caller included; by default ``num_threads()``.
+
+    Raises:
+        CompileError, DeviceError, ParameterError: as for an env on the CPU.
+    """
+
+    def __init__(self, program: Program, threads: int | None = None) -> None:
+        self._library = load_kernels(program)
+        self._count = threads or num_threads()
+        self._start()
+
+    def _start(self) -> None:
+        self._threads = Threads(self._library, self._count) if self._count > 1 else None
+        self._one_launch = threading.Lock()
+        self._process = os.getpid()
+
+    def launch(self, name: str, args: ctypes.Structure, teams: int, small: bool) -> None:
+        """See ``Launches.launch()``; the work is done when this returns."""
+        if self._process != os.getpid():  # a forked child has none of the threads, and their lock may have been held
+            if self._threads is not None:
+                self._threads.forget()
+            self._start()
+        kernel, address = getattr(self._library, name), ctypes.addressof(args)
+        if self._threads is None or small:
+            kernel(ctypes.c_void_p(address), ctypes.c_int32(0), ctypes.c_int32(teams))
+            return
+        with self._one_launch:
+            self._threads.launch(ctypes.cast(kernel, ctypes.c_void_p).value, address, teams)
+
+
+class CudaProgram:
+    """A program on one GPU, compiled by NVRTC or found in CuPy's cache.
+
+    Args:
+        program: the kernels.
+        index: number of the GPU.
+
+    Raises:
+        CompileError: the kernels do not compile.
+        MissingExtraError, DeviceError: as for an env on CUDA.
+    """
+
+    def __init__(self, program: Program, index: int) -> None:
+        import torch
+
+        from gpu_vecenv.backend.cuda import import_cupy
+
+        cupy = import_cupy()
+        from cupy_backends.cuda.api import driver
+
+        self._torch, self._index, self._name = torch, index, program.name
+        self._launch, self._stream = driver.launchKernel, torch._C._cuda_getCurrentRawStream
+        torch.zeros((), device=f"cuda:{index}")  # makes torch's context, which CuPy shares
+        self._errors = cupy.cuda.compiler.CompileException
+        self._module = cupy.RawModule(code=kernel_source(program), options=program_options())
+        self._kernels: dict[str, int] = {}
+
+    def launch(self, name: str, args: ctypes.Structure, teams: int, small: bool) -> None:
+        """See ``Launches.launch()``. The first call of each name loads the kernel, which a CUDA graph cannot record."""
+        with self._torch.cuda.device(self._index):
+            if name not in self._kernels:
+                self._kernels[name] = self._load(name)
+            pointers = (ctypes.c_void_p * 1)(ctypes.addressof(args))
+            stream = self._stream(self._index)
+            self._launch(self._kernels[name], teams, 1, 1, LANES, 1, 1, 0, stream, ctypes.addressof(pointers), 0)
+
+    def _load(self, name: str) -> int:
+        try:
+            return int(self._module.get_function(name).kernel.ptr)
+        except self._errors as error:
+            raise CompileError(f"{self._name}: NVRTC failed:\n{error}") from error
+
+
+def program_options() -> tuple[str, ...]:
+    """Return the NVRTC options of programs: a team is a block of ``LANES`` threads."""
+    from gpu_vecenv.backend.cuda import OPTIONS
+
+    constants = {"LANES": LANES, "TEAMS": 1, "RESIDENT": resident_blocks(LANES), "SCRATCH": SCRATCH}
+    return (*OPTIONS, *(f"-DGV_{name}={value}" for name, value in constants.items()))
+
+
+@functools.cache
+def launches(program: Program, device: Any) -> Launches:
+    """Return the kernels of a program on a torch device, loaded at the first call.
+
+    Raises:
+        CompileError, DeviceError, MissingExtraError, ParameterError: they cannot be loaded; the message holds the cause.
+    """
+    return CpuProgram(program) if device.type == "cpu" else CudaProgram(program, device.index)

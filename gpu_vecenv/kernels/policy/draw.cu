@@ -1,0 +1,120 @@
+// Kernels that draw the actions of policies. A team draws a tile of rows, which takes the place of a world in GV_KERNEL. Lanes
+// first draw entries, then add the terms of each row's entries in their order, so that sums do not depend on the number of lanes.
+#ifndef GV_SCRATCH
+#define GV_SCRATCH 4096  // SCRATCH of backend/programs.py
+#endif
+#include "policy/draw.h"
+
+// gpu_vecenv/train/policies/draw.py fills this struct.
+struct GvArgs {
+    GvCounters counters;
+    const float *outputs, *log_std;       // [rows, columns] logits or means; [entries]
+    const float *low, *high;              // [entries] bounds of uniform numbers
+    const gv_u8* mask;                    // [rows, mask_columns]; null allows all choices
+    const gv_i32 *first, *choices;        // [entries] first column and number of choices
+    const gv_i32* mask_first;             // [entries] first column of the mask, -1 for an entry without one
+    void* action;                         // [rows, entries] int32 or float
+    float *log_prob, *entropy;            // [rows]
+    gv_i32* invalid_actions;              // unused; GV_KERNEL expects it
+    gv_i32 num_worlds, num_agents;        // tiles; 1
+    gv_i32 rows, entries, columns, mask_columns;
+    gv_i32 tile_rows, stride;             // rows of a tile; floats of a row in scratch, 0 to read logits where they are
+    gv_i32 likeliest, unused;
+};
+static_assert(sizeof(GvArgs) == 184, "as in gpu_vecenv/train/policies/draw.py");
+
+// Rows of one tile, and the terms of its entries in scratch.
+struct GvTile {
+    gv_i64 first;
+    gv_i32 rows, entries;
+    float* terms;  // [rows, entries, 2]
+};
+
+GV_FN GvTile gv_tile(const GvArgs& a, const GvTeam& team) {
+    const gv_i64 first = (gv_i64)team.world * a.tile_rows, rest = a.rows - first;
+    return {first, rest < a.tile_rows ? (gv_i32)rest : a.tile_rows, a.entries, team.scratch};
+}
+
+GV_FN void gv_store_terms(const GvTile& tile, gv_i32 i, const GvTerms& terms) {
+    tile.terms[2 * i] = terms.log_prob;
+    tile.terms[2 * i + 1] = terms.entropy;
+}
+
+GV_FN void gv_add_terms(const GvArgs& a, const GvTeam& team, const GvTile& tile) {
+    gv_barrier(team);
+    GV_FOR(row, tile.rows) {
+        GvTerms sum = {0.0f, 0.0f};
+        for (gv_i32 i = row * tile.entries; i < (row + 1) * tile.entries; ++i) {
+            sum.log_prob += tile.terms[2 * i];
+            sum.entropy += tile.terms[2 * i + 1];
+        }
+        a.log_prob[tile.first + row] = sum.log_prob;
+        a.entropy[tile.first + row] = sum.entropy;
+    }
+}
+
+// Draws the choices of a tile, whose rows of logits are `stride` apart.
+GV_FN void gv_draw_entries(const GvArgs& a, const GvTeam& team, const GvTile& tile, const float* logits, gv_i32 stride) {
+    GV_FOR(i, tile.rows * tile.entries) {
+        const gv_i32 in_tile = i / tile.entries, entry = i % tile.entries, masked_from = a.mask_first[entry];
+        const gv_i64 row = tile.first + in_tile;
+        const gv_u8* mask = a.mask != nullptr && masked_from >= 0 ? a.mask + row * a.mask_columns + masked_from : nullptr;
+        const gv_u32 word = gv_entry_word(gv_policy_draw(a.counters, row, entry), entry);
+        const float* own = logits + (gv_i64)in_tile * stride + a.first[entry];
+        const GvChoice choice = gv_draw_choice(own, mask, a.choices[entry], word, a.likeliest != 0);
+        ((gv_i32*)a.action)[tile.first * tile.entries + i] = choice.index;
+        gv_store_terms(tile, i, choice.terms);
+    }
+}
+
+// Logits are staged, because a lane reads its own several times, and lanes read addresses far apart.
+GV_FN void gv_draw_choices_tile(const GvArgs& a, const GvTeam& team) {
+    const GvTile tile = gv_tile(a, team);
+    const float* logits = a.outputs + tile.first * a.columns;
+    if (a.stride == 0) {
+        gv_draw_entries(a, team, tile, logits, a.columns);
+    } else {
+        float* staged = team.scratch + 2 * a.tile_rows * a.entries;
+        if (a.stride == a.columns) {
+            GV_FOR(i, tile.rows * a.columns) staged[i] = logits[i];
+        } else {
+            GV_FOR(i, tile.rows * a.columns) staged[i + i / a.columns * (a.stride - a.columns)] = logits[i];
+        }
+        gv_barrier(team);
+        gv_draw_entries(a, team, tile, staged, a.stride);
+    }
+    gv_add_terms(a, team, tile);
+}
+
+GV_FN void gv_draw_normal_tile(const GvArgs& a, const GvTeam& team) {
+    const GvTile tile = gv_tile(a, team);
+    GV_FOR(i, tile.rows * tile.entries) {
+        const gv_i32 entry = i % tile.entries;
+        const gv_i64 at = tile.first * tile.entries + i;
+        const GvDraw draw = gv_policy_draw(a.counters, tile.first + i / tile.entries, entry);
+        const GvNumber number = gv_draw_normal(a.outputs[at], a.log_std[entry], draw, entry, a.likeliest != 0);
+        ((float*)a.action)[at] = number.value;
+        gv_store_terms(tile, i, number.terms);
+    }
+    gv_add_terms(a, team, tile);
+}
+
+GV_FN void gv_draw_uniform_tile(const GvArgs& a, const GvTeam& team) {
+    const GvTile tile = gv_tile(a, team);
+    GV_FOR(i, tile.rows * tile.entries) {
+        const gv_i32 entry = i % tile.entries;
+        const gv_u32 word = gv_entry_word(gv_policy_draw(a.counters, tile.first + i / tile.entries, entry), entry);
+        const GvNumber number = gv_draw_uniform(a.low[entry], a.high[entry], word);
+        ((float*)a.action)[tile.first * tile.entries + i] = number.value;
+        gv_store_terms(tile, i, number.terms);
+    }
+    gv_add_terms(a, team, tile);
+}
+
+GV_KERNEL(gv_draw_choices, gv_draw_choices_tile)
+GV_KERNEL(gv_draw_normals, gv_draw_normal_tile)
+GV_KERNEL(gv_draw_uniforms, gv_draw_uniform_tile)
+
+#ifdef GV_PACK
+#include "launch/threads.h"
+#endif

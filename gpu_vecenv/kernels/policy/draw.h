@@ -1,0 +1,106 @@
+// Actions of policies, one entry at a time: the draw, its log-probability and the entropy. They are pure functions of counters and
+// of a network's outputs, with the same bits on every target.
+//
+// A choice takes one random word and is found in the cumulative sum of exponentials. The alternative, the race of Gumbel noises,
+// takes a word and two logarithms for every choice.
+#pragma once
+#include "lib/powers.h"
+#include "lib/purposes.h"
+#include "lib/rng.h"
+
+// Counters of rows: random keys and steps of worlds, and the world and the agent of each row.
+struct GvCounters {
+    const gv_u64* seed;                      // [worlds]
+    const gv_i32 *world_id, *episode, *t;    // [worlds]
+    const gv_i32 *row_world, *row_agent;     // [rows]
+};
+
+// Draw of entry `entry`, which it shares with up to three neighbours.
+GV_FN GvDraw gv_policy_draw(const GvCounters& counters, gv_i64 row, gv_i32 entry) {
+    const gv_i32 w = counters.row_world[row];
+    const gv_u32 purpose = GV_PURPOSE_POLICY - ((gv_u32)entry >> 2);
+    return gv_philox(counters.seed[w], (gv_u32)counters.world_id[w], (gv_u32)counters.episode[w], (gv_u32)counters.t[w],
+                     purpose << 16 | (gv_u32)counters.row_agent[row]);
+}
+
+// The word of an entry. An index that is not constant would move the words from registers to memory.
+GV_FN gv_u32 gv_entry_word(const GvDraw& draw, gv_i32 entry) {
+    const gv_u32 early = entry & 1 ? draw.word[1] : draw.word[0], late = entry & 1 ? draw.word[3] : draw.word[2];
+    return entry & 2 ? late : early;
+}
+
+// What an entry adds to the log-probability of its action and to the entropy of the distribution.
+struct GvTerms {
+    float log_prob, entropy;
+};
+
+// ---- choices --------------------------------------------------------------------------------------------------
+
+struct GvChoice {
+    gv_i32 index;
+    GvTerms terms;
+};
+
+GV_FN bool gv_allows(const gv_u8* mask, gv_i32 i) { return mask == nullptr || mask[i] != 0; }
+
+// One of n choices with unnormalised log-probabilities. `mask` has a byte for each choice, 0 if it is forbidden; null allows all.
+// An entry without an allowed choice is 0 and adds nothing. Logits of NaN give an index in range and terms of NaN.
+GV_FN GvChoice gv_draw_choice(const float* logits, const gv_u8* mask, gv_i32 n, gv_u32 word, bool likeliest) {
+    gv_i32 index = -1;
+    float largest = -GV_INFINITY;
+    for (gv_i32 i = 0; i < n; ++i) {
+        if (gv_allows(mask, i) && (index < 0 || logits[i] > largest)) {
+            index = i;
+            largest = logits[i];
+        }
+    }
+    if (index < 0) return {0, {0.0f, 0.0f}};
+    float sum = 0.0f, moment = 0.0f;
+    for (gv_i32 i = 0; i < n; ++i) {
+        const float x = logits[i] - largest, weight = gv_allows(mask, i) ? gv_exp(x) : 0.0f;
+        sum += weight;
+        moment += weight > 0.0f ? weight * x : 0.0f;
+    }
+    // The first choice whose cumulative sum exceeds a uniform part of the sum. The half keeps that part above 0, so that a first
+    // choice is not drawn too often. If the part is rounded to the whole sum, the last choice that increased it takes the rest.
+    const float part = ((float)word + 0.5f) * 2.3283064365386963e-10f * sum;
+    float cumulative = 0.0f;
+    for (gv_i32 i = 0; !likeliest && i < n && !(cumulative > part); ++i) {
+        const float next = cumulative + (gv_allows(mask, i) ? gv_exp(logits[i] - largest) : 0.0f);
+        if (next > cumulative) index = i;
+        cumulative = next;
+    }
+    const float log_sum = gv_log(sum);
+    return {index, {(logits[index] - largest) - log_sum, log_sum - moment / sum}};
+}
+
+// ---- numbers --------------------------------------------------------------------------------------------------
+
+struct GvNumber {
+    float value;
+    GvTerms terms;
+};
+
+#define GV_HALF_LOG_TURN 0.918938533204672742f  // ln(2 pi) / 2
+
+// Standard normal number by Box and Muller (1958). Entries 2 p and 2 p + 1 are the two coordinates of one point.
+GV_FN float gv_normal(const GvDraw& draw, gv_i32 entry) {
+    const gv_u32 first = entry & 2 ? draw.word[2] : draw.word[0], second = entry & 2 ? draw.word[3] : draw.word[1];
+    const float radius = gv_sqrt(-2.0f * gv_log(1.0f - gv_uniform(first)));
+    float sine, cosine;
+    gv_sincos(6.2831853071795865f * gv_uniform(second), &sine, &cosine);
+    return radius * (entry & 1 ? sine : cosine);
+}
+
+// A normal number, its log-density and its differential entropy. The density is that of the rounded number.
+GV_FN GvNumber gv_draw_normal(float mean, float log_std, const GvDraw& draw, gv_i32 entry, bool likeliest) {
+    const float value = likeliest ? mean : mean + gv_exp(log_std) * gv_normal(draw, entry);
+    const float z = (value - mean) * gv_exp(-log_std);
+    return {value, {-0.5f * z * z - log_std - GV_HALF_LOG_TURN, log_std + (0.5f + GV_HALF_LOG_TURN)}};
+}
+
+// A uniform number between two bounds. If they are equal, it adds nothing.
+GV_FN GvNumber gv_draw_uniform(float low, float high, gv_u32 word) {
+    const float span = high - low, entropy = span > 0.0f ? gv_log(span) : 0.0f;
+    return {gv_min(low + span * gv_uniform(word), high), {-entropy, entropy}};
+}
