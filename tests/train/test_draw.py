@@ -8,7 +8,6 @@ import torch
 from counters import counters, expected_choices, words
 
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.train.policies import draw as draws
 from gpu_vecenv.train.policies.distributions import DiagonalGaussian, MultiCategorical
 from gpu_vecenv.train.policies.draw import draw_choices, draw_normal, draw_uniform
 
@@ -80,7 +79,7 @@ def test_uniform_numbers_are_those_of_an_independent_implementation():
     drawn = draw_uniform(low, high, draw)
     u = (words(draw, 5).reshape(100, -1)[:, :5] >> np.uint64(8)).astype(np.float64) / 2**24
     span = high.double() - low.double()
-    errors = (drawn.action.double() - (low.double() + span * u)).abs() / (high.double().abs() + span)
+    errors = (drawn.action.double() - (low.double() + span * torch.from_numpy(u))).abs() / (high.double().abs() + span)
     assert errors.max() < 2e-7
     assert ((drawn.action >= low) & (drawn.action <= high)).all()
     entropy = torch.log(span[span > 0]).sum()
@@ -155,7 +154,7 @@ def test_frequencies_follow_the_probabilities(masked):
 def test_normal_numbers_are_normal():
     noise = draw_normal(torch.zeros(50_000, 4), torch.zeros(4), counters(50_000, 1)).action.double()
     for power, moment in ((1, 0.0), (2, 1.0), (3, 0.0), (4, 3.0)):
-        torch.testing.assert_close((noise**power).mean(0), torch.full((4,), moment).double(), rtol=0, atol=0.25 if power > 2 else 0.03)
+        assert ((noise**power).mean(0) - moment).abs().max() < (0.25 if power > 2 else 0.03)
     assert (torch.corrcoef(noise.T) - torch.eye(4)).abs().max() < 0.03
     edges = torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0]).double()
     below = (noise.flatten() < edges.unsqueeze(1)).double().mean(1)
