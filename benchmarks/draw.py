@@ -69,7 +69,10 @@ def least_times(ways: list[Callable[[], object]], device: str, rounds: int = 7) 
         return (time.perf_counter() - start) / calls * 1e6
 
     calls = [max(1, int(2e4 / max(sample(way, 1), sample(way, 1)))) for way in ways]
-    return [min(times) for times in zip(*([sample(w, c) for w, c in zip(ways, calls, strict=True)] for _ in range(rounds)), strict=True)]
+    return [
+        min(times)
+        for times in zip(*([sample(w, c) for w, c in zip(ways, calls, strict=True)] for _ in range(rounds)), strict=True)
+    ]
 
 
 def main() -> None:

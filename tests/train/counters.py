@@ -11,20 +11,20 @@ POLICY = 0xFBFE
 """Purpose of the first four entries."""
 
 
-def counters(worlds: int, agents: int, seed: int = 7, world_id: int = 0, episode: int = 0, t: int = 0, device: str = "cpu") -> Draw:
+def counters(worlds: int, agents: int, seed: int = 7, world_id: int = 0, episode: int = 0, t: int = 0) -> Draw:
     """Rows of worlds with agents each, in the order of worlds; all worlds have the same seed, episode and step."""
 
     def full(value: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
-        return torch.full((worlds,), value, dtype=dtype, device=device)
+        return torch.full((worlds,), value, dtype=dtype)
 
     world, agent = np.divmod(np.arange(worlds * agents, dtype=np.int32), agents)
     return Draw(
         full(seed, torch.int64),
-        full(world_id) + torch.arange(worlds, dtype=torch.int32, device=device),
+        full(world_id) + torch.arange(worlds, dtype=torch.int32),
         full(episode),
         full(t),
-        torch.from_numpy(world).to(device),
-        torch.from_numpy(agent).to(device),
+        torch.from_numpy(world),
+        torch.from_numpy(agent),
     )
 
 

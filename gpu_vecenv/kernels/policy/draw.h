@@ -44,7 +44,7 @@ struct GvChoice {
 GV_FN bool gv_allows(const gv_u8* mask, gv_i32 i) { return mask == nullptr || mask[i] != 0; }
 
 // Four neighbouring choices: logits below the largest one, and their exponentials. Those that are forbidden or do not exist have
-// the exponential 0. Four at a time let the host use vectors, and four partial sums lose fewer digits than one.
+// the exponential 0. Four partial sums lose fewer digits than one.
 struct GvFour {
     float x[4], weight[4];
 };
@@ -75,8 +75,9 @@ GV_FN GvChoice gv_draw_choice(const float* logits, const gv_u8* mask, gv_i32 n, 
     }
     if (index < 0) return {0, {0.0f, 0.0f}};
     float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f}, moments[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    GvFour four;
     for (gv_i32 from = 0; from < n; from += 4) {
-        const GvFour four = gv_four(logits, mask, n, from, largest);
+        four = gv_four(logits, mask, n, from, largest);
         GV_UNROLL for (gv_i32 j = 0; j < 4; ++j) {
             sums[j] += four.weight[j];
             moments[j] += four.weight[j] > 0.0f ? four.weight[j] * four.x[j] : 0.0f;
@@ -89,7 +90,7 @@ GV_FN GvChoice gv_draw_choice(const float* logits, const gv_u8* mask, gv_i32 n, 
     const float part = ((float)word + 0.5f) * 2.3283064365386963e-10f * sum;
     float cumulative = 0.0f;
     for (gv_i32 from = 0; !likeliest && from < n && !(cumulative > part); from += 4) {
-        const GvFour four = gv_four(logits, mask, n, from, largest);
+        if (n > 4) four = gv_four(logits, mask, n, from, largest);
         GV_UNROLL for (gv_i32 j = 0; j < 4; ++j) {
             const float next = cumulative > part ? cumulative : cumulative + four.weight[j];
             if (next > cumulative) index = from + j;
