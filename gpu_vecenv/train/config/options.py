@@ -128,12 +128,16 @@ class PPOConfig:
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Shape of a feed-forward actor-critic; actor and critic do not share layers."""
+    """Shape of a feed-forward actor-critic."""
 
     hidden_sizes: tuple[int, ...] = (64, 64)
     """Width of each hidden layer."""
     activation: Literal["tanh", "relu", "elu"] = "tanh"
     """Nonlinearity between layers."""
+    shared_trunk: bool = False
+    """Actor and critic share their hidden layers."""
+    log_std: float = 0.0
+    """Natural logarithm of the deviation of Box actions at the start, in units in which finite bounds are -1 and 1."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
@@ -143,6 +147,8 @@ class NetworkConfig:
         object.__setattr__(self, "hidden_sizes", tuple(sizes))
         good = self.activation in ("tanh", "relu", "elu")
         _require(good, "activation", "'tanh', 'relu' or 'elu'", self.activation)
+        _require(isinstance(self.shared_trunk, bool), "shared_trunk", "True or False", self.shared_trunk)
+        _require(_is_number(self.log_std), "log_std", "a number", self.log_std)
 
 
 @dataclass(frozen=True)
