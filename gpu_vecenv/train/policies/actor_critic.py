@@ -1,0 +1,125 @@
+"""The policy around a network: normalised observations, action distributions, and actions in the env's units."""
+
+from __future__ import annotations
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.policies.box_scale import BoxScale
+from gpu_vecenv.train.policies.contract import Draw, Evaluated, Inputs, Observation, Policy
+from gpu_vecenv.train.policies.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from gpu_vecenv.train.policies.networks import network_input
+from gpu_vecenv.train.policies.observations import ObservationNorm
+from gpu_vecenv.train.policies.sampling import sample
+
+
+class ActorCritic(Policy):
+    """Chooses Discrete, flat MultiDiscrete and flat Box actions with a network, see ``NetworkSpec``.
+
+    Box actions: the network's outputs are means in normalised units, in which finite bounds are -1 and 1. The deviation is
+    ``exp(log_std)`` in these units, the same for every observation. ``act()`` returns actions in the env's units, and the env
+    clips them to its bounds. Log-probabilities and entropies are those of the action in normalised units, before it is clipped.
+    In the env's units they would differ by a constant, the sum of the logarithms of the half widths.
+    """
+
+    def __init__(self, network: nn.Module, group: Group, normalize_observations: bool = True, log_std: float = 0.0):
+        """Store the network.
+
+        Args:
+            network: its inputs and outputs are those of ``NetworkSpec.of(group)``.
+            group: agents with the spaces of this policy.
+            normalize_observations: shift and scale observations by running statistics.
+            log_std: natural logarithm of the deviation of Box actions at the start, in normalised units.
+
+        Raises:
+            ConfigError: the action space is of another kind.
+        """
+        super().__init__()
+        require_actions(group.action)
+        self.network = network
+        # A submodule may be named actor too, but only a method of the class takes observations.
+        self.has_actor, self.has_critic = (callable(getattr(type(network), part, None)) for part in ("actor", "critic"))
+        self.discrete, self.choices, self.masked = isinstance(group.action, spaces.Discrete), group.choices, group.masked
+        self.box: BoxScale | None = None
+        if isinstance(group.action, spaces.Box):
+            self.box = BoxScale(group.action)
+            self.log_std = nn.Parameter(torch.full(group.action.shape, log_std))
+        self.obs_norm = ObservationNorm(group) if normalize_observations else None
+
+    def distribution(self, outputs: Tensor, mask: Tensor | None = None) -> Distribution:
+        """Return the distribution of actions; of a Box in normalised units.
+
+        Args:
+            outputs: outputs of the network, float32 (B, num_outputs) or (B, a, num_outputs).
+            mask: see ``Inputs``. Box actions have none.
+        """
+        if self.box is not None:
+            return DiagonalGaussian(outputs, self.log_std)
+        return Categorical(outputs, mask) if self.discrete else MultiCategorical(outputs, self.choices, mask, self.masked)
+
+    def outputs(self, obs: Observation) -> Tensor:
+        """Return the outputs of the network alone, float32 (B, num_outputs) or (B, a, num_outputs)."""
+        rows = self._input(obs)
+        if self.has_actor:
+            outputs: Tensor = self.network.actor(rows)  # type: ignore[operator]  # a method of the network's class
+        else:
+            outputs = self.network(rows)[0]
+        return _as_observed(outputs, obs, 2)
+
+    def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
+        """See ``Policy.act()``; a Box action is in the env's units, and may be outside its bounds."""
+        distribution = self.distribution(self.outputs(inputs.obs), inputs.mask)
+        action = distribution.mode() if deterministic else sample(distribution, draw)
+        if self.box is None:
+            return action.int(), distribution.log_prob(action)
+        action = self.box.to_env(action)
+        # Of the rounded action, as in evaluate().
+        return action, distribution.log_prob(self.box.to_normalized(action))
+
+    def evaluate(self, inputs: Inputs, action: Tensor) -> Evaluated:
+        """See ``Policy.evaluate()``; a Box action is in the env's units."""
+        outputs, value = self.network(self._input(inputs.obs))
+        distribution = self.distribution(_as_observed(outputs, inputs.obs, 2), inputs.mask)
+        if self.box is not None:
+            action = self.box.to_normalized(action)
+        return Evaluated(distribution.log_prob(action), distribution.entropy(), _as_observed(value, inputs.obs, 1))
+
+    def value(self, inputs: Inputs) -> Tensor:
+        """See ``Policy.value()``."""
+        rows = self._input(inputs.obs)
+        if self.has_critic:
+            value: Tensor = self.network.critic(rows)  # type: ignore[operator]  # a method of the network's class
+        else:
+            value = self.network(rows)[1]
+        return _as_observed(value, inputs.obs, 1)
+
+    def observe(self, obs: Observation, valid: Tensor) -> None:
+        """See ``Policy.observe()``."""
+        if self.obs_norm is not None:
+            self.obs_norm.update(obs, valid)
+
+    def _input(self, obs: Observation) -> Observation:
+        return network_input(self.network, obs if self.obs_norm is None else self.obs_norm(obs))
+
+
+def require_actions(space: spaces.Space) -> None:
+    """Raise ConfigError unless policies support the action space."""
+    flat = isinstance(space, spaces.Box) and len(space.shape) == 1
+    if not (isinstance(space, spaces.Discrete) or flat or isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1):
+        raise ConfigError(f"action space: expected Discrete, flat MultiDiscrete or flat Box, got {space}")
+
+
+def _as_observed(result: Tensor, obs: Observation, axes: int) -> Tensor:
+    """Give the result of a network the axes (B, a) if it has rows (B * a) and observations are by world.
+
+    Args:
+        result: (B, ...), (B, a, ...) or (B * a, ...).
+        obs: observations of the policy.
+        axes: axes of the result if it has rows.
+    """
+    if not isinstance(obs, Tensor) and result.dim() == axes:
+        result = result.reshape(*obs["own"].shape[:2], *result.shape[1:])
+    return result

@@ -1,0 +1,54 @@
+"""Makes a policy from options, with weights that its name and the run's seed determine."""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import nn
+
+from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.train.config.options import NetworkConfig
+from gpu_vecenv.train.policies.actor_critic import ActorCritic, require_actions
+from gpu_vecenv.train.policies.check import check_network
+from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec
+from gpu_vecenv.train.policies.observations import is_vector
+from gpu_vecenv.train.policies.registry import network_builder
+
+
+def make_policy(
+    name: str,
+    group: Group,
+    seed: int,
+    network: NetworkConfig,
+    normalize_observations: bool = True,
+    module: nn.Module | str | None = None,
+) -> ActorCritic:
+    """Build a new policy on the CPU, or on the device of ``module``.
+
+    Args:
+        name: name of the policy.
+        group: spaces of its agents; ``count`` is their number in a world.
+        seed: seed of the run.
+        network: shape of the built-in network, and the first deviation of Box actions.
+        normalize_observations: shift and scale observations that are vectors; images stay as they are.
+        module: the user's network, or the name under which it is registered. None builds the built-in one.
+
+    Raises:
+        ConfigError: the action space is not supported, the name is not registered, or the network does not fit the spaces.
+    """
+    require_actions(group.action)
+    # A builder may draw from torch's own generator, whose state is restored afterwards. No other policy changes the weights.
+    with torch.random.fork_rng(devices=[]):
+        generator = torch.default_generator.manual_seed(weight_seed(seed, name))
+        if module is None:
+            module = FeedForward(NetworkSpec.of(group), network, generator)
+        elif isinstance(module, str):
+            module = network_builder(module)(NetworkSpec.of(group))
+        check_network(module, group, name)
+    return ActorCritic(module, group, normalize_observations and is_vector(group.observation), network.log_std)
+
+
+def weight_seed(seed: int, name: str) -> int:
+    """Return the seed of a policy's initial weights, a hash of 64 bits of the run's seed and the policy's name."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:8], "little")

@@ -1,0 +1,147 @@
+"""Networks of policies: what a network takes and returns, and the built-in feed-forward network."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from gymnasium.spaces import Box
+from torch import Tensor, nn
+
+from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.train.config.options import NetworkConfig
+from gpu_vecenv.train.policies.contract import Observation
+
+_ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU}
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """Inputs and outputs of a network.
+
+    A network is a module whose ``forward(obs)`` returns ``(outputs, value)``: float32 (B, num_outputs) and float32 (B,).
+    ``obs`` is float32 (B, *shape); with a shared part it is float32 (B, S + P), the shared features first.
+
+    If the class of the network sets ``shared_parts = True`` and observations have a shared part, ``obs`` is instead the dict
+    ``{"shared": (B, S), "own": (B, a, P)}`` of B worlds with a agents each, and the results are (B, a, num_outputs) and (B, a).
+    The network can then read the shared part once a world.
+
+    The class may define the methods ``actor(obs)`` and ``critic(obs)``. They return one of the two results, and save the work for
+    the other.
+    """
+
+    observation: Box
+    """Observation of one agent, without the shared part; its features are flat if there is a shared part."""
+    shared: Box | None
+    """Shared part of the observation; None without one."""
+    num_outputs: int
+    """Number of outputs: a logit for each choice of each entry of an action, side by side, or a mean for each number of it."""
+
+    @classmethod
+    def of(cls, group: Group) -> NetworkSpec:
+        """Return what a network for a group of agents takes and returns."""
+        num_outputs = group.num_entries if group.continuous else sum(group.choices)
+        return cls(group.observation, group.shared, num_outputs)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Features of the shared part, if there is one, and of the rest."""
+        own = math.prod(self.observation.shape)
+        return (own,) if self.shared is None else (math.prod(self.shared.shape), own)
+
+
+def takes_parts(network: nn.Module) -> bool:
+    """True if a network takes the shared part of observations by itself."""
+    return bool(getattr(network, "shared_parts", False))
+
+
+def network_input(network: nn.Module, obs: Observation) -> Observation:
+    """Return observations in the form that a network takes; that is rows (B * a, S + P) if it reads no shared part by itself."""
+    if isinstance(obs, Tensor) or takes_parts(network):
+        return obs
+    own = obs["own"]
+    shared = obs["shared"].unsqueeze(-2).expand(*own.shape[:-1], -1)
+    return torch.cat((shared, own), dim=-1).flatten(0, 1)
+
+
+class SharedLinear(nn.Linear):
+    """A linear layer for observations with a shared part.
+
+    It equals a linear layer with the same weight and bias over the features ``(shared, own)`` of each agent:
+    ``W [s, o] + b = (W_s s + b) + W_o o``. The first term is computed once a world.
+    """
+
+    def __init__(self, num_shared: int, num_own: int, size_out: int):
+        """Make a layer with a weight (size_out, num_shared + num_own)."""
+        super().__init__(num_shared + num_own, size_out)
+        self.parts = [num_shared, num_own]
+
+    def forward(self, obs: dict[str, Tensor]) -> Tensor:  # type: ignore[override]  # observations of worlds, not of rows
+        """Return float32 (B, a, size_out) of ``{"shared": (B, S), "own": (B, a, P)}``."""
+        shared, own = self.weight.split(self.parts, dim=1)
+        by_world = nn.functional.linear(obs["shared"], shared, self.bias)
+        return by_world.unsqueeze(-2) + nn.functional.linear(obs["own"], own)
+
+
+def _layer(parts: tuple[int, ...], size_out: int, gain: float, generator: torch.Generator) -> nn.Linear:
+    """Return a layer with orthogonal weights and zero biases. Two parts are the shared features and an agent's own."""
+    layer = nn.Linear(parts[0], size_out) if len(parts) == 1 else SharedLinear(parts[0], parts[1], size_out)
+    nn.init.orthogonal_(layer.weight, gain, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _hidden(parts: tuple[int, ...], config: NetworkConfig, generator: torch.Generator) -> tuple[list[nn.Module], tuple[int, ...]]:
+    """Return the hidden layers, and the number of features after them."""
+    layers: list[nn.Module] = []
+    for size in config.hidden_sizes:
+        layers += [_layer(parts, size, math.sqrt(2.0), generator), _ACTIVATIONS[config.activation]()]
+        parts = (size,)
+    return layers, parts
+
+
+class FeedForward(nn.Module):
+    """The built-in network: an actor and a critic, with hidden layers of their own or in common."""
+
+    shared_parts = True
+
+    def __init__(self, spec: NetworkSpec, config: NetworkConfig, generator: torch.Generator):
+        """Build the layers.
+
+        Args:
+            spec: inputs and outputs; observations of several axes are flattened.
+            config: hidden layers.
+            generator: source of the weights, a CPU generator, so that weights do not depend on the device.
+        """
+        super().__init__()
+        parts = spec.parts
+        trunk: list[nn.Module] = [nn.Flatten()] if len(parts) == 1 and len(spec.observation.shape) > 1 else []
+        actor: list[nn.Module] = []
+        critic: list[nn.Module] = []
+        if config.shared_trunk:
+            hidden, last = _hidden(parts, config, generator)
+            trunk += hidden
+        else:
+            actor, last = _hidden(parts, config, generator)
+        # Small weights in the last layer make the first policy near-uniform for every observation.
+        actor.append(_layer(last, spec.num_outputs, 0.01, generator))
+        if not config.shared_trunk:
+            critic, last = _hidden(parts, config, generator)
+        critic.append(_layer(last, 1, 1.0, generator))
+        self.trunk, self.actor_layers, self.critic_layers = (nn.Sequential(*layers) for layers in (trunk, actor, critic))
+
+    def forward(self, obs: Observation) -> tuple[Tensor, Tensor]:
+        """Return outputs and value, see ``NetworkSpec``."""
+        features = self.trunk(obs)
+        return self.actor_layers(features), self.critic_layers(features).squeeze(-1)
+
+    def actor(self, obs: Observation) -> Tensor:
+        """Return the outputs alone."""
+        outputs: Tensor = self.actor_layers(self.trunk(obs))
+        return outputs
+
+    def critic(self, obs: Observation) -> Tensor:
+        """Return the value alone."""
+        value: Tensor = self.critic_layers(self.trunk(obs)).squeeze(-1)
+        return value
