@@ -18,7 +18,7 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.check import samples_of
 from gpu_vecenv.train.policies.contract import Observation, Policy
-from gpu_vecenv.train.policies.distributions import Categorical, MultiCategorical
+from gpu_vecenv.train.policies.distributions import Categorical
 
 SUFFIXES = (".pt2", ".onnx")
 """Endings of exported files: a program of torch.export, and an ONNX model."""
@@ -101,10 +101,13 @@ class _Program(nn.Module):
             mean = policy.box.to_env(outputs)
             std = (policy.box.half_width * policy.log_std.exp()).expand_as(mean)
             return mean.clamp(self.low, self.high), mean, std
-        distribution = policy.distribution(outputs, mask)
-        entries = distribution.entries if isinstance(distribution, MultiCategorical) else [distribution]
-        logits = [entry.log_probs for entry in entries if isinstance(entry, Categorical)]
-        return distribution.mode().int(), torch.cat(logits, dim=-1)
+        group = policy.group
+        masks = {} if mask is None else dict(zip(group.masked, mask.split(group.masked_choices, dim=-1), strict=True))
+        parts = outputs.split(group.choices, dim=-1)
+        entries = [Categorical(part, masks.get(number)) for number, part in enumerate(parts)]
+        action = torch.stack([entry.mode() for entry in entries], dim=-1).int()
+        logits = torch.cat([entry.log_probs for entry in entries], dim=-1)
+        return action.squeeze(-1) if policy.discrete else action, logits
 
 
 class _Rows(_Program):
