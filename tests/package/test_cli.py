@@ -39,7 +39,7 @@ def test_help_lists_every_command_without_the_train_extra():
         assert f"\n  {command}" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["train", "eval", "plot", "watch", "memory", "bench"])
+@pytest.mark.parametrize("command", ["train", "eval", "plot", "watch", "export", "memory", "bench"])
 def test_missing_extra_is_named(command):
     done = run(command, "WarpTag-v0", setup="sys.modules.update(tyro=None, rich=None)")
     assert done.returncode == 2
@@ -162,7 +162,7 @@ def help_of(command, capsys):
     return " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 
-@pytest.mark.parametrize("command", ["train", "eval", "plot", "watch", "bench", "memory"])
+@pytest.mark.parametrize("command", ["train", "eval", "plot", "watch", "export", "bench", "memory"])
 def test_help_shows_the_default_of_every_option(command, capsys):
     text = help_of(command, capsys).partition("--ppo")[0]
     assert "(default: None)" not in text and "(default: )" not in text
