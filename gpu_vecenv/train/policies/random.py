@@ -11,7 +11,7 @@ from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.actor_critic import require_actions
 from gpu_vecenv.train.policies.contract import Draw, Evaluated, Inputs, Policy
-from gpu_vecenv.train.policies.sampling import draw_choices, draw_uniform
+from gpu_vecenv.train.policies.draw import draw_choices, draw_uniform
 
 
 class RandomPolicy(Policy):
