@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from gpu_vecenv.train import Trainer, evaluate
-from gpu_vecenv.train.config.presets import SMALL_TAG
+from gpu_vecenv.train.config import SMALL_TAG
 
 OUT = "runs/small-tag"
 

@@ -87,6 +87,7 @@ SPEC = EnvSpec(
     ),
     scratch=scratch,
     check=check,
+    limit_is_rule=True,
     rewards={
         "`tag_reward_for_tagger`": "added for every tagger, in the step that tags the runner",
         "`tag_penalty_for_runner`": "subtracted for the runner, in the step that tags it",

@@ -200,6 +200,7 @@ SPEC = EnvSpec(
     scratch=scratch,
     alive="alive",
     check=check,
+    limit_is_rule=True,
     rewards={
         "`edge_hit_penalty`": "for an agent in the game, in each step in which its move would leave the square",
         "`step_penalty_for_tagger`, `step_reward_for_runner`": "for every agent of the role in the game, in each step",

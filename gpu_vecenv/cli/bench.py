@@ -28,7 +28,7 @@ from gpu_vecenv.bench.run import measure
 from gpu_vecenv.bench.subject import Maker
 from gpu_vecenv.cli.key_value import help_option
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.train.config.options import require_threads
+from gpu_vecenv.train.config import require_threads
 from gpu_vecenv.vector.views import MAX_WORLDS
 
 MODES = ("env", "inference", "training", "startup")

@@ -7,8 +7,7 @@ import dataclasses
 import inspect
 from typing import Any
 
-from gpu_vecenv.train.config.options import NetworkConfig, PPOConfig
-from gpu_vecenv.train.config.presets import PRESETS, Preset
+from gpu_vecenv.train.config import PRESETS, NetworkConfig, PPOConfig, Preset
 
 
 def by_env(*path: str) -> str:

@@ -11,7 +11,7 @@ import tyro
 from gpu_vecenv.cli.defaults import by_env, fields
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
 from gpu_vecenv.render.canvas import has_renderer
-from gpu_vecenv.train.config.options import NetworkConfig, PPOConfig, TrainConfig, from_options
+from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig, from_options
 from gpu_vecenv.train.errors import ConfigError
 
 
@@ -55,7 +55,7 @@ def train(
         threads: CPU threads of torch. With 1, results are bitwise the same for any number of cores, and small networks
             are fastest on a busy machine.
     """
-    from gpu_vecenv.train.config.presets import resolve
+    from gpu_vecenv.train.config import resolve
     from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
     from gpu_vecenv.train.run_folder.metrics import read_metrics
     from gpu_vecenv.train.runner.build import import_modules

@@ -56,6 +56,12 @@ class EnvSpec:
     """Lanes requested for a team on CUDA, for worlds with more work than one lane for each agent; None for one an agent."""
     rewards: Mapping[str, str] = field(default_factory=dict)
     """Reward terms for the docs: name and description."""
+    limit_is_rule: bool = False
+    """True if the time limit is a rule of the game that agents can observe, as in Tag; its end is then as final as any other.
+
+    False if the limit only cuts episodes of a task that would go on, as in CartPole. Trainers then add the value of the final
+    observation.
+    """
 
     def __post_init__(self) -> None:
         names = [*RESERVED_NAMES, *(name for field in self.all_state for name in field.names or (field.name,))]

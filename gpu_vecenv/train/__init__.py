@@ -3,7 +3,7 @@
 Reading order: ``config``, ``runner``, ``storage``, ``returns``, ``algorithms``, ``policies``, ``run_folder``.
 """
 
-from gpu_vecenv.train.config.options import NetworkConfig, PPOConfig, TrainConfig
+from gpu_vecenv.train.config import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig
 from gpu_vecenv.train.errors import (
     CheckpointError,
     ConfigError,
@@ -25,6 +25,7 @@ __all__ = [
     "MetricsError",
     "NetworkConfig",
     "PPOConfig",
+    "PolicyConfig",
     "PolicyMapError",
     "RunExistsError",
     "RunGoneError",

@@ -17,7 +17,7 @@ import gpu_vecenv
 from gpu_vecenv.cli.main import COMMANDS, TRAIN_EXTRA, main
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
-from gpu_vecenv.train.config.presets import resolve
+from gpu_vecenv.train.config import resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["--env", "num_taggers=2", "num_runners=8", "episode_length=20", "--num-envs", "2", "--total-steps", "80"]

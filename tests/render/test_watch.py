@@ -9,8 +9,7 @@ import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.cli.watch import side_by_side, watch
 from gpu_vecenv.envs.cartpole.render import Renderer as CartPoleRenderer
 from gpu_vecenv.envs.tag.render import Renderer as TagRenderer
-from gpu_vecenv.train.config.options import TrainConfig
-from gpu_vecenv.train.config.presets import resolve
+from gpu_vecenv.train.config import TrainConfig, resolve
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.runner.trainer import Trainer
 

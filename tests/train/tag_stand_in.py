@@ -38,7 +38,7 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         self.single_action_space = spaces.MultiDiscrete([3, 2])
         group = Group("", "", self.num_agents, self.single_observation_space, self.single_action_space)
         self.layout = SimpleNamespace(groups=(group,))
-        self.env_spec = SimpleNamespace(kernel=Path(__file__))  # its folder has no render.py
+        self.env_spec = SimpleNamespace(kernel=Path(__file__), limit_is_rule=True)  # its folder has no render.py
         self.autoreset_mode = autoreset_mode
         self.rollout, self.slot = None, 0
 

@@ -189,7 +189,7 @@ def put(state, keys, value):
         ("collector generator", torch.zeros(3, dtype=torch.uint8), "collector/generator: expected a tensor of uint8 and shape"),
         ("episodes", {}, "episodes: expected a dict with the keys ['episode_return', 'episode_length'], got a dict"),
         ("config", '{"env_id": "A", "gama": 1}', "expected a run's options and state, got TrainConfig option"),
-        ("config", "{}", "expected a run's options and state, got options: expected a JSON object with an env_id"),
+        ("config", "{}", "expected a run's options and state, got options: expected a mapping with an env_id"),
         ("iteration", "7", "expected iteration of type int, got str"),
         ("policies", [], "expected policies of type dict, got list"),
     ],

@@ -7,7 +7,7 @@ import role_envs  # noqa: F401  (registers Town-v0 and Pairs-v0)
 import torch
 
 from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer, evaluate, load_checkpoint
-from gpu_vecenv.train.config.presets import SMALL_TAG
+from gpu_vecenv.train.config import SMALL_TAG
 
 pytestmark = pytest.mark.gpu
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from gpu_vecenv.train import TrainConfig, Trainer, evaluate
-from gpu_vecenv.train.config.presets import SMALL_TAG
+from gpu_vecenv.train.config import SMALL_TAG
 
 EPISODES = 256
 EVALUATION_SEED = 1000

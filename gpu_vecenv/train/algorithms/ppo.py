@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gpu_vecenv.train.algorithms import schedules
-from gpu_vecenv.train.config.options import PPOConfig
+from gpu_vecenv.train.algorithms.schedules import scalars_at
+from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import CheckpointError
 from gpu_vecenv.train.policies.policy import Policy
 from gpu_vecenv.train.returns.gae import TransitionMasks, gae, next_values
@@ -140,8 +140,7 @@ class PPO:
         Returns:
             0-d device tensors by name, means over minibatches. The caller reads them, with one host sync.
         """
-        rate = schedules.learning_rate(self.config, progress)
-        entropy_coef = schedules.entropy_coef(self.config, progress)
+        rate, entropy_coef, _ = scalars_at(self.config, progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         masks = TransitionMasks(*(self._own_rows(mask) for mask in masks))
@@ -149,7 +148,7 @@ class PPO:
         advantage, target, value = self._estimate(slabs, masks)
         spread = masked_variance(target, masks.valid)
         unexplained = masked_variance(target - value, masks.valid)
-        if self.config.normalize_advantages:
+        if self.config.normalize_advantages == "rollout":
             advantage = advantage - masked_mean(advantage, masks.valid)
             advantage = advantage / (masked_variance(advantage, masks.valid).sqrt() + 1e-8)
 

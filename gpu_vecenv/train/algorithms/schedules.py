@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from gpu_vecenv.train.config.options import PPOConfig
+from typing import NamedTuple
+
+from gpu_vecenv.train.config import PPOConfig
 
 
-def linear(start: float, end: float, progress: float) -> float:
-    """Return the point ``progress`` (0 to 1, clamped) of the way from ``start`` to ``end``."""
-    return start + (end - start) * min(max(progress, 0.0), 1.0)
+class Scalars(NamedTuple):
+    """Hyperparameters of one update that may differ from those of the last one."""
+
+    learning_rate: float
+    """Adam's step size. With the adaptive schedule its start, which the algorithm changes by the KL divergence."""
+    entropy_coef: float
+    """Weight of the entropy bonus."""
+    clip_coef: float
+    """Range of the ratio around 1."""
 
 
-def learning_rate(config: PPOConfig, progress: float) -> float:
-    """Return Adam's step size after the fraction ``progress`` of the run."""
-    if config.learning_rate_schedule == "constant":
-        return config.learning_rate
-    return linear(config.learning_rate, 0.0, progress)
+def scalars_at(ppo: PPOConfig, progress: float) -> Scalars:
+    """Return the hyperparameters after a fraction of the schedules.
+
+    Args:
+        ppo: hyperparameters of a policy.
+        progress: steps done, divided by ``schedule_steps``. From 1 on everything stays at its end value, so a run that is
+            extended goes on with the rates that it had reached.
+    """
+    end_rate = 0.0 if ppo.learning_rate_schedule == "linear" else ppo.learning_rate
+    return Scalars(
+        linear(ppo.learning_rate, end_rate, progress),
+        linear(ppo.entropy_coef, ppo.entropy_coef_final, progress),
+        linear(ppo.clip_coef, ppo.clip_coef_final, progress),
+    )
 
 
-def entropy_coef(config: PPOConfig, progress: float) -> float:
-    """Return the weight of the entropy bonus after the fraction ``progress`` of the run."""
-    final = config.entropy_coef if config.entropy_coef_final is None else config.entropy_coef_final
-    return linear(config.entropy_coef, final, progress)
+def linear(start: float, end: float | None, progress: float) -> float:
+    """Return the point ``progress`` (0 to 1, clamped) of the way from ``start`` to ``end``; None stays at ``start``."""
+    return start if end is None else start + (end - start) * min(max(progress, 0.0), 1.0)

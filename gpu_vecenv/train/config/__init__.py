@@ -1,1 +1,30 @@
-"""Options of a run, and presets of them."""
+"""Options of a run, and presets of them.
+
+Reading order: ``run``, ``ppo``, ``network``, ``policy``, ``presets``, ``checks``, ``text``.
+"""
+
+from gpu_vecenv.train.config.checks import from_options, require_threads
+from gpu_vecenv.train.config.network import NetworkConfig
+from gpu_vecenv.train.config.policy import PolicyConfig
+from gpu_vecenv.train.config.ppo import PPOConfig, bootstraps, require_minibatches
+from gpu_vecenv.train.config.presets import PRESETS, Preset
+from gpu_vecenv.train.config.run import CONFIG_FILE, ResolvedConfig, TrainConfig, read_yaml, resolve
+from gpu_vecenv.train.config.small_tag import SMALL_TAG
+
+__all__ = [
+    "CONFIG_FILE",
+    "PRESETS",
+    "SMALL_TAG",
+    "NetworkConfig",
+    "PPOConfig",
+    "PolicyConfig",
+    "Preset",
+    "ResolvedConfig",
+    "TrainConfig",
+    "bootstraps",
+    "from_options",
+    "read_yaml",
+    "require_minibatches",
+    "require_threads",
+    "resolve",
+]

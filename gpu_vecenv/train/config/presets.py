@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 
-from gpu_vecenv.train.config.options import NetworkConfig, PPOConfig, ResolvedConfig, TrainConfig
+from gpu_vecenv.train.config.network import NetworkConfig
+from gpu_vecenv.train.config.ppo import PPOConfig
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Preset:
     """Shape of the networks."""
 
 
-_TAG_PPO = PPOConfig(
+TAG_PPO = PPOConfig(
     num_steps=50,
     num_epochs=2,
     num_minibatches=8,
@@ -30,44 +30,67 @@ _TAG_PPO = PPOConfig(
     gamma=0.97,
     entropy_coef=0.0,
 )
+"""Hyperparameters for both kinds of Tag."""
 
+# Classic control starts from the hyperparameters of RL Baselines3 Zoo (github.com/DLR-RM/rl-baselines3-zoo, hyperparams/ppo.yml),
+# which has 1 to 16 worlds. With more worlds, rollouts are shorter and each has about as many minibatches.
 PRESETS: dict[str, Preset] = {
+    "WarpTag-v0": Preset(num_envs=8, total_steps=50_000, ppo=TAG_PPO),
+    "WarpGridTag-v0": Preset(num_envs=64, total_steps=400_000, ppo=TAG_PPO),
     "WarpCartPole-v1": Preset(
         num_envs=64,
         total_steps=400_000,
         ppo=PPOConfig(num_steps=32, num_minibatches=4, learning_rate=1e-3, entropy_coef=0.0),
     ),
-    "WarpTag-v0": Preset(num_envs=8, total_steps=50_000, ppo=_TAG_PPO),
+    # Zoo: 16 worlds, 256 steps, gamma 0.99, lambda 0.94, 4 epochs, both normalised.
+    "WarpAcrobot-v1": Preset(
+        num_envs=64,
+        total_steps=1_000_000,
+        ppo=PPOConfig(num_steps=64, num_minibatches=16, learning_rate=1e-3, gae_lambda=0.94, entropy_coef=0.0),
+    ),
+    # Zoo: 16 worlds, 16 steps, gamma 0.99, lambda 0.98, 4 epochs, both normalised. An episode lasts up to 200 steps, and only the
+    # goal ends it earlier. Longer rollouts and the entropy bonus help to find it.
+    "WarpMountainCar-v0": Preset(
+        num_envs=64,
+        total_steps=2_000_000,
+        ppo=PPOConfig(num_steps=64, num_minibatches=4, learning_rate=1e-3, gae_lambda=0.98, entropy_coef=0.01),
+    ),
+    # Zoo: 1 world, 8 steps, gamma 0.9999, lambda 0.9, 10 epochs, value weight 0.19, gradient norm 5, both normalised. It explores
+    # with noise that stays over several steps (gSDE), which PPO here does not have; wide noise and many worlds stand in for it.
+    "WarpMountainCarContinuous-v0": Preset(
+        num_envs=64,
+        total_steps=1_000_000,
+        ppo=PPOConfig(
+            num_steps=128,
+            num_epochs=10,
+            num_minibatches=8,
+            gamma=0.9999,
+            gae_lambda=0.9,
+            clip_coef=0.1,
+            value_coef=0.19,
+            entropy_coef=0.00429,
+            max_grad_norm=5.0,
+        ),
+        network=NetworkConfig(log_std=1.0),
+    ),
+    # Zoo: 4 worlds, 1,024 steps, gamma 0.9, lambda 0.95, 10 epochs of 64 minibatches, rate 1e-3.
+    "WarpPendulum-v1": Preset(
+        num_envs=64,
+        total_steps=1_000_000,
+        ppo=PPOConfig(
+            num_steps=64,
+            num_epochs=10,
+            num_minibatches=32,
+            learning_rate=1e-3,
+            learning_rate_schedule="constant",
+            gamma=0.9,
+            entropy_coef=0.0,
+        ),
+    ),
 }
 """Presets by env id (without namespace); other envs have ``Preset()``."""
 
-SMALL_TAG = TrainConfig(
-    "WarpTag-v0",
-    num_envs=64,
-    total_steps=400_000,
-    env_kwargs={
-        "num_taggers": 3,
-        "num_runners": 10,
-        "grid_length": 10.0,
-        "episode_length": 100,
-        "max_speed": 0.5,
-        "tagging_distance": 0.03,
-        "num_acceleration_levels": 2,
-        "num_turn_levels": 2,
-        "num_other_agents_observed": 12,
-    },
-    ppo=dataclasses.replace(_TAG_PPO, num_epochs=4),
-)
-"""A small game of Tag that both roles learn within minutes on a CPU. ``dataclasses.replace`` changes an option.
 
-A tagger tags within a radius of 0.3 and moves at most 0.5 in a step, so the discs of consecutive steps overlap. A straight course
-leaves no gaps and searches a larger area than a random walk. An action entry has three choices, which keeps learning fast.
-"""
-
-
-def resolve(config: TrainConfig) -> ResolvedConfig:
-    """Return ``config`` with every None field of the preset filled from it."""
-    preset = PRESETS.get(config.env_id.split("/")[-1].split(":")[-1], Preset())
-    names = [f.name for f in dataclasses.fields(Preset)]
-    filled = {n: getattr(preset, n) for n in names if getattr(config, n) is None}
-    return ResolvedConfig(**{**vars(config), **filled})
+def preset_of(env_id: str) -> Preset:
+    """Return the preset of an env."""
+    return PRESETS.get(env_id.split("/")[-1].split(":")[-1], Preset())

@@ -11,7 +11,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from gpu_vecenv.train.config.options import NetworkConfig
+from gpu_vecenv.train.config import NetworkConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
 from gpu_vecenv.train.returns.normalize import RunningNorm

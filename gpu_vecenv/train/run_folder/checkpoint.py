@@ -25,7 +25,7 @@ import torch
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.errors import CompileError, DeviceError
 from gpu_vecenv.spec.given import abbreviated, describe
-from gpu_vecenv.train.config.options import TrainConfig
+from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import CheckpointError
 
 FORMAT = "gpu_vecenv.train"

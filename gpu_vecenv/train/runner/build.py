@@ -16,7 +16,7 @@ import torch
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.errors import GpuVecenvError, RoleSpacesError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.train.config.options import ResolvedConfig, TrainConfig
+from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.policies.policy import ActorCritic, Policy, RandomPolicy
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, require_same_form

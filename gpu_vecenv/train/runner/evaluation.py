@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from gpu_vecenv.train.config.options import ResolvedConfig, TrainConfig
-from gpu_vecenv.train.config.presets import resolve
+from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.progress import Progress

@@ -15,8 +15,7 @@ import torch
 
 from gpu_vecenv.errors import DeviceError
 from gpu_vecenv.train.algorithms.ppo import PPO
-from gpu_vecenv.train.config.options import ResolvedConfig, TrainConfig
-from gpu_vecenv.train.config.presets import resolve
+from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, bootstraps, resolve
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.run_folder.checkpoint import (
@@ -150,9 +149,7 @@ class Trainer:
 
     def _build_training(self, resolved: ResolvedConfig) -> None:
         """Build everything but the env: policies, rollout, collector, learners and statistics."""
-        bootstrap = resolved.ppo.bootstrap_at_time_limit
-        if bootstrap is None:
-            bootstrap = self.env.num_agents == 1
+        bootstrap = bootstraps(resolved.ppo, self.env.env_spec)
         ppo = dataclasses.replace(resolved.ppo, bootstrap_at_time_limit=bootstrap)
         self.config = resolved = dataclasses.replace(resolved, ppo=ppo, device=self.env.device)
         self.device = torch.device(self.env.device)
@@ -251,7 +248,7 @@ class Trainer:
         self.collector.collect()
         masks, alive = self.rollout.masks()
         metrics = self.episodes.update(self.rollout)
-        progress = self.iteration / self.num_iterations
+        progress = self.iteration * self.steps_per_iteration / self.config.schedule_steps
         for name, learner in self.learners.items():
             metrics.update({f"{key}/{name}": x for key, x in learner.update(masks, progress).items()})
         self.collector.advance(alive)

@@ -1,0 +1,146 @@
+"""Checks that the options of a run share: types, ranges and names."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from gpu_vecenv.train.errors import ConfigError
+
+MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
+"""Largest value of an option that 32-bit kernels read, and of one that only Python reads."""
+MAX_TORCH_THREADS = 1024
+
+
+class Check(NamedTuple):
+    """A condition on the value of an option."""
+
+    test: Callable[[Any], bool]
+    """True for valid values."""
+    expected: str
+    """Valid values, in words."""
+
+    def or_none(self) -> Check:
+        """Return a check that takes None, too."""
+        return Check(lambda value: value is None or self.test(value), f"{self.expected}, or None")
+
+
+def require(ok: bool, name: str, expected: str, got: object) -> None:
+    """Raise ConfigError unless ``ok``."""
+    if not ok:
+        raise ConfigError(f"{name}: expected {expected}, got {got!r}")
+
+
+def is_number(value: object) -> bool:
+    """Return True for a finite number within the range of a float64."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def is_name(value: object) -> bool:
+    """Return True for printable text that is not empty."""
+    return isinstance(value, str) and value != "" and value.isprintable()
+
+
+def is_dict_of(test: Callable[[Any], bool], value: object) -> bool:
+    """Return True for a dict with names as keys and values that pass the test."""
+    return isinstance(value, dict) and all(is_name(key) and test(x) for key, x in value.items())
+
+
+def integer(low: int, high: int) -> Check:
+    """Return a check for integers from ``low`` to ``high``."""
+    return Check(
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high,
+        f"an integer from {low} to {high}",
+    )
+
+
+def one_of(*values: str) -> Check:
+    """Return a check for one of some words."""
+    *first, last = map(repr, values)
+    return Check(lambda value: isinstance(value, str) and value in values, f"{', '.join(first)} or {last}")
+
+
+COUNT, LONG_COUNT = integer(1, MAX_INT), integer(1, MAX_LONG)
+NUMBER = Check(is_number, "a number")
+POSITIVE = Check(lambda value: is_number(value) and value > 0, "a number > 0")
+NOT_NEGATIVE = Check(lambda value: is_number(value) and value >= 0, "a number >= 0")
+SHARE = Check(lambda value: is_number(value) and 0 <= value <= 1, "a number in [0, 1]")
+FLAG = Check(lambda value: isinstance(value, bool), "True or False")
+NAME = Check(is_name, "a name")
+THREADS = integer(1, MAX_TORCH_THREADS)
+
+
+def require_threads(threads: int) -> None:
+    """Raise ConfigError unless torch can be set to this number of threads."""
+    require(THREADS.test(threads), "threads", THREADS.expected, threads)
+
+
+def check_fields(config: Any, checks: Mapping[str, Check]) -> None:
+    """Check fields of a dataclass. NumPy scalars in them are replaced by plain numbers.
+
+    Raises:
+        ConfigError: a value fails its check.
+    """
+    for name, check in checks.items():
+        value = getattr(config, name)
+        if isinstance(value, np.generic):
+            value = value.item()
+            object.__setattr__(config, name, value)
+        require(check.test(value), name, check.expected, value)
+
+
+def plain(name: str, value: object) -> Any:
+    """Return a copy that JSON and YAML can store: NumPy values become numbers and lists, tuples become lists.
+
+    Args:
+        name: the option, which errors name.
+        value: None, text, a number, a NumPy scalar or array, or lists, tuples and dicts of these.
+
+    Raises:
+        ConfigError: any other value.
+    """
+    try:
+        return _plain(value)
+    except (TypeError, RecursionError) as error:
+        raise ConfigError(f"{name}: expected numbers, text, lists and dicts, got {value!r}: {error}") from None
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {str(key): _plain(x) for key, x in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(x) for x in value]
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    raise TypeError(f"{type(value).__name__} {value!r}")
+
+
+def require_known(kind: str, names: Iterable[object], known: Iterable[str]) -> None:
+    """Raise ConfigError for a name that is not known; the error names the closest known one."""
+    known = list(known)
+    for name in names:
+        close = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
+        hint = f". Did you mean {close[0]!r}?" if close else ""
+        if name not in known:
+            raise ConfigError(f"{kind} option: expected one of {', '.join(known)}, got {name!r}{hint}")
+
+
+_Config = TypeVar("_Config")
+
+
+def from_options(cls: type[_Config], options: Mapping[str, Any]) -> _Config:
+    """Build one of the dataclasses of options.
+
+    Raises:
+        ConfigError: an option is unknown or out of range.
+    """
+    require(isinstance(options, Mapping), cls.__name__, "options by name", options)
+    require_known(cls.__name__, options, [f.name for f in dataclasses.fields(cls)])  # type: ignore[arg-type]
+    return cls(**options)

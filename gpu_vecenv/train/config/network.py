@@ -1,0 +1,43 @@
+"""Shape of the networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from gpu_vecenv.train.config.checks import FLAG, NUMBER, Check, check_fields, integer, one_of
+
+MAX_WIDTH = 65_536
+_WIDTH = integer(1, MAX_WIDTH)
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Shape of a feed-forward actor-critic."""
+
+    hidden_sizes: tuple[int, ...] = (64, 64)
+    """Width of each hidden layer."""
+    activation: Literal["tanh", "relu", "elu"] = "tanh"
+    """Nonlinearity between layers."""
+    shared_trunk: bool = False
+    """Actor and critic share the hidden layers; otherwise each has its own."""
+    log_std: float = 0.0
+    """Logarithm of the standard deviation of continuous actions at the start."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        check_fields(self, NETWORK_CHECKS)
+        object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
+
+
+NETWORK_CHECKS: Mapping[str, Check] = {
+    "hidden_sizes": Check(
+        lambda sizes: isinstance(sizes, tuple | list) and all(_WIDTH.test(size) for size in sizes),
+        f"a tuple of integers from 1 to {MAX_WIDTH}, such as (64, 64)",
+    ),
+    "activation": one_of("tanh", "relu", "elu"),
+    "shared_trunk": FLAG,
+    "log_std": NUMBER,
+}
+"""Valid values of each field."""

@@ -1,0 +1,121 @@
+"""Hyperparameters of PPO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.train.config.checks import (
+    COUNT,
+    FLAG,
+    NOT_NEGATIVE,
+    NUMBER,
+    POSITIVE,
+    SHARE,
+    Check,
+    check_fields,
+    one_of,
+    require,
+)
+from gpu_vecenv.train.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """Hyperparameters of proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347).
+
+    With ``num_epochs=1`` and ``num_minibatches=1`` the ratio is 1 and the update is A2C.
+    """
+
+    num_steps: int = 32
+    """Rollout length T: steps of every world between two updates."""
+    num_epochs: int = 4
+    """Epochs, each a pass over the rollout."""
+    num_minibatches: int = 4
+    """Minibatches of an epoch, one optimiser step each."""
+    learning_rate: float = 3e-4
+    """Adam's step size at the start."""
+    learning_rate_schedule: Literal["constant", "linear", "adaptive"] = "linear"
+    """``linear`` falls to zero at ``schedule_steps``; ``adaptive`` keeps the KL divergence of an update near ``target_kl``."""
+    gamma: float = 0.99
+    """Discount per step."""
+    gae_lambda: float = 0.95
+    """Decay of generalised advantage estimation."""
+    clip_coef: float = 0.2
+    """The ratio is clipped to ``[1 - clip_coef, 1 + clip_coef]``."""
+    clip_coef_final: float | None = None
+    """``clip_coef`` at ``schedule_steps``, reached linearly; None keeps it constant."""
+    clip_value: bool = True
+    """Clip the change of a value in an update to ``[-clip_coef, clip_coef]``."""
+    value_coef: float = 0.5
+    """Weight of the value loss."""
+    entropy_coef: float = 0.01
+    """Weight of the entropy bonus at the start."""
+    entropy_coef_final: float | None = None
+    """Weight of the entropy bonus at ``schedule_steps``, reached linearly; None keeps it constant."""
+    max_grad_norm: float = 0.5
+    """Largest norm of a policy's gradient; longer gradients are scaled down to it."""
+    target_kl: float | None = None
+    """Stop an update after an epoch whose mean KL divergence exceeds this. The adaptive schedule needs it and does not stop."""
+    normalize_advantages: Literal["rollout", "minibatch", "none"] = "rollout"
+    """Shift and scale advantages to mean 0 and deviation 1 over a policy's rollout, or over each minibatch."""
+    normalize_observations: bool = True
+    """Shift and scale the observations that policies read by running statistics."""
+    normalize_rewards: bool = True
+    """Divide rewards by the running deviation of the discounted return, for each policy separately."""
+    bootstrap_at_time_limit: bool | None = None
+    """Add the value of the final observation when the time limit ends an episode. None asks ``EnvSpec.limit_is_rule``."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        require_advantages(self.normalize_advantages)
+        check_fields(self, PPO_CHECKS)
+        if self.learning_rate_schedule == "adaptive" and self.target_kl is None:
+            raise ConfigError("learning_rate_schedule: expected a target_kl with 'adaptive', got None")
+
+
+PPO_CHECKS: Mapping[str, Check] = {
+    **dict.fromkeys(("num_steps", "num_epochs", "num_minibatches"), COUNT),
+    **dict.fromkeys(("gamma", "gae_lambda"), SHARE),
+    **dict.fromkeys(("learning_rate", "clip_coef", "max_grad_norm"), POSITIVE),
+    **dict.fromkeys(("value_coef", "entropy_coef"), NUMBER),
+    "clip_coef_final": NOT_NEGATIVE.or_none(),
+    "entropy_coef_final": NUMBER.or_none(),
+    "target_kl": POSITIVE.or_none(),
+    **dict.fromkeys(("clip_value", "normalize_observations", "normalize_rewards"), FLAG),
+    "bootstrap_at_time_limit": FLAG.or_none(),
+    "learning_rate_schedule": one_of("constant", "linear", "adaptive"),
+    "normalize_advantages": one_of("rollout", "minibatch", "none"),
+}
+"""Valid values of each field."""
+
+
+def require_advantages(value: object) -> None:
+    """Raise ConfigError for True and False, which ``normalize_advantages`` had before it named what it normalises over."""
+    if isinstance(value, bool):
+        now = "rollout" if value else "none"
+        expected = f"{PPO_CHECKS['normalize_advantages'].expected} ({now!r} stands for the former {value})"
+        require(False, "normalize_advantages", expected, value)
+
+
+def require_minibatches(ppo: PPOConfig, rows: int, policy: str) -> None:
+    """Raise ConfigError if a rollout cannot fill all minibatches of a policy.
+
+    Args:
+        ppo: hyperparameters of the policy.
+        rows: number of agents that the policy acts for, over all worlds.
+        policy: name of the policy.
+    """
+    transitions = ppo.num_steps * rows
+    if ppo.num_minibatches > transitions:
+        raise ConfigError(
+            f"num_minibatches: expected at most {transitions:,} for the policy {policy!r}, which has {rows:,} rows and "
+            f"{ppo.num_steps:,} steps in a rollout, got {ppo.num_minibatches:,}"
+        )
+
+
+def bootstraps(ppo: PPOConfig, spec: EnvSpec) -> bool:
+    """Return True if the value of the final observation is added when the time limit ends an episode."""
+    return not spec.limit_is_rule if ppo.bootstrap_at_time_limit is None else ppo.bootstrap_at_time_limit

@@ -1,0 +1,282 @@
+"""Options of a training run: frozen dataclasses that JSON and YAML store and restore unchanged."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpu_vecenv.atomic_file import atomic_file
+from gpu_vecenv.train.config import text
+from gpu_vecenv.train.config.checks import (
+    COUNT,
+    LONG_COUNT,
+    NAME,
+    NUMBER,
+    THREADS,
+    Check,
+    check_fields,
+    from_options,
+    integer,
+    is_dict_of,
+    is_name,
+    plain,
+    require,
+)
+from gpu_vecenv.train.config.network import NetworkConfig
+from gpu_vecenv.train.config.policy import PolicyConfig
+from gpu_vecenv.train.config.ppo import PPOConfig
+from gpu_vecenv.train.config.presets import Preset, preset_of
+from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.vector.seeding import MAX_SEED
+
+CONFIG_FILE = "config.yaml"
+"""Name of the file with a run's options in its folder."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run. Fields left None are filled from the env's preset, see ``presets.py``."""
+
+    env_id: str
+    """Registered Gymnasium id, such as ``WarpTag-v0``."""
+    num_envs: int | None = None
+    """Number of worlds."""
+    total_steps: int | None = None
+    """Steps of the run, summed over worlds; rounded up to whole rollouts."""
+    seed: int = 0
+    """Seed of worlds, weights and sampling."""
+    device: str = "auto"
+    """``auto``, ``cpu`` or ``cuda:0``."""
+    out: str | None = None
+    """Folder for checkpoints, metrics and TensorBoard files; None writes nothing."""
+    checkpoint_interval: int = 50
+    """Iterations between two checkpoints; slow runs also save every minute, and the end of training writes one, too."""
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    """Env parameters by their spec names; others have the defaults of the spec."""
+    policy_map: dict[str, str] | None = None
+    """Role name to policy name; ``random`` acts uniformly at random. None gives each role a policy of its own.
+
+    The key ``runner[0:10]`` names the first ten runners of each world.
+    """
+    frozen: tuple[str, ...] = ()
+    """Policies that act but are not updated."""
+    load_policies: dict[str, str] = field(default_factory=dict)
+    """Policy name to a checkpoint file; the policy starts with the weights that the file holds under the same name."""
+    ppo: PPOConfig | None = None
+    """Hyperparameters of the update."""
+    network: NetworkConfig | None = None
+    """Shape of the networks."""
+    threads: int = 1
+    """CPU threads of torch in training, evaluation and play; the process's own number is restored afterwards.
+
+    With 1, results are bitwise the same for any number of cores, and small networks are fastest on a busy machine.
+    """
+    policies: dict[str, PolicyConfig] = field(default_factory=dict)
+    """Policy name to its own settings; policies without an entry have those of the run."""
+    schedule_steps: int | None = None
+    """Steps after which schedules are at their end, where they stay. None: ``total_steps`` of the first start of the run.
+
+    A resumed run keeps it, so that a longer ``total_steps`` does not make rates jump.
+    """
+    stagger_starts: bool = False
+    """Start the worlds at different steps of an episode, so that a rollout holds all parts of episodes."""
+    evaluation_interval: int | None = None
+    """Iterations between two evaluations during training; None evaluates never."""
+    evaluation_episodes: int = 64
+    """Episodes of an evaluation."""
+    stop_at: float | None = None
+    """Stop training when the mean return of ``best_of`` in an evaluation reaches this."""
+    patience: int | None = None
+    """Stop training after this number of evaluations in a row without a better mean return of ``best_of``."""
+    best_of: str | None = None
+    """Role whose mean return decides which checkpoint is best; None: the first role that learns."""
+    keep_checkpoints: int = 3
+    """Number of newest checkpoints that are kept, beside the best one."""
+    wandb: str | None = None
+    """Weights & Biases project that the metrics are sent to; None sends nothing."""
+
+    def __post_init__(self) -> None:
+        """Check types and ranges."""
+        check_fields(self, _CHECKS)
+        object.__setattr__(self, "frozen", tuple(self.frozen))
+        object.__setattr__(self, "env_kwargs", plain("env_kwargs", self.env_kwargs))
+        given = [name for name in ("stop_at", "patience", "best_of") if getattr(self, name) is not None]
+        if given and self.evaluation_interval is None:
+            raise ConfigError(f"{given[0]}: expected an evaluation_interval with it, got None")
+        for name, own in self.policies.items():
+            own_settings(name, own, self.ppo or PPOConfig(), self.network or NetworkConfig())
+
+    def to_options(self) -> dict[str, Any]:
+        """Return the options as dicts, lists, text and numbers."""
+        options: dict[str, Any] = plain("options", dataclasses.asdict(self))
+        return options
+
+    def to_json(self) -> str:
+        """Return the options as one JSON object."""
+        return json.dumps(self.to_options())
+
+    def to_yaml(self) -> str:
+        """Return the options as YAML."""
+        return text.to_yaml(self.to_options())
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the options to ``config.yaml`` in a folder, and return the file's path.
+
+        Raises:
+            OSError: the file cannot be written; an earlier file is unchanged.
+        """
+        path = Path(folder) / CONFIG_FILE
+        with atomic_file(path) as partial:
+            partial.write_text(self.to_yaml(), "utf-8")
+        return path
+
+    @classmethod
+    def from_json(cls, content: str) -> TrainConfig:
+        """Rebuild the options from ``to_json()``.
+
+        Raises:
+            ConfigError: an option is unknown, of another type or out of range.
+            ValueError, RecursionError: the text is no JSON.
+        """
+        return cls.from_options(json.loads(content))
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> TrainConfig:
+        """Read the options from a YAML file. Fields of ``ppo`` and ``network`` that it leaves out are those of the preset.
+
+        Raises:
+            ConfigError: the file is no YAML, or an option is unknown, of another type or out of range.
+            OSError: the file cannot be read.
+        """
+        try:
+            return cls.from_options(read_yaml(path))
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> TrainConfig:
+        """Build the options from dicts. Fields of ``ppo`` and ``network`` that are left out are those of the preset.
+
+        Raises:
+            ConfigError: an option is unknown, of another type or out of range.
+        """
+        good = isinstance(options, Mapping) and is_name(options.get("env_id"))
+        require(good, "options", "a mapping with an env_id", options)
+        preset, built = preset_of(options["env_id"]), dict(options)
+        kinds: tuple[tuple[str, type[Any]], ...] = (("ppo", PPOConfig), ("network", NetworkConfig))
+        for name, kind in kinds:
+            given = built.get(name)
+            if isinstance(given, Mapping):
+                built[name] = from_options(kind, {**vars(getattr(preset, name)), **given})
+        if isinstance(built.get("policies"), Mapping):
+            built["policies"] = {name: _policy(name, own) for name, own in built["policies"].items()}
+        return from_options(cls, built)
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Return the options in a YAML file as dicts, unchecked.
+
+    Raises:
+        ConfigError: the file is no YAML, or holds no options by name.
+        OSError: the file cannot be read.
+    """
+    return text.from_yaml(Path(path).read_bytes())
+
+
+def _policy(name: object, own: object) -> object:
+    if not isinstance(own, Mapping):
+        return own
+    try:
+        return from_options(PolicyConfig, own)
+    except ConfigError as error:
+        raise ConfigError(f"policies[{name!r}]: {error}") from error
+
+
+def own_settings(name: str, own: PolicyConfig, ppo: PPOConfig, network: NetworkConfig) -> tuple[PPOConfig, NetworkConfig]:
+    """Return the run's settings with those of a policy in their place; errors name the policy.
+
+    Raises:
+        ConfigError: the settings contradict each other.
+    """
+    try:
+        return dataclasses.replace(ppo, **own.ppo), dataclasses.replace(network, **own.network)
+    except ConfigError as error:
+        raise ConfigError(f"policies[{name!r}]: {error}") from error
+
+
+def _is_env_id(value: object) -> bool:
+    module, colon, name = str(value).rpartition(":")
+    return is_name(value) and name != "" and (module != "" or not colon) and ":" not in module
+
+
+def _instance(kind: type) -> Check:
+    return Check(lambda value: isinstance(value, kind), f"a {kind.__name__}")
+
+
+_CHECKS: Mapping[str, Check] = {
+    "env_id": Check(_is_env_id, "a registered id, such as WarpTag-v0 or module:Env-v0"),
+    "num_envs": COUNT.or_none(),
+    "total_steps": LONG_COUNT.or_none(),
+    "seed": integer(0, MAX_SEED)._replace(expected="an integer from 0 to 2**64 - 1"),
+    "device": Check(is_name, "auto, cpu, cuda or cuda:N"),
+    "out": Check(is_name, "a folder's path as a str").or_none(),
+    "checkpoint_interval": LONG_COUNT,
+    "env_kwargs": Check(lambda value: is_dict_of(lambda _: True, value), "a dict with str keys"),
+    "policy_map": Check(lambda value: is_dict_of(is_name, value), "a dict of role and policy names").or_none(),
+    "frozen": Check(
+        lambda value: isinstance(value, tuple | list) and all(is_name(name) for name in value), "a tuple of policy names"
+    ),
+    "load_policies": Check(lambda value: is_dict_of(is_name, value), "a dict of policy names and checkpoint paths"),
+    "ppo": _instance(PPOConfig).or_none(),
+    "network": _instance(NetworkConfig).or_none(),
+    "threads": THREADS,
+    "policies": Check(
+        lambda value: is_dict_of(lambda own: isinstance(own, PolicyConfig), value), "a dict of policy names and PolicyConfigs"
+    ),
+    "schedule_steps": LONG_COUNT.or_none(),
+    "stagger_starts": Check(lambda value: isinstance(value, bool), "True or False"),
+    "evaluation_interval": LONG_COUNT.or_none(),
+    "evaluation_episodes": COUNT,
+    "stop_at": NUMBER.or_none(),
+    "patience": LONG_COUNT.or_none(),
+    "best_of": NAME.or_none(),
+    "keep_checkpoints": COUNT,
+    "wandb": NAME.or_none(),
+}
+
+
+@dataclass(frozen=True)
+class ResolvedConfig(TrainConfig):
+    """Options of a run after ``resolve()`` has replaced None in the fields of a preset."""
+
+    num_envs: int = 1
+    total_steps: int = 1
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    schedule_steps: int = 1
+
+    def settings_of(self, policy: str) -> PolicyConfig:
+        """Return the settings of a policy that differ from the run's."""
+        return self.policies.get(policy, PolicyConfig())
+
+    def ppo_of(self, policy: str) -> PPOConfig:
+        """Return the hyperparameters of a policy: the run's, with its own in their place."""
+        return own_settings(policy, self.settings_of(policy), self.ppo, self.network)[0]
+
+    def network_of(self, policy: str) -> NetworkConfig:
+        """Return the shape of a policy's network: the run's, with its own fields in their place."""
+        return own_settings(policy, self.settings_of(policy), self.ppo, self.network)[1]
+
+
+def resolve(config: TrainConfig) -> ResolvedConfig:
+    """Return ``config`` with every None field of the preset filled from it, and ``schedule_steps`` from ``total_steps``."""
+    preset = preset_of(config.env_id)
+    names = [f.name for f in dataclasses.fields(Preset)]
+    filled = {**vars(config), **{n: getattr(preset, n) for n in names if getattr(config, n) is None}}
+    if config.schedule_steps is None:
+        filled["schedule_steps"] = filled["total_steps"]
+    return ResolvedConfig(**filled)
