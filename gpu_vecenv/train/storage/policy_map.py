@@ -1,8 +1,12 @@
-"""Assignment of policies to rows."""
+"""Assignment of policies to agents, and to their rows."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import PolicyMapError
@@ -14,6 +18,123 @@ RANDOM = "random"
 def is_random(name: str) -> bool:
     """True for the name of a policy that acts at random: ``random``, or ``random/ROLE`` if arrays are by role."""
     return name.partition("/")[0] == RANDOM
+
+
+class Members(NamedTuple):
+    """Agents of one role in each world: ``lo`` to ``hi - 1``, counted from 0 in the role.
+
+    In arrays by role, (N, A_r, ...), they are ``[:, lo:hi]``.
+    """
+
+    role: str
+    lo: int
+    hi: int
+
+    def rows(self, role_rows: slice, count: int) -> np.ndarray:
+        """Return their rows in arrays of the agents view, world by world, int64 (N * (hi - lo),).
+
+        Args:
+            role_rows: rows of the role, which is stored world by world.
+            count: agents of the role in a world.
+        """
+        first = np.arange(role_rows.start, role_rows.stop, count)  # row of the role's first agent in each world
+        return np.add.outer(first, np.arange(self.lo, self.hi)).reshape(-1)
+
+
+_KEY = re.compile(r"(?P<role>.+)\[(?P<lo>[0-9]{1,9}):(?P<hi>[0-9]{1,9})\]")
+
+
+def assign_members(
+    role_counts: Mapping[str, int], policy_map: Mapping[str, str] | None, groups: Sequence[Group] = ()
+) -> dict[str, list[Members]]:
+    """Group agents by policy.
+
+    Args:
+        role_counts: role name to the number of agents in a world, in the order of the env.
+        policy_map: ``role`` or ``role[lo:hi]`` to policy name; the same name stands for one policy. None gives each role a policy
+            of its own, named after it.
+        groups: the env's groups. If they are roles with spaces of their own, ``random`` stands for one policy a role, which is
+            named ``random/ROLE``.
+
+    Returns:
+        Policy name to its agents, in the order of the roles and of the agents in them; adjacent ranges are joined.
+
+    Raises:
+        PolicyMapError: a role is unknown; an agent has no policy, or two; a name is not a non-empty string; or roles with
+            different spaces have the same policy.
+    """
+    ranges: dict[str, list[tuple[int, int, str, str]]] = {role: [] for role in role_counts}
+    for key, name in ({role: role for role in role_counts} if policy_map is None else policy_map).items():
+        role, lo, hi = _parse(key, role_counts)
+        if not isinstance(name, str) or not name or "/" in name:
+            raise PolicyMapError(f"policy_map[{key!r}]: expected a non-empty policy name without '/', got {name!r}")
+        ranges[role].append((lo, hi, key, name))
+    assignment: dict[str, list[Members]] = {}
+    spaces = {group.role: group for group in groups if group.role}
+    first: dict[str, Group] = {}
+    for role, count in role_counts.items():
+        ranges[role].sort()
+        _require_cover(role, count, ranges[role])
+        for lo, hi, _, name in ranges[role]:
+            if role in spaces:
+                name = f"{RANDOM}/{role}" if name == RANDOM else name
+                _require_equal_spaces(name, first.setdefault(name, spaces[role]), spaces[role])
+            members = assignment.setdefault(name, [])
+            if members and members[-1].role == role and members[-1].hi == lo:
+                members[-1] = members[-1]._replace(hi=hi)
+            else:
+                members.append(Members(role, lo, hi))
+    return assignment
+
+
+def with_changes(policy_map: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """Return the policy map with other policies for the roles that ``changes`` names.
+
+    A role in ``changes`` replaces all entries of that role, those of ranges, too.
+    """
+    changed = {_role_of(key) for key in changes}
+    return {**{key: name for key, name in policy_map.items() if _role_of(key) not in changed}, **changes}
+
+
+def _role_of(key: str) -> str:
+    match = _KEY.fullmatch(str(key))
+    return key if match is None else match["role"]
+
+
+def _parse(key: str, role_counts: Mapping[str, int]) -> tuple[str, int, int]:
+    """Return the role and the range of a key.
+
+    Raises:
+        PolicyMapError: the role is unknown, or the range holds no agent or agents that the role does not have.
+    """
+    match = _KEY.fullmatch(str(key))
+    role = key if match is None else match["role"]
+    if role not in role_counts:
+        raise PolicyMapError(
+            f"policy_map: expected roles out of {list(role_counts)}, or a range of one such as "
+            f"{next(iter(role_counts))}[0:1], got {key!r}"
+        )
+    count = role_counts[role]
+    lo, hi = (0, count) if match is None else (int(match["lo"]), int(match["hi"]))
+    if not lo < hi <= count:
+        raise PolicyMapError(f"policy_map[{key!r}]: expected a range within [0:{count}], the agents of {role}, got [{lo}:{hi}]")
+    return role, lo, hi
+
+
+def _require_cover(role: str, count: int, ranges: Sequence[tuple[int, int, str, str]]) -> None:
+    """Raise PolicyMapError unless the sorted ranges hold every agent of the role once."""
+    if not ranges:
+        raise PolicyMapError(f"policy_map: expected a policy for every role, got none for {role!r}")
+    end, before = 0, ""
+    for lo, hi, key, _ in ranges:
+        if lo < end:
+            raise PolicyMapError(f"policy_map: expected one policy for each agent, got {before!r} and {key!r}, which overlap")
+        if lo > end:
+            break
+        end, before = hi, key
+    if end < count:
+        missing = min((lo for lo, *_ in ranges if lo >= end), default=count)
+        raise PolicyMapError(f"policy_map: expected a policy for every agent, got none for {role}[{end}:{missing}]")
 
 
 def assign_rows(
