@@ -11,9 +11,9 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.box_scale import BoxScale
 from gpu_vecenv.train.policies.contract import Draw, Evaluated, Inputs, Observation, Policy
 from gpu_vecenv.train.policies.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from gpu_vecenv.train.policies.draw import draw_choices, draw_normal
 from gpu_vecenv.train.policies.networks import network_input
 from gpu_vecenv.train.policies.observations import ObservationNorm
-from gpu_vecenv.train.policies.draw import draw_choices, draw_normal
 
 
 class ActorCritic(Policy):

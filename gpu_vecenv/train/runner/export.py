@@ -6,9 +6,10 @@ import contextlib
 import dataclasses
 from pathlib import Path
 
-from gpu_vecenv.train.config.presets import resolve
+import torch
+
+from gpu_vecenv.train.config import resolve
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.policies.export import write_policy
 from gpu_vecenv.train.run_folder.checkpoint import (
@@ -19,8 +20,9 @@ from gpu_vecenv.train.run_folder.checkpoint import (
     saved_config,
 )
 from gpu_vecenv.train.runner.build import make_env
-from gpu_vecenv.train.storage.policy_map import assign_rows, is_random
-from gpu_vecenv.train.storage.slabs import group_rows
+from gpu_vecenv.train.runner.parts import make_policies, rows_of_policies
+from gpu_vecenv.train.storage.policy_map import is_random
+from gpu_vecenv.train.storage.rollout import Rollout
 
 
 def export_policy(source: Policy | str | Path, path: str | Path, policy: str | None = None) -> Path:
@@ -48,20 +50,13 @@ def _saved_policy(run: str | Path, name: str | None) -> Policy:
     state = load_checkpoint(run)
     config = resolve(dataclasses.replace(saved_config(run, state), device="cpu"))
     with checkpoint_in_errors(run), contextlib.closing(make_env(config, 1)) as env:  # for its spaces
-        groups = env.layout.groups
-        trained = {role: role for role in env.role_rows} if config.policy_map is None else config.policy_map
-        assignment = assign_rows(env.role_rows, trained, groups)
-        group_of_policy = {
-            policy: next(group for group, rows in group_rows(env) if rows.start <= slices[0].start < rows.stop)
-            for policy, slices in assignment.items()
-            if not is_random(policy)
-        }
-    names = list(group_of_policy)
+        rows = rows_of_policies(env, Rollout.allocate(env, 1, with_final_obs=False), config.policy_map)
+    names = [policy for policy in rows if not is_random(policy)]
     if name is None and len(names) == 1:
         name = names[0]
     if name is None or name not in names:
         raise ConfigError(f"export: expected the name of one of the run's policies {names}, got {name!r}")
-    policy = make_policy(name, group_of_policy[name], config.seed, config.network, config.ppo.normalize_observations)
+    policy = make_policies({name: rows[name]}, config, torch.device("cpu"))[name]
     where = f"{checkpoint_path(run)}: policy {name!r}"
     require_same_form(state["policies"].get(name), policy.state_dict(), where)
     policy.load_state_dict(state["policies"][name])
