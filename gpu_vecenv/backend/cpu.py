@@ -43,7 +43,7 @@ def num_threads() -> int:
 
 
 def load_kernels(spec: EnvSpec | Program) -> ctypes.CDLL:
-    """Load the compiled kernels of an env or a program: prebuilt with the package, or compiled at first use and kept in the cache.
+    """Load compiled kernels: prebuilt with the package, or compiled at first use and kept in the cache.
 
     If they cannot be compiled, cached ones of another compiler are loaded; their results have the same bits.
 

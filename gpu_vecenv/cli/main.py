@@ -22,6 +22,7 @@ COMMANDS = {
     "eval": ("gpu_vecenv.cli.train:eval_run", "play episodes with a run's policies and print the means"),
     "plot": ("gpu_vecenv.cli.train:plot", "draw the curves of a run"),
     "watch": ("gpu_vecenv.cli.watch:watch", "write a video of a run's policies"),
+    "export": ("gpu_vecenv.cli.export:export", "write a policy of a run as a program of torch.export or as an ONNX model"),
     "envs": ("gpu_vecenv.cli.envs:envs", "list the env ids"),
     "bench": ("gpu_vecenv.cli.bench:bench", "measure the speed of envs, policies and training; writes JSON"),
     "memory": ("gpu_vecenv.cli.memory:memory", "print the memory that an env takes on its device"),

@@ -3,109 +3,56 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from gpu_vecenv.cli.defaults import by_env, fields
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
+from gpu_vecenv.cli.run_options import RunOptions, option_name, with_file
 from gpu_vecenv.render.canvas import has_renderer
-from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig, from_options
+from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gpu_vecenv.train.runner.trainer import Trainer
+
+
+RESUMABLE = ("out", "total_steps", "schedule_steps", "device", "threads")
+"""Options that a resumed run takes."""
 
 
 def train(
-    env_id: tyro.conf.Positional[str],
-    num_envs: Annotated[int | None, help_option(by_env("num_envs"), "INT")] = None,
-    total_steps: Annotated[int | None, help_option(by_env("total_steps"), "INT")] = None,
-    seed: Annotated[int | None, help_option(str(TrainConfig.seed), "INT")] = None,
-    device: Annotated[str | None, help_option(f"{TrainConfig.device}; with --resume the run's", "STR")] = None,
-    out: Annotated[str | None, help_option("runs/ENV_ID", "FOLDER")] = None,
+    env_id: tyro.conf.Positional[Annotated[str | None, help_option("the config's", "ENV_ID")]] = None,
+    config: Annotated[Path | None, help_option("none", "FILE")] = None,
     resume: bool = False,
-    env: Annotated[Settings, help_option("the env's defaults", "KEY=VALUE ...")] = (),
-    policy: Annotated[Settings, help_option("a policy of its own for each role", "ROLE=NAME ...")] = (),
-    frozen: Annotated[Settings, help_option("none", "NAME ...")] = (),
-    load: Annotated[Settings, help_option("none", "NAME=FILE ...")] = (),
-    ppo: Annotated[Settings, help_option("", "KEY=VALUE ...", f"hyperparameters by name:\n{fields('ppo')}")] = (),
-    network: Annotated[Settings, help_option("", "KEY=VALUE ...", f"network shape by name:\n{fields('network')}")] = (),
-    checkpoint_interval: Annotated[int | None, help_option(str(TrainConfig.checkpoint_interval), "INT")] = None,
-    threads: Annotated[int | None, help_option(f"{TrainConfig.threads}; with --resume the run's", "INT")] = None,
+    options: Annotated[RunOptions, tyro.conf.arg(name="")] = RunOptions(),  # noqa: B008  (frozen)
 ) -> None:
-    """Train policies with PPO, and write checkpoint, metrics, curves and, if the env can be drawn, a video into the run's folder.
+    """Train policies with PPO, and write checkpoints, metrics, curves and, if the env can be drawn, a video into a folder.
 
     Example: gpu-vecenv train WarpTag-v0 --env num_taggers=2 num_runners=8 --total-steps 20000 --out runs/tag
 
     Args:
         env_id: registered env id, such as WarpTag-v0.
-        num_envs: number of worlds.
-        total_steps: steps of the run, summed over worlds.
-        seed: seed of worlds, weights and sampling.
-        device: auto, cpu or cuda:0.
-        out: the run's folder.
-        resume: continue the run in the folder; of the other options only --out, --total-steps, --device and
-            --threads may be given.
-        env: env parameters by name, such as num_taggers=5 num_runners=20.
-        policy: policy of each role, such as tagger=tagger runner=random.
-        frozen: policies that act and do not learn.
-        load: policies that start with the weights of a checkpoint.
-        ppo: hyperparameters, fields of gpu_vecenv.train.PPOConfig, such as learning_rate=3e-4.
-        network: network shape, fields of gpu_vecenv.train.NetworkConfig, such as hidden_sizes=(64,64).
-        checkpoint_interval: iterations between two checkpoints; slow runs also save every minute.
-        threads: CPU threads of torch. With 1, results are bitwise the same for any number of cores, and small networks
-            are fastest on a busy machine.
+        config: YAML file with options of a run, such as the config.yaml of another run; options given here replace its own.
+        resume: continue the run in the folder; of the other options only --out, --total-steps, --schedule-steps, --device
+            and --threads may be given.
+        options: options of the run.
     """
-    from gpu_vecenv.train.config import resolve
-    from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
     from gpu_vecenv.train.run_folder.metrics import read_metrics
-    from gpu_vecenv.train.runner.build import import_modules
     from gpu_vecenv.train.runner.trainer import Trainer
 
-    folder = out if out is not None else f"runs/{env_id}"
-    options: dict[str, Any] = {
-        "num_envs": num_envs,
-        "total_steps": total_steps,
-        "seed": seed,
-        "device": device,
-        "checkpoint_interval": checkpoint_interval,
-        "threads": threads,
-    }
-    options = {name: value for name, value in options.items() if value is not None}
+    given = options.given()
     if resume:
-        settings = {"env": env, "policy": policy, "frozen": frozen, "load": load, "ppo": ppo, "network": network}
-        used = [*options, *(name for name, value in settings.items() if value)]
-        fixed = [f"--{name.replace('_', '-')}" for name in used if name not in ("total_steps", "device", "threads")]
-        if fixed:
-            raise ConfigError(
-                "--resume: expected no other options than --out, --total-steps, --device and --threads, "
-                f"got {', '.join(fixed)}"
-            )
-        if ":" in env_id:  # the module name comes from the user, not from the checkpoint
-            import_modules([env_id.rpartition(":")[0]])
-        run_env_id = saved_config(folder, load_checkpoint(folder)).env_id
-        if run_env_id.rpartition(":")[2] != env_id.rpartition(":")[2]:
-            raise ConfigError(f"--resume: expected {run_env_id}, the env of the run in {folder}, got {env_id}")
-        trainer = Trainer.resume(folder, out=folder, **options)
+        trainer = _resumed(env_id, config, given)
     else:
-        config = resolve(
-            TrainConfig(
-                env_id,
-                out=folder,
-                **options,
-                env_kwargs=parse_settings(env, "--env"),
-                policy_map={k: str(v) for k, v in parse_settings(policy, "--policy").items()} or None,
-                frozen=frozen,
-                load_policies={k: str(v) for k, v in parse_settings(load, "--load").items()},
-            )
-        )
-        ppo_options = {**vars(config.ppo), **parse_settings(ppo, "--ppo")}
-        network_options = {**vars(config.network), **parse_settings(network, "--network")}
-        config = dataclasses.replace(
-            config,
-            ppo=from_options(PPOConfig, ppo_options),
-            network=from_options(NetworkConfig, network_options),
-        )
-        trainer = Trainer(config)
+        given = with_file(given if env_id is None else {"env_id": env_id, **given}, config)
+        if given.get("env_id") is None:
+            raise ConfigError("expected an env id, such as WarpTag-v0, or a --config with one, got none")
+        if given.get("out") is None:
+            given["out"] = f"runs/{given['env_id']}"
+        trainer = Trainer(TrainConfig.from_options(given))
+    folder = str(trainer.config.out)
     with contextlib.closing(trainer):
         trainer.train()
     if read_metrics(folder):  # no metrics after an interrupt in the first iteration
@@ -118,6 +65,29 @@ def train(
             watch(folder, device=trainer.config.device)
         else:
             print(f"video: none, because {source} has no render.py")
+
+
+def _resumed(env_id: str | None, config: Path | None, given: dict[str, Any]) -> Trainer:
+    """Return the trainer of the run in a folder."""
+    from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
+    from gpu_vecenv.train.runner.build import import_modules
+    from gpu_vecenv.train.runner.trainer import Trainer
+
+    fixed = [name for name in given if name not in RESUMABLE] + ["config"] * (config is not None)
+    if fixed:
+        *first, last = map(option_name, RESUMABLE)
+        raise ConfigError(
+            f"--resume: expected no other options than {', '.join(first)} and {last}, got {', '.join(map(option_name, fixed))}"
+        )
+    if env_id is None and "out" not in given:
+        raise ConfigError("--resume: expected the run's env id or --out, got none")
+    if env_id is not None and ":" in env_id:  # the module name comes from the user, not from the checkpoint
+        import_modules([env_id.rpartition(":")[0]])
+    folder = given.pop("out", f"runs/{env_id}")
+    run_env_id = saved_config(folder, load_checkpoint(folder)).env_id
+    if env_id is not None and run_env_id.rpartition(":")[2] != env_id.rpartition(":")[2]:
+        raise ConfigError(f"--resume: expected {run_env_id}, the env of the run in {folder}, got {env_id}")
+    return Trainer.resume(folder, out=folder, **given)
 
 
 def eval_run(

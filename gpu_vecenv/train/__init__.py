@@ -13,9 +13,12 @@ from gpu_vecenv.train.errors import (
     RunGoneError,
     RunLockedError,
 )
+from gpu_vecenv.train.policies.networks import NetworkSpec
+from gpu_vecenv.train.policies.registry import register_network
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint
 from gpu_vecenv.train.run_folder.plot import plot_curves
 from gpu_vecenv.train.runner.evaluation import Evaluation, evaluate, play
+from gpu_vecenv.train.runner.export import export_policy
 from gpu_vecenv.train.runner.trainer import Trainer
 
 __all__ = [
@@ -24,6 +27,7 @@ __all__ = [
     "Evaluation",
     "MetricsError",
     "NetworkConfig",
+    "NetworkSpec",
     "PPOConfig",
     "PolicyConfig",
     "PolicyMapError",
@@ -33,7 +37,9 @@ __all__ = [
     "TrainConfig",
     "Trainer",
     "evaluate",
+    "export_policy",
     "load_checkpoint",
     "play",
     "plot_curves",
+    "register_network",
 ]

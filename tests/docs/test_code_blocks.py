@@ -6,6 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpu_vecenv.train import TrainConfig
+from gpu_vecenv.train.config import resolve
+from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 from tools.docs.readme import blocks, quick_start
 
@@ -16,6 +19,7 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
 WALK = [b for b in BLOCKS if b.path.name == "CONTRIBUTING.md" and b.heading == "Writing an environment"]
 PYTHON = [b for b in BLOCKS if b.language == "python" and b not in WALK]
+YAML = [b for b in BLOCKS if b.language == "yaml"]
 
 
 # Pages of libraries that the extra "test" does not install; .ci/run installs them and runs these blocks last.
@@ -30,9 +34,16 @@ def test_python_block_runs(block, tmp_path, monkeypatch):
     exec(compile("\n" * (block.line - 1) + block.text, block.path, "exec"), {"__name__": "__main__"})
 
 
+@pytest.mark.parametrize("block", YAML, ids=lambda b: f"{b.path.name}:{b.line}")
+def test_yaml_block_holds_options_of_a_run(block, tmp_path):
+    (tmp_path / "run.yaml").write_text(block.text)
+    env = make_env(resolve(TrainConfig.from_yaml(tmp_path / "run.yaml")), num_worlds=1)
+    env.close()
+
+
 def test_every_block_is_tested():
     quick = [b for b in BLOCKS if b.path.name == "README.md" and b.heading == "Quick start"]
-    assert [b for b in BLOCKS if b not in PYTHON and b not in WALK and b not in quick] == []
+    assert [b for b in BLOCKS if b not in PYTHON + YAML and b not in WALK and b not in quick] == []
 
 
 def test_blocks_of_the_readme_are_short():

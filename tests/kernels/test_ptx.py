@@ -54,7 +54,7 @@ SHARING_A_BLOCK = [
 
 def shared_bytes(ptx):
     """Bytes of shared memory of the kernel that uses most."""
-    arrays = re.findall(r"\.shared \.align \d+ \.b8 _ZZ\d+(gv_[a-z]+)E\w+\[(\d+)\]", ptx)
+    arrays = re.findall(r"\.shared \.align \d+ \.b8 _ZZ\d+(gv_[a-z_]+)E\w+\[(\d+)\]", ptx)
     assert len(arrays) == ptx.count(".shared .align")
     return max((sum(int(size) for owner, size in arrays if owner == kernel) for kernel, _ in arrays), default=0)
 

@@ -15,9 +15,10 @@ import torch
 
 import gpu_vecenv
 from gpu_vecenv.cli.main import COMMANDS, TRAIN_EXTRA, main
+from gpu_vecenv.cli.run_options import RunOptions
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
-from gpu_vecenv.train.config import resolve
+from gpu_vecenv.train import TrainConfig, Trainer
+from gpu_vecenv.train.config import PRESETS, Preset, resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["--env", "num_taggers=2", "num_runners=8", "episode_length=20", "--num-envs", "2", "--total-steps", "80"]
@@ -170,18 +171,32 @@ def test_help_shows_the_default_of_every_option(command, capsys):
 
 def test_help_of_train_shows_the_defaults_of_each_env(capsys):
     text = help_of("train", capsys)
-    tag, other = (resolve(TrainConfig(env)) for env in ("WarpTag-v0", "Other-v0"))
-    for said, name in (("--num-envs INT", "num_envs"), ("--total-steps INT", "total_steps")):
-        told = text.partition(said)[2].partition(")")[0]
-        assert f"{getattr(tag, name)} for WarpTag-v0" in told and f"{getattr(other, name)} for others" in told
-    for config in (PPOConfig, NetworkConfig):
-        for field in dataclasses.fields(config):
-            told = text.partition(f" {field.name}: ")[2].partition("(default: ")[2]
-            mine, usual = ((vars(run.ppo) | vars(run.network))[field.name] for run in (tag, other))
-            if mine == usual:
-                assert told.startswith(f"{usual})") or f"{usual} for others)" in told, field.name
-            else:
-                assert f"{mine} for WarpTag-v0, {usual} for others)" in told, field.name
+    names = [*PRESETS, "Other-v0"]
+    for field in dataclasses.fields(Preset):
+        runs = {name: getattr(resolve(TrainConfig(name)), field.name) for name in names}
+        if not dataclasses.is_dataclass(runs["Other-v0"]):
+            assert_defaults(text.partition(f"--{field.name.replace('_', '-')} INT")[2], runs)
+            continue
+        for option in dataclasses.fields(runs["Other-v0"]):
+            values = {name: getattr(run, option.name) for name, run in runs.items()}
+            assert_defaults(text.partition(f" {option.name}: ")[2], values)
+
+
+def assert_defaults(text, values):
+    """Compare the text after an option's name, ``... (default: 8 for A, B; 9 for others)``, with the value of each env."""
+    told = text.partition("(default: ")[2]
+    if len(set(values.values())) == 1:
+        assert told.startswith(f"{values['Other-v0']})")
+        return
+    found = {}
+    for part in told.partition(" for others)")[0].split("; "):
+        value, _, envs = part.partition(" for ")
+        found.update(dict.fromkeys(envs.split(", ") if envs else ["others"], value))
+    assert {name: found.get(name, found["others"]) for name in values} == {name: str(value) for name, value in values.items()}
+
+
+def test_every_option_of_a_run_is_on_the_command_line():
+    assert {f.name for f in dataclasses.fields(RunOptions)} | {"env_id"} == {f.name for f in dataclasses.fields(TrainConfig)}
 
 
 def test_the_source_archive_holds_every_folder():

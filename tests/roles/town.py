@@ -41,6 +41,7 @@ SPEC = EnvSpec(
         Metric("tax", "mean", "tax"),
     ),
     reward_role="citizen",
+    limit_is_rule=True,
     rewards={"income": "to a citizen: its income", "total": "to the mayor: the wealth of all citizens"},
 )
 

@@ -56,7 +56,7 @@ def test_log_probability_and_entropy_are_those_of_normalised_units():
     normal = torch.distributions.Normal(policy.outputs(inputs.obs), math.exp(-0.5))
     expected = normal.log_prob((action - centre) / half).sum(-1)
     torch.testing.assert_close(log_prob, expected, rtol=1e-4, atol=1e-4)
-    assert torch.equal(again, log_prob)
+    torch.testing.assert_close(again, log_prob, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(entropy, normal.entropy().sum(-1))
     in_env = torch.distributions.Normal(centre + half * normal.mean, half * normal.stddev).log_prob(action).sum(-1)
     torch.testing.assert_close(log_prob - in_env, half.log().sum().expand(32), rtol=1e-4, atol=1e-4)

@@ -11,7 +11,8 @@ import tyro
 from gpu_vecenv.cli import train as commands
 from gpu_vecenv.cli.watch import watch
 from gpu_vecenv.errors import DeviceError
-from gpu_vecenv.train import CheckpointError, ConfigError, TrainConfig, Trainer, load_checkpoint
+from gpu_vecenv.train import CheckpointError, ConfigError, NetworkConfig, PolicyConfig, TrainConfig, Trainer, load_checkpoint
+from gpu_vecenv.train.config import PRESETS
 from gpu_vecenv.train.run_folder.checkpoint import save_checkpoint
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 
@@ -72,6 +73,75 @@ def test_an_unknown_option_names_the_known_ones():
         run(commands.train, "WarpTag-v0 --ppo gama=1")
 
 
+def started(monkeypatch, line):
+    """Return the config with which a command line starts a run."""
+    configs = []
+
+    class Started(Exception):
+        """Ends the command."""
+
+    def start(config):
+        configs.append(config)
+        raise Started
+
+    monkeypatch.setattr("gpu_vecenv.train.runner.trainer.Trainer", start)
+    with pytest.raises(Started):
+        run(commands.train, line)
+    return configs[0]
+
+
+RUN_YAML = """
+env_id: WarpTag-v0
+out: runs/from_file
+seed: 5
+stop_at: 1e2
+evaluation_interval: 7
+env_kwargs: {num_taggers: 2, num_runners: 3}
+ppo: {learning_rate: 1e-3, gamma: 0.5}
+network: {hidden_sizes: [8, 8]}
+policies:
+  runner: {module: cnn, ppo: {gamma: 0.75, num_epochs: 9}}
+"""
+
+
+def test_the_command_line_replaces_options_of_a_file(tmp_path, monkeypatch):
+    file = tmp_path / "run.yaml"
+    file.write_text(RUN_YAML)
+    config = started(monkeypatch, f"--config {file}")
+    preset = PRESETS["WarpTag-v0"].ppo
+    assert (config.env_id, config.out, config.seed, config.stop_at) == ("WarpTag-v0", "runs/from_file", 5, 100.0)
+    assert config.ppo == dataclasses.replace(preset, learning_rate=1e-3, gamma=0.5)
+    assert config.network == NetworkConfig((8, 8))
+    assert config.policies == {"runner": PolicyConfig(module="cnn", ppo={"gamma": 0.75, "num_epochs": 9})}
+
+    words = "--seed 0 --out there --ppo gamma=0.25 --env num_runners=4 --stagger-starts True --network activation=relu"
+    policies = "--policies runner.ppo.gamma=0.875 runner.algorithm=mine a.b.network.hidden_sizes=(4,) --frozen a.b"
+    config = started(monkeypatch, f"WarpTag-v0 --config {file} {words} {policies}")
+    assert (config.seed, config.out, config.stagger_starts, config.frozen) == (0, "there", True, ("a.b",))
+    assert config.ppo == dataclasses.replace(preset, learning_rate=1e-3, gamma=0.25)
+    assert config.network == NetworkConfig((8, 8), "relu")
+    assert config.env_kwargs == {"num_taggers": 2, "num_runners": 4}
+    assert config.policies == {
+        "runner": PolicyConfig("mine", {"gamma": 0.875, "num_epochs": 9}, module="cnn"),
+        "a.b": PolicyConfig(network={"hidden_sizes": [4]}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("--seed 5", "expected an env id, such as WarpTag-v0, or a --config with one, got none"),
+        ("--resume", "--resume: expected the run's env id or --out, got none"),
+        ("WarpTag-v0 --policies runner=5", "--policies: expected NAME.FIELD=VALUE, such as .*, got 'runner'"),
+        ("WarpTag-v0 --policies runner.ppo.gama=5", r"policies\['runner'\]: ppo option: expected .* Did you mean 'gamma'\?"),
+        ("WarpTag-v0 --ppo normalize_advantages=True", "expected 'rollout', 'minibatch' or 'none' .* got True"),
+    ],
+)
+def test_wrong_options_of_a_run_are_named(line, text):
+    with pytest.raises(ConfigError, match=text):
+        run(commands.train, line)
+
+
 @pytest.fixture
 def cartpole(tmp_path):
     """Folder of a run of WarpCartPole-v1 that has completed no iteration."""
@@ -84,7 +154,8 @@ def cartpole(tmp_path):
     "given",
     [
         "--num-envs 4", "--seed 0", "--checkpoint-interval 9", "--env max_episode_steps=9", "--policy agent=a",
-        "--frozen a", "--load a=b", "--ppo gamma=0.5", "--network activation=relu",
+        "--frozen a", "--load a=b", "--ppo gamma=0.5", "--network activation=relu", "--policies agent.module=x",
+        "--config x.yaml", "--stagger-starts False", "--stop-at 5",
     ],
 )  # fmt: skip
 def test_resume_refuses_options_that_cannot_change(cartpole, given):

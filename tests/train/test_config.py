@@ -1,12 +1,17 @@
 """Options of a run: they survive JSON, and invalid ones raise errors."""
 
+import contextlib
+import dataclasses
 from pathlib import Path
 
+import gymnasium
+import numpy as np
 import pytest
 
 from gpu_vecenv.cli.key_value import parse_settings
-from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, TrainConfig
-from gpu_vecenv.train.config import PRESETS, ResolvedConfig, from_options, resolve
+from gpu_vecenv.registration import IDS
+from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig
+from gpu_vecenv.train.config import PRESETS, ResolvedConfig, bootstraps, from_options, require_minibatches, resolve
 
 
 def test_options_survive_json():
@@ -17,6 +22,114 @@ def test_options_survive_json():
     )  # fmt: skip
     assert TrainConfig.from_json(config.to_json()) == config
     assert TrainConfig.from_json(TrainConfig("A-v0").to_json()) == TrainConfig("A-v0")
+
+
+OTHER = {
+    "num_envs": 3, "total_steps": 10, "seed": 2**64 - 1, "device": "cpu", "out": "a b/\u00e9: #", "checkpoint_interval": 9,
+    "env_kwargs": {"a": 2, "b": [1.5, [True, None]], "c": "1e3", "d": {"e": 1e-300}}, "policy_map": {"tagger[0:2]": "on"},
+    "frozen": ("on",), "load_policies": {"on": "x.pt"}, "threads": 2, "schedule_steps": 2**63 - 1, "stagger_starts": True,
+    "evaluation_interval": 4, "evaluation_episodes": 5, "stop_at": 1e16, "patience": 6, "best_of": "runner",
+    "keep_checkpoints": 7, "wandb": "yes", "network": NetworkConfig((5, 6), "relu", True, -0.5),
+    "policies": {"on": PolicyConfig("mine", {"gamma": 0.1}, {"hidden_sizes": [2]}, "cnn")},
+    "ppo": PPOConfig(
+        1, 2, 3, 5e-324, "adaptive", 0.1, 0.2, 0.3, 0.0, False, 1.1, 1.2, 1.3, 1.4, 1.5, "minibatch", False, False, True
+    ),
+}  # fmt: skip
+"""Values other than the defaults, of all options but the env."""
+
+
+def test_every_option_survives_json_and_yaml(tmp_path):
+    config, plain = TrainConfig("Warp-v0", **OTHER), TrainConfig("Warp-v0")
+    for name in [f.name for f in dataclasses.fields(TrainConfig)][1:]:
+        assert getattr(config, name) != getattr(plain, name)
+    for part, usual in ((config.ppo, PPOConfig()), (config.network, NetworkConfig())):
+        assert all(value != vars(usual)[name] for name, value in vars(part).items())
+    for each in (config, plain, resolve(config), resolve(plain)):
+        path = each.save(tmp_path)
+        assert vars(TrainConfig.from_yaml(path)) == vars(TrainConfig.from_json(each.to_json())) == vars(each)
+    assert path.name == "config.yaml"
+
+
+def test_numpy_values_are_stored_as_plain_ones():
+    pair = (np.int64(3), [np.bool_(True)])
+    given = {"a": np.float32(0.5), "b": np.arange(4).reshape(2, 2), "c": pair, "d": {"e": np.array("x")}}
+    config = TrainConfig("A", num_envs=np.int32(3), env_kwargs=given, ppo=PPOConfig(gamma=np.float64(0.5)))
+    assert config.env_kwargs == {"a": 0.5, "b": [[0, 1], [2, 3]], "c": [3, [True]], "d": {"e": "x"}}
+    assert [type(x) for x in (config.num_envs, config.ppo.gamma, config.env_kwargs["a"])] == [int, float, float]
+    assert TrainConfig.from_json(config.to_json()) == config
+
+
+def test_options_do_not_change_with_the_dicts_they_came_from():
+    given = {"a": [1]}
+    config = TrainConfig("A", env_kwargs=given)
+    given["a"].append(2)
+    assert config.env_kwargs == {"a": [1]}
+
+
+def test_a_policy_has_the_settings_of_the_run_and_its_own():
+    own = PolicyConfig(ppo={"gamma": 0.5, "learning_rate_schedule": "adaptive"}, network={"hidden_sizes": [3]})
+    ppo = PPOConfig(learning_rate=0.1, target_kl=0.01)
+    config = resolve(TrainConfig("A", policies={"a": own}, ppo=ppo, network=NetworkConfig(activation="elu")))
+    assert config.ppo_of("a") == PPOConfig(learning_rate=0.1, target_kl=0.01, gamma=0.5, learning_rate_schedule="adaptive")
+    assert config.network_of("a") == NetworkConfig((3,), "elu")
+    assert (config.ppo_of("b"), config.network_of("b"), config.settings_of("b")) == (ppo, config.network, PolicyConfig())
+    with pytest.raises(ConfigError, match=r"policies\['a'\]: learning_rate_schedule: expected a target_kl with 'adaptive'"):
+        resolve(TrainConfig("A", policies={"a": own}))
+
+
+@pytest.mark.parametrize(("rows", "minibatches", "good"), [(5, 100, True), (5, 101, False), (0, 1, False)])
+def test_minibatches_need_a_transition_each(rows, minibatches, good):
+    ppo = PPOConfig(num_steps=20, num_minibatches=minibatches)
+    with contextlib.nullcontext() if good else pytest.raises(
+        ConfigError, match=rf"num_minibatches: expected at most {20 * rows} for the policy 'a', .* got {minibatches}"
+    ):
+        require_minibatches(ppo, rows, "a")
+
+
+def test_the_spec_says_if_time_limits_are_bootstrapped():
+    ids = ("WarpTag-v0", "WarpGridTag-v0", "WarpCartPole-v1", "WarpPendulum-v1")
+    specs = [gymnasium.make_vec(name, num_envs=1, device="cpu").unwrapped.env_spec for name in ids]
+    assert [bootstraps(PPOConfig(), spec) for spec in specs] == [False, False, True, True]
+    for given in (True, False):
+        assert {bootstraps(PPOConfig(bootstrap_at_time_limit=given), spec) for spec in specs} == {given}
+
+
+def test_every_id_has_a_preset():
+    assert set(PRESETS) == set(IDS)
+    for name, preset in PRESETS.items():
+        require_minibatches(preset.ppo, preset.num_envs, name)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("seed: 1", "run.yaml: options: expected a mapping with an env_id"),
+        ("[1]", r"run.yaml: expected options by name, got \[1\]"),
+        ("env_id: [", "run.yaml: expected YAML, got "),
+        ("[" * 5000, "run.yaml: expected YAML, got "),
+        ("env_id: A\nenv_id: B", "run.yaml: expected YAML, got the key 'env_id' stands twice"),
+        ("env_id: !!python/object/apply:os.getcwd []", "run.yaml: expected YAML, got could not determine a constructor"),
+        ("env_id: \xff", "run.yaml: expected YAML, got "),
+        ("env_id: A\nsed: 1", "TrainConfig option: expected one of .* got 'sed'. Did you mean 'seed'?"),
+        ("env_id: A\n1: 1", "TrainConfig option: expected one of .* got 1"),
+        ("env_id: A\nppo: {gama: 1}", "PPOConfig option: expected one of .* got 'gama'. Did you mean 'gamma'?"),
+        ("env_id: A\nppo: 5", "ppo: expected a PPOConfig, or None, got 5"),
+        ("env_id: A\npolicies: {a: {modul: x}}", r"policies\['a'\]: PolicyConfig option: .* Did you mean 'module'?"),
+        ("env_id: A\npolicies: {a: 5}", "policies: expected a dict of policy names and PolicyConfigs"),
+        ("env_id: A\nenv_kwargs: {day: 2020-01-01}", "env_kwargs: expected numbers, text, lists and dicts, got .*date"),
+        ("env_id: A\nppo: {normalize_advantages: true}", r"'none' \('rollout' stands for the former True\), got True"),
+    ],
+)
+def test_invalid_files_raise_errors_that_say_what_was_expected(tmp_path, content, text):
+    (tmp_path / "run.yaml").write_bytes(content.encode("latin-1"))
+    with pytest.raises(ConfigError, match=text):
+        TrainConfig.from_yaml(tmp_path / "run.yaml")
+
+
+@pytest.mark.parametrize("number", ["1e-3", "1E+3", "-2e5", "+1.5e3", "1.e2", "3", "0.5", ".5", "1_000"])
+def test_numbers_in_files_are_numbers(tmp_path, number):
+    (tmp_path / "run.yaml").write_text(f"env_id: A\nenv_kwargs: {{x: {number}, y: 'is {number}', z: x{number}}}")
+    assert TrainConfig.from_yaml(tmp_path / "run.yaml").env_kwargs == {"x": float(number), "y": f"is {number}", "z": f"x{number}"}
 
 
 @pytest.mark.parametrize(
@@ -55,6 +168,19 @@ def test_options_survive_json():
         (lambda: TrainConfig("A", env_kwargs={1: 1}), "env_kwargs: expected a dict with str keys, got {1: 1}"),
         (lambda: TrainConfig("A", ppo={}), "ppo: expected a PPOConfig, or None, got {}"),
         (lambda: TrainConfig("A", env_kwargs={"x": object()}), "env_kwargs: expected numbers, text, lists and dicts"),
+        (lambda: TrainConfig("A", env_kwargs={"x": np.array([object()])}), "env_kwargs: expected numbers, text, lists and dicts"),
+        (lambda: TrainConfig("A", env_kwargs={"x": {1: 2}}), "env_kwargs: expected numbers, text, lists and dicts"),
+        (lambda: PPOConfig(normalize_advantages=False), r"\('none' stands for the former False\), got False"),
+        (lambda: PPOConfig(learning_rate_schedule="adaptive"), "learning_rate_schedule: expected a target_kl with 'adaptive'"),
+        (lambda: PPOConfig(clip_coef_final=-0.1), "clip_coef_final: expected a number >= 0, or None, got -0.1"),
+        (lambda: PolicyConfig(ppo={"num_steps": 3}), "ppo option: expected one of .* got 'num_steps'"),
+        (lambda: PolicyConfig(ppo={"gamma": 3}), r"ppo.gamma: expected a number in \[0, 1\], got 3"),
+        (lambda: PolicyConfig(ppo={"normalize_advantages": True}), "'rollout', 'minibatch' or 'none' .* got True"),
+        (lambda: PolicyConfig(network=5), "network: expected fields by name, got 5"),
+        (lambda: PolicyConfig(module=""), "module: expected a name, or None, got ''"),
+        (lambda: TrainConfig("A", policies={"a": {}}), "policies: expected a dict of policy names and PolicyConfigs, got"),
+        (lambda: TrainConfig("A", stop_at=5.0), "stop_at: expected an evaluation_interval with it, got None"),
+        (lambda: TrainConfig("A", keep_checkpoints=0), "keep_checkpoints: expected an integer from 1 to"),
         (
             lambda: from_options(PPOConfig, {"gama": 1}),
             "PPOConfig option: expected one of num_steps, .* got 'gama'",

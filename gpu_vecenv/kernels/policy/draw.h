@@ -43,6 +43,25 @@ struct GvChoice {
 
 GV_FN bool gv_allows(const gv_u8* mask, gv_i32 i) { return mask == nullptr || mask[i] != 0; }
 
+// Four neighbouring choices: logits below the largest one, and their exponentials. Those that are forbidden or do not exist have
+// the exponential 0. Four partial sums lose fewer digits than one.
+struct GvFour {
+    float x[4], weight[4];
+};
+GV_FN GvFour gv_four(const float* logits, const gv_u8* mask, gv_i32 n, gv_i32 from, float largest) {
+    GvFour four;
+    GV_UNROLL for (gv_i32 j = 0; j < 4; ++j) {
+        const gv_i32 i = from + j;
+        four.x[j] = i < n && gv_allows(mask, i) ? logits[i] - largest : -GV_INFINITY;
+    }
+    GV_UNROLL for (gv_i32 j = 0; j < 4; ++j) {
+        const bool none = four.x[j] < -87.0f;  // next to the largest weight, which is 1; smaller ones may be subnormal, which is slow
+        const float weight = gv_exp(none ? 0.0f : four.x[j]);
+        four.weight[j] = none ? 0.0f : weight;
+    }
+    return four;
+}
+
 // One of n choices with unnormalised log-probabilities. `mask` has a byte for each choice, 0 if it is forbidden; null allows all.
 // An entry without an allowed choice is 0 and adds nothing. Logits of NaN give an index in range and terms of NaN.
 GV_FN GvChoice gv_draw_choice(const float* logits, const gv_u8* mask, gv_i32 n, gv_u32 word, bool likeliest) {
@@ -55,20 +74,28 @@ GV_FN GvChoice gv_draw_choice(const float* logits, const gv_u8* mask, gv_i32 n, 
         }
     }
     if (index < 0) return {0, {0.0f, 0.0f}};
-    float sum = 0.0f, moment = 0.0f;
-    for (gv_i32 i = 0; i < n; ++i) {
-        const float x = logits[i] - largest, weight = gv_allows(mask, i) ? gv_exp(x) : 0.0f;
-        sum += weight;
-        moment += weight > 0.0f ? weight * x : 0.0f;
+    float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f}, moments[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    GvFour four;
+    for (gv_i32 from = 0; from < n; from += 4) {
+        four = gv_four(logits, mask, n, from, largest);
+        GV_UNROLL for (gv_i32 j = 0; j < 4; ++j) {
+            sums[j] += four.weight[j];
+            moments[j] += four.weight[j] > 0.0f ? four.weight[j] * four.x[j] : 0.0f;
+        }
     }
+    const float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    const float moment = (moments[0] + moments[1]) + (moments[2] + moments[3]);
     // The first choice whose cumulative sum exceeds a uniform part of the sum. The half keeps that part above 0, so that a first
-    // choice is not drawn too often. If the part is rounded to the whole sum, the last choice that increased it takes the rest.
+    // choice is not drawn too often. If no cumulative sum exceeds it, the last choice that increased the sum takes the rest.
     const float part = ((float)word + 0.5f) * 2.3283064365386963e-10f * sum;
     float cumulative = 0.0f;
-    for (gv_i32 i = 0; !likeliest && i < n && !(cumulative > part); ++i) {
-        const float next = cumulative + (gv_allows(mask, i) ? gv_exp(logits[i] - largest) : 0.0f);
-        if (next > cumulative) index = i;
-        cumulative = next;
+    for (gv_i32 from = 0; !likeliest && from < n && !(cumulative > part); from += 4) {
+        if (n > 4) four = gv_four(logits, mask, n, from, largest);
+        GV_UNROLL for (gv_i32 j = 0; j < 4; ++j) {
+            const float next = cumulative > part ? cumulative : cumulative + four.weight[j];
+            if (next > cumulative) index = from + j;
+            cumulative = next;
+        }
     }
     const float log_sum = gv_log(sum);
     return {index, {(logits[index] - largest) - log_sum, log_sum - moment / sum}};
@@ -99,8 +126,9 @@ GV_FN GvNumber gv_draw_normal(float mean, float log_std, const GvDraw& draw, gv_
     return {value, {-0.5f * z * z - log_std - GV_HALF_LOG_TURN, log_std + (0.5f + GV_HALF_LOG_TURN)}};
 }
 
-// A uniform number between two bounds. If they are equal, it adds nothing.
+// A uniform number between two bounds. If they are equal, it adds nothing. Their difference may be larger than a float.
 GV_FN GvNumber gv_draw_uniform(float low, float high, gv_u32 word) {
-    const float span = high - low, entropy = span > 0.0f ? gv_log(span) : 0.0f;
-    return {gv_min(low + span * gv_uniform(word), high), {-entropy, entropy}};
+    const float part = gv_uniform(word), half = 0.5f * high - 0.5f * low;
+    const float entropy = half > 0.0f ? gv_log(half) + 0.693147180559945309f : 0.0f;
+    return {gv_clamp(low * (1.0f - part) + high * part, low, high), {-entropy, entropy}};
 }

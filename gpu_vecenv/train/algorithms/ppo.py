@@ -10,7 +10,7 @@ from torch import Tensor
 from gpu_vecenv.train.algorithms.contract import Algorithm, DeviceScalars
 from gpu_vecenv.train.algorithms.deal import deal
 from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
-from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, masked_mean, masked_variance, ppo_loss, standardized
+from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, masked_variance, ppo_loss, standardized
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.policies.contract import Observation, Policy
 from gpu_vecenv.train.returns.gae import TransitionMasks, gae, next_values

@@ -28,9 +28,14 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
         return mapping
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789")
-)
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
+    """Writes plain values only, and quotes text that the loader would take for a number."""
+
+
+for _kind in (_Loader, _Dumper):
+    _kind.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789")
+    )
 
 
 def from_yaml(text: str | bytes) -> dict[str, Any]:
@@ -53,4 +58,4 @@ def from_yaml(text: str | bytes) -> dict[str, Any]:
 
 def to_yaml(options: Mapping[str, Any]) -> str:
     """Return options as YAML text, in their order."""
-    return str(yaml.safe_dump(dict(options), sort_keys=False, allow_unicode=True))
+    return str(yaml.dump(dict(options), Dumper=_Dumper, sort_keys=False, allow_unicode=True))

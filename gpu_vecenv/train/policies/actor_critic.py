@@ -11,9 +11,9 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.box_scale import BoxScale
 from gpu_vecenv.train.policies.contract import Draw, Evaluated, Inputs, Observation, Policy
 from gpu_vecenv.train.policies.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from gpu_vecenv.train.policies.draw import draw_choices, draw_normal
 from gpu_vecenv.train.policies.networks import network_input
 from gpu_vecenv.train.policies.observations import ObservationNorm
-from gpu_vecenv.train.policies.sampling import sample
 
 
 class ActorCritic(Policy):
@@ -42,6 +42,7 @@ class ActorCritic(Policy):
         self.network = network
         # A submodule may be named actor too, but only a method of the class takes observations.
         self.has_actor, self.has_critic = (callable(getattr(type(network), part, None)) for part in ("actor", "critic"))
+        self.group = group
         self.discrete, self.choices, self.masked = isinstance(group.action, spaces.Discrete), group.choices, group.masked
         self.box: BoxScale | None = None
         if isinstance(group.action, spaces.Box):
@@ -71,13 +72,12 @@ class ActorCritic(Policy):
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """See ``Policy.act()``; a Box action is in the env's units, and may be outside its bounds."""
-        distribution = self.distribution(self.outputs(inputs.obs), inputs.mask)
-        action = distribution.mode() if deterministic else sample(distribution, draw)
-        if self.box is None:
-            return action.int(), distribution.log_prob(action)
-        action = self.box.to_env(action)
-        # Of the rounded action, as in evaluate().
-        return action, distribution.log_prob(self.box.to_normalized(action))
+        outputs = self.outputs(inputs.obs)
+        if self.box is not None:
+            action, log_prob = draw_normal(outputs, self.log_std, draw, deterministic)[:2]
+            return self.box.to_env(action), log_prob
+        action, log_prob = draw_choices(outputs, self.choices, draw, inputs.mask, self.masked, deterministic)[:2]
+        return action.squeeze(-1) if self.discrete else action, log_prob
 
     def evaluate(self, inputs: Inputs, action: Tensor) -> Evaluated:
         """See ``Policy.evaluate()``; a Box action is in the env's units."""

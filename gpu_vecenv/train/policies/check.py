@@ -16,7 +16,8 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Observation
 from gpu_vecenv.train.policies.networks import NetworkSpec, network_input, takes_parts
 
-_SAMPLES = 2
+NUM_SAMPLES = 2
+"""Samples of the call. A batch of one sample would hide axes that are broadcast."""
 
 
 @torch.no_grad()
@@ -35,11 +36,11 @@ def check_network(network: nn.Module, group: Group, name: str) -> None:
     if not isinstance(network, nn.Module):
         raise ConfigError(f"network of policy {name!r}: expected a torch.nn.Module, got {type(network).__name__}")
     spec = NetworkSpec.of(group)
-    obs = network_input(network, _samples(network, group))
+    obs = network_input(network, samples_of(network, group))
     if group.shared is None:
-        rows: tuple[int, ...] = (_SAMPLES,)
+        rows: tuple[int, ...] = (NUM_SAMPLES,)
     else:
-        rows = (_SAMPLES, group.count) if takes_parts(network) else (_SAMPLES * group.count,)
+        rows = (NUM_SAMPLES, group.count) if takes_parts(network) else (NUM_SAMPLES * group.count,)
     shapes = {"outputs": (*rows, spec.num_outputs), "value": rows}
     where = f"network of policy {name!r}, called with {_form(obs)}"
     with _evaluation_mode(network):
@@ -68,8 +69,8 @@ def _require(result: object, shape: tuple[int, ...], where: str) -> None:
         raise ConfigError(f"{where}: expected finite numbers, got NaN or infinity")
 
 
-def _samples(network: nn.Module, group: Group) -> Observation:
-    """Return observations within the bounds of the space, on the device of the network."""
+def samples_of(network: nn.Module, group: Group) -> Observation:
+    """Return two observations within the bounds of the space, on the device of the network."""
     generator = torch.Generator().manual_seed(0)
     weight = next(itertools.chain(network.parameters(), network.buffers()), torch.empty(0))
 
@@ -79,10 +80,10 @@ def _samples(network: nn.Module, group: Group) -> Observation:
         return numbers.flatten(len(lead)) if flat else numbers
 
     if group.shared is None:
-        return samples(group.observation, _SAMPLES, flat=False)
+        return samples(group.observation, NUM_SAMPLES, flat=False)
     return {
-        "shared": samples(group.shared, _SAMPLES, flat=True),
-        "own": samples(group.observation, _SAMPLES, group.count, flat=True),
+        "shared": samples(group.shared, NUM_SAMPLES, flat=True),
+        "own": samples(group.observation, NUM_SAMPLES, group.count, flat=True),
     }
 
 

@@ -108,7 +108,7 @@ def draw_uniform(low: Tensor, high: Tensor, draw: Draw) -> Drawn:
 
     Args:
         low: float32 (k,), lower bounds.
-        high: float32 (k,), upper bounds; ``high - low`` is finite.
+        high: float32 (k,), upper bounds.
         draw: counters of the rows.
 
     Returns:
@@ -132,7 +132,8 @@ class _Args(ctypes.Structure):
             "mask_first", "action", "log_prob", "entropy", "invalid_actions",
         )),
         *((name, ctypes.c_int32) for name in (
-            "num_worlds", "num_agents", "rows", "entries", "columns", "mask_columns", "tile_rows", "stride", "likeliest", "unused",
+            "num_worlds", "num_agents", "rows", "entries", "columns", "mask_columns", "tile_rows", "stride", "likeliest",
+            "unused",
         )),
     )  # fmt: skip
 
@@ -171,9 +172,9 @@ class _Call:
     def launch(self, name: str, tile_rows: int, **members: int) -> Drawn:
         """Run a kernel over all rows, a tile for each team."""
         rows = self._kept[0].numel()
-        floats = {"dtype": torch.float32, "device": self.device}
         action = torch.empty((*self.rows, self.entries), dtype=self.dtype, device=self.device)
-        drawn = Drawn(action, torch.empty(self.rows, **floats), torch.empty(self.rows, **floats))
+        log_prob, entropy = (torch.empty(self.rows, dtype=torch.float32, device=self.device) for _ in range(2))
+        drawn = Drawn(action, log_prob, entropy)
         if rows == 0:
             return drawn
         tiles = -(-rows // tile_rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
@@ -10,8 +11,7 @@ from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.actor_critic import require_actions
 from gpu_vecenv.train.policies.contract import Draw, Evaluated, Inputs, Policy
-from gpu_vecenv.train.policies.distributions import Categorical, MultiCategorical
-from gpu_vecenv.train.policies.sampling import sample, uniforms
+from gpu_vecenv.train.policies.draw import draw_choices, draw_uniform
 
 
 class RandomPolicy(Policy):
@@ -34,25 +34,21 @@ class RandomPolicy(Policy):
         self.discrete, self.choices, self.masked = isinstance(group.action, spaces.Discrete), group.choices, group.masked
         self.continuous = isinstance(group.action, spaces.Box)
         if isinstance(group.action, spaces.Box):
-            if not group.action.is_bounded():
-                raise ConfigError(f"random policy: expected a bounded action space, got {group.action}")
-            self.register_buffer("low", torch.tensor(group.action.low), persistent=False)
-            self.register_buffer("high", torch.tensor(group.action.high), persistent=False)
+            bounds = {"low": group.action.low, "high": group.action.high}
+            width = bounds["high"].astype(np.float64) - bounds["low"].astype(np.float64)
+            if not (width <= np.finfo(np.float32).max).all():  # a draw multiplies the width by a number
+                raise ConfigError(f"random policy: expected bounds with finite float32 distances, got {group.action}")
+            for name, bound in bounds.items():
+                self.register_buffer(name, torch.tensor(bound, dtype=torch.float32), persistent=False)
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """Draw an allowed action; ``deterministic`` changes nothing, and the log-probabilities are 0 (unused)."""
         zeros = self.value(inputs)
         if self.continuous:
-            # A weighted mean of both bounds, because their difference may be larger than a float32.
-            weight = uniforms(draw, self.low.shape[0])
-            return self.low * (1.0 - weight) + self.high * weight, zeros
+            return draw_uniform(self.low, self.high, draw).action, zeros
         logits = zeros.unsqueeze(-1).expand(*zeros.shape, sum(self.choices))
-        equal = (
-            Categorical(logits, inputs.mask)
-            if self.discrete
-            else MultiCategorical(logits, self.choices, inputs.mask, self.masked)
-        )
-        return sample(equal, draw).int(), zeros
+        action = draw_choices(logits, self.choices, draw, inputs.mask, self.masked).action
+        return action.squeeze(-1) if self.discrete else action, zeros
 
     def evaluate(self, inputs: Inputs, action: Tensor) -> Evaluated:
         """Return zeros: the policy is never trained."""

@@ -25,6 +25,9 @@ class RunningNorm(nn.Module):
     mean: Tensor
     var: Tensor
     count: Tensor
+    offset: Tensor
+    scale: Tensor
+    shift: Tensor
 
     def __init__(self, shape: tuple[int, ...], clip: float = 10.0):
         """Start from mean 0 and variance 1.
@@ -38,6 +41,11 @@ class RunningNorm(nn.Module):
         self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
         self.register_buffer("var", torch.ones(shape, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        # float32 numbers of forward(), which follow from the statistics, so a checkpoint does not hold them.
+        for name in ("offset", "scale", "shift"):
+            self.register_buffer(name, torch.zeros(shape), persistent=False)
+        self._prepare()
+        self.register_load_state_dict_post_hook(_prepare_loaded)
 
     @torch.no_grad()
     def update(self, samples: Tensor, valid: Tensor) -> None:
@@ -56,6 +64,7 @@ class RunningNorm(nn.Module):
         steps = max(1, MAX_CHUNK_ROWS // max(1, valid[0].numel()))
         for chunk, chunk_valid in zip(samples.split(steps), valid.split(steps), strict=True):
             self._merge(chunk.reshape(chunk_valid.numel(), -1), chunk_valid.reshape(-1, 1))
+        self._prepare()
 
     def _merge(self, samples: Tensor, valid: Tensor) -> None:
         """Merge samples (rows, F), of which those with ``valid`` (rows, 1) count."""
@@ -82,7 +91,22 @@ class RunningNorm(nn.Module):
 
     def forward(self, samples: Tensor) -> Tensor:
         """Shift by the mean, divide by the deviation, clip; float32, same shape as ``samples``."""
-        return ((samples - self.mean.float()) / self.std()).clamp(-self.clip, self.clip)
+        return torch.addcmul(self.shift, samples - self.offset, self.scale).clamp(-self.clip, self.clip)
+
+    @torch.no_grad()
+    def _prepare(self) -> None:
+        """Compute the numbers of ``forward()``: (x - mean) / std = (x - offset) scale + shift.
+
+        ``offset`` is the mean in float32, and ``shift`` makes up for its rounding.
+        """
+        self.offset.copy_(self.mean)
+        self.scale.copy_(1.0 / self.std())
+        self.shift.copy_((self.offset.double() - self.mean) * self.scale)
+
+
+def _prepare_loaded(norm: RunningNorm, keys: object) -> None:
+    """Compute the numbers of ``forward()`` after statistics were loaded."""
+    norm._prepare()
 
 
 class RewardNorm(nn.Module):

@@ -17,14 +17,14 @@ import torch
 
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.runner.build import load_policy, make_env
-from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.runner.collector import Collector
 from gpu_vecenv.train.runner.parts import make_policies, rows_of_policies
 from gpu_vecenv.train.runner.torch_threads import torch_threads
-from gpu_vecenv.train.storage.policy_map import is_random
+from gpu_vecenv.train.storage.policy_map import is_random, with_changes
 from gpu_vecenv.train.storage.rollout import Rollout
 from gpu_vecenv.vector.views import MAX_WORLDS
 
@@ -87,7 +87,7 @@ class Players:
         if checkpoint is not None:
             with checkpoint_in_errors(checkpoint):  # an error in this block is caused by the checkpoint
                 rows_of_policies(env, rollout, trained)
-        present = overridden(trained, policy_map or {})
+        present = with_changes(trained, policy_map or {})
         rows = rows_of_policies(env, rollout, present)
         with checkpoint_in_errors(checkpoint):
             policies = make_policies(rows, config, torch.device(env.device))
@@ -102,12 +102,6 @@ class Players:
         self.collector.env.rewind()
         self.collector.collect(deterministic)
         return self.collector.rollout
-
-
-def overridden(policy_map: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
-    """Return a map in which roles have other policies; a role in ``changes`` replaces the ranges of its agents, too."""
-    kept = {members: name for members, name in policy_map.items() if members.partition("[")[0] not in changes}
-    return {**kept, **changes}
 
 
 def evaluation_seed(seed: int) -> int:
@@ -196,7 +190,7 @@ def measure(players: Players, seed: int, deterministic: bool, display: Progress 
         fraction = max(ended / episodes, steps / episodes / limit)  # the time limit bounds the number of steps
         counts = f"{ended:,} of {episodes:,} episodes  {steps:,} steps"
         if display is not None:
-            display.show(fraction, counts)
+            display.show(fraction, f"{counts}  {display.rate(steps):,.0f} steps/s")
     roles = env.role_rows
     return Evaluation(
         episodes=episodes,

@@ -14,7 +14,6 @@ from gpu_vecenv.train.runner.collector import Collector
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.samples import Samples, apply
 
-
 EPISODE_METRICS = ("return", "episode_length", "recent_return", "recent_length")
 """Names of the fields of ``EpisodeMeans`` in metrics: over the episodes that ended in a rollout, and over the last 100."""
 

@@ -99,7 +99,7 @@ class Parts:
         rollout = Rollout.allocate(env, num_steps, with_final_obs=False)
         names = list(rows_of_policies(env, rollout, config.policy_map))
         require_policies("policies", config.policies, names)
-        learn = trainable_policies(dict.fromkeys(names), config.frozen)
+        learn = trainable_policies(names, config.frozen)
         self.settings = {name: self._settings(env, config, name) for name in learn}
         if any(ppo.bootstrap_at_time_limit for ppo in self.settings.values()):
             rollout = Rollout.allocate(env, num_steps, with_final_obs=True)

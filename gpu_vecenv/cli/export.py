@@ -1,0 +1,36 @@
+"""The command ``export``: a file of a run's policy for use without this package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from gpu_vecenv.cli.key_value import Settings, help_option
+
+
+def export(
+    run: tyro.conf.Positional[str],
+    file: tyro.conf.Positional[Path],
+    policy: Annotated[str | None, help_option("the run's only policy", "NAME")] = None,
+    modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
+) -> None:
+    """Write a policy of a run as a program of torch.export or as an ONNX model.
+
+    The program has the normalisation of observations and the scale of actions inside. It returns the likeliest action and the
+    logits, or mean and deviation, for any number of observations.
+
+    Example: gpu-vecenv export runs/tag runner.onnx --policy runner
+
+    Args:
+        run: the run's folder, or a checkpoint file.
+        file: file to write, .pt2 or .onnx.
+        policy: name of the policy.
+        modules: modules that register the run's env and networks, to import first; a checkpoint alone imports none.
+    """
+    from gpu_vecenv.train.runner.build import import_modules
+    from gpu_vecenv.train.runner.export import export_policy
+
+    import_modules(modules)
+    print(f"policy: {export_policy(run, file, policy)}")

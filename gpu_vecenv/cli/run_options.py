@@ -1,0 +1,112 @@
+"""Options of a run on the command line, one for each field of ``TrainConfig``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from gpu_vecenv.cli.defaults import fields, run_option
+from gpu_vecenv.cli.key_value import Settings, parse_settings
+from gpu_vecenv.train.config import read_yaml
+from gpu_vecenv.train.errors import ConfigError
+
+WORDS = {"env_kwargs": "env", "policy_map": "policy", "load_policies": "load"}
+"""Fields of ``TrainConfig`` whose options have shorter names."""
+
+
+def option_name(field: str) -> str:
+    """Return the option of a field of ``TrainConfig``, such as ``--num-envs``."""
+    return f"--{WORDS.get(field, field).replace('_', '-')}"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of a run. None and empty stand for options that are not given."""
+
+    num_envs: Annotated[int | None, run_option("num_envs", "INT")] = None
+    total_steps: Annotated[int | None, run_option("total_steps", "INT")] = None
+    seed: Annotated[int | None, run_option("seed", "INT")] = None
+    device: Annotated[str | None, run_option("device", "STR", "auto; with --resume the run's")] = None
+    out: Annotated[str | None, run_option("out", "FOLDER", "runs/ENV_ID")] = None
+    env_kwargs: Annotated[
+        Settings, run_option("env_kwargs", "KEY=VALUE ...", "the env's", "Such as num_taggers=5 num_runners=20.", "env")
+    ] = ()
+    policy_map: Annotated[
+        Settings,
+        run_option("policy_map", "ROLE=NAME ...", "a policy of its own for each role", "Such as runner=random.", "policy"),
+    ] = ()
+    policies: Annotated[
+        Settings,
+        run_option("policies", "NAME.FIELD=VALUE ...", "none", f"Such as runner.ppo.gamma=0.9.\n{fields('policies')}\n"),
+    ] = ()
+    frozen: Annotated[Settings, run_option("frozen", "NAME ...", "none")] = ()
+    load_policies: Annotated[Settings, run_option("load_policies", "NAME=FILE ...", "none", option="load")] = ()
+    checkpoint_interval: Annotated[int | None, run_option("checkpoint_interval", "INT")] = None
+    keep_checkpoints: Annotated[int | None, run_option("keep_checkpoints", "INT")] = None
+    threads: Annotated[int | None, run_option("threads", "INT", "1; with --resume the run's")] = None
+    schedule_steps: Annotated[int | None, run_option("schedule_steps", "INT", "total_steps; with --resume the run's")] = None
+    stagger_starts: Annotated[bool | None, run_option("stagger_starts", "{True,False}")] = None
+    evaluation_interval: Annotated[int | None, run_option("evaluation_interval", "INT", "never")] = None
+    evaluation_episodes: Annotated[int | None, run_option("evaluation_episodes", "INT")] = None
+    stop_at: Annotated[float | None, run_option("stop_at", "FLOAT", "never")] = None
+    patience: Annotated[int | None, run_option("patience", "INT", "no limit")] = None
+    best_of: Annotated[str | None, run_option("best_of", "ROLE", "the first role that learns")] = None
+    wandb: Annotated[str | None, run_option("wandb", "PROJECT", "none")] = None
+    ppo: Annotated[Settings, run_option("ppo", "KEY=VALUE ...", "", f"By name:\n{fields('ppo')}")] = ()
+    network: Annotated[Settings, run_option("network", "KEY=VALUE ...", "", f"By name:\n{fields('network')}")] = ()
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that are given, as ``TrainConfig.from_options()`` takes them.
+
+        Raises:
+            ConfigError: a word has another form than its option, or a name is given twice.
+        """
+        options = {name: value for name, value in vars(self).items() if value not in (None, ())}
+        for name in ("env_kwargs", "policy_map", "policies", "load_policies", "ppo", "network"):
+            if name in options:
+                options[name] = parse_settings(options[name], option_name(name))
+        for name in ("policy_map", "load_policies"):  # their values are names, even 7 and None
+            if name in options:
+                options[name] = {key: str(value) for key, value in options[name].items()}
+        if "policies" in options:
+            options["policies"] = _nested(options["policies"])
+        return options
+
+
+def with_file(given: Mapping[str, Any], file: Path | None) -> dict[str, Any]:
+    """Return the options in a YAML file with those given in their place; dicts are merged.
+
+    Raises:
+        ConfigError: the file is no YAML.
+        OSError: the file cannot be read.
+    """
+    return dict(given) if file is None else _merged(read_yaml(file), given)
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``below`` with the values of ``above`` in their place."""
+    both = {name: (below[name], above[name]) for name in above if name in below}
+    dicts = {name: _merged(*pair) for name, pair in both.items() if all(isinstance(x, Mapping) for x in pair)}
+    return {**below, **above, **dicts}
+
+
+_PATH = re.compile(r"(?P<policy>.+?)\.(?:(?P<group>ppo|network)\.)?(?P<field>\w+)")
+
+
+def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn ``runner.ppo.gamma`` into ``{"runner": {"ppo": {"gamma": ...}}}``.
+
+    Raises:
+        ConfigError: a key has no such form.
+    """
+    nested: dict[str, Any] = {}
+    for key, value in settings.items():
+        path = _PATH.fullmatch(key)
+        if path is None:
+            raise ConfigError(f"--policies: expected NAME.FIELD=VALUE, such as runner.ppo.gamma=0.9, got {key!r}")
+        policy = nested.setdefault(path["policy"], {})
+        (policy.setdefault(path["group"], {}) if path["group"] else policy)[path["field"]] = value
+    return nested

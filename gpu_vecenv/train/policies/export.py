@@ -1,0 +1,145 @@
+"""Files of policies for use without this package: torch.export and ONNX."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import io
+from pathlib import Path
+from typing import Any
+
+import torch
+from gymnasium.spaces import Box
+from torch import Tensor, nn
+
+from gpu_vecenv.atomic_file import atomic_file
+from gpu_vecenv.errors import MissingExtraError
+from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.policies.actor_critic import ActorCritic
+from gpu_vecenv.train.policies.check import samples_of
+from gpu_vecenv.train.policies.contract import Observation, Policy
+from gpu_vecenv.train.policies.distributions import Categorical
+
+SUFFIXES = (".pt2", ".onnx")
+"""Endings of exported files: a program of torch.export, and an ONNX model."""
+
+
+def write_policy(policy: Policy, path: str | Path) -> Path:
+    """Write a policy with its normalisation and action scale as a program without randomness.
+
+    Inputs, for any number B of samples:
+        obs: float32 (B, *shape), as the env returns it. With a shared part there are two inputs instead: shared, float32 (B, S),
+            and own, float32 (B, a, P); the axes of the others are then (B, a) instead of (B,).
+        mask: bool (B, M), only if the policy's actions have masks; see ``Inputs``.
+
+    Outputs of choices:
+        action: int32 (B,) or (B, k), the likeliest.
+        logits: float32 (B, number of choices), logarithms of the probabilities of all entries, side by side.
+
+    Outputs of continuous actions, in the env's units:
+        action: float32 (B, k), the mean, clipped to the bounds.
+        mean, std: float32 (B, k), of the normal distribution that training draws from; the env clips the draws.
+
+    Args:
+        policy: an ``ActorCritic``; it is not changed.
+        path: file to write, ``.pt2`` for ``torch.export.load()``, ``.onnx`` for an ONNX runtime. An earlier file is replaced when
+            the new one is complete.
+
+    Returns:
+        The path.
+
+    Raises:
+        ConfigError: another ending, a policy that does not learn, or a network that torch cannot export.
+        MissingExtraError: onnxscript is not installed, which torch needs for ONNX.
+        OSError: the file cannot be written.
+    """
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise ConfigError(f"export: expected a file that ends with {' or '.join(SUFFIXES)}, got {path}")
+    if not isinstance(policy, ActorCritic):
+        raise ConfigError(f"export: expected a policy with a network, got {type(policy).__name__}")
+    if path.suffix == ".onnx" and importlib.util.find_spec("onnxscript") is None:
+        raise MissingExtraError("export: a file that ends with .onnx needs onnxscript: pip install onnxscript")
+    policy = copy.deepcopy(policy).cpu().eval()
+    group = policy.group
+    obs = samples_of(policy.network, group)
+    inputs = {"obs": obs} if isinstance(obs, Tensor) else dict(obs)
+    if group.masked:
+        rows = (len(inputs["obs"]),) if "obs" in inputs else inputs["own"].shape[:2]
+        inputs["mask"] = torch.ones(*rows, group.num_choices, dtype=torch.bool)
+    program = _Rows(policy) if "obs" in inputs else _Worlds(policy)
+    try:
+        exported = torch.export.export(program, tuple(inputs.values()), dynamic_shapes=_any_batch(inputs))
+        content = _pt2(exported) if path.suffix == ".pt2" else _onnx(exported, list(inputs), program.output_names)
+    except Exception as error:  # torch raises errors of many types for a network with data-dependent Python code
+        raise ConfigError(f"export: expected a network that torch can export, got {type(error).__name__}: {error}") from error
+    with atomic_file(path) as partial:
+        Path(partial).write_bytes(content)
+    return path
+
+
+class _Program(nn.Module):
+    """The computation of an exported file."""
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, policy: ActorCritic):
+        super().__init__()
+        self.policy = policy
+        self.output_names = ["action", "logits"]
+        if isinstance(policy.group.action, Box):
+            self.output_names = ["action", "mean", "std"]
+            self.register_buffer("low", torch.tensor(policy.group.action.low, dtype=torch.float32))
+            self.register_buffer("high", torch.tensor(policy.group.action.high, dtype=torch.float32))
+
+    def results(self, obs: Observation, mask: Tensor | None) -> tuple[Tensor, ...]:
+        """Return the outputs."""
+        policy = self.policy
+        outputs = policy.outputs(obs)
+        if policy.box is not None:
+            mean = policy.box.to_env(outputs)
+            std = (policy.box.half_width * policy.log_std.exp()).expand_as(mean)
+            return mean.clamp(self.low, self.high), mean, std
+        group = policy.group
+        masks = {} if mask is None else dict(zip(group.masked, mask.split(group.masked_choices, dim=-1), strict=True))
+        parts = outputs.split(group.choices, dim=-1)
+        entries = [Categorical(part, masks.get(number)) for number, part in enumerate(parts)]
+        action = torch.stack([entry.mode() for entry in entries], dim=-1).int()
+        logits = torch.cat([entry.log_probs for entry in entries], dim=-1)
+        return action.squeeze(-1) if policy.discrete else action, logits
+
+
+class _Rows(_Program):
+    """Observations by row."""
+
+    def forward(self, obs: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Return the outputs of rows."""
+        return self.results(obs, mask)
+
+
+class _Worlds(_Program):
+    """Observations with a shared part."""
+
+    def forward(self, shared: Tensor, own: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Return the outputs of worlds."""
+        return self.results({"shared": shared, "own": own}, mask)
+
+
+def _any_batch(inputs: dict[str, Tensor]) -> dict[str, Any]:
+    """Return the axes of the inputs whose length is free: samples, and the agents of a world if the network allows it."""
+    agents = {1: torch.export.Dim.AUTO} if "own" in inputs else {}
+    return {name: {0: torch.export.Dim("samples"), **({} if name == "shared" else agents)} for name in inputs}
+
+
+def _pt2(exported: torch.export.ExportedProgram) -> bytes:
+    file = io.BytesIO()
+    torch.export.save(exported, file)
+    return file.getvalue()
+
+
+def _onnx(exported: torch.export.ExportedProgram, input_names: list[str], output_names: list[str]) -> bytes:
+    program = torch.onnx.export(exported, dynamo=True, input_names=input_names, output_names=output_names, verbose=False)
+    if program is None:
+        raise RuntimeError("torch.onnx.export returned no model")
+    return bytes(program.model_proto.SerializeToString())

@@ -1,0 +1,195 @@
+"""Exported policies: run in a process without this package, they return what the policy returns."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from gymnasium import spaces
+from policy_cases import ACTIONS, AGENTS, draws, group, observations, policy_of
+
+from gpu_vecenv.cli.main import main
+from gpu_vecenv.errors import MissingExtraError
+from gpu_vecenv.train import CheckpointError, ConfigError, TrainConfig
+from gpu_vecenv.train.config.presets import resolve
+from gpu_vecenv.train.policies import export
+from gpu_vecenv.train.policies.build import make_policy
+from gpu_vecenv.train.policies.export import write_policy
+from gpu_vecenv.train.policies.random import RandomPolicy
+from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, save_checkpoint
+from gpu_vecenv.train.runner.export import export_policy
+
+RUN = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+for name in ("gpu_vecenv", "gymnasium"):
+    sys.modules[name] = None  # an import raises ImportError
+import torch
+results = []
+for path, inputs in json.load(sys.stdin):
+    inputs = [torch.tensor(values, dtype=getattr(torch, dtype)) for values, dtype in inputs]
+    outputs = torch.export.load(path).module()(*inputs)
+    results.append([(output.tolist(), str(output.dtype).removeprefix("torch.")) for output in outputs])
+print(json.dumps(results))
+"""
+NUM_FEATURES = 15
+"""Features of Tag with three agents."""
+CASES = [
+    (ACTIONS[0], False, ()),
+    (ACTIONS[1], False, (1,)),
+    (ACTIONS[2], False, ()),
+    (ACTIONS[1], True, (1, 0)),
+    (ACTIONS[2], True, ()),
+]
+
+
+def trained(action, shared, masked):
+    """Return a policy far from its start, with statistics of observations."""
+    policy = policy_of(action, shared, masked, normalize=True)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter += 0.5 * torch.randn(parameter.shape, generator=generator)
+    inputs = observations(50, shared)
+    seen = {part: 3.0 * x[None] + 1.0 for part, x in inputs.obs.items()} if shared else 3.0 * inputs.obs[None] + 1.0
+    policy.observe(seen, torch.ones((1, 50, AGENTS) if shared else (1, 50), dtype=torch.bool))
+    return policy
+
+
+def inputs_of(policy, shared, masked, num=7):
+    """Return inputs for the policy, and in the order of the file."""
+    inputs = observations(num, shared)
+    if masked:
+        rows = (num, AGENTS) if shared else (num,)
+        mask = torch.rand(*rows, policy.group.num_choices, generator=torch.Generator().manual_seed(1)) < 0.5
+        mask[..., [0, policy.group.masked_choices[0]] if len(masked) > 1 else 0] = True
+        inputs = inputs._replace(mask=mask)
+    tensors = [*(inputs.obs.values() if shared else [inputs.obs]), *([inputs.mask] if masked else [])]
+    return inputs, tensors
+
+
+def expect_equal(policy, inputs, outputs, num, shared):
+    """Compare action, and logits or mean and deviation, with those of the policy."""
+    action, log_prob = policy.act(inputs, draws(num, shared), deterministic=True)
+    if policy.box is not None:
+        low, high = torch.tensor(policy.group.action.low), torch.tensor(policy.group.action.high)
+        expected = [action.clamp(low, high), action]
+        for ours, theirs in zip(outputs[:2], expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+        normal = torch.distributions.Normal(outputs[1], outputs[2])  # in the env's units
+        other = torch.full_like(action, 0.5)
+        constant = ((high - low) / 2).log().sum()
+        torch.testing.assert_close(
+            normal.log_prob(other).sum(-1) + constant, policy.evaluate(inputs, other).log_prob, rtol=1e-3, atol=1e-3
+        )
+        return
+    assert torch.equal(outputs[0], action)
+    parts = outputs[1].split(policy.choices, dim=-1)
+    chosen = action.reshape(*action.shape[: 2 if shared else 1], -1).long().unbind(-1)
+    total = sum(part.gather(-1, choice.unsqueeze(-1)).squeeze(-1) for part, choice in zip(parts, chosen, strict=True))
+    torch.testing.assert_close(total, log_prob, rtol=1e-4, atol=1e-4)
+    for part in parts:
+        torch.testing.assert_close(part.exp().sum(-1), torch.ones(part.shape[:-1]))
+
+
+def run_alone(programs):
+    """Return the outputs of exported programs, (path, inputs) each, in a process in which only torch can be imported."""
+    given = [(str(path), [(x.tolist(), str(x.dtype).removeprefix("torch.")) for x in inputs]) for path, inputs in programs]
+    command = [sys.executable, "-S", "-I", "-W", "ignore", "-c", RUN, str(Path(torch.__file__).parent.parent)]
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    return [[torch.tensor(values, dtype=getattr(torch, dtype)) for values, dtype in outputs] for outputs in found]
+
+
+@torch.no_grad()
+def test_programs_of_torch_run_alone_and_equal_their_policies(tmp_path):
+    policies = [trained(*case) for case in CASES]
+    given = [inputs_of(policy, *case[1:]) for policy, case in zip(policies, CASES, strict=True)]
+    paths = [write_policy(policy, tmp_path / f"{number}.pt2") for number, policy in enumerate(policies)]
+    found = run_alone(list(zip(paths, (tensors for _, tensors in given), strict=True)))
+    for policy, case, (inputs, _), outputs in zip(policies, CASES, given, found, strict=True):
+        expect_equal(policy, inputs, outputs, 7, case[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("action", "shared", "masked"), CASES, ids=str)
+def test_an_onnx_model_equals_the_policy(action, shared, masked, tmp_path):
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    policy = trained(action, shared, masked)
+    session = runtime.InferenceSession(str(write_policy(policy, tmp_path / "policy.onnx")))
+    inputs, tensors = inputs_of(policy, shared, masked)
+    names = [*(("shared", "own") if shared else ("obs",)), *(["mask"] if masked else [])]
+    assert [entry.name for entry in session.get_inputs()] == names
+    outputs = session.run(None, {name: x.numpy() for name, x in zip(names, tensors, strict=True)})
+    with torch.no_grad():
+        expect_equal(policy, inputs, [torch.from_numpy(output) for output in outputs], 7, shared)
+
+
+def test_the_policy_is_not_changed(tmp_path):
+    policy = policy_of(ACTIONS[0])
+    before = {name: value.clone() for name, value in policy.state_dict().items()}
+    write_policy(policy, tmp_path / "policy.pt2")
+    assert policy.training
+    assert all(torch.equal(value, before[name]) for name, value in policy.state_dict().items())
+
+
+def test_onnx_without_onnxscript_raises_an_error_that_names_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(export.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match="pip install onnxscript"):
+        write_policy(policy_of(ACTIONS[0]), tmp_path / "policy.onnx")
+
+
+def test_what_cannot_be_exported_raises_an_error_and_leaves_the_file(tmp_path):
+    class Reader(torch.nn.Module):
+        def forward(self, obs):
+            gain = 2.0 if obs.sum().item() > 0 else 1.0
+            return gain * obs[:, :4], obs[:, 0]
+
+    path = tmp_path / "policy.pt2"
+    path.write_bytes(b"earlier")
+    with pytest.raises(ConfigError, match="expected a network that torch can export, got"):
+        write_policy(policy_of(ACTIONS[0], module=Reader()), path)
+    with pytest.raises(ConfigError, match=r"ends with \.pt2 or \.onnx, got .*policy\.pt"):
+        write_policy(policy_of(ACTIONS[0]), tmp_path / "policy.pt")
+    with pytest.raises(ConfigError, match="expected a policy with a network, got RandomPolicy"):
+        write_policy(RandomPolicy(group()), path)
+    assert path.read_bytes() == b"earlier"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Write a checkpoint of Tag with two policies of different weights; return it and the runners' policy."""
+    config = resolve(TrainConfig("WarpTag-v0", device="cpu", env_kwargs={"num_taggers": 1, "num_runners": 2}))
+    agents = group(spaces.MultiDiscrete([21, 21]), shape=(NUM_FEATURES,))
+    policies = {name: make_policy(name, agents, 5, config.network) for name in ("tagger", "runner")}
+    path = tmp_path / "latest.pt"
+    empty = {"learners": {}, "collector": {"alive": torch.ones(config.num_envs * 3)}, "episodes": {}}
+    states = {name: policy.state_dict() for name, policy in policies.items()}
+    save_checkpoint(path, {"config": config.to_json(), "iteration": 0, "policies": states, **empty})
+    return path, policies["runner"]
+
+
+def test_the_command_exports_a_policy_of_a_run(run, tmp_path, capsys):
+    checkpoint, policy = run
+    path = tmp_path / "runner.pt2"
+    assert main(["export", str(checkpoint), str(path), "--policy", "runner"]) == 0
+    assert capsys.readouterr().out == f"policy: {path}\n"
+    obs = torch.rand(9, NUM_FEATURES)
+    action, logits = torch.export.load(path).module()(obs)
+    torch.testing.assert_close(logits, torch.cat([x.log_softmax(-1) for x in policy.outputs(obs).split([21, 21], -1)], -1))
+    assert main(["export", str(checkpoint), str(path)]) == 2
+    assert "expected the name of one of the run's policies ['tagger', 'runner'], got None" in capsys.readouterr().err
+
+
+def test_a_policy_of_another_shape_raises_an_error(run, tmp_path):
+    checkpoint = run[0]
+    state = load_checkpoint(checkpoint)
+    state["policies"]["runner"]["network.actor_layers.0.weight"] = torch.zeros(3, 3)
+    save_checkpoint(checkpoint, state)
+    with pytest.raises(CheckpointError, match="policy 'runner'/network.actor_layers.0.weight: expected a tensor"):
+        export_policy(checkpoint, tmp_path / "runner.pt2", "runner")
