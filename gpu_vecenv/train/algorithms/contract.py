@@ -11,7 +11,7 @@ from gpu_vecenv.train.storage.samples import Samples
 
 
 class DeviceScalars(NamedTuple):
-    """``Scalars`` of an update on the device that change during a run: 0-d views of one float32 tensor, which the runner overwrites.
+    """``Scalars`` on the device: 0-d views of one float32 tensor, which the runner overwrites before each update.
 
     Their addresses do not change, so a captured graph reads the present values.
     """
@@ -34,7 +34,7 @@ class Algorithm(ABC):
     """Names of the numbers that ``update()`` returns. ``skipped`` counts steps that were left out because a gradient was not
     finite; the runner then stops the run."""
 
-    def begin(self, samples: Samples) -> None:
+    def begin(self, samples: Samples) -> None:  # noqa: B027  (nothing, unless an algorithm overrides it)
         """Prepare the first update of a run, after the policy has observed its first rollout."""
 
     @abstractmethod

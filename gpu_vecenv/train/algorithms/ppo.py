@@ -145,7 +145,7 @@ class PPO(Algorithm):
         )
 
     def _adapt(self, kl: Tensor, base_rate: Tensor) -> None:
-        """Change the factor of an adaptive learning rate: down if the KL divergence is over twice its target, up if under half."""
+        """Change the factor of an adaptive rate: down if the KL divergence is over twice its target, up if under half of it."""
         target = self.config.target_kl
         if self.config.learning_rate_schedule != "adaptive" or target is None:
             return

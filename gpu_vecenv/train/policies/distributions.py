@@ -18,9 +18,6 @@ from torch import Tensor
 class Distribution(Protocol):
     """Distribution of the actions of rows (...)."""
 
-    def sample(self, generator: torch.Generator) -> Tensor:
-        """Draw one action for each row."""
-
     def mode(self) -> Tensor:
         """Return the likeliest action of each row."""
 
@@ -48,11 +45,6 @@ class Categorical:
         self.log_probs = torch.log_softmax(logits, dim=-1)
         if mask is not None:
             self.log_probs = torch.where(mask.any(-1, keepdim=True), self.log_probs, 0.0)
-
-    def sample(self, generator: torch.Generator) -> Tensor:
-        """Draw int64 (...) by the exponential race: with E_i from Exp(1), p_i / E_i is the largest with probability p_i."""
-        race = torch.empty_like(self.log_probs).exponential_(generator=generator)
-        return torch.argmax(self.log_probs - race.log(), dim=-1)
 
     def mode(self) -> Tensor:
         """Return the likeliest choice, int64 (...)."""
@@ -101,10 +93,6 @@ class MultiCategorical:
                 allowed = _at(mask, group.mask_columns).unflatten(-1, (-1, group.size))
             own = _at(logits, group.columns).unflatten(-1, (-1, group.size))
             self.groups.append((group, Categorical(own, allowed)))
-
-    def sample(self, generator: torch.Generator) -> Tensor:
-        """Draw int64 (..., k)."""
-        return self._in_order([batch.sample(generator) for _, batch in self.groups])
 
     def mode(self) -> Tensor:
         """Return the likeliest choices, int64 (..., k)."""
@@ -174,11 +162,6 @@ class DiagonalGaussian:
         """
         self.mean = mean
         self.log_std = log_std.expand_as(mean)
-
-    def sample(self, generator: torch.Generator) -> Tensor:
-        """Draw float32 (..., k)."""
-        noise = torch.empty_like(self.mean).normal_(generator=generator)
-        return self.mean + self.log_std.exp() * noise
 
     def mode(self) -> Tensor:
         """Return the mean, float32 (..., k)."""
