@@ -1,7 +1,7 @@
 """PPO in NumPy float64 with gradients written by hand, for comparison. It shares no code with the trainer.
 
-Written from Schulman et al. 2015 (arXiv 1506.02438) and 2017 (arXiv 1707.06347). Networks have tanh layers; actions are several
-choices, or one.
+Written from Schulman et al. 2015 (arXiv 1506.02438) and 2017 (arXiv 1707.06347). Networks have tanh layers; actions are
+choices, with masks or without, or numbers.
 """
 
 import numpy as np
@@ -54,35 +54,73 @@ def advantages(reward, value, final_value, alive_before, alive_after, terminated
     return advantage, advantage + value[:-1]
 
 
-def loss_and_gradients(actor, critic, batch, sizes, clip, value_coef, entropy_coef, clip_value):
-    """Return policy loss, value loss, entropy, and the gradients of the whole loss.
+def scaled(reward, valid, cut, gamma, limit=10.0):
+    """Return rewards divided by the deviation of the discounted returns of all rows, clipped; (T, n) each."""
+    returns, total = np.zeros_like(reward), np.zeros(reward.shape[1])
+    for t in range(len(reward)):
+        total = np.where(valid[t], reward[t], 0.0) + gamma * total
+        returns[t] = total
+        total = np.where(cut[t] | ~valid[t], 0.0, total)
+    return np.clip(np.where(valid, reward, 0.0) / returns[valid].std(), -limit, limit)
+
+
+def choices(logits, action, sizes, mask):
+    """Return log-probability and entropy of each row, and functions from their gradients to that of the logits.
+
+    Args:
+        logits: (rows, sum of sizes).
+        action: integers (rows, entries).
+        sizes: choices of each entry of an action.
+        mask: bool, shaped as the logits; forbidden choices have probability 0. None allows all.
+    """
+    rows, log_prob, entropy, parts, first = np.arange(len(logits)), 0.0, 0.0, [], 0
+    for entry, size in enumerate(sizes):
+        z = logits[:, first : first + size]
+        allowed = np.ones_like(z, bool) if mask is None else mask[:, first : first + size]
+        e = np.where(allowed, np.exp(z - z.max(1, keepdims=True)), 0.0)
+        p = e / e.sum(1, keepdims=True)
+        log_p = np.log(np.where(allowed, p, 1.0))
+        chosen = np.eye(size)[action[:, entry]]
+        log_prob = log_prob + log_p[rows, action[:, entry]]
+        own = -(p * log_p).sum(1)
+        entropy = entropy + own
+        parts.append((chosen - p, -p * (log_p + own[:, None])))
+        first += size
+    to_log_prob, to_entropy = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+    return log_prob, entropy, lambda g, h: (g[:, None] * to_log_prob + h[:, None] * to_entropy, None)
+
+
+def gaussian(mean, action, log_std):
+    """The same for continuous actions in normalised units; the second gradient is that of ``log_std``."""
+    z = (action - mean) / np.exp(log_std)
+    log_prob = (-0.5 * z**2 - log_std - 0.5 * np.log(2 * np.pi)).sum(1)
+    entropy = np.full(len(mean), (log_std + 0.5 * np.log(2 * np.pi * np.e)).sum())
+    return log_prob, entropy, lambda g, h: (
+        g[:, None] * z / np.exp(log_std),
+        (g[:, None] * (z**2 - 1)).sum(0) + h.sum(),
+    )
+
+
+def loss_and_gradients(actor, critic, batch, head, clip, value_coef, entropy_coef, clip_value):
+    """Return policy loss, value loss, entropy, divergence, clipped share, and the gradients of the whole loss.
 
     Args:
         actor, critic: layers, lists of (weight, bias).
-        batch: dict of arrays of the rows that count: obs, action (B, k), log_prob, value, advantage, target.
-        sizes: choices of each entry of an action.
+        batch: dict of arrays of the rows that count: obs, action, log_prob, value, advantage, target.
+        head: function of the actor's outputs, see ``choices()`` and ``gaussian()``.
         clip, value_coef, entropy_coef, clip_value: settings.
+
+    Returns:
+        Five numbers; then (weight, bias) of the actor's layers and the critic's; then the gradient of ``log_std`` or None.
     """
     rows = len(batch["obs"])
-    inputs, logits = forward(actor, batch["obs"])
-    log_prob, entropy, parts, first = 0.0, 0.0, [], 0
-    for entry, size in enumerate(sizes):
-        z = logits[:, first : first + size]
-        log_p = z - np.log(np.exp(z - z.max(1, keepdims=True)).sum(1, keepdims=True)) - z.max(1, keepdims=True)
-        p, chosen = np.exp(log_p), batch["action"][:, entry]
-        log_prob = log_prob + log_p[np.arange(rows), chosen]
-        own = -(p * log_p).sum(1)
-        entropy = entropy + own
-        parts.append((first, p, log_p, own, np.eye(size)[chosen]))
-        first += size
-    ratio = np.exp(log_prob - batch["log_prob"])
+    inputs, outputs = forward(actor, batch["obs"])
+    log_prob, entropy, to_outputs = head(outputs)
+    log_ratio = log_prob - batch["log_prob"]
+    ratio = np.exp(log_ratio)
     free, held = ratio * batch["advantage"], np.clip(ratio, 1 - clip, 1 + clip) * batch["advantage"]
     to_log_prob = np.where(free <= held, -ratio * batch["advantage"] / rows, 0.0)
-    to_logits = np.zeros_like(logits)
-    for first, p, log_p, own, chosen in parts:
-        to_logits[:, first : first + p.shape[1]] = to_log_prob[:, None] * (chosen - p) - entropy_coef / rows * (
-            -p * (log_p + own[:, None])
-        )
+    gradient, to_log_std = to_outputs(to_log_prob, np.full(rows, -entropy_coef / rows))
     critic_inputs, value = forward(critic, batch["obs"])
     value = value[:, 0]
     error, to_value = (value - batch["target"]) ** 2, value - batch["target"]
@@ -92,6 +130,7 @@ def loss_and_gradients(actor, critic, batch, sizes, clip, value_coef, entropy_co
         worse = (near - batch["target"]) ** 2
         to_value = np.where(worse > error, (near - batch["target"]) * (np.abs(change) < clip), to_value)
         error = np.maximum(error, worse)
-    gradients = backward(actor, inputs, to_logits)
+    gradients = backward(actor, inputs, gradient)
     gradients += backward(critic, critic_inputs, (value_coef * to_value / rows)[:, None])
-    return -np.minimum(free, held).mean(), 0.5 * error.mean(), entropy.mean(), gradients
+    terms = -np.minimum(free, held).mean(), 0.5 * error.mean(), entropy.mean()
+    return (*terms, (ratio - 1 - log_ratio).mean(), (np.abs(ratio - 1) > clip).mean()), gradients, to_log_std
