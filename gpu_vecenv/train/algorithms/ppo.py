@@ -131,12 +131,14 @@ class PPO(Algorithm):
         """Return some transitions; those with ``used`` count if they are valid."""
         at = samples.place(chosen)
         counts = samples.valid[at] & used.view(-1, *[1] * (samples.valid.dim() - 2))
-        advantage = advantage[at]
+        advantage, action = advantage[at], samples.action[at]
+        if counts.dim() > 1:  # agents that do not count, in worlds that do, may hold NaN, as in Samples.chosen()
+            action = torch.where(counts.view(*counts.shape, *[1] * (action.dim() - counts.dim())), action, 0)
         if self.config.normalize_advantages == "minibatch":
             advantage = standardized(advantage, counts)
         return Minibatch(
             inputs=samples.chosen(chosen),
-            action=samples.action[at],
+            action=action,
             log_prob=samples.log_prob[at],
             value=value[at],
             advantage=advantage,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from gpu_vecenv.train.policies.contract import Inputs, Observation
@@ -49,9 +50,17 @@ class Samples:
         return Inputs(apply(obs, lambda x: x[steps].flatten(0, 1)), mask)
 
     def chosen(self, index: Tensor) -> Inputs:
-        """Return the inputs of transitions by their indices, int64 (b,), into the T * B samples."""
+        """Return the inputs of transitions by their indices, int64 (b,), into the T * B samples.
+
+        Agents that do not count observe zeros here, and all their choices are allowed: gradients of NaN would be NaN for all.
+        """
         at = self.place(index)
-        return Inputs(apply(self.obs, lambda x: x[at]), None if self.mask is None else self.mask[at])
+        obs, mask = apply(self.obs, lambda x: x[at]), None if self.mask is None else self.mask[at]
+        if isinstance(obs, dict):  # only then a sample that counts may hold agents that do not
+            valid = self.valid[at].unsqueeze(-1)
+            obs = {**obs, "own": torch.where(valid, obs["own"], 0.0)}
+            mask = None if mask is None else mask | ~valid
+        return Inputs(obs, mask)
 
     def place(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return the step and the sample of transitions, each int64 (b,). Indexing by both copies no whole slab."""

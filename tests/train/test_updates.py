@@ -1,0 +1,299 @@
+"""PPO's updates: gates of weights and moments, the divergence, the learning rate, and what must not count."""
+
+import copy
+import dataclasses
+import math
+
+import pytest
+import torch
+from policy_cases import ACTIONS
+from ppo_cases import PLAIN, T, WORLDS, case, learn, ppo_of, scalars, weights
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
+from gpu_vecenv.train.algorithms.loss import Minibatch, masked_mean, masked_variance, ppo_loss
+from gpu_vecenv.train.policies.contract import Inputs
+from gpu_vecenv.train.storage.samples import apply
+
+EPOCHS = dataclasses.replace(PLAIN, num_epochs=3, num_minibatches=4, learning_rate=0.01, normalize_advantages="rollout")
+
+
+def state_of(one, ppo):
+    """Everything that an update may change, as bits."""
+    tree = {"policy": one.policy.state_dict(), "algorithm": ppo.state_dict()}
+
+    def leaves(x):
+        return [leaf for part in x.values() for leaf in leaves(part)] if isinstance(x, dict) else [x]
+
+    return [x.clone() if isinstance(x, torch.Tensor) else x for x in leaves(tree)]
+
+
+def assert_equal(left, right):
+    for x, y in zip(left, right, strict=True):
+        assert torch.equal(x, y) if isinstance(x, torch.Tensor) else x == y
+
+
+def steps_of(one, config, **given):
+    """Return the divergence at each optimiser step of an update, taken or not, and whether it was taken."""
+    ppo = ppo_of(one, config)
+    seen, step = [], ppo.adam.step
+
+    def noted(gate):
+        result = step(gate)
+        seen.append(bool(result[1]))
+        return result
+
+    ppo.adam.step = noted
+    _, metrics = learn(one, config, ppo=ppo, **given)
+    return seen, metrics, ppo
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "pushes"),
+    [(1.3, 1.0, False), (1.1, 1.0, True), (0.7, 1.0, True), (0.7, -1.0, False), (0.9, -1.0, True), (1.3, -1.0, True)],
+)
+def test_the_clip_stops_only_gradients_that_increase_the_distance(ratio, advantage, pushes):
+    policy = case().policy
+    inputs, action = Inputs(torch.randn(1, 6)), torch.tensor([[1, 0]])
+    log_prob = policy.evaluate(inputs, action).log_prob.detach()
+    one = torch.ones(1)
+    batch = Minibatch(inputs, action, log_prob - math.log(ratio), one, one * advantage, one, one.bool())
+    loss, _ = ppo_loss(policy, batch, dataclasses.replace(PLAIN, value_coef=0.0), entropy_coef=0.0, clip_coef=0.2)
+    (gradient,) = torch.autograd.grad(loss, policy.network.actor_layers[-1].bias)
+    assert (gradient.abs().sum().item() > 0) == pushes
+
+
+@pytest.mark.parametrize("schedule", ["constant", "adaptive"])
+def test_an_epoch_whose_mean_divergence_exceeds_the_target_is_the_last(schedule):
+    """The target lies between the mean over the minibatches of an epoch and their sum, or above the mean."""
+    means = []
+    for epochs in (1, 2, 3):
+        _, metrics = learn(case(off=0.0), dataclasses.replace(EPOCHS, num_epochs=epochs))
+        means.append(metrics["kl"] * epochs - sum(means))
+    assert 0 < 2 * means[0] < means[1] < means[2]
+    for target, epochs in ((0.9 * means[0], 1), (1.1 * means[0], 2), (0.9 * means[1], 2), (1.1 * means[2], 3)):
+        config = dataclasses.replace(EPOCHS, target_kl=target, learning_rate_schedule=schedule)
+        one = case(off=0.0)
+        taken, metrics, ppo = steps_of(one, config)
+        epochs = 3 if schedule == "adaptive" else epochs
+        assert taken == [True] * 4 * epochs + [False] * 4 * (3 - epochs)
+        assert metrics["updates"] == 4 * epochs
+        assert metrics["skipped"] == 0
+        # An update that stops leaves the weights and moments of one with so many epochs.
+        other = case(off=0.0)
+        shorter, want = learn(other, dataclasses.replace(config, num_epochs=epochs))
+        assert torch.equal(weights(one.policy), weights(other.policy))
+        assert_equal(ppo.adam.state_dict()[0].values(), shorter.adam.state_dict()[0].values())
+        assert metrics == want
+
+
+def test_the_next_update_starts_with_an_open_gate():
+    one, config = case(off=0.0), dataclasses.replace(EPOCHS, target_kl=1e-9)
+    ppo, metrics = learn(one, config)
+    assert metrics["updates"] == 4
+    before = weights(one.policy)
+    _, metrics = learn(one, config, ppo=ppo)
+    assert metrics["updates"] == 4
+    assert not torch.equal(before, weights(one.policy))
+
+
+def test_the_adaptive_rate_follows_the_divergence():
+    config = dataclasses.replace(EPOCHS, learning_rate_schedule="adaptive", target_kl=1.0, learning_rate=1e-4)
+    one = case(off=0.0)
+    ppo, metrics = learn(one, config, updates=2)  # the divergence is far below its target
+    assert metrics["learning_rate"] == pytest.approx(1.5e-4)
+    assert learn(one, config, ppo=ppo)[1]["learning_rate"] == pytest.approx(2.25e-4)
+    assert learn(one, config, updates=30)[1]["learning_rate"] == pytest.approx(1e-2)  # the upper bound
+    near = learn(case(off=0.0), config)[1]["kl"]
+    small = dataclasses.replace(config, target_kl=near / 10)
+    assert learn(case(off=0.0), small, updates=2)[1]["learning_rate"] == pytest.approx(1e-4 / 1.5)
+    same = dataclasses.replace(config, target_kl=near)
+    assert learn(case(off=0.0), same, updates=2)[1]["learning_rate"] == pytest.approx(1e-4)
+    one = case(off=3.0)  # the divergence stays above its target
+    assert learn(one, dataclasses.replace(small, target_kl=1e-4), updates=30)[1]["learning_rate"] == pytest.approx(1e-6)
+
+
+def nothing_valid(one):
+    one.samples.valid = torch.zeros_like(one.samples.valid)
+    one.samples.timed_out = torch.zeros_like(one.samples.valid)
+    one.samples.cut = torch.ones_like(one.samples.valid)
+    return one
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["rows", "worlds"])
+def test_an_update_without_valid_transitions_moves_neither_weights_nor_moments(shared):
+    one = case(shared=shared)
+    ppo, _ = learn(one, EPOCHS, updates=2)  # Adam has moments that would move the weights
+    before, moments = weights(one.policy), copy.deepcopy(ppo.adam.state_dict())
+    _, metrics = learn(nothing_valid(one), EPOCHS, ppo=ppo)
+    assert torch.equal(before, weights(one.policy))
+    for parameter, state in moments.items():
+        assert_equal(state.values(), ppo.adam.state_dict()[parameter].values())
+    assert metrics["updates"] == metrics["skipped"] == metrics["valid_fraction"] == 0
+    assert math.isnan(metrics["policy_loss"])
+
+
+def test_minibatches_without_valid_transitions_take_no_step():
+    one = case()
+    keep = one.samples.valid.flatten().nonzero()[:3]
+    valid = torch.zeros(T * WORLDS, dtype=torch.bool)
+    valid[keep] = True
+    one.samples.valid = valid.view(T, WORLDS)
+    config = dataclasses.replace(EPOCHS, num_minibatches=5, num_epochs=2)
+    taken, metrics, _ = steps_of(one, config)
+    assert taken == [True, True, True, False, False] * 2
+    assert metrics["updates"] == 6
+
+
+def test_statistics_without_valid_samples_are_zero():
+    nothing = torch.zeros(5, dtype=torch.bool)
+    assert masked_mean(torch.full((5,), torch.nan), nothing) == 0
+    assert masked_variance(torch.full((5,), torch.nan), nothing) == 0
+
+
+def disturb(one, value):
+    """Write a number to all that belongs to transitions which do not count."""
+    samples, ignored = one.samples, ~one.samples.valid
+    samples.reward[ignored] = value
+    samples.log_prob[ignored] = value
+    if samples.action.is_floating_point():
+        samples.action[ignored] = value
+    elif samples.mask is not None:
+        samples.mask[:-1][ignored] = False
+    own = samples.obs["own"] if isinstance(samples.obs, dict) else samples.obs
+    own[:-1][ignored] = value
+    last = own[-1]  # read after an episode's end only if the agent is alive, so leave living ones
+    last[samples.cut[-1]] = value
+    final = samples.final_obs["own"] if isinstance(samples.final_obs, dict) else samples.final_obs
+    final[~samples.timed_out] = value
+    if isinstance(samples.obs, dict):
+        samples.obs["shared"][:-1][ignored.all(-1)] = value
+        samples.final_obs["shared"][~samples.timed_out.any(-1)] = value
+    return one
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 7.0])
+@pytest.mark.parametrize("shared", [False, True], ids=["rows", "worlds"])
+@pytest.mark.parametrize("head", [(ACTIONS[1], ()), (ACTIONS[1], (1,)), (ACTIONS[2], ())], ids=["choices", "masked", "numbers"])
+def test_numbers_of_transitions_that_do_not_count_change_no_bit(head, shared, value):
+    config = dataclasses.replace(EPOCHS, normalize_rewards=True)
+    for over in ("rollout", "minibatch"):
+        results = []
+        for change in (False, True):
+            one = case(head[0], shared, head[1], normalize=True)
+            assert (~one.samples.valid).sum() > 5
+            if change:
+                disturb(one, value)
+            one.policy.observe(apply(one.samples.obs, lambda x: x[:-1]), one.samples.valid)
+            ppo, metrics = learn(one, dataclasses.replace(config, normalize_advantages=over), updates=2)
+            results.append((state_of(one, ppo), metrics))
+        assert_equal(results[0][0], results[1][0])
+        assert results[0][1] == results[1][1]
+        assert all(map(math.isfinite, results[0][1].values()))
+
+
+def test_a_number_of_a_transition_that_counts_changes_the_update():
+    """Checks the test above."""
+    one, other = case(), case()
+    t, world = one.samples.valid.nonzero()[5].tolist()
+    other.samples.reward[t, world] += 1.0
+    learn(one), learn(other)
+    assert not torch.equal(weights(one.policy), weights(other.policy))
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["rows", "worlds"])
+def test_after_begin_the_first_ratios_are_one(shared):
+    """Statistics of observations changed since the actions were drawn."""
+    one = case(shared=shared, normalize=True, off=0.0, masked=(1,))
+    one.policy.observe(apply(one.samples.obs, lambda x: 9.0 * x[:-1] + 20.0), one.samples.valid)
+    config = dataclasses.replace(EPOCHS, num_epochs=1, num_minibatches=1)
+    assert learn(copy.deepcopy(one), config, rate=0.0)[1]["kl"] > 0.01
+    ppo = ppo_of(one, config)
+    ppo.begin(one.samples)
+    metrics = learn(one, config, rate=0.0, ppo=ppo)[1]
+    assert abs(metrics["kl"]) < 1e-6
+    assert metrics["clip_fraction"] == 0
+
+
+def test_rollouts_are_evaluated_in_chunks_in_order(monkeypatch):
+    one, seen = case(), []
+    want, _ = learn(one, rate=0.0)[0]._values(one.samples, one.samples.obs), None
+    monkeypatch.setattr("gpu_vecenv.train.algorithms.ppo.MAX_CHUNK_ROWS", 3 * WORLDS + 1)
+    value = one.policy.value
+    one.policy.value = lambda inputs: seen.append(len(inputs.obs)) or value(inputs)
+    torch.testing.assert_close(ppo_of(one)._values(one.samples, one.samples.obs), want)
+    assert seen == [3 * WORLDS] * 3
+    log_prob = one.samples.log_prob.clone()
+    ppo_of(one).begin(one.samples)
+    again = [one.policy.evaluate(one.samples.steps(one.samples.obs, slice(t, t + 1)), one.samples.action[t]).log_prob
+             for t in range(T)]  # fmt: skip
+    torch.testing.assert_close(one.samples.log_prob, torch.stack(again))
+    assert not torch.equal(log_prob, one.samples.log_prob)
+
+
+def test_a_gradient_that_is_not_finite_is_counted_and_leaves_the_policy():
+    one = case()
+    t, world = one.samples.valid.nonzero()[5].tolist()
+    one.samples.obs[t, world] = math.nan
+    ppo = ppo_of(one, EPOCHS)
+    before = weights(one.policy)
+    _, metrics = learn(one, EPOCHS, ppo=ppo)
+    assert metrics["skipped"] >= 1
+    assert torch.equal(before, weights(one.policy))
+
+
+class HostReads(TorchDispatchMode):
+    """Fails on operations whose result, or whose result's shape, the host must wait for; ``tolist()`` is none on the CPU."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        assert name not in {"_local_scalar_dense", "item", "nonzero", "masked_select", "unique2", "is_nonzero", "equal"}, name
+        if name in {"index", "index_put", "index_put_"}:
+            assert all(x is None or x.dtype not in (torch.bool, torch.uint8) for x in args[1]), f"{name} by a bool tensor"
+        return func(*args, **(kwargs or {}))
+
+
+def test_host_reads_are_noticed():
+    """Checks the mode that the next tests rely on."""
+    x = torch.ones(3)
+    reads = [lambda: x[0].item(), lambda: bool(x[0] > 0), lambda: x[x > 0], lambda: x.nonzero(), lambda: float(x.sum())]
+    for read in reads:
+        with pytest.raises(AssertionError), HostReads():
+            read()
+
+
+@pytest.mark.parametrize("over", ["rollout", "minibatch"])
+@pytest.mark.parametrize("shared", [False, True], ids=["rows", "worlds"])
+@pytest.mark.parametrize("schedule", ["constant", "adaptive"])
+def test_an_update_reads_nothing_on_the_host(shared, over, schedule):
+    one = case(shared=shared, masked=(1,), normalize=True)
+    config = dataclasses.replace(
+        EPOCHS, normalize_rewards=True, target_kl=0.01, normalize_advantages=over, learning_rate_schedule=schedule
+    )
+    ppo, now = ppo_of(one, config), scalars(config)
+    ppo.update(one.samples, now)  # torch's optimiser prepares its state
+    with HostReads():
+        one.policy.observe(apply(one.samples.obs, lambda x: x[:-1]), one.samples.valid)
+        ppo.begin(one.samples)
+        ppo.update(one.samples, now)
+
+
+def test_adam_equals_torchs_when_its_gate_is_open():
+    torch.manual_seed(0)
+    gated, plain = (torch.nn.Linear(4, 3) for _ in range(2))
+    plain.load_state_dict(gated.state_dict())
+    adam, want = GatedAdam(gated.parameters(), 0.5), torch.optim.Adam(plain.parameters(), lr=0.02, eps=1e-5)
+    adam.rate.fill_(0.02)
+    for number, opened in enumerate([True, True, False, True]):
+        x = torch.randn(8, 4, generator=torch.Generator().manual_seed(number))
+        for layer in (gated, plain):
+            layer.zero_grad()
+            layer(x).square().sum().backward()
+        norm, taken = adam.step(torch.tensor(opened))
+        assert bool(taken) == opened
+        expected = torch.nn.utils.clip_grad_norm_(plain.parameters(), 0.5)
+        assert norm == pytest.approx(expected.item(), rel=1e-4)
+        if opened:
+            want.step()
+        torch.testing.assert_close(gated.weight, plain.weight)
+    assert adam.state_dict()[0]["step"] == 3
