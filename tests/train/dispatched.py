@@ -1,7 +1,18 @@
-"""Counts the operations that a function dispatches, and compares its results for several numbers of torch's threads."""
+"""Counts the operations that a function dispatches, finds those that the host waits for, and compares its results for several numbers of torch's threads."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class HostReads(TorchDispatchMode):
+    """Fails on operations whose result, or whose result's shape, the host must wait for; ``tolist()`` is none on the CPU."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        assert name not in {"_local_scalar_dense", "item", "nonzero", "masked_select", "unique2", "is_nonzero", "equal"}, name
+        if name in {"index", "index_put", "index_put_"}:
+            assert all(x is None or x.dtype not in (torch.bool, torch.uint8) for x in args[1]), f"{name} by a bool tensor"
+        return func(*args, **(kwargs or {}))
 
 
 class _Counter(TorchDispatchMode):

@@ -6,12 +6,14 @@ import math
 
 import pytest
 import torch
+from dispatched import HostReads
 from policy_cases import ACTIONS
 from ppo_cases import PLAIN, T, WORLDS, case, learn, ppo_of, scalars, weights
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from gpu_vecenv.train.algorithms.contract import DeviceScalars
 from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
 from gpu_vecenv.train.algorithms.loss import Minibatch, masked_mean, masked_variance, ppo_loss
+from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.storage.samples import apply
 
@@ -242,17 +244,6 @@ def test_a_gradient_that_is_not_finite_is_counted_and_leaves_the_policy():
     assert torch.equal(before, weights(one.policy))
 
 
-class HostReads(TorchDispatchMode):
-    """Fails on operations whose result, or whose result's shape, the host must wait for; ``tolist()`` is none on the CPU."""
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = func.overloadpacket.__name__
-        assert name not in {"_local_scalar_dense", "item", "nonzero", "masked_select", "unique2", "is_nonzero", "equal"}, name
-        if name in {"index", "index_put", "index_put_"}:
-            assert all(x is None or x.dtype not in (torch.bool, torch.uint8) for x in args[1]), f"{name} by a bool tensor"
-        return func(*args, **(kwargs or {}))
-
-
 def test_host_reads_are_noticed():
     """Checks the mode that the next tests rely on."""
     x = torch.ones(3)
@@ -297,3 +288,37 @@ def test_adam_equals_torchs_when_its_gate_is_open():
             want.step()
         torch.testing.assert_close(gated.weight, plain.weight)
     assert adam.state_dict()[0]["step"] == 3
+
+
+class Idle:
+    """An optimiser that does nothing, as torch's fused Adam needs memory."""
+
+    param_groups = ()
+
+    def __init__(self, *args, **settings):
+        pass
+
+    def zero_grad(self, set_to_none):
+        pass
+
+    def step(self):
+        pass
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["rows", "worlds"])
+def test_an_update_needs_shapes_alone(monkeypatch, shared):
+    """On the device "meta" tensors have shapes and no values."""
+    monkeypatch.setattr(torch.optim, "Adam", Idle)
+    one = case(shared=shared, masked=(1,), normalize=True)
+    one.policy.to("meta")
+    arrays = {name: x for name, x in vars(one.samples).items() if isinstance(x, torch.Tensor)}
+    for name, x in arrays.items():
+        setattr(one.samples, name, x.to("meta"))
+    for name in ("obs", "final_obs"):
+        setattr(one.samples, name, apply(getattr(one.samples, name), lambda x: x.to("meta")))
+    with torch.device("meta"):
+        ppo = PPO(one.policy, dataclasses.replace(EPOCHS, target_kl=0.1, normalize_rewards=True),
+                  tuple(one.samples.reward.shape[1:]), 0, torch.device("meta"))  # fmt: skip
+        ppo.begin(one.samples)
+        metrics = ppo.update(one.samples, DeviceScalars(*torch.zeros(3)))
+    assert metrics.shape == (len(ppo.metric_names),)
