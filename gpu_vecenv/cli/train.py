@@ -42,7 +42,7 @@ def train(
         total_steps: steps of the run, summed over worlds.
         seed: seed of worlds, weights and sampling.
         device: auto, cpu or cuda:0.
-        out: the run's folder.
+        out: the run's folder; with --resume also one of its checkpoint files, to go on from there.
         resume: continue the run in the folder; of the other options only --out, --total-steps, --device and
             --threads may be given.
         env: env parameters by name, such as num_taggers=5 num_runners=20.
@@ -85,7 +85,8 @@ def train(
         run_env_id = saved_config(folder, load_checkpoint(folder)).env_id
         if run_env_id.rpartition(":")[2] != env_id.rpartition(":")[2]:
             raise ConfigError(f"--resume: expected {run_env_id}, the env of the run in {folder}, got {env_id}")
-        trainer = Trainer.resume(folder, out=folder, **options)
+        trainer = Trainer.resume(folder, **options)
+        folder = trainer.config.out or folder
     else:
         config = resolve(
             TrainConfig(

@@ -40,7 +40,7 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         self.layout = SimpleNamespace(groups=(group,))
         self.env_spec = SimpleNamespace(kernel=Path(__file__))  # its folder has no render.py
         self.autoreset_mode = autoreset_mode
-        self.rollout, self.slot = None, 0
+        self.rollout, self.slot, self.pool = None, 0, {}
 
     def bind(self, **slabs):
         self.rollout, self.slot = slabs, 0
@@ -75,6 +75,8 @@ class TagStandIn(gymnasium.vector.VectorEnv):
     def _start(self, worlds):
         agents = torch.arange(5.0)
         fresh = torch.sin(self.episode.unsqueeze(1) * 1.7 + agents * 2.3)
+        if self.pool:
+            fresh = self.pool["x"][self.episode.long() % len(self.pool["x"])]
         self.x[worlds], self.alive[worlds], self.t[worlds] = fresh[worlds], True, 0.0
 
     def _obs(self):
@@ -112,6 +114,15 @@ class TagStandIn(gymnasium.vector.VectorEnv):
             self.slot += 1
         info = {"final_obs": out["final_obs"], "agent_alive": out["agent_alive"]}
         return out["obs"], out["reward"], out["terminated"], out["truncated"], info
+
+    def get_reset_pool(self):
+        return {name: values.clone() for name, values in self.pool.items()}
+
+    def set_reset_pool(self, states):
+        """Take a pool with the field x, (entries, 5)."""
+        if states is not None and list(states) != ["x"]:
+            raise ValueError(f"expected the field x, got {list(states)}")
+        self.pool = states or {}
 
     def get_state(self):
         return {name: getattr(self, name).clone() for name in ("x", "alive", "t", "episode")}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from gpu_vecenv.train.config.plain import plain
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.vector.seeding import MAX_SEED
 
@@ -17,6 +18,8 @@ MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 """Largest value of an option that 32-bit kernels read, and of one that only Python reads."""
 MAX_TORCH_THREADS = 1024
 MAX_WIDTH = 65_536
+MAX_ROLLOUT = 65_536
+"""Largest length of a rollout. The time to prepare one grows with it, and a checkpoint of another must not take minutes."""
 
 
 def _require(ok: bool, name: str, expected: str, got: object) -> None:
@@ -99,7 +102,9 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         """Check ranges."""
-        for name in ("num_steps", "num_epochs", "num_minibatches"):
+        value = self.num_steps
+        _require(_is_integer(value, 1, MAX_ROLLOUT), "num_steps", f"an integer from 1 to {MAX_ROLLOUT}", value)
+        for name in ("num_epochs", "num_minibatches"):
             value = getattr(self, name)
             _require(_is_integer(value, 1, MAX_INT), name, _COUNT, value)
         for name in ("gamma", "gae_lambda"):
@@ -163,6 +168,10 @@ class TrainConfig:
     """Folder for checkpoint, metrics and TensorBoard files; None writes nothing."""
     checkpoint_interval: int = 50
     """Iterations between two checkpoints; the end of training writes one, too."""
+    keep_checkpoints: int = 3
+    """Number of the newest checkpoints to keep; the best one of the evaluations is kept besides."""
+    wandb: str | None = None
+    """Project at Weights & Biases that gets the metrics; None sends nothing."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Env parameters by their spec names; others have the defaults of the spec."""
     policy_map: dict[str, str] | None = None
@@ -194,12 +203,16 @@ class TrainConfig:
         _require(self.out is None or _is_name(self.out), "out", "a folder's path as a str, or None", self.out)
         good = _is_integer(self.checkpoint_interval, 1, MAX_LONG)
         _require(good, "checkpoint_interval", _LONG_COUNT, self.checkpoint_interval)
+        good = _is_integer(self.keep_checkpoints, 1, MAX_LONG)
+        _require(good, "keep_checkpoints", _LONG_COUNT, self.keep_checkpoints)
+        _require(self.wandb is None or _is_name(self.wandb), "wandb", "a project's name, or None", self.wandb)
         _require(_is_dict(self.env_kwargs, of_names=False), "env_kwargs", "a dict with str keys", self.env_kwargs)
         good = self.policy_map is None or _is_dict(self.policy_map, of_names=True)
         _require(good, "policy_map", "a dict of role and policy names, or None", self.policy_map)
         good = isinstance(self.frozen, tuple | list) and all(_is_name(name) for name in self.frozen)
         _require(good, "frozen", "a tuple of policy names", self.frozen)
         object.__setattr__(self, "frozen", tuple(self.frozen))
+        object.__setattr__(self, "env_kwargs", plain(self.env_kwargs))
         good = _is_dict(self.load_policies, of_names=True)
         _require(good, "load_policies", "a dict of policy names and checkpoint paths", self.load_policies)
         for option, kind in (("ppo", PPOConfig), ("network", NetworkConfig)):

@@ -1,19 +1,10 @@
-"""Checkpoints: files from which a run resumes.
-
-A checkpoint is written atomically. Reading it verifies all bytes and runs no code from it. Its first line holds the version of
-the format and the SHA-256 of the other bytes, which ``torch.save`` writes.
-"""
+"""Checkpoints of runs: reading the file or the newest of a run's folder, and checking options and state in it."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
-import io
 import itertools
-import pickle
-import re
-import struct
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -22,114 +13,67 @@ from typing import Any
 import gymnasium
 import torch
 
-from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.errors import CompileError, DeviceError
-from gpu_vecenv.spec.given import abbreviated, describe
+from gpu_vecenv.spec.given import describe
 from gpu_vecenv.train.config.options import TrainConfig
 from gpu_vecenv.train.errors import CheckpointError
-
-FORMAT = "gpu_vecenv.train"
-VERSION = 2
-FILE_NAME = "latest.pt"
-"""Name of the checkpoint inside a run's ``checkpoint`` folder."""
-
-_HEADER = re.compile(rb"gpu_vecenv\.train checkpoint ([0-9]{1,9}) ([0-9a-f]{64})\n")
-_MAX_HEADER = 128
-"""Bytes to read of a first line; a header is shorter."""
-
-_TYPES = {"config": str, "iteration": int, "policies": dict, "learners": dict, "collector": dict, "episodes": dict}
-"""Keys of a checkpoint, and the types of their values."""
-
-_UNREADABLE = (
-    RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError, AttributeError, AssertionError,
-    ArithmeticError, MemoryError, struct.error,
-)  # fmt: skip
-"""Errors of ``torch.load`` for bytes that ``torch.save`` did not write."""
+from gpu_vecenv.train.run_folder.checkpoint_file import OTHER_VERSION, read_checkpoint, reason, verified_content
+from gpu_vecenv.train.run_folder.checkpoints import CHECKPOINT_FOLDER, OLD_NAME, numbered
 
 
 def checkpoint_path(path: str | Path) -> Path:
-    """Return the checkpoint file of ``path``, which is the file itself or a run's folder."""
-    path = Path(path)
-    return path / "checkpoint" / FILE_NAME if path.is_dir() else path
-
-
-def save_checkpoint(path: str | Path, state: dict[str, Any]) -> None:
-    """Write ``state`` to ``path``. An earlier file is replaced only when the new one is complete.
-
-    Args:
-        path: file to write; its folder is made if needed.
-        state: tensors, numbers, strings, lists and dicts only.
+    """Return the checkpoint file of ``path``, which is the file itself, or a run's folder: its newest checkpoint.
 
     Raises:
-        OSError: the file cannot be written; an earlier file is unchanged.
+        CheckpointError: the folder holds no checkpoint, or one of an older layout.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = io.BytesIO()
-    torch.save(state, content)
-    with atomic_file(path) as partial, open(partial, "wb") as file:
-        file.write(f"{FORMAT} checkpoint {VERSION} {hashlib.sha256(content.getbuffer()).hexdigest()}\n".encode())
-        file.write(content.getbuffer())
+    if not path.is_dir():
+        return path
+    newest = next(iter(numbered(path)), None)
+    if newest is not None:
+        return newest
+    old = path / CHECKPOINT_FOLDER / OLD_NAME
+    if old.exists():
+        raise CheckpointError(f"{old}: expected checkpoints of format version 3, got that of an older version. {OTHER_VERSION}")
+    raise CheckpointError(f"{path / CHECKPOINT_FOLDER}: expected a checkpoint file, got none")
 
 
 def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> dict[str, Any]:
     """Read a checkpoint.
 
     Args:
-        path: the file, or the folder of a run.
+        path: the file, or the folder of a run, whose newest checkpoint is read.
         device: device of the tensors.
 
     Raises:
-        CheckpointError: the file is missing, damaged, no checkpoint, or of another format version.
+        CheckpointError: the file is missing, damaged, no checkpoint, or of another format version. If the newest one of a folder
+            is damaged, the error names the next older intact one.
     """
-    path = checkpoint_path(path)
-    content = _checked_content(path)
+    path = Path(path)
+    while True:
+        file = checkpoint_path(path)
+        try:
+            return read_checkpoint(file, device)
+        except CheckpointError as error:
+            if file == path:
+                raise
+            if checkpoint_path(path) != file:  # a trainer has saved a newer one and removed this one
+                continue
+            older = next((other for other in numbered(path) if other != file and _is_intact(other)), None)
+            if older is None:
+                raise
+            raise CheckpointError(
+                f"{error}; the next older intact checkpoint is {older}: resume from this file, which removes the damaged one"
+            ) from error
+
+
+def _is_intact(file: Path) -> bool:
     try:
-        state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
-    except pickle.UnpicklingError:
-        raise CheckpointError(
-            f"{path}: expected tensors, numbers, text, lists and dicts only, got objects that could run code; not loaded"
-        ) from None
-    except _UNREADABLE as error:
-        raise CheckpointError(f"{path}: expected a checkpoint, got an unreadable file ({_reason(error)})") from error
-    if not isinstance(state, dict):
-        raise CheckpointError(f"{path}: expected a dict, got {type(state).__name__}")
-    missing = [key for key in _TYPES if key not in state]
-    if missing:
-        raise CheckpointError(f"{path}: expected keys {list(_TYPES)}, got a file without {missing}")
-    for key, kind in _TYPES.items():
-        if not isinstance(state[key], kind) or isinstance(state[key], bool):
-            raise CheckpointError(f"{path}: expected {key} of type {kind.__name__}, got {type(state[key]).__name__}")
-    if not 0 <= state["iteration"] < 2**63:
-        raise CheckpointError(f"{path}: expected an iteration from 0 to 2**63 - 1, got {abbreviated(state['iteration'])}")
-    return state
-
-
-def _checked_content(path: Path) -> bytes:
-    """Return the bytes after the first line, verified by the digest in it."""
-    if path.exists() and not path.is_file():  # reading a pipe may block
-        raise CheckpointError(f"{path}: expected a checkpoint file, got something that is no file")
-    try:
-        with open(path, "rb") as file:
-            header = file.readline(_MAX_HEADER)
-            match = _HEADER.fullmatch(header)
-            content = file.read() if match else b""
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: expected a checkpoint file, got none") from None
-    except (OSError, ValueError, MemoryError) as error:
-        raise CheckpointError(f"{path}: expected a checkpoint, got an unreadable file ({_reason(error)})") from error
-    if match is None:
-        kind = "a file of format version 1 or another kind of file" if header.startswith(b"PK") else "another kind of file"
-        raise CheckpointError(f"{path}: expected a {FORMAT} checkpoint of format version {VERSION}, got {kind}")
-    if int(match[1]) != VERSION:
-        raise CheckpointError(f"{path}: expected format version {VERSION}, got {int(match[1])}")
-    if hashlib.sha256(content).hexdigest().encode() != match[2]:
-        raise CheckpointError(f"{path}: damaged, expected the SHA-256 in its first line, got another")
-    return content
-
-
-def _reason(error: BaseException) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+        verified_content(file)
+    except CheckpointError:
+        return False
+    return True
 
 
 def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
@@ -151,7 +95,7 @@ def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
         rows = len(state["collector"]["alive"])
         weights = sum(x.numel() for policy in state["policies"].values() for x in policy.values())
     except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
-        raise CheckpointError(f"{path}: expected a run's options and state, got {_reason(error)}") from error
+        raise CheckpointError(f"{path}: expected a run's options and state, got {reason(error)}") from error
     # Options larger than the saved state are refused: one wrong number could otherwise fill the memory.
     sizes = () if config.network is None else config.network.hidden_sizes
     if (config.num_envs or 1) > rows or sum(a * b for a, b in itertools.pairwise((1, *sizes, 1))) > weights:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpu_vecenv.atomic_file import name_in_errors, remove_stale
 from gpu_vecenv.train.errors import RunExistsError, RunGoneError, RunLockedError
-from gpu_vecenv.train.run_folder.checkpoint import FILE_NAME
+from gpu_vecenv.train.run_folder.checkpoints import has_checkpoint, run_of
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
 
 LOCK_FILE = ".lock"
@@ -121,8 +121,8 @@ def lock_run_folder(path: Path, resumed_from: Path | None = None) -> RunFolder:
         RunGoneError, RunLockedError, OSError: see ``RunFolder``.
     """
     folder = RunFolder(path)
-    same_run = resumed_from is not None and resumed_from.resolve().parent in (path.resolve(), path.resolve() / "checkpoint")
-    if not same_run and any((path / name).exists() for name in (METRICS_FILE, f"checkpoint/{FILE_NAME}")):
+    same_run = resumed_from is not None and path.resolve() in (resumed_from.resolve().parent, run_of(resumed_from.resolve()))
+    if not same_run and ((path / METRICS_FILE).exists() or has_checkpoint(path)):
         folder.close()
         raise RunExistsError(
             f"{path}: expected a new folder, got one with a run in it: continue the run with --resume (Trainer.resume), "

@@ -1,14 +1,28 @@
-"""Reads a run's ``metrics.jsonl`` and checks it."""
+"""The lines of a run's ``metrics.jsonl``: writing one, and reading and checking all.
+
+JSON has no numbers that are not finite. NaN, which means no value, is written as ``null``; an infinite value is written as the
+text ``"Infinity"`` or ``"-Infinity"``.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 from gpu_vecenv.train.errors import MetricsError
 
 METRICS_FILE = "metrics.jsonl"
+
+_INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
+"""Texts of infinite values, and the values."""
+
+
+def metrics_line(metrics: Mapping[str, float]) -> str:
+    """Return one line, without its end, that ``read_metrics()`` reads back. NaN becomes None."""
+    texts = {value: text for text, value in _INFINITE.items()}
+    return json.dumps({name: None if math.isnan(x) else texts.get(x, x) for name, x in metrics.items()}, allow_nan=False)
 
 
 def read_metrics(path: str | Path) -> list[dict[str, float | None]]:
@@ -17,7 +31,7 @@ def read_metrics(path: str | Path) -> list[dict[str, float | None]]:
     A last line without a newline was cut short by a crash and is left out.
 
     Returns:
-        A dict for each line; each has a finite ``iteration`` and ``steps``.
+        A dict for each line; NaN is None there, and each has a finite ``iteration`` and ``steps``.
 
     Raises:
         MetricsError: the file is missing or is no file of metrics.
@@ -43,6 +57,7 @@ def _parse(line: str, where: str) -> dict[str, float | None]:
     if not isinstance(metrics, dict):
         raise MetricsError(f"{where}: expected an object of numbers, got {line[:40]}")
     for name, value in metrics.items():
+        value = metrics[name] = _INFINITE.get(value, value) if isinstance(value, str) else value
         if not name.isprintable():
             raise MetricsError(f"{where}: expected names of printable text, got {name!r}")
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):

@@ -19,18 +19,20 @@ from gpu_vecenv.train.config.options import ResolvedConfig, TrainConfig
 from gpu_vecenv.train.config.presets import resolve
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.returns.episodes import EpisodeStats
+from gpu_vecenv.train.run_folder.best import BestReturn
 from gpu_vecenv.train.run_folder.checkpoint import (
-    FILE_NAME,
     checkpoint_in_errors,
     checkpoint_path,
     load_checkpoint,
     require_same_form,
-    save_checkpoint,
     saved_config,
 )  # fmt: skip
+from gpu_vecenv.train.run_folder.checkpoint_file import save_checkpoint
+from gpu_vecenv.train.run_folder.checkpoints import Checkpoints, run_of
 from gpu_vecenv.train.run_folder.folder import RunFolder, lock_run_folder
 from gpu_vecenv.train.run_folder.logger import Logger
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
+from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env, make_policies
 from gpu_vecenv.train.runner.collector import Collector
 from gpu_vecenv.train.runner.interrupt import StopRequest
@@ -103,7 +105,8 @@ class Trainer:
         If the run moves between CPU and GPU, a new generator draws its actions, seeded by the run's seed and the iteration.
 
         Args:
-            path: a checkpoint file, or the folder of a run. A run's folder is the default of ``out``.
+            path: the folder of a run, of which the newest checkpoint is read, or a checkpoint file. The run's folder is the
+                default of ``out``. Checkpoints and metrics of later iterations are removed from it when the run goes on.
             quiet: print nothing.
             **changes: options to change, such as ``total_steps`` or ``out``.
 
@@ -115,14 +118,15 @@ class Trainer:
             RunLockedError: another trainer has locked ``out``.
             OSError: the run's folder cannot be made or written.
         """
-        if Path(path).is_dir():
-            changes.setdefault("out", str(path))
+        run = Path(path) if Path(path).is_dir() else run_of(Path(path))
+        if run is not None:
+            changes.setdefault("out", str(run))
         file = checkpoint_path(path)
         out = dataclasses.replace(saved_config(path, load_checkpoint(path)), **changes).out
         folder = None if out is None else lock_run_folder(Path(out), file)
         with contextlib.nullcontext() if folder is None else close_on_error(folder):
             # Read again: another trainer may have saved before the folder was locked.
-            state = load_checkpoint(path)
+            file, state = checkpoint_path(path), load_checkpoint(path)
             config = dataclasses.replace(saved_config(path, state), **changes)
             try:
                 with checkpoint_in_errors(path, changes):
@@ -167,6 +171,7 @@ class Trainer:
         }
         self.episodes = EpisodeStats(self.assignment, self.rollout.num_rows).to(self.device)
         self.iteration = 0
+        self.best = BestReturn()
 
     @property
     def steps_per_iteration(self) -> int:
@@ -199,9 +204,10 @@ class Trainer:
         total_steps = self.num_iterations * self.steps_per_iteration
         metrics: dict[str, float] = {}
         if not self.quiet:
-            print(self._describe(), flush=True)
+            say(self._describe())
         if self._folder is not None:
             self._folder.check()
+            self._checkpoints().remove_after(self.iteration)
         if out is not None and self.iteration == 0:
             self.save()  # From here on a killed run can be resumed.
         saved_at = time.monotonic()
@@ -209,7 +215,10 @@ class Trainer:
             StopRequest() as stop,
             contextlib.nullcontext() if self._folder is None else self._folder.writing(),
             torch_threads(self.config.threads),
-            Logger(out, total_steps, self.iteration, self.quiet) as logger,
+            Logger(
+                out, total_steps, self.iteration, self.quiet, first_steps=self.iteration * self.steps_per_iteration,
+                wandb=self.config.wandb, options=dataclasses.asdict(self.config),
+            ) as logger,
         ):
             if self._folder is not None:
                 self._folder.remember(METRICS_FILE)
@@ -228,12 +237,14 @@ class Trainer:
                 logger.log(metrics)
                 due = self.iteration % self.config.checkpoint_interval == 0
                 if out is not None and (due or time.monotonic() - saved_at >= CHECKPOINT_S):
+                    logger.flush()  # No line of an iteration before a checkpoint may be missing.
                     self.save()
                     saved_at = time.monotonic()
-        if out is not None:
-            path = self.save()
-            if not self.quiet:
-                print(f"{stop.received or 'done'}: iteration {self.iteration}, saved {path}", flush=True)
+            if out is not None:  # inside the block, so that a second signal of a closing terminal does not stop the save
+                logger.flush()
+                path = self.save()
+        if out is not None and not self.quiet:
+            say(f"{stop.received or 'done'}: iteration {self.iteration}, saved {path}")
         return metrics
 
     def _describe(self) -> str:
@@ -262,7 +273,8 @@ class Trainer:
         """Write a checkpoint.
 
         Args:
-            path: the file; None means ``checkpoint/latest.pt`` in the run's folder.
+            path: the file; None means ``checkpoint/iteration-N.pt`` in the run's folder, where only the newest
+                ``keep_checkpoints`` files stay.
 
         Returns:
             The file.
@@ -276,9 +288,14 @@ class Trainer:
             if self._folder is None:
                 raise ConfigError("save: expected a path, or a run with `out`, got neither")
             self._folder.check()
-            path = self._folder.path / "checkpoint" / FILE_NAME
+            return self._checkpoints().save(self._state())
         save_checkpoint(path, self._state())
         return Path(path)
+
+    def _checkpoints(self) -> Checkpoints:
+        """Return the checkpoints of the run's folder."""
+        assert self._folder is not None
+        return Checkpoints(self._folder.path, self.config.keep_checkpoints)
 
     def _state(self) -> dict[str, Any]:
         """Return the content of a checkpoint."""
@@ -289,6 +306,8 @@ class Trainer:
             "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
             "collector": self.collector.state_dict(),
             "episodes": self.episodes.state_dict(),
+            "reset_pool": self.env.get_reset_pool(),
+            "best": self.best.state_dict(),
         }
 
     def _load(self, state: dict[str, Any], path: Path) -> None:
@@ -308,6 +327,9 @@ class Trainer:
             for name, learner in self.learners.items():
                 learner.load_state_dict(state["learners"][name], f"{path}: learners/{name}")
             self.episodes.load_state_dict(state["episodes"])
+            self.best.load_state_dict(state["best"], f"{path}: best")
+            # Before the state of the env: without a pool, a state that is set may hold no entries of one.
+            self.env.set_reset_pool(state["reset_pool"] or None)
             self.collector.load_state_dict(state["collector"])
         except CheckpointError:
             raise
