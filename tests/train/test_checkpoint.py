@@ -128,7 +128,7 @@ def test_files_of_other_kinds_and_versions_raise_errors(tmp_path, saved):
     with pytest.raises(CheckpointError, match="of format version 3, got another kind of file"):
         load_checkpoint(path)
     path.write_bytes(saved.read_bytes().replace(b"checkpoint 3 ", b"checkpoint 99 ", 1))
-    with pytest.raises(CheckpointError, match="expected format version 3, got 99. To go on, finish the run with the version of gpu_vecenv that"):
+    with pytest.raises(CheckpointError, match="expected format version 3, got 99. To go on, finish the run with"):
         load_checkpoint(path)
     state = load_checkpoint(saved)
     del state["learners"]

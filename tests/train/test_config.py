@@ -40,7 +40,7 @@ def test_options_survive_json():
         ),
         (lambda: NetworkConfig((4,), "gelu"), "activation: expected 'tanh', 'relu' or 'elu', got 'gelu'"),
         (lambda: TrainConfig("A", num_envs=0), "num_envs: expected an integer from 1 to 2147483647, got 0"),
-        (lambda: PPOConfig(num_steps=True), "num_steps: expected an integer from 1 to 2147483647, got True"),
+        (lambda: PPOConfig(num_steps=True), "num_steps: expected an integer from 1 to 65536, got True"),
         (lambda: PPOConfig(learning_rate=float("nan")), "learning_rate: expected a number > 0, got nan"),
         (lambda: PPOConfig(value_coef=float("inf")), "value_coef: expected a number, got inf"),
         (lambda: PPOConfig(entropy_coef=10**400), "entropy_coef: expected a number, got 1000"),
@@ -55,7 +55,7 @@ def test_options_survive_json():
         (lambda: TrainConfig("A", policy_map={"a": 1}), "policy_map: expected a dict of role and policy names, or None"),
         (lambda: TrainConfig("A", env_kwargs={1: 1}), "env_kwargs: expected a dict with str keys, got {1: 1}"),
         (lambda: TrainConfig("A", ppo={}), "ppo: expected a PPOConfig, or None, got {}"),
-        (lambda: TrainConfig("A", env_kwargs={"x": object()}).to_json(), "env_kwargs: expected numbers, text, lists and dicts"),
+        (lambda: TrainConfig("A", env_kwargs={"x": object()}).to_json(), r"env_kwargs\['x'\]: expected numbers, text, lists"),
         (
             lambda: from_options(PPOConfig, {"gama": 1}),
             "PPOConfig option: expected one of num_steps, .* got 'gama'",

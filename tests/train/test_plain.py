@@ -31,7 +31,9 @@ def test_numpy_values_become_those_that_json_gives_back():
     assert json.loads(json.dumps(made)) == made
 
 
-@pytest.mark.parametrize("bad", [{1: 2}, {"x": {1}}, {"x": object()}, {"x": 1j}, {"x": [np.datetime64("2020-01-01")]}, {"x": b"a"}])
+@pytest.mark.parametrize(
+    "bad", [{1: 2}, {"x": {1}}, {"x": object()}, {"x": 1j}, {"x": [np.datetime64("2020-01-01")]}, {"x": b"a"}]
+)
 def test_other_values_raise_an_error_that_names_the_place(bad):
     with pytest.raises(ConfigError, match=r"env_kwargs.*: expected numbers, text, lists and dicts with keys of text, got "):
         plain(bad)
