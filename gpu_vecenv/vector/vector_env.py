@@ -268,12 +268,10 @@ class GpuVectorEnv(VectorEnv):
 
     @one_caller
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Overwrite the fields given. Unless ``terminated`` and ``truncated`` are given, finished worlds may be stepped again.
+        """Overwrite the state fields given by name: arrays of any kind in the field's dtype, or nested lists.
 
-        The observation of the new state becomes the last one: bound and persistent arrays are overwritten with it.
-
-        Args:
-            state: fields by name: arrays of any kind in the field's dtype, or nested lists.
+        Unless ``terminated`` and ``truncated`` are given, finished worlds may be stepped again. The observation of the new state
+        becomes the last one: bound and persistent arrays are overwritten with it.
         """
         self._require_started("set_state()")
         self.worlds.require_wait("set_state()")
@@ -300,10 +298,8 @@ class GpuVectorEnv(VectorEnv):
 
         The state field ``pool_entry``, int32 ``(num_worlds,)``, is the entry that a world's present episode started from.
 
-        Args:
-            states: physical state fields by name, leading axis the entries: your own, those of ``draw_start_states()``, or
-                recorded ones (``gpu_vecenv.join_states``). The env draws missing fields. Random keys and marks of finished
-                worlds in recorded states are not read.
+        ``states`` are physical state fields by name, leading axis the entries: your own, those of ``draw_start_states()``, or
+        recorded ones (``gpu_vecenv.join_states``). The env draws missing fields, and does not read recorded keys and marks.
         """
         self._require_open()
         self.worlds.require_wait("set_reset_pool()")
@@ -340,8 +336,7 @@ class GpuVectorEnv(VectorEnv):
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Draw one uint8 (H, W, 3) frame an env; rows of a world get the same one. Without ``render_mode``, warn and return None.
 
-        Raises:
-            ParameterError: a state with numbers too large to draw.
+        Raises ParameterError for a state with numbers too large to draw.
         """
         self._require_started("render()")
         if self.render_mode is None:
@@ -393,8 +388,8 @@ class GpuVectorEnv(VectorEnv):
             raise ClosedError(f"{self.env_spec.name} was closed; make a new env.")
 
     def _require_started(self, call: str) -> None:
-        if self.closed or not self._started:
-            self._require_open()
+        self._require_open()
+        if not self._started:
             raise SequenceError(f"call reset() before {call}.")
 
     def __reduce__(self) -> Any:

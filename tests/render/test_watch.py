@@ -79,8 +79,9 @@ def test_no_worlds_raise_an_error(run):
 
 
 def test_the_video_of_a_checkpoint_file_lies_beside_it(run):
-    watch(str(run / "checkpoint" / "latest.pt"), max_frames=2, device="cpu")
-    assert (run / "checkpoint" / "latest.mp4").is_file()
+    file = next((run / "checkpoint").glob("iteration-*.pt"))
+    watch(str(file), max_frames=2, device="cpu")
+    assert file.with_suffix(".mp4").is_file()
 
 
 def test_a_missing_checkpoint_raises_an_error(tmp_path):

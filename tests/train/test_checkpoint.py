@@ -13,7 +13,7 @@ import torch
 from tag_stand_in import TagStandIn
 
 from gpu_vecenv.train import CheckpointError, RunExistsError, Trainer, load_checkpoint
-from gpu_vecenv.train.run_folder.checkpoint import FORMAT, VERSION, save_checkpoint
+from gpu_vecenv.train.run_folder.checkpoint_file import FORMAT, VERSION, save_checkpoint
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 
 
@@ -115,20 +115,20 @@ def test_records_compressed_afterwards_are_found(saved):
 def test_a_missing_file_raises_an_error(tmp_path):
     with pytest.raises(CheckpointError, match="none.pt: expected a checkpoint file, got none"):
         load_checkpoint(tmp_path / "none.pt")
-    with pytest.raises(CheckpointError, match="latest.pt: expected a checkpoint file, got none"):
+    with pytest.raises(CheckpointError, match="/checkpoint: expected a checkpoint file, got none"):
         load_checkpoint(tmp_path)
 
 
 def test_files_of_other_kinds_and_versions_raise_errors(tmp_path, saved):
     path = tmp_path / "foreign.pt"
     torch.save({"format": FORMAT, "version": 1}, path)
-    with pytest.raises(CheckpointError, match="of format version 2, got a file of format version 1 or another kind of file"):
+    with pytest.raises(CheckpointError, match="of format version 3, got a file of format version 1 or another kind of file"):
         load_checkpoint(path)
     path.write_text("no checkpoint")
-    with pytest.raises(CheckpointError, match="of format version 2, got another kind of file"):
+    with pytest.raises(CheckpointError, match="of format version 3, got another kind of file"):
         load_checkpoint(path)
-    path.write_bytes(saved.read_bytes().replace(b"checkpoint 2 ", b"checkpoint 99 ", 1))
-    with pytest.raises(CheckpointError, match="expected format version 2, got 99"):
+    path.write_bytes(saved.read_bytes().replace(b"checkpoint 3 ", b"checkpoint 99 ", 1))
+    with pytest.raises(CheckpointError, match="expected format version 3, got 99. To go on, finish the run with"):
         load_checkpoint(path)
     state = load_checkpoint(saved)
     del state["learners"]

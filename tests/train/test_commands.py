@@ -13,7 +13,7 @@ from gpu_vecenv.cli.watch import watch
 from gpu_vecenv.errors import DeviceError
 from gpu_vecenv.train import CheckpointError, ConfigError, NetworkConfig, PolicyConfig, TrainConfig, Trainer, load_checkpoint
 from gpu_vecenv.train.config import PRESETS
-from gpu_vecenv.train.run_folder.checkpoint import save_checkpoint
+from gpu_vecenv.train.run_folder.checkpoint_file import save_checkpoint
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 
 

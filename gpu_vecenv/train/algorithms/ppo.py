@@ -134,8 +134,12 @@ class PPO(Algorithm):
         advantage = advantage[at]
         if self.config.normalize_advantages == "minibatch":
             advantage = standardized(advantage, counts)
+        inputs = samples.chosen(chosen)
+        if isinstance(inputs.obs, dict):  # rows of a world that do not count may hold NaN, and 0 times NaN is NaN
+            own = torch.where(counts.unsqueeze(-1), inputs.obs["own"], 0.0)
+            inputs = inputs._replace(obs={**inputs.obs, "own": own})
         return Minibatch(
-            inputs=samples.chosen(chosen),
+            inputs=inputs,
             action=samples.action[at],
             log_prob=samples.log_prob[at],
             value=value[at],

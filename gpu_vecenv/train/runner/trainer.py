@@ -191,6 +191,11 @@ class Trainer:
         return self.trial.best
 
     @property
+    def finished(self) -> str:
+        """The reason why the run is over; empty while it may go on."""
+        return "done" if self.iteration >= self.num_iterations else self.trial.finished
+
+    @property
     def steps_per_iteration(self) -> int:
         """Steps of a rollout, summed over worlds."""
         return self.config.num_envs * self.config.ppo.num_steps
@@ -253,7 +258,7 @@ class Trainer:
                 logger.flush()
                 path = self.save()
         if out is not None and not self.quiet:
-            say(f"{stop.received or self.trial.finished or 'done'}: iteration {self.iteration}, saved {path}")
+            say(f"{stop.received or self.finished or 'paused'}: iteration {self.iteration}, saved {path}")
         self._call("on_end")
         return metrics
 
