@@ -335,7 +335,6 @@ class GpuVectorEnv(VectorEnv):
     @one_caller
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Draw one uint8 (H, W, 3) frame an env; rows of a world get the same one. Without ``render_mode``, warn and return None.
-
         Raises ParameterError for a state with numbers too large to draw.
         """
         self._require_started("render()")
