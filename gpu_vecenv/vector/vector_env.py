@@ -297,7 +297,6 @@ class GpuVectorEnv(VectorEnv):
         """Make each reset from now on draw its start from a pool, by the world's random key; None for the env's own starts.
 
         The state field ``pool_entry``, int32 ``(num_worlds,)``, is the entry that a world's present episode started from.
-
         ``states`` are physical state fields by name, leading axis the entries: your own, those of ``draw_start_states()``, or
         recorded ones (``gpu_vecenv.join_states``). The env draws missing fields, and does not read recorded keys and marks.
         """
