@@ -11,6 +11,7 @@ from gpu_vecenv.envs.cartpole.render import Renderer as CartPoleRenderer
 from gpu_vecenv.envs.tag.render import Renderer as TagRenderer
 from gpu_vecenv.train.config import TrainConfig, resolve
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
+from gpu_vecenv.train.run_folder.checkpoint import checkpoint_path
 from gpu_vecenv.train.runner.trainer import Trainer
 
 TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 12, "tagging_distance": 0.0, "use_full_observation": True}
@@ -79,7 +80,7 @@ def test_no_worlds_raise_an_error(run):
 
 
 def test_the_video_of_a_checkpoint_file_lies_beside_it(run):
-    file = next((run / "checkpoint").glob("iteration-*.pt"))
+    file = checkpoint_path(run)
     watch(str(file), max_frames=2, device="cpu")
     assert file.with_suffix(".mp4").is_file()
 

@@ -68,7 +68,7 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         w = self.num_worlds
         self.x = torch.zeros(w, 5)
         self.alive = torch.ones(w, 5, dtype=torch.bool)
-        self.t, self.episode = torch.zeros(w), torch.arange(w).float() + float(seed or 0)
+        self.t, self.episode = torch.zeros(w), torch.arange(w).float() + float((seed or 0) % 1000)  # small, so that float32 is exact
         self.slot = 0
         self._start(torch.ones(w, dtype=torch.bool))
         self._count(int(seed or 0))
@@ -88,7 +88,7 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         """Write what draws of actions depend on, and who is alive."""
         fields = self.worlds.state.fields
         if seed is not None:
-            fields["seed"].fill_(seed)
+            fields["seed"].fill_(seed % 2**63)
             fields["world_id"].copy_(torch.arange(self.num_worlds))
         for name in ("episode", "t", "alive"):
             fields[name].copy_(getattr(self, name))

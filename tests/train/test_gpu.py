@@ -40,7 +40,8 @@ def test_an_iteration_never_waits_for_the_gpu(config):
     torch.cuda.set_sync_debug_mode("error")
     try:
         for _ in range(4):  # past the end of an episode
-            trainer._iterate()
+            trainer.parts.set_scalars(0.5)
+            trainer.executor(trainer.parts.iteration, False)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
@@ -61,12 +62,10 @@ def test_an_interrupted_run_equals_an_uninterrupted_one(config, tmp_path):
 
 
 @pytest.mark.parametrize(("before", "after"), [("cuda:0", "cpu"), ("cpu", "cuda:0")])
-def test_a_run_can_be_resumed_on_another_kind_of_device(config, tmp_path, capsys, before, after):
+def test_a_run_can_be_resumed_on_another_kind_of_device(config, tmp_path, before, after):
     first = Trainer(dataclasses.replace(config, device=before), quiet=True)
     first.train(iterations=1)
-    second = Trainer.resume(first.save(tmp_path / "run.pt"), device=after)
-    kinds = [device.partition(":")[0] for device in (before, after)]
-    assert f"moved from {kinds[0]} to {kinds[1]}; the rest of the run is not bit-identical" in capsys.readouterr().out
+    second = Trainer.resume(first.save(tmp_path / "run.pt"), quiet=True, device=after)
     second.train(iterations=1)
     assert second.iteration == 2
 

@@ -8,7 +8,7 @@ import torch
 from gpu_vecenv.cli.main import main
 from gpu_vecenv.train import ConfigError, TrainConfig, Trainer, evaluate, play
 from gpu_vecenv.train.algorithms.ppo import PPO
-from gpu_vecenv.train.policies.policy import ActorCritic
+from gpu_vecenv.train.policies.actor_critic import ActorCritic
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def test_only_trainable_policies_change(config):
     metrics = trainer.train(iterations=2)
     assert same(catcher, weights(trainer, "catcher"))
     assert not same(runner, weights(trainer, "runner"))
-    assert trainer.policies["catcher"].obs_norm.count == 0
+    assert trainer.policies["catcher"].obs_norm.parts["own"].count == 0
     assert "return/catcher" in metrics
     assert "policy_loss/catcher" not in metrics
 
@@ -59,13 +59,13 @@ def test_the_env_writes_into_the_rollout(config):
     obs = trainer.parts.rollout.groups[0].obs.own
     assert trainer.env.rollout["obs"].data_ptr() == obs.data_ptr()
     last = obs[-1].clone()
-    trainer.parts.collector.advance(trainer.parts.rollout.masks()[1])
+    trainer.parts.collector.advance()
     assert torch.equal(obs[0], last)
 
 
-def test_envs_of_several_agents_bootstrap_only_if_requested(config):
+def test_an_env_whose_limit_is_a_rule_bootstraps_only_if_requested(config):
     trainer = Trainer(config, quiet=True)
-    assert trainer.config.ppo.bootstrap_at_time_limit is False
+    assert not any(ppo.bootstrap_at_time_limit for ppo in trainer.parts.settings.values())
     assert trainer.parts.rollout.groups[0].final_obs is None
     asked = dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, bootstrap_at_time_limit=True))
     trainer = Trainer(asked, quiet=True)
@@ -97,7 +97,7 @@ def test_resumed_metrics_hold_every_iteration_once(config, tmp_path):
     trainer.train(iterations=2)
     trainer.train(iterations=2)
     trainer.close()
-    # Imitates a power cut after iteration 4: the checkpoint is older than the last line.
+    # Imitates a power cut after iteration 4: the newest checkpoint is older than the last line.
     (tmp_path / "run" / "checkpoint" / "iteration-00000004.pt").unlink()
     with open(tmp_path / "run" / METRICS_FILE, "a") as file:
         file.write('{"iteration": 5, "st')
@@ -145,7 +145,7 @@ def test_loading_a_policy_from_another_run(config, tmp_path):
     second = Trainer(dataclasses.replace(config, seed=9, load_policies={"catcher": path}), quiet=True)
     assert same(weights(first, "catcher"), weights(second, "catcher"))
     assert not same(weights(first, "runner"), weights(second, "runner"))
-    assert torch.equal(first.policies["catcher"].obs_norm.mean, second.policies["catcher"].obs_norm.mean)
+    assert torch.equal(*(run.policies["catcher"].obs_norm.parts["own"].mean for run in (first, second)))
     with pytest.raises(ConfigError, match=r"load_policies: expected policies out of .* got 'nobody'"):
         Trainer(dataclasses.replace(config, load_policies={"nobody": path}), quiet=True)
     renamed = {"catcher": "hunter", "runner": "runner"}
@@ -258,8 +258,7 @@ def test_an_error_while_dropping_lines_loses_no_line(tmp_path, monkeypatch):
 def test_a_schedule_would_reach_its_end_one_iteration_after_the_last(config):
     trainer, rates = Trainer(config, quiet=True), []
     for _ in range(6):
-        trainer.train(iterations=1)
-        rates += [group["lr"] / config.ppo.learning_rate for group in trainer.parts.algorithms["runner"].optimizer.param_groups]
+        rates.append(trainer.train(iterations=1)["learning_rate/runner"] / config.ppo.learning_rate)
     assert rates == pytest.approx([1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
 
 

@@ -26,7 +26,7 @@ Form = Literal["rows", "worlds", "worlds of one row"]
 """Samples of a policy: rows, or worlds of ``a`` rows, or worlds of one row if the policy's parts differ in ``a``."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared by identity: its slabs are tensors
 class Part:
     """Members of one role. Rows of a role are ordered by world, then by agent."""
 
