@@ -98,8 +98,8 @@ class GpuVectorEnv(VectorEnv):
         require_one_of("view", view, ("worlds", "agents"))
         require_one_of("array", array, ("torch", "cupy", "numpy"))
         require_one_of("render_mode", render_mode, (None, "rgb_array"))
-        require_one_of("copy", copy, (True, False))
-        require_one_of("debug", debug, (True, False))
+        for name, value in (("copy", copy), ("debug", debug)):
+            require_one_of(name, value, (True, False))
         params = {name: 0 if (name, value) == ("max_episode_steps", None) else value for name, value in params.items()}
         self.env_spec = env_spec
         self.layout = layout = Layout(env_spec, env_spec.resolve(params))
@@ -334,6 +334,7 @@ class GpuVectorEnv(VectorEnv):
     @one_caller
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Draw one uint8 (H, W, 3) frame an env; rows of a world get the same one. Without ``render_mode``, warn and return None.
+
         Raises ParameterError for a state with numbers too large to draw.
         """
         self._require_started("render()")
@@ -386,8 +387,8 @@ class GpuVectorEnv(VectorEnv):
             raise ClosedError(f"{self.env_spec.name} was closed; make a new env.")
 
     def _require_started(self, call: str) -> None:
-        self._require_open()
-        if not self._started:
+        if self.closed or not self._started:
+            self._require_open()
             raise SequenceError(f"call reset() before {call}.")
 
     def __reduce__(self) -> Any:

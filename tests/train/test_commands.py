@@ -51,7 +51,7 @@ def test_policies_can_be_shared_frozen_and_loaded(tmp_path):
     game = "num_taggers=1 num_runners=2 num_other_agents_observed=2 episode_length=5"
     line = f"WarpTag-v0 --num-envs 2 --total-steps 20 --device cpu --ppo num_steps=10 --env {game}"
     run(commands.train, f"{line} --out {tmp_path}/a --policy tagger=hunter runner=random")
-    checkpoint = tmp_path / "a" / "checkpoint" / "latest.pt"
+    checkpoint = tmp_path / "a" / "checkpoint" / "iteration-00000001.pt"
     roles = "--policy tagger=hunter runner=prey"
     run(commands.train, f"{line} --out {tmp_path}/b {roles} --frozen hunter --load hunter={checkpoint}")
     trainer = Trainer.resume(tmp_path / "b", quiet=True)

@@ -157,11 +157,9 @@ def test_missing_parts_raise_an_error(whole, tmp_path, every):
         ("iteration", -5),
         ("iteration", 2**63),
         pytest.param("iteration", 10**5000, id="an iteration too long to print"),
-        ("collector generator_device", "tpu"),
-        ("collector generator", torch.zeros(5056, dtype=torch.uint8)),
         ("collector env step_count", torch.full((3,), -7, dtype=torch.int32)),
-        ("learners agent optimizer 0 step", torch.tensor(-3.0)),
-        ("learners agent optimizer 0 step", torch.tensor(float("nan"))),
+        ("algorithms agent adam 0 step", torch.tensor(-3.0)),
+        ("algorithms agent adam 0 step", torch.tensor(float("nan"))),
     ],
 )
 def test_values_out_of_range_raise_an_error(whole, tmp_path, keys, value):
