@@ -13,6 +13,7 @@ from gpu_vecenv.cli.watch import watch
 from gpu_vecenv.errors import DeviceError
 from gpu_vecenv.train import CheckpointError, ConfigError, NetworkConfig, PolicyConfig, TrainConfig, Trainer, load_checkpoint
 from gpu_vecenv.train.config import PRESETS
+from gpu_vecenv.train.run_folder.checkpoint import checkpoint_path
 from gpu_vecenv.train.run_folder.checkpoint_file import save_checkpoint
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 
@@ -170,7 +171,7 @@ def test_resume_refuses_another_env(cartpole):
 
 def change_config(folder, **changes):
     """Change options in the folder's checkpoint."""
-    path = folder / "checkpoint" / "latest.pt"
+    path = checkpoint_path(folder)
     state = load_checkpoint(path)
     config = dataclasses.replace(TrainConfig.from_json(state["config"]), **changes)
     save_checkpoint(path, {**state, "config": config.to_json()})
