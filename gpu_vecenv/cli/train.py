@@ -57,7 +57,7 @@ def train(
         trainer.train()
     if read_metrics(folder):  # no metrics after an interrupt in the first iteration
         plot(folder)
-    if trainer.iteration == trainer.num_iterations:  # an interrupted run ends at once
+    if trainer.finished:  # an interrupted run ends at once
         from gpu_vecenv.cli.watch import watch
 
         source = trainer.env.env_spec.kernel.parent
@@ -87,7 +87,7 @@ def _resumed(env_id: str | None, config: Path | None, given: dict[str, Any]) -> 
     run_env_id = saved_config(folder, load_checkpoint(folder)).env_id
     if env_id is not None and run_env_id.rpartition(":")[2] != env_id.rpartition(":")[2]:
         raise ConfigError(f"--resume: expected {run_env_id}, the env of the run in {folder}, got {env_id}")
-    return Trainer.resume(folder, out=folder, **given)
+    return Trainer.resume(folder, **given)
 
 
 def eval_run(

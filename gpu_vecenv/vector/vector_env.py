@@ -98,8 +98,8 @@ class GpuVectorEnv(VectorEnv):
         require_one_of("view", view, ("worlds", "agents"))
         require_one_of("array", array, ("torch", "cupy", "numpy"))
         require_one_of("render_mode", render_mode, (None, "rgb_array"))
-        require_one_of("copy", copy, (True, False))
-        require_one_of("debug", debug, (True, False))
+        for name, value in (("copy", copy), ("debug", debug)):
+            require_one_of(name, value, (True, False))
         params = {name: 0 if (name, value) == ("max_episode_steps", None) else value for name, value in params.items()}
         self.env_spec = env_spec
         self.layout = layout = Layout(env_spec, env_spec.resolve(params))
@@ -268,12 +268,10 @@ class GpuVectorEnv(VectorEnv):
 
     @one_caller
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Overwrite the fields given. Unless ``terminated`` and ``truncated`` are given, finished worlds may be stepped again.
+        """Overwrite the state fields given by name: arrays of any kind in the field's dtype, or nested lists.
 
-        The observation of the new state becomes the last one: bound and persistent arrays are overwritten with it.
-
-        Args:
-            state: fields by name: arrays of any kind in the field's dtype, or nested lists.
+        Unless ``terminated`` and ``truncated`` are given, finished worlds may be stepped again. The observation of the new state
+        becomes the last one: bound and persistent arrays are overwritten with it.
         """
         self._require_started("set_state()")
         self.worlds.require_wait("set_state()")
@@ -299,11 +297,8 @@ class GpuVectorEnv(VectorEnv):
         """Make each reset from now on draw its start from a pool, by the world's random key; None for the env's own starts.
 
         The state field ``pool_entry``, int32 ``(num_worlds,)``, is the entry that a world's present episode started from.
-
-        Args:
-            states: physical state fields by name, leading axis the entries: your own, those of ``draw_start_states()``, or
-                recorded ones (``gpu_vecenv.join_states``). The env draws missing fields. Random keys and marks of finished
-                worlds in recorded states are not read.
+        ``states`` are physical state fields by name, leading axis the entries: your own, those of ``draw_start_states()``, or
+        recorded ones (``gpu_vecenv.join_states``). The env draws missing fields, and does not read recorded keys and marks.
         """
         self._require_open()
         self.worlds.require_wait("set_reset_pool()")
@@ -340,8 +335,7 @@ class GpuVectorEnv(VectorEnv):
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Draw one uint8 (H, W, 3) frame an env; rows of a world get the same one. Without ``render_mode``, warn and return None.
 
-        Raises:
-            ParameterError: a state with numbers too large to draw.
+        Raises ParameterError for a state with numbers too large to draw.
         """
         self._require_started("render()")
         if self.render_mode is None:

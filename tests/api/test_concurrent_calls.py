@@ -21,6 +21,7 @@ CALLS = {
     "set_state": lambda env: env.set_state({"t": np.zeros(env.num_worlds, np.int32)}),
     "copy_worlds": lambda env: env.copy_worlds([0], [1]),
     "set_reset_pool": lambda env: env.set_reset_pool(None),
+    "get_reset_pool": lambda env: env.get_reset_pool(),
     "bind": lambda env: env.bind(obs=np.zeros((3, *env.observation_space.shape), np.float32)),
     "unbind": lambda env: env.unbind(),
     "render": lambda env: env.render(),

@@ -213,7 +213,7 @@ def test_no_command_shows_usage(capsys):
 def test_eval_plot_and_watch_work_on_a_trained_run(tmp_path, capsys):
     out = tmp_path / "run"
     assert main(["train", "WarpTag-v0", *SMALL, "--out", str(out)]) == 0
-    assert (out / "checkpoint" / "latest.pt").is_file()
+    assert (out / "checkpoint" / "iteration-00000002.pt").is_file()
     assert (out / "metrics.jsonl").read_text()
     assert (out / "curves.png").is_file()
     assert (out / "video.mp4").is_file()

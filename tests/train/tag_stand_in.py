@@ -68,7 +68,7 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         w = self.num_worlds
         self.x = torch.zeros(w, 5)
         self.alive = torch.ones(w, 5, dtype=torch.bool)
-        self.t, self.episode = torch.zeros(w), torch.arange(w).float() + float((seed or 0) % 1000)  # small, so that float32 is exact
+        self.t, self.episode = torch.zeros(w), torch.arange(w).float() + float((seed or 0) % 1000)  # exact in float32
         self.slot = 0
         self._start(torch.ones(w, dtype=torch.bool))
         self._count(int(seed or 0))

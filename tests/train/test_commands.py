@@ -13,7 +13,8 @@ from gpu_vecenv.cli.watch import watch
 from gpu_vecenv.errors import DeviceError
 from gpu_vecenv.train import CheckpointError, ConfigError, NetworkConfig, PolicyConfig, TrainConfig, Trainer, load_checkpoint
 from gpu_vecenv.train.config import PRESETS
-from gpu_vecenv.train.run_folder.checkpoint import save_checkpoint
+from gpu_vecenv.train.run_folder.checkpoint import checkpoint_path
+from gpu_vecenv.train.run_folder.checkpoint_file import save_checkpoint
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 
 
@@ -51,7 +52,7 @@ def test_policies_can_be_shared_frozen_and_loaded(tmp_path):
     game = "num_taggers=1 num_runners=2 num_other_agents_observed=2 episode_length=5"
     line = f"WarpTag-v0 --num-envs 2 --total-steps 20 --device cpu --ppo num_steps=10 --env {game}"
     run(commands.train, f"{line} --out {tmp_path}/a --policy tagger=hunter runner=random")
-    checkpoint = tmp_path / "a" / "checkpoint" / "latest.pt"
+    checkpoint = tmp_path / "a" / "checkpoint" / "iteration-00000001.pt"
     roles = "--policy tagger=hunter runner=prey"
     run(commands.train, f"{line} --out {tmp_path}/b {roles} --frozen hunter --load hunter={checkpoint}")
     trainer = Trainer.resume(tmp_path / "b", quiet=True)
@@ -170,7 +171,7 @@ def test_resume_refuses_another_env(cartpole):
 
 def change_config(folder, **changes):
     """Change options in the folder's checkpoint."""
-    path = folder / "checkpoint" / "latest.pt"
+    path = checkpoint_path(folder)
     state = load_checkpoint(path)
     config = dataclasses.replace(TrainConfig.from_json(state["config"]), **changes)
     save_checkpoint(path, {**state, "config": config.to_json()})

@@ -152,7 +152,7 @@ def test_numbers_in_files_are_numbers(tmp_path, number):
         ),
         (lambda: NetworkConfig((4,), "gelu"), "activation: expected 'tanh', 'relu' or 'elu', got 'gelu'"),
         (lambda: TrainConfig("A", num_envs=0), "num_envs: expected an integer from 1 to 2147483647, or None, got 0"),
-        (lambda: PPOConfig(num_steps=True), "num_steps: expected an integer from 1 to 2147483647, got True"),
+        (lambda: PPOConfig(num_steps=True), "num_steps: expected an integer from 1 to 65536, got True"),
         (lambda: PPOConfig(learning_rate=float("nan")), "learning_rate: expected a number > 0, got nan"),
         (lambda: PPOConfig(value_coef=float("inf")), "value_coef: expected a number, got inf"),
         (lambda: PPOConfig(entropy_coef=10**400), "entropy_coef: expected a number, got 1000"),

@@ -13,12 +13,13 @@ from policy_cases import ACTIONS, AGENTS, draws, group, observations, policy_of
 from gpu_vecenv.cli.main import main
 from gpu_vecenv.errors import MissingExtraError
 from gpu_vecenv.train import CheckpointError, ConfigError, TrainConfig
-from gpu_vecenv.train.config.presets import resolve
+from gpu_vecenv.train.config import resolve
 from gpu_vecenv.train.policies import export
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.export import write_policy
 from gpu_vecenv.train.policies.random import RandomPolicy
-from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, save_checkpoint
+from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint
+from gpu_vecenv.train.run_folder.checkpoint_file import save_checkpoint
 from gpu_vecenv.train.runner.export import export_policy
 
 RUN = """
@@ -167,8 +168,9 @@ def run(tmp_path):
     config = resolve(TrainConfig("WarpTag-v0", device="cpu", env_kwargs={"num_taggers": 1, "num_runners": 2}))
     agents = group(spaces.MultiDiscrete([21, 21]), shape=(NUM_FEATURES,))
     policies = {name: make_policy(name, agents, 5, config.network) for name in ("tagger", "runner")}
-    path = tmp_path / "latest.pt"
-    empty = {"learners": {}, "collector": {"alive": torch.ones(config.num_envs * 3)}, "episodes": {}}
+    path = tmp_path / "run.pt"
+    empty = {"algorithms": {}, "collector": {"alive": torch.ones(config.num_envs, 3)}, "episodes": {}}
+    empty |= {"reset_pool": {}, "best": {}}
     states = {name: policy.state_dict() for name, policy in policies.items()}
     save_checkpoint(path, {"config": config.to_json(), "iteration": 0, "policies": states, **empty})
     return path, policies["runner"]

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 from gymnasium import spaces
-from policy_cases import AGENTS, group, observations, policy_of
+from policy_cases import ACTIONS, AGENTS, group, observations, policy_of
 from torch import nn
 
 from gpu_vecenv.train import ConfigError, NetworkConfig
@@ -53,6 +53,22 @@ def test_the_first_layer_reads_the_shared_part_once_a_world(monkeypatch):
     monkeypatch.setattr(nn.functional, "linear", lambda x, *rest: shapes.append(tuple(x.shape)) or linear(x, *rest))
     policy.value(observations(16, shared=True))
     assert shapes[:2] == [(16, 2), (16, AGENTS, 4)]
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["rows", "worlds"])
+@pytest.mark.parametrize("action_space", ACTIONS, ids=str)
+def test_the_update_calls_read_nothing_from_the_device(action_space, shared):
+    """Tensors without data cannot be read, so no Python code depends on values."""
+    policy = policy_of(action_space, shared, normalize=True).to("meta")
+    lead = (16, AGENTS) if shared else (16,)
+    inputs = observations(16, shared)
+    obs = {part: x.to("meta") for part, x in inputs.obs.items()} if shared else inputs.obs.to("meta")
+    action = torch.zeros(*lead, *action_space.shape, device="meta")
+    evaluated = policy.evaluate(Inputs(obs), action)
+    (evaluated.log_prob + evaluated.entropy + evaluated.value).sum().backward()
+    assert policy.value(Inputs(obs)).shape == lead
+    steps = {part: x[None] for part, x in obs.items()} if shared else obs[None]
+    policy.observe(steps, torch.ones(1, *lead, dtype=torch.bool, device="meta"))
 
 
 def test_hidden_layers_start_orthogonal_and_the_policy_uniform():

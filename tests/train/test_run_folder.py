@@ -14,7 +14,7 @@ import pytest
 
 from gpu_vecenv.train import CheckpointError, MetricsError, RunExistsError, RunGoneError, RunLockedError, Trainer, load_checkpoint
 from gpu_vecenv.train.run_folder.folder import LOCK_FILE, RunFolder
-from gpu_vecenv.train.run_folder.logger import _keep_before
+from gpu_vecenv.train.run_folder.json_lines import keep_until
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
 from tests.package.episodes import in_child
 
@@ -124,7 +124,7 @@ def test_resuming_never_overwrites_another_run(run, tmp_path):
     other.train(iterations=2)
     other.close()
     files = {path: path.read_bytes() for path in (tmp_path / "other").rglob("*") if path.is_file()}
-    for source in (run.out, f"{run.out}/checkpoint/latest.pt"):
+    for source in (run.out, f"{run.out}/checkpoint/iteration-00000001.pt"):
         with pytest.raises(RunExistsError, match=f"{tmp_path}/other: expected a new folder"):
             Trainer.resume(source, quiet=True, out=str(tmp_path / "other"))
     changed = {path for path, content in files.items() if path.name != LOCK_FILE and path.read_bytes() != content}
@@ -185,9 +185,9 @@ def test_a_full_disk_raises_an_error_and_the_run_can_be_resumed(run, monkeypatch
     with monkeypatch.context() as patched, pytest.raises(OSError, match=f"No space left on device: '{run.out}") as raised:
         patched.setattr(os, "fsync", full)
         trainer.save()
-    assert raised.value.filename == f"{run.out}/checkpoint/latest.pt"
+    assert raised.value.filename == f"{run.out}/checkpoint/iteration-00000001.pt"
     trainer.close()
-    assert os.listdir(f"{run.out}/checkpoint") == ["latest.pt"]
+    assert sorted(os.listdir(f"{run.out}/checkpoint")) == ["iteration-00000000.pt", "iteration-00000001.pt"]
     assert load_checkpoint(run.out)["iteration"] == before["iteration"]
     Trainer.resume(run.out, quiet=True).train()
     assert load_checkpoint(run.out)["iteration"] == 6
@@ -195,7 +195,8 @@ def test_a_full_disk_raises_an_error_and_the_run_can_be_resumed(run, monkeypatch
 
 def test_old_partial_files_of_killed_processes_are_removed(run, tmp_path):
     folder = tmp_path / "run"
-    left = ["checkpoint/latest.12.partial.pt", "metrics.12.partial.jsonl", "curves.12.partial.png", "video.12.partial.mp4"]
+    left = ["checkpoint/iteration-00000001.12.partial.pt", "metrics.12.partial.jsonl"]
+    left += ["curves.12.partial.png", "video.12.partial.mp4"]
     fresh = ["curves.34.partial.png", "video.34.partial.mp4"]
     long_ago = time.time() - 2 * 3600
     for name in [*left, *fresh, "notes.txt"]:
@@ -205,7 +206,7 @@ def test_old_partial_files_of_killed_processes_are_removed(run, tmp_path):
             os.utime(folder / name, (long_ago, long_ago))
     Trainer.resume(run.out, quiet=True).close()
     assert not any((folder / name).exists() for name in left)
-    assert all((folder / name).exists() for name in [*fresh, "notes.txt", METRICS_FILE, "checkpoint/latest.pt"])
+    assert all((folder / name).exists() for name in [*fresh, "notes.txt", METRICS_FILE, "checkpoint/iteration-00000001.pt"])
 
 
 def test_unreadable_metrics_raise_an_error_and_are_kept(tmp_path):
@@ -215,7 +216,7 @@ def test_unreadable_metrics_raise_an_error_and_are_kept(tmp_path):
     bad.append(b"\xff\xfe\n\0\0")
     for line in bad:
         file.write_bytes(good.encode() + line)
-        for read in (lambda: read_metrics(tmp_path), lambda: _keep_before(file, 1)):
+        for read in (lambda: read_metrics(tmp_path), lambda: keep_until(file, 1)):
             with pytest.raises(MetricsError, match=f"{file}.*: expected "):
                 read()
         assert file.read_bytes() == good.encode() + line

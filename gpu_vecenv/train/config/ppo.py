@@ -16,10 +16,14 @@ from gpu_vecenv.train.config.checks import (
     SHARE,
     Check,
     check_fields,
+    integer,
     one_of,
     require,
 )
 from gpu_vecenv.train.errors import ConfigError
+
+MAX_ROLLOUT = 65_536
+"""Largest length of a rollout. The time to prepare one grows with it, and a checkpoint of another must not take minutes."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ class PPOConfig:
 
 
 PPO_CHECKS: Mapping[str, Check] = {
-    **dict.fromkeys(("num_steps", "num_epochs", "num_minibatches"), COUNT),
+    "num_steps": integer(1, MAX_ROLLOUT),
+    **dict.fromkeys(("num_epochs", "num_minibatches"), COUNT),
     **dict.fromkeys(("gamma", "gae_lambda"), SHARE),
     **dict.fromkeys(("learning_rate", "clip_coef", "max_grad_norm"), POSITIVE),
     **dict.fromkeys(("value_coef", "entropy_coef"), NUMBER),

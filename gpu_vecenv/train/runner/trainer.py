@@ -55,6 +55,8 @@ class Resumed:
     """Content of the file, as ``load_checkpoint()`` returns it."""
     folder: RunFolder | None
     """The folder that the resumed run writes to; None if it writes no files."""
+    device: str
+    """The device of the run so far."""
 
 
 class Trainer:
@@ -103,6 +105,7 @@ class Trainer:
                 self._own_folder(resumed.folder)
                 self._build(config, networks)
                 self._load(resumed.state, resumed.path)
+                self._announce_move(resumed)
                 return
             self._build(config, networks)
             self.parts.collector.reset(self.config.seed)
@@ -151,10 +154,11 @@ class Trainer:
             # Read again: another trainer may have saved before the folder was locked.
             file = checkpoint_path(path)
             state = load_checkpoint(file)
-            config = dataclasses.replace(saved_config(file, state), **changes)
+            saved = saved_config(file, state)
+            config = dataclasses.replace(saved, **changes)
             try:
                 with checkpoint_in_errors(file, changes):
-                    return cls(config, quiet, callbacks=callbacks, networks=networks, resumed=Resumed(file, state, folder))
+                    return cls(config, quiet, callbacks=callbacks, networks=networks, resumed=Resumed(file, state, folder, saved.device))
             except DeviceError as error:
                 if "device" in changes:
                     raise
@@ -189,6 +193,11 @@ class Trainer:
     def best(self) -> BestReturn:
         """The best evaluation so far."""
         return self.trial.best
+
+    @property
+    def finished(self) -> str:
+        """The reason why the run is over; empty while it may go on."""
+        return "done" if self.iteration >= self.num_iterations else self.trial.finished
 
     @property
     def steps_per_iteration(self) -> int:
@@ -253,7 +262,7 @@ class Trainer:
                 logger.flush()
                 path = self.save()
         if out is not None and not self.quiet:
-            say(f"{stop.received or self.trial.finished or 'done'}: iteration {self.iteration}, saved {path}")
+            say(f"{stop.received or self.finished or 'paused'}: iteration {self.iteration}, saved {path}")
         self._call("on_end")
         return metrics
 
@@ -363,6 +372,12 @@ class Trainer:
                 f"{path}: expected the state of this run's env and policies, got {type(error).__name__}: {error}"
             ) from error
         self.iteration = state["iteration"]
+
+    def _announce_move(self, resumed: Resumed) -> None:
+        """Say so if the run goes on with a device of another kind, whose networks round differently."""
+        before, now = resumed.device, self.env.device
+        if before.partition(":")[0] != now.partition(":")[0] and not self.quiet:
+            say(f"{resumed.path}: moved from {before} to {now}; the rest of the run is not bit-identical to an uninterrupted one")
 
     def close(self) -> None:
         """Close the env and unlock the run's folder."""

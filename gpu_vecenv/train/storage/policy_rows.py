@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -65,14 +65,15 @@ class PolicyRows:
     Attributes:
         parts: the members of each role; the rows of a policy are those of its parts, one after the other.
         form: form of the policy's samples.
-        group: spaces of the rows.
+        group: spaces of the rows, with the number of agents in a sample as ``count``.
     """
 
     def __init__(self, parts: Sequence[Part], group: Group, rollout: Rollout) -> None:
-        self.parts, self.group, self.rollout = tuple(parts), group, rollout
+        self.parts, self.rollout = tuple(parts), rollout
         self.form: Form = "rows"
         if group.shared is not None:
             self.form = "worlds" if len({part.agents for part in parts}) == 1 else "worlds of one row"
+        self.group = replace(group, count=parts[0].agents if self.form == "worlds" else 1)
         num_worlds = parts[0].num_worlds
         device = rollout.reward.device
         world, agent = [], []
