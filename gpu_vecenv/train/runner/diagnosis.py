@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torch import Tensor
 
 from gpu_vecenv.train.policies.contract import Policy
@@ -22,9 +24,11 @@ def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows) -> str:
     slabs: list[tuple[str, Tensor]] = [
         (f"observation{part and f' ({part})'}", x[:-1]) for part, x in obs.items()
     ]
-    slabs += [("action", samples.action.float()), ("log-probability", samples.log_prob), ("reward", samples.reward)]
+    slabs += [("action", samples.action.float()), ("reward", samples.reward), ("log-probability", samples.log_prob)]
     found: tuple[int, str] | None = None
     for what, slab in slabs:
+        if what == "log-probability" and found is not None:
+            break  # after the first rollout it depends on statistics of all observations
         bad = ~slab.isfinite()
         axes = min(samples.valid.dim(), slab.dim()) if what != "observation (shared)" else 2
         bad = bad.flatten(axes).any(-1) if bad.dim() > axes else bad
@@ -35,11 +39,19 @@ def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows) -> str:
             who = world[index].flatten()[0].item(), agent[index].flatten()[0].item()
             if found is None or place[0] < found[0]:
                 found = place[0], f"{what} of world {who[0]}, agent {who[1]} in step {place[0]} of the rollout"
-    weights = [key for key, x in policy.state_dict().items() if x.is_floating_point() and not x.isfinite().all()]
-    if weights:
-        return f"policy {name!r}: weights {', '.join(weights[:3])} are not finite"
+    # Weights come first, because they spoil actions; statistics come last, because observations spoil them.
+    if weights := _not_finite(dict(policy.named_parameters())):
+        return f"policy {name!r}: weights {weights} are not finite"
     if found is not None:
         return f"policy {name!r}: {found[1]} is not finite"
+    if statistics := _not_finite(policy.state_dict()):
+        return f"policy {name!r}: {statistics} are not finite"
     return f"policy {name!r}: the gradient is not finite, although observations, actions, rewards and weights are"
+
+
+def _not_finite(tensors: Mapping[str, Tensor]) -> str:
+    """Return the names of up to three tensors that are not finite; empty if all are."""
+    names = [name for name, x in tensors.items() if x.is_floating_point() and not x.isfinite().all()]
+    return ", ".join(names[:3])
 
 

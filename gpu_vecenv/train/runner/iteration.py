@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gpu_vecenv.train.algorithms.contract import Algorithm, DeviceScalars
 from gpu_vecenv.train.policies.contract import Policy
@@ -16,6 +17,9 @@ from gpu_vecenv.train.storage.samples import Samples, apply
 
 EPISODE_METRICS = ("return", "episode_length", "recent_return", "recent_length")
 """Names of the fields of ``EpisodeMeans`` in metrics: over the episodes that ended in a rollout, and over the last 100."""
+
+SPOILED = "spoiled"
+"""Name of the number that is 1 for a policy whose weights or statistics are not finite, and otherwise 0."""
 
 
 class Iteration:
@@ -38,6 +42,9 @@ class Iteration:
         self.algorithms, self.scalars, self.episodes = algorithms, scalars, episodes
         self.metric_names = [f"{metric}/{name}" for name in rows for metric in EPISODE_METRICS]
         self.metric_names += [f"{metric}/{name}" for name, own in algorithms.items() for metric in own.metric_names]
+        self._states = {name: [x for x in policy.state_dict().values() if x.is_floating_point()] for name, policy in policies.items()}
+        self._states = {name: state for name, state in self._states.items() if state}
+        self.metric_names += [f"{SPOILED}/{name}" for name in self._states]
 
     def run(self, first: bool) -> Tensor:
         """Collect and learn.
@@ -61,7 +68,9 @@ class Iteration:
             if not first:
                 self._observe(name, own)
         self.collector.advance()
-        return torch.cat(metrics)
+        # An infinite weight or observation may leave gradients finite, for example if a unit is saturated.
+        largest = [nn.utils.get_total_norm(state, math.inf) for state in self._states.values()]
+        return torch.cat((*metrics, (~torch.stack(largest).isfinite()).float()))
 
     def _observe(self, name: str, samples: Samples) -> None:
         """Show a rollout's observations to a policy."""

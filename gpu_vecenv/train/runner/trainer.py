@@ -36,6 +36,7 @@ from gpu_vecenv.train.runner.callbacks import Callback
 from gpu_vecenv.train.runner.diagnosis import describe_nonfinite
 from gpu_vecenv.train.runner.executor import eager
 from gpu_vecenv.train.runner.interrupt import StopRequest
+from gpu_vecenv.train.runner.iteration import SPOILED
 from gpu_vecenv.train.runner.parts import Parts
 from gpu_vecenv.train.runner.stagger import stagger_starts
 from gpu_vecenv.train.runner.torch_threads import torch_threads
@@ -219,7 +220,7 @@ class Trainer:
             The last iteration's metrics.
 
         Raises:
-            NonFiniteError: a gradient was infinite or NaN. Weights and the newest checkpoint are those before.
+            NonFiniteError: a gradient, a weight or a statistic became infinite or NaN. The newest checkpoint is an earlier one.
             RunGoneError: the run's folder was removed or replaced.
             RunLockedError: the trainer was closed or forked.
             MetricsError: the run's metrics are unreadable.
@@ -282,8 +283,8 @@ class Trainer:
         self.parts.set_scalars(self.iteration * self.steps_per_iteration / self.config.schedule_steps)
         numbers = self.executor(self.parts.iteration, self.iteration == 0)
         values = dict(zip(self.parts.iteration.metric_names, numbers.tolist(), strict=True))  # the one host sync
-        for name in self.parts.algorithms:
-            if values[f"skipped/{name}"]:
+        for name in self.policies:
+            if values.pop(f"{SPOILED}/{name}", 0.0) or values.get(f"skipped/{name}", 0.0):
                 where = describe_nonfinite(name, self.policies[name], self.parts.rows[name])
                 raise NonFiniteError(f"iteration {self.iteration + 1}: {where}; the newest checkpoint is of an earlier iteration")
         self.iteration += 1
