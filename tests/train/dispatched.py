@@ -1,4 +1,4 @@
-"""Counts the operations that a function dispatches, finds those that the host waits for, and compares its results for several numbers of torch's threads."""
+"""Counts the operations that a function dispatches, finds host reads, and compares results for numbers of torch's threads."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -95,9 +95,13 @@ def gaussian(mean, action, log_std):
     z = (action - mean) / np.exp(log_std)
     log_prob = (-0.5 * z**2 - log_std - 0.5 * np.log(2 * np.pi)).sum(1)
     entropy = np.full(len(mean), (log_std + 0.5 * np.log(2 * np.pi * np.e)).sum())
-    return log_prob, entropy, lambda g, h: (
-        g[:, None] * z / np.exp(log_std),
-        (g[:, None] * (z**2 - 1)).sum(0) + h.sum(),
+    return (
+        log_prob,
+        entropy,
+        lambda g, h: (
+            g[:, None] * z / np.exp(log_std),
+            (g[:, None] * (z**2 - 1)).sum(0) + h.sum(),
+        ),
     )
 
 

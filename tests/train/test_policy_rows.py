@@ -63,7 +63,11 @@ def test_samples_are_those_of_the_policys_agents(collected):
         samples, (world, agent) = rows.samples(), rows.world_and_agent()
         own = samples.obs["own"] if isinstance(samples.obs, dict) else samples.obs
         final = samples.final_obs["own"] if isinstance(samples.final_obs, dict) else samples.final_obs
-        flat = {key: x.flatten(1, samples.reward.dim() - 1) for key, x in vars(samples).items() if isinstance(x, torch.Tensor) and key not in ("obs", "final_obs")}
+        flat = {
+            key: x.flatten(1, samples.reward.dim() - 1)
+            for key, x in vars(samples).items()
+            if isinstance(x, torch.Tensor) and key not in ("obs", "final_obs")
+        }
         own, final = (x.flatten(1, samples.reward.dim() - 1) for x in (own, final))
         place = agents[name.partition("/")[0]]
         assert flat["reward"].shape == (6, len(place))
@@ -75,6 +79,11 @@ def test_samples_are_those_of_the_policys_agents(collected):
             in_group = row - rows_of[role].start if by_role else row
             assert torch.equal(flat["reward"][:, number], rollout.reward[:, row])
             assert torch.equal(flat["ended"][:, number], (rollout.terminated | rollout.truncated)[:, row])
+            alive = torch.ones(6, dtype=torch.bool)
+            if rollout.alive_next is not None:
+                before = torch.cat((rollout.alive_start.unsqueeze(0), rollout.alive_next[:-1]))
+                alive = before[:, w, first_agent[role] + i]
+            assert torch.equal(flat["valid"][:, number], alive)
             assert torch.equal(flat["action"][:, number], slabs.action[:, in_group])
             assert torch.equal(flat["log_prob"][:, number], slabs.log_prob[:, in_group])
             assert torch.equal(own[:, number], slabs.obs.own[:, in_group].flatten(1))
@@ -114,7 +123,9 @@ def test_policies_of_ranges_learn_from_their_agents_alone(name):
         counts, agents = agents_of(trainer, policy_map)
         collect = trainer.parts.collector.collect
 
-        def disturb(trainer=trainer, collect=collect, counts=counts, place=agents.get(disturbed, ())):
+        place = agents.get(disturbed, ())
+
+        def disturb(trainer=trainer, collect=collect, counts=counts, place=place):
             collect()
             for role, w, i in place:
                 row = trainer.env.role_rows[role].start + w * counts[role] + i

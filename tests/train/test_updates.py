@@ -8,7 +8,7 @@ import pytest
 import torch
 from dispatched import HostReads
 from policy_cases import ACTIONS
-from ppo_cases import PLAIN, T, WORLDS, case, learn, ppo_of, scalars, weights
+from ppo_cases import PLAIN, WORLDS, T, case, learn, ppo_of, scalars, weights
 
 from gpu_vecenv.train.algorithms.contract import DeviceScalars
 from gpu_vecenv.train.algorithms.gated_adam import GatedAdam

@@ -31,9 +31,7 @@ class GatedAdam:
         self.max_grad_norm = max_grad_norm
         device = self.parameters[0].device
         self.rate, self.closed = torch.zeros((), device=device), torch.zeros((), device=device)
-        self.adam = torch.optim.Adam(
-            self.parameters, lr=self.rate, eps=eps, fused=True, capturable=device.type == "cuda"
-        )
+        self.adam = torch.optim.Adam(self.parameters, lr=self.rate, eps=eps, fused=True, capturable=device.type == "cuda")
         self.adam.found_inf = self.closed  # type: ignore[attr-defined]
 
     def zero_grad(self) -> None:

@@ -21,9 +21,7 @@ def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows) -> str:
     samples = rows.samples()
     world, agent = rows.world_and_agent()
     obs = samples.obs if isinstance(samples.obs, dict) else {"": samples.obs}
-    slabs: list[tuple[str, Tensor]] = [
-        (f"observation{part and f' ({part})'}", x[:-1]) for part, x in obs.items()
-    ]
+    slabs: list[tuple[str, Tensor]] = [(f"observation{part and f' ({part})'}", x[:-1]) for part, x in obs.items()]
     slabs += [("action", samples.action.float()), ("reward", samples.reward), ("log-probability", samples.log_prob)]
     found: tuple[int, str] | None = None
     for what, slab in slabs:
@@ -53,5 +51,3 @@ def _not_finite(tensors: Mapping[str, Tensor]) -> str:
     """Return the names of up to three tensors that are not finite; empty if all are."""
     names = [name for name, x in tensors.items() if x.is_floating_point() and not x.isfinite().all()]
     return ", ".join(names[:3])
-
-

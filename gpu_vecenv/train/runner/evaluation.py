@@ -109,9 +109,7 @@ def evaluation_seed(seed: int) -> int:
     return int.from_bytes(hashlib.sha256(f"evaluation/{seed}".encode()).digest()[:8], "little")
 
 
-def _setup(
-    target: str | Path | TrainConfig, changes: Mapping[str, Any]
-) -> tuple[ResolvedConfig, str | Path | None]:
+def _setup(target: str | Path | TrainConfig, changes: Mapping[str, Any]) -> tuple[ResolvedConfig, str | Path | None]:
     """Return resolved options, and ``target`` if it is a checkpoint or a run's folder; None for a config."""
     if isinstance(target, TrainConfig):
         return resolve(dataclasses.replace(target, **changes)), None

@@ -42,7 +42,9 @@ class Iteration:
         self.algorithms, self.scalars, self.episodes = algorithms, scalars, episodes
         self.metric_names = [f"{metric}/{name}" for name in rows for metric in EPISODE_METRICS]
         self.metric_names += [f"{metric}/{name}" for name, own in algorithms.items() for metric in own.metric_names]
-        self._states = {name: [x for x in policy.state_dict().values() if x.is_floating_point()] for name, policy in policies.items()}
+        self._states = {
+            name: [x for x in policy.state_dict().values() if x.is_floating_point()] for name, policy in policies.items()
+        }
         self._states = {name: state for name, state in self._states.items() if state}
         self.metric_names += [f"{SPOILED}/{name}" for name in self._states]
 

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 
-def rows_of_policies(
-    env: GpuVectorEnv, rollout: Rollout, policy_map: Mapping[str, str] | None
-) -> dict[str, PolicyRows]:
+def rows_of_policies(env: GpuVectorEnv, rollout: Rollout, policy_map: Mapping[str, str] | None) -> dict[str, PolicyRows]:
     """Return the rows of each policy of a run.
 
     Raises:

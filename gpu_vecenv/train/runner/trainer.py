@@ -159,7 +159,9 @@ class Trainer:
             config = dataclasses.replace(saved, **changes)
             try:
                 with checkpoint_in_errors(file, changes):
-                    return cls(config, quiet, callbacks=callbacks, networks=networks, resumed=Resumed(file, state, folder, saved.device))
+                    return cls(
+                        config, quiet, callbacks=callbacks, networks=networks, resumed=Resumed(file, state, folder, saved.device)
+                    )
             except DeviceError as error:
                 if "device" in changes:
                     raise
@@ -244,8 +246,13 @@ class Trainer:
             contextlib.nullcontext() if self._folder is None else self._folder.writing(),
             torch_threads(self.config.threads),
             Logger(
-                out, self.num_iterations * self.steps_per_iteration, self.iteration, self.quiet,
-                first_steps=self.iteration * self.steps_per_iteration, wandb=self.config.wandb, options=self.config.to_options(),
+                out,
+                self.num_iterations * self.steps_per_iteration,
+                self.iteration,
+                self.quiet,
+                first_steps=self.iteration * self.steps_per_iteration,
+                wandb=self.config.wandb,
+                options=self.config.to_options(),
             ) as logger,
         ):
             if self._folder is not None:

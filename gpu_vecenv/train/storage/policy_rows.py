@@ -55,7 +55,7 @@ class Part:
 
     def by_world(self, array: Tensor, axis: int, rows: slice) -> Tensor:
         """Return a view of an array whose axis ``axis`` is rows, with the axes (N, a) in its place."""
-        of_role = array.narrow(axis, rows.start, rows.stop - rows.start).unflatten(axis, (self.num_worlds, -1))
+        of_role: Tensor = array.narrow(axis, rows.start, rows.stop - rows.start).unflatten(axis, (self.num_worlds, -1))
         return of_role.narrow(axis + 1, self.members.lo, self.agents)
 
 
