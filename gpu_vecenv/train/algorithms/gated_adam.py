@@ -15,8 +15,8 @@ from gpu_vecenv.train.errors import CheckpointError
 class GatedAdam:
     """Adam (Kingma and Ba 2015) with clipped gradients. A step whose gate is closed changes neither weights nor moments.
 
-    The gate is the flag with which torch's fused Adam leaves out steps after an overflow of scaled gradients. Learning rate and
-    flag are tensors, so the host reads nothing.
+    The gate is the flag with which torch's fused Adam leaves out steps after an overflow of scaled gradients, and the scale of
+    these gradients is what clips them. Learning rate, flag and scale are tensors, so the host reads nothing.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], max_grad_norm: float, eps: float = 1e-5):
@@ -30,9 +30,10 @@ class GatedAdam:
         self.parameters = list(parameters)
         self.max_grad_norm = max_grad_norm
         device = self.parameters[0].device
-        self.rate, self.closed = torch.zeros((), device=device), torch.zeros((), device=device)
+        self.rate, self.closed, self.scale = (torch.zeros((), device=device) for _ in range(3))
         self.adam = torch.optim.Adam(self.parameters, lr=self.rate, eps=eps, fused=True, capturable=device.type == "cuda")
         self.adam.found_inf = self.closed  # type: ignore[attr-defined]
+        self.adam.grad_scale = self.scale  # type: ignore[attr-defined]  # the fused step divides gradients by it
 
     def zero_grad(self) -> None:
         """Forget the gradients of the previous step."""
@@ -47,7 +48,8 @@ class GatedAdam:
         Returns:
             The gradient's norm before it was clipped, float32 (), and bool (): the step was taken.
         """
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.max_grad_norm)
+        norm = nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])
+        torch.div(norm, self.max_grad_norm, out=self.scale).clamp_(min=1.0)
         taken = open_gate & norm.isfinite()
         self.closed.copy_(~taken)
         self.adam.step()

@@ -66,18 +66,18 @@ def ppo_loss(
     ratio = log_ratio.exp()  # r = pi(a|s) / pi_old(a|s)
     clipped = torch.clamp(ratio, 1.0 - clip_coef, 1.0 + clip_coef)  # type: ignore[arg-type]
     # L_CLIP = E[min(r A, clip(r, 1 - eps, 1 + eps) A)]
-    policy_loss = -masked_mean(torch.minimum(ratio * batch.advantage, clipped * batch.advantage), valid)
+    surrogate = torch.minimum(ratio * batch.advantage, clipped * batch.advantage)
 
     error = (value - batch.target).square()
     if config.clip_value:
         near = batch.value + torch.clamp(value - batch.value, -clip_coef, clip_coef)  # type: ignore[arg-type]
         error = torch.maximum(error, (near - batch.target).square())
-    value_loss = 0.5 * masked_mean(error, valid)
-    mean_entropy = masked_mean(entropy, valid)
 
-    loss = policy_loss + config.value_coef * value_loss - entropy_coef * mean_entropy
     with torch.no_grad():
-        kl = masked_mean(ratio - 1.0 - log_ratio, valid)
-        clip_fraction = masked_mean(((ratio - 1.0).abs() > clip_coef).float(), valid)
-        terms = torch.stack([policy_loss, value_loss, mean_entropy, kl, clip_fraction]).detach()
-    return loss, terms
+        kl = ratio - 1.0 - log_ratio
+        outside = ((ratio - 1.0).abs() > clip_coef).float()
+    # All means at once, as each operation on a minibatch takes as long as many of them together.
+    terms = torch.stack((-surrogate, 0.5 * error, entropy, kl, outside))
+    terms = torch.where(valid, terms, 0.0).flatten(1).sum(1) / valid.sum().clamp(min=1)
+    loss = terms[0] + config.value_coef * terms[1] - entropy_coef * terms[2]
+    return loss, terms.detach()

@@ -43,7 +43,8 @@ class ActorCritic(Policy):
         # A submodule may be named actor too, but only a method of the class takes observations.
         self.has_actor, self.has_critic = (callable(getattr(type(network), part, None)) for part in ("actor", "critic"))
         self.group = group
-        self.discrete, self.choices, self.masked = isinstance(group.action, spaces.Discrete), group.choices, group.masked
+        self.discrete = isinstance(group.action, spaces.Discrete)
+        self.choices, self.masked = tuple(group.choices), group.masked
         self.box: BoxScale | None = None
         if isinstance(group.action, spaces.Box):
             self.box = BoxScale(group.action)

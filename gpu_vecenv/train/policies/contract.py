@@ -36,7 +36,7 @@ class Evaluated(NamedTuple):
     """Expected discounted return, in the units of the rewards that the policy learns from."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Draw:
     """Counters of the random numbers of one policy's actions in one step.
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import weakref
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -64,8 +65,12 @@ def draw_choices(
         ShapeError, ArrayTypeError, DeviceError: a tensor does not fit.
         ParameterError: no sizes, more than 1,024, or a size below 1.
     """
+    prepared, mask_shape = _prepared.setdefault(draw, {}), None if mask is None else mask.shape
+    key = (logits.shape, tuple(sizes), None if masked is None else tuple(masked), mask_shape, deterministic)
+    if key in prepared and (drawn := prepared[key].again(logits, mask)) is not None:
+        return drawn
     table = _table(tuple(sizes), None if masked is None else tuple(masked), logits.device)
-    call = _Call(draw, logits.device, len(sizes), torch.int32)
+    prepared[key] = call = _Call(draw, logits.device, len(sizes), torch.int32)
     call.take("outputs", "logits", logits, torch.float32, table.columns)
     if mask is not None:
         call.take("mask", "mask", mask, torch.bool, table.mask_columns)
@@ -171,20 +176,42 @@ class _Call:
 
     def launch(self, name: str, tile_rows: int, **members: int) -> Drawn:
         """Run a kernel over all rows, a tile for each team."""
-        rows = self._kept[0].numel()
-        action = torch.empty((*self.rows, self.entries), dtype=self.dtype, device=self.device)
-        log_prob, entropy = (torch.empty(self.rows, dtype=torch.float32, device=self.device) for _ in range(2))
-        drawn = Drawn(action, log_prob, entropy)
-        if rows == 0:
-            return drawn
-        tiles = -(-rows // tile_rows)
-        args = self.args
-        args.action, args.log_prob, args.entropy = (output.data_ptr() for output in drawn)
-        args.num_worlds, args.num_agents, args.rows, args.entries, args.tile_rows = tiles, 1, rows, self.entries, tile_rows
+        self.count, args = self._kept[0].numel(), self.args
+        tiles = -(-self.count // tile_rows)
+        args.num_worlds, args.num_agents, args.rows, args.entries, args.tile_rows = tiles, 1, self.count, self.entries, tile_rows
         for member, value in members.items():
             setattr(args, member, value)
-        launches(DRAW, self.device).launch(name, args, tiles, rows * self.entries < SMALL)
+        small = self.count * self.entries < SMALL
+        self._queue = functools.partial(launches(DRAW, self.device).launch, name, args, tiles, small)
+        drawn = self._run()
+        del self._kept[_COUNTERS:]  # those of one call; a queued kernel reads them before their memory is used again
         return drawn
+
+    def again(self, outputs: Tensor, mask: Tensor | None) -> Drawn | None:
+        """Run the kernel of the last launch on other outputs and masks of the same shapes; None if they need a conversion."""
+        for tensor, dtype in ((outputs, torch.float32), (mask, torch.bool)):
+            if tensor is not None and not (tensor.dtype == dtype and tensor.device == self.device and tensor.is_contiguous()):
+                return None
+        self.args.outputs = outputs.data_ptr()
+        if mask is not None:
+            self.args.mask = mask.data_ptr()
+        return self._run()
+
+    def _run(self) -> Drawn:
+        """Queue the kernel with fresh arrays for its results."""
+        numbers = torch.empty((2, *self.rows), dtype=torch.float32, device=self.device)
+        drawn = Drawn(torch.empty((*self.rows, self.entries), dtype=self.dtype, device=self.device), numbers[0], numbers[1])
+        if self.count:
+            self.args.action, self.args.log_prob, self.args.entropy = (output.data_ptr() for output in drawn)
+            self._queue()
+        return drawn
+
+
+_COUNTERS = 7
+"""Tensors of counters that a call keeps."""
+
+_prepared: weakref.WeakKeyDictionary[Draw, dict[Any, _Call]] = weakref.WeakKeyDictionary()
+"""Calls by counters and shapes. Their checks and arguments are most of the host time of a draw."""
 
 
 class _Table(NamedTuple):

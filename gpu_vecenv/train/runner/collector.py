@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gpu_vecenv.train.policies.contract import Draw, Policy
-from gpu_vecenv.train.storage.policy_rows import Part, PolicyRows
+from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.rollout import Rollout, alive_field
 
 if TYPE_CHECKING:
@@ -28,9 +28,8 @@ class Collector:
             rows: rows that each policy acts for.
         """
         self.env, self.rollout = env, rollout
-        self.turns: list[tuple[Policy, PolicyRows, Part, Draw]] = [
-            (policies[name], own, part, own.draw(part, env)) for name, own in rows.items() for part in own.parts
-        ]
+        self.turns = [(policies[name], own.draw(part, env), own.turns(part)) for name, own in rows.items() for part in own.parts]
+        self.actions = [self._actions(t) for t in range(rollout.num_steps)]
         self.alive = alive_field(env)
         rollout.bind(env)
 
@@ -52,9 +51,10 @@ class Collector:
             deterministic: take the likeliest actions instead of draws.
         """
         for t in range(self.rollout.num_steps):
-            for policy, rows, part, draw in self.turns:
-                rows.store(part, t, *policy.act(rows.inputs(part, t), draw, deterministic))
-            self.env.step(self._actions(t))
+            for policy, draw, turns in self.turns:
+                turn = turns[t]
+                turn.store(*policy.act(turn.inputs(), draw, deterministic))
+            self.env.step(self.actions[t])
             if self.rollout.alive_next is not None and self.alive is not None:
                 self.rollout.alive_next[t] = self.alive
         self.rollout.spread()

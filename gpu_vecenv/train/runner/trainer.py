@@ -158,10 +158,9 @@ class Trainer:
             saved = saved_config(file, state)
             config = dataclasses.replace(saved, **changes)
             try:
+                resumed = Resumed(file, state, folder, saved.device)
                 with checkpoint_in_errors(file, changes):
-                    return cls(
-                        config, quiet, callbacks=callbacks, networks=networks, resumed=Resumed(file, state, folder, saved.device)
-                    )
+                    return cls(config, quiet, callbacks=callbacks, networks=networks, resumed=resumed)
             except DeviceError as error:
                 if "device" in changes:
                     raise

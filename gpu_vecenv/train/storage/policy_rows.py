@@ -59,6 +59,29 @@ class Part:
         return of_role.narrow(axis + 1, self.members.lo, self.agents)
 
 
+class Turn:
+    """What a part reads and writes in one step. Views of the slabs are made once, because each costs host time."""
+
+    def __init__(self, rows: PolicyRows, part: Part, step: int) -> None:
+        self._rows, self._part, self._step = rows, part, step
+        self._targets = [part.by_world(slab[step], 0, part.group_rows) for slab in (part.slabs.action, part.slabs.log_prob)]
+        inputs = rows.inputs(part, step)
+        arrays = [*(inputs.obs.values() if isinstance(inputs.obs, dict) else [inputs.obs]), inputs.mask]
+        slabs = (part.slabs.obs.own, part.slabs.obs.shared, part.slabs.mask)
+        memory = {slab.untyped_storage().data_ptr() for slab in slabs if slab is not None}
+        views = all(array.untyped_storage().data_ptr() in memory for array in arrays if array is not None)
+        self._inputs = inputs if views else None
+
+    def inputs(self) -> Inputs:
+        """Return what the agents observe before the step."""
+        return self._rows.inputs(self._part, self._step) if self._inputs is None else self._inputs
+
+    def store(self, action: Tensor, log_prob: Tensor) -> None:
+        """Write the actions and their log-probabilities to the slabs."""
+        for target, values in zip(self._targets, (action, log_prob), strict=True):
+            target.copy_(values.view(target.shape))
+
+
 class PolicyRows:
     """Rows of one policy.
 
@@ -108,18 +131,16 @@ class PolicyRows:
         number = self.parts.index(part)
         return counters_of(env, self.worlds[number], self.agents[number])
 
+    def turns(self, part: Part) -> list[Turn]:
+        """Return the places that a part reads from and writes to in each step."""
+        return [Turn(self, part, step) for step in range(self.rollout.num_steps)]
+
     def inputs(self, part: Part, step: int) -> Inputs:
         """Return what the agents of a part observe before a step."""
         slabs = part.slabs
         obs = self._observed(part, slabs.obs.at(step), 0)
         mask = None if slabs.mask is None else self._formed(part.by_world(slabs.mask[step], 0, part.group_rows), 0)
         return Inputs(obs, mask)
-
-    def store(self, part: Part, step: int, action: Tensor, log_prob: Tensor) -> None:
-        """Write the actions of a part, and their log-probabilities, to the slabs of a step."""
-        for slab, values in ((part.slabs.action, action), (part.slabs.log_prob, log_prob)):
-            target = part.by_world(slab[step], 0, part.group_rows)
-            target.copy_(values.view(target.shape))
 
     def samples(self) -> Samples:
         """Return what the policy learns from, after a rollout was collected."""
