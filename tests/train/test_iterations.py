@@ -76,23 +76,25 @@ def test_an_agent_that_is_absent_from_an_episode_has_no_transition():
 @pytest.mark.parametrize("config", [TAG, PAIRS], ids=["rows", "worlds"])
 def test_statistics_hold_every_observation_of_agents_that_take_part(config):
     trainer = Trainer(config, quiet=True)
-    collect, seen = trainer.parts.collector.collect, []
-    name = next(iter(trainer.policies))
+    collect, seen = trainer.parts.collector.collect, {name: [] for name in trainer.policies}
 
     def noted():
         collect()
-        samples = trainer.parts.rows[name].samples()
-        own = samples.obs["own"] if isinstance(samples.obs, dict) else samples.obs
-        seen.append(own[:-1][samples.valid].clone())
+        for name, rows in trainer.parts.rows.items():
+            samples = rows.samples()
+            own = samples.obs["own"] if isinstance(samples.obs, dict) else samples.obs
+            seen[name].append(own[:-1][samples.valid].clone())
 
     trainer.parts.collector.collect = noted
-    norm = trainer.policies[name].obs_norm.parts["own"]
     for _ in range(3):
         trainer.train(iterations=1)
-        whole = torch.cat(seen).double()
-        assert norm.count == len(whole)
-        torch.testing.assert_close(norm.mean, whole.mean(0))
-        torch.testing.assert_close(norm.var, whole.var(0, correction=0))
+        for name, policy in trainer.policies.items():
+            norm, whole = policy.obs_norm.parts["own"], torch.cat(seen[name]).double()
+            assert norm.count == len(whole)
+            torch.testing.assert_close(norm.mean, whole.mean(0))
+            torch.testing.assert_close(norm.var, whole.var(0, correction=0))
+    if config is TAG:
+        assert len(torch.cat(seen["runner"])) < 3 * 10 * 8 * 4  # some were out of the game
 
 
 def test_statistics_change_after_an_update_but_for_the_first():
