@@ -140,7 +140,7 @@ def test_samples_equal_what_the_env_returns(policy_map):
             masks = [info["action_mask"][role][w, i] for role, w, i in place]
             assert np.array_equal(samples.mask[t].flatten(0, 1), masks)
             if t < samples.num_steps:
-                chosen = samples.chosen(torch.arange(rows.num_samples) + t * rows.num_samples)
+                chosen = samples.chosen(samples.place(torch.arange(rows.num_samples) + t * rows.num_samples))
                 assert np.array_equal(joined_rows(chosen.obs), joined)
                 assert np.array_equal(chosen.mask.flatten(0, 1), masks)
         assert rows.shape == ((4, env.role_counts[name]) if policy_map is None else (20, 1))

@@ -37,7 +37,8 @@ class GatedAdam:
 
     def zero_grad(self) -> None:
         """Forget the gradients of the previous step."""
-        self.adam.zero_grad(set_to_none=True)
+        for parameter in self.parameters:
+            parameter.grad = None
 
     def step(self, open_gate: Tensor) -> tuple[Tensor, Tensor]:
         """Take a step if the gate is open and the gradient is finite.
@@ -50,8 +51,8 @@ class GatedAdam:
         """
         norm = nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])
         torch.div(norm, self.max_grad_norm, out=self.scale).clamp_(min=1.0)
-        taken = open_gate & norm.isfinite()
-        self.closed.copy_(~taken)
+        taken = open_gate & (norm < math.inf)  # False for NaN
+        torch.logical_not(taken, out=self.closed)
         self.adam.step()
         return norm, taken
 

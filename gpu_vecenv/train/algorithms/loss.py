@@ -27,7 +27,7 @@ class Minibatch(NamedTuple):
     target: Tensor
     """float32 (b,), the value to learn."""
     valid: Tensor
-    """bool (b,), False for transitions to ignore."""
+    """bool (b,), False for transitions to ignore; their numbers are finite."""
 
 
 def masked_mean(x: Tensor, valid: Tensor) -> Tensor:
@@ -60,24 +60,24 @@ def ppo_loss(
         Loss, float32 (), and the detached ``TERMS``, float32 (5,). ``kl`` is Schulman's estimate k3, ``clip_fraction`` the share
         of ratios outside the clip range.
     """
-    valid = batch.valid
     log_prob, entropy, value = policy.evaluate(batch.inputs, batch.action)
-    log_ratio = torch.where(valid, log_prob - batch.log_prob, 0.0)
+    log_ratio = log_prob - batch.log_prob
     ratio = log_ratio.exp()  # r = pi(a|s) / pi_old(a|s)
-    clipped = torch.clamp(ratio, 1.0 - clip_coef, 1.0 + clip_coef)  # type: ignore[arg-type]
-    # L_CLIP = E[min(r A, clip(r, 1 - eps, 1 + eps) A)]
-    surrogate = torch.minimum(ratio * batch.advantage, clipped * batch.advantage)
-
     error = (value - batch.target).square()
-    if config.clip_value:
-        near = batch.value + torch.clamp(value - batch.value, -clip_coef, clip_coef)  # type: ignore[arg-type]
-        error = torch.maximum(error, (near - batch.target).square())
-
+    # What is clipped has no gradient. To leave it out of the graph gives the same gradient in half the operations.
     with torch.no_grad():
-        kl = ratio - 1.0 - log_ratio
-        outside = ((ratio - 1.0).abs() > clip_coef).float()
-    # All means at once, as each operation on a minibatch takes as long as many of them together.
-    terms = torch.stack((-surrogate, 0.5 * error, entropy, kl, outside))
-    terms = torch.where(valid, terms, 0.0).flatten(1).sum(1) / valid.sum().clamp(min=1)
-    loss = terms[0] + config.value_coef * terms[1] - entropy_coef * terms[2]
+        held = torch.clamp(ratio, 1.0 - clip_coef, 1.0 + clip_coef) * batch.advantage  # type: ignore[arg-type]
+        near = batch.value + torch.clamp(value - batch.value, -clip_coef, clip_coef)  # type: ignore[arg-type]
+        held_error = (near - batch.target).square()
+        change = ratio - 1.0
+        kl, outside = change - log_ratio, change.abs() > clip_coef
+    free = ratio * batch.advantage
+    surrogate = torch.where(free <= held, free, held)  # L_CLIP = E[min(r A, clip(r, 1 - eps, 1 + eps) A)]
+    if config.clip_value:
+        error = torch.where(held_error > error, held_error, error)
+    # All means at once, as an operation on one takes as long.
+    terms = torch.where(batch.valid, torch.stack((-surrogate, 0.5 * error, entropy, kl, outside)), 0.0)
+    terms = terms.flatten(1).sum(1) / batch.valid.sum().clamp(min=1)
+    policy_loss, value_loss, mean_entropy, *_ = terms.unbind()
+    loss = policy_loss + config.value_coef * value_loss - entropy_coef * mean_entropy
     return loss, terms.detach()

@@ -71,27 +71,30 @@ class PPO(Algorithm):
         if config.normalize_advantages == "rollout":
             advantage = standardized(advantage, valid)
 
-        sums = torch.zeros(len(TERMS) + 1, device=valid.device)
-        taken_steps, skipped = torch.zeros_like(sums[0]), torch.zeros_like(sums[0])
-        stopped = torch.zeros_like(sums[0], dtype=torch.bool)
+        # Rows of one array, so that a minibatch takes them in one operation.
+        numbers = torch.stack((samples.log_prob, value, advantage, target)).flatten(1, 2)
+        sums = torch.zeros(len(TERMS) + 2, device=valid.device)  # of TERMS, gradient norm and 1, over the steps taken
+        one, nothing, wanted_steps = torch.ones_like(sums[:1]), torch.zeros_like(sums), torch.zeros_like(sums[0])
+        stopped = torch.zeros_like(one, dtype=torch.bool)
         counted = valid.flatten(2).any(-1) if valid.dim() > 2 else valid
         for _ in range(config.num_epochs):
-            before, kl_before = taken_steps.clone(), sums[TERMS.index("kl")].clone()
+            before = sums.clone()
             self.deals += 1
             index, used = deal(counted.flatten(), config.num_minibatches, self.deals * 0x2545F4914F6CDD1D)
-            for chosen, use in zip(index, used, strict=True):
-                batch = self._minibatch(samples, chosen, use, advantage, target, value)
+            wanted = used.any(1) & ~stopped
+            wanted_steps += wanted.sum()
+            for chosen, at, use, open_gate in zip(index, zip(*samples.place(index), strict=True), used, wanted, strict=True):
+                batch = self._minibatch(samples, at, use, numbers[:, chosen])
                 loss, terms = ppo_loss(self.policy, batch, config, scalars.entropy_coef, scalars.clip_coef)
                 self.adam.zero_grad()
                 loss.backward()
-                wanted = use.any() & ~stopped
-                norm, taken = self.adam.step(wanted)
-                sums += torch.where(taken, torch.cat((terms, norm.detach().view(1))), 0.0)
-                taken_steps += taken
-                skipped += wanted & ~taken
+                norm, taken = self.adam.step(open_gate)
+                sums += torch.where(taken, torch.cat((terms, norm.view(1), one)), nothing)
             if config.target_kl is not None and config.learning_rate_schedule != "adaptive":
-                kl = (sums[TERMS.index("kl")] - kl_before) / (taken_steps - before)
-                stopped |= kl > config.target_kl  # False if the epoch took no step, as 0 / 0 is NaN
+                epoch = sums - before
+                stopped |= epoch[TERMS.index("kl")] / epoch[-1] > config.target_kl  # False if the epoch took no step, as 0 / 0 is NaN
+        taken_steps, skipped = sums[-1], wanted_steps - sums[-1]
+        sums = sums[:-1]
         means = sums / taken_steps  # NaN, which stands for no value, if no step was taken
         self._adapt(means[TERMS.index("kl")], scalars.learning_rate)
         share = valid.float().mean()
@@ -125,26 +128,24 @@ class PPO(Algorithm):
         size = max(1, MAX_CHUNK_ROWS // samples.reward[0].numel())
         return [slice(t, min(t + size, num_steps)) for t in range(0, num_steps, size)]
 
-    def _minibatch(
-        self, samples: Samples, chosen: Tensor, used: Tensor, advantage: Tensor, target: Tensor, value: Tensor
-    ) -> Minibatch:
-        """Return some transitions; those with ``used`` count if they are valid."""
-        at = samples.place(chosen)
-        counts = samples.valid[at] & used.view(-1, *[1] * (samples.valid.dim() - 2))
-        advantage, action = advantage[at], samples.action[at]
-        if counts.dim() > 1:  # agents that do not count, in worlds that do, may hold NaN, as in Samples.chosen()
+    def _minibatch(self, samples: Samples, at: tuple[Tensor, Tensor], used: Tensor, numbers: Tensor) -> Minibatch:
+        """Return some transitions.
+
+        Args:
+            samples: the policy's samples.
+            at: their steps and samples, each int64 (b,).
+            used: bool (b,), False for transitions that fill the minibatch up.
+            numbers: float32 (4, b[, a]), log-probability, value, advantage and target.
+        """
+        inputs, action, counts = samples.chosen(at), samples.action[at], used
+        if samples.valid.dim() > 2:  # agents that do not count, in worlds that do, may hold NaN, as in Samples.chosen()
+            counts = samples.valid[at] & used.unsqueeze(-1)
+            numbers = torch.where(counts, numbers, 0.0)
             action = torch.where(counts.view(*counts.shape, *[1] * (action.dim() - counts.dim())), action, 0)
+        log_prob, value, advantage, target = numbers
         if self.config.normalize_advantages == "minibatch":
             advantage = standardized(advantage, counts)
-        return Minibatch(
-            inputs=samples.chosen(chosen),
-            action=action,
-            log_prob=samples.log_prob[at],
-            value=value[at],
-            advantage=advantage,
-            target=target[at],
-            valid=counts,
-        )
+        return Minibatch(inputs, action, log_prob, value, advantage, target, counts)
 
     def _adapt(self, kl: Tensor, base_rate: Tensor) -> None:
         """Change the factor of an adaptive rate: down if the KL divergence is over twice its target, up if under half of it."""

@@ -49,12 +49,11 @@ class Samples:
         mask = self.mask[steps].flatten(0, 1) if with_mask and self.mask is not None else None
         return Inputs(apply(obs, lambda x: x[steps].flatten(0, 1)), mask)
 
-    def chosen(self, index: Tensor) -> Inputs:
-        """Return the inputs of transitions by their indices, int64 (b,), into the T * B samples.
+    def chosen(self, at: tuple[Tensor, Tensor]) -> Inputs:
+        """Return the inputs of transitions by their steps and samples, each int64 (b,).
 
         Agents that do not count observe zeros here, and all their choices are allowed: gradients of NaN would be NaN for all.
         """
-        at = self.place(index)
         obs, mask = apply(self.obs, lambda x: x[at]), None if self.mask is None else self.mask[at]
         if isinstance(obs, dict):  # only then a sample that counts may hold agents that do not
             valid = self.valid[at].unsqueeze(-1)
@@ -63,7 +62,10 @@ class Samples:
         return Inputs(obs, mask)
 
     def place(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the step and the sample of transitions, each int64 (b,). Indexing by both copies no whole slab."""
+        """Return the step and the sample of transitions by their indices into the T * B samples, int64 of any shape.
+
+        Indexing by both copies no whole slab, which may be a view with gaps.
+        """
         num_samples = self.reward.shape[1]
         return index // num_samples, index % num_samples
 
