@@ -92,7 +92,8 @@ class PPO(Algorithm):
                 sums += torch.where(taken, torch.cat((terms, norm.view(1), one)), nothing)
             if config.target_kl is not None and config.learning_rate_schedule != "adaptive":
                 epoch = sums - before
-                stopped |= epoch[TERMS.index("kl")] / epoch[-1] > config.target_kl  # False if the epoch took no step, as 0 / 0 is NaN
+                kl = epoch[TERMS.index("kl")] / epoch[-1]  # NaN if the epoch took no step
+                stopped |= kl > config.target_kl
         taken_steps, skipped = sums[-1], wanted_steps - sums[-1]
         sums = sums[:-1]
         means = sums / taken_steps  # NaN, which stands for no value, if no step was taken
