@@ -56,8 +56,8 @@ PRESETS: dict[str, Preset] = {
         ppo=PPOConfig(num_steps=64, num_minibatches=4, learning_rate=1e-3, gae_lambda=0.98, entropy_coef=0.01),
     ),
     # Zoo: 1 world, 8 steps, gamma 0.9999, lambda 0.9, 10 epochs, value weight 0.19, gradient norm 5, both normalised. It explores
-    # with noise that stays over several steps (gSDE), which PPO here does not have; wide noise, a bonus for it and many worlds stand
-    # in for it.
+    # with noise that stays over several steps (gSDE), which PPO here does not have; wide noise, a bonus for it and many worlds do
+    # the same.
     "WarpMountainCarContinuous-v0": Preset(
         num_envs=64,
         total_steps=1_000_000,
