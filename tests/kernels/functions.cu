@@ -40,6 +40,9 @@ EXPORT void clamp_of(gv_i64 n, const float* x, const float* lo, const float* hi,
 EXPORT void exp_of(gv_i64 n, const float* x, float* out) {
     for (gv_i64 i = 0; i < n; ++i) out[i] = gv_exp(x[i]);
 }
+EXPORT void exp_normal_of(gv_i64 n, const float* x, float* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_exp_normal(x[i]);
+}
 EXPORT void log_of(gv_i64 n, const float* x, float* out) {
     for (gv_i64 i = 0; i < n; ++i) out[i] = gv_log(x[i]);
 }

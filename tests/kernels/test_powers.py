@@ -97,6 +97,12 @@ def test_exact_results_are_exact(call):
         assert call(name, [at])[0] == wanted
 
 
+def test_exponentials_with_one_factor_have_the_bits_of_the_others(call):
+    x = np.concatenate([np.random.default_rng(6).uniform(-87, 88, 500_000), [-87.0, -0.0, 0.0, 88.0]]).astype(np.float32)
+    np.testing.assert_array_equal(bits(call("exp_normal", x)), bits(call("exp", x)))
+    assert np.isnan(call("exp_normal", [np.nan])).all()
+
+
 def test_tanh_is_odd(call):
     x = np.concatenate([floats(50_000, 5), EDGES])
     np.testing.assert_array_equal(bits(call("tanh", -x)), bits(-call("tanh", x)))

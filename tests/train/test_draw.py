@@ -200,6 +200,18 @@ def test_nan_is_seen_in_the_log_probability_alone():
     assert drawn.log_prob.isnan().nonzero().flatten().tolist() == [7, 9]
 
 
+@pytest.mark.parametrize("size", [6, 3000])
+def test_infinite_logits_give_indices_that_are_allowed(size):
+    """A size is staged, the other one is not."""
+    mask = torch.zeros(20, 2 * size, dtype=torch.bool)
+    mask[:, 4], mask[:, size + 2], mask[:, size + 3] = True, True, True
+    logits = some_logits(20, [size, size])
+    logits[:, 4], logits[:, size + 3] = -torch.inf, torch.inf
+    drawn = draw_choices(logits, [size, size], counters(20, 1), mask)
+    assert (drawn.action == torch.tensor([4, 3])).all()
+    assert drawn.log_prob.isnan().all()
+
+
 def chosen(draw, rows):
     """The counters of some rows."""
     return replace(draw, world=draw.world[rows].contiguous(), agent=draw.agent[rows].contiguous())

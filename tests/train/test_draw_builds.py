@@ -32,14 +32,16 @@ def all_draws():
 
 
 class Changed:
-    """Launches of a build, with another tile or with staged logits."""
+    """Launches of a build, with another tile, or with logits staged in rows of another padding or not staged."""
 
-    def __init__(self, library, tile_rows=None, padding=None):
-        self.library, self.tile_rows, self.padding = library, tile_rows, padding
+    def __init__(self, library, tile_rows=None, padding=None, staged=True):
+        self.library, self.tile_rows, self.padding, self.staged = library, tile_rows, padding, staged
 
     def launch(self, name, args, teams, small):
         if self.padding is not None:
             args.stride = args.columns + self.padding
+        if not self.staged:
+            args.stride = 0
         args.tile_rows = self.tile_rows or args.tile_rows
         assert args.tile_rows * (2 * args.entries + args.stride) <= SCRATCH
         args.num_worlds = -(-args.rows // args.tile_rows)
@@ -68,6 +70,11 @@ def test_threads_change_no_bit(by, threads):
 def test_tiles_and_staged_logits_change_no_bit(by, padding):
     expected = all_draws()
     assert same(by(Changed(CpuProgram(DRAW, 1)._library, 17, padding)), expected)
+
+
+def test_logits_that_are_not_staged_change_no_bit(by):
+    expected = all_draws()
+    assert same(by(Changed(CpuProgram(DRAW, 1)._library, staged=False)), expected)
 
 
 @pytest.mark.parametrize("build", ["3 lanes", *LEVELS])

@@ -24,17 +24,21 @@ GV_FN float gv_two_to(gv_i32 n) { return gv_from_bits((gv_u32)(n + 127) << 23); 
 
 // ---- exponential ----------------------------------------------------------------------------------------------
 
-// 2^n e^r for |r| <= ln 2 / 2, by the polynomial of S. Moshier's Cephes library (expf.c). 2^n may exceed the range of floats.
-GV_FN float gv_exp_reduced(gv_i32 n, float r) {
+// e^r for |r| <= ln 2 / 2, by the polynomial of S. Moshier's Cephes library (expf.c).
+GV_FN float gv_exp_power(float r) {
     float p = 1.9875691500e-4f;
     p = p * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
     p = p * r + 4.1665795894e-2f;
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
-    const float power = (p * (r * r) + r) + 1.0f;
+    return (p * (r * r) + r) + 1.0f;
+}
+
+// 2^n e^r for |r| <= ln 2 / 2. 2^n may exceed the range of floats.
+GV_FN float gv_exp_reduced(gv_i32 n, float r) {
     const gv_i32 half = n >> 1;
-    return power * gv_two_to(half) * gv_two_to(n - half);
+    return gv_exp_power(r) * gv_two_to(half) * gv_two_to(n - half);
 }
 
 // e^x. x is n ln 2 + r. ln 2 has two parts, and the product of n and the first part is exact.
@@ -44,6 +48,14 @@ GV_FN float gv_exp(float x) {
     const float n = (turns + 12582912.0f) - 12582912.0f;     // nearest integer: floats next to 1.5 * 2^23 are integers
     const float r = (within - n * 0.693359375f) + n * 2.12194440e-4f;
     return x == x ? gv_exp_reduced((gv_i32)n, r) : GV_NAN;
+}
+
+// e^x for -87 <= x <= 88, whose 2^n needs one factor, or NaN for NaN. The last bits of `shifted` are n, so that no conversion of a
+// NaN to an integer is needed.
+GV_FN float gv_exp_normal(float x) {
+    const float shifted = x * 1.44269504088896341f + 12582912.0f, n = shifted - 12582912.0f;
+    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    return gv_exp_power(r) * gv_from_bits(((gv_u32)gv_bits(shifted) << 23) + 0x3f800000u);
 }
 
 // ---- logarithms -----------------------------------------------------------------------------------------------

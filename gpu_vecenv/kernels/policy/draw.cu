@@ -53,35 +53,49 @@ GV_FN void gv_add_terms(const GvArgs& a, const GvTeam& team, const GvTile& tile)
     }
 }
 
-// Draws the choices of a tile, whose rows of logits are `stride` apart.
-GV_FN void gv_draw_entries(const GvArgs& a, const GvTeam& team, const GvTile& tile, const float* logits, gv_i32 stride) {
+// Draws the choices of a tile. If STAGED, `staged` holds its logits, in rows that are a.stride apart.
+template <bool STAGED>
+GV_FN void gv_draw_entries(const GvArgs& a, const GvTeam& team, const GvTile& tile, const float* logits, float* staged) {
     GV_FOR(i, tile.rows * tile.entries) {
         const gv_i32 in_tile = i / tile.entries, entry = i % tile.entries, masked_from = a.mask_first[entry];
         const gv_i64 row = tile.first + in_tile;
         const gv_u8* mask = a.mask != nullptr && masked_from >= 0 ? a.mask + row * a.mask_columns + masked_from : nullptr;
         const gv_u32 word = gv_entry_word(gv_policy_draw(a.counters, row, entry), entry);
-        const float* own = logits + (gv_i64)in_tile * stride + a.first[entry];
-        const GvChoice choice = gv_draw_choice(own, mask, a.choices[entry], word, a.likeliest != 0);
+        const float* own = logits + (gv_i64)in_tile * a.columns + a.first[entry];
+        float* own_staged = staged + in_tile * a.stride + a.first[entry];
+        const GvChoice choice = gv_draw_choice<STAGED>(own, own_staged, mask, a.choices[entry], word, a.likeliest != 0);
         ((gv_i32*)a.action)[tile.first * tile.entries + i] = choice.index;
         gv_store_terms(tile, i, choice.terms);
     }
 }
 
-// Logits are staged, because a lane reads its own several times, and lanes read addresses far apart.
+// Copies the logits of a tile to rows that are a.stride apart. A lane steps its row and its column, because a division costs more.
+GV_FN void gv_stage(const GvArgs& a, const GvTeam& team, const GvTile& tile, const float* logits, float* staged) {
+    const gv_i32 rows = team.lanes / a.columns, columns = team.lanes % a.columns;
+    gv_i32 row = team.lane / a.columns, column = team.lane % a.columns;
+    GV_FOR(i, tile.rows * a.columns) {
+        staged[row * a.stride + column] = logits[i];
+        const bool wraps = column + columns >= a.columns;
+        row += rows + wraps;
+        column += wraps ? columns - a.columns : columns;
+    }
+}
+
+// Logits are staged, because lanes read addresses far apart, and weights that replace them are computed once.
 GV_FN void gv_draw_choices_tile(const GvArgs& a, const GvTeam& team) {
     const GvTile tile = gv_tile(a, team);
     const float* logits = a.outputs + tile.first * a.columns;
     if (a.stride == 0) {
-        gv_draw_entries(a, team, tile, logits, a.columns);
+        gv_draw_entries<false>(a, team, tile, logits, team.scratch);
     } else {
         float* staged = team.scratch + 2 * a.tile_rows * a.entries;
         if (a.stride == a.columns) {
             GV_FOR(i, tile.rows * a.columns) staged[i] = logits[i];
         } else {
-            GV_FOR(i, tile.rows * a.columns) staged[i + i / a.columns * (a.stride - a.columns)] = logits[i];
+            gv_stage(a, team, tile, logits, staged);
         }
         gv_barrier(team);
-        gv_draw_entries(a, team, tile, staged, a.stride);
+        gv_draw_entries<true>(a, team, tile, logits, staged);
     }
     gv_add_terms(a, team, tile);
 }

@@ -41,47 +41,52 @@ struct GvChoice {
     GvTerms terms;
 };
 
-GV_FN bool gv_allows(const gv_u8* mask, gv_i32 i) { return mask == nullptr || mask[i] != 0; }
-
-// Four neighbouring choices: logits below the largest one, and their exponentials. Those that are forbidden or do not exist have
-// the exponential 0. Four partial sums lose fewer digits than one.
-struct GvFour {
-    float x[4], weight[4];
+// A logit minus the largest one, and its exponential. Both are 0 for differences below -87: the largest weight is 1, and smaller
+// ones may be subnormal, which is slow.
+struct GvWeight {
+    float x, weight;
 };
-GV_FN GvFour gv_four(const float* logits, const gv_u8* mask, gv_i32 n, gv_i32 from, float largest) {
-    GvFour four;
-    GV_UNROLL for (gv_i32 j = 0; j < 4; ++j) {
-        const gv_i32 i = from + j;
-        four.x[j] = i < n && gv_allows(mask, i) ? logits[i] - largest : -GV_INFINITY;
-    }
-    GV_UNROLL for (gv_i32 j = 0; j < 4; ++j) {
-        const bool none = four.x[j] < -87.0f;  // next to the largest weight, which is 1; smaller ones may be subnormal, which is slow
-        const float weight = gv_exp(none ? 0.0f : four.x[j]);
-        four.weight[j] = none ? 0.0f : weight;
-    }
-    return four;
+GV_FN GvWeight gv_weight(float x) {
+    const bool none = x < -87.0f;
+    const float within = none ? 0.0f : x, weight = gv_exp_normal(within);
+    return {within, none ? 0.0f : weight};
 }
 
 // One of n choices with unnormalised log-probabilities. `mask` has a byte for each choice, 0 if it is forbidden; null allows all.
 // An entry without an allowed choice is 0 and adds nothing. Logits of NaN give an index in range and terms of NaN.
-GV_FN GvChoice gv_draw_choice(const float* logits, const gv_u8* mask, gv_i32 n, gv_u32 word, bool likeliest) {
-    gv_i32 index = -1;
-    float largest = -GV_INFINITY;
-    for (gv_i32 i = 0; i < n; ++i) {
-        if (gv_allows(mask, i) && (index < 0 || logits[i] > largest)) {
-            index = i;
-            largest = logits[i];
-        }
+// If STAGED, `staged` is a copy of the logits, which weights replace. Otherwise it is unused, and weights are computed twice.
+template <bool STAGED>
+GV_FN GvChoice gv_draw_choice(const float* logits, float* staged, const gv_u8* mask, gv_i32 n, gv_u32 word, bool likeliest) {
+    gv_i32 index = 0;  // first allowed choice
+    if (mask != nullptr) {
+        while (index < n && mask[index] == 0) ++index;
+        if (index == n) return {0, {0.0f, 0.0f}};
+        for (gv_i32 i = 0; STAGED && i < n; ++i) staged[i] = mask[i] != 0 ? staged[i] : -GV_INFINITY;
     }
-    if (index < 0) return {0, {0.0f, 0.0f}};
+    const auto logit = [&](gv_i32 i) {
+        if (STAGED) return staged[i];
+        return mask == nullptr || mask[i] != 0 ? logits[i] : -GV_INFINITY;
+    };
+    float largest = logit(index);
+    for (gv_i32 i = index + 1; i < n; ++i) {
+        const float other = logit(i);
+        index = other > largest ? i : index;
+        largest = other > largest ? other : largest;
+    }
+    // Four partial sums lose fewer digits than one.
     float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f}, moments[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    GvFour four;
-    for (gv_i32 from = 0; from < n; from += 4) {
-        four = gv_four(logits, mask, n, from, largest);
-        GV_UNROLL for (gv_i32 j = 0; j < 4; ++j) {
-            sums[j] += four.weight[j];
-            moments[j] += four.weight[j] > 0.0f ? four.weight[j] * four.x[j] : 0.0f;
-        }
+    const auto add = [&](gv_i32 i, gv_i32 j) {
+        const GvWeight of = gv_weight(logit(i) - largest);
+        if (STAGED) staged[i] = of.weight;
+        sums[j] += of.weight;
+        moments[j] += of.weight * of.x;
+    };
+    gv_i32 from = 0;
+    for (; from + 4 <= n; from += 4) {
+        GV_UNROLL for (gv_i32 j = 0; j < 4; ++j) add(from + j, j);
+    }
+    GV_UNROLL for (gv_i32 j = 0; j < 3; ++j) {
+        if (from + j < n) add(from + j, j);
     }
     const float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     const float moment = (moments[0] + moments[1]) + (moments[2] + moments[3]);
@@ -89,13 +94,11 @@ GV_FN GvChoice gv_draw_choice(const float* logits, const gv_u8* mask, gv_i32 n, 
     // choice is not drawn too often. If no cumulative sum exceeds it, the last choice that increased the sum takes the rest.
     const float part = ((float)word + 0.5f) * 2.3283064365386963e-10f * sum;
     float cumulative = 0.0f;
-    for (gv_i32 from = 0; !likeliest && from < n && !(cumulative > part); from += 4) {
-        if (n > 4) four = gv_four(logits, mask, n, from, largest);
-        GV_UNROLL for (gv_i32 j = 0; j < 4; ++j) {
-            const float next = cumulative > part ? cumulative : cumulative + four.weight[j];
-            if (next > cumulative) index = from + j;
-            cumulative = next;
-        }
+    for (gv_i32 i = 0; !likeliest && i < n; ++i) {
+        const float next = cumulative + (STAGED ? staged[i] : gv_weight(logit(i) - largest).weight);
+        index = next > cumulative && !(cumulative > part) ? i : index;
+        cumulative = next;
+        if (!STAGED && cumulative > part) break;  // a weight costs more than the branch
     }
     const float log_sum = gv_log(sum);
     return {index, {(logits[index] - largest) - log_sum, log_sum - moment / sum}};

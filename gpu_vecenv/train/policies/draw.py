@@ -77,7 +77,7 @@ def draw_choices(
     first, choices, mask_first = (row.data_ptr() for row in table.entries)
     stride = table.columns | 1 if sizes[0] % 2 == 0 else table.columns  # lanes then read different banks
     tile_rows = _tile_rows(len(sizes), 2 * len(sizes) + stride)
-    staged = logits.device.type == "cuda" and 2 * len(sizes) + stride <= SCRATCH
+    staged = 2 * len(sizes) + stride <= SCRATCH
     return call.launch(
         "gv_draw_choices",
         tile_rows if staged else _tile_rows(len(sizes), 2 * len(sizes)),
