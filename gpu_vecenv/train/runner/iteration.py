@@ -49,7 +49,7 @@ class Iteration:
         self.metric_names += [f"{SPOILED}/{name}" for name in self._states]
 
     def run(self, first: bool) -> Tensor:
-        """Collect and learn.
+        """Collect and learn. ``Collector.advance()`` comes between two calls.
 
         Args:
             first: the first iteration of a run. Its rollout gives the running statistics of observations their first values
@@ -69,7 +69,6 @@ class Iteration:
             metrics.append(algorithm.update(own, self.scalars[name]))
             if not first:
                 self._observe(name, own)
-        self.collector.advance()
         # An infinite weight or observation may leave gradients finite, for example if a unit is saturated.
         largest = [nn.utils.get_total_norm(state, math.inf) for state in self._states.values()]
         return torch.cat((*metrics, (~torch.stack(largest).isfinite()).float()))

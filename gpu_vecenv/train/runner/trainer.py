@@ -293,6 +293,7 @@ class Trainer:
             if values.pop(f"{SPOILED}/{name}", 0.0) or values.get(f"skipped/{name}", 0.0):
                 where = describe_nonfinite(name, self.policies[name], self.parts.rows[name])
                 raise NonFiniteError(f"iteration {self.iteration + 1}: {where}; the newest checkpoint is of an earlier iteration")
+        self.parts.collector.advance()  # behind the check, which reads the whole rollout
         self.iteration += 1
         steps = self.iteration * self.steps_per_iteration
         rate = self.steps_per_iteration / (time.perf_counter() - started)
