@@ -290,8 +290,8 @@ def compare(runs: list[dict[str, Any]], margin: float, resamples: int = 10_000) 
 
     Returns:
         Means, their difference (ours minus SB3's), its 95 % interval by bootstrap over seeds, and the larger p-value of two
-        one-sided Welch tests that the difference is outside the margin, with the 90 % interval that says the same. Empty if a library
-        has fewer than two runs.
+        one-sided Welch tests that the difference is outside the margin, with the 90 % interval that says the same. Empty if a
+        library has fewer than two runs.
     """
     ours, theirs = (np.array([run["area"] for run in runs if run["library"] == library]) for library in LIBRARIES)
     if min(len(ours), len(theirs)) < 2:
