@@ -1,0 +1,276 @@
+"""Learning of every preset: ``python benchmarks/learning.py --workers 16``.
+
+Trains each env of ``PRESETS`` with several seeds; ``WarpTag-v0`` is the small game ``SMALL_TAG``. Each run has a process and one
+thread of its own. Afterwards every match of trained and random roles is played: each role acts by its trained policy or at
+random, so a table of two roles has four matches. Each match has one episode of 100 worlds, with another seed than the training.
+Actions are drawn from the policies; a second evaluation takes the likeliest actions instead.
+
+Writes ``benchmarks/results/learning.json``, in which envs that are not run again keep their results, and
+``docs/figures/learning.png``. ``--draw-only`` draws the picture and prints the table from the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from intervals import mean_interval, student_quantile  # noqa: E402
+
+from gpu_vecenv.bench.machine import machine  # noqa: E402
+from gpu_vecenv.train import TrainConfig, Trainer, evaluate  # noqa: E402
+from gpu_vecenv.train.config import PRESETS, SMALL_TAG, resolve  # noqa: E402
+
+TARGETS = {
+    "WarpCartPole-v1": 475.0,
+    "WarpAcrobot-v1": -100.0,
+    "WarpMountainCarContinuous-v0": 90.0,
+    "WarpPendulum-v1": -200.0,
+}
+"""Least mean return of a run that learned. MountainCar has none; the roles of Tag are compared with random ones."""
+
+POINTS = 100
+"""Points of a curve."""
+
+COLOURS = ("#00695c", "#e65100", "#1565c0", "#6a1b9a")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the script."""
+
+    envs: tuple[str, ...] = tuple(PRESETS)
+    """Ids of envs."""
+    seeds: int = 5
+    """Runs of an env, with the seeds 0, 1, ..."""
+    workers: int = len(os.sched_getaffinity(0))
+    """Runs at a time."""
+    device: str = "cpu"
+    """``cpu`` or ``cuda:0``."""
+    limit_s: float = 600.0
+    """Wall time after which a run stops training, in seconds; it is evaluated all the same."""
+    episodes: int = 100
+    """Episodes of an evaluation."""
+    total_steps: int | None = None
+    """Steps of a run; None: those of the preset."""
+    out: Path = ROOT / "benchmarks" / "results" / "learning.json"
+    """File of the results."""
+    figure: Path = ROOT / "docs" / "figures" / "learning.png"
+    """File of the picture."""
+    draw_only: bool = False
+    """Run nothing."""
+
+
+def config_of(env_id: str, seed: int, options: Options) -> TrainConfig:
+    """Return the options of a run."""
+    config = SMALL_TAG if env_id == SMALL_TAG.env_id else TrainConfig(env_id)
+    changes: dict[str, Any] = {} if options.total_steps is None else {"total_steps": options.total_steps}
+    return dataclasses.replace(config, seed=seed, device=options.device, **changes)
+
+
+def train(env_id: str, seed: int, options: Options) -> dict[str, Any]:
+    """Train and evaluate one run.
+
+    Returns:
+        ``curve``: ``steps`` and, by policy, ``recent_return``, None before the first episode ends. ``matches`` and
+        ``likeliest``: see ``played()``. ``limit_hit``: training stopped at ``limit_s``.
+    """
+    trainer, start = Trainer(config_of(env_id, seed, options), quiet=True), time.perf_counter()
+    curve: dict[str, Any] = {"steps": [], "recent_return": {name: [] for name in trainer.parts.algorithms}}
+    between, seconds = max(1, trainer.num_iterations // POINTS), 0.0
+    while not trainer.finished and seconds < options.limit_s:
+        metrics = trainer.train(between)
+        curve["steps"].append(int(metrics["steps"]))
+        for name, values in curve["recent_return"].items():
+            value = metrics[f"recent_return/{name}"]
+            values.append(None if math.isnan(value) else value)
+        seconds = time.perf_counter() - start
+    run: dict[str, Any] = {"seed": seed, "seconds": seconds, "limit_hit": not trainer.finished, "curve": curve}
+    with tempfile.TemporaryDirectory() as folder:
+        path = trainer.save(Path(folder) / "checkpoint.pt")
+        roles = list(trainer.env.role_rows)
+        trainer.close()
+        run["matches"] = [
+            played(path, [role for role, random in zip(roles, choice, strict=True) if random], options, deterministic=False)
+            for choice in itertools.product((False, True), repeat=len(roles))
+        ]
+        run["likeliest"] = played(path, [], options, deterministic=True)
+    return run
+
+
+def played(path: Path, random: list[str], options: Options, deterministic: bool) -> dict[str, Any]:
+    """Return the means of an evaluation, and the roles that acted at random."""
+    policy_map = dict.fromkeys(random, "random")
+    means = evaluate(path, options.episodes, policy_map, deterministic, device=options.device)
+    return {"random": random, **dataclasses.asdict(means)}
+
+
+def match(run: dict[str, Any], *random: str) -> dict[str, float]:
+    """Return the mean returns by role of the match in which these roles acted at random."""
+    return next(each["mean_return"] for each in run["matches"] if set(each["random"]) == set(random))
+
+
+def roles_of(run: dict[str, Any]) -> list[str]:
+    """Return the roles of a run's env."""
+    return list(run["likeliest"]["mean_return"])
+
+
+def finished(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the runs of an env without those that failed."""
+    return [run for run in row["runs"] if "error" not in run]
+
+
+def measure(options: Options) -> None:
+    """Run all envs and seeds; write the results after each run, so that an interruption leaves what is done."""
+    results = json.loads(options.out.read_text()) if options.out.exists() else {"benchmark": "learning", "envs": {}}
+    facts, settings = machine(options.device), vars(options) | {"out": str(options.out.name), "figure": options.figure.name}
+    for env_id in options.envs:
+        config = resolve(config_of(env_id, 0, options))
+        hyperparameters = {
+            name: config.to_options()[name] for name in ("num_envs", "total_steps", "ppo", "network", "env_kwargs")
+        }
+        results["envs"][env_id] = {"machine": facts, "options": settings, "hyperparameters": hyperparameters, "runs": []}
+    os.environ["GPU_VECENV_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes of the runs
+    with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool:
+        # Seeds in the outer loop: an interruption leaves some seeds of every env.
+        cases = [(env_id, seed) for seed in range(options.seeds) for env_id in options.envs]
+        jobs = {pool.submit(train, env_id, seed, options): (env_id, seed) for env_id, seed in cases}
+        for job in as_completed(jobs):
+            env_id, seed = jobs[job]
+            try:
+                run = job.result()
+            except Exception as error:
+                run = {"seed": seed, "error": f"{type(error).__name__}: {error}"}
+            runs = results["envs"][env_id]["runs"]
+            runs.append(run)
+            runs.sort(key=lambda each: each["seed"])
+            write(options.out, results)
+            told = run.get("error") or f"{match(run)} after {run['seconds']:.0f} s" + " (limit)" * run["limit_hit"]
+            print(f"{env_id} seed {seed}: {told}", flush=True)
+
+
+def write(path: Path, results: dict[str, Any]) -> None:
+    """Write results as JSON; numbers of a list stand on one line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for env_id, row in results["envs"].items():
+        runs = ",\n   ".join(json.dumps(run) for run in row["runs"])
+        head = json.dumps({name: value for name, value in row.items() if name != "runs"})
+        lines.append(f'  {json.dumps(env_id)}: {head[:-1]}, "runs": [\n   {runs}\n  ]}}')
+    path.write_text('{\n "benchmark": "learning",\n "envs": {\n' + ",\n".join(lines) + "\n }\n}\n")
+
+
+def shown(values: list[float]) -> str:
+    """Return a mean and its 95 % interval."""
+    mean, half = mean_interval(values)
+    return f"{mean:9.2f} ± {half:<7.2f}"
+
+
+def table(results: dict[str, Any]) -> None:
+    """Print the final returns of each env, and the matches of envs with several roles."""
+    print("\nmean return of the last evaluation: mean over seeds and its 95 % interval (Student's t)")
+    print(f"{'env':<30} {'drawn actions':>19} {'likeliest actions':>19} {'random actions':>19}   target  reached by")
+    several = {}
+    for env_id, row in results["envs"].items():
+        runs = finished(row)
+        if len(runs) < len(row["runs"]):
+            print(f"{env_id:<30} {len(row['runs']) - len(runs)} of {len(row['runs'])} runs failed")
+        if not runs:
+            continue
+        roles = roles_of(runs[0])
+        if len(roles) > 1:
+            several[env_id] = runs
+            continue
+        (role,), target = roles, TARGETS.get(env_id)
+        drawn = [match(run)[role] for run in runs]
+        likeliest = [run["likeliest"]["mean_return"][role] for run in runs]
+        random = [match(run, role)[role] for run in runs]
+        reached = "" if target is None else f"{target:8.0f}  {sum(x >= target for x in drawn)} of {len(runs)} seeds"
+        print(f"{env_id:<30} {shown(drawn):>19} {shown(likeliest):>19} {shown(random):>19} {reached}")
+    if several:
+        print("\nreturn of a trained role and of a random one, against the same opponents")
+        print(f"{'env':<16} {'role':<8} {'opponents':<10} {'trained':>19} {'random':>19} {'difference':>19}  above random")
+    for env_id, runs in several.items():
+        roles = roles_of(runs[0])
+        for role, opponents in itertools.product(roles, ("random", "trained")):
+            others = [other for other in roles if other != role and opponents == "random"]
+            trained = [match(run, *others)[role] for run in runs]
+            random = [match(run, role, *others)[role] for run in runs]
+            difference = [a - b for a, b in zip(trained, random, strict=True)]
+            above = f"{sum(x > 0 for x in difference)} of {len(runs)} seeds"
+            print(f"{env_id:<16} {role:<8} {opponents:<10} {shown(trained)} {shown(random)} {shown(difference)}  {above}")
+
+
+def draw(results: dict[str, Any], path: Path) -> None:
+    """Draw a panel for each env: the mean curve of each policy with its 95 % interval, random actions and the target."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = {env_id: row for env_id, row in results["envs"].items() if finished(row)}
+    across = min(4, len(rows))
+    down = -(-len(rows) // across)
+    figure, grid = pyplot.subplots(down, across, figsize=(3.8 * across, 3.2 * down), layout="constrained", squeeze=False)
+    for axes in grid.flat[len(rows) :]:
+        axes.remove()
+    for axes, (env_id, row) in zip(grid.flat, rows.items(), strict=False):
+        _panel(axes, env_id, finished(row))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    pyplot.close(figure)
+
+
+def _panel(axes: Any, env_id: str, runs: list[dict[str, Any]]) -> None:
+    """Draw one env."""
+    roles = roles_of(runs[0])
+    points = min(len(run["curve"]["steps"]) for run in runs)  # a run at the limit is shorter
+    steps = np.array(runs[0]["curve"]["steps"][:points])
+    factor = student_quantile(0.975, len(runs) - 1) / math.sqrt(len(runs)) if len(runs) > 1 else 0.0
+    for role, colour in zip(runs[0]["curve"]["recent_return"], COLOURS, strict=False):
+        name = f"{role}s, " if len(roles) > 1 else ""
+        curves = np.array([run["curve"]["recent_return"][role][:points] for run in runs], dtype=float)
+        mean = curves.mean(0)  # NaN until an episode has ended in every run
+        axes.plot(steps, mean, color=colour, lw=1.4, label=f"{name}in training: mean of {len(runs)} seeds")
+        if factor:
+            half = factor * curves.std(0, ddof=1)
+            axes.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.2, lw=0, label="95 % interval of the mean")
+        level = float(np.mean([match(run, *roles)[role] for run in runs]))
+        axes.axhline(level, color=colour, lw=0.9, ls="--", label=f"{name}all act at random")
+    if env_id in TARGETS:
+        axes.axhline(TARGETS[env_id], color="black", lw=0.9, ls=":", label=f"target, {TARGETS[env_id]:g}")
+    axes.set(title=env_id, xlabel="steps of all worlds", ylabel="return, last 100 episodes")
+    axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 0), useMathText=True)
+    axes.grid(True, alpha=0.3)
+    axes.legend(fontsize=6, frameon=False)
+
+
+def main(options: Options) -> None:
+    """Run, print the table and draw."""
+    if not options.draw_only:
+        measure(options)
+    results = json.loads(options.out.read_text())
+    table(results)
+    draw(results, options.figure)
+    print(f"\n{options.out}\n{options.figure}")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options, description=__doc__))
