@@ -1,13 +1,18 @@
 """The bundled multi-agent PPO trainer.
 
-Reading order: ``config``, ``runner``, ``storage``, ``returns``, ``algorithms``, ``policies``, ``run_folder``.
+Reading order: ``config``; ``policies/contract.py`` and ``algorithms/contract.py``, the calls between rooms; ``runner/iteration.py``,
+which makes these calls; then the rooms ``storage``, ``policies``, ``algorithms``, ``returns``, the rest of ``runner``, and
+``run_folder``. ``docs/design/trainer.md`` gives the reasons.
 """
 
+from gpu_vecenv.train.algorithms.contract import Algorithm
+from gpu_vecenv.train.algorithms.registry import register_algorithm
 from gpu_vecenv.train.config import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig
 from gpu_vecenv.train.errors import (
     CheckpointError,
     ConfigError,
     MetricsError,
+    NonFiniteError,
     PolicyMapError,
     RunExistsError,
     RunGoneError,
@@ -17,17 +22,21 @@ from gpu_vecenv.train.policies.networks import NetworkSpec
 from gpu_vecenv.train.policies.registry import register_network
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint
 from gpu_vecenv.train.run_folder.plot import plot_curves
+from gpu_vecenv.train.runner.callbacks import Callback
 from gpu_vecenv.train.runner.evaluation import Evaluation, evaluate, play
 from gpu_vecenv.train.runner.export import export_policy
 from gpu_vecenv.train.runner.trainer import Trainer
 
 __all__ = [
+    "Algorithm",
+    "Callback",
     "CheckpointError",
     "ConfigError",
     "Evaluation",
     "MetricsError",
     "NetworkConfig",
     "NetworkSpec",
+    "NonFiniteError",
     "PPOConfig",
     "PolicyConfig",
     "PolicyMapError",
@@ -41,5 +50,6 @@ __all__ = [
     "load_checkpoint",
     "play",
     "plot_curves",
+    "register_algorithm",
     "register_network",
 ]

@@ -22,6 +22,10 @@ NOT_ALLOWED = {("train", "adapters"), ("bench", "adapters")}
 """Imports that are refused although the order of rooms would allow them."""
 
 
+TRAINER_ROOMS = ("errors", "config", "run_folder", "returns", "policies", "storage", "algorithms", "runner")
+"""Rooms of ``gpu_vecenv/train`` from the lowest to the highest, as in CONTRIBUTING.md; ``errors`` is a module below them."""
+
+
 def module_name(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     parts = parts if parts[0] == "gpu_vecenv" else ("gpu_vecenv", *parts)
@@ -66,6 +70,32 @@ def test_lower_rooms_do_not_import_higher_ones(folder):
                 wrong.append(f"{path.relative_to(ROOT)} ({here}) imports {name} ({there})")
     # The package offers names of higher rooms and imports each at its first use.
     assert [line for line in wrong if not line.startswith("gpu_vecenv/__init__.py")] == []
+
+
+def trainer_room(module: str) -> str | None:
+    """Return the room of the trainer that a module lies in; None for others."""
+    parts = module.split(".")
+    return parts[2] if parts[:2] == ["gpu_vecenv", "train"] and len(parts) > 2 else None
+
+
+def test_rooms_of_the_trainer_import_lower_ones_only():
+    folder = ROOT / "gpu_vecenv" / "train"
+    assert {p.name for p in folder.iterdir() if p.is_dir() and p.name != "__pycache__"} == set(TRAINER_ROOMS) - {"errors"}
+    found = [(path, trainer_room(module_name(path)), imported(path)) for path in folder.rglob("*.py")]
+    assert {room for _, room, _ in found} == {None, *TRAINER_ROOMS}
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path, here, names in found
+        for name in names
+        if here is not None and (there := trainer_room(name)) is not None
+        if TRAINER_ROOMS.index(there) > TRAINER_ROOMS.index(here)
+    ]
+    assert wrong == []
+
+
+def test_rooms_of_the_trainer_are_listed_in_their_order():
+    table = re.findall(r"^\| `train/(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    assert ["errors", *table] == list(TRAINER_ROOMS)
 
 
 def test_no_source_file_is_longer_than_400_lines():
