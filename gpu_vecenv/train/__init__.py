@@ -1,7 +1,7 @@
 """The bundled multi-agent PPO trainer.
 
-Reading order: ``config``; ``policies/contract.py`` and ``algorithms/contract.py``, the calls between rooms; ``runner/iteration.py``,
-which makes these calls; then the rooms ``storage``, ``policies``, ``algorithms``, ``returns``, the rest of ``runner``, and
+Reading order: ``config``; ``policies/contract.py`` and ``algorithms/contract.py``, the calls between rooms;
+``runner/iteration.py``, which makes them; then ``storage``, ``policies``, ``algorithms``, ``returns``, the rest of ``runner``, and
 ``run_folder``. ``docs/design/trainer.md`` gives the reasons.
 """
 
