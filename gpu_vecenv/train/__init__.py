@@ -1,8 +1,8 @@
 """The bundled multi-agent PPO trainer.
 
 Reading order: ``config``; ``policies/contract.py`` and ``algorithms/contract.py``, the calls between rooms;
-``runner/iteration.py``, which makes them; then ``storage``, ``policies``, ``algorithms``, ``returns``, the rest of ``runner``, and
-``run_folder``. ``docs/design/trainer.md`` gives the reasons.
+``runner/iteration.py``, which makes them; then ``storage``, ``policies``, ``algorithms``, ``returns``, the rest of ``runner``,
+and ``run_folder``. ``docs/design/trainer.md`` gives the reasons.
 """
 
 from gpu_vecenv.train.algorithms.contract import Algorithm

@@ -21,7 +21,7 @@ class Samples:
     obs: Observation
     """float32 (T + 1, B, ...), see ``Inputs``."""
     action: Tensor
-    """(T, B[, a][, k])."""
+    """int32 or float32, ``(T, B[, a][, k])``."""
     log_prob: Tensor
     """float32 (T, B[, a]), of the actions when they were taken."""
     reward: Tensor
