@@ -11,8 +11,9 @@ import zipfile
 import pytest
 import torch
 from tag_stand_in import TagStandIn
+from torch import nn
 
-from gpu_vecenv.train import CheckpointError, RunExistsError, Trainer, load_checkpoint
+from gpu_vecenv.train import CheckpointError, PolicyConfig, RunExistsError, TrainConfig, Trainer, load_checkpoint
 from gpu_vecenv.train.run_folder.checkpoint_file import FORMAT, VERSION, save_checkpoint
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 
@@ -228,3 +229,25 @@ def test_a_new_run_does_not_overwrite_another(config, tmp_path):
     Trainer(config, quiet=True).train(iterations=1)
     with pytest.raises(RunExistsError, match=f"{re.escape(config.out)}: .*continue the run with --resume .*choose another --out"):
         Trainer(config, quiet=True)
+
+
+class Tiny(nn.Module):
+    """A network with fewer weights than the built-in one of the options."""
+
+    def __init__(self):
+        super().__init__()
+        self.outputs, self.value = nn.Linear(4, 2), nn.Linear(4, 1)
+
+    def forward(self, obs):
+        return self.outputs(obs), self.value(obs).squeeze(-1)
+
+
+@pytest.mark.parametrize("own", [{"networks": True}, {"policies": {"agent": PolicyConfig(network={"hidden_sizes": (2,)})}}])
+def test_a_run_with_small_networks_can_be_resumed(own, tmp_path):
+    options = {name: value for name, value in own.items() if name != "networks"}
+    networks = [{"agent": Tiny()} if "networks" in own else None for _ in range(2)]
+    config = TrainConfig("WarpCartPole-v1", num_envs=4, total_steps=256, device="cpu", **options)
+    first = Trainer(config, quiet=True, networks=networks[0])
+    first.train(iterations=1)
+    second = Trainer.resume(first.save(tmp_path / "run.pt"), quiet=True, networks=networks[1])
+    assert_same(second.policies["agent"].state_dict(), first.policies["agent"].state_dict())

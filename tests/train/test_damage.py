@@ -181,6 +181,7 @@ OPTIONS = {
     **dict.fromkeys(("ppo clip_value", "ppo normalize_rewards"), (None, 1, "x", [])),
     "ppo learning_rate_schedule": (None, "x", [], 1),
     "network hidden_sizes": (None, 3, "x", [0], [True], [2**31], [65536, 65536], [4.0]),
+    "policies": (5, [], {"catcher": 5}, {"catcher": {"network": {"hidden_sizes": [65536, 65536]}}}),
     "network activation": (None, "x", [], 1),
     "seed": (True, -1, 2**64, 0.5, None, "x", []),
     "env_id": (None, 5, "", "x", "a:b:c", ":WarpCartPole-v1", "WarpCartPole-v1:", "nowhere:Env-v0", "CartPole-v1", "a\ud800", []),

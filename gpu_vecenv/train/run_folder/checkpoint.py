@@ -20,6 +20,10 @@ from gpu_vecenv.train.errors import CheckpointError
 from gpu_vecenv.train.run_folder.checkpoint_file import OTHER_VERSION, read_checkpoint, reason, verified_content
 from gpu_vecenv.train.run_folder.checkpoints import CHECKPOINT_FOLDER, OLD_NAME, numbered
 
+FREE_WEIGHTS = 1 << 24
+"""Weights of a layered network that options may ask for although the state has fewer. A network of the user can be smaller than
+the one that the options describe, and a file alone does not tell which networks are the user's."""
+
 
 def checkpoint_path(path: str | Path) -> Path:
     """Return the checkpoint file of ``path``, which is the file itself, or a run's folder: its newest checkpoint.
@@ -97,8 +101,10 @@ def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
     except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise CheckpointError(f"{path}: expected a run's options and state, got {reason(error)}") from error
     # Options larger than the saved state are refused: one wrong number could otherwise fill the memory.
-    sizes = () if config.network is None else config.network.hidden_sizes
-    if (config.num_envs or 1) > rows or sum(a * b for a, b in itertools.pairwise((1, *sizes, 1))) > weights:
+    networks = [() if config.network is None else config.network.hidden_sizes]
+    networks += [own.network.get("hidden_sizes", ()) for own in config.policies.values()]
+    sizes = max(networks, key=_weights)
+    if (config.num_envs or 1) > rows or _weights(sizes) > max(weights, FREE_WEIGHTS):
         raise CheckpointError(
             f"{path}: expected options that fit the state, got num_envs {config.num_envs} and hidden_sizes {sizes} "
             f"with the state of {rows} rows and {weights} weights"
@@ -112,6 +118,11 @@ def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
             "import it first, on the command line with --modules"
         )
     return dataclasses.replace(config, env_id=name)
+
+
+def _weights(hidden_sizes: Iterable[int]) -> int:
+    """Return the number of weights between the layers of a network with one input and one output."""
+    return sum(a * b for a, b in itertools.pairwise((1, *hidden_sizes, 1)))
 
 
 @contextlib.contextmanager
