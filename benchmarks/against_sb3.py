@@ -365,6 +365,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
                 )
         axes.axhline(settings["random"], color="black", lw=0.9, ls="--", label="random actions")
         axes.set(title=settings["env_id"], xlabel="steps of all worlds", ylabel="return of an episode")
+        axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 0), useMathText=True)
         axes.grid(True, alpha=0.3)
         axes.legend(fontsize=7, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
