@@ -1,6 +1,7 @@
 """Learning of every preset: ``python benchmarks/learning.py --workers 16``.
 
-Trains each env of ``PRESETS`` with several seeds; ``WarpTag-v0`` is the small game ``SMALL_TAG``. Each run has a process and one
+Trains each env of ``PRESETS`` with several seeds; both kinds of Tag are the
+small games ``SMALL_TAG`` and ``SMALL_GRID_TAG``. Each run has a process and one
 thread of its own. Afterwards every match of trained and random roles is played: each role acts by its trained policy or at
 random, so a table of two roles has four matches. Each match has one episode of 100 worlds, with another seed than the training.
 Actions are drawn from the policies; a second evaluation takes the likeliest actions instead.
@@ -36,7 +37,7 @@ from intervals import mean_interval, student_quantile  # noqa: E402
 
 from gpu_vecenv.bench.machine import machine  # noqa: E402
 from gpu_vecenv.train import TrainConfig, Trainer, evaluate  # noqa: E402
-from gpu_vecenv.train.config import PRESETS, SMALL_TAG, resolve  # noqa: E402
+from gpu_vecenv.train.config import PRESETS, SMALL_GRID_TAG, SMALL_TAG, resolve  # noqa: E402
 
 TARGETS = {
     "WarpCartPole-v1": 475.0,
@@ -45,6 +46,9 @@ TARGETS = {
     "WarpPendulum-v1": -200.0,
 }
 """Least mean return of a run that learned. MountainCar has none; the roles of Tag are compared with random ones."""
+
+SMALL = {config.env_id: config for config in (SMALL_TAG, SMALL_GRID_TAG)}
+"""Games of Tag that are trained in place of their presets."""
 
 POINTS = 100
 """Points of a curve."""
@@ -80,7 +84,7 @@ class Options:
 
 def config_of(env_id: str, seed: int, options: Options) -> TrainConfig:
     """Return the options of a run."""
-    config = SMALL_TAG if env_id == SMALL_TAG.env_id else TrainConfig(env_id)
+    config = SMALL.get(env_id, TrainConfig(env_id))
     changes: dict[str, Any] = {} if options.total_steps is None else {"total_steps": options.total_steps}
     return dataclasses.replace(config, seed=seed, device=options.device, **changes)
 

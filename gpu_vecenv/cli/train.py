@@ -47,8 +47,8 @@ def train(
         trainer = _resumed(env_id, config, given)
     else:
         given = with_file(given if env_id is None else {"env_id": env_id, **given}, config)
-        if given.get("env_id") is None:
-            raise ConfigError("expected an env id, such as WarpTag-v0, or a --config with one, got none")
+        if not given.get("env_id"):
+            raise ConfigError(f"expected an env id, such as WarpTag-v0, or a --config with one, got {given.get('env_id')!r}")
         if given.get("out") is None:
             given["out"] = f"runs/{given['env_id']}"
         trainer = Trainer(TrainConfig.from_options(given))

@@ -51,7 +51,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     furnish(tmp_path)
     monkeypatch.setattr("gpu_vecenv.train.runner.trainer.Trainer._iterate", stop)
-    monkeypatch.setattr("gpu_vecenv.train.runner.evaluation._measure", stop)
+    monkeypatch.setattr("gpu_vecenv.train.runner.evaluation.measure", stop)
     monkeypatch.setattr("gpu_vecenv.cli.watch.write_video", stop)
     monkeypatch.setattr("gpu_vecenv.cli.bench.measure_floors", stop)
     monkeypatch.setattr("gpu_vecenv.cli.doctor.doctor", lambda: 1)

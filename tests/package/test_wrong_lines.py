@@ -23,13 +23,14 @@ train .:WarpTag-v0 | got '.:WarpTag-v0'
 train a/b:WarpTag-v0 | got 'a/b:WarpTag-v0'
 train a:b:WarpTag-v0 | got 'a:b:WarpTag-v0'
 train nowhere: | got 'nowhere:'
+train | expected an env id, such as WarpTag-v0, or a --config with one, got None
 train '' | got ''
 train 'Warp Tag' | got 'Warp Tag'
-train WarpTag-v0 --num-envs 0 | num_envs: expected an integer from 1 to 2147483647, got 0
-train WarpTag-v0 --num-envs -3 | num_envs: expected an integer from 1 to 2147483647, got -3
+train WarpTag-v0 --num-envs 0 | num_envs: expected an integer from 1 to 2147483647, or None, got 0
+train WarpTag-v0 --num-envs -3 | num_envs: expected an integer from 1 to 2147483647, or None, got -3
 train WarpCartPole-v1 --num-envs 99999999999999999999 | an integer from 1 to 2147483647
-train WarpTag-v0 --total-steps 0 | total_steps: expected an integer from 1 to 9223372036854775807, got 0
-train WarpTag-v0 --total-steps -5 | total_steps: expected an integer from 1 to 9223372036854775807, got -5
+train WarpTag-v0 --total-steps 0 | total_steps: expected an integer from 1 to 9223372036854775807, or None, got 0
+train WarpTag-v0 --total-steps -5 | total_steps: expected an integer from 1 to 9223372036854775807, or None, got -5
 train WarpTag-v0 --seed -1 | seed: expected an integer from 0 to 2**64 - 1, got -1
 train WarpTag-v0 --seed 18446744073709551616 | seed: expected an integer from 0 to 2**64 - 1, got 18446744073709551616
 train WarpTag-v0 --device gpu | got 'gpu'
@@ -61,8 +62,8 @@ train WarpTag-v0 --env num_taggers=True | num_taggers must be a number, got True
 train WarpTag-v0 --env num_taggers=2.5 | must be a 32-bit integer, got 2.5
 train WarpTag-v0 --env num_taggers=99999999999 | must be a 32-bit integer, got 99999999999
 train WarpTag-v0 --env num_taggers=5000 | a world holds 1 to 4096 agents, got 5100
-train WarpTag-v0 --env 'num_taggers=(1, 2)' | num_taggers must be a number, got (1, 2)
-train WarpTag-v0 --env num_taggers=1+2j | num_taggers must be a number
+train WarpTag-v0 --env 'num_taggers=(1, 2)' | num_taggers must be a number, got [1, 2]
+train WarpTag-v0 --env num_taggers=1+2j | env_kwargs: expected numbers, text, lists and dicts
 train WarpTag-v0 --env 'num_taggers={[]:1}' | num_taggers must be a number, got '{[]:1}'
 train WarpTag-v0 --env num_taggerz=3 | Did you mean 'num_taggers'?
 train WarpTag-v0 --env fixed_start=maybe | fixed_start must be True or False, got 'maybe'
@@ -79,30 +80,30 @@ train WarpTag-v0 --env debug=5 | debug must be one of True, False, got 5
 train WarpTag-v0 --policy tagger | --policy: expected KEY=VALUE, got 'tagger'
 train WarpTag-v0 --policy tagger= runner=a | expected a dict of role and policy names
 train WarpTag-v0 --policy tagger=a/b runner=a | expected a non-empty policy name without '/', got 'a/b'
-train WarpTag-v0 --policy tagger=a | got none for ['runner']
-train WarpTag-v0 --policy cat=a tagger=b runner=c | got unknown ['cat']
+train WarpTag-v0 --policy tagger=a | got none for 'runner'
+train WarpTag-v0 --policy cat=a tagger=b runner=c | a range of one such as tagger[0:1], got 'cat'
 train WarpTag-v0 --policy tagger=random runner=random | expected at least one policy to train
 train WarpTag-v0 --frozen nobody | got unknown ['nobody']
 train WarpTag-v0 --frozen tagger runner | expected at least one policy to train
 train WarpTag-v0 --load a=b | got 'a'
 train WarpTag-v0 --load tagger | --load: expected KEY=VALUE, got 'tagger'
 train WarpTag-v0 --load tagger=nowhere | nowhere: expected a checkpoint file, got none
-train WarpTag-v0 --load tagger=file | file: expected a gpu_vecenv.train checkpoint of format version 2
+train WarpTag-v0 --load tagger=file | file: expected a gpu_vecenv.train checkpoint of format version 3
 train WarpTag-v0 --load tagger=run | expected a policy named 'tagger', got policies ['agent']
 train WarpCartPole-v1 --load agent=run | policy 'agent': expected a dict with the keys
 train WarpTag-v0 --ppo gama=1 | expected one of num_steps
 train WarpTag-v0 --ppo num_steps | --ppo: expected KEY=VALUE, got 'num_steps'
-train WarpTag-v0 --ppo num_steps=True | num_steps: expected an integer from 1 to 2147483647, got True
-train WarpTag-v0 --ppo num_steps=0 | num_steps: expected an integer from 1 to 2147483647, got 0
-train WarpTag-v0 --ppo num_steps=1.5 | num_steps: expected an integer from 1 to 2147483647, got 1.5
+train WarpTag-v0 --ppo num_steps=True | num_steps: expected an integer from 1 to 65536, got True
+train WarpTag-v0 --ppo num_steps=0 | num_steps: expected an integer from 1 to 65536, got 0
+train WarpTag-v0 --ppo num_steps=1.5 | num_steps: expected an integer from 1 to 65536, got 1.5
 train WarpTag-v0 --ppo num_steps=999999999999 | num_steps: expected an integer from 1 to
-train WarpTag-v0 --ppo num_steps=2147483647 | out of memory
+train WarpTag-v0 --ppo num_steps=2147483647 | num_steps: expected an integer from 1 to 65536, got
 train WarpTag-v0 --ppo num_epochs=-1 | num_epochs: expected an integer from 1 to 2147483647, got -1
 train WarpTag-v0 --ppo num_minibatches=() | num_minibatches: expected an integer from 1 to 2147483647, got ()
 train WarpTag-v0 --ppo learning_rate=abc | learning_rate: expected a number > 0, got 'abc'
 train WarpTag-v0 --ppo learning_rate=0 | learning_rate: expected a number > 0, got 0
 train WarpTag-v0 --ppo learning_rate=1e400 | learning_rate: expected a number > 0, got inf
-train WarpTag-v0 --ppo learning_rate_schedule=cosine | expected 'constant' or 'linear', got 'cosine'
+train WarpTag-v0 --ppo learning_rate_schedule=cosine | expected 'constant', 'linear' or 'adaptive', got 'cosine'
 train WarpTag-v0 --ppo gamma=1.5 | gamma: expected a number in [0, 1], got 1.5
 train WarpTag-v0 --ppo gae_lambda=-1 | gae_lambda: expected a number in [0, 1], got -1
 train WarpTag-v0 --ppo clip_coef=None | clip_coef: expected a number > 0, got None
@@ -110,24 +111,24 @@ train WarpTag-v0 --ppo clip_value=1 | clip_value: expected True or False, got 1
 train WarpTag-v0 --ppo value_coef=x | value_coef: expected a number, got 'x'
 train WarpTag-v0 --ppo value_coef=1e400 | value_coef: expected a number, got inf
 train WarpTag-v0 --ppo entropy_coef=True | entropy_coef: expected a number, got True
-train WarpTag-v0 --ppo entropy_coef_final=x | entropy_coef_final: expected a number or None, got 'x'
+train WarpTag-v0 --ppo entropy_coef_final=x | entropy_coef_final: expected a number, or None, got 'x'
 train WarpTag-v0 --ppo max_grad_norm=-1 | max_grad_norm: expected a number > 0, got -1
-train WarpTag-v0 --ppo target_kl=x | target_kl: expected a number or None, got 'x'
-train WarpTag-v0 --ppo bootstrap_at_time_limit=x | expected True, False or None, got 'x'
+train WarpTag-v0 --ppo target_kl=x | target_kl: expected a number > 0, or None, got 'x'
+train WarpTag-v0 --ppo bootstrap_at_time_limit=x | expected True or False, or None, got 'x'
 train WarpTag-v0 --network hidden_sizes=64 | hidden_sizes: expected a tuple of integers
 train WarpTag-v0 --network hidden_sizes=(0,) | hidden_sizes: expected a tuple of integers
 train WarpTag-v0 --network hidden_sizes=(True,) | hidden_sizes: expected a tuple of integers
 train WarpTag-v0 --network hidden_sizes=(9999999999999,) | hidden_sizes: expected a tuple of integers
 train WarpTag-v0 --network activation=5 | activation: expected 'tanh', 'relu' or 'elu', got 5
 train WarpTag-v0 --network activation=[] | activation: expected 'tanh', 'relu' or 'elu', got []
-train WarpTag-v0 --network depth=3 | expected one of hidden_sizes, activation, got 'depth'
+train WarpTag-v0 --network depth=3 | expected one of hidden_sizes, activation, shared_trunk, log_std, got 'depth'
 train WarpTag-v0 --checkpoint-interval 0 | checkpoint_interval: expected an integer from 1 to 9223372036854775807, got 0
 train WarpTag-v0 --threads 0 | threads: expected an integer from 1 to 1024, got 0
 train WarpTag-v0 --threads 99999999999 | threads: expected an integer from 1 to 1024, got 99999999999
 eval nowhere | nowhere: expected a checkpoint file, got none
 eval '' | expected a checkpoint file, got none
 eval folder | expected a checkpoint file, got none
-eval file | file: expected a gpu_vecenv.train checkpoint of format version 2
+eval file | file: expected a gpu_vecenv.train checkpoint of format version 3
 eval file/below | expected a checkpoint, got
 eval run --episodes 0 | episodes: expected an integer from 1 to 2147483647, got 0
 eval run --episodes -1 | episodes: expected an integer from 1 to 2147483647, got -1
@@ -137,7 +138,7 @@ eval run --seed 18446744073709551616 | seed: expected an integer from 0 to 2**64
 eval run --device tpu | got 'tpu'
 eval run --policy agent | --policy: expected KEY=VALUE, got 'agent'
 eval run --policy agent= | expected a non-empty policy name
-eval run --policy tagger=random | got unknown ['tagger']
+eval run --policy tagger=random | a range of one such as agent[0:1], got 'tagger'
 eval run --policy agent=other | expected a policy named 'other', got policies ['agent']
 eval run --threads 0 | threads: expected an integer from 1 to 1024, got 0
 eval run --threads 99999999999 | threads: expected an integer from 1 to 1024, got 99999999999
@@ -163,7 +164,7 @@ plot good --out curves.mp4 | : expected a file name ending in one of
 plot good --out file/curves.png | file
 plot good --out folder.png | folder.png
 watch nowhere | nowhere: expected a checkpoint file, got none
-watch file | file: expected a gpu_vecenv.train checkpoint of format version 2
+watch file | file: expected a gpu_vecenv.train checkpoint of format version 3
 watch run --out film.txt | must end in .mp4 or .gif
 watch run --out film | must end in .mp4 or .gif
 watch run --out . | --out must be a file to write, got the folder .
@@ -228,7 +229,6 @@ envs loudly | loudly
 """Command lines, each with a part of the line that it must print."""
 
 BOXED = """
-train
 train WarpTag-v0 other
 train WarpTag-v0 --wrong
 train WarpTag-v0 --num-envs

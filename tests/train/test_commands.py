@@ -131,7 +131,7 @@ def test_the_command_line_replaces_options_of_a_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("--seed 5", "expected an env id, such as WarpTag-v0, or a --config with one, got none"),
+        ("--seed 5", "expected an env id, such as WarpTag-v0, or a --config with one, got None"),
         ("--resume", "--resume: expected the run's env id or --out, got none"),
         ("WarpTag-v0 --policies runner=5", "--policies: expected NAME.FIELD=VALUE, such as .*, got 'runner'"),
         ("WarpTag-v0 --policies runner.ppo.gama=5", r"policies\['runner'\]: ppo option: expected .* Did you mean 'gamma'\?"),

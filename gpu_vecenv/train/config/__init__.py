@@ -9,11 +9,12 @@ from gpu_vecenv.train.config.policy import PolicyConfig
 from gpu_vecenv.train.config.ppo import PPOConfig, bootstraps, require_minibatches
 from gpu_vecenv.train.config.presets import PRESETS, Preset
 from gpu_vecenv.train.config.run import CONFIG_FILE, ResolvedConfig, TrainConfig, read_yaml, resolve
-from gpu_vecenv.train.config.small_tag import SMALL_TAG
+from gpu_vecenv.train.config.small_tag import SMALL_GRID_TAG, SMALL_TAG
 
 __all__ = [
     "CONFIG_FILE",
     "PRESETS",
+    "SMALL_GRID_TAG",
     "SMALL_TAG",
     "NetworkConfig",
     "PPOConfig",

@@ -1,4 +1,4 @@
-"""A small game of Tag, for examples and tests of learning."""
+"""Small games of Tag, for examples and tests of learning."""
 
 from __future__ import annotations
 
@@ -28,4 +28,16 @@ SMALL_TAG = TrainConfig(
 
 A tagger tags within a radius of 0.3 and moves at most 0.5 in a step, so the discs of consecutive steps overlap. A straight course
 leaves no gaps and searches a larger area than a random walk. An action entry has three choices, which keeps learning fast.
+"""
+
+SMALL_GRID_TAG = TrainConfig(
+    "WarpGridTag-v0",
+    num_envs=64,
+    total_steps=1_000_000,
+    env_kwargs={"grid_length": 16, "num_taggers": 1},
+    ppo=dataclasses.replace(TAG_PPO, num_epochs=4, learning_rate=1e-3, entropy_coef=0.01),
+)
+"""A small game of Tag on a grid that both roles learn within minutes on a CPU.
+
+On the full board players seldom meet by chance, and more taggers leave the runner no way to escape.
 """
