@@ -1,10 +1,9 @@
 """Learning of every preset: ``python benchmarks/learning.py --workers 16``.
 
-Trains each env of ``PRESETS`` with several seeds; both kinds of Tag are the
-small games ``SMALL_TAG`` and ``SMALL_GRID_TAG``. Each run has a process and one
-thread of its own. Afterwards every match of trained and random roles is played: each role acts by its trained policy or at
-random, so a table of two roles has four matches. Each match has one episode of 100 worlds, with another seed than the training.
-Actions are drawn from the policies; a second evaluation takes the likeliest actions instead.
+Trains each env of ``PRESETS`` with several seeds; both kinds of Tag are the small games ``SMALL_TAG`` and ``SMALL_GRID_TAG``.
+Each run has a process and one thread of its own. Afterwards every match of trained and random roles is played: each role acts
+by its trained policy or at random, so a table of two roles has four matches. Each match has one episode of 100 worlds, with
+another seed than the training. Actions are drawn from the policies; a second evaluation takes the likeliest actions instead.
 
 Writes ``benchmarks/results/learning.json``, in which envs that are not run again keep their results, and
 ``docs/figures/learning.png``. ``--draw-only`` draws the picture and prints the table from the file.
@@ -263,7 +262,7 @@ def _panel(axes: Any, env_id: str, runs: list[dict[str, Any]]) -> None:
     axes.set(title=env_id, xlabel="steps of all worlds", ylabel="return, last 100 episodes")
     axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 0), useMathText=True)
     axes.grid(True, alpha=0.3)
-    axes.legend(fontsize=6, frameon=False)
+    axes.legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)  # below, off the curves
 
 
 def main(options: Options) -> None:
