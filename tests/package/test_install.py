@@ -93,11 +93,12 @@ def test_the_wheel_fits_every_python_and_installs_one_package(wheel):
     assert wheel.name == f"gpu_vecenv-0.1.0-py3-none-{platform}.whl"
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names} == {"gpu_vecenv", "gpu_vecenv-0.1.0.dist-info"}
-    for needed in ("py.typed", "kernels/target/cuda.h", "envs/tag/tag.cu", "envs/tag/README.md", "train/runner/trainer.py",
-                   "envs/mountain_car/valley.h"):  # fmt: skip
+    for needed in ("py.typed", "kernels/target/cuda.h", "kernels/policy/draw.cu", "envs/tag/tag.cu", "envs/tag/README.md",
+                   "train/runner/trainer.py", "envs/mountain_car/valley.h"):  # fmt: skip
         assert f"gpu_vecenv/{needed}" in names
     kernels = [name for name in names if name.startswith("gpu_vecenv/_prebuilt/")]
-    assert len(kernels) == 2 * len([name for name in names if name.endswith("/spec.py") and "/envs/" in name])
+    envs = [name for name in names if name.endswith("/spec.py") and "/envs/" in name]
+    assert len(kernels) == 2 * (len(envs) + 1)  # for two kinds of x86-64, with the draws of policies
 
 
 def test_wheel_runs_without_a_compiler(wheel, tmp_path):
