@@ -97,8 +97,8 @@ class RunFolder:
     def _remove_leftovers(self) -> None:
         """Remove unfinished files.
 
-        Only a trainer writes options, metrics and checkpoints, so unfinished files of these are always stale. ``plot`` and ``watch`` may
-        still be writing other files, so those are removed only when they are old.
+        Only a trainer writes options, metrics and checkpoints, so unfinished files of these are always stale. ``plot`` and
+        ``watch`` may still be writing other files, so those are removed only when they are old.
         """
         for pattern in ("metrics.*.partial.jsonl", "config.*.partial.yaml", "checkpoint/*.partial.*"):
             for path in self.path.glob(pattern):
