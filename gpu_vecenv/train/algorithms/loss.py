@@ -15,7 +15,7 @@ class Minibatch(NamedTuple):
     """b transitions in any order; each array may have a further axis, the agents of a world."""
 
     inputs: Inputs
-    """What the policy read."""
+    """Inputs of the policy."""
     action: Tensor
     """(b,) or (b, k)."""
     log_prob: Tensor
@@ -64,7 +64,7 @@ def ppo_loss(
     log_ratio = log_prob - batch.log_prob
     ratio = log_ratio.exp()  # r = pi(a|s) / pi_old(a|s)
     error = (value - batch.target).square()
-    # What is clipped has no gradient. To leave it out of the graph gives the same gradient in half the operations.
+    # Clipped numbers have no gradient. Leaving them out of the graph gives the same gradient in half the operations.
     with torch.no_grad():
         held = torch.clamp(ratio, 1.0 - clip_coef, 1.0 + clip_coef) * batch.advantage  # type: ignore[arg-type]
         near = batch.value + torch.clamp(value - batch.value, -clip_coef, clip_coef)  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ class EpisodeStats(nn.Module):
             window: number of last episodes to average over.
         """
         super().__init__()
-        # Of each row's episode so far: return, steps, and steps that the agent took part in.
+        # Three sums of each row's episode so far: return, steps, and steps that the agent took part in.
         self.register_buffer("totals", torch.zeros(3, *((shape,) if isinstance(shape, int) else shape)))
         self.register_buffer("recent", torch.zeros(2, window))
         self.register_buffer("num_recent", torch.zeros((), dtype=torch.int64))

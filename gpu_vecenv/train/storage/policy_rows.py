@@ -60,7 +60,7 @@ class Part:
 
 
 class Turn:
-    """What a part reads and writes in one step. Views of the slabs are made once, because each costs host time."""
+    """Inputs and targets of a part in one step. Views of the slabs are made once, because each costs host time."""
 
     def __init__(self, rows: PolicyRows, part: Part, step: int) -> None:
         self._rows, self._part, self._step = rows, part, step

@@ -1,4 +1,4 @@
-"""What one policy learns from: its samples of a rollout."""
+"""Samples of a rollout that one policy learns from."""
 
 from __future__ import annotations
 
