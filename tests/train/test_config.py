@@ -114,7 +114,7 @@ def test_every_id_has_a_preset():
         ("env_id: A\n1: 1", "TrainConfig option: expected one of .* got 1"),
         ("env_id: A\nppo: {gama: 1}", "PPOConfig option: expected one of .* got 'gama'. Did you mean 'gamma'?"),
         ("env_id: A\nppo: 5", "ppo: expected a PPOConfig, or None, got 5"),
-        ("env_id: A\npolicies: {a: {modul: x}}", r"policies\['a'\]: PolicyConfig option: .* Did you mean 'module'?"),
+        ("env_id: A\npolicies: {a: {modules: x}}", r"policies\['a'\]: PolicyConfig option: .* Did you mean 'module'?"),
         ("env_id: A\npolicies: {a: 5}", "policies: expected a dict of policy names and PolicyConfigs"),
         ("env_id: A\nenv_kwargs: {day: 2020-01-01}", "env_kwargs: expected numbers, text, lists and dicts, got .*date"),
         ("env_id: A\nppo: {normalize_advantages: true}", r"'none' \('rollout' stands for the former True\), got True"),
