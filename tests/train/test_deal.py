@@ -29,7 +29,7 @@ def test_random_keys_are_the_high_bits_of_split_mix(seed):
 
 
 def test_split_mix_gives_the_published_numbers():
-    """Of the reference code by Vigna, with seed 1234567."""
+    """Numbers of the reference code by Vigna, with seed 1234567."""
     assert split_mix(3, 1234567).tolist() == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
 

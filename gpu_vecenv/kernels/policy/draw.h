@@ -29,7 +29,7 @@ GV_FN gv_u32 gv_entry_word(const GvDraw& draw, gv_i32 entry) {
     return entry & 2 ? late : early;
 }
 
-// What an entry adds to the log-probability of its action and to the entropy of the distribution.
+// Terms of an entry: its shares of the log-probability of an action and of the entropy of the distribution.
 struct GvTerms {
     float log_prob, entropy;
 };
