@@ -34,9 +34,10 @@ def config(request):
     return dataclasses.replace(CONFIGS[name], device="cuda:0", total_steps=64 * 30 * 6, ppo=ppo)
 
 
-def test_an_iteration_never_waits_for_the_gpu(config):
-    trainer = Trainer(config, quiet=True)
-    trainer.train(iterations=1)  # libraries load and memory pools fill
+@pytest.mark.parametrize("executor", ["eager", "graph"])
+def test_an_iteration_never_waits_for_the_gpu(config, executor):
+    trainer = Trainer(dataclasses.replace(config, executor=executor), quiet=True)
+    trainer.train(iterations=1 if executor == "eager" else 4)  # libraries load, memory pools fill, and the graph is captured
     torch.cuda.set_sync_debug_mode("error")
     try:
         for _ in range(4):  # past the end of an episode

@@ -8,7 +8,7 @@ from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.policy import PolicyConfig
 from gpu_vecenv.train.config.ppo import PPOConfig, bootstraps, require_minibatches
 from gpu_vecenv.train.config.presets import PRESETS, Preset
-from gpu_vecenv.train.config.run import CONFIG_FILE, ResolvedConfig, TrainConfig, read_yaml, resolve
+from gpu_vecenv.train.config.run import CONFIG_FILE, Precision, ResolvedConfig, TrainConfig, read_yaml, resolve
 from gpu_vecenv.train.config.small_tag import SMALL_GRID_TAG, SMALL_TAG
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "NetworkConfig",
     "PPOConfig",
     "PolicyConfig",
+    "Precision",
     "Preset",
     "ResolvedConfig",
     "TrainConfig",

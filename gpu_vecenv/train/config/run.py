@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.train.config import text
@@ -23,6 +23,7 @@ from gpu_vecenv.train.config.checks import (
     integer,
     is_dict_of,
     is_name,
+    one_of,
     plain,
     require,
 )
@@ -32,6 +33,12 @@ from gpu_vecenv.train.config.ppo import PPOConfig
 from gpu_vecenv.train.config.presets import Preset, preset_of
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.vector.seeding import MAX_SEED
+
+Executor = Literal["auto", "eager", "graph"]
+"""Values of ``TrainConfig.executor``."""
+
+Precision = Literal["float32", "tf32", "bfloat16", "float16"]
+"""Values of ``TrainConfig.precision``."""
 
 CONFIG_FILE = "config.yaml"
 """Name of the file with a run's options in its folder."""
@@ -98,6 +105,16 @@ class TrainConfig:
     """Number of newest checkpoints that are kept, beside the best one."""
     wandb: str | None = None
     """Weights & Biases project that the metrics are sent to; None sends nothing."""
+    executor: Executor = "auto"
+    """``graph`` launches an iteration as one CUDA graph, ``eager`` operation by operation.
+
+    ``auto`` takes the graph on a GPU, unless the user's code cannot be captured, and eager on the CPU.
+    """
+    precision: Precision = "float32"
+    """Operands of matrix products: ``float32``, ``tf32``, ``bfloat16`` or ``float16``. Sums and weights are float32.
+
+    Lower precision is faster for wide networks on a GPU. ``tf32`` is a format of GPUs; it changes nothing on the CPU.
+    """
 
     def __post_init__(self) -> None:
         """Check types and ranges."""
@@ -246,6 +263,8 @@ _CHECKS: Mapping[str, Check] = {
     "best_of": NAME.or_none(),
     "keep_checkpoints": COUNT,
     "wandb": NAME.or_none(),
+    "executor": one_of("auto", "eager", "graph"),
+    "precision": one_of("float32", "tf32", "bfloat16", "float16"),
 }
 
 

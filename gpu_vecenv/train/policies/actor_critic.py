@@ -69,7 +69,7 @@ class ActorCritic(Policy):
             outputs: Tensor = self.network.actor(rows)  # type: ignore[operator]  # a method of the network's class
         else:
             outputs = self.network(rows)[0]
-        return _as_observed(outputs, obs, 2)
+        return _as_observed(outputs.float(), obs, 2)
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """See ``Policy.act()``; a Box action is in the env's units, and may be outside its bounds."""
@@ -83,10 +83,10 @@ class ActorCritic(Policy):
     def evaluate(self, inputs: Inputs, action: Tensor) -> Evaluated:
         """See ``Policy.evaluate()``; a Box action is in the env's units."""
         outputs, value = self.network(self._input(inputs.obs))
-        distribution = self.distribution(_as_observed(outputs, inputs.obs, 2), inputs.mask)
+        distribution = self.distribution(_as_observed(outputs.float(), inputs.obs, 2), inputs.mask)
         if self.box is not None:
             action = self.box.to_normalized(action)
-        return Evaluated(distribution.log_prob(action), distribution.entropy(), _as_observed(value, inputs.obs, 1))
+        return Evaluated(distribution.log_prob(action), distribution.entropy(), _as_observed(value.float(), inputs.obs, 1))
 
     def value(self, inputs: Inputs) -> Tensor:
         """See ``Policy.value()``."""
@@ -95,7 +95,7 @@ class ActorCritic(Policy):
             value: Tensor = self.network.critic(rows)  # type: ignore[operator]  # a method of the network's class
         else:
             value = self.network(rows)[1]
-        return _as_observed(value, inputs.obs, 1)
+        return _as_observed(value.float(), inputs.obs, 1)
 
     def observe(self, obs: Observation, valid: Tensor) -> None:
         """See ``Policy.observe()``."""

@@ -64,6 +64,14 @@ class Collector:
         self.rollout.carry()
         self.env.rewind()
 
+    def replay(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Launch a CUDA graph whose kernels are those of ``collect()`` and others; the env counts its steps."""
+        self.env.worlds.replay(graph, self.rollout.num_steps)
+
+    def undo_capture(self) -> None:
+        """Go back to the first slot of the rollout after a capture, in which the env counted steps that were not made."""
+        self.env.worlds.outputs.move_to(0)
+
     def state_dict(self) -> dict[str, object]:
         """Return the state to save after ``advance()``."""
         kept = {group.role: slabs.kept() for group, slabs in zip(self.env.layout.groups, self.rollout.groups, strict=True)}

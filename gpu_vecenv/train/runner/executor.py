@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+from collections.abc import Iterator
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
+from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.runner.iteration import Iteration
 
 
@@ -16,6 +22,110 @@ class Executor(Protocol):
         """Run an iteration; see ``Iteration.run()``."""
 
 
+def make_executor(name: str, device: str, quiet: bool) -> Executor:
+    """Return an executor by its name in ``TrainConfig.executor``.
+
+    Args:
+        name: ``auto``, ``eager`` or ``graph``.
+        device: device of the run.
+        quiet: print nothing.
+
+    Raises:
+        ConfigError: a graph is asked for on the CPU.
+    """
+    on_gpu = torch.device(device).type == "cuda"
+    if name == "graph" and not on_gpu:
+        raise ConfigError(f"executor: expected auto or eager on {device}, got 'graph', which needs a GPU")
+    return GraphExecutor(torch.device(device), quiet) if on_gpu and name != "eager" else eager
+
+
 def eager(iteration: Iteration, first: bool) -> Tensor:
     """Run an iteration operation by operation."""
     return iteration.run(first)
+
+
+WARM_UP = 2
+"""Iterations before the capture. In the first one the update differs, and libraries initialise themselves."""
+
+
+class GraphExecutor:
+    """Runs an iteration as one CUDA graph, which the host launches with one call.
+
+    The first iterations run operation by operation. They train like all others, so nothing is undone. The next one is captured,
+    which records its kernels, and then replayed. If the user's code cannot be captured, iterations stay eager, and a message gives
+    the reason once.
+
+    A replay runs the recorded kernels alone. Python code of a policy runs while it is captured, and not in later iterations.
+
+    Attributes:
+        reason: why iterations stay eager; empty if they do not.
+    """
+
+    def __init__(self, device: torch.device, quiet: bool = False) -> None:
+        """Prepare a run.
+
+        Args:
+            device: the GPU.
+            quiet: print no reason.
+        """
+        self.device, self.quiet, self.reason = device, quiet, ""
+        self._stream = torch.cuda.Stream(device)
+        self._done = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._metrics = torch.empty(0)
+
+    def __call__(self, iteration: Iteration, first: bool) -> Tensor:
+        """Run an iteration; see ``Iteration.run()``."""
+        if self._graph is None and self._done >= WARM_UP and not first and not self.reason:
+            self._capture(iteration)
+        if self._graph is not None:
+            iteration.collector.replay(self._graph)
+            return self._metrics
+        self._done += 1
+        if self.reason:
+            return iteration.run(first)
+        with self._on_side_stream():
+            return self._watched(iteration, first)
+
+    def _watched(self, iteration: Iteration, first: bool) -> Tensor:
+        """Run an iteration, and keep the reason if the host waits for the device in it, which a graph cannot record."""
+        before = torch.cuda.get_sync_debug_mode()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                metrics = iteration.run(first)
+            finally:
+                torch.cuda.set_sync_debug_mode(before)
+        for warning in caught:
+            if "synchronizing CUDA operation" not in str(warning.message):
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+            elif not first and not self.reason:
+                self._stay_eager(f"the host waits for the device in {warning.filename}, line {warning.lineno}")
+        return metrics
+
+    def _capture(self, iteration: Iteration) -> None:
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+                self._metrics = iteration.run(False)
+            self._graph = graph
+        except Exception as error:
+            self._stay_eager(f"{type(error).__name__}: {str(error).splitlines()[0]}")
+        iteration.collector.undo_capture()
+
+    def _stay_eager(self, reason: str) -> None:
+        self.reason = reason
+        if not self.quiet:
+            say(f"iterations run without a CUDA graph: {reason}")
+
+    @contextlib.contextmanager
+    def _on_side_stream(self) -> Iterator[None]:
+        """Make a stream current that can be captured, unlike the default stream, in order with the caller's stream."""
+        callers = torch.cuda.current_stream(self.device)
+        self._stream.wait_stream(callers)
+        try:
+            with torch.cuda.stream(self._stream):
+                yield
+        finally:
+            callers.wait_stream(self._stream)

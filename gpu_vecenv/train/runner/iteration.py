@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from gpu_vecenv.train.algorithms.contract import Algorithm, DeviceScalars
+from gpu_vecenv.train.config import Precision
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.collector import Collector
+from gpu_vecenv.train.runner.precision import in_precision
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.samples import Samples, apply
 
@@ -37,7 +39,9 @@ class Iteration:
         algorithms: Mapping[str, Algorithm],
         scalars: Mapping[str, DeviceScalars],
         episodes: Mapping[str, EpisodeStats],
+        precision: Precision = "float32",
     ):
+        self.precision = precision
         self.collector, self.policies, self.rows = collector, policies, rows
         self.algorithms, self.scalars, self.episodes = algorithms, scalars, episodes
         self.metric_names = [f"{metric}/{name}" for name in rows for metric in EPISODE_METRICS]
@@ -58,6 +62,10 @@ class Iteration:
         Returns:
             Metrics on the device, float32 (len(metric_names),).
         """
+        with in_precision(self.precision, self.collector.env.device):
+            return self._run(first)
+
+    def _run(self, first: bool) -> Tensor:
         self.collector.collect()
         samples = {name: rows.samples() for name, rows in self.rows.items()}
         metrics = [torch.stack(self.episodes[name].update(own.reward, own.ended, own.valid)) for name, own in samples.items()]

@@ -117,7 +117,8 @@ class Parts:
             self._host = self._host.pin_memory()
         self._device = self._host.to(device)
         scalars = {name: DeviceScalars(*self._device[number]) for number, name in enumerate(learn)}
-        self.iteration = Iteration(self.collector, self.policies, self.rows, self.algorithms, scalars, self.episodes)
+        parts = (self.collector, self.policies, self.rows, self.algorithms, scalars, self.episodes)
+        self.iteration = Iteration(*parts, config.precision)
 
     @staticmethod
     def _settings(env: GpuVectorEnv, config: ResolvedConfig, name: str) -> PPOConfig:

@@ -34,7 +34,7 @@ from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback
 from gpu_vecenv.train.runner.diagnosis import describe_nonfinite
-from gpu_vecenv.train.runner.executor import eager
+from gpu_vecenv.train.runner.executor import make_executor
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import SPOILED
 from gpu_vecenv.train.runner.parts import Parts
@@ -100,7 +100,6 @@ class Trainer:
         self.quiet, self.callbacks = quiet, tuple(callbacks)
         self._resources = contextlib.ExitStack()
         self._folder: RunFolder | None = None
-        self.executor = eager
         with close_on_error(self):
             if resumed is not None:
                 self._own_folder(resumed.folder)
@@ -182,6 +181,7 @@ class Trainer:
         self.config: ResolvedConfig = dataclasses.replace(resolved, device=self.env.device)
         with torch_threads(resolved.threads):
             self.parts = Parts(self.env, self.config, networks)
+        self.executor = make_executor(resolved.executor, self.env.device, self.quiet)
         self.trial = Trial(self.config, self.parts)
         self._resources.callback(self.trial.close)
         self.iteration = 0

@@ -1,0 +1,33 @@
+"""Precision of the matrix products of a run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from gpu_vecenv.train.config import Precision
+
+
+@contextlib.contextmanager
+def in_precision(precision: Precision, device: str) -> Iterator[None]:
+    """Compute matrix products and convolutions in a precision; weights, sums and all else stay float32.
+
+    Args:
+        precision: see ``TrainConfig.precision``.
+        device: device of the run.
+    """
+    if precision == "float32":
+        yield
+    elif precision == "tf32":
+        before = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = True
+        try:
+            yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
+    else:
+        # Without the cache, because weights change inside the block, and a captured graph must convert them in each replay.
+        with torch.autocast(torch.device(device).type, getattr(torch, precision), cache_enabled=False):
+            yield
