@@ -52,8 +52,8 @@ class GraphExecutor:
     """Runs an iteration as one CUDA graph, which the host launches with one call.
 
     The first iterations run operation by operation. They train like all others, so nothing is undone. The next one is captured,
-    which records its kernels, and then replayed. If the user's code cannot be captured, iterations stay eager, and a message gives
-    the reason once.
+    which records its kernels, and then replayed. If the user's code cannot be captured, iterations stay eager, and a message
+    gives the reason once.
 
     A replay runs the recorded kernels alone. Python code of a policy runs while it is captured, and not in later iterations.
 
