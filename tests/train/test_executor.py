@@ -1,6 +1,7 @@
 """Executors: which one a run takes, what a CUDA graph must not change, and precision."""
 
 import dataclasses
+import re
 
 import pytest
 import role_envs  # noqa: F401  (registers Town-v0 and Pairs-v0)
@@ -118,8 +119,6 @@ def test_code_that_cannot_be_captured_stays_eager_and_trains_alike(capsys, call,
     plain.train()
     assert isinstance(trainer.executor, GraphExecutor)
     assert capsys.readouterr().out.count("iterations run without a CUDA graph") == 1
-    import re
-
     assert re.search(reason, trainer.executor.reason)
     states = weights(trainer), weights(plain)
     assert all(torch.equal(x, states[1][name]) for name, x in states[0].items())
