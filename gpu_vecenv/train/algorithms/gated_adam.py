@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from gpu_vecenv.train.errors import CheckpointError
 
-
 BETAS = (0.9, 0.999)
 """Decay of the first and the second moment in one step."""
 

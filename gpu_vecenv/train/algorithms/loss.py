@@ -76,7 +76,8 @@ class PPOLoss:
         many operations for them.
 
         Returns:
-            ``TERMS``, float32 (5,). ``kl`` is Schulman's estimate k3, ``clip_fraction`` the share of ratios outside the clip range.
+            ``TERMS``, float32 (5,). ``kl`` is Schulman's estimate k3, ``clip_fraction`` the share of ratios outside the clip
+            range.
         """
         evaluated = policy.evaluate(batch.inputs, batch.action)
         with torch.no_grad():
