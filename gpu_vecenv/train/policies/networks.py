@@ -105,8 +105,8 @@ def _hidden(parts: tuple[int, ...], config: NetworkConfig, generator: torch.Gene
 def _through(layers: nn.Sequential, x: Any) -> Tensor:
     """Return ``layers(x)``.
 
-    The operations of plain layers are called without the layers, whose Python code takes longer than their operations. A layer
-    with a hook is called itself.
+    The operations of plain layers are called without the layers, whose Python code takes longer than their operations. A layer to
+    which a function is attached, as by ``register_forward_hook()``, is called itself.
     """
     for layer in layers:
         if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks:
