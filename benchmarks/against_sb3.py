@@ -44,6 +44,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import shared  # noqa: E402
 from intervals import student_cdf, student_quantile  # noqa: E402
 
 from gpu_vecenv.bench.machine import installed, machine  # noqa: E402
@@ -281,7 +282,7 @@ def measure(options: Options) -> None:
             runs.append(run)
             runs.sort(key=lambda each: (each["library"], each["seed"]))
             results["cases"][name]["comparison"] = compare(runs, CASES[name].margin)
-            write(options.out, results)
+            shared.write(options.out, results, "cases")
             print(f"{name} {run['library']} seed {run['seed']}: area {run['area']:.1f} after {run['seconds']:.0f} s", flush=True)
 
 
@@ -312,17 +313,6 @@ def compare(runs: list[dict[str, Any]], margin: float, resamples: int = 10_000) 
         "p_value": p_value,
         "equivalent": p_value < 0.05,
     }
-
-
-def write(path: Path, results: dict[str, Any]) -> None:
-    """Write results as JSON, a run on a line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = []
-    for name, row in results["cases"].items():
-        runs = ",\n   ".join(json.dumps(run) for run in row["runs"])
-        head = json.dumps({key: value for key, value in row.items() if key != "runs"})
-        lines.append(f'  {json.dumps(name)}: {head[:-1]}, "runs": [\n   {runs}\n  ]}}')
-    path.write_text('{\n "benchmark": "against_sb3",\n "cases": {\n' + ",\n".join(lines) + "\n }\n}\n")
 
 
 def table(results: dict[str, Any]) -> None:
@@ -364,24 +354,10 @@ def draw(results: dict[str, Any], path: Path) -> None:
                     middles, mean - half, mean + half, color=colour, alpha=0.2, lw=0, label="95 % interval of the mean"
                 )
         axes.axhline(settings["random"], color="black", lw=0.9, ls="--", label="random actions")
-        axes.set(title=settings["env_id"], xlabel="steps of all worlds", ylabel="return of an episode")
-        axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 0), useMathText=True)
-        axes.grid(True, alpha=0.3)
+        shared.label(axes, settings["env_id"], "return of an episode")
         axes.legend(fontsize=7, frameon=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-    pyplot.close(figure)
-
-
-def main(options: Options) -> None:
-    """Run, print the table and draw."""
-    if not options.draw_only:
-        measure(options)
-    results = json.loads(options.out.read_text())
-    table(results)
-    draw(results, options.figure)
-    print(f"\n{options.out}\n{options.figure}")
+    shared.save(figure, path)
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options, description=__doc__))
+    shared.run(tyro.cli(Options, description=__doc__), measure, table, draw)

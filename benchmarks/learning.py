@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import shared  # noqa: E402
 from intervals import mean_interval, student_quantile  # noqa: E402
 
 from gpu_vecenv.bench.machine import machine  # noqa: E402
@@ -164,20 +165,9 @@ def measure(options: Options) -> None:
             runs = results["envs"][env_id]["runs"]
             runs.append(run)
             runs.sort(key=lambda each: each["seed"])
-            write(options.out, results)
+            shared.write(options.out, results, "envs")
             told = run.get("error") or f"{match(run)} after {run['seconds']:.0f} s" + " (limit)" * run["limit_hit"]
             print(f"{env_id} seed {seed}: {told}", flush=True)
-
-
-def write(path: Path, results: dict[str, Any]) -> None:
-    """Write results as JSON; numbers of a list stand on one line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = []
-    for env_id, row in results["envs"].items():
-        runs = ",\n   ".join(json.dumps(run) for run in row["runs"])
-        head = json.dumps({name: value for name, value in row.items() if name != "runs"})
-        lines.append(f'  {json.dumps(env_id)}: {head[:-1]}, "runs": [\n   {runs}\n  ]}}')
-    path.write_text('{\n "benchmark": "learning",\n "envs": {\n' + ",\n".join(lines) + "\n }\n}\n")
 
 
 def shown(values: list[float]) -> str:
@@ -236,9 +226,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
         axes.remove()
     for axes, (env_id, row) in zip(grid.flat, rows.items(), strict=False):
         _panel(axes, env_id, finished(row))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-    pyplot.close(figure)
+    shared.save(figure, path)
 
 
 def _panel(axes: Any, env_id: str, runs: list[dict[str, Any]]) -> None:
@@ -259,21 +247,9 @@ def _panel(axes: Any, env_id: str, runs: list[dict[str, Any]]) -> None:
         axes.axhline(level, color=colour, lw=0.9, ls="--", label=f"{name}all act at random")
     if env_id in TARGETS:
         axes.axhline(TARGETS[env_id], color="black", lw=0.9, ls=":", label=f"target, {TARGETS[env_id]:g}")
-    axes.set(title=env_id, xlabel="steps of all worlds", ylabel="return, last 100 episodes")
-    axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 0), useMathText=True)
-    axes.grid(True, alpha=0.3)
+    shared.label(axes, env_id, "return, last 100 episodes")
     axes.legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)  # below, off the curves
 
 
-def main(options: Options) -> None:
-    """Run, print the table and draw."""
-    if not options.draw_only:
-        measure(options)
-    results = json.loads(options.out.read_text())
-    table(results)
-    draw(results, options.figure)
-    print(f"\n{options.out}\n{options.figure}")
-
-
 if __name__ == "__main__":
-    main(tyro.cli(Options, description=__doc__))
+    shared.run(tyro.cli(Options, description=__doc__), measure, table, draw)

@@ -38,6 +38,30 @@ def same(one, other):
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+def results(rows, entries, dtype):
+    return torch.full((rows, entries), -1, dtype=dtype), torch.full((rows,), -1.0), torch.full((rows,), -1.0)
+
+
+def test_given_arrays_are_written_and_returned():
+    """Calls that repeat one of the same form take a shorter way, and other arrays or numbers change its arguments."""
+    draw, sizes = counters(40, 3), [3, 2]
+    mask, log_std = some_mask(120, sizes), torch.tensor([0.5, -1.0])
+    ways = {
+        torch.int32: lambda x, counter, out: draw_choices(x, sizes, counter, mask, out=out),
+        torch.float32: lambda x, counter, out: draw_normal(x[:, :2].contiguous(), log_std, counter, out=out),
+    }
+    for dtype, drawn in ways.items():
+        one, other = results(120, 2, dtype), results(120, 2, dtype)
+        for seed, out in enumerate((None, one, one, other, one, None)):
+            x = some_logits(120, sizes, seed)
+            got = drawn(x, draw, out)
+            assert out is None or all(a is b for a, b in zip(got, out, strict=True))
+            assert same(got, drawn(x, replace(draw), None))
+        for wrong in (results(119, 2, dtype), results(120, 1, dtype), results(120, 2, torch.int64)):
+            with pytest.raises(ShapeError, match="out.action"):
+                drawn(x, draw, wrong)
+
+
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("sizes", HEADS.values(), ids=HEADS)
 def test_choices_are_those_of_an_independent_implementation(sizes, masked):
@@ -261,4 +285,4 @@ def test_wrong_tensors_are_refused():
 
 def test_the_counters_are_all_that_a_draw_holds():
     """A counter that is added must be added to the kernel, too."""
-    assert [field.name for field in fields(counters(1, 1))] == ["seed", "world_id", "episode", "t", "world", "agent"]
+    assert [field.name for field in fields(counters(1, 1))] == ["seed", "world_id", "episode", "t", "world", "agent", "out"]

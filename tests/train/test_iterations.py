@@ -115,7 +115,7 @@ def test_statistics_change_after_an_update_but_for_the_first():
 def test_an_iteration_reads_nothing_on_the_host(config):
     ppo = dataclasses.replace(config.ppo, target_kl=0.01, bootstrap_at_time_limit=True)
     trainer = Trainer(dataclasses.replace(config, ppo=ppo), quiet=True)
-    trainer.train(iterations=1)  # torch's optimiser prepares its state
+    trainer.train(iterations=1)  # the optimiser makes its moments
     with HostReads():
         for first in (True, False, False):
             trainer.parts.set_scalars(0.5)

@@ -1,5 +1,6 @@
 """Sinks of a run's metrics: valid JSON, TensorBoard over steps, Weights & Biases, the user's own, and a closed terminal."""
 
+import contextlib
 import dataclasses
 import importlib.util
 import io
@@ -10,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from gpu_vecenv.train import ConfigError, Trainer, load_checkpoint
+from gpu_vecenv.train import ConfigError, PolicyMapError, Trainer, load_checkpoint
 from gpu_vecenv.train.run_folder import logger as logger_module
 from gpu_vecenv.train.run_folder.json_lines import JsonLines
 from gpu_vecenv.train.run_folder.logger import Logger
@@ -99,25 +100,36 @@ class Notes:
         self.calls.append("close")
 
 
-def test_a_sink_of_the_user_gets_every_iteration_and_is_closed(tmp_path):
+def test_a_sink_of_the_user_gets_every_iteration_and_is_closed_by_the_trainer(config, tmp_path):
     calls = []
-    with Logger(tmp_path, 200, quiet=True, sinks=[Notes(calls)]) as log:
-        log.log({**LINE, "iteration": 1})
-        log.log({**LINE, "iteration": 2})
-        log.flush()
-    assert calls == [("log", 1), ("log", 2), "flush", "close"]
+    trainer = Trainer(dataclasses.replace(config, out=str(tmp_path / "run")), quiet=True, sinks=[Notes(calls)])
+    trainer.train(2)
+    assert calls == [("log", 1), ("log", 2), "flush"]
+    trainer.train(1)
+    trainer.close()
+    assert calls[3:] == [("log", 3), "flush", "close"]
     calls.clear()
-    with pytest.raises(RuntimeError, match="no room"), Logger(tmp_path, 200, 2, quiet=True, sinks=[Notes(calls, "log")]) as log:
-        log.log(LINE)
-    assert calls == [("log", 3), "close"]
-    assert [line["iteration"] for line in read_metrics(tmp_path)] == [1, 2]
+    with contextlib.closing(Trainer.resume(tmp_path / "run", quiet=True, sinks=[Notes(calls, "log")])) as trainer:
+        with pytest.raises(RuntimeError, match="no room"):
+            trainer.train(1)
+        assert calls == [("log", 4)]
+    assert calls[-1] == "close"
+    assert [line["iteration"] for line in read_metrics(tmp_path / "run")] == [1, 2, 3]
 
 
-def test_sinks_are_closed_if_another_cannot_be_opened(tmp_path):
+def test_sinks_are_closed_if_another_cannot_be_opened(tmp_path, monkeypatch):
     calls = []
-    (tmp_path / METRICS_FILE).write_text("no metrics\n")
-    with pytest.raises(ValueError, match="expected lines of JSON"), Logger(tmp_path, 200, quiet=True, sinks=[Notes(calls)]):
+    monkeypatch.setattr(logger_module, "JsonLines", lambda path, first: Notes(calls))
+    monkeypatch.setattr(logger_module.tensorboard, "is_installed", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError), Logger(tmp_path, 200, quiet=True):
         pass
+    assert calls == ["close"]
+
+
+def test_sinks_are_closed_if_the_trainer_cannot_be_made(config):
+    calls = []
+    with pytest.raises(PolicyMapError):
+        Trainer(dataclasses.replace(config, policy_map={"nobody": "random"}), quiet=True, sinks=[Notes(calls)])
     assert calls == ["close"]
 
 

@@ -47,6 +47,36 @@ def test_a_shared_part_equals_the_same_network_on_whole_rows(network):
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("network", SHAPES, ids=str)
+def test_results_are_those_of_the_layers_with_their_hooks(network):
+    """Layers without hooks are not called themselves."""
+    module, obs = policy_of(CHOICES, network=network).network, observations(16).obs.requires_grad_()
+    layers = [layer for part in (module.trunk, module.actor_layers, module.critic_layers) for layer in part]
+
+    def by_layers():
+        features = module.trunk(obs)
+        return module.actor_layers(features), module.critic_layers(features).squeeze(-1)
+
+    def assert_equal():
+        for ours, theirs in zip(module(obs), by_layers(), strict=True):
+            assert torch.equal(ours, theirs)
+
+    assert_equal()
+    before, called = module(obs)[0], []
+    for register in ("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook"):
+        called.clear()
+        hooks = [getattr(layer, register)(lambda layer, *_: called.append(layer)) for layer in layers]
+        sum(x.sum() for x in module(obs)).backward()
+        assert all(called.count(layer) == 1 for layer in layers)
+        for hook in hooks:
+            hook.remove()
+    module.actor_layers[-1].register_forward_pre_hook(lambda layer, arguments: (2.0 * arguments[0],))
+    assert_equal()
+    torch.nn.utils.parametrize.register_parametrization(module.critic_layers[-1], "weight", nn.Tanh())
+    assert_equal()
+    assert not torch.equal(module(obs)[0], before)
+
+
 def test_the_first_layer_reads_the_shared_part_once_a_world(monkeypatch):
     policy, shapes = policy_of(CHOICES, shared=True), []
     linear = nn.functional.linear

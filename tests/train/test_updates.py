@@ -12,7 +12,7 @@ from ppo_cases import PLAIN, WORLDS, T, case, learn, ppo_of, scalars, weights
 
 from gpu_vecenv.train.algorithms.contract import DeviceScalars
 from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
-from gpu_vecenv.train.algorithms.loss import Minibatch, masked_mean, masked_variance, ppo_loss
+from gpu_vecenv.train.algorithms.loss import Minibatch, PPOLoss, masked_mean, masked_variance
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.storage.samples import apply
@@ -60,9 +60,8 @@ def test_the_clip_stops_only_gradients_that_increase_the_distance(ratio, advanta
     log_prob = policy.evaluate(inputs, action).log_prob.detach()
     one = torch.ones(1)
     batch = Minibatch(inputs, action, log_prob - math.log(ratio), one, one * advantage, one, one.bool())
-    loss, _ = ppo_loss(policy, batch, dataclasses.replace(PLAIN, value_coef=0.0), entropy_coef=0.0, clip_coef=0.2)
-    (gradient,) = torch.autograd.grad(loss, policy.network.actor_layers[-1].bias)
-    assert (gradient.abs().sum().item() > 0) == pushes
+    PPOLoss(dataclasses.replace(PLAIN, value_coef=0.0), torch.tensor(0.0), torch.tensor(0.2)).backward(policy, batch)
+    assert (policy.network.actor_layers[-1].bias.grad.abs().sum().item() > 0) == pushes
 
 
 @pytest.mark.parametrize("schedule", ["constant", "adaptive"])
@@ -262,7 +261,7 @@ def test_an_update_reads_nothing_on_the_host(shared, over, schedule):
         EPOCHS, normalize_rewards=True, target_kl=0.01, normalize_advantages=over, learning_rate_schedule=schedule
     )
     ppo, now = ppo_of(one, config), scalars(config)
-    ppo.update(one.samples, now)  # torch's optimiser prepares its state
+    ppo.update(one.samples, now)  # the optimiser makes its moments
     with HostReads():
         one.policy.observe(apply(one.samples.obs, lambda x: x[:-1]), one.samples.valid)
         ppo.begin(one.samples)
@@ -290,25 +289,30 @@ def test_adam_equals_torchs_when_its_gate_is_open():
     assert adam.state_dict()[0]["step"] == 3
 
 
-class Idle:
-    """An optimiser that does nothing, as torch's fused Adam needs memory."""
-
-    param_groups = ()
-
-    def __init__(self, *args, **settings):
-        pass
-
-    def zero_grad(self, set_to_none):
-        pass
-
-    def step(self):
-        pass
+def test_adam_equals_torchs_for_parameters_of_two_types_that_do_not_always_have_a_gradient():
+    numbers = [torch.ones(3), torch.ones(2, dtype=torch.float64), torch.ones(4)]
+    gated, plain = ([torch.nn.Parameter(x.clone()) for x in numbers] for _ in range(2))
+    adam, want = GatedAdam(gated, 1e9), torch.optim.Adam(plain, lr=0.02, eps=1e-5)
+    adam.rate.fill_(0.02)
+    for step, with_gradient in enumerate([(0, 1), (0, 1, 2), (1, 2), (0, 1, 2)]):
+        if step == 2:
+            restored = GatedAdam(gated, 1e9)
+            restored.rate.fill_(0.02)
+            restored.load_state_dict(copy.deepcopy(adam.state_dict()), "state")
+            adam = restored
+        for parameters in (gated, plain):
+            for i, parameter in enumerate(parameters):
+                parameter.grad = torch.full_like(parameter, i + step + 1.0) if i in with_gradient else None
+        adam.step(torch.tensor(True))
+        want.step()
+        torch.testing.assert_close(gated, plain)
+    assert [state["step"].item() for _, state in sorted(adam.state_dict().items())] == [3, 4, 3]
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["rows", "worlds"])
 def test_an_update_needs_shapes_alone(monkeypatch, shared):
     """On the device "meta" tensors have shapes and no values."""
-    monkeypatch.setattr(torch.optim, "Adam", Idle)
+    monkeypatch.setattr(torch, "_fused_adam_", lambda *arguments, **settings: None)  # it needs memory
     one = case(shared=shared, masked=(1,), normalize=True)
     one.policy.to("meta")
     arrays = {name: x for name, x in vars(one.samples).items() if isinstance(x, torch.Tensor)}

@@ -10,7 +10,7 @@ from torch import Tensor
 from gpu_vecenv.train.algorithms.contract import Algorithm, DeviceScalars
 from gpu_vecenv.train.algorithms.deal import deal
 from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
-from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, masked_variance, ppo_loss, standardized
+from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, PPOLoss, masked_variance, standardized
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.policies.contract import Observation, Policy
 from gpu_vecenv.train.returns.gae import TransitionMasks, gae, next_values
@@ -76,6 +76,7 @@ class PPO(Algorithm):
         sums = torch.zeros(len(TERMS) + 2, device=valid.device)  # of TERMS, gradient norm and 1, over the steps taken
         one, nothing, wanted_steps = torch.ones_like(sums[:1]), torch.zeros_like(sums), torch.zeros_like(sums[0])
         stopped = torch.zeros_like(one, dtype=torch.bool)
+        loss = PPOLoss(config, scalars.entropy_coef, scalars.clip_coef)
         counted = valid.flatten(2).any(-1) if valid.dim() > 2 else valid
         for _ in range(config.num_epochs):
             before = sums.clone()
@@ -85,9 +86,8 @@ class PPO(Algorithm):
             wanted_steps += wanted.sum()
             for chosen, at, use, open_gate in zip(index, zip(*samples.place(index), strict=True), used, wanted, strict=True):
                 batch = self._minibatch(samples, at, use, numbers[:, chosen])
-                loss, terms = ppo_loss(self.policy, batch, config, scalars.entropy_coef, scalars.clip_coef)
                 self.adam.zero_grad()
-                loss.backward()
+                terms = loss.backward(self.policy, batch)
                 norm, taken = self.adam.step(open_gate)
                 sums += torch.where(taken, torch.cat((terms, norm.view(1), one)), nothing)
             if config.target_kl is not None and config.learning_rate_schedule != "adaptive":

@@ -64,25 +64,27 @@ class ActorCritic(Policy):
 
     def outputs(self, obs: Observation) -> Tensor:
         """Return the outputs of the network alone, float32 (B, num_outputs) or (B, a, num_outputs)."""
-        rows = self._input(obs)
+        network = self.network
+        rows = self._input(network, obs)
         if self.has_actor:
-            outputs: Tensor = self.network.actor(rows)  # type: ignore[operator]  # a method of the network's class
+            outputs: Tensor = network.actor(rows)  # type: ignore[operator]  # a method of the network's class
         else:
-            outputs = self.network(rows)[0]
+            outputs = network(rows)[0]
         return _as_observed(outputs.float(), obs, 2)
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """See ``Policy.act()``; a Box action is in the env's units, and may be outside its bounds."""
         outputs = self.outputs(inputs.obs)
         if self.box is not None:
-            action, log_prob = draw_normal(outputs, self.log_std, draw, deterministic)[:2]
-            return self.box.to_env(action), log_prob
-        action, log_prob = draw_choices(outputs, self.choices, draw, inputs.mask, self.masked, deterministic)[:2]
+            action, log_prob = draw_normal(outputs, self.log_std, draw, deterministic, draw.out)[:2]
+            return self.box.to_env_(action), log_prob
+        action, log_prob = draw_choices(outputs, self.choices, draw, inputs.mask, self.masked, deterministic, draw.out)[:2]
         return action.squeeze(-1) if self.discrete else action, log_prob
 
     def evaluate(self, inputs: Inputs, action: Tensor) -> Evaluated:
         """See ``Policy.evaluate()``; a Box action is in the env's units."""
-        outputs, value = self.network(self._input(inputs.obs))
+        network = self.network
+        outputs, value = network(self._input(network, inputs.obs))
         distribution = self.distribution(_as_observed(outputs.float(), inputs.obs, 2), inputs.mask)
         if self.box is not None:
             action = self.box.to_normalized(action)
@@ -90,11 +92,12 @@ class ActorCritic(Policy):
 
     def value(self, inputs: Inputs) -> Tensor:
         """See ``Policy.value()``."""
-        rows = self._input(inputs.obs)
+        network = self.network
+        rows = self._input(network, inputs.obs)
         if self.has_critic:
-            value: Tensor = self.network.critic(rows)  # type: ignore[operator]  # a method of the network's class
+            value: Tensor = network.critic(rows)  # type: ignore[operator]  # a method of the network's class
         else:
-            value = self.network(rows)[1]
+            value = network(rows)[1]
         return _as_observed(value.float(), inputs.obs, 1)
 
     def observe(self, obs: Observation, valid: Tensor) -> None:
@@ -102,8 +105,9 @@ class ActorCritic(Policy):
         if self.obs_norm is not None:
             self.obs_norm.update(obs, valid)
 
-    def _input(self, obs: Observation) -> Observation:
-        return network_input(self.network, obs if self.obs_norm is None else self.obs_norm(obs))
+    def _input(self, network: nn.Module, obs: Observation) -> Observation:
+        norm = self.obs_norm
+        return network_input(network, obs if norm is None else norm.forward(obs))
 
 
 def require_actions(space: spaces.Space) -> None:

@@ -35,6 +35,10 @@ class BoxScale(nn.Module):
         """Return actions in the env's units, float32 (..., k)."""
         return self.centre + self.half_width * action
 
+    def to_env_(self, action: Tensor) -> Tensor:
+        """Change actions, float32 (..., k), to the env's units and return them."""
+        return action.mul_(self.half_width).add_(self.centre)
+
     def to_normalized(self, action: Tensor) -> Tensor:
         """Return actions in normalised units, float32 (..., k)."""
         return (action - self.centre) / self.half_width

@@ -56,6 +56,9 @@ class Draw:
     """int32 (B,) or (B, a), index of each row's world in the four arrays above."""
     agent: Tensor
     """int32 (B,) or (B, a), number of each row's agent in its world."""
+    out: tuple[Tensor, Tensor, Tensor] | None = None
+    """Arrays for actions (B[, a], k), log-probabilities (B[, a]) and entropies, which nobody reads. If a policy writes its
+    results to them and returns them, they need not be copied."""
 
 
 class Policy(nn.Module, ABC):

@@ -44,6 +44,7 @@ def draw_choices(
     mask: Tensor | None = None,
     masked: Sequence[int] | None = None,
     deterministic: bool = False,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> Drawn:
     """Draw one choice for each entry of an action.
 
@@ -57,6 +58,7 @@ def draw_choices(
         mask: bool (..., number of choices of the masked entries), True where a choice is allowed. None allows all.
         masked: numbers of the entries that the mask covers, in its order; None if it covers all.
         deterministic: take the likeliest choice, the first of several.
+        out: contiguous arrays to write to and to return, of the shapes and types of ``Drawn``; None: new ones.
 
     Returns:
         Actions int32 (..., k).
@@ -67,13 +69,15 @@ def draw_choices(
     """
     prepared, mask_shape = _prepared.setdefault(draw, {}), None if mask is None else mask.shape
     key = (logits.shape, tuple(sizes), None if masked is None else tuple(masked), mask_shape, deterministic)
-    if key in prepared and (drawn := prepared[key].again(logits, mask)) is not None:
+    inputs = (logits,) if mask is None else (logits, mask)
+    if key in prepared and (drawn := prepared[key].again(inputs, out)) is not None:
         return drawn
     table = _table(tuple(sizes), None if masked is None else tuple(masked), logits.device)
-    prepared[key] = call = _Call(draw, logits.device, len(sizes), torch.int32)
+    call = _Call(draw, logits.device, len(sizes), torch.int32)
     call.take("outputs", "logits", logits, torch.float32, table.columns)
     if mask is not None:
         call.take("mask", "mask", mask, torch.bool, table.mask_columns)
+    prepared[key] = call
     first, choices, mask_first = (row.data_ptr() for row in table.entries)
     stride = table.columns | 1 if sizes[0] % 2 == 0 else table.columns  # lanes then read different banks
     tile_rows = _tile_rows(len(sizes), 2 * len(sizes) + stride)
@@ -82,11 +86,17 @@ def draw_choices(
         "gv_draw_choices",
         tile_rows if staged else _tile_rows(len(sizes), 2 * len(sizes)),
         first=first, choices=choices, mask_first=mask_first, columns=table.columns, mask_columns=table.mask_columns,
-        stride=stride if staged else 0, likeliest=deterministic,
+        stride=stride if staged else 0, likeliest=deterministic, out=out,
     )  # fmt: skip
 
 
-def draw_normal(mean: Tensor, log_std: Tensor, draw: Draw, deterministic: bool = False) -> Drawn:
+def draw_normal(
+    mean: Tensor,
+    log_std: Tensor,
+    draw: Draw,
+    deterministic: bool = False,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> Drawn:
     """Draw numbers from independent normal distributions; nothing is clipped.
 
     Args:
@@ -94,6 +104,7 @@ def draw_normal(mean: Tensor, log_std: Tensor, draw: Draw, deterministic: bool =
         log_std: float32 (k,), natural logarithm of the deviations, the same for every row.
         draw: counters of the rows.
         deterministic: take the mean.
+        out: see ``draw_choices()``.
 
     Returns:
         Actions float32 (..., k).
@@ -101,11 +112,15 @@ def draw_normal(mean: Tensor, log_std: Tensor, draw: Draw, deterministic: bool =
     Raises:
         ShapeError, ArrayTypeError, DeviceError: a tensor does not fit.
     """
+    prepared, key = _prepared.setdefault(draw, {}), (mean.shape, log_std.shape, deterministic)
+    if key in prepared and (drawn := prepared[key].again((mean, log_std), out)) is not None:
+        return drawn
     entries = mean.shape[-1] if mean.ndim else 0
     call = _Call(draw, mean.device, entries, torch.float32)
     call.take("outputs", "mean", mean, torch.float32, entries)
     call.take("log_std", "log_std", log_std, torch.float32, entries, rows=False)
-    return call.launch("gv_draw_normals", _tile_rows(entries, 2 * entries), likeliest=deterministic)
+    prepared[key] = call
+    return call.launch("gv_draw_normals", _tile_rows(entries, 2 * entries), likeliest=deterministic, out=out)
 
 
 def draw_uniform(low: Tensor, high: Tensor, draw: Draw) -> Drawn:
@@ -154,12 +169,15 @@ class _Call:
         self.device, self.entries, self.dtype = device, entries, dtype
         self.rows = tuple(draw.world.shape)
         self.args, self._kept = _Args(), [draw.world]
+        self._inputs: list[tuple[str, torch.dtype]] = []
+        self._out: tuple[Tensor, Tensor, Tensor] | None = None
         worlds = draw.seed.numel()
         self.take("seed", "draw.seed", draw.seed, torch.int64, worlds, rows=False)
         for name in ("world_id", "episode", "t"):
             self.take(name, f"draw.{name}", getattr(draw, name), torch.int32, worlds, rows=False)
         for name in ("world", "agent"):
             self.take(name, f"draw.{name}", getattr(draw, name), torch.int32, None)
+        self._inputs.clear()  # of the members that differ between calls
 
     def take(self, member: str, name: str, value: Tensor, dtype: torch.dtype, last: int | None, rows: bool = True) -> None:
         """Store the address of a tensor of shape ``(*rows, last)``, ``rows`` if ``last`` is None, or ``(last,)``."""
@@ -172,9 +190,10 @@ class _Call:
             raise DeviceError(f"draws: {name} must be on {self.device}, got {value.device}.")
         value = value.contiguous()
         self._kept.append(value)
+        self._inputs.append((member, dtype))
         setattr(self.args, member, value.data_ptr())
 
-    def launch(self, name: str, tile_rows: int, **members: int) -> Drawn:
+    def launch(self, name: str, tile_rows: int, out: tuple[Tensor, Tensor, Tensor] | None = None, **members: int) -> Drawn:
         """Run a kernel over all rows, a tile for each team."""
         self.count, args = self._kept[0].numel(), self.args
         tiles = -(-self.count // tile_rows)
@@ -183,27 +202,43 @@ class _Call:
             setattr(args, member, value)
         small = self.count * self.entries < SMALL
         self._queue = functools.partial(launches(DRAW, self.device).launch, name, args, tiles, small)
-        drawn = self._run()
+        drawn = self._run(out)
         del self._kept[_COUNTERS:]  # those of one call; a queued kernel reads them before their memory is used again
         return drawn
 
-    def again(self, outputs: Tensor, mask: Tensor | None) -> Drawn | None:
-        """Run the kernel of the last launch on other outputs and masks of the same shapes; None if they need a conversion."""
-        for tensor, dtype in ((outputs, torch.float32), (mask, torch.bool)):
-            if tensor is not None and not (tensor.dtype == dtype and tensor.device == self.device and tensor.is_contiguous()):
+    def again(self, inputs: Sequence[Tensor], out: tuple[Tensor, Tensor, Tensor] | None) -> Drawn | None:
+        """Run the kernel of the last launch on other inputs of the same shapes; None if they need a conversion."""
+        for (_, dtype), tensor in zip(self._inputs, inputs, strict=True):
+            if not (tensor.dtype == dtype and tensor.device == self.device and tensor.is_contiguous()):
                 return None
-        self.args.outputs = outputs.data_ptr()
-        if mask is not None:
-            self.args.mask = mask.data_ptr()
-        return self._run()
+        for (member, _), tensor in zip(self._inputs, inputs, strict=True):
+            setattr(self.args, member, tensor.data_ptr())
+        return self._run(out)
 
-    def _run(self) -> Drawn:
-        """Queue the kernel with fresh arrays for its results."""
-        numbers = torch.empty((2, *self.rows), dtype=torch.float32, device=self.device)
-        drawn = Drawn(torch.empty((*self.rows, self.entries), dtype=self.dtype, device=self.device), numbers[0], numbers[1])
+    def _run(self, out: tuple[Tensor, Tensor, Tensor] | None) -> Drawn:
+        """Queue the kernel with arrays for its results, by default fresh ones."""
+        if out is None:
+            numbers = torch.empty((2, *self.rows), dtype=torch.float32, device=self.device)
+            drawn = Drawn(torch.empty((*self.rows, self.entries), dtype=self.dtype, device=self.device), numbers[0], numbers[1])
+        elif out is self._out:
+            drawn = self._drawn
+        else:
+            drawn = self._checked(out)
         if self.count:
-            self.args.action, self.args.log_prob, self.args.entropy = (output.data_ptr() for output in drawn)
+            args = self.args
+            args.action, args.log_prob, args.entropy = drawn[0].data_ptr(), drawn[1].data_ptr(), drawn[2].data_ptr()
             self._queue()
+        return drawn
+
+    def _checked(self, out: tuple[Tensor, Tensor, Tensor]) -> Drawn:
+        """Check arrays for the results."""
+        drawn = Drawn(*out)
+        wanted = ((*self.rows, self.entries), self.dtype), (self.rows, torch.float32), (self.rows, torch.float32)
+        for name, array, (shape, dtype) in zip(Drawn._fields, drawn, wanted, strict=True):
+            form = (tuple(array.shape), array.dtype, array.device, array.is_contiguous())
+            if form != (shape, dtype, self.device, True):
+                raise ShapeError(f"draws: out.{name} must be contiguous {dtype} {shape} on {self.device}, got {form}.")
+        self._out, self._drawn = out, drawn
         return drawn
 
 

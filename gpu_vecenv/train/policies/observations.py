@@ -40,8 +40,8 @@ class ObservationNorm(nn.Module):
     def forward(self, obs: Observation) -> Observation:
         """Return normalised observations of the same form."""
         if isinstance(obs, Tensor):
-            return self.parts["own"](obs)  # type: ignore[no-any-return]
-        return {part: norm(obs[part]) for part, norm in self.parts.items()}
+            return self.parts["own"].forward(obs)  # type: ignore[no-any-return]
+        return {part: norm.forward(obs[part]) for part, norm in self.parts.items()}
 
     def update(self, obs: Observation, valid: Tensor) -> None:
         """Update the statistics, see ``Policy.observe()``."""

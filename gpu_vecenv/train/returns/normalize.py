@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -91,7 +93,9 @@ class RunningNorm(nn.Module):
 
     def forward(self, samples: Tensor) -> Tensor:
         """Shift by the mean, divide by the deviation, clip; float32, same shape as ``samples``."""
-        return torch.addcmul(self.shift, samples - self.offset, self.scale).clamp(-self.clip, self.clip)
+        own: dict[str, Any] = self._buffers  # a module finds its attributes slowly
+        shifted = samples - own["offset"]
+        return torch.addcmul(own["shift"], shifted, own["scale"]).clamp_(-self.clip, self.clip)
 
     @torch.no_grad()
     def _prepare(self) -> None:

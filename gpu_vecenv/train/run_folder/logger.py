@@ -42,7 +42,7 @@ class Logger:
             first_steps: steps of the iterations already done, summed over worlds.
             wandb: project at Weights & Biases; None sends nothing.
             options: the run's options, for Weights & Biases.
-            sinks: the user's own sinks; they are closed, too.
+            sinks: the user's own sinks, which stay open.
 
         Raises:
             ConfigError: ``wandb`` is given and the package is not installed.
@@ -55,15 +55,14 @@ class Logger:
         self.first_steps = first_steps
         self.wandb = wandb
         self.options = options or {}
-        self._own = tuple(sinks)
+        self._given = tuple(sinks)
         self._sinks: list[Sink] = []
         self._resources = contextlib.ExitStack()
 
     def __enter__(self) -> Logger:
         """Open the sinks; if one cannot be opened, close the others."""
+        self._sinks = list(self._given)
         with contextlib.ExitStack() as opened:
-            for sink in self._own:
-                self._add(sink, opened)
             if self.out is not None:
                 self.out.mkdir(parents=True, exist_ok=True)
                 self._add(JsonLines(self.out / METRICS_FILE, self.first_iteration), opened)
@@ -80,7 +79,7 @@ class Logger:
         self._sinks.append(sink)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close everything."""
+        """Close the sinks that were opened."""
         self._sinks.clear()
         self._resources.close()
 

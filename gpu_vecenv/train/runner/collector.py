@@ -28,7 +28,7 @@ class Collector:
             rows: rows that each policy acts for.
         """
         self.env, self.rollout = env, rollout
-        self.turns = [(policies[name], own.draw(part, env), own.turns(part)) for name, own in rows.items() for part in own.parts]
+        self.turns = [(policies[name], own.turns(part, env)) for name, own in rows.items() for part in own.parts]
         self.actions = [self._actions(t) for t in range(rollout.num_steps)]
         self.alive = alive_field(env)
         rollout.bind(env)
@@ -51,9 +51,9 @@ class Collector:
             deterministic: take the likeliest actions instead of draws.
         """
         for t in range(self.rollout.num_steps):
-            for policy, draw, turns in self.turns:
+            for policy, turns in self.turns:
                 turn = turns[t]
-                turn.store(*policy.act(turn.inputs(), draw, deterministic))
+                turn.store(*policy.act(turn.inputs(), turn.draw, deterministic))
             self.env.step(self.actions[t])
             if self.rollout.alive_next is not None and self.alive is not None:
                 self.rollout.alive_next[t] = self.alive

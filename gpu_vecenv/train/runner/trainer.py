@@ -30,6 +30,7 @@ from gpu_vecenv.train.run_folder.checkpoints import Checkpoints, run_of
 from gpu_vecenv.train.run_folder.folder import RunFolder, lock_run_folder
 from gpu_vecenv.train.run_folder.logger import Logger
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
+from gpu_vecenv.train.run_folder.sink import Sink
 from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback
@@ -77,6 +78,7 @@ class Trainer:
         quiet: bool = False,
         *,
         callbacks: Sequence[Callback] = (),
+        sinks: Sequence[Sink] = (),
         networks: Mapping[str, nn.Module] | None = None,
         resumed: Resumed | None = None,
     ):
@@ -86,6 +88,7 @@ class Trainer:
             config: the run's options.
             quiet: print nothing.
             callbacks: objects whose methods the trainer calls.
+            sinks: objects that take the metrics; ``close()`` closes them.
             networks: policy name to the user's network, for policies whose network is not built from the options. A checkpoint
                 stores its weights alone, so ``resume()`` takes the networks again.
             resumed: checkpoint to resume from, passed by ``resume()``; None starts a new run.
@@ -97,8 +100,10 @@ class Trainer:
             RunLockedError: another trainer has locked ``config.out``.
             OSError: the run's folder cannot be made or written.
         """
-        self.quiet, self.callbacks = quiet, tuple(callbacks)
+        self.quiet, self.callbacks, self._sinks = quiet, tuple(callbacks), tuple(sinks)
         self._resources = contextlib.ExitStack()
+        for sink in sinks:
+            self._resources.callback(sink.close)
         self._folder: RunFolder | None = None
         with close_on_error(self):
             if resumed is not None:
@@ -123,6 +128,7 @@ class Trainer:
         quiet: bool = False,
         *,
         callbacks: Sequence[Callback] = (),
+        sinks: Sequence[Sink] = (),
         networks: Mapping[str, nn.Module] | None = None,
         **changes: Any,
     ) -> Trainer:
@@ -133,6 +139,7 @@ class Trainer:
                 default of ``out``. Checkpoints and metrics of later iterations are removed from it when the run goes on.
             quiet: print nothing.
             callbacks: see ``Trainer``.
+            sinks: see ``Trainer``.
             networks: see ``Trainer``; the same names as in the run.
             **changes: options to change, such as ``total_steps`` or ``out``.
 
@@ -159,7 +166,7 @@ class Trainer:
             try:
                 resumed = Resumed(file, state, folder, saved.device)
                 with checkpoint_in_errors(file, changes):
-                    return cls(config, quiet, callbacks=callbacks, networks=networks, resumed=resumed)
+                    return cls(config, quiet, callbacks=callbacks, sinks=sinks, networks=networks, resumed=resumed)
             except DeviceError as error:
                 if "device" in changes:
                     raise
@@ -252,6 +259,7 @@ class Trainer:
                 first_steps=self.iteration * self.steps_per_iteration,
                 wandb=self.config.wandb,
                 options=self.config.to_options(),
+                sinks=self._sinks,
             ) as logger,
         ):
             if self._folder is not None:
@@ -265,8 +273,8 @@ class Trainer:
                     logger.flush()  # No line of an iteration before a checkpoint may be missing.
                     self.save()
                     saved_at = time.monotonic()
+            logger.flush()
             if out is not None:  # inside the block, so that a second signal of a closing terminal does not stop the save
-                logger.flush()
                 path = self.save()
         if out is not None and not self.quiet:
             say(f"{stop.received or self.finished or 'paused'}: iteration {self.iteration}, saved {path}")
@@ -388,5 +396,5 @@ class Trainer:
             say(f"{resumed.path}: moved from {before} to {now}; the rest of the run is not bit-identical to an uninterrupted one")
 
     def close(self) -> None:
-        """Close the env and unlock the run's folder."""
+        """Close the env and the sinks, and unlock the run's folder."""
         self._resources.close()

@@ -62,9 +62,13 @@ class Part:
 class Turn:
     """Inputs and targets of a part in one step. Views of the slabs are made once, because each costs host time."""
 
-    def __init__(self, rows: PolicyRows, part: Part, step: int) -> None:
+    def __init__(self, rows: PolicyRows, part: Part, step: int, draw: Draw, entropy: Tensor) -> None:
         self._rows, self._part, self._step = rows, part, step
         self._targets = [part.by_world(slab[step], 0, part.group_rows) for slab in (part.slabs.action, part.slabs.log_prob)]
+        self.draw = draw
+        if all(target.is_contiguous() for target in self._targets):
+            action, log_prob = self._targets
+            self.draw = replace(draw, out=(action.view(*entropy.shape, -1), log_prob.view(entropy.shape), entropy))
         inputs = rows.inputs(part, step)
         arrays = [*(inputs.obs.values() if isinstance(inputs.obs, dict) else [inputs.obs]), inputs.mask]
         slabs = (part.slabs.obs.own, part.slabs.obs.shared, part.slabs.mask)
@@ -77,9 +81,10 @@ class Turn:
         return self._rows.inputs(self._part, self._step) if self._inputs is None else self._inputs
 
     def store(self, action: Tensor, log_prob: Tensor) -> None:
-        """Write the actions and their log-probabilities to the slabs."""
+        """Write the actions and their log-probabilities to the slabs, unless the policy has done so."""
         for target, values in zip(self._targets, (action, log_prob), strict=True):
-            target.copy_(values.view(target.shape))
+            if values.data_ptr() != target.data_ptr():
+                target.copy_(values.view(target.shape))
 
 
 class PolicyRows:
@@ -126,14 +131,12 @@ class PolicyRows:
         """Return the policy's samples of an array of all rows: a view for one whole role, else a copy."""
         return self._beside([self._formed(part.by_world(array, axis, part.rows), axis) for part in self.parts], axis)
 
-    def draw(self, part: Part, env: GpuVectorEnv) -> Draw:
-        """Return the counters of a part's actions; they follow the env's state."""
+    def turns(self, part: Part, env: GpuVectorEnv) -> list[Turn]:
+        """Return the places that a part reads from and writes to in each step. Their counters follow the env's state."""
         number = self.parts.index(part)
-        return counters_of(env, self.worlds[number], self.agents[number])
-
-    def turns(self, part: Part) -> list[Turn]:
-        """Return the places that a part reads from and writes to in each step."""
-        return [Turn(self, part, step) for step in range(self.rollout.num_steps)]
+        draw = counters_of(env, self.worlds[number], self.agents[number])
+        entropy = torch.empty(draw.world.shape, device=draw.world.device)
+        return [Turn(self, part, step, draw, entropy) for step in range(self.rollout.num_steps)]
 
     def inputs(self, part: Part, step: int) -> Inputs:
         """Return what the agents of a part observe before a step."""
