@@ -57,6 +57,20 @@ def test_precision_lasts_for_an_iteration_and_keeps_results_in_float32(precision
     assert (a["value_loss/agent"] == b["value_loss/agent"]) == (precision == "tf32")
 
 
+def test_gradients_of_single_transitions_survive_float16():
+    # A transition's share of the value loss has a derivative of about 6e-8, the smallest number of float16.
+    states = []
+    for precision in ("float32", "float16"):
+        ppo = PPOConfig(num_epochs=1, num_minibatches=1, value_coef=1e-3)
+        config = dataclasses.replace(CARTPOLE, device="cpu", precision=precision, num_envs=512, ppo=ppo)
+        trainer = Trainer(config, quiet=True)
+        trainer.train(iterations=1)
+        moments = trainer.parts.algorithms["agent"].adam.state_dict()
+        of_critic = [name.startswith("network.critic") for name, _ in trainer.policies["agent"].named_parameters()]
+        states.append(torch.cat([moments[i]["exp_avg"].flatten() for i, wanted in enumerate(of_critic) if wanted]))
+    assert (states[1] - states[0]).norm() < 0.02 * states[0].norm()
+
+
 def test_tf32_is_switched_back():
     before = torch.backends.cuda.matmul.allow_tf32
     with in_precision("tf32", "cpu"):

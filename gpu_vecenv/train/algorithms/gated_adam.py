@@ -15,6 +15,13 @@ BETAS = (0.9, 0.999)
 """Decay of the first and the second moment in one step."""
 
 
+def gradient_scale(device: torch.device) -> float:
+    """Return the factor of gradients while autocast is on: float16 has no numbers as small as the gradient of one transition."""
+    if device.type not in ("cpu", "cuda") or not torch.is_autocast_enabled(device.type):
+        return 1.0
+    return 1024.0 if torch.get_autocast_dtype(device.type) == torch.float16 else 1.0
+
+
 class _Group(NamedTuple):
     """Parameters of one dtype, which are updated by one operation, and their moments."""
 
@@ -56,7 +63,7 @@ class GatedAdam:
 
     @torch.no_grad()
     def step(self, open_gate: Tensor) -> tuple[Tensor, Tensor]:
-        """Take a step if the gate is open and the gradient is finite.
+        """Take a step if the gate is open and the gradient is finite. Gradients are those of the loss times ``gradient_scale()``.
 
         Args:
             open_gate: bool ().
@@ -69,7 +76,11 @@ class GatedAdam:
             self._prepare(trained)
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        scale = gradient_scale(norm.device)
+        norm = norm if scale == 1.0 else norm / scale
         torch.div(norm, self.max_grad_norm, out=self.scale).clamp_(min=1.0)
+        if scale != 1.0:
+            self.scale *= scale
         taken = open_gate & (norm < math.inf)  # False for NaN
         torch.logical_not(taken, out=self.closed)
         self._steps += taken

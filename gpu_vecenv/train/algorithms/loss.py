@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gpu_vecenv.train.algorithms.gated_adam import gradient_scale
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.policies.contract import Evaluated, Inputs, Policy
 
@@ -70,7 +71,7 @@ class PPOLoss:
         self.weights = torch.stack((self.zero + 1.0, self.zero + config.value_coef, -entropy_coef))
 
     def backward(self, policy: Policy, batch: Minibatch) -> Tensor:
-        """Add the gradients of a minibatch's loss to those of the policy's weights.
+        """Add the gradients of a minibatch's loss, times ``gradient_scale()``, to those of the policy's weights.
 
         The loss is elementwise in what the policy returns, so its derivatives are written out. Autograd would take three times as
         many operations for them.
@@ -87,11 +88,11 @@ class PPOLoss:
         return terms
 
     def _gradients(self, evaluated: Evaluated, batch: Minibatch) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
-        """Return the derivatives of the loss by log-probability, entropy and value, each float32 (b,), and the terms."""
+        """Return the scaled derivatives of the loss by log-probability, entropy and value, each float32 (b,), and the terms."""
         log_prob, entropy, value = evaluated
         valid, zero = batch.valid, self.zero
         count = valid.sum().clamp(min=1)
-        weights = (self.weights / count).view(-1, *[1] * valid.dim())
+        weights = (self.weights * (gradient_scale(valid.device) / count)).view(-1, *[1] * valid.dim())
         of_policy, of_value, of_entropy = torch.where(valid, weights, zero).unbind()
 
         log_ratio = log_prob - batch.log_prob
