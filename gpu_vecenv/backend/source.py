@@ -28,7 +28,13 @@ class Program:
 
 DRAW = Program("draws of policies", KERNEL_FOLDER / "policy" / "draw.cu")
 
-PROGRAMS = (DRAW,)
+SCAN = Program("recurrences over time", KERNEL_FOLDER / "returns" / "scan.cu")
+
+MOMENTS = Program("running statistics", KERNEL_FOLDER / "returns" / "moments.cu")
+
+DEAL = Program("order of minibatches", KERNEL_FOLDER / "learner" / "deal.cu")
+
+PROGRAMS = (DRAW, SCAN, MOMENTS, DEAL)
 
 
 def kernel_source(spec: EnvSpec | Program) -> str:

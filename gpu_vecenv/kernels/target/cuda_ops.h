@@ -12,6 +12,8 @@
 
 GV_FN float gv_abs(float x) { return fabsf(x); }
 GV_FN float gv_sqrt(float x) { return __fsqrt_rn(x); }
+// double: for statistics.
+GV_FN double gv_sqrt(double x) { return __dsqrt_rn(x); }
 GV_FN gv_i32 gv_bits(float x) { return __float_as_int(x); }
 GV_FN float gv_from_bits(gv_u32 bits) { return __uint_as_float(bits); }
 

@@ -11,6 +11,8 @@
 
 GV_FN float gv_abs(float x) { return __builtin_fabsf(x); }
 GV_FN float gv_sqrt(float x) { return __builtin_sqrtf(x); }
+// double: for statistics.
+GV_FN double gv_sqrt(double x) { return __builtin_sqrt(x); }
 GV_FN gv_i32 gv_bits(float x) {
     gv_i32 bits;
     __builtin_memcpy(&bits, &x, 4);

@@ -1,44 +1,60 @@
-"""Deals transitions into minibatches, in random order and without those that do not count."""
+"""Deals transitions into minibatches, in random order and without those that do not count.
+
+The kernel is ``kernels/learner/deal.cu``. The order is a function of a seed and of the number of transitions that count, with the
+same integers on every device. A CUDA graph can record a call if another call was made before.
+"""
 
 from __future__ import annotations
+
+import ctypes
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-LAST_KEY = 2**31 - 1
-"""Sort key of transitions that do not count; random keys are smaller."""
+from gpu_vecenv.backend.programs import launches
+from gpu_vecenv.backend.source import DEAL
+
+TILE = 512
+"""Places or transitions of a team, ``GV_TILE`` of the kernels."""
+
+SMALL = 2048
+"""Below this many places or transitions a second CPU thread saves less time than it takes to wake it."""
 
 
-def random_keys(count: int, seed: Tensor) -> Tensor:
-    """Return a random number for each of ``count`` indices, int32 in [0, 2^31 - 2].
+class Transitions(NamedTuple):
+    """Transitions of an update, S in all."""
 
-    It is the finaliser of SplitMix64 (Steele et al. 2014, "Fast splittable pseudorandom number generators"), which needs no
-    state and gives the same numbers on every device.
+    valid: Tensor
+    """bool (S,), True for those that count."""
+    numbers: Tensor | None = None
+    """int32 (S,), how many count, up to and with each; None if all count."""
+    chosen: Tensor | None = None
+    """int32 (S,), those that count, in their order; its end is undefined. None if all count."""
+
+
+def choose(valid: Tensor, all_valid: bool = False) -> Transitions:
+    """List the transitions that count, once for all deals of an update.
 
     Args:
-        count: number of indices.
-        seed: int64 (), different for every deal.
+        valid: bool (S,).
+        all_valid: the caller knows that all count; ``valid`` is then not read.
     """
-    x = torch.arange(1, count + 1, device=seed.device) * -0x61C8864680B583EB + seed  # odd constant 0x9E3779B97F4A7C15
-    x = (x ^ _shifted(x, 30)) * -0x40A7B892E31B1A47  # 0xBF58476D1CE4E5B9
-    x = (x ^ _shifted(x, 27)) * -0x6B2FB644ECCEEE15  # 0x94D049BB133111EB
-    x = x ^ _shifted(x, 31)
-    return _shifted(x, 33).clamp(max=LAST_KEY - 1).int()
+    if all_valid:
+        return Transitions(valid)
+    found = Transitions(valid.contiguous(), valid.cumsum(0, dtype=torch.int32), torch.empty_like(valid, dtype=torch.int32))
+    _launch("gv_choose", found, len(valid))
+    return found
 
 
-def _shifted(x: Tensor, bits: int) -> Tensor:
-    """Shift int64 numbers right and fill with zeros."""
-    return (x >> bits) & ((1 << (64 - bits)) - 1)
-
-
-def deal(valid: Tensor, num_minibatches: int, seed: Tensor) -> tuple[Tensor, Tensor]:
+def deal(transitions: Transitions, num_minibatches: int, seed: Tensor) -> tuple[Tensor, Tensor]:
     """Deal the valid transitions into minibatches whose numbers of them differ by one at most.
 
     Shapes do not depend on how many transitions are valid. Slots that are left over repeat valid transitions, so that a
     transition that does not count is never read; if none is valid, the slots hold any transitions.
 
     Args:
-        valid: bool (S,).
+        transitions: the transitions, S in all.
         num_minibatches: M.
         seed: int64 (), different for every deal.
 
@@ -46,9 +62,26 @@ def deal(valid: Tensor, num_minibatches: int, seed: Tensor) -> tuple[Tensor, Ten
         index: int64 (M, b), transitions of each minibatch, b = S / M rounded up.
         used: bool (M, b), False for slots that are left over.
     """
-    keys = torch.where(valid, random_keys(len(valid), seed), LAST_KEY)
-    order = torch.sort(keys, stable=True).indices  # valid transitions come first
-    count = valid.sum()
-    size = -(-len(valid) // num_minibatches)
-    place = torch.arange(size * num_minibatches, device=valid.device).view(size, num_minibatches).t()
-    return order[place % count.clamp(min=1)], place < count
+    size = -(-len(transitions.valid) // num_minibatches)
+    index = torch.empty((num_minibatches, size), dtype=torch.int64, device=seed.device)
+    used = torch.empty_like(index, dtype=torch.bool)
+    _launch("gv_deal", transitions, index.numel(), seed=seed, index=index, used=used, minibatches=num_minibatches, places=size)
+    return index, used
+
+
+class _Args(ctypes.Structure):
+    """``GvArgs`` of ``kernels/learner/deal.cu``, which asserts its size."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("seed", "valid", "numbers", "chosen", "index", "used", "invalid_actions")),
+        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "size", "minibatches", "places", "unused")),
+    )
+
+
+def _launch(name: str, transitions: Transitions, count: int, **members: Tensor | int) -> None:
+    """Run a kernel over ``count`` places or transitions."""
+    tiles = -(-count // TILE)
+    args = _Args(num_worlds=tiles, num_agents=1, size=len(transitions.valid))
+    for member, value in {**transitions._asdict(), **members}.items():
+        setattr(args, member, value.data_ptr() if isinstance(value, Tensor) else value)
+    launches(DEAL, transitions.valid.device).launch(name, args, tiles, count < SMALL)

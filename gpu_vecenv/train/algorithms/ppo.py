@@ -8,13 +8,15 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.train.algorithms.contract import Algorithm, DeviceScalars
-from gpu_vecenv.train.algorithms.deal import deal
+from gpu_vecenv.train.algorithms.deal import choose, deal
 from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
-from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, PPOLoss, masked_variance, standardized
+from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, PPOLoss, standardized
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.policies.contract import Observation, Policy
-from gpu_vecenv.train.returns.gae import TransitionMasks, gae, next_values
+from gpu_vecenv.train.returns.gae import TransitionMasks, gae
+from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.returns.normalize import RewardNorm
+from gpu_vecenv.train.returns.scan import Advantages
 from gpu_vecenv.train.run_folder.checkpoint import require_same_form
 from gpu_vecenv.train.storage.samples import Samples
 
@@ -67,21 +69,21 @@ class PPO(Algorithm):
         config, valid = self.config, samples.valid
         self.adam.rate.copy_(scalars.learning_rate * self.factor)
         advantage, target, value = self._advantages(samples)
-        spread, unexplained = masked_variance(target, valid), masked_variance(target - value, valid)
-        if config.normalize_advantages == "rollout":
-            advantage = standardized(advantage, valid)
-
         # Rows of one array, so that a minibatch takes them in one operation.
         numbers = torch.stack((samples.log_prob, value, advantage, target)).flatten(1, 2)
+        mean, var, count = moments(numbers[2:].flatten(1).t(), valid.flatten())
+        if config.normalize_advantages == "rollout":
+            numbers[2].sub_(mean[0]).div_(var[0].sqrt() + 1e-8)
         sums = torch.zeros(len(TERMS) + 2, device=valid.device)  # of TERMS, gradient norm and 1, over the steps taken
         one, nothing, wanted_steps = torch.ones_like(sums[:1]), torch.zeros_like(sums), torch.zeros_like(sums[0])
         stopped = torch.zeros_like(one, dtype=torch.bool)
         loss = PPOLoss(config, scalars.entropy_coef, scalars.clip_coef)
         counted = valid.flatten(2).any(-1) if valid.dim() > 2 else valid
+        transitions = choose(counted.flatten(), samples.all_valid)
         for _ in range(config.num_epochs):
             before = sums.clone()
             self.deals += 1
-            index, used = deal(counted.flatten(), config.num_minibatches, self.deals * 0x2545F4914F6CDD1D)
+            index, used = deal(transitions, config.num_minibatches, self.deals)
             wanted = used.any(1) & ~stopped
             wanted_steps += wanted.sum()
             for chosen, at, use, open_gate in zip(index, zip(*samples.place(index), strict=True), used, wanted, strict=True):
@@ -98,12 +100,12 @@ class PPO(Algorithm):
         sums = sums[:-1]
         means = sums / taken_steps  # NaN, which stands for no value, if no step was taken
         self._adapt(means[TERMS.index("kl")], scalars.learning_rate)
-        share = valid.float().mean()
-        others = (1.0 - unexplained / (spread + 1e-8), self.adam.rate, share, taken_steps, skipped)
-        return torch.cat((means, torch.stack(others)))
+        explained = 1.0 - var[0] / (var[1] + 1e-8)  # the advantage is the target minus the value
+        others = (explained, self.adam.rate, count / valid.numel(), taken_steps, skipped)
+        return torch.cat((means, torch.stack(others))).float()
 
     @torch.no_grad()
-    def _advantages(self, samples: Samples) -> tuple[Tensor, Tensor, Tensor]:
+    def _advantages(self, samples: Samples) -> Advantages:
         """Return advantage, value target and value, each float32 (T, B[, a]); 0 for transitions that do not count."""
         config = self.config
         masks = TransitionMasks(samples.valid, samples.cut, samples.timed_out)
@@ -113,10 +115,7 @@ class PPO(Algorithm):
         value = self._values(samples, samples.obs)
         bootstrap = config.bootstrap_at_time_limit and samples.final_obs is not None
         final_value = self._values(samples, samples.final_obs) if bootstrap else None  # type: ignore[arg-type]
-        following = next_values(value, final_value, masks)
-        advantage = gae(reward, value[:-1], following, masks, config.gamma, config.gae_lambda)
-        value = torch.where(masks.valid, value[:-1], 0.0)
-        return advantage, advantage + value, value
+        return gae(reward, value, final_value, masks, config.gamma, config.gae_lambda)
 
     def _values(self, samples: Samples, obs: Observation) -> Tensor:
         """Return the values of all observations, float32 (S, B[, a])."""

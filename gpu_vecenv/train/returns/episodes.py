@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gpu_vecenv.train.returns.scan import continues, scan
-from gpu_vecenv.train.returns.sums import fixed_sum
+from gpu_vecenv.train.returns.moments import moments
+from gpu_vecenv.train.returns.scan import episode_sums
 
 
 class EpisodeMeans(NamedTuple):
@@ -57,14 +57,11 @@ class EpisodeStats(nn.Module):
             finished: bool (T, ...), the episode of the row's world ended in the step.
             valid: bool (T, ...), the agent took part in the step; rewards of other steps may hold anything.
         """
-        steps = torch.stack((torch.where(valid, reward, 0.0), torch.ones_like(reward), valid.float()), dim=1)
-        totals = scan(steps, continues(finished).unsqueeze(1), initial=self.totals)  # (T, 3, ...)
-        self.totals.copy_(torch.where(finished[-1], 0.0, totals[-1]))
-
-        counted = (finished & (totals[:, 2] > 0.0)).flatten()
-        ended = torch.stack((totals[:, 0].flatten(), totals[:, 1].flatten()))
+        sums, finished = episode_sums(reward, valid, finished, self.totals)
+        ended, counted = sums.flatten(1), finished.flatten()
         self._remember(ended, counted)
-        means = (fixed_sum(torch.where(counted, ended, 0.0).t()) / counted.sum()).float()
+        found = moments(ended.t(), counted)
+        means = (found.mean / (found.count > 0.0)).float()
         held = torch.arange(self.recent.shape[1], device=counted.device) < self.num_recent
         recent = torch.where(held, self.recent, 0.0).sum(1) / self.num_recent
         return EpisodeMeans(means[0], means[1], recent[0], recent[1])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gpu_vecenv.train.returns.scan import scan
+from gpu_vecenv.train.returns.scan import Advantages, advantages
 
 
 class TransitionMasks(NamedTuple):
@@ -52,42 +52,28 @@ def transition_masks(
     return TransitionMasks(valid, cut, timed_out), alive_next[-1]
 
 
-def gae(reward: Tensor, value: Tensor, next_value: Tensor, masks: TransitionMasks, gamma: float, gae_lambda: float) -> Tensor:
+def gae(
+    reward: Tensor, value: Tensor, final_value: Tensor | None, masks: TransitionMasks, gamma: float, gae_lambda: float
+) -> Advantages:
     """Generalised advantage estimation (Schulman et al. 2015, arXiv 1506.02438).
+
+    The value that follows a step is V(s_{t+1}) inside an episode and 0 after a terminal step. A time limit is no terminal state of
+    the task, so the value goes on after it (Pardo et al. 2018, arXiv 1712.00378).
 
     Args:
         reward: float32 (T, ...).
-        value: float32 (T, ...), V(s_t), value of the observation before each step.
-        next_value: float32 (T, ...), V(s_{t+1}) from ``next_values()``.
+        value: float32 (T + 1, ...), V(s_t), values of the rollout's observations, in order of time.
+        final_value: float32 (T, ...), values of the final observations; only entries that timed out count.
+            None treats a time limit as a terminal state.
         masks: masks of the same rows.
         gamma: discount per step.
         gae_lambda: decay of the trace.
 
     Returns:
-        Advantages, float32 (T, ...); 0 for transitions that are not valid, whose arguments may hold anything.
+        Advantages, and targets and values for the update; 0 for transitions that are not valid, whose arguments may hold anything.
+        They have no gradients.
+
+    Raises:
+        ShapeError, ArrayTypeError, DeviceError: an array does not fit.
     """
-    # delta_t = r_t + gamma V(s_{t+1}) - V(s_t)
-    delta = torch.where(masks.valid, reward + gamma * next_value - value, 0.0)
-    # Equation 16: A_t = sum over l of (gamma lambda)^l delta_{t+l} = delta_t + gamma lambda A_{t+1}, until the episode ends
-    decay = (~masks.cut).to(delta.dtype) * (gamma * gae_lambda)
-    return scan(delta, decay, reverse=True)
-
-
-def next_values(value: Tensor, final_value: Tensor | None, masks: TransitionMasks) -> Tensor:
-    """Choose the value that follows each step: V(s_{t+1}) inside an episode, 0 after a terminal step.
-
-    A time limit is no terminal state of the task, so the value goes on after it (Pardo et al. 2018, arXiv 1712.00378).
-
-    Args:
-        value: float32 (T + 1, ...), values of the rollout's observations, in order of time.
-        final_value: float32 (T, ...), values of the final observations; only entries that timed out are read.
-            None treats a time limit as a terminal state.
-        masks: masks of the same rows.
-
-    Returns:
-        float32 (T, ...) for ``gae()``.
-    """
-    following = torch.where(masks.cut, 0.0, value[1:])
-    if final_value is None:
-        return following
-    return torch.where(masks.timed_out, final_value, following)
+    return advantages(reward, value, final_value, *masks, gamma, gamma * gae_lambda)

@@ -7,12 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gpu_vecenv.errors import ShapeError
-from gpu_vecenv.train.returns.scan import continues, scan
-from gpu_vecenv.train.returns.sums import fixed_sum
-
-MAX_CHUNK_ROWS = 1 << 18
-"""Most rows of one merge, unless one step has more; bounds temporary memory."""
+from gpu_vecenv.errors import ArrayTypeError, ShapeError
+from gpu_vecenv.train.returns.moments import Moments, Normal, merge
+from gpu_vecenv.train.returns.scan import discounted_returns
 
 MAX_REWARD = 10.0
 """Scaled rewards are clipped to [-MAX_REWARD, MAX_REWARD]."""
@@ -44,9 +41,8 @@ class RunningNorm(nn.Module):
         self.register_buffer("var", torch.ones(shape, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         # float32 numbers of forward(), which follow from the statistics, so a checkpoint does not hold them.
-        for name in ("offset", "scale", "shift"):
-            self.register_buffer(name, torch.zeros(shape), persistent=False)
-        self._prepare()
+        for name, value in (("offset", 0.0), ("scale", 1.0), ("shift", 0.0)):
+            self.register_buffer(name, torch.full(shape, value), persistent=False)
         self.register_load_state_dict_post_hook(_prepare_loaded)
 
     @torch.no_grad()
@@ -54,42 +50,23 @@ class RunningNorm(nn.Module):
         """Update the statistics with samples.
 
         Args:
-            samples: float32 (T, ..., *shape), merged MAX_CHUNK_ROWS rows at a time.
+            samples: float32 (T, ..., *shape).
             valid: bool (T, ...), False for samples to leave out (they may hold anything, NaN included).
 
         Raises:
             ShapeError: the shapes do not fit each other.
+            ArrayTypeError: the samples are not float32, or ``valid`` is not bool.
         """
         expected = (*valid.shape, *self.mean.shape)
         if samples.shape != expected or valid.dim() == 0:
             raise ShapeError(f"samples: expected shape {expected}, got {tuple(samples.shape)}")
-        steps = max(1, MAX_CHUNK_ROWS // max(1, valid[0].numel()))
-        for chunk, chunk_valid in zip(samples.split(steps), valid.split(steps), strict=True):
-            self._merge(chunk.reshape(chunk_valid.numel(), -1), chunk_valid.reshape(-1, 1))
-        self._prepare()
+        if samples.dtype != torch.float32 or valid.dtype != torch.bool:
+            raise ArrayTypeError(f"samples: expected torch.float32 and torch.bool, got {samples.dtype} and {valid.dtype}")
+        self._merge(samples.reshape(valid.numel(), -1), valid.reshape(-1))
 
-    def _merge(self, samples: Tensor, valid: Tensor) -> None:
-        """Merge samples (rows, F), of which those with ``valid`` (rows, 1) count."""
-        count = valid.sum().double()
-        divisor = count.clamp(min=1.0)
-        # The mean comes first, because squares about another point would cancel if the mean is far from 0.
-        mean = fixed_sum(torch.where(valid, samples, 0.0)) / divisor
-        var = fixed_sum(torch.where(valid, samples.double() - mean, 0.0).square()) / divisor
-        mean, var = mean.view_as(self.mean), var.view_as(self.var)
-
-        # Chan et al. 1979, the update for two sets A (so far) and B (new), divided by the number of samples:
-        #   mean = mean_A + (mean_B - mean_A) n_B / n
-        #   var = var_A n_A / n + var_B n_B / n + (mean_B - mean_A)^2 n_A n_B / n^2
-        total = self.count + count
-        share = count / total.clamp(min=1.0)
-        shift = mean - self.mean
-        self.var.copy_(self.var * (1.0 - share) + var * share + shift * shift * share * (1.0 - share))
-        self.mean.add_(shift * share)
-        self.count.copy_(total)
-
-    def std(self) -> Tensor:
-        """Return the deviation, float32, never below 1e-4."""
-        return self.var.clamp(min=1e-8).sqrt().float()
+    def _merge(self, samples: Tensor | None = None, valid: Tensor | None = None) -> None:
+        running, normal = Moments(self.mean, self.var, self.count), Normal(self.offset, self.scale, self.shift)
+        merge(running, samples, valid, normal)
 
     def forward(self, samples: Tensor) -> Tensor:
         """Shift by the mean, divide by the deviation, clip; float32, same shape as ``samples``."""
@@ -97,20 +74,10 @@ class RunningNorm(nn.Module):
         shifted = samples - own["offset"]
         return torch.addcmul(own["shift"], shifted, own["scale"]).clamp_(-self.clip, self.clip)
 
-    @torch.no_grad()
-    def _prepare(self) -> None:
-        """Compute the numbers of ``forward()``: (x - mean) / std = (x - offset) scale + shift.
-
-        ``offset`` is the mean in float32, and ``shift`` makes up for its rounding.
-        """
-        self.offset.copy_(self.mean)
-        self.scale.copy_(1.0 / self.std())
-        self.shift.copy_((self.offset.double() - self.mean) * self.scale)
-
 
 def _prepare_loaded(norm: RunningNorm, keys: object) -> None:
     """Compute the numbers of ``forward()`` after statistics were loaded."""
-    norm._prepare()
+    norm._merge()
 
 
 class RewardNorm(nn.Module):
@@ -146,11 +113,6 @@ class RewardNorm(nn.Module):
         Returns:
             float32 (T, ...), within [-MAX_REWARD, MAX_REWARD]; 0 where not valid.
         """
-        reward = torch.where(valid, reward, 0.0)
-        ended = cut | ~valid
-        # R_t = r_t + gamma R_{t-1}, from 0 in each episode
-        returns = scan(reward, self.gamma * continues(ended), initial=self.running_return)
-        self.running_return.copy_(torch.where(ended[-1], 0.0, returns[-1]))
-        self.norm.update(returns, valid)
+        self.norm.update(discounted_returns(reward, valid, cut, self.gamma, self.running_return), valid)
         # r_t / std(R)
-        return (reward / self.norm.std()).clamp(-MAX_REWARD, MAX_REWARD)
+        return torch.where(valid, reward * self.norm.scale, 0.0).clamp(-MAX_REWARD, MAX_REWARD)

@@ -1,58 +1,162 @@
-"""The linear recurrence behind advantages, discounted returns and sums of episodes, in log2(T) steps instead of T."""
+"""Recurrences over the steps of a rollout: advantages, and sums of rewards within episodes.
+
+The kernels are in ``kernels/returns/scan.cu``. A lane goes through the steps of a row in their order, so results have the same bits
+on every device and for any number of threads. The kernels have no gradients. A CUDA graph can record a call if a call of the same
+function was made before.
+"""
 
 from __future__ import annotations
+
+import ctypes
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from gpu_vecenv.backend.programs import launches
+from gpu_vecenv.backend.source import SCAN
+from gpu_vecenv.errors import ArrayTypeError, DeviceError, ShapeError
 
-def scan(b: Tensor, a: Tensor, reverse: bool = False, initial: Tensor | None = None) -> Tensor:
-    """Return y with ``y_t = b_t + a_t y_{t-1}``, or with ``y_t = b_t + a_t y_{t+1}`` if ``reverse``.
+TILE = 32
+"""Rows of a team, ``GV_TILE`` of the kernels."""
 
-    An entry of ``a`` that is 0 starts a new segment: nothing passes it, not even NaN or infinity. The order of operations
-    depends on T alone.
-
-    Source: recursive doubling, Hillis and Steele 1986, for a first-order recurrence as in Kogge and Stone 1973. It takes six
-    elementwise operations for each doubling, 44 for T = 128. ``torch.cumsum`` cannot restart at a cut, and its divisions by
-    powers of a discount overflow; a scan in blocks takes about 2 sqrt(T) rounds; torch's ``associative_scan`` is not public
-    and dispatches 96 operations for T = 128 unless it is compiled.
-
-    Args:
-        b: float32 (T, ...).
-        a: float32, as ``b`` or with axes of length 1 after T.
-        reverse: run from the last step to the first.
-        initial: float32 (...), the value before the first step; after the last one if ``reverse``. None is 0.
-
-    Returns:
-        float32 (T, ...).
-    """
-    y, decay = b.clone(), a.clone()
-    first = -1 if reverse else 0
-    if initial is not None:
-        y[first] = _follow(y[first], decay[first], initial)
-    span = 1
-    while span < len(y):
-        # Before this round y_t holds the terms of `span` steps, and decay_t is the product of a over these steps.
-        late, early = slice(span, None), slice(None, -span)
-        here, before = (early, late) if reverse else (late, early)
-        y[here] = _follow(y[here], decay[here], y[before])
-        decay[here] = decay[here] * decay[before]
-        span *= 2
-    return y
+SMALL = 1 << 14
+"""Below this many transitions a second CPU thread saves less time than it takes to wake it."""
 
 
-def continues(ended: Tensor) -> Tensor:
-    """Return ``a`` of a scan that sums within episodes: 0 in the first step of an episode, 1 in later ones.
+class Advantages(NamedTuple):
+    """Estimates of a rollout, each float32 (T, ...); 0 for transitions that are not valid."""
+
+    advantage: Tensor
+    target: Tensor
+    """Advantage plus value, which the value is to learn."""
+    value: Tensor
+
+
+def advantages(
+    reward: Tensor,
+    value: Tensor,
+    final_value: Tensor | None,
+    valid: Tensor,
+    cut: Tensor,
+    timed_out: Tensor,
+    gamma: float,
+    decay: float,
+) -> Advantages:
+    """Return ``A_t = delta_t + decay A_{t+1}``, where a cut ends the sum; see ``gae()``.
 
     Args:
-        ended: bool (T, ...), the episode ends with the step.
+        reward: float32 (T, ...).
+        value: float32 (T + 1, ...), value of the observation before each step, and after the last one.
+        final_value: float32 (T, ...), only read where ``timed_out``; None takes 0, which is the value of a terminal state.
+        valid: bool (T, ...), False where ``delta_t`` is 0.
+        cut: bool (T, ...), True where the value after the step is 0, and nothing is added to ``delta_t``.
+        timed_out: bool (T, ...), True where the value after the step is ``final_value``.
+        gamma: discount of the value after a step.
+        decay: factor of the next step's advantage; if it is 0, not even NaN passes.
+
+    Raises:
+        ShapeError, ArrayTypeError, DeviceError: an array does not fit.
+    """
+    call = _Call(reward)
+    call.take("value", value, torch.float32, lead=(len(reward) + 1,))
+    if final_value is not None:
+        call.take("final_value", final_value, torch.float32)
+    call.take("valid", valid, torch.bool)
+    call.take("cut", cut, torch.bool)
+    call.take("timed_out", timed_out, torch.bool)
+    call.args.gamma, call.args.decay = gamma, decay
+    return Advantages(*call.launch("gv_advantages", 3))
+
+
+def discounted_returns(reward: Tensor, valid: Tensor, cut: Tensor, gamma: float, running: Tensor) -> Tensor:
+    """Return ``R_t = r_t + gamma R_{t-1}``, float32 (T, ...), from 0 in each episode; if ``gamma`` is 0, not even NaN passes.
+
+    Args:
+        reward: float32 (T, ...).
+        valid: bool (T, ...), False where the reward counts as 0 and the episode of the row has ended.
+        cut: bool (T, ...), True where the episode of the row ends with the step.
+        gamma: discount per step.
+        running: float32 (...), contiguous: the return before the first step, replaced by the one after the last step.
+
+    Raises:
+        ShapeError, ArrayTypeError, DeviceError: an array does not fit.
+    """
+    call = _Call(reward)
+    call.take("valid", valid, torch.bool)
+    call.take("cut", cut, torch.bool)
+    call.take("running", running, torch.float32, lead=())
+    call.args.gamma = gamma
+    return call.launch("gv_returns", 1)[0]
+
+
+def episode_sums(reward: Tensor, valid: Tensor, ended: Tensor, running: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum rewards and steps of episodes.
+
+    Args:
+        reward: float32 (T, ...).
+        valid: bool (T, ...), the agent took part in the step; rewards of other steps count as 0.
+        ended: bool (T, ...), the episode of the row's world ended in the step.
+        running: float32 (3, ...), contiguous: rewards, steps, and steps that the agent took part in, of episodes that began before
+            the first step; replaced by those of episodes that go on after the last one.
 
     Returns:
-        float32 (T, ...). Row 0 is 1, because ``initial`` of the scan is 0 if an episode starts there.
+        float32 (2, T, ...), rewards and steps of the episode so far, and bool (T, ...): an episode ended in which the agent took part.
+
+    Raises:
+        ShapeError, ArrayTypeError, DeviceError: an array does not fit.
     """
-    return torch.cat((torch.ones_like(ended[:1]), ~ended[:-1])).float()
+    call = _Call(reward)
+    call.take("valid", valid, torch.bool)
+    call.take("cut", ended, torch.bool)
+    call.take("running", running, torch.float32, lead=(3,))
+    finished = torch.empty_like(valid, memory_format=torch.contiguous_format)
+    call.take("finished", finished, torch.bool)
+    return call.launch("gv_episodes", 2), finished
 
 
-def _follow(b: Tensor, a: Tensor, y: Tensor) -> Tensor:
-    """Return ``b + a * y``, and exactly ``b`` where ``a`` is 0, whatever ``y`` holds."""
-    return torch.where(a == 0.0, b, torch.addcmul(b, a, y))
+class _Args(ctypes.Structure):
+    """``GvArgs`` of ``kernels/returns/scan.cu``, which asserts its size."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in (
+            "reward", "value", "final_value", "valid", "cut", "timed_out", "running", "results", "finished", "invalid_actions",
+        )),
+        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "steps", "columns")),
+        *((name, ctypes.c_float) for name in ("gamma", "decay")),
+    )  # fmt: skip
+
+
+class _Call:
+    """One launch: checks its arrays and keeps them until it is queued."""
+
+    def __init__(self, reward: Tensor) -> None:
+        if reward.device.type not in ("cpu", "cuda"):
+            raise DeviceError(f"returns: expected tensors on the CPU or on CUDA, got {reward.device}.")
+        if reward.dim() == 0 or len(reward) == 0:
+            raise ShapeError(f"returns: reward must have shape (T, ...) with at least one step, got {tuple(reward.shape)}.")
+        self.shape, self.device, self.args = tuple(reward.shape), reward.device, _Args()
+        self._kept: list[Tensor] = []
+        self.take("reward", reward, torch.float32)
+
+    def take(self, name: str, array: Tensor, dtype: torch.dtype, lead: tuple[int, ...] | None = None) -> None:
+        """Store the address of an array of shape ``(*lead, ...)``, by default ``(T, ...)``."""
+        wanted = (*(self.shape[:1] if lead is None else lead), *self.shape[1:])
+        if tuple(array.shape) != wanted:
+            raise ShapeError(f"returns: {name} must have shape {wanted}, got {tuple(array.shape)}.")
+        if array.dtype != dtype:
+            raise ArrayTypeError(f"returns: {name} must be {dtype}, got {array.dtype}.")
+        if array.device != self.device:
+            raise DeviceError(f"returns: {name} must be on {self.device}, got {array.device}.")
+        self._kept.append(array.contiguous())
+        setattr(self.args, name, self._kept[-1].data_ptr())
+
+    def launch(self, name: str, results: int) -> Tensor:
+        """Run a kernel over all rows and return its results, float32 (results, T, ...)."""
+        made = torch.empty((results, *self.shape), device=self.device)
+        args, columns = self.args, made[0, 0].numel()
+        tiles = -(-columns // TILE)
+        args.results, args.num_worlds, args.num_agents, args.steps, args.columns = made.data_ptr(), tiles, 1, self.shape[0], columns
+        if tiles:
+            launches(SCAN, self.device).launch(name, args, tiles, made[0].numel() < SMALL)
+        return made

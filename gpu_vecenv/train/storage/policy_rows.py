@@ -179,6 +179,7 @@ class PolicyRows:
             timed_out=masks.timed_out,
             mask=None if parts[0].slabs.mask is None else own("mask"),
             final_obs=observed([part.slabs.final_obs for part in parts]),
+            all_valid=alive_next is None,
         )
 
     def _alive(self, array: Tensor, axis: int) -> Tensor:

@@ -1,0 +1,86 @@
+// Order of minibatches: a random permutation of the transitions that count, as a function of a key and of a place. A team has a
+// tile of places, which takes the place of a world in GV_KERNEL.
+#ifndef GV_SCRATCH
+#define GV_SCRATCH 1  // unused
+#endif
+#include "lib/rng.h"
+
+#define GV_TILE 512  // places or transitions of a team, as in gpu_vecenv/train/algorithms/deal.py
+#define GV_ROUNDS 8
+
+// gpu_vecenv/train/algorithms/deal.py fills this struct.
+struct GvArgs {
+    const gv_u64* seed;             // [1]
+    const gv_u8* valid;             // [size] 1 if the transition counts
+    const gv_i32* numbers;          // [size] transitions that count, up to and with each; null if all count
+    gv_i32* chosen;                 // [size] the transitions that count
+    gv_i64* index;                  // [minibatches, places]
+    gv_u8* used;                    // the same
+    gv_i32* invalid_actions;        // unused; GV_KERNEL expects it
+    gv_i32 num_worlds, num_agents;  // tiles; 1
+    gv_i32 size, minibatches;
+    gv_i32 places, unused;          // places of a minibatch
+};
+static_assert(sizeof(GvArgs) == 80, "as in gpu_vecenv/train/algorithms/deal.py");
+
+struct GvPermutation {
+    gv_u32 count, mask, shift;
+    gv_u32 key[GV_ROUNDS];
+};
+
+// A random permutation of 0 .. count - 1.
+GV_FN GvPermutation gv_permutation(gv_u64 seed, gv_u32 count) {
+    gv_u32 bits = 1;
+    while (bits < 31 && (1u << bits) < count) ++bits;
+    GvPermutation p = {count, (1u << bits) - 1u, (bits + 1) / 2, {}};
+    for (gv_u32 i = 0; i < GV_ROUNDS / 4; ++i) {
+        const GvDraw draw = gv_philox(seed, i, 0, 0, 0);
+        for (gv_i32 k = 0; k < 4; ++k) p.key[4 * i + k] = draw.word[k];
+    }
+    return p;
+}
+
+// Image of a number. Each operation of a round can be undone among the numbers of so many bits. A product with an odd number
+// spreads to higher bits, and a shifted copy to lower ones. The rounds are repeated until the result is below the count, which
+// keeps the map one-to-one. As the count is over half of a power of two, this takes less than two turns on average.
+// Source: the form of permute() in Kensler 2013, "Correlated multi-jittered sampling", with rounds and keys of its own. With 8 rounds
+// all permutations of 3 to 6 numbers are equally frequent; a Feistel network of 8 rounds favours some.
+GV_FN gv_u32 gv_permuted(const GvPermutation& p, gv_u32 x) {
+    do {
+        GV_UNROLL for (gv_i32 round = 0; round < GV_ROUNDS; ++round) {
+            const gv_u32 key = p.key[round], turned = key >> 16 | key << 16;
+            x = (x + turned) * (key | 1u) & p.mask;
+            x ^= x >> p.shift;
+        }
+    } while (x >= p.count);
+    return x;
+}
+
+// Lists the transitions that count, in their order.
+GV_FN void gv_choose_tile(const GvArgs& a, const GvTeam& team) {
+    const gv_i64 first = (gv_i64)team.world * GV_TILE, rest = a.size - first;
+    GV_FOR(i, rest < GV_TILE ? (gv_i32)rest : GV_TILE) {
+        if (a.valid[first + i] != 0) a.chosen[a.numbers[first + i] - 1] = (gv_i32)(first + i);
+    }
+}
+
+// Place p of the order goes to minibatch p modulo their number; places beyond the count repeat the order from its start.
+GV_FN void gv_deal_tile(const GvArgs& a, const GvTeam& team) {
+    const gv_u32 count = (gv_u32)(a.numbers == nullptr ? a.size : a.numbers[a.size - 1]);
+    const GvPermutation order = gv_permutation(*a.seed, count);
+    const gv_i64 first = (gv_i64)team.world * GV_TILE, rest = (gv_i64)a.minibatches * a.places - first;
+    GV_FOR(i, rest < GV_TILE ? (gv_i32)rest : GV_TILE) {
+        const gv_i64 at = first + i;
+        const gv_u32 place = (gv_u32)(at % a.places * a.minibatches + at / a.places);
+        const gv_u32 number = count == 0 ? 0 : gv_permuted(order, place % count);
+        a.index[at] = a.numbers == nullptr || count == 0 ? (gv_i32)number : a.chosen[number];
+        a.used[at] = place < count;
+    }
+}
+
+GV_KERNEL(gv_choose, gv_choose_tile)
+GV_KERNEL(gv_deal, gv_deal_tile)
+
+#ifdef GV_PACK
+#include "launch/threads.h"
+#endif

@@ -1,0 +1,150 @@
+// Mean and variance of samples, merged into running ones. Samples are divided into tiles of rows and groups of features. One kernel
+// computes the moments of each tile, and another merges them. The order of additions depends on shapes alone.
+#ifndef GV_SCRATCH
+#define GV_SCRATCH 4096  // SCRATCH of backend/programs.py
+#endif
+#include "target/target.h"
+
+#define GV_ITEMS 128  // sums of a team: strands of rows times features of a group, both powers of two
+#define GV_DEPTH 32   // rows of a strand in a tile, as in gpu_vecenv/train/returns/moments.py
+
+// gpu_vecenv/train/returns/moments.py fills this struct.
+struct GvArgs {
+    const float* samples;             // feature f of row r is at r * row_stride + f * feature_stride
+    const gv_u8* valid;               // [rows]
+    double* tiles;                    // [tiles, 3, features] count, mean, and sum of squares about it
+    double *mean, *var, *count;       // [features], [features], [1]
+    float *offset, *scale, *shift;    // [features] or null
+    gv_i32* invalid_actions;          // unused; GV_KERNEL expects it
+    gv_i64 rows, row_stride, feature_stride;
+    gv_i32 num_worlds, num_agents;    // teams; 1
+    gv_i32 num_tiles, features;
+    gv_i32 group, unused;             // features of a group
+};
+static_assert(sizeof(GvArgs) == 128, "as in gpu_vecenv/train/returns/moments.py");
+
+// double: late samples of a long run must still count, and a mean may be large beside the deviation.
+GV_FN double* gv_numbers(const GvTeam& team, gv_i32 which) { return (double*)team.scratch + which * GV_ITEMS; }
+
+// Adds the numbers of all strands, which are `group` apart, to those of strand 0.
+// double: as above.
+GV_FN void gv_add_strands(const GvTeam& team, double* numbers, gv_i32 group) {
+    for (gv_i32 half = GV_ITEMS / 2; half >= group; half /= 2) {
+        gv_barrier(team);
+        GV_FOR(i, half) numbers[i] += numbers[i + half];
+    }
+    gv_barrier(team);
+}
+
+// Calls use(sample) for the rows of an item that count.
+template <class Use>
+GV_FN void gv_for_strand(const GvArgs& a, gv_i32 tile, gv_i32 feature, gv_i32 strand, Use use) {
+    const gv_i32 strands = GV_ITEMS / a.group;
+    const gv_i64 first = (gv_i64)tile * strands * GV_DEPTH + strand;
+    if (feature >= a.features) return;
+    GV_UNROLL for (gv_i32 k = 0; k < GV_DEPTH; ++k) {
+        const gv_i64 row = first + (gv_i64)k * strands;
+        if (row < a.rows && a.valid[row] != 0) use(a.samples[row * a.row_stride + feature * a.feature_stride]);
+    }
+}
+
+// Moments of a tile, by two passes: squares about another point than the mean would cancel if the mean is far from 0.
+// double: as above.
+GV_FN void gv_tile_moments(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 groups = (a.features + a.group - 1) / a.group, tile = team.world / groups;
+    const gv_i32 first = team.world % groups * a.group;
+    double *count = gv_numbers(team, 0), *sum = gv_numbers(team, 1), *squares = gv_numbers(team, 2);
+    GV_FOR(i, GV_ITEMS) {
+        double n = 0.0, added = 0.0;
+        gv_for_strand(a, tile, first + i % a.group, i / a.group, [&](float x) {
+            n += 1.0;
+            added += x;
+        });
+        count[i] = n;
+        sum[i] = added;
+    }
+    gv_add_strands(team, count, a.group);
+    gv_add_strands(team, sum, a.group);
+    GV_FOR(i, GV_ITEMS) {
+        const gv_i32 f = i % a.group;
+        const double mean = sum[f] / (count[f] < 1.0 ? 1.0 : count[f]);
+        double added = 0.0;
+        gv_for_strand(a, tile, first + f, i / a.group, [&](float x) { added += (x - mean) * (x - mean); });
+        squares[i] = added;
+    }
+    gv_add_strands(team, squares, a.group);
+    GV_FOR(f, a.group) {
+        double* to = a.tiles + (gv_i64)tile * 3 * a.features + first + f;
+        if (first + f < a.features) {
+            to[0] = count[f];
+            to[a.features] = sum[f] / (count[f] < 1.0 ? 1.0 : count[f]);
+            to[2 * (gv_i64)a.features] = squares[f];
+        }
+    }
+}
+
+// Merges moments of a feature into the running ones. Chan et al. 1979, the update for two sets A (so far) and B (new), divided by the
+// number of samples:
+//   mean = mean_A + (mean_B - mean_A) n_B / n
+//   var = var_A n_A / n + var_B n_B / n + (mean_B - mean_A)^2 n_A n_B / n^2
+// Then computes the numbers that normalise: (x - mean) / std = (x - offset) scale + shift, where offset is the mean in float, and
+// shift makes up for its rounding. The deviation is never below 1e-4.
+// double: as above.
+GV_FN void gv_merge_feature(const GvArgs& a, gv_i32 f, double count, double mean, double var) {
+    const double total = *a.count + count, share = count / (total < 1.0 ? 1.0 : total), change = mean - a.mean[f];
+    a.var[f] = a.var[f] * (1.0 - share) + var * share + change * change * share * (1.0 - share);
+    a.mean[f] += change * share;
+    if (a.offset != nullptr) {
+        const float offset = (float)a.mean[f], scale = 1.0f / (float)gv_sqrt(a.var[f] < 1e-8 ? 1e-8 : a.var[f]);
+        a.offset[f] = offset;
+        a.scale[f] = scale;
+        a.shift[f] = (float)((offset - a.mean[f]) * scale);
+    }
+}
+
+// Merges the moments of all tiles. One team does this.
+// double: as above.
+GV_FN void gv_merge_tiles(const GvArgs& a, const GvTeam& team) {
+    double *count = gv_numbers(team, 0), *sum = gv_numbers(team, 1), *squares = gv_numbers(team, 2);
+    const gv_i32 strands = GV_ITEMS / a.group, step = 3 * a.features;
+    for (gv_i32 first = 0; first < a.features; first += a.group) {
+        GV_FOR(i, GV_ITEMS) {
+            const gv_i32 f = first + i % a.group;
+            double n = 0.0, added = 0.0;
+            for (gv_i32 tile = i / a.group; f < a.features && tile < a.num_tiles; tile += strands) {
+                const double* of = a.tiles + (gv_i64)tile * step + f;
+                n += of[0];
+                added += of[0] * of[a.features];
+            }
+            count[i] = n;
+            sum[i] = added;
+        }
+        gv_add_strands(team, count, a.group);
+        gv_add_strands(team, sum, a.group);
+        GV_FOR(i, GV_ITEMS) {
+            const gv_i32 f = first + i % a.group;
+            const double n = count[i % a.group], mean = sum[i % a.group] / (n < 1.0 ? 1.0 : n);
+            double added = 0.0;
+            for (gv_i32 tile = i / a.group; f < a.features && tile < a.num_tiles; tile += strands) {
+                const double* of = a.tiles + (gv_i64)tile * step + f;
+                const double off = of[a.features] - mean;
+                added += of[2 * (gv_i64)a.features] + of[0] * off * off;
+            }
+            squares[i] = added;
+        }
+        gv_add_strands(team, squares, a.group);
+        GV_FOR(i, a.group) {
+            const double n = count[i] < 1.0 ? 1.0 : count[i];
+            if (first + i < a.features) gv_merge_feature(a, first + i, count[i], sum[i] / n, squares[i] / n);
+        }
+        gv_barrier(team);
+    }
+    GV_ONCE *a.count += count[0];
+}
+
+GV_KERNEL(gv_moments, gv_tile_moments)
+GV_KERNEL(gv_merge, gv_merge_tiles)
+
+#ifdef GV_PACK
+#include "launch/threads.h"
+#endif
