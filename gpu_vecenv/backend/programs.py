@@ -12,7 +12,7 @@ from gpu_vecenv.backend.blocks import resident_blocks
 from gpu_vecenv.backend.cpu import load_kernels, num_threads
 from gpu_vecenv.backend.source import Program, kernel_source
 from gpu_vecenv.backend.threads import Threads
-from gpu_vecenv.errors import CompileError
+from gpu_vecenv.errors import CompileError, DeviceError
 
 LANES = 128
 """Lanes of a team on CUDA."""
@@ -128,4 +128,6 @@ def launches(program: Program, device: Any) -> Launches:
     Raises:
         CompileError, DeviceError, MissingExtraError, ParameterError: they cannot be loaded; the message holds the cause.
     """
+    if device.type not in ("cpu", "cuda"):
+        raise DeviceError(f"{program.name}: expected tensors on the CPU or on CUDA, got {device}.")
     return CpuProgram(program) if device.type == "cpu" else CudaProgram(program, device.index)

@@ -1,6 +1,7 @@
 """Minibatches: each transition that counts is dealt once, in another order each epoch."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -8,36 +9,93 @@ import torch
 from ppo_cases import PLAIN, case, learn, ppo_of
 
 from gpu_vecenv.train.algorithms import ppo as module
-from gpu_vecenv.train.algorithms.deal import LAST_KEY, deal, random_keys
+from gpu_vecenv.train.algorithms.deal import choose, deal
+from tests.kernels.test_rng import philox
 
 
-def split_mix(count, seed):
-    """SplitMix64 in NumPy's uint64: output of the generator that was seeded with ``seed``, for the first ``count`` calls."""
-    with np.errstate(over="ignore"):
-        z = np.uint64(seed % 2**64) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
+def slow_order(valid, seed):
+    """Return the dealt transitions in their order, as defined in Python's integers."""
+    chosen = valid.nonzero().flatten().tolist()
+    bits = max(1, (len(chosen) - 1).bit_length())
+    keys = [word for block in (0, 1) for word in philox(seed % 2**64, (block, 0, 0, 0))]
+
+    def image(x):
+        for key in keys:
+            x = (x + (key >> 16 | key << 16 & 2**32 - 1)) * (key | 1) % 2**bits
+            x ^= x >> (bits + 1) // 2
+        return x if x < len(chosen) else image(x)
+
+    return [chosen[image(place)] for place in range(len(chosen))]
+
+
+def deals(valid, number, seed, all_valid=False):
+    return deal(choose(valid, all_valid), number, torch.tensor(seed))
+
+
+def orders(count, seeds):
+    """Return one order of ``count`` transitions for each seed."""
+    transitions = choose(torch.ones(count, dtype=torch.bool), True)
+    return np.stack([deal(transitions, 1, torch.tensor(seed))[0][0].numpy() for seed in range(seeds)])
 
 
 @pytest.mark.parametrize("seed", [0, 1, -1, 2**63 - 1, -(2**63), 123456789123456789])
-def test_random_keys_are_the_high_bits_of_split_mix(seed):
-    keys = random_keys(5000, torch.tensor(seed))
-    assert keys.dtype == torch.int32
-    want = np.minimum(split_mix(5000, seed) >> np.uint64(33), LAST_KEY - 1)
-    np.testing.assert_array_equal(keys.numpy(), want.astype(np.int32))
+@pytest.mark.parametrize("count", [1, 2, 3, 16, 17, 1000])
+def test_an_order_is_the_one_of_its_definition(count, seed):
+    valid = torch.rand(2000, generator=torch.Generator().manual_seed(2)).argsort() < count
+    index, used = deals(valid, 1, seed)
+    assert index.dtype == torch.int64
+    assert index[used].tolist() == slow_order(valid, seed)
 
 
-def test_split_mix_gives_the_published_numbers():
-    """Numbers of the reference code by Vigna, with seed 1234567."""
-    assert split_mix(3, 1234567).tolist() == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+@pytest.mark.parametrize("count", [*range(1, 70), 127, 128, 129, 1000, 4095, 65536, 100_003])
+def test_every_transition_has_one_place(count):
+    for order in orders(count, 3):
+        assert np.array_equal(np.sort(order), np.arange(count))
+
+
+def test_all_transitions_count_if_the_caller_says_so():
+    valid = torch.ones(999, dtype=torch.bool)
+    for got, want in zip(deals(valid, 4, 7, all_valid=True), deals(valid, 4, 7), strict=True):
+        assert torch.equal(got, want)
+
+
+def chi_square(counts):
+    """Deviations of counts from a uniform distribution: the statistic minus its mean, divided by its deviation."""
+    expected = counts.sum() / counts.size
+    return (((counts - expected) ** 2).sum() / expected - (counts.size - 1)) / (2 * (counts.size - 1)) ** 0.5
+
+
+def permutations(all_orders):
+    """Return how often each permutation of few numbers occurs."""
+    every = {order: i for i, order in enumerate(itertools.permutations(range(all_orders.shape[1])))}
+    return np.bincount([every[tuple(order)] for order in all_orders.tolist()], minlength=len(every))
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_all_permutations_of_few_transitions_are_equally_frequent(count):
+    assert chi_square(permutations(orders(count, 30 * len(list(itertools.permutations(range(count))))))) < 4
+
+
+@pytest.mark.parametrize("count", [64, 256, 300])
+def test_pairs_of_places_have_independent_transitions(count):
+    """The distance of the transitions at two places is uniform, whatever the distance of the places."""
+    all_orders = orders(count, 2000)
+    for lag in (1, 2, 3, 16, 32):
+        apart = (all_orders[:, lag::97] - all_orders[:, : count - lag : 97]) % count
+        assert chi_square(np.bincount(apart.flatten(), minlength=count)[1:]) < 4
+
+
+def test_the_checks_find_an_order_that_is_not_random():
+    same = np.tile(np.arange(4), (720, 1))
+    assert chi_square(permutations(same)) > 100
+    assert chi_square(np.bincount((same[:, 1] - same[:, 0]) % 4, minlength=4)[1:]) > 10
 
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
 @pytest.mark.parametrize(("size", "number"), [(120, 4), (121, 4), (7, 7), (50, 1), (1000, 7)])
 def test_each_transition_that_counts_is_dealt_once(size, number, share):
     valid = torch.rand(size, generator=torch.Generator().manual_seed(1)) < share
-    index, used = deal(valid, number, torch.tensor(5))
+    index, used = deals(valid, number, 5)
     assert index.shape == used.shape == (number, -(-size // number))  # whatever the number of valid ones
     dealt = index[used].tolist()
     assert sorted(dealt) == valid.nonzero().flatten().tolist()
@@ -52,7 +110,7 @@ def test_each_transition_that_counts_is_dealt_once(size, number, share):
 def test_the_order_is_random():
     """Correlations of neighbours, of positions, and of two deals are those of shuffles, within four deviations."""
     valid = torch.ones(4096, dtype=torch.bool)
-    first, second = (deal(valid, 1, torch.tensor(seed))[0][0].numpy() for seed in (1, 2))
+    first, second = (deals(valid, 1, seed)[0][0].numpy() for seed in (1, 2))
     for a, b in ((first[1:], first[:-1]), (first, np.arange(4096)), (first, second)):
         assert abs(np.corrcoef(a, b)[0, 1]) < 4 / 64
 

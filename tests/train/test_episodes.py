@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from dispatched import assert_same_bits, operations
+from dispatched import assert_same_bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,15 +84,6 @@ def test_no_finished_episode_gives_nan():
     absent = stats.update(torch.ones(1, 3), ~never[:1], never[:1])  # these agents took part in earlier steps
     assert [x.item() for x in absent] == [4.0, 5.0, 4.0, 5.0]
     assert torch.stack(stats.update(torch.ones(4, 3), ~never, never)[:2]).isnan().all()
-
-
-def test_operations_do_not_grow_with_steps():
-    def count(steps):
-        rollout = next(rollouts(0, steps, (2,), 1))
-        stats = EpisodeStats(2)
-        return operations(lambda: stats.update(*rollout))
-
-    assert count(512) - count(256) <= 8
 
 
 def test_statistics_have_the_same_bits_for_any_number_of_threads():

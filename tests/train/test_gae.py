@@ -4,9 +4,8 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from dispatched import assert_same_bits, operations
 
-from gpu_vecenv.train.returns.gae import gae, next_values, transition_masks
+from gpu_vecenv.train.returns.gae import gae, transition_masks
 
 GAMMA, LAMBDA = 0.9, 0.8
 
@@ -57,7 +56,7 @@ def slow_advantages(reward, value, final_value, terminated, truncated, alive, al
 
 
 def estimate(reward, value, final_value, masks):
-    return gae(reward, value[:-1], next_values(value, final_value, masks), masks, GAMMA, LAMBDA)
+    return gae(reward, value, final_value, masks, GAMMA, LAMBDA).advantage
 
 
 @pytest.mark.parametrize("bootstrap", [True, False])
@@ -117,7 +116,7 @@ def test_an_absent_agent_does_not_time_out():
 def test_an_agent_that_died_in_the_step_of_the_time_limit_is_not_bootstrapped():
     one = torch.ones(1, 1, dtype=torch.bool)
     masks, _ = transition_masks(one[0], ~one, ~one, one)
-    assert next_values(torch.ones(2, 1), torch.full((1, 1), 5.0), masks).item() == 0.0
+    assert estimate(torch.zeros(1, 1), torch.zeros(2, 1), torch.full((1, 1), 5.0), masks).item() == 0.0
 
 
 @pytest.mark.parametrize("junk", [torch.nan, torch.inf, -torch.inf])
@@ -176,21 +175,16 @@ def test_advantages_equal_those_of_stable_baselines3(gae_lambda):
     buffer.rewards = (reward + gamma * torch.where(masks.timed_out, final_value, 0.0)).numpy()
     buffer.compute_returns_and_advantage(value[-1], done[-1])
 
-    got = gae(reward, value[:-1], next_values(value, final_value, masks), masks, gamma, gae_lambda)
-    np.testing.assert_allclose(got, buffer.advantages, rtol=2e-6, atol=2e-6)
+    got = gae(reward, value, final_value, masks, gamma, gae_lambda)
+    np.testing.assert_allclose(got.advantage, buffer.advantages, rtol=2e-6, atol=2e-6)
+    np.testing.assert_allclose(got.target, buffer.returns, rtol=2e-6, atol=2e-6)
+    assert torch.equal(got.value, value[:-1])
 
 
-def test_operations_do_not_grow_with_steps():
-    def count(steps):
-        reward, value, final_value, terminated, truncated, alive, alive_start, _ = random_rollout(0, steps, 2)
-        return operations(
-            lambda: estimate(reward, value, final_value, transition_masks(alive_start, alive, terminated, truncated)[0])
-        )
-
-    assert count(512) - count(256) <= 8
-
-
-def test_advantages_have_the_same_bits_for_any_number_of_threads():
-    reward, value, final_value, terminated, truncated, alive, alive_start, _ = random_rollout(8, 30, 4000)
-    masks, _ = transition_masks(alive_start, alive, terminated, truncated)
-    assert_same_bits(lambda: [estimate(reward, value, final_value, masks)])
+def test_targets_and_values_of_invalid_transitions_are_zero():
+    reward, value, final_value, terminated, truncated, alive, alive_start, alive_reset = random_rollout(7, present=0.6)
+    masks, alive_next = transition_masks(alive_start, alive, terminated, truncated, alive_reset)
+    got = gae(reward, torch.where(torch.cat((masks.valid, alive_next.unsqueeze(0))), value, torch.nan), final_value, masks, GAMMA, LAMBDA)
+    assert torch.equal(got.value, torch.where(masks.valid, value[:-1], 0.0))
+    assert torch.equal(got.target, got.advantage + got.value)
+    assert (~masks.valid).any()

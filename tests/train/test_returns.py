@@ -1,27 +1,38 @@
-"""No function of the room `returns` lets the host wait for the device."""
+"""No function of the room `returns` reads a value on the host, and none launches many small kernels."""
 
 import pytest
 import torch
+from dispatched import idle_kernels, operations
 
 from gpu_vecenv.train.returns.episodes import EpisodeStats
-from gpu_vecenv.train.returns.gae import gae, next_values, transition_masks
+from gpu_vecenv.train.returns.gae import gae, transition_masks
 from gpu_vecenv.train.returns.normalize import RewardNorm, RunningNorm
 
 
-@pytest.mark.parametrize("steps", [1, 12])
-def test_the_host_reads_nothing(steps):
-    """On the device "meta" tensors have shapes and no values, so a read raises an error."""
-    with torch.device("meta"):
-        reward, flags = torch.zeros(steps, 4, 3), torch.zeros(steps, 4, 3, dtype=torch.bool)
-        masks, alive = transition_masks(flags[0], flags, flags, flags, flags)
-        following = next_values(torch.zeros(steps + 1, 4, 3), reward, masks)
-        advantage = gae(reward, reward, following, masks, 0.9, 0.8)
-        scaled = RewardNorm((4, 3), 0.9)(reward, masks.valid, masks.cut)
-        means = EpisodeStats((4, 3)).update(reward, flags, masks.valid)
-        norm = RunningNorm((2,))
-        norm.update(torch.zeros(steps, 4, 3, 2), masks.valid)
+def everything(steps):
+    """Call all functions on the default device, and return the numbers of the advantages and of the episodes."""
+    reward, flags = torch.zeros(steps, 4, 3), torch.zeros(steps, 4, 3, dtype=torch.bool)
+    masks, alive = transition_masks(flags[0], flags, flags, flags, flags)
+    found = gae(reward, torch.zeros(steps + 1, 4, 3), reward, masks, 0.9, 0.8)
+    scaled = RewardNorm((4, 3), 0.9)(reward, masks.valid, masks.cut)
+    means = EpisodeStats((4, 3)).update(reward, flags, masks.valid)
+    norm = RunningNorm((2,))
+    norm.update(torch.zeros(steps, 4, 3, 2), masks.valid)
     assert alive.shape == (4, 3)
-    assert advantage.shape == scaled.shape == reward.shape
+    assert found.advantage.shape == scaled.shape == reward.shape
+    return means
+
+
+@pytest.mark.parametrize("steps", [1, 12])
+def test_the_host_reads_nothing(monkeypatch, steps):
+    """On the device "meta" tensors have shapes and no values, so a read raises an error."""
+    idle_kernels(monkeypatch)
+    with torch.device("meta"):
+        means = everything(steps)
     assert all(mean.shape == () and mean.dtype == torch.float32 for mean in means)
     with pytest.raises(RuntimeError, match="meta"):
         means.mean_return.item()
+
+
+def test_operations_are_few_and_do_not_grow_with_steps():
+    assert operations(lambda: everything(3)) == operations(lambda: everything(300)) < 80

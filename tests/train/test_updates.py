@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from dispatched import HostReads
+from dispatched import HostReads, idle_kernels
 from policy_cases import ACTIONS
 from ppo_cases import PLAIN, WORLDS, T, case, learn, ppo_of, scalars, weights
 
@@ -313,6 +313,7 @@ def test_adam_equals_torchs_for_parameters_of_two_types_that_do_not_always_have_
 def test_an_update_needs_shapes_alone(monkeypatch, shared):
     """On the device "meta" tensors have shapes and no values."""
     monkeypatch.setattr(torch, "_fused_adam_", lambda *arguments, **settings: None)  # it needs memory
+    idle_kernels(monkeypatch)
     one = case(shared=shared, masked=(1,), normalize=True)
     one.policy.to("meta")
     arrays = {name: x for name, x in vars(one.samples).items() if isinstance(x, torch.Tensor)}

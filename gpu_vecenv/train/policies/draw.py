@@ -162,8 +162,6 @@ class _Call:
     """One launch: checks its tensors and keeps them until it is queued."""
 
     def __init__(self, draw: Draw, device: torch.device, entries: int, dtype: torch.dtype) -> None:
-        if device.type not in ("cpu", "cuda"):
-            raise DeviceError(f"draws: expected tensors on the CPU or on CUDA, got {device}.")
         if not 1 <= entries <= MAX_ENTRIES:
             raise ParameterError(f"draws: an action has 1 to {MAX_ENTRIES} entries, got {entries}.")
         self.device, self.entries, self.dtype = device, entries, dtype

@@ -131,8 +131,6 @@ class _Call:
     """One launch: checks its arrays and keeps them until it is queued."""
 
     def __init__(self, reward: Tensor) -> None:
-        if reward.device.type not in ("cpu", "cuda"):
-            raise DeviceError(f"returns: expected tensors on the CPU or on CUDA, got {reward.device}.")
         if reward.dim() == 0 or len(reward) == 0:
             raise ShapeError(f"returns: reward must have shape (T, ...) with at least one step, got {tuple(reward.shape)}.")
         self.shape, self.device, self.args = tuple(reward.shape), reward.device, _Args()
@@ -148,6 +146,8 @@ class _Call:
             raise ArrayTypeError(f"returns: {name} must be {dtype}, got {array.dtype}.")
         if array.device != self.device:
             raise DeviceError(f"returns: {name} must be on {self.device}, got {array.device}.")
+        if name == "running" and not array.is_contiguous():
+            raise ShapeError(f"returns: {name} must be contiguous, because it is written to; got strides {array.stride()}.")
         self._kept.append(array.contiguous())
         setattr(self.args, name, self._kept[-1].data_ptr())
 

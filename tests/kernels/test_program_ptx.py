@@ -1,0 +1,46 @@
+"""The kernels of the trainer compile for every supported GPU, to arithmetic that gives the bits of the CPU."""
+
+import re
+
+import pytest
+
+from gpu_vecenv.backend.programs import program_options
+from gpu_vecenv.backend.source import DEAL, DRAW, MOMENTS, PROGRAMS, SCAN, kernel_source
+from tests.kernels.nvrtc import compile_text
+from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions, shared_bytes, touches
+
+KERNELS = {
+    DRAW: ["gv_draw_choices", "gv_draw_normals", "gv_draw_uniforms"],
+    SCAN: ["gv_advantages", "gv_episodes", "gv_returns"],
+    MOMENTS: ["gv_merge", "gv_moments"],
+    DEAL: ["gv_choose", "gv_deal"],
+}
+IN_SCRATCH = (DRAW, MOMENTS)
+
+
+def test_every_program_is_tested():
+    assert tuple(KERNELS) == PROGRAMS
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.kernel.stem)
+def test_programs_compile_for_every_architecture_without_inexact_instructions(program, arch):
+    ptx = compile_text(kernel_source(program), arch, *program_options())
+    assert f".target sm_{arch}" in ptx
+    assert sorted(re.findall(r"\.entry (\w+)", ptx)) == KERNELS[program]
+    assert inexact_instructions(ptx, doubles=program is MOMENTS) == []
+    assert ".local" not in ptx
+    assert (shared_bytes(ptx) > 0) == (program in IN_SCRATCH)
+    assert shared_bytes(ptx) <= 48 * 1024
+    for found in touches(ptx):
+        waits = [instruction for instruction in found if instruction.startswith("griddep")]
+        assert waits == (["griddepcontrol.wait", "griddepcontrol.launch_dependents"] if arch >= 90 else [])
+        assert found[: len(waits)] == waits
+
+
+def test_a_scan_reads_several_steps_before_it_uses_the_first():
+    """Of the loads of a kernel, at least eight of rewards come before the first store."""
+    ptx = compile_text(kernel_source(SCAN), 90, *program_options())
+    for text in re.split(r"\.entry ", ptx)[1:]:
+        loop = text[: text.index("st.global")]
+        assert len(re.findall(r"ld\.global\S*\.f32", loop)) >= 8

@@ -1,0 +1,72 @@
+"""Kernels of updates have the same bits with any number of threads or lanes, and for each instruction set."""
+
+import ctypes
+
+import pytest
+import torch
+
+from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level
+from gpu_vecenv.backend.programs import CpuProgram
+from gpu_vecenv.backend.source import DEAL, MOMENTS, SCAN
+from gpu_vecenv.train.algorithms import deal
+from gpu_vecenv.train.returns import moments, scan
+
+MODULES = {SCAN: scan, MOMENTS: moments, DEAL: deal}
+
+
+def results(steps=40, rows=700):
+    """Return results of all kernels."""
+    g = torch.Generator().manual_seed(0)
+    reward, value = torch.randn(steps, rows, generator=g), torch.randn(steps + 1, rows, generator=g)
+    valid, cut, timed_out = (torch.rand(steps, rows, generator=g) < share for share in (0.8, 0.1, 0.05))
+    running, sums = torch.randn(rows, generator=g), torch.ones(3, rows)
+    wide = torch.randn(3000, 37, generator=g)
+    return (
+        *scan.advantages(reward, value, -reward, valid, cut, timed_out, 0.9, 0.8),
+        scan.discounted_returns(reward, valid, cut, 0.9, running),
+        *scan.episode_sums(reward, valid, cut, sums),
+        running, sums,
+        *moments.moments(reward.view(-1, 1), valid.flatten()),
+        *moments.moments(wide, torch.ones(3000, dtype=torch.bool)),
+        *deal.deal(deal.choose(valid.flatten()), 3, torch.tensor(7)),
+        *deal.deal(deal.choose(valid.flatten(), True), 3, torch.tensor(8)),
+    )  # fmt: skip
+
+
+def assert_same(monkeypatch, launches):
+    """Assert that all kernels give the same bits by other launches of their programs."""
+    expected = results()
+    for program, module in MODULES.items():
+        by = launches(program)
+        monkeypatch.setattr(module, "launches", lambda _, device, by=by: by)
+    for got, want in zip(results(), expected, strict=True):
+        assert torch.equal(got, want)
+
+
+class Build:
+    """Launches of one build."""
+
+    def __init__(self, library):
+        self.library = library
+
+    def launch(self, name, args, teams, small):
+        getattr(self.library, name)(ctypes.byref(args), ctypes.c_int32(0), ctypes.c_int32(teams))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_threads_change_no_bit(monkeypatch, threads):
+    assert_same(monkeypatch, lambda program: CpuProgram(program, threads))
+
+
+@pytest.mark.parametrize("build", ["3 lanes", "40 lanes", *LEVELS])
+def test_lanes_and_instruction_sets_change_no_bit(monkeypatch, build, tmp_path):
+    lanes = build not in LEVELS
+    if not lanes and LEVELS.index(build) < LEVELS.index(cpu_level()):
+        pytest.skip("this processor lacks the instructions")
+    flags = (f"-DGV_LANES={build.split()[0]}", "-pthread") if lanes else ()
+
+    def built(program):
+        target = tmp_path / f"{program.kernel.stem}.so"
+        return Build(ctypes.CDLL(str(compile_object(program, cpu_level() if lanes else build, target, flags))))
+
+    assert_same(monkeypatch, built)
