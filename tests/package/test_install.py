@@ -15,6 +15,7 @@ import pytest
 
 from gpu_vecenv.backend.compiler import LEVELS, cpu_level, object_name
 from gpu_vecenv.backend.cpu import CpuBackend
+from gpu_vecenv.backend.source import PROGRAMS
 from tests.parity.trajectory import trajectory_hash
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,7 +99,7 @@ def test_the_wheel_fits_every_python_and_installs_one_package(wheel):
         assert f"gpu_vecenv/{needed}" in names
     kernels = [name for name in names if name.startswith("gpu_vecenv/_prebuilt/")]
     envs = [name for name in names if name.endswith("/spec.py") and "/envs/" in name]
-    assert len(kernels) == 2 * (len(envs) + 1)  # for two kinds of x86-64, with the draws of policies
+    assert len(kernels) == 2 * (len(envs) + len(PROGRAMS))  # for two kinds of x86-64
 
 
 def test_wheel_runs_without_a_compiler(wheel, tmp_path):

@@ -184,7 +184,8 @@ def test_advantages_equal_those_of_stable_baselines3(gae_lambda):
 def test_targets_and_values_of_invalid_transitions_are_zero():
     reward, value, final_value, terminated, truncated, alive, alive_start, alive_reset = random_rollout(7, present=0.6)
     masks, alive_next = transition_masks(alive_start, alive, terminated, truncated, alive_reset)
-    got = gae(reward, torch.where(torch.cat((masks.valid, alive_next.unsqueeze(0))), value, torch.nan), final_value, masks, GAMMA, LAMBDA)
+    counts = torch.cat((masks.valid, alive_next.unsqueeze(0)))
+    got = gae(reward, torch.where(counts, value, torch.nan), final_value, masks, GAMMA, LAMBDA)
     assert torch.equal(got.value, torch.where(masks.valid, value[:-1], 0.0))
     assert torch.equal(got.target, got.advantage + got.value)
     assert (~masks.valid).any()

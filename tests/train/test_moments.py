@@ -8,7 +8,7 @@ from gpu_vecenv.train.returns.moments import DEPTH, ITEMS, Moments, merge, momen
 
 
 def assert_moments(found, kept, scale=1.0):
-    assert found.count.item() == len(kept)
+    assert found.num_samples.item() == len(kept)
     if len(kept):
         np.testing.assert_allclose(found.mean, kept.mean(0), rtol=1e-12, atol=1e-12 * scale)
         np.testing.assert_allclose(found.var, kept.var(0), rtol=1e-9, atol=1e-12 * scale**2)

@@ -7,13 +7,18 @@
 
 #define GV_ITEMS 128  // sums of a team: strands of rows times features of a group, both powers of two
 #define GV_DEPTH 32   // rows of a strand in a tile, as in gpu_vecenv/train/returns/moments.py
+#define GV_AHEAD 8    // rows that a lane reads before it uses the first
+#ifdef GV_RESIDENT    // leaves registers for these rows
+#undef GV_RESIDENT
+#define GV_RESIDENT 6
+#endif
 
 // gpu_vecenv/train/returns/moments.py fills this struct.
 struct GvArgs {
     const float* samples;             // feature f of row r is at r * row_stride + f * feature_stride
     const gv_u8* valid;               // [rows]
-    double* tiles;                    // [tiles, 3, features] count, mean, and sum of squares about it
-    double *mean, *var, *count;       // [features], [features], [1]
+    void* tiles;                      // double [tiles, 3, features], count, mean, and sum of squares about it
+    void *mean, *var, *count;         // double [features], [features], [1]
     float *offset, *scale, *shift;    // [features] or null
     gv_i32* invalid_actions;          // unused; GV_KERNEL expects it
     gv_i64 rows, row_stride, feature_stride;
@@ -36,15 +41,23 @@ GV_FN void gv_add_strands(const GvTeam& team, double* numbers, gv_i32 group) {
     gv_barrier(team);
 }
 
-// Calls use(sample) for the rows of an item that count.
+// Calls use(sample) for the rows of an item that count. The memory of GPUs answers late, so several rows are read before the first
+// is used.
 template <class Use>
 GV_FN void gv_for_strand(const GvArgs& a, gv_i32 tile, gv_i32 feature, gv_i32 strand, Use use) {
     const gv_i32 strands = GV_ITEMS / a.group;
     const gv_i64 first = (gv_i64)tile * strands * GV_DEPTH + strand;
     if (feature >= a.features) return;
-    GV_UNROLL for (gv_i32 k = 0; k < GV_DEPTH; ++k) {
-        const gv_i64 row = first + (gv_i64)k * strands;
-        if (row < a.rows && a.valid[row] != 0) use(a.samples[row * a.row_stride + feature * a.feature_stride]);
+    GV_LOOP for (gv_i32 done = 0; done < GV_DEPTH; done += GV_AHEAD) {
+        float samples[GV_AHEAD];
+        bool counts[GV_AHEAD];
+        GV_UNROLL for (gv_i32 k = 0; k < GV_AHEAD; ++k) {
+            const gv_i64 row = first + (gv_i64)(done + k) * strands, held = row < a.rows ? row : a.rows - 1;
+            samples[k] = a.samples[held * a.row_stride + feature * a.feature_stride];
+            counts[k] = row < a.rows && a.valid[held] != 0;
+        }
+        GV_UNROLL for (gv_i32 k = 0; k < GV_AHEAD; ++k)
+            if (counts[k]) use(samples[k]);
     }
 }
 
@@ -74,7 +87,7 @@ GV_FN void gv_tile_moments(const GvArgs& a, const GvTeam& team) {
     }
     gv_add_strands(team, squares, a.group);
     GV_FOR(f, a.group) {
-        double* to = a.tiles + (gv_i64)tile * 3 * a.features + first + f;
+        double* to = (double*)a.tiles + (gv_i64)tile * 3 * a.features + first + f;
         if (first + f < a.features) {
             to[0] = count[f];
             to[a.features] = sum[f] / (count[f] < 1.0 ? 1.0 : count[f]);
@@ -91,14 +104,15 @@ GV_FN void gv_tile_moments(const GvArgs& a, const GvTeam& team) {
 // shift makes up for its rounding. The deviation is never below 1e-4.
 // double: as above.
 GV_FN void gv_merge_feature(const GvArgs& a, gv_i32 f, double count, double mean, double var) {
-    const double total = *a.count + count, share = count / (total < 1.0 ? 1.0 : total), change = mean - a.mean[f];
-    a.var[f] = a.var[f] * (1.0 - share) + var * share + change * change * share * (1.0 - share);
-    a.mean[f] += change * share;
+    double &mean_now = ((double*)a.mean)[f], &var_now = ((double*)a.var)[f];
+    const double total = *(const double*)a.count + count, share = count / (total < 1.0 ? 1.0 : total), change = mean - mean_now;
+    var_now = var_now * (1.0 - share) + var * share + change * change * share * (1.0 - share);
+    mean_now += change * share;
     if (a.offset != nullptr) {
-        const float offset = (float)a.mean[f], scale = 1.0f / (float)gv_sqrt(a.var[f] < 1e-8 ? 1e-8 : a.var[f]);
+        const float offset = (float)mean_now, scale = 1.0f / (float)gv_sqrt(var_now < 1e-8 ? 1e-8 : var_now);
         a.offset[f] = offset;
         a.scale[f] = scale;
-        a.shift[f] = (float)((offset - a.mean[f]) * scale);
+        a.shift[f] = (float)((offset - mean_now) * scale);
     }
 }
 
@@ -112,7 +126,7 @@ GV_FN void gv_merge_tiles(const GvArgs& a, const GvTeam& team) {
             const gv_i32 f = first + i % a.group;
             double n = 0.0, added = 0.0;
             for (gv_i32 tile = i / a.group; f < a.features && tile < a.num_tiles; tile += strands) {
-                const double* of = a.tiles + (gv_i64)tile * step + f;
+                const double* of = (const double*)a.tiles + (gv_i64)tile * step + f;
                 n += of[0];
                 added += of[0] * of[a.features];
             }
@@ -126,7 +140,7 @@ GV_FN void gv_merge_tiles(const GvArgs& a, const GvTeam& team) {
             const double n = count[i % a.group], mean = sum[i % a.group] / (n < 1.0 ? 1.0 : n);
             double added = 0.0;
             for (gv_i32 tile = i / a.group; f < a.features && tile < a.num_tiles; tile += strands) {
-                const double* of = a.tiles + (gv_i64)tile * step + f;
+                const double* of = (const double*)a.tiles + (gv_i64)tile * step + f;
                 const double off = of[a.features] - mean;
                 added += of[2 * (gv_i64)a.features] + of[0] * off * off;
             }
@@ -139,7 +153,7 @@ GV_FN void gv_merge_tiles(const GvArgs& a, const GvTeam& team) {
         }
         gv_barrier(team);
     }
-    GV_ONCE *a.count += count[0];
+    GV_ONCE *(double*)a.count += count[0];
 }
 
 GV_KERNEL(gv_moments, gv_tile_moments)

@@ -12,7 +12,7 @@
 #define GV_AHEAD 1
 #else               // a lane has a column; the memory of GPUs answers late, so it reads several steps before it uses the first
 #define GV_COLUMNS 1
-#define GV_AHEAD 8
+#define GV_AHEAD 16
 #undef GV_RESIDENT
 #define GV_RESIDENT 4  // leaves registers for these steps
 #endif

@@ -1,1 +1,1 @@
-"""From rewards to advantages: segmented scans, running statistics, returns of episodes."""
+"""From rewards to advantages: recurrences over time, running statistics, returns of episodes."""

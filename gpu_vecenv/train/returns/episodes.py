@@ -61,7 +61,7 @@ class EpisodeStats(nn.Module):
         ended, counted = sums.flatten(1), finished.flatten()
         self._remember(ended, counted)
         found = moments(ended.t(), counted)
-        means = (found.mean / (found.count > 0.0)).float()
+        means = (found.mean / (found.num_samples > 0.0)).float()
         held = torch.arange(self.recent.shape[1], device=counted.device) < self.num_recent
         recent = torch.where(held, self.recent, 0.0).sum(1) / self.num_recent
         return EpisodeMeans(means[0], means[1], recent[0], recent[1])

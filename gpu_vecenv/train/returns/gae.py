@@ -57,8 +57,8 @@ def gae(
 ) -> Advantages:
     """Generalised advantage estimation (Schulman et al. 2015, arXiv 1506.02438).
 
-    The value that follows a step is V(s_{t+1}) inside an episode and 0 after a terminal step. A time limit is no terminal state of
-    the task, so the value goes on after it (Pardo et al. 2018, arXiv 1712.00378).
+    The value that follows a step is V(s_{t+1}) inside an episode and 0 after a terminal step. A time limit is no terminal state
+    of the task, so the value goes on after it (Pardo et al. 2018, arXiv 1712.00378).
 
     Args:
         reward: float32 (T, ...).
@@ -70,8 +70,8 @@ def gae(
         gae_lambda: decay of the trace.
 
     Returns:
-        Advantages, and targets and values for the update; 0 for transitions that are not valid, whose arguments may hold anything.
-        They have no gradients.
+        Advantages, and targets and values for the update, without gradients; 0 for transitions that are not valid, whose
+        arguments may hold anything.
 
     Raises:
         ShapeError, ArrayTypeError, DeviceError: an array does not fit.

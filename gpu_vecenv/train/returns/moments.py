@@ -31,12 +31,15 @@ class Moments(NamedTuple):
     """float64 (F,)."""
     var: Tensor
     """float64 (F,)."""
-    count: Tensor
-    """float64 (), number of samples."""
+    num_samples: Tensor
+    """float64 ()."""
 
 
 class Normal(NamedTuple):
-    """Numbers that normalise, each float32 (F,): (x - mean) / std = (x - offset) scale + shift. The deviation is at least 1e-4."""
+    """Numbers that normalise, each float32 (F,): (x - mean) / std = (x - offset) scale + shift.
+
+    The deviation is at least 1e-4.
+    """
 
     offset: Tensor
     """The mean."""
@@ -69,6 +72,8 @@ def merge(running: Moments, samples: Tensor | None = None, valid: Tensor | None 
         normal: contiguous; replaced by the numbers of the merged moments.
     """
     device, features = running.mean.device, running.mean.numel()
+    if not features:
+        return
     program, args, tiles = launches(MOMENTS, device), _Args(), None
     args.mean, args.var, args.count = (x.data_ptr() for x in running)
     if normal is not None:

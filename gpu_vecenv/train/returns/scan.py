@@ -1,8 +1,8 @@
 """Recurrences over the steps of a rollout: advantages, and sums of rewards within episodes.
 
-The kernels are in ``kernels/returns/scan.cu``. A lane goes through the steps of a row in their order, so results have the same bits
-on every device and for any number of threads. The kernels have no gradients. A CUDA graph can record a call if a call of the same
-function was made before.
+The kernels are in ``kernels/returns/scan.cu``. A lane goes through the steps of a row in their order, so results have the same
+bits on every device and for any number of threads. The kernels have no gradients. A CUDA graph can record a call if a call of
+the same function was made before.
 """
 
 from __future__ import annotations
@@ -97,11 +97,12 @@ def episode_sums(reward: Tensor, valid: Tensor, ended: Tensor, running: Tensor) 
         reward: float32 (T, ...).
         valid: bool (T, ...), the agent took part in the step; rewards of other steps count as 0.
         ended: bool (T, ...), the episode of the row's world ended in the step.
-        running: float32 (3, ...), contiguous: rewards, steps, and steps that the agent took part in, of episodes that began before
-            the first step; replaced by those of episodes that go on after the last one.
+        running: float32 (3, ...), contiguous: rewards, steps, and steps that the agent took part in, of episodes that began
+            before the first step; replaced by those of episodes that go on after the last one.
 
     Returns:
-        float32 (2, T, ...), rewards and steps of the episode so far, and bool (T, ...): an episode ended in which the agent took part.
+        float32 (2, T, ...), rewards and steps of the episode so far, and bool (T, ...): an episode ended in which the agent took
+        part.
 
     Raises:
         ShapeError, ArrayTypeError, DeviceError: an array does not fit.
@@ -156,7 +157,8 @@ class _Call:
         made = torch.empty((results, *self.shape), device=self.device)
         args, columns = self.args, made[0, 0].numel()
         tiles = -(-columns // TILE)
-        args.results, args.num_worlds, args.num_agents, args.steps, args.columns = made.data_ptr(), tiles, 1, self.shape[0], columns
+        args.results, args.steps, args.columns = made.data_ptr(), self.shape[0], columns
+        args.num_worlds, args.num_agents = tiles, 1
         if tiles:
             launches(SCAN, self.device).launch(name, args, tiles, made[0].numel() < SMALL)
         return made

@@ -1,0 +1,60 @@
+"""Kernels of updates have the same bits on CUDA and on the CPU, and a CUDA graph can record them."""
+
+import pytest
+import torch
+
+from gpu_vecenv.train.algorithms.deal import choose, deal
+from gpu_vecenv.train.returns.moments import Moments, Normal, merge, moments
+from gpu_vecenv.train.returns.scan import advantages, discounted_returns, episode_sums
+
+pytestmark = pytest.mark.gpu
+
+
+def inputs(steps, rows):
+    """Return random arrays of a rollout on the CPU."""
+    g = torch.Generator().manual_seed(steps * rows)
+    flags = [torch.rand(steps, rows, generator=g) < share for share in (0.8, 0.1, 0.05)]
+    return torch.randn(steps, rows, generator=g), torch.randn(steps + 1, rows, generator=g), *flags, torch.randn(3, rows, generator=g)
+
+
+def results(reward, value, valid, cut, timed_out, sums):
+    """Return results of all kernels, on the device of the arrays."""
+    running, sums = sums[0].clone(), sums.clone()
+    normal = Normal(*(torch.zeros(1, device=reward.device) for _ in range(3)))
+    statistics = Moments(*(torch.zeros(shape, dtype=torch.float64, device=reward.device) for shape in ((1,), (1,), ())))
+    merge(statistics, reward.view(-1, 1), valid.flatten(), normal)
+    seed = torch.full((), -(2**50) + 3, device=reward.device)
+    return (
+        *advantages(reward, value, reward + 1.0, valid, cut, timed_out, 0.99, 0.95),
+        discounted_returns(reward, valid, cut, 0.99, running),
+        *episode_sums(reward, valid, cut, sums),
+        running, sums, *statistics, *normal,
+        *moments(reward, torch.ones_like(valid[:, 0])),
+        *deal(choose(valid.flatten()), 4, seed),
+        *deal(choose(valid.flatten(), True), 3, seed),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "rows"), [(128, 2048), (50, 840), (2048, 64), (1, 1), (17, 33)])
+def test_results_have_the_bits_of_the_cpu(steps, rows):
+    arrays = inputs(steps, rows)
+    for device, host in zip(results(*(x.cuda() for x in arrays)), results(*arrays), strict=True):
+        assert torch.equal(device.cpu(), host)
+
+
+def test_a_graph_repeats_the_kernels():
+    arrays = inputs(40, 300)
+    there = [x.cuda() for x in arrays]
+    results(*there)
+    torch.cuda.set_sync_debug_mode("error")
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            recorded = results(*there)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for factor in (1.0, 2.0):
+        there[0].mul_(factor), arrays[0].mul_(factor)
+        graph.replay()
+        for device, host in zip(recorded, results(*arrays), strict=True):
+            assert torch.equal(device.cpu(), host)
