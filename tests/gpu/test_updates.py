@@ -14,7 +14,8 @@ def inputs(steps, rows):
     """Return random arrays of a rollout on the CPU."""
     g = torch.Generator().manual_seed(steps * rows)
     flags = [torch.rand(steps, rows, generator=g) < share for share in (0.8, 0.1, 0.05)]
-    return torch.randn(steps, rows, generator=g), torch.randn(steps + 1, rows, generator=g), *flags, torch.randn(3, rows, generator=g)
+    reward, value, sums = (torch.randn(length, rows, generator=g) for length in (steps, steps + 1, 3))
+    return reward, value, *flags, sums
 
 
 def results(reward, value, valid, cut, timed_out, sums):

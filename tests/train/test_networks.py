@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from dispatched import idle_kernels
 from gymnasium import spaces
 from policy_cases import ACTIONS, AGENTS, group, observations, policy_of
 from torch import nn
@@ -87,8 +88,9 @@ def test_the_first_layer_reads_the_shared_part_once_a_world(monkeypatch):
 
 @pytest.mark.parametrize("shared", [False, True], ids=["rows", "worlds"])
 @pytest.mark.parametrize("action_space", ACTIONS, ids=str)
-def test_the_update_calls_read_nothing_from_the_device(action_space, shared):
+def test_the_update_calls_read_nothing_from_the_device(monkeypatch, action_space, shared):
     """Tensors without data cannot be read, so no Python code depends on values."""
+    idle_kernels(monkeypatch)
     policy = policy_of(action_space, shared, normalize=True).to("meta")
     lead = (16, AGENTS) if shared else (16,)
     inputs = observations(16, shared)
