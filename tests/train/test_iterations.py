@@ -50,6 +50,16 @@ def test_who_takes_part_is_who_was_alive_before_each_step():
     assert started_dead > 3
 
 
+@pytest.mark.parametrize(("run", "stay"), [(CARTPOLE, True), (TAG, False)], ids=["cartpole", "tag"])
+def test_samples_know_that_all_count_only_if_no_agent_can_leave(run, stay):
+    trainer = Trainer(run, quiet=True)
+    trainer.train(iterations=3)
+    for rows in trainer.parts.iteration.rows.values():
+        samples = rows.samples()
+        assert samples.all_valid == stay
+        assert samples.valid.all() or not stay
+
+
 def test_an_agent_that_is_absent_from_an_episode_has_no_transition():
     """Start states of a pool in which a runner is out of the game from the start."""
     trainer = Trainer(TAG, quiet=True)

@@ -7,7 +7,7 @@
 #include "target/target.h"
 
 #define GV_TILE 32  // columns of a team, as in gpu_vecenv/train/returns/scan.py: a warp, so that many multiprocessors take part
-#ifdef GV_PACK      // a lane has all columns of a tile, in the elements of vector registers
+#ifdef GV_PACK      // a lane has all columns of a tile, because those of a step lie side by side in memory
 #define GV_COLUMNS GV_TILE
 #define GV_AHEAD 1
 #else               // a lane has a column; the memory of GPUs answers late, so it reads several steps before it uses the first
