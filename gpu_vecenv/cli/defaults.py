@@ -54,6 +54,8 @@ def fields(name: str) -> str:
 def _get(value: Any, path: tuple[str, ...]) -> Any:
     for name in path:
         value = getattr(value, name)
+    if isinstance(value, dict):
+        return " ".join(f"{name}={x}" for name, x in value.items()) or "the env's"
     return value
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from gpu_vecenv.cli.defaults import fields, run_option
+from gpu_vecenv.cli.defaults import by_env, fields, run_option
 from gpu_vecenv.cli.key_value import Settings, parse_settings
 from gpu_vecenv.train.config import read_yaml
 from gpu_vecenv.train.errors import ConfigError
@@ -32,7 +32,7 @@ class RunOptions:
     device: Annotated[str | None, run_option("device", "STR", "auto; with --resume the run's")] = None
     out: Annotated[str | None, run_option("out", "FOLDER", "runs/ENV_ID")] = None
     env_kwargs: Annotated[
-        Settings, run_option("env_kwargs", "KEY=VALUE ...", "the env's", "Such as num_taggers=5 num_runners=20.", "env")
+        Settings, run_option("env_kwargs", "KEY=VALUE ...", by_env("env_kwargs"), "Such as num_taggers=5 num_runners=20.", "env")
     ] = ()
     policy_map: Annotated[
         Settings,

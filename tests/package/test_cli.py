@@ -174,6 +174,10 @@ def test_help_of_train_shows_the_defaults_of_each_env(capsys):
     names = [*PRESETS, "Other-v0"]
     for field in dataclasses.fields(Preset):
         runs = {name: getattr(resolve(TrainConfig(name)), field.name) for name in names}
+        if field.name == "env_kwargs":
+            words = {name: " ".join(f"{k}={v}" for k, v in run.items()) or "the env's" for name, run in runs.items()}
+            assert_defaults(text.partition("--env KEY=VALUE")[2], words)
+            continue
         if not dataclasses.is_dataclass(runs["Other-v0"]):
             assert_defaults(text.partition(f"--{field.name.replace('_', '-')} INT")[2], runs)
             continue

@@ -165,7 +165,8 @@ def test_what_cannot_be_exported_raises_an_error_and_leaves_the_file(tmp_path):
 @pytest.fixture
 def run(tmp_path):
     """Write a checkpoint of Tag with two policies of different weights; return it and the runners' policy."""
-    config = resolve(TrainConfig("WarpTag-v0", device="cpu", env_kwargs={"num_taggers": 1, "num_runners": 2}))
+    parameters = {"num_taggers": 1, "num_runners": 2, "extended_observation": False}
+    config = resolve(TrainConfig("WarpTag-v0", device="cpu", env_kwargs=parameters))
     agents = group(spaces.MultiDiscrete([21, 21]), shape=(NUM_FEATURES,))
     policies = {name: make_policy(name, agents, 5, config.network) for name in ("tagger", "runner")}
     path = tmp_path / "run.pt"

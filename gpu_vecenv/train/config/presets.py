@@ -1,8 +1,9 @@
-"""Presets: options that work for the bundled envs. They replace the options of a run that are None."""
+"""Presets: options that work for the bundled envs. They replace what a run leaves out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
@@ -20,6 +21,8 @@ class Preset:
     """Hyperparameters of the update."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """Shape of the networks."""
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    """Env parameters. Each holds unless the run gives a parameter of the same name."""
 
 
 TAG_PPO = PPOConfig(
@@ -35,8 +38,16 @@ TAG_PPO = PPOConfig(
 # Classic control starts from the hyperparameters of RL Baselines3 Zoo (github.com/DLR-RM/rl-baselines3-zoo, hyperparams/ppo.yml),
 # which has 1 to 16 worlds. With more worlds, rollouts are shorter and each has about as many minibatches.
 PRESETS: dict[str, Preset] = {
-    "WarpTag-v0": Preset(num_envs=8, total_steps=50_000, ppo=TAG_PPO),
-    "WarpGridTag-v0": Preset(num_envs=64, total_steps=400_000, ppo=TAG_PPO),
+    # Runners learn to escape only if they observe their own place, speed and heading.
+    "WarpTag-v0": Preset(num_envs=8, total_steps=50_000, ppo=TAG_PPO, env_kwargs={"extended_observation": True}),
+    # An agent that observes all others must first find itself among them, which small networks hardly learn. Players seldom meet
+    # by chance on this board, so rollouts are large.
+    "WarpGridTag-v0": Preset(
+        num_envs=512,
+        total_steps=5_000_000,
+        ppo=replace(TAG_PPO, num_epochs=4, learning_rate=3e-3),
+        env_kwargs={"use_full_observation": False},
+    ),
     "WarpCartPole-v1": Preset(
         num_envs=64,
         total_steps=400_000,

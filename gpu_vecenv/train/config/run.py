@@ -63,7 +63,7 @@ class TrainConfig:
     checkpoint_interval: int = 50
     """Iterations between two checkpoints; slow runs also save every minute, and the end of training writes one, too."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
-    """Env parameters by their spec names; others have the defaults of the spec."""
+    """Env parameters by their spec names; others are those of the preset, or else have the defaults of the spec."""
     policy_map: dict[str, str] | None = None
     """Role name to policy name; ``random`` acts uniformly at random. None gives each role a policy of its own.
 
@@ -292,10 +292,11 @@ class ResolvedConfig(TrainConfig):
 
 
 def resolve(config: TrainConfig) -> ResolvedConfig:
-    """Return ``config`` with every None field of the preset filled from it, and ``schedule_steps`` from ``total_steps``."""
+    """Return ``config`` with what it leaves out: preset values, and ``schedule_steps`` from ``total_steps``."""
     preset = preset_of(config.env_id)
     names = [f.name for f in dataclasses.fields(Preset)]
     filled = {**vars(config), **{n: getattr(preset, n) for n in names if getattr(config, n) is None}}
+    filled["env_kwargs"] = {**preset.env_kwargs, **config.env_kwargs}
     if config.schedule_steps is None:
         filled["schedule_steps"] = filled["total_steps"]
     return ResolvedConfig(**filled)

@@ -20,9 +20,10 @@ SMALL_TAG = TrainConfig(
         "tagging_distance": 0.03,
         "num_acceleration_levels": 2,
         "num_turn_levels": 2,
-        "num_other_agents_observed": 12,
+        "num_other_agents_observed": 5,
+        "extended_observation": True,
     },
-    ppo=dataclasses.replace(TAG_PPO, num_epochs=4),
+    ppo=dataclasses.replace(TAG_PPO, num_epochs=4, entropy_coef=0.003),
 )
 """A small game of Tag that both roles learn within minutes on a CPU. ``dataclasses.replace`` changes an option.
 
@@ -32,10 +33,10 @@ leaves no gaps and searches a larger area than a random walk. An action entry ha
 
 SMALL_GRID_TAG = TrainConfig(
     "WarpGridTag-v0",
-    num_envs=64,
-    total_steps=1_000_000,
-    env_kwargs={"grid_length": 16, "num_taggers": 1},
-    ppo=dataclasses.replace(TAG_PPO, num_epochs=4, learning_rate=1e-3, entropy_coef=0.01),
+    num_envs=256,
+    total_steps=2_000_000,
+    env_kwargs={"grid_length": 16, "num_taggers": 1, "use_full_observation": True},
+    ppo=dataclasses.replace(TAG_PPO, num_epochs=4, learning_rate=3e-3, entropy_coef=0.005),
 )
 """A small game of Tag on a grid that both roles learn within minutes on a CPU.
 
