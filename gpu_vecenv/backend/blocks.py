@@ -87,12 +87,14 @@ def resident_blocks(threads: int) -> int:
 def scratch_floats(layout: Layout, blocks: Blocks) -> int:
     """Return the floats of scratch of a team: the spec's request, limited by the 48 KiB of shared memory of a block.
 
-    Each team also has 32 partial sums. Sizes are padded to an odd number of spans, as in ``kernels/target/cuda_entry.h``.
+    Each team also has 32 partial sums and, if roles have spaces of their own, time and flags, which take two floats. Sizes are
+    padded to an odd number of spans, as in ``kernels/target/cuda_entry.h``.
     """
     requested = layout.spec.scratch(layout.params) if layout.spec.scratch else 1
     if blocks.lanes == 1:
         return min(requested, MAX_SCRATCH)  # local memory
     span = min(max(blocks.lanes, 4), 32)
     sums = (-(-32 // span) | 1) * span
-    most = (((12288 // blocks.teams - sums) // span - 1) | 1) * span
+    progress = 2 if layout.spec.by_role else 0
+    most = (((12288 // blocks.teams - sums - progress) // span - 1) | 1) * span
     return min(requested, most)

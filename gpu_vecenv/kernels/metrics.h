@@ -13,9 +13,20 @@ GV_FN float gv_reduced_max(float so_far, float value) { return value > so_far ? 
 GV_FN float gv_reduced_min(float so_far, float value) { return value < so_far ? value : so_far; }
 GV_FN float gv_reduced_last(float, float value) { return value; }
 
+// Numbers of the episode of one world.
+struct GvNumbers {
+#define GV_METRIC(name, reduction) float name;
+    GV_METRICS(GV_METRIC)
+#undef GV_METRIC
+};
+
+// gv_number_NAME is the number of the episode: in variables while a step holds it (roles/step.h), otherwise in memory.
 #define GV_METRIC(name, reduction)                                                                                \
+    GV_FN float& gv_number_##name(const GvArgs& a, const GvTeam& team) {                                           \
+        return team.numbers ? team.numbers->name : a.episode_##name[team.world];                                   \
+    }                                                                                                              \
     GV_FN void gv_record_##name(const GvArgs& a, const GvTeam& team, float value) {                                \
-        float& number = a.episode_##name[team.world];                                                              \
+        float& number = gv_number_##name(a, team);                                                                 \
         GV_ONCE number = number == number ? gv_reduced_##reduction(number, value) : value;                         \
     }
 GV_METRICS(GV_METRIC)
@@ -52,7 +63,7 @@ GV_FN void gv_write_metrics(const GvArgs& a, const GvTeam& team, bool finished) 
     (void)finished;
 #endif
 #define GV_METRIC(name, reduction) \
-    gv_write_metric(a, team, finished, a.out_episode_##name, a.episode_##name[team.world] / (float)GV_STEPS_##reduction);
+    gv_write_metric(a, team, finished, a.out_episode_##name, gv_number_##name(a, team) / (float)GV_STEPS_##reduction);
     GV_METRICS(GV_METRIC)
 #undef GV_METRIC
 }

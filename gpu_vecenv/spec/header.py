@@ -58,7 +58,7 @@ def _lists(spec: EnvSpec) -> list[str]:
     roles = dict(zip([role.name for role in spec.roles], zip(counts, firsts, strict=True), strict=True))
     *others, last = roles
     by_world = [f"PARAM({p.name}, {C_TYPES[str(p.dtype)]})" for p in spec.params if p.per_world]
-    reward = ("agents", "i")  # `agents` is a variable of gv_write_mean_reward
+    reward = ("agents", "i")  # `agents` is a variable of the functions that use it
     if spec.reward_role:
         reward = (roles[spec.reward_role][0], f"{roles[spec.reward_role][1]} + i")
     lines = [

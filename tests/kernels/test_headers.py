@@ -16,8 +16,8 @@ from tests.roles.shared import SPEC as POT
 from tests.roles.town import SPEC as TOWN
 
 LAYERS = (
-    "target", "lib", "policy", "args.h", "state.h", "groups.h", "metrics.h", "hooks.h", "random_actions.h", "protocol.h",
-    "single", "launch",
+    "target", "lib", "policy", "args.h", "state.h", "groups.h", "metrics.h", "hooks.h", "random_actions.h", "outputs.h", "roles",
+    "protocol.h", "single", "launch",
 )  # fmt: skip
 """From the lowest to the highest; ``args.h`` is made from a spec."""
 

@@ -8,7 +8,7 @@ import pytest
 
 import tests.roles
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.spec.layout import MODULES, Layout
+from gpu_vecenv.spec.layout import MAX_SCRATCH, MODULES, Layout
 from tests.kernels.nvrtc import compile_ptx
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
@@ -121,6 +121,13 @@ def test_worlds_that_share_a_block_share_its_memory(name, params, block, monkeyp
     if block is not None:
         monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", block)
     assert 0 < shared_bytes(compile_ptx(spec_of(name), 90, **params)) <= 48 * 1024
+
+
+@pytest.mark.parametrize("citizens", [1, 20, 100])
+def test_worlds_by_role_fill_the_shared_memory_of_a_block_at_most(citizens):
+    """Time and flags of a step take shared memory, too."""
+    spec = replace(spec_of("Town-v0"), scratch=lambda params: MAX_SCRATCH)
+    assert 40 * 1024 < shared_bytes(compile_ptx(spec, 90, num_citizens=citizens)) <= 48 * 1024
 
 
 @pytest.mark.parametrize("block", [None, "1024"])

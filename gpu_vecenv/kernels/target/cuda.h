@@ -28,6 +28,24 @@ GV_FN void gv_barrier_sums(const GvTeam& team) {
 // Barrier of all teams of a block that have a world.
 GV_FN void gv_block_barrier(const GvTeam&) { __syncthreads(); }
 
+// The same address in shared memory, kept in a register. Without the assembly, the compiler computes it anew behind barriers.
+template <class T>
+GV_FN T* gv_kept(T* shared) {
+    gv_u32 at = (gv_u32)__cvta_generic_to_shared(shared);
+    asm volatile("" : "+r"(at));
+    return (T*)__cvta_shared_to_generic(at);
+}
+
+// The same team with addresses of its memory in registers.
+GV_FN GvTeam gv_with_kept_memory(const GvTeam& team) {
+    GvTeam kept = team;
+    if (GV_LANES == 1) return kept;  // its memory is local to the thread
+    kept.sums = gv_kept(team.sums);
+    kept.scratch = gv_kept(team.scratch);
+    kept.progress = gv_kept(team.progress);
+    return kept;
+}
+
 // Adds 1 and returns the previous value; no result may depend on the order.
 GV_FN gv_i32 gv_fetch_add(gv_i32* counter) { return atomicAdd(counter, 1); }
 

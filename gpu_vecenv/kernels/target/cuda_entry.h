@@ -36,10 +36,11 @@ static __device__ __forceinline__ bool gv_touch_args(const Args& a) {
 #define GV_PADDED(floats) ((((floats) + GV_SPAN - 1) / GV_SPAN | 1) * GV_SPAN)
 
 #if GV_LANES == 1  // the memory of a team of one lane is local to the thread
-#define GV_TEAM_MEMORY float sums[1][32]; alignas(16) float scratch[1][GV_SCRATCH]; const gv_i32 at = 0;
+#define GV_TEAM_MEMORY float sums[1][32]; alignas(16) float scratch[1][GV_SCRATCH]; \
+    GvProgress progress[1]; const gv_i32 at = 0;
 #else
 #define GV_TEAM_MEMORY const gv_i32 at = own; __shared__ float sums[GV_TEAMS][GV_PADDED(32)]; \
-    __shared__ alignas(16) float scratch[GV_TEAMS][GV_PADDED(GV_SCRATCH)];
+    __shared__ alignas(16) float scratch[GV_TEAMS][GV_PADDED(GV_SCRATCH)]; __shared__ GvProgress progress[GV_TEAMS];
 #endif
 
 // Lanes without a world return at once. Barriers and votes of a warp count exited lanes as arrived, from Volta on.
@@ -48,7 +49,7 @@ static __device__ __forceinline__ bool gv_touch_args(const Args& a) {
         const gv_i32 own = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES;                          \
         __builtin_assume((gv_u32)lane < GV_LANES);                                                         \
         GV_TEAM_MEMORY                                                                                     \
-        const GvTeam team = {GV_FIRST_WORLD + own, lane, GV_LANES, sums[at], scratch[at], false};          \
+        const GvTeam team = {GV_FIRST_WORLD + own, lane, GV_LANES, sums[at], scratch[at], false, &progress[at]}; \
         if ((gv_u32)team.world >= (gv_u32)a.num_worlds || !gv_touch_args(a)) return;                       \
         gv_grid_dependency_sync();                                                                         \
         body(a, team);                                                                                     \

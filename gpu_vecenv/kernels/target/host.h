@@ -25,6 +25,7 @@ GV_FN void gv_barrier_sums(const GvTeam&) {}
 GV_FN void gv_block_barrier(const GvTeam&) {}
 GV_FN gv_i32 gv_fetch_add(gv_i32* counter) { return (*counter)++; }  // counters belong to one thread
 GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) { return vote; }
+GV_FN GvTeam gv_with_kept_memory(const GvTeam& team) { return team; }
 GV_FN void gv_load_fence() {}
 GV_FN bool gv_any_in_group(gv_i32, bool condition) { return condition; }
 
@@ -42,11 +43,12 @@ GV_FN void gv_pause() {
     GV_EXPORT void name(const GvArgs* args, gv_i32 lo, gv_i32 hi) {                                  \
         float sums[32];                                                                              \
         alignas(16) float scratch[GV_SCRATCH];                                                       \
+        GvProgress progress;                                                                         \
         gv_i32 w = lo, invalid = 0;                                                                  \
         GvArgs a = *args;                                                                            \
         a.invalid_actions = &invalid;                                                                \
         __VA_ARGS__                                                                                  \
         if (invalid != 0) __atomic_fetch_add(args->invalid_actions, invalid, __ATOMIC_RELAXED);      \
     }
-#define GV_HOST_TEAM const GvTeam team = {w, 0, 1, sums, scratch, false};
+#define GV_HOST_TEAM const GvTeam team = {w, 0, 1, sums, scratch, false, &progress};
 #define GV_KERNEL(name, body) GV_KERNEL_OF(name, for (; w < hi; ++w) { GV_HOST_TEAM body(a, team); })

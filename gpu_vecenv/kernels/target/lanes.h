@@ -31,6 +31,7 @@ GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
     gv_barrier(team);
     return *votes;
 }
+GV_FN GvTeam gv_with_kept_memory(const GvTeam& team) { return team; }
 GV_FN void gv_load_fence() {}
 GV_FN bool gv_any_in_group(gv_i32, bool condition) { return condition; }
 
@@ -40,11 +41,12 @@ GV_FN bool gv_any_in_group(gv_i32, bool condition) { return condition; }
     GV_EXPORT void name(const GvArgs* a, gv_i32 lo, gv_i32 hi) {                                     \
         static float sums[32];                                                                       \
         alignas(16) static float scratch[GV_SCRATCH];                                                \
+        static GvProgress progress;                                                                  \
         for (auto& barrier : gv_lanes_barriers) pthread_barrier_init(&barrier, nullptr, GV_LANES);   \
         std::vector<std::thread> lanes;                                                              \
         for (gv_i32 lane = 0; lane < GV_LANES; ++lane) lanes.emplace_back([=] {                      \
             for (gv_i32 w = lo; w < hi; ++w) {                                                       \
-                const GvTeam team = {w, lane, GV_LANES, sums, scratch, false};                       \
+                const GvTeam team = {w, lane, GV_LANES, sums, scratch, false, &progress};            \
                 body(*a, team);                                                                      \
                 gv_barrier(team);                                                                    \
             }                                                                                        \

@@ -9,6 +9,14 @@ typedef unsigned int gv_u32;
 typedef long long gv_i64;
 typedef unsigned long long gv_u64;
 
+// Time and flags of a world during a step, in memory of the team (roles/step.h).
+struct GvProgress {
+    gv_i32 t;
+    gv_u8 terminated, truncated;
+};
+
+struct GvNumbers;  // metrics.h
+
 struct GvTeam {
     gv_i32 world;    // world that this team steps
     gv_i32 lane;     // number of this lane, 0 .. lanes - 1
@@ -16,6 +24,8 @@ struct GvTeam {
     float* sums;     // [32] partial sums of gv_sum
     float* scratch;  // [GV_SCRATCH] memory of the team for the env's hooks; undefined when a kernel starts
     bool divergent;  // in a branch that other teams of the same warp may not take (CUDA)
+    GvProgress* progress = nullptr;  // of the world; only steps of roles with spaces of their own use it
+    GvNumbers* numbers = nullptr;    // metrics of the episode, while a step holds them in variables
 };
 
 // Loop over i in [0, n), distributed over the lanes of the team: a lane runs i = lane, lane + lanes, lane + 2 lanes, ...
