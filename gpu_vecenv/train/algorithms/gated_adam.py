@@ -85,8 +85,9 @@ class GatedAdam:
         torch.logical_not(taken, out=self.closed)
         self._steps += taken
         for group in self._groups:
+            gradients = [p.grad for p in group.parameters if p.grad is not None]  # all have one; the condition tells mypy
             torch._fused_adam_(
-                group.parameters, [p.grad for p in group.parameters], group.first, group.second, [], group.steps, lr=self.rate,
+                group.parameters, gradients, group.first, group.second, [], group.steps, lr=self.rate,
                 beta1=BETAS[0], beta2=BETAS[1], weight_decay=0.0, eps=self.eps, amsgrad=False, maximize=False,
                 grad_scale=self.scale, found_inf=self.closed,
             )  # fmt: skip
