@@ -1,11 +1,11 @@
 """Learning of every preset: ``python benchmarks/learning.py --workers 16``.
 
-Trains each env of ``PRESETS`` with several seeds; both kinds of Tag are the small games ``SMALL_TAG`` and ``SMALL_GRID_TAG``.
+Trains each env of ``PRESETS``, and the small games ``SMALL_TAG`` and ``SMALL_GRID_TAG``, with several seeds.
 Each run has a process and one thread of its own. Afterwards every match of trained and random roles is played: each role acts
 by its trained policy or at random, so a table of two roles has four matches. Each match has one episode of 100 worlds, with
 another seed than the training. Actions are drawn from the policies; a second evaluation takes the likeliest actions instead.
 
-Writes ``benchmarks/results/learning.json``, in which envs that are not run again keep their results, and
+Writes ``benchmarks/results/learning.json``, in which cases that are not run again keep their results, and
 ``docs/figures/learning.png``. ``--draw-only`` draws the picture and prints the table from the file.
 """
 
@@ -47,8 +47,8 @@ TARGETS = {
 }
 """Least mean return of a run that learned. MountainCar has none; the roles of Tag are compared with random ones."""
 
-SMALL = {config.env_id: config for config in (SMALL_TAG, SMALL_GRID_TAG)}
-"""Games of Tag that are trained in place of their presets."""
+CASES = {env_id: TrainConfig(env_id) for env_id in PRESETS} | {"SMALL_TAG": SMALL_TAG, "SMALL_GRID_TAG": SMALL_GRID_TAG}
+"""Runs by name: an env with its preset, or a small game."""
 
 POINTS = 100
 """Points of a curve."""
@@ -60,10 +60,10 @@ COLOURS = ("#00695c", "#e65100", "#1565c0", "#6a1b9a")
 class Options:
     """Options of the script."""
 
-    envs: tuple[str, ...] = tuple(PRESETS)
-    """Ids of envs."""
+    cases: tuple[str, ...] = tuple(CASES)
+    """Ids of envs, and names of small games."""
     seeds: int = 5
-    """Runs of an env, with the seeds 0, 1, ..."""
+    """Runs of a case, with the seeds 0, 1, ..."""
     workers: int = len(os.sched_getaffinity(0))
     """Runs at a time."""
     device: str = "cpu"
@@ -82,21 +82,21 @@ class Options:
     """Run nothing."""
 
 
-def config_of(env_id: str, seed: int, options: Options) -> TrainConfig:
+def config_of(case: str, seed: int, options: Options) -> TrainConfig:
     """Return the options of a run."""
-    config = SMALL.get(env_id, TrainConfig(env_id))
+    config = CASES[case]
     changes: dict[str, Any] = {} if options.total_steps is None else {"total_steps": options.total_steps}
     return dataclasses.replace(config, seed=seed, device=options.device, **changes)
 
 
-def train(env_id: str, seed: int, options: Options) -> dict[str, Any]:
+def train(case: str, seed: int, options: Options) -> dict[str, Any]:
     """Train and evaluate one run.
 
     Returns:
         ``curve``: ``steps`` and, by policy, ``recent_return``, None before the first episode ends. ``matches`` and
         ``likeliest``: see ``played()``. ``limit_hit``: training stopped at ``limit_s``.
     """
-    trainer, start = Trainer(config_of(env_id, seed, options), quiet=True), time.perf_counter()
+    trainer, start = Trainer(config_of(case, seed, options), quiet=True), time.perf_counter()
     curve: dict[str, Any] = {"steps": [], "recent_return": {name: [] for name in trainer.parts.algorithms}}
     between, seconds = max(1, trainer.num_iterations // POINTS), 0.0
     while not trainer.finished and seconds < options.limit_s:
@@ -142,32 +142,32 @@ def finished(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def measure(options: Options) -> None:
-    """Run all envs and seeds; write the results after each run, so that an interruption leaves what is done."""
+    """Run all cases and seeds; write the results after each run, so that an interruption leaves what is done."""
     results = json.loads(options.out.read_text()) if options.out.exists() else {"benchmark": "learning", "envs": {}}
     facts, settings = machine(options.device), vars(options) | {"out": str(options.out.name), "figure": options.figure.name}
-    for env_id in options.envs:
-        config = resolve(config_of(env_id, 0, options))
+    for case in options.cases:
+        config = resolve(config_of(case, 0, options))
         hyperparameters = {
             name: config.to_options()[name] for name in ("num_envs", "total_steps", "ppo", "network", "env_kwargs")
         }
-        results["envs"][env_id] = {"machine": facts, "options": settings, "hyperparameters": hyperparameters, "runs": []}
+        results["envs"][case] = {"machine": facts, "options": settings, "hyperparameters": hyperparameters, "runs": []}
     os.environ["GPU_VECENV_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes of the runs
     with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool:
-        # Seeds in the outer loop: an interruption leaves some seeds of every env.
-        cases = [(env_id, seed) for seed in range(options.seeds) for env_id in options.envs]
-        jobs = {pool.submit(train, env_id, seed, options): (env_id, seed) for env_id, seed in cases}
+        # Seeds in the outer loop: an interruption leaves some seeds of every case.
+        runs_wanted = [(case, seed) for seed in range(options.seeds) for case in options.cases]
+        jobs = {pool.submit(train, case, seed, options): (case, seed) for case, seed in runs_wanted}
         for job in as_completed(jobs):
-            env_id, seed = jobs[job]
+            case, seed = jobs[job]
             try:
                 run = job.result()
             except Exception as error:
                 run = {"seed": seed, "error": f"{type(error).__name__}: {error}"}
-            runs = results["envs"][env_id]["runs"]
+            runs = results["envs"][case]["runs"]
             runs.append(run)
             runs.sort(key=lambda each: each["seed"])
             shared.write(options.out, results, "envs")
             told = run.get("error") or f"{match(run)} after {run['seconds']:.0f} s" + " (limit)" * run["limit_hit"]
-            print(f"{env_id} seed {seed}: {told}", flush=True)
+            print(f"{case} seed {seed}: {told}", flush=True)
 
 
 def shown(values: list[float]) -> str:
@@ -177,30 +177,30 @@ def shown(values: list[float]) -> str:
 
 
 def table(results: dict[str, Any]) -> None:
-    """Print the final returns of each env, and the matches of envs with several roles."""
+    """Print the final returns of each case, and the matches of those with several roles."""
     print("\nmean return of the last evaluation: mean over seeds and its 95 % interval (Student's t)")
-    print(f"{'env':<30} {'drawn actions':>19} {'likeliest actions':>19} {'random actions':>19}   target  reached by")
+    print(f"{'case':<30} {'drawn actions':>19} {'likeliest actions':>19} {'random actions':>19}   target  reached by")
     several = {}
-    for env_id, row in results["envs"].items():
+    for case, row in results["envs"].items():
         runs = finished(row)
         if len(runs) < len(row["runs"]):
-            print(f"{env_id:<30} {len(row['runs']) - len(runs)} of {len(row['runs'])} runs failed")
+            print(f"{case:<30} {len(row['runs']) - len(runs)} of {len(row['runs'])} runs failed")
         if not runs:
             continue
         roles = roles_of(runs[0])
         if len(roles) > 1:
-            several[env_id] = runs
+            several[case] = runs
             continue
-        (role,), target = roles, TARGETS.get(env_id)
+        (role,), target = roles, TARGETS.get(case)
         drawn = [match(run)[role] for run in runs]
         likeliest = [run["likeliest"]["mean_return"][role] for run in runs]
         random = [match(run, role)[role] for run in runs]
         reached = "" if target is None else f"{target:8.0f}  {sum(x >= target for x in drawn)} of {len(runs)} seeds"
-        print(f"{env_id:<30} {shown(drawn):>19} {shown(likeliest):>19} {shown(random):>19} {reached}")
+        print(f"{case:<30} {shown(drawn):>19} {shown(likeliest):>19} {shown(random):>19} {reached}")
     if several:
         print("\nreturn of a trained role and of a random one, against the same opponents")
-        print(f"{'env':<16} {'role':<8} {'opponents':<10} {'trained':>19} {'random':>19} {'difference':>19}  above random")
-    for env_id, runs in several.items():
+        print(f"{'case':<16} {'role':<8} {'opponents':<10} {'trained':>19} {'random':>19} {'difference':>19}  above random")
+    for case, runs in several.items():
         roles = roles_of(runs[0])
         for role, opponents in itertools.product(roles, ("random", "trained")):
             others = [other for other in roles if other != role and opponents == "random"]
@@ -208,29 +208,29 @@ def table(results: dict[str, Any]) -> None:
             random = [match(run, role, *others)[role] for run in runs]
             difference = [a - b for a, b in zip(trained, random, strict=True)]
             above = f"{sum(x > 0 for x in difference)} of {len(runs)} seeds"
-            print(f"{env_id:<16} {role:<8} {opponents:<10} {shown(trained)} {shown(random)} {shown(difference)}  {above}")
+            print(f"{case:<16} {role:<8} {opponents:<10} {shown(trained)} {shown(random)} {shown(difference)}  {above}")
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """Draw a panel for each env: the mean curve of each policy with its 95 % interval, random actions and the target."""
+    """Draw a panel for each case: the mean curve of each policy with its 95 % interval, random actions and the target."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    rows = {env_id: row for env_id, row in results["envs"].items() if finished(row)}
+    rows = {case: row for case, row in results["envs"].items() if finished(row)}
     across = min(4, len(rows))
     down = -(-len(rows) // across)
     figure, grid = pyplot.subplots(down, across, figsize=(3.8 * across, 3.2 * down), layout="constrained", squeeze=False)
     for axes in grid.flat[len(rows) :]:
         axes.remove()
-    for axes, (env_id, row) in zip(grid.flat, rows.items(), strict=False):
-        _panel(axes, env_id, finished(row))
+    for axes, (case, row) in zip(grid.flat, rows.items(), strict=False):
+        _panel(axes, case, finished(row))
     shared.save(figure, path)
 
 
-def _panel(axes: Any, env_id: str, runs: list[dict[str, Any]]) -> None:
-    """Draw one env."""
+def _panel(axes: Any, case: str, runs: list[dict[str, Any]]) -> None:
+    """Draw one case."""
     roles = roles_of(runs[0])
     points = min(len(run["curve"]["steps"]) for run in runs)  # a run at the limit is shorter
     steps = np.array(runs[0]["curve"]["steps"][:points])
@@ -245,9 +245,9 @@ def _panel(axes: Any, env_id: str, runs: list[dict[str, Any]]) -> None:
             axes.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.2, lw=0, label="95 % interval of the mean")
         level = float(np.mean([match(run, *roles)[role] for run in runs]))
         axes.axhline(level, color=colour, lw=0.9, ls="--", label=f"{name}all act at random")
-    if env_id in TARGETS:
-        axes.axhline(TARGETS[env_id], color="black", lw=0.9, ls=":", label=f"target, {TARGETS[env_id]:g}")
-    shared.label(axes, env_id, "return, last 100 episodes")
+    if case in TARGETS:
+        axes.axhline(TARGETS[case], color="black", lw=0.9, ls=":", label=f"target, {TARGETS[case]:g}")
+    shared.label(axes, case, "return, last 100 episodes")
     axes.legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)  # below, off the curves
 
 

@@ -45,7 +45,7 @@ PRESETS: dict[str, Preset] = {
     "WarpGridTag-v0": Preset(
         num_envs=512,
         total_steps=5_000_000,
-        ppo=replace(TAG_PPO, num_epochs=4, learning_rate=3e-3),
+        ppo=replace(TAG_PPO, num_epochs=4),
         env_kwargs={"use_full_observation": False},
     ),
     "WarpCartPole-v1": Preset(
