@@ -16,10 +16,13 @@ from tests.roles.shared import SPEC as POT
 from tests.roles.town import SPEC as TOWN
 
 LAYERS = (
-    "target", "lib", "policy", "args.h", "state.h", "groups.h", "metrics.h", "hooks.h", "random_actions.h", "outputs.h", "roles",
-    "protocol.h", "single", "launch",
+    "target", "lib", "policy", "learner", "args.h", "state.h", "groups.h", "metrics.h", "hooks.h", "random_actions.h",
+    "outputs.h", "roles", "protocol.h", "single", "launch",
 )  # fmt: skip
 """From the lowest to the highest; ``args.h`` is made from a spec."""
+
+LANES = {"target/lanes.h": 2, "target/lanes_warp.h": 32, "target/warp_tile.h": 32}
+"""Lanes of a team, for headers of lanes; a warp has 32."""
 
 HEADERS = sorted(path.relative_to(KERNEL_FOLDER).as_posix() for path in KERNEL_FOLDER.rglob("*.h"))
 COMPILERS = r"__CUDA|__clang__|__GNUC__|__x86_64__|__NVCC__|_MSC_VER"
@@ -61,7 +64,7 @@ def test_a_header_compiles_by_itself(name, spec, tmp_path):
     """Compiles for the host. Hooks are declared but not defined; the compiler gives a warning for that."""
     (tmp_path / "args.h").write_text(args_header(spec))
     text = f'#include "{name}"\n'
-    flags = ["-DGV_SINGLE=1"] if spec is CARTPOLE else ["-DGV_LANES=2"] if name == "target/lanes.h" else []
+    flags = ["-DGV_SINGLE=1"] if spec is CARTPOLE else [f"-DGV_LANES={LANES[name]}"] if name in LANES else []
     command = [*find_compiler(), *FLAGS, *flags, f"-I{tmp_path}", f"-I{KERNEL_FOLDER}", "-fsyntax-only", "-"]
     done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr

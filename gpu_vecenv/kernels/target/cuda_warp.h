@@ -1,0 +1,69 @@
+// Instructions of a warp on matrices of 16-bit numbers, from sm_80 on. lanes_warp.h emulates them.
+#pragma once
+#include "target/tile_types.h"
+
+struct GvHalf {
+    gv_u16 bits;
+};
+
+// A warp: its number in the team and this lane's number in it.
+struct GvGroup {
+    gv_i32 number, lane;
+};
+GV_FN GvGroup gv_group(const GvTeam& team) { return {team.lane >> 5, team.lane & 31}; }
+GV_FN void gv_group_barrier(const GvGroup&) { __syncwarp(); }
+
+// The value that another lane passes.
+GV_FN gv_i32 gv_from_lane(const GvGroup&, gv_i32 value, gv_i32 lane) { return __shfl_sync(~0u, value, lane); }
+
+// Two numbers, rounded to 16 bits, in one word; the first in the low half.
+GV_FN gv_u32 gv_pack(float first, float second) {
+    gv_u32 word;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+    return word;
+}
+
+// The same, with numbers that are too large replaced by the largest ones. NaN stays.
+GV_FN gv_u32 gv_pack_finite(float first, float second) {
+    gv_u32 word = gv_pack(first, second);
+    asm("min.NaN.f16x2 %0, %0, %1;" : "+r"(word) : "r"(0x7bff7bffu));
+    asm("max.NaN.f16x2 %0, %0, %1;" : "+r"(word) : "r"(0xfbfffbffu));
+    return word;
+}
+GV_FN void gv_unpack(gv_u32 word, float& first, float& second) {
+    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }"
+        : "=f"(first), "=f"(second) : "r"(word));
+}
+GV_FN GvHalf gv_half(float value) {
+    GvHalf half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half.bits) : "f"(value));
+    return half;
+}
+GV_FN float gv_float(GvHalf half) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half.bits));
+    return value;
+}
+
+// Loads four matrices of 8 x 8 numbers. Lane 8 i + r passes the address of row r of matrix i. word[i] gets the numbers 2 t and
+// 2 t + 1 of row g of matrix i, for lane 4 g + t.
+GV_FN void gv_load_matrices(const GvGroup&, const GvHalf* row, gv_u32 (&word)[4]) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "r"((gv_u32)__cvta_generic_to_shared(row)) : "memory");
+}
+
+// The same for transposed matrices: word[i] gets the numbers g of the rows 2 t and 2 t + 1.
+GV_FN void gv_load_transposed(const GvGroup&, const GvHalf* row, gv_u32 (&word)[4]) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "r"((gv_u32)__cvta_generic_to_shared(row)) : "memory");
+}
+
+// sums += a b for matrices a of 16 x 16, b of 16 x 8 and sums of 16 x 8. In lane 4 g + t, with pairs in a word:
+//   a     rows g and g + 8 of the columns 2 t and 2 t + 1, then of the columns 8 further
+//   b     rows 2 t and 2 t + 1 of the column g, then 8 rows further
+//   sums  row g of the columns 2 t and 2 t + 1, then row g + 8
+GV_FN void gv_multiply_matrices(const GvGroup&, float (&sums)[4], const gv_u32 (&a)[4], gv_u32 b0, gv_u32 b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}

@@ -1,0 +1,135 @@
+// Tiles on the host: a group is the team, its rows are all rows of a tile, and numbers are floats rounded to 16 bits. The comments
+// on these functions are in warp_tile.h and cuda_warp.h.
+#pragma once
+#include "target/half.h"
+#include "target/tile_types.h"
+
+struct GvHalf {
+    float value;
+};
+struct GvGroup {
+    gv_i32 number, lane;
+};
+GV_FN GvGroup gv_group(const GvTeam&) { return {0, 0}; }
+GV_FN void gv_group_barrier(const GvGroup&) {}
+GV_FN GvHalf gv_half(float value) { return {gv_rounded_to_half(value)}; }
+GV_FN float gv_float(GvHalf half) { return half.value; }
+GV_FN float gv_finite_half(float x) { return x > GV_LARGEST_HALF ? GV_LARGEST_HALF : x < -GV_LARGEST_HALF ? -GV_LARGEST_HALF : x; }
+
+#define GV_GROUP_LANES 1
+#define GV_GROUPS 1
+GV_FN constexpr gv_i32 gv_group_rows(gv_i32 rows) { return rows; }
+#define GV_GROUP_FOR(i, n) for (gv_i32 i = 0; i < (n); ++i)
+
+template <gv_i32 ROWS, gv_i32 N>
+struct GvSums {
+    float v[ROWS][N];
+};
+template <gv_i32 ROWS, gv_i32 N>
+struct GvRows {
+    float v[ROWS][N];
+};
+struct GvPlace {
+    gv_i32 row, column;
+};
+
+template <gv_i32 ROWS, gv_i32 N, class F>
+GV_FN void gv_each_pair(GvSums<ROWS, N>& sums, const GvGroup&, F f) {
+    for (gv_i32 row = 0; row < ROWS; ++row) {
+        for (gv_i32 column = 0; column < N; column += 2) f(GvPlace{row, column}, sums.v[row][column], sums.v[row][column + 1]);
+    }
+}
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_fill(GvSums<ROWS, N>& sums, const GvGroup&, const float* columns) {
+    for (auto& row : sums.v) {
+        for (gv_i32 column = 0; column < N; ++column) row[column] = columns[column];
+    }
+}
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_clear(GvSums<ROWS, N>& sums) {
+    for (auto& row : sums.v) {
+        for (float& sum : row) sum = 0.0f;
+    }
+}
+
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_put(GvRows<ROWS, N>& rows, const GvPlace& place, gv_i32 first, float x, float y) {
+    rows.v[place.row][first + place.column] = gv_rounded_to_half(x);
+    rows.v[place.row][first + place.column + 1] = gv_rounded_to_half(y);
+}
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_put_finite(GvRows<ROWS, N>& rows, const GvPlace& place, gv_i32 first, float x, float y) {
+    gv_put(rows, place, first, gv_finite_half(x), gv_finite_half(y));
+}
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_get(const GvRows<ROWS, N>& rows, const GvPlace& place, gv_i32 first, float& x, float& y) {
+    x = rows.v[place.row][first + place.column];
+    y = rows.v[place.row][first + place.column + 1];
+}
+template <gv_i32 ROWS, gv_i32 N, gv_i32 STRIDE>
+GV_FN void gv_store(const GvRows<ROWS, N>& rows, const GvGroup&, GvTile<STRIDE> tile) {
+    for (gv_i32 row = 0; row < ROWS; ++row) {
+        for (gv_i32 column = 0; column < N; ++column) tile.at[row * STRIDE + column].value = rows.v[row][column];
+    }
+}
+
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN float gv_left(const GvRows<ROWS, N>& a, gv_i32 row, gv_i32 column) { return a.v[row][column]; }
+template <gv_i32 STRIDE>
+GV_FN float gv_left(GvTile<STRIDE> a, gv_i32 row, gv_i32 column) { return a.at[row * STRIDE + column].value; }
+
+template <gv_i32 K, bool TRANSPOSED, gv_i32 ROWS, gv_i32 N, class Left, gv_i32 STRIDE>
+GV_FN void gv_add_product_of(GvSums<ROWS, N>& sums, const GvGroup&, const Left& a, GvTile<STRIDE> b) {
+    float right[K][N];  // in the order in which the loop below reads it
+    for (gv_i32 k = 0; k < K; ++k) {
+        for (gv_i32 n = 0; n < N; ++n) right[k][n] = b.at[TRANSPOSED ? n * STRIDE + k : k * STRIDE + n].value;
+    }
+    for (gv_i32 row = 0; row < ROWS; ++row) {
+        for (gv_i32 k = 0; k < K; ++k) {
+            const float left = gv_left(a, row, k);
+            for (gv_i32 n = 0; n < N; ++n) sums.v[row][n] += left * right[k][n];
+        }
+    }
+}
+
+template <gv_i32 M, gv_i32 N>
+struct GvSpread {
+    float v[M][N], total[M];
+};
+template <gv_i32 M, gv_i32 N>
+GV_FN void gv_clear(GvSpread<M, N>& sums) {
+    for (gv_i32 m = 0; m < M; ++m) {
+        sums.total[m] = 0.0f;
+        for (float& sum : sums.v[m]) sum = 0.0f;
+    }
+}
+template <gv_i32 K, gv_i32 M, gv_i32 N, gv_i32 LEFT, gv_i32 RIGHT>
+GV_FN void gv_add_columns(GvSpread<M, N>& sums, const GvGroup&, GvTile<LEFT> a, GvTile<RIGHT> b) {
+    for (gv_i32 k = 0; k < K; ++k) {
+        for (gv_i32 m = 0; m < M; ++m) {
+            const float left = a.at[k * LEFT + m].value;
+            sums.total[m] += left;
+            for (gv_i32 n = 0; n < N; ++n) sums.v[m][n] += left * b.at[k * RIGHT + n].value;
+        }
+    }
+}
+template <gv_i32 M, gv_i32 N, class F, class OfRow>
+GV_FN void gv_each_sum(const GvSpread<M, N>& sums, const GvGroup&, F f, OfRow of_row) {
+    for (gv_i32 m = 0; m < M; ++m) {
+        of_row(m, sums.total[m]);
+        for (gv_i32 n = 0; n < N; ++n) f(m, n, sums.v[m][n]);
+    }
+}
+
+template <class T, gv_i32 N>
+struct GvHeld {
+    T v[N];
+};
+template <class T, gv_i32 N, class F>
+GV_FN void gv_each_held(GvHeld<T, N>& held, const GvGroup&, F f) {
+    for (gv_i32 i = 0; i < N; ++i) f(i, held.v[i]);
+}
+template <class T, gv_i32 N, gv_i32 OTHERS, class Of, class F>
+GV_FN void gv_each_held_with(GvHeld<T, N>& held, const GvGroup&, const GvHeld<gv_i32, OTHERS>& others, Of of, F f) {
+    for (gv_i32 i = 0; i < N; ++i) f(i, held.v[i], others.v[of(i)]);
+}

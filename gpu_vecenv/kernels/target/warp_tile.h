@@ -1,0 +1,234 @@
+// Tiles on CUDA and on lanes: a group is a warp, whose lanes hold fragments of 16 x 8 numbers as gv_multiply_matrices() defines
+// them. Loops have constant bounds and are unrolled, so that fragments stay in registers.
+#pragma once
+#if defined(__CUDACC_RTC__) || defined(__CUDACC__)
+#include "target/cuda_warp.h"
+#else
+#include "target/lanes_warp.h"
+#endif
+
+#define GV_GROUP_LANES 32
+#define GV_GROUPS (GV_LANES / 32)
+
+// Rows of a group in a tile of `rows` rows: rows number * count to (number + 1) * count - 1.
+GV_FN constexpr gv_i32 gv_group_rows(gv_i32 rows) { return rows / GV_GROUPS; }
+
+// Loop over i in [0, n), distributed over the lanes of the group.
+#define GV_GROUP_FOR(i, n) for (gv_i32 i = group.lane; i < (n); i += GV_GROUP_LANES)
+
+template <gv_i32 ROWS, gv_i32 N>
+struct GvSums {
+    static_assert(ROWS % 16 == 0 && N % 8 == 0, "fragments have 16 rows and 8 columns");
+    float v[ROWS / 16][N / 8][4];
+};
+template <gv_i32 ROWS, gv_i32 N>
+struct GvRows {
+    static_assert(ROWS % 16 == 0 && N % 16 == 0, "fragments of operands have 16 rows and 16 columns");
+    gv_u32 v[ROWS / 16][N / 8][2];
+};
+
+// Two neighbouring numbers of the group's rows: row, column of the first, and their place in fragments.
+struct GvPlace {
+    gv_i32 row, column, m, j, half;
+};
+
+// Calls f(place, x, y) for all pairs of sums.
+template <gv_i32 ROWS, gv_i32 N, class F>
+GV_FN void gv_each_pair(GvSums<ROWS, N>& sums, const GvGroup& group, F f) {
+    GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
+        GV_UNROLL for (gv_i32 j = 0; j < N / 8; ++j)
+            GV_UNROLL for (gv_i32 half = 0; half < 2; ++half) {
+                const GvPlace place = {16 * m + 8 * half + (group.lane >> 2), 8 * j + 2 * (group.lane & 3), m, j, half};
+                f(place, sums.v[m][j][2 * half], sums.v[m][j][2 * half + 1]);
+            }
+}
+
+// Sets each sum to the number of its column.
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_fill(GvSums<ROWS, N>& sums, const GvGroup& group, const float* columns) {
+    GV_UNROLL for (gv_i32 j = 0; j < N / 8; ++j) {
+        const float *own = columns + 8 * j + 2 * (group.lane & 3), first = own[0], second = own[1];
+        GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
+            GV_UNROLL for (gv_i32 i = 0; i < 4; ++i) sums.v[m][j][i] = i & 1 ? second : first;
+    }
+}
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_clear(GvSums<ROWS, N>& sums) {
+    GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
+        GV_UNROLL for (gv_i32 j = 0; j < N / 8; ++j)
+            GV_UNROLL for (gv_i32 i = 0; i < 4; ++i) sums.v[m][j][i] = 0.0f;
+}
+
+// Sets a pair of a place, `first` columns further, and reads it. `first` is a multiple of 8.
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_put(GvRows<ROWS, N>& rows, const GvPlace& place, gv_i32 first, float x, float y) {
+    rows.v[place.m][first / 8 + place.j][place.half] = gv_pack(x, y);
+}
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_put_finite(GvRows<ROWS, N>& rows, const GvPlace& place, gv_i32 first, float x, float y) {
+    rows.v[place.m][first / 8 + place.j][place.half] = gv_pack_finite(x, y);
+}
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_get(const GvRows<ROWS, N>& rows, const GvPlace& place, gv_i32 first, float& x, float& y) {
+    gv_unpack(rows.v[place.m][first / 8 + place.j][place.half], x, y);
+}
+
+// Stores the group's rows in a tile, whose row 0 is the group's first row.
+template <gv_i32 ROWS, gv_i32 N, gv_i32 STRIDE>
+GV_FN void gv_store(const GvRows<ROWS, N>& rows, const GvGroup& group, GvTile<STRIDE> tile) {
+    GvHalf* own = tile.at + (group.lane >> 2) * STRIDE + 2 * (group.lane & 3);
+    GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
+        GV_UNROLL for (gv_i32 j = 0; j < N / 8; ++j)
+            GV_UNROLL for (gv_i32 half = 0; half < 2; ++half)
+                *(gv_u32*)(own + (16 * m + 8 * half) * STRIDE + 8 * j) = rows.v[m][j][half];
+}
+
+// ---- products of the group's rows ------------------------------------------------------------------------------
+
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_left(const GvRows<ROWS, N>& a, const GvGroup&, gv_i32 m, gv_i32 step, gv_u32 (&word)[4]) {
+    GV_UNROLL for (gv_i32 i = 0; i < 4; ++i) word[i] = a.v[m][2 * step + (i >> 1)][i & 1];
+}
+template <gv_i32 STRIDE>
+GV_FN void gv_left(GvTile<STRIDE> a, const GvGroup& group, gv_i32 m, gv_i32 step, gv_u32 (&word)[4]) {
+    const gv_i32 row = group.lane & 15, column = group.lane >> 4 << 3;
+    gv_load_matrices(group, a.at + row * STRIDE + column + 16 * (m * STRIDE + step), word);
+}
+
+// sums += a b^T, or a b if TRANSPOSED is false: `a` has K columns and is a tile whose row 0 is the group's first row, or GvRows;
+// b is a tile of N rows and K columns, or of K rows and N columns.
+template <gv_i32 K, bool TRANSPOSED, gv_i32 ROWS, gv_i32 N, class Left, gv_i32 STRIDE>
+GV_FN void gv_add_product_of(GvSums<ROWS, N>& sums, const GvGroup& group, const Left& a, GvTile<STRIDE> b) {
+    static_assert(K % 16 == 0, "a step takes 16 columns");
+    const gv_i32 low = group.lane & 7, second = group.lane >> 3 & 1, third = group.lane >> 4;
+    const GvHalf* own = b.at + (TRANSPOSED ? low * STRIDE + second * 8 : (low + second * 8) * STRIDE);
+    GV_UNROLL for (gv_i32 step = 0; step < K / 16; ++step) {
+        gv_u32 left[ROWS / 16][4];
+        GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m) gv_left(a, group, m, step, left[m]);
+        GV_UNROLL for (gv_i32 j = 0; j < N / 8; j += 2) {
+            const gv_i32 further = j + 1 < N / 8 ? third * 8 : 0;
+            gv_u32 right[4];
+            if constexpr (TRANSPOSED) gv_load_matrices(group, own + (8 * j + further) * STRIDE + 16 * step, right);
+            else gv_load_transposed(group, own + 16 * step * STRIDE + 8 * j + further, right);
+            GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m) {
+                gv_multiply_matrices(group, sums.v[m][j], left[m], right[0], right[1]);
+                if (j + 1 < N / 8) gv_multiply_matrices(group, sums.v[m][j + 1 < N / 8 ? j + 1 : j], left[m], right[2], right[3]);
+            }
+        }
+    }
+}
+
+// ---- sums over the rows of a tile ------------------------------------------------------------------------------
+
+// Groups that share M x N sums: ABOVE groups below each other, each with ROWS x COLUMNS fragments.
+template <gv_i32 M, gv_i32 N>
+struct GvSplit {
+    GV_FN constexpr gv_i32 over(gv_i32 n, gv_i32 parts) { return (n + parts - 1) / parts; }
+    GV_FN constexpr gv_i32 loads(gv_i32 above) {  // words that a group loads in a step; sums count twice, as they are registers
+        const gv_i32 rows = over(M / 16, above), columns = over(N / 8, GV_GROUPS / above);
+        return 8 * rows * columns + 4 * rows + 2 * columns;
+    }
+    GV_FN constexpr gv_i32 best() {
+        gv_i32 found = 1;
+        for (gv_i32 above = 2; above <= GV_GROUPS; above *= 2) {
+            if (loads(above) < loads(found)) found = above;
+        }
+        return found;
+    }
+    static constexpr gv_i32 ABOVE = best(), BESIDE = GV_GROUPS / ABOVE;
+    static constexpr gv_i32 ROWS = over(M / 16, ABOVE), COLUMNS = over(N / 8, BESIDE);
+};
+
+// M x N sums, and M totals of the rows of the left operand.
+template <gv_i32 M, gv_i32 N>
+struct GvSpread {
+    static_assert(M % 16 == 0 && N % 8 == 0, "fragments have 16 rows and 8 columns");
+    typedef GvSplit<M, N> Split;
+    float v[Split::ROWS][Split::COLUMNS][4], total[Split::ROWS][4];
+};
+template <gv_i32 M, gv_i32 N>
+GV_FN void gv_clear(GvSpread<M, N>& sums) {
+    typedef GvSplit<M, N> Split;
+    GV_UNROLL for (gv_i32 m = 0; m < Split::ROWS; ++m)
+        GV_UNROLL for (gv_i32 i = 0; i < 4; ++i) {
+            sums.total[m][i] = 0.0f;
+            GV_UNROLL for (gv_i32 j = 0; j < Split::COLUMNS; ++j) sums.v[m][j][i] = 0.0f;
+        }
+}
+
+// sums += a^T b and totals += a^T 1, over K rows of both tiles.
+template <gv_i32 K, gv_i32 M, gv_i32 N, gv_i32 LEFT, gv_i32 RIGHT>
+GV_FN void gv_add_columns(GvSpread<M, N>& sums, const GvGroup& group, GvTile<LEFT> a, GvTile<RIGHT> b) {
+    typedef GvSplit<M, N> Split;
+    const gv_i32 low = group.lane & 7, second = group.lane >> 3 & 1, third = group.lane >> 4;
+    const gv_i32 m_first = group.number / Split::BESIDE * Split::ROWS, j_first = group.number % Split::BESIDE * Split::COLUMNS;
+    const GvHalf* left_at = a.at + (low + third * 8) * LEFT + second * 8 + 16 * m_first;
+    const GvHalf* right_at = b.at + (low + second * 8) * RIGHT + 8 * j_first;
+    GV_UNROLL for (gv_i32 step = 0; step < K / 16; ++step) {
+        gv_u32 left[Split::ROWS][4];
+        GV_UNROLL for (gv_i32 m = 0; m < Split::ROWS; ++m) {
+            if (M / 16 % Split::ABOVE != 0 && m_first + m >= M / 16) continue;
+            gv_load_transposed(group, left_at + 16 * step * LEFT + 16 * m, left[m]);
+            gv_multiply_matrices(group, sums.total[m], left[m], 0x3c003c00u, 0x3c003c00u);  // ones
+        }
+        GV_UNROLL for (gv_i32 j = 0; j < Split::COLUMNS; j += 2) {
+            const bool any = N / 8 % Split::BESIDE == 0 || j_first + j < N / 8;
+            const bool both = j + 1 < Split::COLUMNS && (N / 8 % Split::BESIDE == 0 || j_first + j + 1 < N / 8);
+            if (!any) continue;
+            gv_u32 right[4];
+            gv_load_transposed(group, right_at + 16 * step * RIGHT + 8 * (j + (both ? third : 0)), right);
+            GV_UNROLL for (gv_i32 m = 0; m < Split::ROWS; ++m) {
+                if (M / 16 % Split::ABOVE != 0 && m_first + m >= M / 16) continue;
+                gv_multiply_matrices(group, sums.v[m][j], left[m], right[0], right[1]);
+                if (both) gv_multiply_matrices(group, sums.v[m][j + 1 < Split::COLUMNS ? j + 1 : j], left[m], right[2], right[3]);
+            }
+        }
+    }
+}
+
+// Calls f(row, column, sum) for all sums, and of_row(row, total) for all totals; each once in the team.
+template <gv_i32 M, gv_i32 N, class F, class OfRow>
+GV_FN void gv_each_sum(const GvSpread<M, N>& sums, const GvGroup& group, F f, OfRow of_row) {
+    typedef GvSplit<M, N> Split;
+    const gv_i32 m_first = group.number / Split::BESIDE * Split::ROWS, beside = group.number % Split::BESIDE;
+    const gv_i32 g = group.lane >> 2, t = group.lane & 3;
+    GV_UNROLL for (gv_i32 m = 0; m < Split::ROWS; ++m)
+        GV_UNROLL for (gv_i32 i = 0; i < 4; ++i) {
+            const gv_i32 row = 16 * (m_first + m) + 8 * (i >> 1) + g;
+            if (row >= M) continue;
+            if (beside == 0 && t == 0 && (i & 1) == 0) of_row(row, sums.total[m][i]);
+            GV_UNROLL for (gv_i32 j = 0; j < Split::COLUMNS; ++j) {
+                const gv_i32 column = 8 * (beside * Split::COLUMNS + j) + 2 * t + (i & 1);
+                if (column < N) f(row, column, sums.v[m][j][i]);
+            }
+        }
+}
+
+// ---- values that lanes hold ------------------------------------------------------------------------------------
+
+// N values of a group, value i in lane i % 32.
+template <class T, gv_i32 N>
+struct GvHeld {
+    static constexpr gv_i32 SLOTS = (N + 31) / 32;
+    T v[SLOTS];
+};
+
+// Calls f(i, value) for all values.
+template <class T, gv_i32 N, class F>
+GV_FN void gv_each_held(GvHeld<T, N>& held, const GvGroup& group, F f) {
+    GV_UNROLL for (gv_i32 slot = 0; slot < GvHeld<T, N>::SLOTS; ++slot) {
+        const gv_i32 i = group.lane + 32 * slot;
+        if (N % 32 == 0 || i < N) f(i, held.v[slot]);
+    }
+}
+
+// Calls f(i, value, other), where `other` is value of(i) of another array of up to 32 values.
+template <class T, gv_i32 N, gv_i32 OTHERS, class Of, class F>
+GV_FN void gv_each_held_with(GvHeld<T, N>& held, const GvGroup& group, const GvHeld<gv_i32, OTHERS>& others, Of of, F f) {
+    static_assert(OTHERS <= 32, "one value a lane");
+    GV_UNROLL for (gv_i32 slot = 0; slot < GvHeld<T, N>::SLOTS; ++slot) {
+        const gv_i32 i = group.lane + 32 * slot, from = of(i);
+        const gv_i32 other = gv_from_lane(group, others.v[0], from < OTHERS ? from : 0);
+        if (N % 32 == 0 || i < N) f(i, held.v[slot], other);
+    }
+}
