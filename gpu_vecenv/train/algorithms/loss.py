@@ -65,7 +65,7 @@ class PPOLoss:
             clip_coef: half-width of the range that the ratio is clipped to, float32 ().
         """
         self.clip_value, self.clip_coef = config.clip_value, clip_coef
-        self.low, self.high, self.less = 1.0 - clip_coef, 1.0 + clip_coef, -clip_coef
+        self.low, self.high = 1.0 - clip_coef, 1.0 + clip_coef
         self.zero = torch.zeros_like(clip_coef)
         # The loss is policy_loss + value_coef value_loss - entropy_coef entropy.
         self.weights = torch.stack((self.zero + 1.0, self.zero + config.value_coef, -entropy_coef))
@@ -109,7 +109,8 @@ class PPOLoss:
         off = value - batch.target
         error = off.square()
         if self.clip_value:
-            near = batch.value + torch.clamp(value - batch.value, self.less, self.clip_coef)
+            # Inside the range this is the value itself. Its change, added again, may be rounded to a larger error, without a gradient.
+            near = torch.clamp(value, batch.value - self.clip_coef, batch.value + self.clip_coef)
             held_error = (near - batch.target).square()
             is_held = held_error > error
             error, of_value = torch.where(is_held, held_error, error), torch.where(is_held, zero, of_value)
