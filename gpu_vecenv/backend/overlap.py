@@ -51,7 +51,7 @@ def _driver() -> ctypes.CDLL:
     return ctypes.CDLL(LIBRARY)
 
 
-def overlapped_launch(kernel: int, blocks: int, threads: int, stream: int, pointers: int) -> None:
+def overlapped_launch(kernel: int, blocks: int, threads: int, stream: int, pointers: int, shared_bytes: int = 0) -> None:
     """Queue a kernel of ours.
 
     Args:
@@ -60,11 +60,12 @@ def overlapped_launch(kernel: int, blocks: int, threads: int, stream: int, point
         threads: threads of a block.
         stream: handle of the stream.
         pointers: address of the array with the addresses of the arguments.
+        shared_bytes: dynamic shared memory of a block.
 
     Raises:
         RuntimeError: the launch failed; the message holds the driver's error number.
     """
-    config = _Config(blocks, 1, 1, threads, 1, 1, 0, stream, ctypes.addressof(_ALLOWED), 1)
+    config = _Config(blocks, 1, 1, threads, 1, 1, shared_bytes, stream, ctypes.addressof(_ALLOWED), 1)
     status = _driver().cuLaunchKernelEx(ctypes.byref(config), ctypes.c_void_p(kernel), ctypes.c_void_p(pointers), None)
     if status:
         raise RuntimeError(f"cuLaunchKernelEx failed with CUDA error {status}.")

@@ -10,21 +10,16 @@ from typing import Any, Protocol
 
 from gpu_vecenv.backend.blocks import resident_blocks
 from gpu_vecenv.backend.cpu import load_kernels, num_threads
+from gpu_vecenv.backend.overlap import may_overlap, overlapped_launch
 from gpu_vecenv.backend.source import Program, kernel_source
 from gpu_vecenv.backend.threads import Threads
 from gpu_vecenv.errors import CompileError, DeviceError
-
-LANES = 128
-"""Lanes of a team on CUDA."""
-
-SCRATCH = 4096
-"""Floats of scratch of a team."""
 
 
 class Launches(Protocol):
     """Kernels of a program on one device."""
 
-    def launch(self, name: str, args: ctypes.Structure, teams: int, small: bool) -> None:
+    def launch(self, name: str, args: ctypes.Structure, teams: int, small: bool, shared_bytes: int = 0) -> None:
         """Run a kernel, or queue it on the caller's current stream.
 
         Args:
@@ -32,6 +27,7 @@ class Launches(Protocol):
             args: its argument struct, which is read before this returns.
             teams: number of teams.
             small: True if the work is too little to be shared by CPU threads.
+            shared_bytes: memory of a team on CUDA, if the program's ``scratch`` is None.
         """
 
 
@@ -56,7 +52,7 @@ class CpuProgram:
         self._one_launch = threading.Lock()
         self._process = os.getpid()
 
-    def launch(self, name: str, args: ctypes.Structure, teams: int, small: bool) -> None:
+    def launch(self, name: str, args: ctypes.Structure, teams: int, small: bool, shared_bytes: int = 0) -> None:
         """See ``Launches.launch()``; the work is done when this returns."""
         if self._process != os.getpid():  # a forked child has none of the threads, and their lock may have been held
             if self._threads is not None:
@@ -90,34 +86,43 @@ class CudaProgram:
         cupy = import_cupy()
         from cupy_backends.cuda.api import driver
 
-        self._torch, self._index, self._name = torch, index, program.name
+        self._torch, self._index, self._program = torch, index, program
         self._launch, self._stream = driver.launchKernel, torch._C._cuda_getCurrentRawStream
         torch.zeros((), device=f"cuda:{index}")  # makes torch's context, which CuPy shares
+        self._overlaps = may_overlap(torch.cuda.get_device_capability(index), cupy.cuda.runtime.driverGetVersion())
         self._errors = cupy.cuda.compiler.CompileException
-        self._module = cupy.RawModule(code=kernel_source(program), options=program_options())
-        self._kernels: dict[str, int] = {}
+        self._module = cupy.RawModule(code=kernel_source(program), options=program_options(program))
+        self._kernels: dict[tuple[str, int], int] = {}
 
-    def launch(self, name: str, args: ctypes.Structure, teams: int, small: bool) -> None:
+    def launch(self, name: str, args: ctypes.Structure, teams: int, small: bool, shared_bytes: int = 0) -> None:
         """See ``Launches.launch()``. The first call of each name loads the kernel, which a CUDA graph cannot record."""
         with self._torch.cuda.device(self._index):
-            if name not in self._kernels:
-                self._kernels[name] = self._load(name)
+            kernel = self._kernels.get((name, shared_bytes)) or self._load(name, shared_bytes)
             pointers = (ctypes.c_void_p * 1)(ctypes.addressof(args))
-            stream = self._stream(self._index)
-            self._launch(self._kernels[name], teams, 1, 1, LANES, 1, 1, 0, stream, ctypes.addressof(pointers), 0)
+            stream, lanes = self._stream(self._index), self._program.lanes
+            if stream and self._overlaps and self._torch.cuda.is_current_stream_capturing():
+                overlapped_launch(kernel, teams, lanes, stream, ctypes.addressof(pointers), shared_bytes)
+            else:
+                self._launch(kernel, teams, 1, 1, lanes, 1, 1, shared_bytes, stream, ctypes.addressof(pointers), 0)
 
-    def _load(self, name: str) -> int:
+    def _load(self, name: str, shared_bytes: int) -> int:
         try:
-            return int(self._module.get_function(name).kernel.ptr)
+            function = self._module.get_function(name)
         except self._errors as error:
-            raise CompileError(f"{self._name}: NVRTC failed:\n{error}") from error
+            raise CompileError(f"{self._program.name}: NVRTC failed:\n{error}") from error
+        if shared_bytes:
+            function.max_dynamic_shared_size_bytes = shared_bytes
+        self._kernels[name, shared_bytes] = int(function.kernel.ptr)
+        return self._kernels[name, shared_bytes]
 
 
-def program_options() -> tuple[str, ...]:
-    """Return the NVRTC options of programs: a team is a block of ``LANES`` threads."""
+def program_options(program: Program) -> tuple[str, ...]:
+    """Return the NVRTC options of a program, whose teams are blocks."""
     from gpu_vecenv.backend.cuda import OPTIONS
 
-    constants = {"LANES": LANES, "TEAMS": 1, "RESIDENT": resident_blocks(LANES), "SCRATCH": SCRATCH}
+    resident = resident_blocks(program.lanes) if program.resident is None else program.resident
+    constants = {"LANES": program.lanes, "TEAMS": 1, "RESIDENT": resident}
+    constants |= {"GIVEN_SCRATCH": 1} if program.scratch is None else {"SCRATCH": program.scratch}
     return (*OPTIONS, *(f"-DGV_{name}={value}" for name, value in constants.items()))
 
 

@@ -24,6 +24,14 @@ class Program:
     name: str
     """Name in messages."""
     kernel: Path
+    constants: tuple[tuple[str, int | str], ...] = ()
+    """Macros and their values, without the prefix ``GV_``."""
+    lanes: int = 128
+    """Lanes of a team on CUDA."""
+    scratch: int | None = 4096
+    """Floats of scratch of a team on CUDA; None if each launch says how much shared memory its teams have."""
+    resident: int | None = None
+    """Blocks that a multiprocessor must have room for, which limits registers; None chooses by the number of lanes."""
 
 
 DRAW = Program("draws of policies", KERNEL_FOLDER / "policy" / "draw.cu")
@@ -57,10 +65,13 @@ def kernel_source(spec: EnvSpec | Program) -> str:
                 out.append("")
         return "\n".join(out)
 
-    single = "#define GV_SINGLE 1\n" if isinstance(spec, EnvSpec) and is_single(spec) else ""
+    if isinstance(spec, EnvSpec):
+        defined = "#define GV_SINGLE 1\n" if is_single(spec) else ""
+    else:
+        defined = "".join(f"#define GV_{name} {value}\n" for name, value in spec.constants)
     files = (spec.kernel, ENTRY_POINTS) if isinstance(spec, EnvSpec) else (spec.kernel,)
     texts = [expand(path.read_text(), path) for path in files]
-    return single + "\n".join(texts) + "\n"
+    return defined + "\n".join(texts) + "\n"
 
 
 def _header(spec: EnvSpec | Program, name: str, includer: Path) -> tuple[str, Path]:
@@ -69,9 +80,7 @@ def _header(spec: EnvSpec | Program, name: str, includer: Path) -> tuple[str, Pa
     for folder in (spec.kernel.parent, KERNEL_FOLDER):
         if (folder / name).is_file():
             return (folder / name).read_text(), folder / name
-    raise CompileError(
-        f'{includer} includes "{name}", which is not in {spec.kernel.parent} or {KERNEL_FOLDER}.'
-    )
+    raise CompileError(f'{includer} includes "{name}", which is not in {spec.kernel.parent} or {KERNEL_FOLDER}.')
 
 
 def content_hash(source: str, *build: str) -> str:

@@ -10,6 +10,7 @@ from gpu_vecenv.backend.source import KERNEL_FOLDER
 from gpu_vecenv.envs.cartpole.spec import SPEC as CARTPOLE
 from gpu_vecenv.envs.tag.spec import SPEC as TAG
 from gpu_vecenv.spec.header import args_header
+from gpu_vecenv.train.fused.program import Sizes, update_program
 from tests.kernels.nvrtc import compile_text
 from tests.roles.harvest import SPEC as HARVEST
 from tests.roles.shared import SPEC as POT
@@ -23,6 +24,8 @@ LAYERS = (
 
 LANES = {"target/lanes.h": 2, "target/lanes_warp.h": 32, "target/warp_tile.h": 32}
 """Lanes of a team, for headers of lanes; a warp has 32."""
+
+SIZES = Sizes(4, (8, 8), "tanh", 2, (2,))
 
 HEADERS = sorted(path.relative_to(KERNEL_FOLDER).as_posix() for path in KERNEL_FOLDER.rglob("*.h"))
 COMPILERS = r"__CUDA|__clang__|__GNUC__|__x86_64__|__NVCC__|_MSC_VER"
@@ -65,6 +68,8 @@ def test_a_header_compiles_by_itself(name, spec, tmp_path):
     (tmp_path / "args.h").write_text(args_header(spec))
     text = f'#include "{name}"\n'
     flags = ["-DGV_SINGLE=1"] if spec is CARTPOLE else [f"-DGV_LANES={LANES[name]}"] if name in LANES else []
+    if name.startswith("learner/"):  # sizes are constants of the program
+        flags = [f"-DGV_{constant}={value}" for constant, value in update_program(SIZES).constants]
     command = [*find_compiler(), *FLAGS, *flags, f"-I{tmp_path}", f"-I{KERNEL_FOLDER}", "-fsyntax-only", "-"]
     done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -25,7 +25,7 @@ def test_every_program_is_tested():
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.kernel.stem)
 def test_programs_compile_for_every_architecture_without_inexact_instructions(program, arch):
-    ptx = compile_text(kernel_source(program), arch, *program_options())
+    ptx = compile_text(kernel_source(program), arch, *program_options(program))
     assert f".target sm_{arch}" in ptx
     assert sorted(re.findall(r"\.entry (\w+)", ptx)) == KERNELS[program]
     assert inexact_instructions(ptx, doubles=program is MOMENTS) == []
@@ -40,7 +40,7 @@ def test_programs_compile_for_every_architecture_without_inexact_instructions(pr
 
 def test_a_scan_reads_several_steps_before_it_uses_the_first():
     """Of the loads of a kernel, at least sixteen of numbers come before the first store."""
-    ptx = compile_text(kernel_source(SCAN), 90, *program_options())
+    ptx = compile_text(kernel_source(SCAN), 90, *program_options(SCAN))
     for text in re.split(r"\.entry ", ptx)[1:]:
         loop = text[: text.index("st.global")]
         assert len(re.findall(r"ld\.global\S*\.f32", loop)) >= 16

@@ -86,7 +86,7 @@ def test_products_are_those_of_numbers_of_16_bits(shape, flags, tmp_path):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_products_compile_for_cuda_without_local_memory(shape, arch):
     constants = [*shape.constants()]
-    options = [option for option in program_options() if "LANES" not in option]
+    options = [option for option in program_options(TILE) if "LANES" not in option]
     ptx = compile_text(kernel_source(TILE), arch, *options, "-DGV_LANES=128", *constants)
     assert re.search(r"\.entry gv_products", ptx)
     assert "mma.sync.aligned.m16n8k16" in ptx and "ldmatrix" in ptx

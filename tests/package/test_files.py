@@ -22,7 +22,7 @@ NOT_ALLOWED = {("train", "adapters"), ("bench", "adapters")}
 """Imports that are refused although the order of rooms would allow them."""
 
 
-TRAINER_ROOMS = ("errors", "config", "run_folder", "returns", "policies", "storage", "algorithms", "runner")
+TRAINER_ROOMS = ("errors", "config", "run_folder", "returns", "policies", "storage", "algorithms", "fused", "runner")
 """Rooms of ``gpu_vecenv/train`` from the lowest to the highest, as in CONTRIBUTING.md; ``errors`` is a module below them."""
 
 

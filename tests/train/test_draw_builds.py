@@ -10,11 +10,11 @@ from test_draw import same, some_logits, some_mask
 
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level
-from gpu_vecenv.backend.programs import SCRATCH, CpuProgram
+from gpu_vecenv.backend.programs import CpuProgram
 from gpu_vecenv.backend.source import DRAW
 from gpu_vecenv.train.policies import draw as draws
 from gpu_vecenv.train.policies.counters import counters_of, worlds_and_agents
-from gpu_vecenv.train.policies.draw import draw_choices, draw_normal, draw_uniform
+from gpu_vecenv.train.policies.draw import SCRATCH, draw_choices, draw_normal, draw_uniform
 
 ROWS, SIZES = 3000, [5, 2, 8, 21]
 

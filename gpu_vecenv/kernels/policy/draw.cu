@@ -1,7 +1,7 @@
 // Kernels that draw the actions of policies. A team draws a tile of rows, which takes the place of a world in GV_KERNEL. Lanes
 // first draw entries, then add the terms of each row's entries in their order, so that sums do not depend on the number of lanes.
 #ifndef GV_SCRATCH
-#define GV_SCRATCH 4096  // SCRATCH of backend/programs.py
+#define GV_SCRATCH 4096  // Program.scratch of backend/source.py
 #endif
 #include "policy/draw.h"
 

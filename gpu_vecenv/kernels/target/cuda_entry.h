@@ -38,6 +38,9 @@ static __device__ __forceinline__ bool gv_touch_args(const Args& a) {
 #if GV_LANES == 1  // the memory of a team of one lane is local to the thread
 #define GV_TEAM_MEMORY float sums[1][32]; alignas(16) float scratch[1][GV_SCRATCH]; \
     GvProgress progress[1]; const gv_i32 at = 0;
+#elif defined(GV_GIVEN_SCRATCH)  // the launch says how much, for one team a block
+#define GV_TEAM_MEMORY extern __shared__ float4 gv_given[]; __shared__ float sums[1][32]; __shared__ GvProgress progress[1]; \
+    float* const scratch[1] = {(float*)gv_given}; const gv_i32 at = 0;
 #else
 #define GV_TEAM_MEMORY const gv_i32 at = own; __shared__ float sums[GV_TEAMS][GV_PADDED(32)]; \
     __shared__ alignas(16) float scratch[GV_TEAMS][GV_PADDED(GV_SCRATCH)]; __shared__ GvProgress progress[GV_TEAMS];

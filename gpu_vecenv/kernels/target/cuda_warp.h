@@ -45,17 +45,20 @@ GV_FN float gv_float(GvHalf half) {
     return value;
 }
 
+// Address of shared memory in its own space.
+GV_FN gv_u32 gv_shared(const void* at) { return (gv_u32)__cvta_generic_to_shared(at); }
+
 // Loads four matrices of 8 x 8 numbers. Lane 8 i + r passes the address of row r of matrix i. word[i] gets the numbers 2 t and
 // 2 t + 1 of row g of matrix i, for lane 4 g + t.
 GV_FN void gv_load_matrices(const GvGroup&, const GvHalf* row, gv_u32 (&word)[4]) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "r"((gv_u32)__cvta_generic_to_shared(row)) : "memory");
+                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "r"(gv_shared(row)) : "memory");
 }
 
 // The same for transposed matrices: word[i] gets the numbers g of the rows 2 t and 2 t + 1.
 GV_FN void gv_load_transposed(const GvGroup&, const GvHalf* row, gv_u32 (&word)[4]) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "r"((gv_u32)__cvta_generic_to_shared(row)) : "memory");
+                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "r"(gv_shared(row)) : "memory");
 }
 
 // sums += a b for matrices a of 16 x 16, b of 16 x 8 and sums of 16 x 8. In lane 4 g + t, with pairs in a word:
@@ -66,4 +69,11 @@ GV_FN void gv_multiply_matrices(const GvGroup&, float (&sums)[4], const gv_u32 (
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// 2^x for x <= 0, within two ulps; 0 below -126.
+GV_FN float gv_exp2_guess(float x) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
 }

@@ -7,7 +7,7 @@ GV_FN float gv_rounded_to_half(float x) {
     const gv_u32 bits = (gv_u32)gv_bits(x), sign = bits & 0x80000000u;
     const float size = gv_from_bits(bits ^ sign);
     float rounded = gv_from_bits(((bits ^ sign) + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu);
-    if (size < 6.103515625e-5f) rounded = (size + 0.75f) - 0.75f;  // floats next to 0.75 are multiples of 2^-24, as subnormal halves
+    if (size < 6.103515625e-5f) rounded = (size + 0.75f) - 0.75f;  // multiples of 2^-24, as floats next to 0.75
     if (size >= 65520.0f) rounded = gv_from_bits(0x7f800000u);
     if (size != size) rounded = size;
     return gv_from_bits((gv_u32)gv_bits(rounded) | sign);
@@ -27,3 +27,6 @@ GV_FN float gv_of_half_bits(gv_u16 half) {
     const gv_u32 normal = size >= 0x7c00u ? 0x7f800000u | (size & 0x3ffu) << 13 : (size << 13) + 0x38000000u;
     return gv_from_bits(sign | (size < 0x400u ? (gv_u32)gv_bits(subnormal) : normal));
 }
+
+// 2^x for x <= 0.
+GV_FN float gv_exp2_guess(float x) { return __builtin_exp2f(x); }

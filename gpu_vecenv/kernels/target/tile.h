@@ -9,10 +9,19 @@
 //
 // The host's products are plain loops. CUDA and lanes share warp_tile.h; lanes emulate the instructions of a warp.
 #pragma once
-#if defined(__CUDACC_RTC__) || defined(__CUDACC__) || defined(GV_LANES)
-#include "target/warp_tile.h"
+#include "target/tile_types.h"
+#if defined(__CUDACC_RTC__) || defined(__CUDACC__)
+#include "target/cuda_warp.h"
+#else  // a text with all headers inserted has each once, so both branches below need this one here
+#include "target/half.h"
+#ifdef GV_LANES
+#include "target/lanes_warp.h"
 #else
 #include "target/host_tile.h"
+#endif
+#endif
+#if defined(__CUDACC_RTC__) || defined(__CUDACC__) || defined(GV_LANES)
+#include "target/warp_tile.h"
 #endif
 
 // Part of a tile, from a row and a column on; the column is a multiple of 8.

@@ -74,6 +74,28 @@ class PPO(Algorithm):
         mean, var, count = moments(numbers[2:].flatten(1).t(), valid.flatten())
         if config.normalize_advantages == "rollout":
             numbers[2].sub_(mean[0]).div_(var[0].sqrt() + 1e-8)
+        sums, wanted_steps = self._epochs(samples, scalars, numbers)
+        taken_steps, skipped = sums[-1], wanted_steps - sums[-1]
+        sums = sums[:-1]
+        means = sums / taken_steps  # NaN, which stands for no value, if no step was taken
+        self._adapt(means[TERMS.index("kl")], scalars.learning_rate)
+        explained = 1.0 - var[0] / (var[1] + 1e-8)  # the advantage is the target minus the value
+        others = (explained, self.adam.rate, count / valid.numel(), taken_steps, skipped)
+        return torch.cat((means, torch.stack(others))).float()
+
+    def _epochs(self, samples: Samples, scalars: DeviceScalars, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Learn from all minibatches of all epochs.
+
+        Args:
+            samples: the policy's samples of a rollout.
+            scalars: settings of this update.
+            numbers: float32 (4, T * B[, a]), log-probability, value, advantage and target.
+
+        Returns:
+            Sums of ``TERMS``, of the gradient norm and of 1 over the steps that were taken, float32 (7,); number of steps that
+            were wanted, float32 ().
+        """
+        config, valid = self.config, samples.valid
         sums = torch.zeros(len(TERMS) + 2, device=valid.device)  # of TERMS, gradient norm and 1, over the steps taken
         one, nothing, wanted_steps = torch.ones_like(sums[:1]), torch.zeros_like(sums), torch.zeros_like(sums[0])
         stopped = torch.zeros_like(one, dtype=torch.bool)
@@ -96,13 +118,7 @@ class PPO(Algorithm):
                 epoch = sums - before
                 kl = epoch[TERMS.index("kl")] / epoch[-1]  # NaN if the epoch took no step
                 stopped |= kl > config.target_kl
-        taken_steps, skipped = sums[-1], wanted_steps - sums[-1]
-        sums = sums[:-1]
-        means = sums / taken_steps  # NaN, which stands for no value, if no step was taken
-        self._adapt(means[TERMS.index("kl")], scalars.learning_rate)
-        explained = 1.0 - var[0] / (var[1] + 1e-8)  # the advantage is the target minus the value
-        others = (explained, self.adam.rate, count / valid.numel(), taken_steps, skipped)
-        return torch.cat((means, torch.stack(others))).float()
+        return sums, wanted_steps
 
     @torch.no_grad()
     def _advantages(self, samples: Samples) -> Advantages:

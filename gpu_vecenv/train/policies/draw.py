@@ -16,11 +16,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gpu_vecenv.backend.programs import LANES, SCRATCH, launches
+from gpu_vecenv.backend.programs import launches
 from gpu_vecenv.backend.source import DRAW
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError, ShapeError
 from gpu_vecenv.spec.layout import MAX_ENTRIES
 from gpu_vecenv.train.policies.contract import Draw
+
+LANES, SCRATCH = DRAW.lanes, DRAW.scratch or 0
+"""Lanes of a team on CUDA, and its floats of scratch."""
 
 SMALL = 2048
 """Below this many entries a second CPU thread saves less time than it takes to wake it."""

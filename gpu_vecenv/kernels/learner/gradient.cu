@@ -1,0 +1,322 @@
+// The update of PPO for networks without a shared trunk: three kernels for each minibatch.
+//
+//   gv_gradient  a team computes the gradient of one network over its tiles of rows, in sums that stay in registers
+//   gv_reduce    adds the sums of all teams, in a fixed order
+//   gv_adam      clips the gradient and takes the step, or leaves it out
+//
+// A group computes its rows from their features to the derivatives of all layers without waiting for others; then the team
+// multiplies derivatives and units over all rows of the tile. Derivatives are scaled by a power of two, so that 16 bits hold them.
+#define GV_SCRATCH GV_MEMORY_FLOATS
+#include "learner/step.h"
+
+#define GV_OUTPUT_STRIDE (GV_OUTPUTS | 1)  // an odd number, so that lanes read different banks
+#define GV_OWN gv_group_rows(GV_ROWS)
+
+// Tiles of a team, as numbers of 16 bits behind the network: features, units and derivatives of each layer, derivatives of outputs.
+#define GV_FEATURE_STRIDE gv_stride(GV_FEATURE_COLUMNS)
+GV_FN constexpr gv_i32 gv_unit_stride(gv_i32 layer) { return gv_stride(gv_width(layer)); }
+GV_FN constexpr gv_i32 gv_units_at(gv_i32 layer) {  // behind the network; the derivatives of a layer follow its units
+    return layer == 1 ? GV_ROWS * GV_FEATURE_STRIDE : gv_units_at(layer - 1) + 2 * GV_ROWS * gv_unit_stride(layer - 1);
+}
+#define GV_DELTA_STRIDE gv_stride(GvNetwork<GV_OUTPUTS>::ROWS)
+#define GV_TILE_HALVES (gv_units_at(GV_LAST) + GV_ROWS * GV_DELTA_STRIDE)
+#define GV_HALVES (GvNetwork<GV_OUTPUTS>::HALVES + GV_TILE_HALVES)
+#define GV_FLOATS (GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE)
+#define GV_MEMORY_FLOATS (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
+static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
+
+template <gv_i32 OUTPUTS>
+struct GvBlock {
+    GvNetwork<OUTPUTS> network;
+    GvHalf* tiles;
+    float* outputs;  // [GV_ROWS, GV_OUTPUT_STRIDE]
+};
+template <gv_i32 OUTPUTS>
+GV_FN GvBlock<OUTPUTS> gv_block(const GvTeam& team) {
+    GvHalf* halves = (GvHalf*)team.scratch;
+    float* floats = (float*)(halves + GV_HALVES);
+    return {{halves, floats}, halves + GvNetwork<GV_OUTPUTS>::HALVES, floats + GvNetwork<GV_OUTPUTS>::FLOATS};
+}
+template <gv_i32 LAYER>
+GV_FN GvTile<gv_unit_stride(LAYER)> gv_unit_tile(GvHalf* tiles) {
+    return {tiles + gv_units_at(LAYER)};
+}
+template <gv_i32 LAYER>
+GV_FN GvTile<gv_unit_stride(LAYER)> gv_delta_tile(GvHalf* tiles) {
+    return {tiles + gv_units_at(LAYER) + GV_ROWS * gv_unit_stride(LAYER)};
+}
+GV_FN GvTile<GV_DELTA_STRIDE> gv_last_deltas(GvHalf* tiles) { return {tiles + gv_units_at(GV_LAST)}; }
+
+// Keeps slopes in registers and units in tiles.
+struct GvKept {
+    GvSlopes<GV_OWN, GV_LAYERS> slopes;
+    GvHalf* tiles;
+    gv_i32 row;
+};
+template <gv_i32 LAYER, gv_i32 ROWS>
+GV_FN void gv_keep_units(GvKept& kept, const GvGroup& group, const GvRows<ROWS, gv_width(LAYER)>& units) {
+    gv_store(units, group, gv_part(gv_unit_tile<LAYER>(kept.tiles), kept.row, 0));
+}
+template <gv_i32 LAYER>
+GV_FN void gv_keep_slopes(GvKept& kept, const GvPlace& place, gv_i32 first, float x, float y) {
+    gv_put(gv_slope<LAYER>(kept.slopes), place, first, GV_SLOPE_SCALE * x, GV_SLOPE_SCALE * y);
+}
+
+// ---- rows of the rollout ---------------------------------------------------------------------------------------
+
+struct alignas(16) GvFour {
+    float v[4];
+};
+GV_FN const float* gv_sample(const GvSlab& slab, gv_i32 sample, gv_i32 samples_per_step) {
+    const gv_i64 gap = slab.step - slab.sample * samples_per_step;
+    const gv_i64 steps = gap != 0 ? (gv_u32)sample / (gv_u32)samples_per_step : 0;
+    return (const float*)slab.at + sample * slab.sample + steps * gap;
+}
+
+// Rows of a group in a tile, loaded before they are needed.
+struct GvAhead {
+    GvHeld<gv_i32, GV_OWN> sample;
+    GvHeld<GvRow, GV_OWN> rows;
+    GvHeld<float, GV_OWN * GV_FEATURES> features;
+};
+GV_FN void gv_load_samples(GvAhead& ahead, const GvArgs& a, const GvGroup& group, gv_i32 tile) {
+    gv_each_held(ahead.sample, group, [&](gv_i32 i, gv_i32& sample) {
+        const gv_i64 row = (gv_i64)tile * GV_ROWS + group.number * GV_OWN + i;
+        sample = row < a.rows && a.used[row] != 0 ? (gv_i32)a.index[row] : -1;
+    });
+}
+GV_FN void gv_load_rows(GvAhead& ahead, const GvArgs& a, const GvGroup& group) {
+    gv_each_held_with(ahead.features, group, ahead.sample, [](gv_i32 i) { return i / GV_FEATURES; },
+                      [&](gv_i32 i, float& x, gv_i32 sample) {
+                          x = sample >= 0 ? gv_sample(a.obs, sample, a.samples_per_step)[i % GV_FEATURES] : 0.0f;
+                      });
+    gv_each_held_with(ahead.rows, group, ahead.sample, [](gv_i32 i) { return i; }, [&](gv_i32, GvRow& row, gv_i32 sample) {
+        const GvFour four = sample >= 0 ? ((const GvFour*)a.numbers)[sample] : GvFour{};
+        row = {four.v[0], four.v[1], four.v[2], four.v[3], sample};
+    });
+}
+
+// ---- derivatives -----------------------------------------------------------------------------------------------
+
+// Derivatives of a layer and those below it; `above` has the group's rows of the layer above.
+template <gv_i32 LAYER, gv_i32 K, gv_i32 OUTPUTS, class Above>
+GV_FN void gv_backward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& group, const Above& above, GvKept& kept) {
+    constexpr gv_i32 WIDTH = gv_width(LAYER), CHUNK = gv_chunk(WIDTH);
+    GvRows<GV_OWN, WIDTH> deltas;
+    GV_UNROLL for (gv_i32 first = 0; first < WIDTH; first += CHUNK) {
+        GvSums<GV_OWN, CHUNK> sums;
+        gv_clear(sums);
+        gv_add_product<K>(sums, group, above, gv_part(gv_weights<LAYER + 1>(network), 0, first));
+        gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
+            float one, two;
+            gv_get(gv_slope<LAYER>(kept.slopes), place, first, one, two);
+            gv_put_finite(deltas, place, first, x * (one * (1.0f / GV_SLOPE_SCALE)), y * (two * (1.0f / GV_SLOPE_SCALE)));
+        });
+    }
+    gv_store(deltas, group, gv_part(gv_delta_tile<LAYER>(kept.tiles), kept.row, 0));
+    if constexpr (LAYER > 1) gv_backward_from<LAYER - 1, WIDTH>(network, group, deltas, kept);
+}
+
+// Sums of the gradient of the hidden layers, over all tiles of a team.
+template <gv_i32 LAYER>
+struct GvGradient : GvGradient<LAYER - 1> {
+    GvSpread<gv_width(LAYER), LAYER == 1 ? gv_up_to(GV_FEATURES, 8) : gv_width(LAYER - 1)> sums;
+};
+template <>
+struct GvGradient<0> {};
+template <gv_i32 LAYER>
+GV_FN void gv_clear_gradient(GvGradient<LAYER>& gradient) {
+    gv_clear(gradient.sums);
+    if constexpr (LAYER > 1) gv_clear_gradient(static_cast<GvGradient<LAYER - 1>&>(gradient));
+}
+template <gv_i32 LAYER>
+GV_FN void gv_add_gradient(GvGradient<LAYER>& gradient, const GvGroup& group, GvHalf* tiles) {
+    const auto deltas = gv_delta_tile<LAYER>(tiles);
+    if constexpr (LAYER == 1) {
+        gv_add_columns<GV_ROWS>(gradient.sums, group, deltas, GvTile<GV_FEATURE_STRIDE>{tiles});
+    } else {
+        gv_add_columns<GV_ROWS>(gradient.sums, group, deltas, gv_unit_tile<LAYER - 1>(tiles));
+        gv_add_gradient(static_cast<GvGradient<LAYER - 1>&>(gradient), group, tiles);
+    }
+}
+
+// Writes the sums of a layer of `units` x `from` weights to their columns.
+template <gv_i32 M, gv_i32 N>
+GV_FN void gv_write_sums(const GvSpread<M, N>& sums, const GvGroup& group, float* columns, gv_i32 units, gv_i32 from,
+                         float unscale) {
+    const auto store = [&](gv_i32 unit, gv_i32 i, float sum) {
+        if (unit < units && i < from) columns[unit * from + i] = unscale * sum;
+    };
+    const auto store_total = [&](gv_i32 unit, float total) {
+        if (unit < units) columns[units * from + unit] = unscale * total;
+    };
+    gv_each_sum(sums, group, store, store_total);
+}
+template <gv_i32 LAYER>
+GV_FN void gv_write_gradient(const GvGradient<LAYER>& gradient, const GvGroup& group, float* columns, float unscale) {
+    gv_write_sums(gradient.sums, group, columns + gv_weight_column(LAYER), gv_units(LAYER), gv_units(LAYER - 1), unscale);
+    if constexpr (LAYER > 1) gv_write_gradient(static_cast<const GvGradient<LAYER - 1>&>(gradient), group, columns, unscale);
+}
+
+// ---- the loss of an actor's and of a critic's rows ---------------------------------------------------------------
+
+struct GvActor {
+    static constexpr gv_i32 OUTPUTS = GV_OUTPUTS, TERMS = 5 + GV_SPREADS, NUMBER = 0;
+    GvActorTerms terms;
+    float spread[GV_SPREADS > 0 ? GV_SPREADS : 1];
+    float mean, inverse;  // of the advantages
+#ifndef GV_CHOICES
+    float log_std[GV_ENTRIES], centre[GV_ENTRIES], half_width[GV_ENTRIES];
+#endif
+};
+struct GvCritic {
+    static constexpr gv_i32 OUTPUTS = 1, TERMS = 1, NUMBER = 1;
+    float value_loss;
+};
+
+GV_FN GvActor gv_made(const GvArgs& a, GvActor) {
+    GvActor actor = {};
+    actor.mean = a.moments[0];
+    actor.inverse = a.moments[1];
+#ifndef GV_CHOICES
+    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) {
+        actor.log_std[i] = a.log_std[i];
+        actor.centre[i] = a.centre[i];
+        actor.half_width[i] = a.half_width[i];
+    }
+#endif
+    return actor;
+}
+GV_FN GvCritic gv_made(const GvArgs&, GvCritic) { return {0.0f}; }
+
+template <gv_i32 STRIDE>
+GV_FN void gv_row_loss(GvActor& actor, const GvArgs& a, float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, GvRow row,
+                       const GvSettings& settings) {
+    row.advantage = (row.advantage - actor.mean) * actor.inverse;
+    const GvAction* taken = (const GvAction*)gv_sample(a.action, row.sample, a.samples_per_step);
+    GvAction action[GV_ENTRIES];
+#ifdef GV_CHOICES
+    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = taken[i];
+    const gv_i64 steps = row.sample / a.samples_per_step, sample = row.sample % a.samples_per_step;
+    const gv_u8* mask = a.mask.at == nullptr ? nullptr : (const gv_u8*)a.mask.at + steps * a.mask.step + sample * a.mask.sample;
+    gv_actor_loss(outputs, deltas, in_tile, row, action, mask, settings, actor.terms);
+#else
+    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = (taken[i] - actor.centre[i]) / actor.half_width[i];
+    gv_actor_loss(outputs, deltas, in_tile, row, action, actor.log_std, settings, actor.terms, actor.spread);
+#endif
+}
+template <gv_i32 STRIDE>
+GV_FN void gv_row_loss(GvCritic& critic, const GvArgs&, float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, const GvRow& row,
+                       const GvSettings& settings) {
+    critic.value_loss += gv_critic_loss(outputs[0], deltas, in_tile, row, settings);
+}
+
+// Terms of a lane by number: derivatives by log_std, then sums.
+GV_FN float gv_term(const GvActor& actor, gv_i32 i) {
+    const GvActorTerms& of = actor.terms;
+    const float terms[5] = {of.policy_loss, of.entropy, of.kl, of.outside, of.count};
+    return i < GV_SPREADS ? actor.spread[i] : terms[i - GV_SPREADS];
+}
+GV_FN float gv_term(const GvCritic& critic, gv_i32) { return critic.value_loss; }
+
+// Adds the terms of all lanes, 16 partial sums each, and writes them to their columns. `memory` is free.
+template <class Head>
+GV_FN void gv_write_terms(const Head& head, const GvTeam& team, float* memory, float* columns) {
+    GV_UNROLL for (gv_i32 i = 0; i < Head::TERMS; ++i) memory[i * team.lanes + team.lane] = gv_term(head, i);
+    float* partial = memory + Head::TERMS * team.lanes;
+    gv_barrier(team);
+    GV_FOR(i, Head::TERMS * 16) {
+        float sum = 0.0f;
+        for (gv_i32 lane = i % 16; lane < team.lanes; lane += 16) sum += memory[i / 16 * team.lanes + lane];
+        partial[i] = sum;
+    }
+    gv_barrier(team);
+    GV_FOR(i, Head::TERMS) {
+        float sum = 0.0f;
+        for (gv_i32 p = 0; p < 16; ++p) sum += partial[16 * i + p];
+        columns[i] = sum;
+    }
+}
+
+// ---- kernels ---------------------------------------------------------------------------------------------------
+
+// Gradient of one network over the tiles `first`, `first` + `blocks`, ...
+template <class Head>
+GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first, gv_i32 blocks, float* columns) {
+    constexpr gv_i32 OUTPUTS = Head::OUTPUTS, LAST_ROWS = GvNetwork<OUTPUTS>::ROWS;
+    const GvGroup group = gv_group(team);
+    const GvBlock<OUTPUTS> block = gv_block<OUTPUTS>(team);
+    const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
+    GvAhead ahead;
+    gv_load_samples(ahead, a, group, first);
+    gv_load_rows(ahead, a, group);
+    gv_load_samples(ahead, a, group, first + blocks);
+    Head head = gv_made(a, Head{});
+    const float scale = a.scales[Head::NUMBER];
+    const GvSettings settings = {*a.clip_coef, *a.entropy_coef, a.value_coef, scale, a.clip_value != 0};
+    GV_FOR(i, GV_TILE_HALVES) block.tiles[i] = gv_half(0.0f);  // columns behind features and outputs stay 0
+    gv_load_network<OUTPUTS>(team, block.network, a.layers[Head::NUMBER], a.norm);
+
+    GvGradient<GV_LAYERS> gradient;
+    GvSpread<LAST_ROWS, gv_width(GV_LAYERS)> last;
+    gv_clear_gradient(gradient);
+    gv_clear(last);
+    const GvTile<GV_FEATURE_STRIDE> features = gv_part(GvTile<GV_FEATURE_STRIDE>{block.tiles}, row, 0);
+    const auto deltas = gv_part(gv_last_deltas(block.tiles), row, 0);
+    float* outputs = block.outputs + row * GV_OUTPUT_STRIDE;
+    gv_barrier(team);
+    GV_LOOP for (gv_i32 tile = first; tile < tiles; tile += blocks) {
+        gv_each_held(ahead.features, group, [&](gv_i32 i, float& x) {
+            gv_set_feature(block.network, features, i / GV_FEATURES, i % GV_FEATURES, x, a.norm.limit);
+        });
+        GvHeld<GvRow, GV_OWN> rows = ahead.rows;
+        gv_load_rows(ahead, a, group);
+        gv_load_samples(ahead, a, group, tile + 2 * blocks);
+        gv_group_barrier(group);
+        GvKept kept;
+        kept.tiles = block.tiles;
+        kept.row = row;
+        auto sums = gv_forward<GV_OWN>(block.network, group, features, kept);
+        gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
+            float* own = outputs + place.row * GV_OUTPUT_STRIDE + place.column;
+            if (place.column < OUTPUTS) own[0] = x;
+            if (place.column + 1 < OUTPUTS) own[1] = y;
+        });
+        gv_group_barrier(group);
+        gv_each_held(rows, group, [&](gv_i32 i, GvRow& of) {
+            if (of.sample >= 0) {
+                gv_row_loss(head, a, outputs + i * GV_OUTPUT_STRIDE, deltas, i, of, settings);
+            } else {
+                for (gv_i32 column = 0; column < OUTPUTS; ++column) gv_set(deltas, i, column, 0.0f);
+            }
+        });
+        gv_group_barrier(group);
+        gv_backward_from<GV_LAYERS, LAST_ROWS>(block.network, group, deltas, kept);
+        gv_barrier(team);
+        gv_add_columns<GV_ROWS>(last, group, gv_last_deltas(block.tiles), gv_unit_tile<GV_LAYERS>(block.tiles));
+        gv_add_gradient(gradient, group, block.tiles);
+        gv_barrier(team);
+    }
+    const float unscale = 1.0f / scale;
+    gv_write_gradient(gradient, group, columns, unscale);
+    gv_write_sums(last, group, columns + gv_weight_column(GV_LAST), OUTPUTS, gv_units(GV_LAYERS), unscale);
+    gv_write_terms(head, team, (float*)block.tiles, columns + gv_columns_of(OUTPUTS, 0));
+}
+
+GV_FN void gv_gradient_block(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 of_critic = team.world - a.actor_blocks;
+    if (of_critic < 0) {
+        gv_network_gradient<GvActor>(a, team, team.world, a.actor_blocks, a.partial + (gv_i64)team.world * GV_ACTOR_COLUMNS);
+    } else {
+        float* critic = a.partial + (gv_i64)a.actor_blocks * GV_ACTOR_COLUMNS;
+        gv_network_gradient<GvCritic>(a, team, of_critic, a.critic_blocks, critic + (gv_i64)of_critic * GV_CRITIC_COLUMNS);
+    }
+}
+
+GV_KERNEL(gv_gradient, gv_gradient_block)
+GV_KERNEL(gv_reduce, gv_reduce_columns)
+GV_KERNEL(gv_adam, gv_adam_columns)
+
+#ifdef GV_PACK
+#include "launch/threads.h"
+#endif

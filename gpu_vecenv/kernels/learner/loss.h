@@ -1,0 +1,135 @@
+// PPO's loss of one transition, and its derivatives by the outputs of the networks; the formulas are those of
+// gpu_vecenv/train/algorithms/loss.py. A lane computes a row.
+//
+// A program defines the head: GV_OUTPUTS, GV_ENTRIES, and for choices GV_CHOICES (their numbers) and GV_MASK_FIRST (the first
+// column of each entry's mask, -1 without one), both as a list in braces. Without GV_CHOICES the outputs are means.
+#pragma once
+#include "learner/network.h"
+#include "policy/draw.h"
+
+// What a row's loss reads beside the outputs.
+struct GvRow {
+    float log_prob, value, advantage, target;  // the first two from before the update
+    gv_i32 sample;                             // -1 for a row that does not count
+};
+
+// Settings of a minibatch.
+struct GvSettings {
+    float clip, entropy_coef, value_coef, scale;  // the scale of derivatives in 16 bits, a power of 2
+    bool clip_value;
+};
+
+// Sums of a lane, in the order of TERMS of loss.py but for the value loss, and the number of rows.
+struct GvActorTerms {
+    float policy_loss, entropy, kl, outside, count;
+};
+
+// x, or the largest number of 16 bits if it is larger; what is not finite stays.
+GV_FN float gv_within_half(float x) { return gv_abs(x) < GV_INFINITY ? gv_clamp(x, -GV_LARGEST_HALF, GV_LARGEST_HALF) : x; }
+
+// Stores a derivative by an output.
+template <gv_i32 STRIDE>
+GV_FN void gv_set_delta(GvTile<STRIDE> deltas, gv_i32 row, gv_i32 column, float delta, const GvSettings& settings) {
+    gv_set(deltas, row, column, gv_within_half(settings.scale * delta));
+}
+
+// Adds the terms that follow from a row's log-probability. Returns minus the derivative of the loss by it: the ratio times the
+// advantage, or 0 where the clipped ratio counts.
+GV_FN float gv_surrogate(const GvRow& row, float log_prob, const GvSettings& settings, GvActorTerms& terms) {
+    const float log_ratio = log_prob - row.log_prob, ratio = gv_exp(log_ratio), change = ratio - 1.0f;
+    const float held = gv_clamp(ratio, 1.0f - settings.clip, 1.0f + settings.clip) * row.advantage, free = ratio * row.advantage;
+    terms.policy_loss -= free <= held ? free : held;
+    terms.kl += change - log_ratio;
+    terms.outside += gv_abs(change) > settings.clip ? 1.0f : 0.0f;
+    terms.count += 1.0f;
+    return free <= held ? free : 0.0f;
+}
+
+#ifdef GV_CHOICES
+GV_FN constexpr gv_i32 gv_choices(gv_i32 entry) {
+    constexpr gv_i32 choices[GV_ENTRIES] = GV_CHOICES;
+    return choices[entry];
+}
+GV_FN constexpr gv_i32 gv_mask_first(gv_i32 entry) {
+    constexpr gv_i32 first[GV_ENTRIES] = GV_MASK_FIRST;
+    return first[entry];
+}
+
+#define GV_FORBIDDEN -3.4028234663852886e38f  // logit of a forbidden choice, as in distributions.py
+
+// Replaces the logits of an entry by log-probabilities and returns the entropy; true in `none` if the mask allows no choice.
+GV_FN float gv_log_probs(float* logits, gv_i32 n, const gv_u8* mask, bool& none) {
+    none = mask != nullptr;
+    for (gv_i32 i = 0; mask != nullptr && i < n; ++i) {
+        logits[i] = mask[i] != 0 ? logits[i] : GV_FORBIDDEN;
+        none = none && mask[i] == 0;
+    }
+    float largest = logits[0];
+    for (gv_i32 i = 1; i < n; ++i) largest = gv_max(largest, logits[i]);
+    float sum = 0.0f, moment = 0.0f;
+    for (gv_i32 i = 0; i < n; ++i) {
+        const GvWeight of = gv_weight(logits[i] - largest);
+        sum += of.weight;
+        moment += of.weight * of.x;
+    }
+    const float log_sum = gv_log(sum);
+    for (gv_i32 i = 0; i < n; ++i) logits[i] = (logits[i] - largest) - log_sum;
+    return log_sum - moment / sum;
+}
+
+// Loss of a row of choices. `outputs` are its logits, which change; `action` and `mask` are its own, mask may be null.
+template <gv_i32 STRIDE>
+GV_FN void gv_actor_loss(float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, const GvRow& row, const gv_i32* action,
+                         const gv_u8* mask, const GvSettings& settings, GvActorTerms& terms) {
+    float entropy[GV_ENTRIES], log_prob = 0.0f;
+    bool none[GV_ENTRIES];
+    gv_i32 first = 0;
+    GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
+        const gv_u8* own = mask != nullptr && gv_mask_first(entry) >= 0 ? mask + gv_mask_first(entry) : nullptr;
+        entropy[entry] = gv_log_probs(outputs + first, gv_choices(entry), own, none[entry]);
+        if (!none[entry]) {
+            log_prob += outputs[first + action[entry]];
+            terms.entropy += entropy[entry];
+        }
+        first += gv_choices(entry);
+    }
+    const float push = gv_surrogate(row, log_prob, settings, terms);
+    first = 0;
+    GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
+        for (gv_i32 i = 0; i < gv_choices(entry); ++i) {
+            const float log_p = outputs[first + i], p = gv_weight(log_p).weight, here = i == action[entry] ? 1.0f : 0.0f;
+            // d log p(a) / d logit_i = [i = a] - p_i;  dH / d logit_i = -p_i (log p_i + H)
+            const float bonus = p > 0.0f ? settings.entropy_coef * (p * (log_p + entropy[entry])) : 0.0f;
+            gv_set_delta(deltas, in_tile, first + i, none[entry] ? 0.0f : bonus - push * (here - p), settings);
+        }
+        first += gv_choices(entry);
+    }
+}
+#else
+// Loss of a row of numbers in normalised units. `outputs` are means. Adds derivatives by log_std to `spread`, which is not scaled.
+template <gv_i32 STRIDE>
+GV_FN void gv_actor_loss(const float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, const GvRow& row, const float* action,
+                         const float* log_std, const GvSettings& settings, GvActorTerms& terms, float (&spread)[GV_ENTRIES]) {
+    float z[GV_ENTRIES], log_prob = 0.0f;
+    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) {
+        z[i] = (action[i] - outputs[i]) * gv_exp(-log_std[i]);
+        log_prob += -0.5f * z[i] * z[i] - log_std[i] - GV_HALF_LOG_TURN;
+        terms.entropy += log_std[i] + (0.5f + GV_HALF_LOG_TURN);
+    }
+    const float push = gv_surrogate(row, log_prob, settings, terms);
+    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) {
+        gv_set_delta(deltas, in_tile, i, -push * (z[i] * gv_exp(-log_std[i])), settings);
+        spread[i] += -push * (z[i] * z[i] - 1.0f) - settings.entropy_coef;
+    }
+}
+#endif
+
+// Loss of a row's value; returns its term of the value loss.
+template <gv_i32 STRIDE>
+GV_FN float gv_critic_loss(float value, GvTile<STRIDE> deltas, gv_i32 in_tile, const GvRow& row, const GvSettings& settings) {
+    const float off = value - row.target, error = off * off;
+    const float near_off = gv_clamp(value, row.value - settings.clip, row.value + settings.clip) - row.target;
+    const bool held = settings.clip_value && near_off * near_off > error;
+    gv_set_delta(deltas, in_tile, 0, held ? 0.0f : settings.value_coef * off, settings);
+    return 0.5f * (held ? near_off * near_off : error);
+}

@@ -1,0 +1,85 @@
+"""Which policies the fused update takes."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.fused.program import Sizes
+from gpu_vecenv.train.policies.actor_critic import ActorCritic
+from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.policies.networks import FeedForward
+
+MAX_HIDDEN, MAX_OUTPUTS, MAX_ENTRIES = 128, 128, 16
+"""Units of a hidden layer, outputs and entries of an action."""
+
+FIRST_CAPABILITY = (8, 0)
+"""GPUs before Ampere have no product of 16 x 16 and 16 x 8 numbers of 16 bits."""
+
+CPU_BYTES = 227 * 1024
+"""The CPU has no limit of its own; with that of Hopper it takes the same policies."""
+
+_MODULES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu"}
+
+
+def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
+    """Return the sizes of a policy's networks, or the reason why the fused update does not take the policy."""
+    if type(policy) is not ActorCritic or type(policy.network) is not FeedForward:
+        return "its network is not the built-in one"
+    group, network = policy.group, policy.network
+    if group.shared is not None:
+        return "its observations have a shared part"
+    if any(isinstance(layer, nn.Linear) for layer in network.trunk):
+        return "its actor and critic share hidden layers"
+    if any(p.dtype != torch.float32 or not p.requires_grad or not p.is_contiguous() for p in policy.parameters()):
+        return "its weights are not all float32 and trained"
+    linear = [layer for layer in network.actor_layers if isinstance(layer, nn.Linear)]
+    activations = [layer for layer in network.actor_layers if not isinstance(layer, nn.Linear)]
+    hidden = tuple(layer.out_features for layer in linear[:-1])
+    if not 1 <= len(hidden) <= 3 or max(hidden) > MAX_HIDDEN:
+        return f"its hidden sizes are {list(hidden)}, not one to three of at most {MAX_HIDDEN}"
+    if any(isinstance(layer, nn.ELU) and layer.alpha != 1.0 for layer in activations):
+        return "its ELU has an alpha that is not 1"
+    choices = None if policy.box is not None else policy.choices
+    outputs = linear[-1].out_features
+    sizes = Sizes(linear[0].in_features, hidden, _MODULES[type(activations[0])], outputs, choices)
+    if outputs > MAX_OUTPUTS or sizes.entries > MAX_ENTRIES:
+        return f"its actions have {sizes.entries} entries and {outputs} outputs, not at most {MAX_ENTRIES} and {MAX_OUTPUTS}"
+    if choices is not None:
+        covered = policy.masked or ()
+        before = itertools.accumulate((choices[entry] for entry in covered), initial=0)
+        first = dict(zip(covered, before, strict=False))
+        sizes = replace(sizes, mask_first=tuple(first.get(entry, -1) for entry in range(len(choices))))
+    return _fitted(sizes, device)
+
+
+def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
+    """Choose the rows of a tile by the memory of a block."""
+    most = CPU_BYTES
+    if device.type == "cuda":
+        if torch.cuda.get_device_capability(device) < FIRST_CAPABILITY:
+            return f"the GPU has a compute capability below {'.'.join(map(str, FIRST_CAPABILITY))}"
+        properties: Any = torch.cuda.get_device_properties(device)
+        most = properties.shared_memory_per_block_optin
+    for rows in (128, 64):
+        fitted = replace(sizes, rows=rows)
+        if fitted.shared_bytes <= most - 1024:
+            return fitted
+    return f"its layers need {replace(sizes, rows=64).shared_bytes:,} bytes of shared memory, and a block has {most:,}"
+
+
+def require_fused(policy: Policy, device: torch.device) -> Sizes:
+    """Return the sizes of a policy's networks.
+
+    Raises:
+        ConfigError: the fused update does not take the policy; the message says why.
+    """
+    sizes = fused_sizes(policy, device)
+    if isinstance(sizes, str):
+        raise ConfigError(f"fused update: expected a policy that fits its kernels, but {sizes}")
+    return sizes

@@ -1,0 +1,52 @@
+"""Argument struct of the kernels of an update: ``GvArgs`` of ``kernels/learner/update_args.h``, which asserts its size."""
+
+from __future__ import annotations
+
+import ctypes
+
+MAX_TENSORS = 17
+"""Parameters of two networks with three hidden layers, and ``log_std``."""
+
+
+class Layer(ctypes.Structure):
+    """Addresses of the weight and the bias of a layer."""
+
+    _fields_ = (("weight", ctypes.c_void_p), ("bias", ctypes.c_void_p))
+
+
+class Slab(ctypes.Structure):
+    """An array of a rollout: address, and distances between steps and between samples in numbers."""
+
+    _fields_ = (("at", ctypes.c_void_p), ("step", ctypes.c_int64), ("sample", ctypes.c_int64))
+
+
+class Parameter(ctypes.Structure):
+    """Addresses of a parameter, of Adam's moments and of its number of steps; first column of the sums and size."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("weight", "mean", "square", "step")),
+        ("first", ctypes.c_int32),
+        ("size", ctypes.c_int32),
+    )
+
+
+class UpdateArgs(ctypes.Structure):
+    """Arguments of one minibatch."""
+
+    _fields_ = (
+        ("layers", Layer * 4 * 2),
+        *((name, ctypes.c_void_p) for name in ("offset", "scale", "shift")),
+        *((name, ctype) for name, ctype in (("limit", ctypes.c_float), ("limit_padding", ctypes.c_int32))),
+        *((name, ctypes.c_int32) for name in ("clip_value", "samples_per_step")),
+        *((name, Slab) for name in ("obs", "action", "mask")),
+        *((name, ctypes.c_void_p) for name in (
+            "numbers", "index", "used", "moments", "log_std", "centre", "half_width", "entropy_coef", "clip_coef", "scales",
+            "rate", "partial", "sums", "squares", "totals", "epoch_start", "stopped", "steps",
+        )),
+        ("tensors", Parameter * MAX_TENSORS),
+        ("invalid_actions", ctypes.c_void_p),
+        *((name, ctypes.c_int32) for name in (
+            "num_worlds", "num_agents", "rows", "actor_blocks", "critic_blocks", "epoch", "minibatch", "ends_epoch",
+        )),
+        *((name, ctypes.c_float) for name in ("value_coef", "max_grad_norm", "target_kl", "eps")),
+    )  # fmt: skip

@@ -1,0 +1,175 @@
+"""Launches of the kernels of an update: the gradient of a minibatch, the sum over blocks, and the step of Adam."""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from gpu_vecenv.backend.programs import launches
+from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
+from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.fused.arguments import Slab, UpdateArgs
+from gpu_vecenv.train.fused.program import ADAM_COLUMNS, REDUCED, Sizes, update_program
+from gpu_vecenv.train.policies.actor_critic import ActorCritic
+from gpu_vecenv.train.policies.networks import FeedForward
+from gpu_vecenv.train.returns.normalize import RunningNorm
+
+CPU_BLOCKS = 8
+"""Blocks of a network on the CPU. Sums depend on it and not on the number of threads, so results do not either."""
+
+SMALL = 1024
+"""Below this many rows a second CPU thread saves less time than it takes to wake it."""
+
+SMALL_BYTES = 4096
+"""Shared memory of a block of the kernels after the gradient."""
+
+NO_LIMIT = 6e4
+"""Limit of features that are not normalised, so that 16 bits hold their high parts."""
+
+
+class UpdateKernels:
+    """The kernels for one policy and one size of minibatches, and the arrays that they work on.
+
+    Attributes:
+        partial: float32, gradient of each block, the actor's first.
+        sums: float32 (columns,), sums over rows: gradient and terms of the actor, then of the critic.
+        totals: float32 (8,), sums of ``TERMS``, gradient norm and 1 over the steps taken; number of steps that were wanted.
+        scales: float32 (2,), powers of two that multiply derivatives in 16 bits, of the actor and of the critic.
+        moments: float32 (2,), mean of the advantages that is subtracted, and the factor after it.
+    """
+
+    def __init__(self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: GatedAdam, num_rows: int) -> None:
+        """Allocate the arrays.
+
+        Args:
+            policy: fits the sizes, see ``fused_sizes()``.
+            sizes: sizes of its networks.
+            config: hyperparameters.
+            adam: optimiser of the policy's parameters.
+            num_rows: b, rows of a minibatch.
+        """
+        device = adam.rate.device
+        self.policy, self.sizes, self.adam, self.device = policy, sizes, adam, device
+        self._launches, self._rows = launches(update_program(sizes), device), num_rows
+        columns = sizes.actor_columns + sizes.critic_columns
+        self._reduce_teams, self._adam_teams = -(-columns // REDUCED), -(-columns // ADAM_COLUMNS)
+        blocks = self._blocks()
+        size = blocks * columns
+        minibatches = config.num_epochs * config.num_minibatches
+        self.partial, self.sums, self.squares = (torch.zeros(n, device=device) for n in (size, columns, self._reduce_teams))
+        self._work = torch.zeros(8 + 2 + minibatches + 1, device=device)
+        self.totals, self._epoch_start, self._steps = self._work.split((8, 2, minibatches + 1))
+        self._stopped = torch.zeros(config.num_epochs + 1, dtype=torch.int32, device=device)
+        self.scales, self.moments = torch.ones(2, device=device), torch.tensor([0.0, 1.0], device=device)
+        self._kept: list[Tensor] = []
+        self.args = self._constant_args(config, blocks)
+
+    def _blocks(self) -> int:
+        """Return the blocks of one network: one for each tile, or as many as the GPU holds at a time for both networks."""
+        tiles = -(-self._rows // self.sizes.rows)
+        if self.device.type == "cpu":
+            return min(tiles, CPU_BLOCKS)
+        multiprocessors = torch.cuda.get_device_properties(self.device).multi_processor_count
+        return min(tiles, max(1, multiprocessors * self.sizes.resident // 2))
+
+    def _constant_args(self, config: PPOConfig, blocks: int) -> UpdateArgs:
+        policy, args = self.policy, UpdateArgs()
+        norm = None if policy.obs_norm is None else policy.obs_norm.parts["own"]
+        if isinstance(norm, RunningNorm):
+            numbers, args.limit = (norm.offset, norm.scale, norm.shift), norm.clip
+        else:
+            features = self.sizes.features
+            zeros, ones = torch.zeros(features, device=self.device), torch.ones(features, device=self.device)
+            numbers, args.limit = (zeros, ones, zeros), NO_LIMIT
+            self._kept += [zeros, ones]
+        args.offset, args.scale, args.shift = (number.data_ptr() for number in numbers)
+        if policy.box is not None:
+            args.log_std = policy.log_std.data_ptr()
+            args.centre, args.half_width = policy.box.centre.data_ptr(), policy.box.half_width.data_ptr()
+        for name, tensor in (
+            ("scales", self.scales), ("moments", self.moments), ("rate", self.adam.rate), ("partial", self.partial),
+            ("sums", self.sums), ("squares", self.squares), ("totals", self.totals), ("epoch_start", self._epoch_start),
+            ("stopped", self._stopped), ("steps", self._steps),
+        ):  # fmt: skip
+            setattr(args, name, tensor.data_ptr())
+        args.num_agents, args.actor_blocks, args.critic_blocks = 1, blocks, blocks
+        args.rows, args.clip_value, args.value_coef = self._rows, int(config.clip_value), config.value_coef
+        args.max_grad_norm, args.eps = config.max_grad_norm, self.adam.adam.param_groups[0]["eps"]
+        stops = config.target_kl is not None and config.learning_rate_schedule != "adaptive"
+        args.target_kl = config.target_kl if stops and config.target_kl is not None else math.inf
+        return args
+
+    def begin(self) -> None:
+        """Start an update: clear the totals, and point to weights and moments."""
+        self._point_to_tensors()
+        self._work.zero_()
+        self._stopped.zero_()
+        self._steps[0].copy_(self.adam.adam.state[self.adam.parameters[0]]["step"])
+
+    def _point_to_tensors(self) -> None:
+        """Write the addresses of weights, moments and numbers of steps, whose tensors a checkpoint may have replaced."""
+        state, network = self.adam.adam.state, cast(FeedForward, self.policy.network)
+        for parameter in self.adam.parameters:
+            if parameter not in state:  # as torch does before its first step
+                zeros = [torch.zeros_like(parameter, memory_format=torch.preserve_format) for _ in range(2)]
+                step = torch.zeros((), dtype=torch.float32, device=self.device)
+                state[parameter] = {"step": step, "exp_avg": zeros[0], "exp_avg_sq": zeros[1]}
+        parameters: list[Tensor] = []
+        for number, layers in enumerate((network.actor_layers, network.critic_layers)):
+            linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
+            for place, layer in zip(self.args.layers[number], linear, strict=False):
+                place.weight, place.bias = layer.weight.data_ptr(), layer.bias.data_ptr()
+                parameters += [layer.weight, layer.bias]
+            if number == 0 and self.policy.box is not None:
+                parameters.append(self.policy.log_std)
+        first, num_actor = 0, len(parameters) // 2 if self.policy.box is None else (len(parameters) + 1) // 2
+        for number, (place, tensor) in enumerate(zip(self.args.tensors, parameters, strict=False)):
+            if number == num_actor:
+                first = self.sizes.actor_columns
+            moments = state[tensor]
+            place.weight, place.first, place.size = tensor.data_ptr(), first, tensor.numel()
+            place.mean, place.square = moments["exp_avg"].data_ptr(), moments["exp_avg_sq"].data_ptr()
+            place.step = moments["step"].data_ptr()
+            first += tensor.numel()
+
+    def gradient(self, index: Tensor, used: Tensor) -> None:
+        """Compute the gradients of a minibatch in blocks.
+
+        Args:
+            index: int64 (b,), samples of the minibatch.
+            used: bool (b,), False for rows that fill it up.
+        """
+        self.args.index, self.args.used = index.data_ptr(), used.data_ptr()
+        self._launch("gv_gradient", self.args.actor_blocks + self.args.critic_blocks, self.sizes.shared_bytes)
+
+    def reduce(self) -> None:
+        """Add the sums of all blocks."""
+        self._launch("gv_reduce", self._reduce_teams, SMALL_BYTES)
+
+    def step(self, epoch: int, minibatch: int, ends_epoch: bool) -> None:
+        """Take the step of a minibatch, if its gate is open.
+
+        Args:
+            epoch: number of the epoch in the update.
+            minibatch: number of the minibatch in the update.
+            ends_epoch: it is the last one of its epoch.
+        """
+        self.args.epoch, self.args.minibatch, self.args.ends_epoch = epoch, minibatch, int(ends_epoch)
+        self._launch("gv_adam", self._adam_teams, SMALL_BYTES)
+
+    def _launch(self, name: str, teams: int, shared_bytes: int) -> None:
+        self.args.num_worlds = teams
+        self._launches.launch(name, self.args, teams, self._rows < SMALL, shared_bytes)
+
+
+def slab(array: Tensor) -> Slab:
+    """Return a rollout's array, float32, int32 or bool (T, B, ...), as an argument; the axes after B have no gaps."""
+    return Slab(array.data_ptr(), array.stride(0), array.stride(1))
+
+
+def is_addressed_by_rows(array: Tensor) -> bool:
+    """True if the numbers of a sample lie one after the other."""
+    return bool(array[0, 0].is_contiguous())

@@ -1,0 +1,103 @@
+"""PPO whose epochs are kernels of their own."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gpu_vecenv.train.algorithms.contract import DeviceScalars
+from gpu_vecenv.train.algorithms.deal import deal
+from gpu_vecenv.train.algorithms.loss import masked_mean
+from gpu_vecenv.train.algorithms.ppo import DEAL_STRIDE, PPO
+from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.fused.applies import require_fused
+from gpu_vecenv.train.fused.kernels import UpdateKernels, is_addressed_by_rows, slab
+from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.storage.samples import Samples
+
+SCALED_TO = 6.0
+"""Logarithm to base 2 of the size to which derivatives are scaled: far from both ends of the range of 16 bits, 2^-24 to 2^16."""
+
+MAX_SAMPLES = 2**31 - 1
+"""Most samples of a rollout; kernels number them by int32."""
+
+
+class FusedPPO(PPO):
+    """PPO of a policy that fits the kernels of ``kernels/learner``; its results differ from PPO's by rounding to 16 bits.
+
+    Weights and Adam's moments are those of the module and of torch, so checkpoints do not depend on who wrote them.
+    """
+
+    def __init__(self, policy: Policy, config: PPOConfig, shape: tuple[int, ...], seed: int, device: torch.device):
+        """Set up the optimiser; see ``PPO``.
+
+        Raises:
+            ConfigError: the policy does not fit; the message says why.
+        """
+        super().__init__(policy, config, shape, seed, device)
+        self.sizes = require_fused(policy, device)
+        self._kernels: UpdateKernels | None = None
+
+    @torch.no_grad()
+    def _epochs(
+        self, samples: Samples, scalars: DeviceScalars, advantage: Tensor, target: Tensor, value: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """See ``PPO._epochs()``."""
+        config, valid = self.config, samples.valid
+        kernels = self._prepared(samples, scalars)
+        numbers = torch.stack((samples.log_prob, value, advantage, target), dim=-1).flatten(0, 1)
+        kernels.args.numbers = numbers.data_ptr()
+        kernels.begin()
+        kernels.scales.copy_(self._scales(advantage, target - value, valid, scalars))
+        counted, number = valid.flatten(), 0
+        for epoch in range(config.num_epochs):
+            self.deals += 1
+            index, used = (dealt.contiguous() for dealt in deal(counted, config.num_minibatches, self.deals * DEAL_STRIDE))
+            moments = self._moments(advantage.flatten()[index], used) if config.normalize_advantages == "minibatch" else None
+            for minibatch in range(config.num_minibatches):
+                if moments is not None:
+                    kernels.args.moments = moments[minibatch].data_ptr()
+                kernels.gradient(index[minibatch], used[minibatch])
+                kernels.reduce()
+                kernels.step(epoch, number, minibatch == config.num_minibatches - 1)
+                number += 1
+        return kernels.totals[:7].clone(), kernels.totals[7].clone()
+
+    def _prepared(self, samples: Samples, scalars: DeviceScalars) -> UpdateKernels:
+        """Return the kernels, which point to the samples and settings."""
+        obs = samples.obs
+        if not isinstance(obs, Tensor) or samples.valid.dim() != 2 or samples.valid.numel() > MAX_SAMPLES:
+            raise ConfigError(f"fused update: expected samples of rows, at most {MAX_SAMPLES:,}")
+        if self._kernels is None:
+            rows = -(-samples.valid.numel() // self.config.num_minibatches)
+            self._kernels = UpdateKernels(self.policy, self.sizes, self.config, self.adam, rows)  # type: ignore[arg-type]
+        args = self._kernels.args
+        # A policy with all agents of a role has views of the slabs, with a gap between steps at most.
+        arrays = [x if x is None or is_addressed_by_rows(x) else x.contiguous() for x in (obs, samples.action, samples.mask)]
+        self._arrays = arrays
+        for name, array in zip(("obs", "action", "mask"), arrays, strict=True):
+            if array is not None:
+                setattr(args, name, slab(array))
+        args.samples_per_step = samples.valid.shape[1]
+        args.entropy_coef, args.clip_coef = scalars.entropy_coef.data_ptr(), scalars.clip_coef.data_ptr()
+        return self._kernels
+
+    def _scales(self, advantage: Tensor, error: Tensor, valid: Tensor, scalars: DeviceScalars) -> Tensor:
+        """Return powers of two that give the derivatives by the outputs of actor and critic a size of about 2^SCALED_TO."""
+        sizes = torch.stack([masked_mean(x.square(), valid).sqrt() for x in (advantage, self.config.value_coef * error)])
+        if self.config.normalize_advantages == "minibatch":
+            sizes[0] = 1.0
+        sizes[0] += scalars.entropy_coef
+        log_std = getattr(self.policy, "log_std", None)
+        if log_std is not None:
+            sizes[0] *= torch.exp(-log_std.min())
+        return torch.exp2((SCALED_TO - sizes.log2()).floor().clamp(-40.0, 40.0))
+
+    @staticmethod
+    def _moments(advantage: Tensor, used: Tensor) -> Tensor:
+        """Return the mean of each minibatch's advantages (M, b) and the factor that standardises them, float32 (M, 2)."""
+        count = used.sum(1, keepdim=True).clamp(min=1)
+        mean = torch.where(used, advantage, 0.0).sum(1, keepdim=True) / count
+        variance = torch.where(used, (advantage - mean).square(), 0.0).sum(1, keepdim=True) / count
+        return torch.cat((mean, 1.0 / (variance.sqrt() + 1e-8)), 1)

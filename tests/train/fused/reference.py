@@ -1,0 +1,134 @@
+"""Gradients of PPO's loss in float64, by torch's autograd over the policy's own module, and cases to compare with."""
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.train import NetworkConfig, PPOConfig
+from gpu_vecenv.train.algorithms.contract import DeviceScalars
+from gpu_vecenv.train.algorithms.loss import Minibatch, ppo_loss, standardized
+from gpu_vecenv.train.policies.build import make_policy
+from gpu_vecenv.train.policies.contract import Inputs, Policy
+from gpu_vecenv.train.storage.samples import Samples
+
+STEPS = 4
+SCALARS = DeviceScalars(*torch.tensor([3e-4, 0.01, 0.2]))
+
+
+@dataclass
+class Case:
+    """A policy, rows of a rollout, and one minibatch of them."""
+
+    policy: Policy
+    samples: Samples
+    value: torch.Tensor
+    advantage: torch.Tensor
+    target: torch.Tensor
+    index: torch.Tensor
+    used: torch.Tensor
+
+
+def case(
+    action, features=4, hidden=(64, 64), activation="tanh", rows=300, masked=(), seed=0, normalize=True, filling=7, policy=None
+):
+    """Return a case with rows of any number; the last ``filling`` of the minibatch fill it up and are NaN.
+
+    ``policy`` is one that exists, by default a new one. Log-probabilities of the rollout differ from the policy's, so that some
+    ratios are clipped; so do values.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def numbers(*sizes):
+        return torch.randn(*sizes, generator=generator)
+
+    if policy is None:
+        policy = new_policy(action, features, NetworkConfig(hidden, activation=activation), masked, seed, normalize, numbers)
+    samples = -(-rows // STEPS)
+    obs = 3.0 * numbers(STEPS + 1, samples, features) + 1.0
+    if normalize:
+        policy.observe(obs, torch.ones(STEPS + 1, samples, dtype=torch.bool))
+    mask = None
+    if masked:
+        sizes = [policy.choices[entry] for entry in masked]
+        parts = [torch.rand(STEPS + 1, samples, size, generator=generator) < 0.5 for size in sizes]
+        mask = torch.cat(parts, dim=-1)  # some entries allow no choice
+    inputs = Inputs(obs[:-1].flatten(0, 1), None if mask is None else mask[:-1].flatten(0, 1))
+    with torch.no_grad():
+        outputs = policy.outputs(inputs.obs)
+        if policy.box is not None:
+            chosen = policy.box.to_env(outputs + policy.log_std.exp() * numbers(*outputs.shape))
+        else:
+            distribution = policy.distribution(outputs, inputs.mask)
+            noise = -torch.log(-torch.log(torch.rand(outputs.shape, generator=generator)))
+            chosen = type(distribution)(outputs + noise, *_choice_arguments(policy, inputs)).mode().int()
+        evaluated = policy.evaluate(inputs, chosen)
+    shape = (STEPS, samples)
+    log_prob = (evaluated.log_prob + 0.15 * numbers(evaluated.log_prob.shape[0])).view(shape)
+    value = (evaluated.value + 0.2 * numbers(evaluated.value.shape[0])).view(shape)
+    rollout = Samples(
+        obs=obs, action=chosen.view(*shape, *chosen.shape[1:]), log_prob=log_prob, reward=torch.zeros(shape),
+        valid=torch.ones(shape, dtype=torch.bool), cut=torch.zeros(shape, dtype=torch.bool),
+        ended=torch.zeros(shape, dtype=torch.bool), timed_out=torch.zeros(shape, dtype=torch.bool), mask=mask,
+    )  # fmt: skip
+    index = torch.randperm(STEPS * samples, generator=generator)[:rows]
+    used = torch.arange(rows) < rows - filling
+    for bad in index[~used]:
+        obs[bad // samples, bad % samples] = np.nan
+        rollout.log_prob.view(-1)[bad] = np.nan
+        rollout.valid.view(-1)[bad] = False
+    return Case(policy, rollout, value, numbers(*shape), value + numbers(*shape), index, used)
+
+
+def new_policy(action, features, network, masked, seed, normalize, numbers):
+    """Return a policy with outputs that are not nearly 0, as those of new policies are, and with biases."""
+    group = Group("", "", 1, spaces.Box(-np.inf, np.inf, (features,), np.float32), action, masked)
+    policy = make_policy("agent", group, seed, network, normalize)
+    with torch.no_grad():
+        policy.network.actor_layers[-1].weight.mul_(50.0)
+        for layer in (*policy.network.actor_layers, *policy.network.critic_layers):
+            if isinstance(layer, torch.nn.Linear):
+                layer.bias.copy_(0.1 * numbers(*layer.bias.shape))
+        if policy.box is not None:
+            policy.log_std.copy_(0.3 * numbers(*policy.log_std.shape))
+    return policy
+
+
+def _choice_arguments(policy, inputs):
+    return (inputs.mask,) if policy.discrete else (policy.choices, inputs.mask, policy.masked)
+
+
+def saturate(policy, factor):
+    """Multiply the weights of the critic's hidden layers, so that most units are saturated."""
+    with torch.no_grad():
+        for layer in policy.network.critic_layers[:-1]:
+            if isinstance(layer, torch.nn.Linear):
+                layer.weight.mul_(factor)
+
+
+def exact_gradient(one: Case, config: PPOConfig, scalars: DeviceScalars = SCALARS):
+    """Return gradients by name and the terms of the loss, float64."""
+    policy = copy.deepcopy(one.policy).double()
+    at = tuple(x[one.used] for x in one.samples.place(one.index))
+    chosen = one.index[one.used]
+    numbers = [x.flatten()[chosen].double() for x in (one.samples.log_prob, one.value, one.advantage, one.target)]
+    inputs, action = one.samples.chosen(at), one.samples.action[at]
+    valid = torch.ones(len(chosen), dtype=torch.bool)
+    if config.normalize_advantages == "minibatch":
+        numbers[2] = standardized(numbers[2], valid)
+    action = action.double() if action.dtype == torch.float32 else action
+    batch = Minibatch(Inputs(inputs.obs.double(), inputs.mask), action, *numbers, valid)
+    loss, terms = ppo_loss(policy, batch, config, scalars.entropy_coef.double(), scalars.clip_coef.double())
+    loss.backward()
+    return {name: parameter.grad for name, parameter in policy.named_parameters()}, terms
+
+
+def relative_error(found, exact):
+    """Norm of the error of several tensors, over the norm of the exact ones."""
+    errors, sizes = (
+        torch.cat([x.double().flatten() for x in xs]) for xs in ([f - e for f, e in zip(found, exact, strict=True)], exact)
+    )
+    return float(errors.norm() / sizes.norm())

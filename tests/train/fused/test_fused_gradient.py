@@ -1,0 +1,150 @@
+"""The gradient of a minibatch by the kernels against torch's in float64."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from reference import SCALARS, case, exact_gradient, relative_error, saturate
+
+from gpu_vecenv.train import PPOConfig
+from gpu_vecenv.train.algorithms.loss import TERMS
+from gpu_vecenv.train.fused.update import FusedPPO
+
+CONFIG = PPOConfig(num_epochs=1, num_minibatches=1)
+TAG = spaces.MultiDiscrete([21, 21])
+BOX = spaces.Box(np.array([-2.0, 0.0, -1.0], np.float32), np.array([2.0, 4.0, 1.0], np.float32))
+
+
+def kernel_gradient(one, config=CONFIG, rows=None):
+    """Return gradients by name and the terms of the loss, means over the rows that count."""
+    ppo = FusedPPO(one.policy, config, tuple(one.samples.reward.shape[1:]), 0, torch.device("cpu"))
+    if rows is not None:
+        ppo.sizes = dataclasses.replace(ppo.sizes, rows=rows)
+    config = dataclasses.replace(config, num_minibatches=max(1, one.samples.valid.numel() // len(one.index)))
+    ppo.config = config
+    kernels = ppo._prepared(one.samples, SCALARS)
+    numbers = torch.stack((one.samples.log_prob, one.value, one.advantage, one.target), -1).flatten(0, 1).contiguous()
+    kernels.args.rows, kernels.args.numbers = len(one.index), numbers.data_ptr()
+    kernels.begin()
+    valid = one.samples.valid
+    kernels.scales.copy_(ppo._scales(one.advantage, one.target - one.value, valid, SCALARS))
+    if config.normalize_advantages == "minibatch":
+        moments = ppo._moments(one.advantage.flatten()[one.index].unsqueeze(0), one.used.unsqueeze(0))
+        kernels.args.moments = moments.data_ptr()
+    kernels.gradient(one.index, one.used)
+    kernels.reduce()
+    sizes, sums, count = kernels.sizes, kernels.sums, int(one.used.sum())
+    assert sums[sizes.actor_columns - 1] == count
+    names = {parameter.data_ptr(): name for name, parameter in one.policy.named_parameters()}
+    shapes = {name: parameter.shape for name, parameter in one.policy.named_parameters()}
+    found = {}
+    for tensor in kernels.args.tensors:
+        if tensor.weight:
+            name = names[tensor.weight]
+            found[name] = (sums[tensor.first : tensor.first + tensor.size] / count).view(shapes[name])
+    assert set(found) == set(names.values())
+    terms = sums[sizes.actor_columns - 5 : sizes.actor_columns - 1] / count
+    return found, torch.cat((terms[:1], sums[-1:] / count, terms[1:]))
+
+
+def layers_of(gradient):
+    """Group gradients by layer: weight and bias together."""
+    layers = {}
+    for name, value in gradient.items():
+        layers.setdefault(name.rpartition(".")[0] or name, []).append(value)
+    return layers
+
+
+def compare(one, config=CONFIG, total=1e-3, each=5e-2, rows=None):
+    exact, terms = exact_gradient(one, config)
+    found, found_terms = kernel_gradient(one, config, rows)
+    np.testing.assert_allclose(found_terms, terms, rtol=2e-3, atol=1e-4, err_msg=str(TERMS))
+    errors = {name: relative_error(layers_of(found)[name], values) for name, values in layers_of(exact).items()}
+    whole = relative_error([found[name] for name in exact], list(exact.values()))
+    assert max(errors.values()) <= each, errors
+    assert whole <= total, (whole, errors)
+    return whole, errors
+
+
+CASES = {
+    "discrete": {"action": spaces.Discrete(2)},
+    "multi-discrete, 71 features": {"action": TAG, "features": 71},
+    "masked": {"action": spaces.MultiDiscrete([5, 3, 4]), "features": 9, "masked": (0, 2)},
+    "one masked choice": {"action": spaces.Discrete(6), "masked": (0,), "activation": "relu"},
+    "numbers": {"action": BOX, "features": 3},
+    "relu, one layer": {"action": spaces.Discrete(3), "hidden": (128,), "activation": "relu"},
+    "elu, three layers": {"action": BOX, "hidden": (64, 48, 33), "activation": "elu", "features": 17},
+    "one row more than a tile": {"action": spaces.Discrete(2), "rows": 129, "filling": 0},
+    "one row": {"action": spaces.Discrete(2), "rows": 1, "filling": 0},
+    "raw observations": {"action": spaces.Discrete(2), "normalize": False},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_those_of_float64(name):
+    compare(case(**CASES[name]))
+
+
+@pytest.mark.parametrize("name", ["discrete", "multi-discrete, 71 features", "numbers"])
+def test_gradients_of_fresh_and_of_trained_weights(name):
+    """The trained weights meet new advantages and targets: those that they fit have hardly a gradient."""
+    one = case(**CASES[name], rows=1024)
+    with torch.no_grad():
+        one.policy.network.actor_layers[-1].weight.mul_(1.0 / 50.0)  # as a new policy has them
+    config = dataclasses.replace(CONFIG, clip_value=False)
+    compare(one, config)
+    train(one, config)
+    new = case(**CASES[name], rows=1024, seed=1, policy=one.policy)
+    compare(new, config)
+
+
+def train(one, config, steps=40):
+    """Take steps of torch's Adam on the minibatch."""
+    adam = torch.optim.Adam(one.policy.parameters(), lr=3e-3)
+    for _ in range(steps):
+        adam.zero_grad()
+        exact, _ = exact_gradient(one, config)
+        for parameter_name, parameter in one.policy.named_parameters():
+            parameter.grad = exact[parameter_name].float()
+        adam.step()
+
+
+@pytest.mark.parametrize(("hidden", "factor", "least"), [((64, 64), 8.0, 0.5), ((64, 64), 30.0, 0.85), ((128,), 50.0, 0.7)])
+def test_saturated_units_of_a_critic_keep_their_gradient(hidden, factor, least):
+    """Derivatives of most units are then far below 1, some below 1e-20."""
+    one = case(spaces.Discrete(2), hidden=hidden, rows=1024)
+    saturate(one.policy, factor)
+    critic = one.policy.network.critic_layers
+    obs = one.samples.obs[:-1].flatten(0, 1)
+    with torch.no_grad():
+        units = critic[:-1](one.policy.obs_norm(obs[~obs.isnan().any(-1)]))
+        value = one.policy.value(one.samples.steps(one.samples.obs, slice(0, 4)))
+    assert (units.abs() > 0.999).float().mean() > least
+    one.value = torch.where(one.samples.valid, value.view_as(one.value), 0.0)
+    one.target = one.value + one.target
+    compare(one, dataclasses.replace(CONFIG, clip_value=False))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e4])
+def test_targets_of_any_scale(scale):
+    one = case(spaces.Discrete(2))
+    one.target, one.advantage = scale * one.target, scale * one.advantage
+    compare(one, dataclasses.replace(CONFIG, clip_value=False), total=2e-3)
+
+
+@pytest.mark.parametrize("change", [{"clip_value": False}, {"normalize_advantages": "minibatch"}, {"value_coef": 0.0}])
+def test_options(change):
+    one = case(spaces.Discrete(2))
+    if change.get("value_coef") == 0.0:
+        found, _ = kernel_gradient(one, dataclasses.replace(CONFIG, **change))
+        assert all(value.abs().max() == 0.0 for name, value in found.items() if "critic" in name)
+    else:
+        compare(one, dataclasses.replace(CONFIG, **change))
+
+
+def test_the_gradient_does_not_depend_on_threads_and_repeats():
+    one = case(spaces.Discrete(2), rows=3000)
+    first, again = kernel_gradient(one)[0], kernel_gradient(one)[0]
+    assert all(torch.equal(first[name], again[name]) for name in first)
