@@ -42,7 +42,7 @@ GV_FN float gv_surrogate(const GvRow& row, float log_prob, const GvSettings& set
     terms.kl += change - log_ratio;
     terms.outside += gv_abs(change) > settings.clip ? 1.0f : 0.0f;
     terms.count += 1.0f;
-    return free <= held ? free : 0.0f;
+    return free <= held ? free : 0.0f * free;  // NaN for what is not finite, as torch has it
 }
 
 #ifdef GV_CHOICES

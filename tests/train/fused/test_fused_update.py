@@ -1,0 +1,173 @@
+"""Whole updates: FusedPPO against PPO, on samples made by hand and in runs."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from policy_cases import ACTIONS, policy_of
+from ppo_cases import PLAIN, case, scalars, weights
+
+from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train.algorithms.ppo import PPO
+from gpu_vecenv.train.algorithms.registry import register_algorithm
+from gpu_vecenv.train.fused.applies import fused_sizes
+from gpu_vecenv.train.fused.update import FusedPPO
+
+register_algorithm("fused", FusedPPO)
+
+EPOCHS = dataclasses.replace(PLAIN, num_epochs=2, num_minibatches=3, learning_rate=3e-3, max_grad_norm=0.5)
+CPU = torch.device("cpu")
+
+
+def update_of(kind, config, updates=1, **given):
+    """Return a policy's weights before and after updates, the metrics of the last one, and the algorithm."""
+    one = case(**given)
+    before, ppo = weights(one.policy), kind(one.policy, config, tuple(one.samples.reward.shape[1:]), 3, CPU)
+    for _ in range(updates):
+        metrics = ppo.update(one.samples, scalars(config))
+    return before, weights(one.policy), dict(zip(ppo.metric_names, metrics.tolist(), strict=True)), ppo
+
+
+def assert_alike(left, right, share=0.02):
+    """Compare changes of weights by their norms, and metrics."""
+    before, after, metrics, _ = left
+    _, found, found_metrics, _ = right
+    assert float((found - after).norm()) <= share * float((after - before).norm())
+    for name, value in metrics.items():
+        assert math.isclose(found_metrics[name], value, rel_tol=0.02, abs_tol=2e-4), (name, found_metrics, metrics)
+
+
+CASES = {
+    "discrete": ({"action": ACTIONS[0]}, {}),
+    "two entries": ({"action": ACTIONS[1]}, {"normalize_advantages": "rollout"}),
+    "masked": ({"action": ACTIONS[1], "masked": (1,)}, {"normalize_advantages": "minibatch"}),
+    "numbers": ({"action": ACTIONS[2]}, {"entropy_coef": 0.0}),
+    "statistics": ({"action": ACTIONS[0], "normalize": True}, {"normalize_rewards": True}),
+    "no clip of values": ({"action": ACTIONS[0]}, {"clip_value": False}),
+    "adaptive rate": ({"action": ACTIONS[0]}, {"learning_rate_schedule": "adaptive", "target_kl": 0.01}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_updates_are_those_of_ppo(name):
+    given, change = CASES[name]
+    config = dataclasses.replace(EPOCHS, **change)
+    assert_alike(update_of(PPO, config, updates=2, **given), update_of(FusedPPO, config, updates=2, **given))
+
+
+@pytest.mark.parametrize("factor", [0.9, 1.1])
+def test_an_epoch_with_a_large_divergence_is_the_last(factor):
+    """The target is next to the mean divergence of the first epoch."""
+    first = update_of(PPO, dataclasses.replace(EPOCHS, num_epochs=1), off=0.0)[2]["kl"]
+    config = dataclasses.replace(EPOCHS, num_epochs=3, target_kl=factor * first)
+    left, right = update_of(PPO, config, off=0.0), update_of(FusedPPO, config, off=0.0)
+    assert right[2]["updates"] == (3 if factor < 1 else 6)
+    assert_alike(left, right)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_gradient_that_is_not_finite_is_left_out(bad):
+    """Each of two epochs has one minibatch with that transition."""
+    one = case(action=ACTIONS[0])
+    t, row = (int(i) for i in one.samples.valid.nonzero()[0])
+    one.samples.log_prob[t, row] = -bad
+    ppo = FusedPPO(one.policy, EPOCHS, tuple(one.samples.reward.shape[1:]), 3, CPU)
+    metrics = dict(zip(ppo.metric_names, ppo.update(one.samples, scalars(EPOCHS)).tolist(), strict=True))
+    assert metrics["skipped"] == 2 and metrics["updates"] == 4
+    assert weights(one.policy).isfinite().all()
+
+
+def test_samples_that_do_not_count_may_hold_anything():
+    one, other = case(action=ACTIONS[0]), case(action=ACTIONS[0])
+    results = []
+    for number, each in enumerate((one, other)):
+        if number:
+            invalid = ~each.samples.valid
+            each.samples.obs[:-1][invalid] = math.nan
+            each.samples.log_prob[invalid] = math.nan
+            each.samples.action[invalid] = 10**6
+        ppo = FusedPPO(each.policy, EPOCHS, tuple(each.samples.reward.shape[1:]), 3, CPU)
+        results.append((ppo.update(each.samples, scalars(EPOCHS)), weights(each.policy)))
+    assert torch.equal(results[0][0], results[1][0]) and torch.equal(results[0][1], results[1][1])
+
+
+def test_without_a_transition_that_counts_nothing_changes():
+    one = case(action=ACTIONS[0])
+    one.samples.valid[:] = False
+    one.samples.obs[:] = math.nan
+    before, ppo = weights(one.policy), FusedPPO(one.policy, EPOCHS, tuple(one.samples.reward.shape[1:]), 3, CPU)
+    metrics = dict(zip(ppo.metric_names, ppo.update(one.samples, scalars(EPOCHS)).tolist(), strict=True))
+    assert torch.equal(before, weights(one.policy))
+    assert metrics["updates"] == metrics["skipped"] == 0 and math.isnan(metrics["policy_loss"])
+
+
+def test_a_checkpoint_of_either_is_one_of_the_other():
+    """Two updates by PPO, by FusedPPO, and by both in turn, end alike."""
+    ends = []
+    for kinds in ((PPO, PPO), (PPO, FusedPPO), (FusedPPO, PPO)):
+        one = case(action=ACTIONS[0])
+        before, state = weights(one.policy), None
+        for kind in kinds:
+            ppo = kind(one.policy, EPOCHS, tuple(one.samples.reward.shape[1:]), 3, CPU)
+            if state is not None:
+                ppo.load_state_dict(state, "state")
+            ppo.update(one.samples, scalars(EPOCHS))
+            state = ppo.state_dict()
+        assert float(state["adam"][0]["step"]) == 12.0
+        ends.append(weights(one.policy))
+    for end in ends[1:]:
+        assert float((end - ends[0]).norm()) <= 0.02 * float((ends[0] - before).norm())
+
+
+RUNS = {
+    "cartpole": ("WarpCartPole-v1", {"max_episode_steps": 24}, 16),
+    "tag": ("WarpTag-v0", {"num_taggers": 2, "num_runners": 4, "tagging_distance": 0.1, "episode_length": 24}, 8),
+    "pendulum": ("WarpPendulum-v1", {}, 16),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_are_those_of_ppo(name):
+    """Two iterations; the tagged runners of Tag have left, and their rows do not count."""
+    env_id, env_kwargs, worlds = RUNS[name]
+    changes = []
+    for algorithm in ("ppo", "fused"):
+        config = TrainConfig(
+            env_id, num_envs=worlds, total_steps=worlds * 16, device="cpu", env_kwargs=env_kwargs, network=NetworkConfig((32, 32)),
+            ppo=PPOConfig(num_steps=16, num_epochs=2, num_minibatches=2, learning_rate=1e-3, learning_rate_schedule="constant"),
+        )  # fmt: skip
+        roles = Trainer(config, quiet=True).policies
+        config = dataclasses.replace(config, policies={role: PolicyConfig(algorithm=algorithm) for role in roles})
+        trainer = Trainer(config, quiet=True)
+        before = {role: weights(policy) for role, policy in trainer.policies.items()}
+        trainer.train()
+        changes.append({role: weights(policy) - before[role] for role, policy in trainer.policies.items()})
+    for role, change in changes[0].items():
+        assert change.norm() > 0
+        assert float((changes[1][role] - change).norm()) <= 0.05 * float(change.norm())
+
+
+class Own(torch.nn.Module):
+    """A network of the user."""
+
+    def forward(self, obs):
+        """Return outputs and value."""
+        return obs[:, :4], obs[:, 4]
+
+
+def test_policies_that_do_not_fit_have_a_reason():
+    box = spaces.Box(-1.0, 1.0, (200,), np.float32)
+    for policy, reason in (
+        (policy_of(ACTIONS[0], shared=True), "shared part"),
+        (policy_of(ACTIONS[0], network=NetworkConfig((8, 8), shared_trunk=True)), "share hidden layers"),
+        (policy_of(ACTIONS[0], network=NetworkConfig((256, 8))), "hidden sizes are [256, 8]"),
+        (policy_of(ACTIONS[0], network=NetworkConfig((8, 8, 8, 8))), "hidden sizes"),
+        (policy_of(box), "200 outputs"),
+        (policy_of(ACTIONS[0], module=Own()), "not the built-in one"),
+    ):
+        assert reason in fused_sizes(policy, CPU)
+    with pytest.raises(ConfigError, match="shared part"):
+        FusedPPO(policy_of(ACTIONS[0], shared=True), EPOCHS, (6, 3), 0, CPU)
