@@ -136,7 +136,8 @@ def test_runs_are_those_of_ppo(name):
     changes = []
     for algorithm in ("ppo", "fused"):
         config = TrainConfig(
-            env_id, num_envs=worlds, total_steps=worlds * 16, device="cpu", env_kwargs=env_kwargs, network=NetworkConfig((32, 32)),
+            env_id, num_envs=worlds, total_steps=worlds * 16, device="cpu", env_kwargs=env_kwargs,
+            network=NetworkConfig((32, 32)),
             ppo=PPOConfig(num_steps=16, num_epochs=2, num_minibatches=2, learning_rate=1e-3, learning_rate_schedule="constant"),
         )  # fmt: skip
         roles = Trainer(config, quiet=True).policies
