@@ -15,6 +15,9 @@ from gpu_vecenv.backend.source import Program, kernel_source
 from gpu_vecenv.backend.threads import Threads
 from gpu_vecenv.errors import CompileError, DeviceError
 
+SMALL_BLOCK = 48 * 1024
+"""Bytes of shared memory that a block may have without being asked for."""
+
 
 class Launches(Protocol):
     """Kernels of a program on one device."""
@@ -110,8 +113,9 @@ class CudaProgram:
             function = self._module.get_function(name)
         except self._errors as error:
             raise CompileError(f"{self._program.name}: NVRTC failed:\n{error}") from error
-        if shared_bytes:
+        if shared_bytes > SMALL_BLOCK:
             function.max_dynamic_shared_size_bytes = shared_bytes
+            function.preferred_shared_memory_carveout = 100  # all of it, so that several blocks fit
         self._kernels[name, shared_bytes] = int(function.kernel.ptr)
         return self._kernels[name, shared_bytes]
 

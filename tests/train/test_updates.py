@@ -64,6 +64,21 @@ def test_the_clip_stops_only_gradients_that_increase_the_distance(ratio, advanta
     assert (policy.network.actor_layers[-1].bias.grad.abs().sum().item() > 0) == pushes
 
 
+def test_values_that_are_not_clipped_have_a_gradient():
+    """Of any size beside the old ones: their change, added to the old value again, would often be rounded."""
+    policy, generator = case().policy, torch.Generator().manual_seed(0)
+    obs = torch.randn(512, 6, generator=generator)
+    with torch.no_grad():
+        action, value = torch.zeros(512, 2, dtype=torch.int32), policy.value(Inputs(obs))
+    old = value + 0.19 * (2 * torch.rand(512, generator=generator) - 1)
+    ones, target = torch.ones(512), torch.randn(512, generator=generator)
+    batch = Minibatch(Inputs(obs), action, ones, old, ones, target, ones.bool())
+    clipped, free = (dataclasses.replace(PLAIN, clip_value=clip, value_coef=1.0) for clip in (True, False))
+    weight = policy.network.critic_layers[-1].weight
+    left, right = (torch.autograd.grad(ppo_loss(policy, batch, config, 0.0, 0.2)[0], weight)[0] for config in (clipped, free))
+    torch.testing.assert_close(left, right)
+
+
 @pytest.mark.parametrize("schedule", ["constant", "adaptive"])
 def test_an_epoch_whose_mean_divergence_exceeds_the_target_is_the_last(schedule):
     """The target lies between the mean over the minibatches of an epoch and their sum, or above the mean."""

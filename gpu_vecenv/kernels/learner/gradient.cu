@@ -5,7 +5,8 @@
 //   gv_adam      clips the gradient and takes the step, or leaves it out
 //
 // A group computes its rows from their features to the derivatives of all layers without waiting for others; then the team
-// multiplies derivatives and units over all rows of the tile. Derivatives are scaled by a power of two, so that 16 bits hold them.
+// multiplies derivatives and units over all rows of the tile. Derivatives are scaled by a power of two, so that 16 bits hold them;
+// those of hidden layers by GV_SCALE more, which is the scale of slopes.
 #define GV_SCRATCH GV_MEMORY_FLOATS
 #include "learner/step.h"
 
@@ -47,6 +48,10 @@ GV_FN GvTile<gv_unit_stride(LAYER)> gv_delta_tile(GvHalf* tiles) {
 }
 GV_FN GvTile<GV_DELTA_STRIDE> gv_last_deltas(GvHalf* tiles) { return {tiles + gv_units_at(GV_LAST)}; }
 
+GV_FN void gv_clear_halves(const GvTeam& team, GvHalf* at, gv_i32 count) {
+    GV_FOR(i, count * (gv_i32)sizeof(GvHalf) / 4) ((float*)at)[i] = 0.0f;
+}
+
 // Keeps slopes in registers and units in tiles.
 struct GvKept {
     GvSlopes<GV_OWN, GV_LAYERS> slopes;
@@ -59,7 +64,7 @@ GV_FN void gv_keep_units(GvKept& kept, const GvGroup& group, const GvRows<ROWS, 
 }
 template <gv_i32 LAYER>
 GV_FN void gv_keep_slopes(GvKept& kept, const GvPlace& place, gv_i32 first, float x, float y) {
-    gv_put(gv_slope<LAYER>(kept.slopes), place, first, GV_SLOPE_SCALE * x, GV_SLOPE_SCALE * y);
+    gv_put(gv_slope<LAYER>(kept.slopes), place, first, x, y);
 }
 
 // ---- rows of the rollout ---------------------------------------------------------------------------------------
@@ -73,7 +78,7 @@ GV_FN const float* gv_sample(const GvSlab& slab, gv_i32 sample, gv_i32 samples_p
     return (const float*)slab.at + sample * slab.sample + steps * gap;
 }
 
-// Rows of a group in a tile, loaded before they are needed.
+// Rows of a group in the next tile, loaded before they are needed: first their samples, then what these name.
 struct GvAhead {
     GvHeld<gv_i32, GV_OWN> sample;
     GvHeld<GvRow, GV_OWN> rows;
@@ -85,14 +90,24 @@ GV_FN void gv_load_samples(GvAhead& ahead, const GvArgs& a, const GvGroup& group
         sample = row < a.rows && a.used[row] != 0 ? (gv_i32)a.index[row] : -1;
     });
 }
-GV_FN void gv_load_rows(GvAhead& ahead, const GvArgs& a, const GvGroup& group) {
+GV_FN void gv_load_features(GvAhead& ahead, const GvArgs& a, const GvGroup& group) {
     gv_each_held_with(ahead.features, group, ahead.sample, [](gv_i32 i) { return i / GV_FEATURES; },
                       [&](gv_i32 i, float& x, gv_i32 sample) {
                           x = sample >= 0 ? gv_sample(a.obs, sample, a.samples_per_step)[i % GV_FEATURES] : 0.0f;
                       });
+}
+GV_FN void gv_load_rows(GvAhead& ahead, const GvArgs& a, const GvGroup& group, bool with_action) {
     gv_each_held_with(ahead.rows, group, ahead.sample, [](gv_i32 i) { return i; }, [&](gv_i32, GvRow& row, gv_i32 sample) {
-        const GvFour four = sample >= 0 ? ((const GvFour*)a.numbers)[sample] : GvFour{};
-        row = {four.v[0], four.v[1], four.v[2], four.v[3], sample};
+        row.sample = sample;
+        if (sample < 0) return;
+        const GvFour four = ((const GvFour*)a.numbers)[sample];
+        row.log_prob = four.v[0];
+        row.value = four.v[1];
+        row.advantage = four.v[2];
+        row.target = four.v[3];
+        if (!with_action || GV_ENTRIES > GV_HELD_ENTRIES) return;
+        const GvAction* action = (const GvAction*)gv_sample(a.action, sample, a.samples_per_step);
+        GV_UNROLL for (gv_i32 i = 0; i < GV_HELD_ENTRIES; ++i) row.action[i] = action[i];
     });
 }
 
@@ -110,7 +125,7 @@ GV_FN void gv_backward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& gr
         gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
             float one, two;
             gv_get(gv_slope<LAYER>(kept.slopes), place, first, one, two);
-            gv_put_finite(deltas, place, first, x * (one * (1.0f / GV_SLOPE_SCALE)), y * (two * (1.0f / GV_SLOPE_SCALE)));
+            gv_put_finite(deltas, place, first, x * one, y * two);
         });
     }
     gv_store(deltas, group, gv_part(gv_delta_tile<LAYER>(kept.tiles), kept.row, 0));
@@ -160,49 +175,38 @@ GV_FN void gv_write_gradient(const GvGradient<LAYER>& gradient, const GvGroup& g
 
 // ---- the loss of an actor's and of a critic's rows ---------------------------------------------------------------
 
+// Sums of a lane. What the loss reads beside them is loaded for each tile, as it would take registers between two tiles.
 struct GvActor {
     static constexpr gv_i32 OUTPUTS = GV_OUTPUTS, TERMS = 5 + GV_SPREADS, NUMBER = 0;
     GvActorTerms terms;
     float spread[GV_SPREADS > 0 ? GV_SPREADS : 1];
-    float mean, inverse;  // of the advantages
-#ifndef GV_CHOICES
-    float log_std[GV_ENTRIES], centre[GV_ENTRIES], half_width[GV_ENTRIES];
-#endif
 };
 struct GvCritic {
     static constexpr gv_i32 OUTPUTS = 1, TERMS = 1, NUMBER = 1;
     float value_loss;
 };
 
-GV_FN GvActor gv_made(const GvArgs& a, GvActor) {
-    GvActor actor = {};
-    actor.mean = a.moments[0];
-    actor.inverse = a.moments[1];
-#ifndef GV_CHOICES
-    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) {
-        actor.log_std[i] = a.log_std[i];
-        actor.centre[i] = a.centre[i];
-        actor.half_width[i] = a.half_width[i];
-    }
-#endif
-    return actor;
-}
-GV_FN GvCritic gv_made(const GvArgs&, GvCritic) { return {0.0f}; }
-
 template <gv_i32 STRIDE>
 GV_FN void gv_row_loss(GvActor& actor, const GvArgs& a, float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, GvRow row,
                        const GvSettings& settings) {
-    row.advantage = (row.advantage - actor.mean) * actor.inverse;
-    const GvAction* taken = (const GvAction*)gv_sample(a.action, row.sample, a.samples_per_step);
+    row.advantage = (row.advantage - a.moments[0]) * a.moments[1];
     GvAction action[GV_ENTRIES];
+    if constexpr (GV_ENTRIES > GV_HELD_ENTRIES) {
+        const GvAction* taken = (const GvAction*)gv_sample(a.action, row.sample, a.samples_per_step);
+        GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = taken[i];
+    } else {
+        GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = row.action[i];
+    }
 #ifdef GV_CHOICES
-    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = taken[i];
-    const gv_i64 steps = row.sample / a.samples_per_step, sample = row.sample % a.samples_per_step;
-    const gv_u8* mask = a.mask.at == nullptr ? nullptr : (const gv_u8*)a.mask.at + steps * a.mask.step + sample * a.mask.sample;
+    const gv_u8* mask = nullptr;
+    if (GV_MASKED && a.mask.at != nullptr) {
+        const gv_i64 steps = row.sample / a.samples_per_step, sample = row.sample % a.samples_per_step;
+        mask = (const gv_u8*)a.mask.at + steps * a.mask.step + sample * a.mask.sample;
+    }
     gv_actor_loss(outputs, deltas, in_tile, row, action, mask, settings, actor.terms);
 #else
-    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = (taken[i] - actor.centre[i]) / actor.half_width[i];
-    gv_actor_loss(outputs, deltas, in_tile, row, action, actor.log_std, settings, actor.terms, actor.spread);
+    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = (action[i] - a.centre[i]) / a.half_width[i];
+    gv_actor_loss(outputs, deltas, in_tile, row, action, a.log_std, settings, actor.terms, actor.spread);
 #endif
 }
 template <gv_i32 STRIDE>
@@ -249,12 +253,12 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
     const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
     GvAhead ahead;
     gv_load_samples(ahead, a, group, first);
-    gv_load_rows(ahead, a, group);
+    gv_load_features(ahead, a, group);
+    gv_load_rows(ahead, a, group, Head::NUMBER == 0);
     gv_load_samples(ahead, a, group, first + blocks);
-    Head head = gv_made(a, Head{});
-    const float scale = a.scales[Head::NUMBER];
-    const GvSettings settings = {*a.clip_coef, *a.entropy_coef, a.value_coef, scale, a.clip_value != 0};
-    GV_FOR(i, GV_TILE_HALVES) block.tiles[i] = gv_half(0.0f);  // columns behind features and outputs stay 0
+    Head head = {};
+    gv_clear_halves(team, block.tiles, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features and outputs stay 0
+    gv_clear_halves(team, gv_last_deltas(block.tiles).at, GV_ROWS * GV_DELTA_STRIDE);
     gv_load_network<OUTPUTS>(team, block.network, a.layers[Head::NUMBER], a.norm);
 
     GvGradient<GV_LAYERS> gradient;
@@ -269,9 +273,7 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
         gv_each_held(ahead.features, group, [&](gv_i32 i, float& x) {
             gv_set_feature(block.network, features, i / GV_FEATURES, i % GV_FEATURES, x, a.norm.limit);
         });
-        GvHeld<GvRow, GV_OWN> rows = ahead.rows;
-        gv_load_rows(ahead, a, group);
-        gv_load_samples(ahead, a, group, tile + 2 * blocks);
+        gv_load_features(ahead, a, group);
         gv_group_barrier(group);
         GvKept kept;
         kept.tiles = block.tiles;
@@ -283,13 +285,17 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
             if (place.column + 1 < OUTPUTS) own[1] = y;
         });
         gv_group_barrier(group);
-        gv_each_held(rows, group, [&](gv_i32 i, GvRow& of) {
+        gv_each_held(ahead.rows, group, [&](gv_i32 i, GvRow& of) {
             if (of.sample >= 0) {
+                const float scale = a.scales[Head::NUMBER];
+                const GvSettings settings = {*a.clip_coef, *a.entropy_coef, a.value_coef, scale, a.clip_value != 0};
                 gv_row_loss(head, a, outputs + i * GV_OUTPUT_STRIDE, deltas, i, of, settings);
             } else {
                 for (gv_i32 column = 0; column < OUTPUTS; ++column) gv_set(deltas, i, column, 0.0f);
             }
         });
+        gv_load_rows(ahead, a, group, Head::NUMBER == 0);
+        gv_load_samples(ahead, a, group, tile + 2 * blocks);
         gv_group_barrier(group);
         gv_backward_from<GV_LAYERS, LAST_ROWS>(block.network, group, deltas, kept);
         gv_barrier(team);
@@ -297,8 +303,8 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
         gv_add_gradient(gradient, group, block.tiles);
         gv_barrier(team);
     }
-    const float unscale = 1.0f / scale;
-    gv_write_gradient(gradient, group, columns, unscale);
+    const float unscale = 1.0f / a.scales[Head::NUMBER];
+    gv_write_gradient(gradient, group, columns, unscale / GV_SCALE);
     gv_write_sums(last, group, columns + gv_weight_column(GV_LAST), OUTPUTS, gv_units(GV_LAYERS), unscale);
     gv_write_terms(head, team, (float*)block.tiles, columns + gv_columns_of(OUTPUTS, 0));
 }

@@ -7,10 +7,18 @@
 #include "learner/network.h"
 #include "policy/draw.h"
 
+#ifdef GV_CHOICES
+typedef gv_i32 GvAction;
+#else
+typedef float GvAction;
+#endif
+#define GV_HELD_ENTRIES (GV_ENTRIES <= 4 ? GV_ENTRIES : 1)
+
 // What a row's loss reads beside the outputs.
 struct GvRow {
     float log_prob, value, advantage, target;  // the first two from before the update
     gv_i32 sample;                             // -1 for a row that does not count
+    GvAction action[GV_HELD_ENTRIES];          // of an actor's row, if they are few; others are read by the loss
 };
 
 // Settings of a minibatch.
@@ -33,10 +41,14 @@ GV_FN void gv_set_delta(GvTile<STRIDE> deltas, gv_i32 row, gv_i32 column, float 
     gv_set(deltas, row, column, gv_within_half(settings.scale * delta));
 }
 
+// Exponential and logarithm with an error of about 2e-7. Draws have their own, whose bits are the same on every device.
+GV_FN float gv_fast_exp(float x) { return gv_exp2_guess(1.4426950408889634f * x); }
+GV_FN float gv_fast_log(float x) { return 0.693147180559945309f * gv_log2_guess(x); }
+
 // Adds the terms that follow from a row's log-probability. Returns minus the derivative of the loss by it: the ratio times the
 // advantage, or 0 where the clipped ratio counts.
 GV_FN float gv_surrogate(const GvRow& row, float log_prob, const GvSettings& settings, GvActorTerms& terms) {
-    const float log_ratio = log_prob - row.log_prob, ratio = gv_exp(log_ratio), change = ratio - 1.0f;
+    const float log_ratio = log_prob - row.log_prob, ratio = gv_fast_exp(log_ratio), change = ratio - 1.0f;
     const float held = gv_clamp(ratio, 1.0f - settings.clip, 1.0f + settings.clip) * row.advantage, free = ratio * row.advantage;
     terms.policy_loss -= free <= held ? free : held;
     terms.kl += change - log_ratio;
@@ -68,13 +80,13 @@ GV_FN float gv_log_probs(float* logits, gv_i32 n, const gv_u8* mask, bool& none)
     for (gv_i32 i = 1; i < n; ++i) largest = gv_max(largest, logits[i]);
     float sum = 0.0f, moment = 0.0f;
     for (gv_i32 i = 0; i < n; ++i) {
-        const GvWeight of = gv_weight(logits[i] - largest);
-        sum += of.weight;
-        moment += of.weight * of.x;
+        const float x = logits[i] - largest, weight = gv_fast_exp(x);
+        sum += weight;
+        moment += weight > 0.0f ? weight * x : 0.0f;
     }
-    const float log_sum = gv_log(sum);
+    const float log_sum = gv_fast_log(sum);
     for (gv_i32 i = 0; i < n; ++i) logits[i] = (logits[i] - largest) - log_sum;
-    return log_sum - moment / sum;
+    return log_sum - moment * gv_reciprocal_guess(sum);
 }
 
 // Loss of a row of choices. `outputs` are its logits, which change; `action` and `mask` are its own, mask may be null.
@@ -97,7 +109,7 @@ GV_FN void gv_actor_loss(float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, 
     first = 0;
     GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
         for (gv_i32 i = 0; i < gv_choices(entry); ++i) {
-            const float log_p = outputs[first + i], p = gv_weight(log_p).weight, here = i == action[entry] ? 1.0f : 0.0f;
+            const float log_p = outputs[first + i], p = gv_fast_exp(log_p), here = i == action[entry] ? 1.0f : 0.0f;
             // d log p(a) / d logit_i = [i = a] - p_i;  dH / d logit_i = -p_i (log p_i + H)
             const float bonus = p > 0.0f ? settings.entropy_coef * (p * (log_p + entropy[entry])) : 0.0f;
             gv_set_delta(deltas, in_tile, first + i, none[entry] ? 0.0f : bonus - push * (here - p), settings);
@@ -112,13 +124,13 @@ GV_FN void gv_actor_loss(const float* outputs, GvTile<STRIDE> deltas, gv_i32 in_
                          const float* log_std, const GvSettings& settings, GvActorTerms& terms, float (&spread)[GV_ENTRIES]) {
     float z[GV_ENTRIES], log_prob = 0.0f;
     GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) {
-        z[i] = (action[i] - outputs[i]) * gv_exp(-log_std[i]);
+        z[i] = (action[i] - outputs[i]) * gv_fast_exp(-log_std[i]);
         log_prob += -0.5f * z[i] * z[i] - log_std[i] - GV_HALF_LOG_TURN;
         terms.entropy += log_std[i] + (0.5f + GV_HALF_LOG_TURN);
     }
     const float push = gv_surrogate(row, log_prob, settings, terms);
     GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) {
-        gv_set_delta(deltas, in_tile, i, -push * (z[i] * gv_exp(-log_std[i])), settings);
+        gv_set_delta(deltas, in_tile, i, -push * (z[i] * gv_fast_exp(-log_std[i])), settings);
         spread[i] += -push * (z[i] * z[i] - 1.0f) - settings.entropy_coef;
     }
 }

@@ -13,6 +13,12 @@
 #define GV_RELU 1
 #define GV_ELU 2
 
+// Derivatives by sums are kept as numbers of 16 bits, which are normal from 2e-6 on by this factor. Weights between hidden layers
+// are divided by it, so that products of derivatives need no other factor.
+#define GV_SCALE 32.0f
+#define GV_SCALE_BITS 5.0f
+GV_FN float gv_scaled(gv_i32 layer, float x) { return layer == 1 || layer == GV_LAYERS + 1 ? x : x * (1.0f / GV_SCALE); }
+
 // Weights as torch stores them, (outputs, inputs), and biases. The last layer is number GV_LAYERS.
 struct GvLayer {
     const float *weight, *bias;
@@ -71,69 +77,114 @@ GV_FN GvTile<GV_LAST_STRIDE> gv_last_low(const GvNetwork<OUTPUTS>& network) {
 
 // ---- loading ---------------------------------------------------------------------------------------------------
 
-// store(i, load(i)) for i in [0, N), eight loads at a time: otherwise a lane would wait for each load before the next one.
-template <gv_i32 N, class Load, class Store>
-GV_FN void gv_transfer(const GvTeam& team, Load load, Store store) {
-    GV_LOOP for (gv_i32 first = team.lane; first < N; first += 8 * team.lanes) {
-        float value[8];
-        GV_UNROLL for (gv_i32 j = 0; j < 8; ++j) {
-            const gv_i32 i = first + j * team.lanes;
-            value[j] = i < N ? load(i) : 0.0f;
+// N numbers on their way from global memory to the memory of the team. load() starts all loads, if they fit in the registers of
+// the lanes, so that the team waits once for several arrays; otherwise store() loads eight of a lane at a time.
+template <gv_i32 N>
+struct GvPiece {
+    static constexpr gv_i32 EACH = (N + GV_TEAM_LANES - 1) / GV_TEAM_LANES;
+    static constexpr bool HELD = EACH <= 16;
+    float v[HELD && EACH > 0 ? EACH : 1];
+};
+template <gv_i32 N, class Load>
+GV_FN void gv_load_piece(GvPiece<N>& piece, const GvTeam& team, Load load) {
+    if constexpr (GvPiece<N>::HELD) {
+        GV_UNROLL for (gv_i32 j = 0; j < GvPiece<N>::EACH; ++j) {
+            const gv_i32 i = team.lane + j * GV_TEAM_LANES;
+            piece.v[j] = N % GV_TEAM_LANES == 0 || i < N ? load(i) : 0.0f;
         }
-        GV_UNROLL for (gv_i32 j = 0; j < 8; ++j) {
-            const gv_i32 i = first + j * team.lanes;
-            if (i < N) store(i, value[j]);
+    }
+}
+template <gv_i32 N, class Load, class Store>
+GV_FN void gv_store_piece(const GvPiece<N>& piece, const GvTeam& team, Load load, Store store) {
+    if constexpr (GvPiece<N>::HELD) {
+        GV_UNROLL for (gv_i32 j = 0; j < GvPiece<N>::EACH; ++j) {
+            const gv_i32 i = team.lane + j * GV_TEAM_LANES;
+            if (N % GV_TEAM_LANES == 0 || i < N) store(i, piece.v[j]);
+        }
+    } else {
+        GV_LOOP for (gv_i32 first = team.lane; first < N; first += 8 * GV_TEAM_LANES) {
+            float value[8];
+            GV_UNROLL for (gv_i32 j = 0; j < 8; ++j) {
+                const gv_i32 i = first + j * GV_TEAM_LANES;
+                value[j] = i < N ? load(i) : 0.0f;
+            }
+            GV_UNROLL for (gv_i32 j = 0; j < 8; ++j) {
+                const gv_i32 i = first + j * GV_TEAM_LANES;
+                if (i < N) store(i, value[j]);
+            }
         }
     }
 }
 
 GV_FN float gv_rest(float x) { return x - gv_float(gv_half(x)); }
 
+// Weight of a place of a layer in memory: 0 where the place fills up.
 template <gv_i32 LAYER, gv_i32 OUTPUTS>
-GV_FN void gv_load_hidden(const GvTeam& team, const GvNetwork<OUTPUTS>& network, const GvLayer* layers) {
-    constexpr gv_i32 WIDTH = gv_width(LAYER), COLUMNS = gv_weight_columns(LAYER);
-    constexpr gv_i32 UNITS = gv_units(LAYER), FROM = gv_units(LAYER - 1);
+GV_FN float gv_weight_of(const GvLayer* layers, gv_i32 i) {
+    constexpr gv_i32 COLUMNS = LAYER == 1 ? GV_HIGH_COLUMNS : gv_width(LAYER - 1);
+    constexpr gv_i32 UNITS = LAYER == GV_LAST ? OUTPUTS : gv_units(LAYER), FROM = gv_units(LAYER - 1);
+    const gv_i32 unit = i / COLUMNS, from = i % COLUMNS;
+    return unit < UNITS && from < FROM ? gv_scaled(LAYER, layers[LAYER - 1].weight[unit * FROM + from]) : 0.0f;
+}
+template <gv_i32 LAYER, gv_i32 OUTPUTS>
+GV_FN void gv_store_weight(const GvNetwork<OUTPUTS>& network, gv_i32 i, float w) {
+    constexpr gv_i32 COLUMNS = LAYER == 1 ? GV_HIGH_COLUMNS : gv_width(LAYER - 1);
+    const gv_i32 unit = i / COLUMNS, from = i % COLUMNS;
     const auto tile = gv_weights<LAYER>(network);
-    const float* weight = layers[LAYER - 1].weight;
-    gv_transfer<WIDTH * COLUMNS>(
-        team,
-        [&](gv_i32 i) {
-            const gv_i32 unit = i / COLUMNS, column = i % COLUMNS;
-            const bool low = LAYER == 1 && column >= GV_FEATURE_COLUMNS;
-            const gv_i32 from = low ? column - GV_FEATURE_COLUMNS : LAYER == 1 && column >= FROM ? column - FROM : column;
-            const float w = unit < UNITS && from < FROM ? weight[unit * FROM + from] : 0.0f;
-            return low ? gv_rest(w) : w;
-        },
-        [&](gv_i32 i, float w) { gv_set(tile, i / COLUMNS, i % COLUMNS, w); });
-    float* biases = network.floats + gv_biases_at(LAYER);
-    GV_FOR(unit, WIDTH) biases[unit] = unit < UNITS ? layers[LAYER - 1].bias[unit] : 0.0f;
+    if (LAYER > 1 || from < GV_FEATURES) gv_set(tile, unit, from, w);
+    if (LAYER == 1) {
+        if (from < GV_FEATURES) gv_set(tile, unit, GV_FEATURES + from, w);
+        if (from < GV_FEATURE_COLUMNS - 2 * GV_FEATURES) gv_set(tile, unit, 2 * GV_FEATURES + from, 0.0f);
+        gv_set(tile, unit, GV_FEATURE_COLUMNS + from, gv_rest(w));
+    }
+    if (LAYER == GV_LAST && unit < GvNetwork<OUTPUTS>::COLUMNS) gv_set(gv_last_low(network), unit, from, gv_rest(w));
 }
 
-// Loads a network, whose OUTPUTS rows of the last layer follow its hidden layers. A barrier must follow.
+// Biases and the numbers of the normalisation, in their order in memory.
+template <gv_i32 LAYER, gv_i32 OUTPUTS>
+GV_FN float gv_bias_of(const GvLayer* layers, gv_i32 i) {
+    if constexpr (LAYER < GV_LAST) {
+        if (i >= gv_biases_at(LAYER + 1)) return gv_bias_of<LAYER + 1, OUTPUTS>(layers, i);
+    }
+    constexpr gv_i32 UNITS = LAYER == GV_LAST ? OUTPUTS : gv_units(LAYER);
+    const gv_i32 unit = i - gv_biases_at(LAYER);
+    return unit < UNITS ? gv_scaled(LAYER, layers[LAYER - 1].bias[unit]) : 0.0f;
+}
+template <gv_i32 OUTPUTS>
+GV_FN float gv_float_of(const GvLayer* layers, const GvNorm& norm, gv_i32 i) {
+    const gv_i32 number = i - gv_biases_at(GV_LAST) - GvNetwork<OUTPUTS>::COLUMNS;
+    if (number < 0) return gv_bias_of<1, OUTPUTS>(layers, i);
+    const gv_i32 feature = number % GV_FEATURES, of = number / GV_FEATURES;
+    return of == 0 ? norm.offset[feature] : of == 1 ? norm.scale[feature] : norm.shift[feature];
+}
+
+// Loads a network. A barrier must follow.
 template <gv_i32 OUTPUTS>
 GV_FN void gv_load_network(const GvTeam& team, const GvNetwork<OUTPUTS>& network, const GvLayer* layers, const GvNorm& norm) {
-    typedef GvNetwork<OUTPUTS> Network;
-    constexpr gv_i32 WIDTH = gv_width(GV_LAYERS), UNITS = gv_units(GV_LAYERS);
-    gv_load_hidden<1>(team, network, layers);
-    if constexpr (GV_LAYERS > 1) gv_load_hidden<2>(team, network, layers);
-    if constexpr (GV_LAYERS > 2) gv_load_hidden<3>(team, network, layers);
-    const auto high = gv_weights<GV_LAST>(network), low = gv_last_low(network);
-    const float* weight = layers[GV_LAYERS].weight;
-    gv_transfer<Network::ROWS * WIDTH>(
-        team,
-        [&](gv_i32 i) { return i / WIDTH < OUTPUTS && i % WIDTH < UNITS ? weight[i / WIDTH * UNITS + i % WIDTH] : 0.0f; },
-        [&](gv_i32 i, float w) {
-            gv_set(high, i / WIDTH, i % WIDTH, w);
-            if (i / WIDTH < Network::COLUMNS) gv_set(low, i / WIDTH, i % WIDTH, gv_rest(w));
-        });
-    float* biases = network.floats + gv_biases_at(GV_LAST);
-    GV_FOR(i, Network::COLUMNS) biases[i] = i < OUTPUTS ? layers[GV_LAYERS].bias[i] : 0.0f;
-    float* numbers = biases + Network::COLUMNS;
-    GV_FOR(i, GV_FEATURES) {
-        numbers[i] = norm.offset[i];
-        numbers[GV_FEATURES + i] = norm.scale[i];
-        numbers[2 * GV_FEATURES + i] = norm.shift[i];
-    }
+    constexpr gv_i32 SECOND = GV_LAYERS > 1 ? 2 : 1, THIRD = GV_LAYERS > 2 ? 3 : 1;  // layer 1 again, unused, if there is none
+    GvPiece<gv_width(1) * GV_HIGH_COLUMNS> first;
+    GvPiece<gv_width(2) * gv_width(1)> second;
+    GvPiece<gv_width(3) * gv_width(2)> third;
+    GvPiece<GvNetwork<OUTPUTS>::ROWS * gv_width(GV_LAYERS)> last;
+    GvPiece<GvNetwork<OUTPUTS>::FLOATS> floats;
+    const auto of_first = [&](gv_i32 i) { return gv_weight_of<1, OUTPUTS>(layers, i); };
+    const auto of_second = [&](gv_i32 i) { return gv_weight_of<SECOND, OUTPUTS>(layers, i); };
+    const auto of_third = [&](gv_i32 i) { return gv_weight_of<THIRD, OUTPUTS>(layers, i); };
+    const auto of_last = [&](gv_i32 i) { return gv_weight_of<GV_LAST, OUTPUTS>(layers, i); };
+    const auto of_floats = [&](gv_i32 i) { return gv_float_of<OUTPUTS>(layers, norm, i); };
+    gv_load_piece(first, team, of_first);
+    if constexpr (GV_LAYERS > 1) gv_load_piece(second, team, of_second);
+    if constexpr (GV_LAYERS > 2) gv_load_piece(third, team, of_third);
+    gv_load_piece(last, team, of_last);
+    gv_load_piece(floats, team, of_floats);
+    const auto to_first = [&](gv_i32 i, float w) { gv_store_weight<1>(network, i, w); };
+    const auto to_second = [&](gv_i32 i, float w) { gv_store_weight<SECOND>(network, i, w); };
+    const auto to_third = [&](gv_i32 i, float w) { gv_store_weight<THIRD>(network, i, w); };
+    gv_store_piece(first, team, of_first, to_first);
+    if constexpr (GV_LAYERS > 1) gv_store_piece(second, team, of_second, to_second);
+    if constexpr (GV_LAYERS > 2) gv_store_piece(third, team, of_third, to_third);
+    gv_store_piece(last, team, of_last, [&](gv_i32 i, float w) { gv_store_weight<GV_LAST>(network, i, w); });
+    gv_store_piece(floats, team, of_floats, [&](gv_i32 i, float x) { network.floats[i] = x; });
 }
 
 // Stores a feature of a row, normalised, in a tile of GV_FEATURE_COLUMNS columns; those behind the parts must be 0.
@@ -148,25 +199,26 @@ GV_FN void gv_set_feature(const GvNetwork<OUTPUTS>& network, GvTile<STRIDE> tile
 
 // ---- forward ---------------------------------------------------------------------------------------------------
 
-// A unit: its value, and the derivative by its sum.
+// A unit: its value, and the derivative by its sum times GV_SCALE.
 struct GvUnit {
     float value, slope;
 };
 
-// 1 - tanh^2 comes from e = exp(-2 |x|). From a rounded tanh it would be lost where units are saturated.
-GV_FN GvUnit gv_activated(float x) {
+// tanh |x| = 1 - 2 p and 1 - tanh^2 = 4 p / (1 + e), for e = exp(-2 |x|) and p = e / (1 + e). From a rounded tanh, 1 - tanh^2 would
+// be lost where units are saturated. The argument is x / SCALE, and `wide` is 4 GV_SCALE e.
+template <gv_i32 SCALE>
+GV_FN GvUnit gv_activated(float scaled) {
     if constexpr (GV_ACTIVATION == GV_TANH) {
-        const float e = gv_exp2_guess(-2.8853900817779268f * gv_abs(x)), inverse = gv_reciprocal_guess(1.0f + e);
-        const float size = (1.0f - e) * inverse;
-        return {gv_flipped(size, (gv_u32)gv_bits(x) & 0x80000000u), 4.0f * e * inverse * inverse};
+        constexpr float WIDE = 4.0f * GV_SCALE, EXPONENT = 2.0f + GV_SCALE_BITS;
+        const float wide = gv_exp2_guess(gv_fma(gv_abs(scaled), -2.8853900817779268f * SCALE, EXPONENT));
+        const float inverse = gv_reciprocal_guess(gv_fma(wide, 1.0f / WIDE, 1.0f)), part = wide * inverse;
+        return {gv_flipped(gv_fma(part, -2.0f / WIDE, 1.0f), (gv_u32)gv_bits(scaled) & 0x80000000u), part * inverse};
     }
-    if constexpr (GV_ACTIVATION == GV_RELU) return {x < 0.0f ? 0.0f : x, x > 0.0f ? 1.0f : 0.0f};
+    const float x = SCALE * scaled;
+    if constexpr (GV_ACTIVATION == GV_RELU) return {x < 0.0f ? 0.0f : x, x > 0.0f ? GV_SCALE : 0.0f};
     const float e = gv_exp2_guess(1.4426950408889634f * gv_min(x, 0.0f));
-    return {x > 0.0f ? x : e - 1.0f, x > 0.0f ? 1.0f : e};
+    return {x > 0.0f ? x : e - 1.0f, GV_SCALE * e};
 }
-
-// Derivatives are kept as numbers of 16 bits, which are normal from 2e-9 on by this factor.
-#define GV_SLOPE_SCALE 32768.0f
 
 template <gv_i32 ROWS, gv_i32 LAYER>
 struct GvSlopes : GvSlopes<ROWS, LAYER - 1> {
@@ -208,7 +260,8 @@ GV_FN void gv_forward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& gro
             gv_add_layer<gv_width(LAYER - 1)>(sums, group, input, gv_part(weights, first, 0));
         }
         gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
-            const GvUnit one = gv_activated(x), two = gv_activated(y);
+            const GvUnit one = gv_activated<LAYER == 1 ? 1 : (gv_i32)GV_SCALE>(x);
+            const GvUnit two = gv_activated<LAYER == 1 ? 1 : (gv_i32)GV_SCALE>(y);
             if constexpr (GV_ACTIVATION == GV_TANH) gv_put(high, place, first, one.value, two.value);
             else gv_put_finite(high, place, first, one.value, two.value);
             gv_keep_slopes<LAYER>(keep, place, first, one.slope, two.slope);
@@ -231,7 +284,7 @@ GV_FN void gv_forward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& gro
     }
 }
 
-// Outputs of the group's rows, whose features are in a tile that starts with them.
+// Outputs of the group's rows. Features are in a tile that starts with these rows.
 template <gv_i32 ROWS, gv_i32 OUTPUTS, gv_i32 STRIDE, class Keep>
 GV_FN GvSums<ROWS, GvNetwork<OUTPUTS>::COLUMNS> gv_forward(const GvNetwork<OUTPUTS>& network, const GvGroup& group,
                                                           GvTile<STRIDE> features, Keep& keep) {

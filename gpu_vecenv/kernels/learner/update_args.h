@@ -16,10 +16,8 @@ struct GvTensor {
 
 #ifdef GV_CHOICES
 #define GV_SPREADS 0
-typedef gv_i32 GvAction;
 #else
 #define GV_SPREADS GV_ENTRIES  // derivatives by log_std
-typedef float GvAction;
 #endif
 #define GV_TENSORS (4 * GV_LAST + (GV_SPREADS > 0 ? 1 : 0))
 

@@ -25,9 +25,8 @@ GV_FN gv_u32 gv_pack(float first, float second) {
 
 // The same, with numbers that are too large replaced by the largest ones. NaN stays.
 GV_FN gv_u32 gv_pack_finite(float first, float second) {
-    gv_u32 word = gv_pack(first, second);
-    asm("min.NaN.f16x2 %0, %0, %1;" : "+r"(word) : "r"(0x7bff7bffu));
-    asm("max.NaN.f16x2 %0, %0, %1;" : "+r"(word) : "r"(0xfbfffbffu));
+    gv_u32 word;
+    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
     return word;
 }
 GV_FN void gv_unpack(gv_u32 word, float& first, float& second) {
@@ -66,14 +65,22 @@ GV_FN void gv_load_transposed(const GvGroup&, const GvHalf* row, gv_u32 (&word)[
 //   b     rows 2 t and 2 t + 1 of the column g, then 8 rows further
 //   sums  row g of the columns 2 t and 2 t + 1, then row g + 8
 GV_FN void gv_multiply_matrices(const GvGroup&, float (&sums)[4], const gv_u32 (&a)[4], gv_u32 b0, gv_u32 b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// 2^x for x <= 0, within two ulps; 0 below -126.
+// a b + c, rounded once; on the host twice.
+GV_FN float gv_fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+
+// 2^x and log2 x, within two ulps, or 2^-22 for a logarithm near 0. Powers below 2^-126 are 0.
 GV_FN float gv_exp2_guess(float x) {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
     return power;
+}
+GV_FN float gv_log2_guess(float x) {
+    float logarithm;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(logarithm) : "f"(x));
+    return logarithm;
 }

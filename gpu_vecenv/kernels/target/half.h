@@ -28,5 +28,7 @@ GV_FN float gv_of_half_bits(gv_u16 half) {
     return gv_from_bits(sign | (size < 0x400u ? (gv_u32)gv_bits(subnormal) : normal));
 }
 
-// 2^x for x <= 0.
+// Functions of cuda_warp.h.
+GV_FN float gv_fma(float a, float b, float c) { return a * b + c; }
 GV_FN float gv_exp2_guess(float x) { return __builtin_exp2f(x); }
+GV_FN float gv_log2_guess(float x) { return __builtin_log2f(x); }

@@ -17,6 +17,7 @@ GV_FN float gv_float(GvHalf half) { return half.value; }
 GV_FN float gv_finite_half(float x) { return x > GV_LARGEST_HALF ? GV_LARGEST_HALF : x < -GV_LARGEST_HALF ? -GV_LARGEST_HALF : x; }
 
 #define GV_GROUP_LANES 1
+#define GV_TEAM_LANES 1
 #define GV_GROUPS 1
 GV_FN constexpr gv_i32 gv_group_rows(gv_i32 rows) { return rows; }
 #define GV_GROUP_FOR(i, n) for (gv_i32 i = 0; i < (n); ++i)

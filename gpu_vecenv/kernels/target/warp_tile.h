@@ -8,6 +8,7 @@
 #endif
 
 #define GV_GROUP_LANES 32
+#define GV_TEAM_LANES GV_LANES
 #define GV_GROUPS (GV_LANES / 32)
 
 // Rows of a group in a tile of `rows` rows: rows number * count to (number + 1) * count - 1.
@@ -43,13 +44,16 @@ GV_FN void gv_each_pair(GvSums<ROWS, N>& sums, const GvGroup& group, F f) {
             }
 }
 
-// Sets each sum to the number of its column.
+// Sets each sum to the number of its column; `columns` lie on a multiple of 8 bytes.
+struct alignas(8) GvTwo {
+    float first, second;
+};
 template <gv_i32 ROWS, gv_i32 N>
 GV_FN void gv_fill(GvSums<ROWS, N>& sums, const GvGroup& group, const float* columns) {
     GV_UNROLL for (gv_i32 j = 0; j < N / 8; ++j) {
-        const float *own = columns + 8 * j + 2 * (group.lane & 3), first = own[0], second = own[1];
+        const GvTwo own = *(const GvTwo*)(columns + 8 * j + 2 * (group.lane & 3));
         GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
-            GV_UNROLL for (gv_i32 i = 0; i < 4; ++i) sums.v[m][j][i] = i & 1 ? second : first;
+            GV_UNROLL for (gv_i32 i = 0; i < 4; ++i) sums.v[m][j][i] = i & 1 ? own.second : own.first;
     }
 }
 template <gv_i32 ROWS, gv_i32 N>

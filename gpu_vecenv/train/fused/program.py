@@ -112,7 +112,9 @@ def update_program(sizes: Sizes) -> Program:
         "PLANNED_HALVES": sizes.halves, "PLANNED_FLOATS": sizes.floats, "ARGS_SIZE": ctypes.sizeof(UpdateArgs),
     }  # fmt: skip
     if sizes.choices is not None:
-        for name, values in (("CHOICES", sizes.choices), ("MASK_FIRST", sizes.mask_first or (-1,) * sizes.entries)):
+        mask_first = sizes.mask_first or (-1,) * sizes.entries
+        constants["MASKED"] = int(max(mask_first) >= 0)
+        for name, values in (("CHOICES", sizes.choices), ("MASK_FIRST", mask_first)):
             constants[name] = f"{{{', '.join(map(str, values))}}}"
     kernel = KERNEL_FOLDER / "learner" / "gradient.cu"
     return Program("updates", kernel, tuple(constants.items()), sizes.lanes, scratch=None, resident=sizes.resident)

@@ -16,7 +16,7 @@ from gpu_vecenv.train.fused.kernels import UpdateKernels, is_addressed_by_rows, 
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.storage.samples import Samples
 
-SCALED_TO = 6.0
+SCALED_TO = 5.0
 """Logarithm to base 2 of the size to which derivatives are scaled: far from both ends of the range of 16 bits, 2^-24 to 2^16."""
 
 MAX_SAMPLES = 2**31 - 1

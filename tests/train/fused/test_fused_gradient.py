@@ -10,6 +10,8 @@ from reference import SCALARS, case, exact_gradient, relative_error, saturate
 
 from gpu_vecenv.train import PPOConfig
 from gpu_vecenv.train.algorithms.loss import TERMS
+from gpu_vecenv.train.fused import guard
+from gpu_vecenv.train.fused.guard import kernel_gradient as kernel_gradient_of
 from gpu_vecenv.train.fused.update import FusedPPO
 
 CONFIG = PPOConfig(num_epochs=1, num_minibatches=1)
@@ -17,34 +19,28 @@ TAG = spaces.MultiDiscrete([21, 21])
 BOX = spaces.Box(np.array([-2.0, 0.0, -1.0], np.float32), np.array([2.0, 4.0, 1.0], np.float32))
 
 
-def kernel_gradient(one, config=CONFIG, rows=None):
-    """Return gradients by name and the terms of the loss, means over the rows that count."""
+def prepared(one, config, rows=None):
+    """Return the kernels for a case, with one minibatch of its rows, and the numbers of all samples."""
     ppo = FusedPPO(one.policy, config, tuple(one.samples.reward.shape[1:]), 0, torch.device("cpu"))
     if rows is not None:
         ppo.sizes = dataclasses.replace(ppo.sizes, rows=rows)
-    config = dataclasses.replace(config, num_minibatches=max(1, one.samples.valid.numel() // len(one.index)))
-    ppo.config = config
+    ppo.config = dataclasses.replace(config, num_minibatches=max(1, one.samples.valid.numel() // len(one.index)))
     kernels = ppo._prepared(one.samples, SCALARS)
     numbers = torch.stack((one.samples.log_prob, one.value, one.advantage, one.target), -1).flatten(0, 1).contiguous()
     kernels.args.rows, kernels.args.numbers = len(one.index), numbers.data_ptr()
     kernels.begin()
-    valid = one.samples.valid
-    kernels.scales.copy_(ppo._scales(one.advantage, one.target - one.value, valid, SCALARS))
+    kernels.scales.copy_(ppo._scales(one.advantage, one.target - one.value, one.samples.valid, SCALARS))
     if config.normalize_advantages == "minibatch":
-        moments = ppo._moments(one.advantage.flatten()[one.index].unsqueeze(0), one.used.unsqueeze(0))
-        kernels.args.moments = moments.data_ptr()
-    kernels.gradient(one.index, one.used)
-    kernels.reduce()
+        kernels.moments.copy_(ppo._moments(one.advantage.flatten()[one.index].unsqueeze(0), one.used.unsqueeze(0))[0])
+    return kernels, numbers
+
+
+def kernel_gradient(one, config=CONFIG, rows=None):
+    """Return gradients by name and the terms of the loss, means over the rows that count."""
+    kernels, _numbers = prepared(one, config, rows)
+    found = kernel_gradient_of(kernels, one.index, one.used)
     sizes, sums, count = kernels.sizes, kernels.sums, int(one.used.sum())
     assert sums[sizes.actor_columns - 1] == count
-    names = {parameter.data_ptr(): name for name, parameter in one.policy.named_parameters()}
-    shapes = {name: parameter.shape for name, parameter in one.policy.named_parameters()}
-    found = {}
-    for tensor in kernels.args.tensors:
-        if tensor.weight:
-            name = names[tensor.weight]
-            found[name] = (sums[tensor.first : tensor.first + tensor.size] / count).view(shapes[name])
-    assert set(found) == set(names.values())
     terms = sums[sizes.actor_columns - 5 : sizes.actor_columns - 1] / count
     return found, torch.cat((terms[:1], sums[-1:] / count, terms[1:]))
 
@@ -148,3 +144,13 @@ def test_the_gradient_does_not_depend_on_threads_and_repeats():
     one = case(spaces.Discrete(2), rows=3000)
     first, again = kernel_gradient(one)[0], kernel_gradient(one)[0]
     assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+def test_the_guard_finds_the_same_errors():
+    one = case(spaces.Discrete(2))
+    _, errors = compare(one)
+    kernels, numbers = prepared(one, CONFIG)
+    found = kernel_gradient_of(kernels, one.index, one.used)
+    exact = guard.exact_gradient(one.policy, CONFIG, one.samples, SCALARS, numbers, one.index, one.used)
+    errors |= {"total": relative_error([found[name] for name in exact], list(exact.values()))}
+    assert guard.relative_errors(found, exact) == pytest.approx(errors, rel=1e-3)

@@ -1,0 +1,164 @@
+"""Time and error of the kernels of an update: ``python benchmarks/fused_update.py [--device cuda:0] [--case NAME ...]``.
+
+Prints, for each case, the time of the gradient of a minibatch, of the sum over blocks and of the step of Adam; of the three one
+after the other, as a captured graph runs them; and of all epochs of an update, with the deal of minibatches. Then the error of a
+gradient of a few rows relative to float64: of all weights, and the largest of a layer. Times are microseconds, the least of
+several rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.train import NetworkConfig, PPOConfig
+from gpu_vecenv.train.algorithms.contract import DeviceScalars
+from gpu_vecenv.train.fused.guard import exact_gradient, kernel_gradient, relative_errors
+from gpu_vecenv.train.fused.update import FusedPPO
+from gpu_vecenv.train.policies.build import make_policy
+from gpu_vecenv.train.policies.contract import Inputs
+from gpu_vecenv.train.storage.samples import Samples
+
+STEPS, MINIBATCHES = 128, 4
+SAMPLE = 4096
+"""Rows whose gradient is compared. Targets are random, so the gradient of many rows is nearly 0, and its error is not."""
+
+LAUNCHES = 20
+"""Launches of a kernel in one graph."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A policy, and the rows of a step."""
+
+    features: int
+    action: spaces.Space
+    hidden: tuple[int, ...] = (64, 64)
+    rows: int = 2048
+
+
+CASES = {
+    "cartpole": Case(4, spaces.Discrete(2)),
+    "cartpole, 4 times the rows": Case(4, spaces.Discrete(2), rows=8192),
+    "pendulum": Case(3, spaces.Box(-2.0, 2.0, (1,), np.float32)),
+    "tag": Case(71, spaces.MultiDiscrete([21, 21])),
+    "cartpole, 128-128": Case(4, spaces.Discrete(2), (128, 128)),
+}
+
+
+def samples_of(case: Case, device: torch.device) -> tuple[FusedPPO, Samples]:
+    """Return PPO of a new policy, and random samples of which some ratios are clipped."""
+    group = Group("", "", 1, spaces.Box(-np.inf, np.inf, (case.features,), np.float32), case.action, ())
+    policy = make_policy("agent", group, 0, NetworkConfig(case.hidden), True).to(device)
+    generator = torch.Generator(device).manual_seed(0)
+
+    def numbers(*sizes: int) -> torch.Tensor:
+        return torch.randn(sizes, generator=generator, device=device)
+
+    shape = (STEPS, case.rows)
+    obs = 3.0 * numbers(STEPS + 1, case.rows, case.features) + 1.0
+    policy.observe(obs, torch.ones(obs.shape[:2], dtype=torch.bool, device=device))
+    if isinstance(case.action, spaces.Box):
+        action = numbers(*shape, *case.action.shape)
+    else:
+        most = torch.tensor(group.choices, device=device)
+        action = (torch.rand(*shape, len(most), generator=generator, device=device) * most).int()
+        action = action.squeeze(-1) if isinstance(case.action, spaces.Discrete) else action
+    flags = torch.zeros(3, *shape, dtype=torch.bool, device=device)
+    samples = Samples(obs, action, numbers(*shape), numbers(*shape), ~flags[0], *flags)
+    for t in range(STEPS):
+        with torch.no_grad():
+            samples.log_prob[t] = policy.evaluate(Inputs(obs[t]), action[t]).log_prob + 0.1 * samples.log_prob[t]
+    config = PPOConfig(num_steps=STEPS, num_epochs=4, num_minibatches=MINIBATCHES)
+    return FusedPPO(policy, config, (case.rows,), 0, device), samples
+
+
+def time_of(work: Callable[[], object], device: torch.device, launches: int = LAUNCHES, rounds: int = 7) -> float:
+    """Return the least time of a call, in microseconds; on a GPU that of calls in a graph."""
+    work()
+    if device.type == "cpu":
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - start)
+        return 1e6 * min(times)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        work()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(launches):
+            work()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    times = []
+    for _ in range(rounds):
+        start.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(1e3 * start.elapsed_time(end) / launches)
+    return min(times)
+
+
+def measure(name: str, device: torch.device) -> None:
+    """Print the line of a case."""
+    ppo, samples = samples_of(CASES[name], device)
+    scalars = DeviceScalars(*torch.tensor([3e-4, 0.01, 0.2], device=device))
+    with torch.no_grad():
+        advantage, target, value = ppo._advantages(samples)
+        ppo.adam.rate.copy_(scalars.learning_rate)
+        ppo._epochs(samples, scalars, advantage, target, value)
+        kernels = ppo._prepared(samples, scalars)
+        kernels.begin()
+    numbers = torch.stack((samples.log_prob, value, advantage, target), -1).flatten(0, 1)
+    kernels.args.numbers = numbers.data_ptr()
+    count = samples.valid.numel() // MINIBATCHES
+    index = torch.randperm(samples.valid.numel(), device=device)[:count]
+    used = torch.ones(count, dtype=torch.bool, device=device)
+    few = torch.arange(count, device=device) < SAMPLE
+    found = kernel_gradient(kernels, index, few)
+    errors = relative_errors(found, exact_gradient(ppo.policy, ppo.config, samples, scalars, numbers, index, few))
+
+    def minibatch() -> None:
+        kernels.gradient(index, used)
+        kernels.reduce()
+        kernels.step(0, 0, False)
+
+    times = [
+        time_of(lambda: kernels.gradient(index, used), device),
+        time_of(kernels.reduce, device),
+        time_of(lambda: kernels.step(0, 0, False), device),
+        time_of(minibatch, device),
+        time_of(lambda: ppo._epochs(samples, scalars, advantage, target, value), device, launches=1),
+    ]
+    largest = max(error for layer, error in errors.items() if layer != "total")
+    sizes = kernels.sizes
+    line = " ".join(f"{x:10.1f}" for x in times)
+    print(f"{name:>27} {count:9,} {sizes.shared_bytes:8,} {sizes.resident:6} {line} {errors['total']:10.1e} {largest:10.1e}")
+
+
+def main() -> None:
+    """Print a line for each case."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--case", action="append", choices=CASES, help="default: all")
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    names = ("rows", "bytes", "blocks", "gradient", "sum", "Adam", "all three", "update", "total err", "layer err")
+    print(f"{device}: us a launch\n{'':>27} " + " ".join(f"{n:>{w}}" for n, w in zip(names, (9, 8, 6, *[10] * 7), strict=True)))
+    for name in options.case or CASES:
+        measure(name, device)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""How far gradients of the kernels are from those of torch in float64, on a minibatch."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor
+
+from gpu_vecenv.train.algorithms.contract import DeviceScalars
+from gpu_vecenv.train.algorithms.loss import Minibatch, ppo_loss
+from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.fused.kernels import UpdateKernels
+from gpu_vecenv.train.policies.contract import Inputs, Policy
+from gpu_vecenv.train.storage.samples import Samples
+
+
+def kernel_gradient(kernels: UpdateKernels, index: Tensor, used: Tensor) -> dict[str, Tensor]:
+    """Return the mean gradient of a minibatch by name of the parameter, and change no weight.
+
+    Args:
+        kernels: point to samples, settings and weights.
+        index: int64 (b,), samples of the minibatch.
+        used: bool (b,), False for rows that fill it up.
+    """
+    kernels.gradient(index, used)
+    kernels.reduce()
+    count = kernels.sums[kernels.sizes.actor_columns - 1].clamp(min=1.0)
+    first = {tensor.weight: tensor.first for tensor in kernels.args.tensors if tensor.weight}
+    found = {}
+    for name, parameter in kernels.policy.named_parameters():
+        start = first[parameter.data_ptr()]
+        found[name] = (kernels.sums[start : start + parameter.numel()] / count).view_as(parameter)
+    return found
+
+
+def exact_gradient(
+    policy: Policy, config: PPOConfig, samples: Samples, scalars: DeviceScalars, numbers: Tensor, index: Tensor, used: Tensor
+) -> dict[str, Tensor]:
+    """Return the same by torch's autograd over the policy's own module, float64. The host waits for the device.
+
+    Args:
+        policy: the policy.
+        config: hyperparameters; advantages are those of ``numbers``.
+        samples: the policy's samples of a rollout.
+        scalars: settings of the update.
+        numbers: float32 (T * B, 4), log-probability, value, advantage and target of each sample.
+        index: int64 (b,), samples of the minibatch.
+        used: bool (b,), False for rows that fill it up.
+    """
+    chosen = index[used]
+    exact, at = copy.deepcopy(policy).double(), samples.place(chosen)
+    inputs, action = samples.chosen(at), samples.action[at]
+    assert isinstance(inputs.obs, Tensor)
+    action = action.double() if action.is_floating_point() else action
+    log_prob, value, advantage, target = numbers[chosen].double().unbind(-1)
+    valid = torch.ones_like(chosen, dtype=torch.bool)
+    batch = Minibatch(Inputs(inputs.obs.double(), inputs.mask), action, log_prob, value, advantage, target, valid)
+    with torch.enable_grad():
+        loss, _ = ppo_loss(exact, batch, config, scalars.entropy_coef.double(), scalars.clip_coef.double())
+        gradients = torch.autograd.grad(loss, list(exact.parameters()), allow_unused=True)
+    named = zip(exact.named_parameters(), gradients, strict=True)
+    return {name: torch.zeros_like(parameter) if gradient is None else gradient for (name, parameter), gradient in named}
+
+
+def relative_errors(found: dict[str, Tensor], exact: dict[str, Tensor]) -> dict[str, float]:
+    """Return the norm of the error over the norm of the exact gradient, of each layer by name and of all as ``total``."""
+    layers: dict[str, list[str]] = {"total": list(exact)}
+    for name in exact:
+        layers.setdefault(name.rpartition(".")[0] or name, []).append(name)
+    errors = {}
+    for layer, names in layers.items():
+        error, size = (torch.cat([x.double().flatten() for x in xs]).norm() for xs in (
+            [found[name] - exact[name] for name in names], [exact[name] for name in names],
+        ))  # fmt: skip
+        errors[layer] = float(error / size)
+    return errors
