@@ -9,18 +9,22 @@ several rounds.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
+from gpu_vecenv.backend.programs import launches
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train import NetworkConfig, PPOConfig
 from gpu_vecenv.train.algorithms.contract import DeviceScalars
 from gpu_vecenv.train.fused.guard import exact_gradient, kernel_gradient, relative_errors
+from gpu_vecenv.train.fused.program import update_program
 from gpu_vecenv.train.fused.update import FusedPPO
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Inputs
@@ -73,11 +77,20 @@ def samples_of(case: Case, device: torch.device) -> tuple[FusedPPO, Samples]:
         action = action.squeeze(-1) if isinstance(case.action, spaces.Discrete) else action
     flags = torch.zeros(3, *shape, dtype=torch.bool, device=device)
     samples = Samples(obs, action, numbers(*shape), numbers(*shape), ~flags[0], *flags)
-    for t in range(STEPS):
-        with torch.no_grad():
-            samples.log_prob[t] = policy.evaluate(Inputs(obs[t]), action[t]).log_prob + 0.1 * samples.log_prob[t]
     config = PPOConfig(num_steps=STEPS, num_epochs=4, num_minibatches=MINIBATCHES)
     return FusedPPO(policy, config, (case.rows,), 0, device), samples
+
+
+@torch.no_grad()
+def evaluate(ppo: FusedPPO, samples: Samples) -> None:
+    """Set the log-probabilities to nearly those of the present weights, as in the first minibatch of an update.
+
+    Later, some ratios are next to a bound of the clip. Their gradient is there or not, by any rounding.
+    """
+    assert isinstance(samples.obs, torch.Tensor)
+    for t in range(STEPS):
+        exact = ppo.policy.evaluate(Inputs(samples.obs[t]), samples.action[t]).log_prob
+        samples.log_prob[t] = exact + 0.01 * torch.sin(torch.arange(len(exact), device=exact.device))
 
 
 def time_of(work: Callable[[], object], device: torch.device, launches: int = LAUNCHES, rounds: int = 7) -> float:
@@ -110,14 +123,25 @@ def time_of(work: Callable[[], object], device: torch.device, launches: int = LA
     return min(times)
 
 
-def measure(name: str, device: torch.device) -> None:
+def registers(ppo: FusedPPO, device: torch.device) -> str:
+    """Return the registers of a lane of the gradient, and bytes of its memory that do not fit in them."""
+    if device.type == "cpu":
+        return ""
+    program: Any = launches(update_program(ppo.sizes), device)
+    found = program._module.get_function("gv_gradient").attributes
+    return f"{found['num_regs']}, {found['local_size_bytes']} B"
+
+
+def measure(name: str, device: torch.device, tile: int | None) -> None:
     """Print the line of a case."""
     ppo, samples = samples_of(CASES[name], device)
+    ppo.sizes = ppo.sizes if tile is None else dataclasses.replace(ppo.sizes, rows=tile)
     scalars = DeviceScalars(*torch.tensor([3e-4, 0.01, 0.2], device=device))
     with torch.no_grad():
+        evaluate(ppo, samples)
+        ppo.update(samples, scalars)
+        evaluate(ppo, samples)
         advantage, target, value = ppo._advantages(samples)
-        ppo.adam.rate.copy_(scalars.learning_rate)
-        ppo._epochs(samples, scalars, advantage, target, value)
         kernels = ppo._prepared(samples, scalars)
         kernels.begin()
     numbers = torch.stack((samples.log_prob, value, advantage, target), -1).flatten(0, 1)
@@ -142,9 +166,11 @@ def measure(name: str, device: torch.device) -> None:
         time_of(lambda: ppo._epochs(samples, scalars, advantage, target, value), device, launches=1),
     ]
     largest = max(error for layer, error in errors.items() if layer != "total")
-    sizes = kernels.sizes
+    sizes, used_registers = kernels.sizes, registers(ppo, device)
     line = " ".join(f"{x:10.1f}" for x in times)
-    print(f"{name:>27} {count:9,} {sizes.shared_bytes:8,} {sizes.resident:6} {line} {errors['total']:10.1e} {largest:10.1e}")
+    print(
+        f"{name:>27} {count:9,} {sizes.shared_bytes:8,} {sizes.resident:6} {line} {errors['total']:10.1e} {largest:10.1e}   {used_registers}"
+    )
 
 
 def main() -> None:
@@ -152,12 +178,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--case", action="append", choices=CASES, help="default: all")
+    parser.add_argument("--tile", type=int, choices=(32, 64, 128), help="rows of a tile; default: as in training")
     options = parser.parse_args()
     device = torch.device(options.device)
-    names = ("rows", "bytes", "blocks", "gradient", "sum", "Adam", "all three", "update", "total err", "layer err")
-    print(f"{device}: us a launch\n{'':>27} " + " ".join(f"{n:>{w}}" for n, w in zip(names, (9, 8, 6, *[10] * 7), strict=True)))
+    names = ("rows", "bytes", "blocks", "gradient", "sum", "Adam", "all three", "update", "total err", "layer err", "  registers")
+    print(
+        f"{device}: us a launch\n{'':>27} " + " ".join(f"{n:>{w}}" for n, w in zip(names, (9, 8, 6, *[10] * 7, 10), strict=True))
+    )
     for name in options.case or CASES:
-        measure(name, device)
+        measure(name, device, options.tile)
 
 
 if __name__ == "__main__":

@@ -78,11 +78,13 @@ GV_FN const float* gv_sample(const GvSlab& slab, gv_i32 sample, gv_i32 samples_p
     return (const float*)slab.at + sample * slab.sample + steps * gap;
 }
 
-// Rows of a group in the next tile, loaded before they are needed: first their samples, then what these name.
+// Rows of a group in the next tile, loaded before they are needed: first their samples, then what these name. Many features would
+// take too many registers; they are brought to the cache.
+#define GV_FEATURES_HELD (GV_OWN * GV_FEATURES <= 512)
 struct GvAhead {
     GvHeld<gv_i32, GV_OWN> sample;
     GvHeld<GvRow, GV_OWN> rows;
-    GvHeld<float, GV_OWN * GV_FEATURES> features;
+    GvHeld<float, GV_FEATURES_HELD ? GV_OWN * GV_FEATURES : 1> features;
 };
 GV_FN void gv_load_samples(GvAhead& ahead, const GvArgs& a, const GvGroup& group, gv_i32 tile) {
     gv_each_held(ahead.sample, group, [&](gv_i32 i, gv_i32& sample) {
@@ -91,10 +93,43 @@ GV_FN void gv_load_samples(GvAhead& ahead, const GvArgs& a, const GvGroup& group
     });
 }
 GV_FN void gv_load_features(GvAhead& ahead, const GvArgs& a, const GvGroup& group) {
-    gv_each_held_with(ahead.features, group, ahead.sample, [](gv_i32 i) { return i / GV_FEATURES; },
-                      [&](gv_i32 i, float& x, gv_i32 sample) {
-                          x = sample >= 0 ? gv_sample(a.obs, sample, a.samples_per_step)[i % GV_FEATURES] : 0.0f;
-                      });
+    if constexpr (GV_FEATURES_HELD) {
+        gv_each_held_with(ahead.features, group, ahead.sample, [](gv_i32 i) { return i / GV_FEATURES; },
+                          [&](gv_i32 i, float& x, gv_i32 sample) {
+                              x = sample >= 0 ? gv_sample(a.obs, sample, a.samples_per_step)[i % GV_FEATURES] : 0.0f;
+                          });
+    } else {
+        gv_each_held(ahead.sample, group, [&](gv_i32, gv_i32& sample) {
+            for (gv_i32 i = 0; sample >= 0 && i < GV_FEATURES; i += 32) {  // 128 bytes, a line of the cache
+                gv_prefetch(gv_sample(a.obs, sample, a.samples_per_step) + i);
+            }
+        });
+    }
+}
+
+// Stores the features of the rows of `samples` in their tile.
+template <gv_i32 OUTPUTS, gv_i32 STRIDE>
+GV_FN void gv_store_features(GvAhead& ahead, const GvHeld<gv_i32, GV_OWN>& samples, const GvArgs& a, const GvGroup& group,
+                             const GvNetwork<OUTPUTS>& network, GvTile<STRIDE> tile) {
+    const auto store = [&](gv_i32 i, float x) {
+        gv_set_feature(network, tile, i / GV_FEATURES, i % GV_FEATURES, x, a.norm.limit);
+    };
+    if constexpr (GV_FEATURES_HELD) {
+        gv_each_held(ahead.features, group, [&](gv_i32 i, float& x) { store(i, x); });
+    } else {
+        GV_LOOP for (gv_i32 first = 0; first < GV_OWN * GV_FEATURES; first += 256) {
+            GvHeld<float, 256> some;  // eight loads of a lane at a time
+            gv_each_held_with(some, group, samples, [&](gv_i32 i) { return (first + i) / GV_FEATURES; },
+                              [&](gv_i32 i, float& x, gv_i32 sample) {
+                                  const bool inside = first + i < GV_OWN * GV_FEATURES && sample >= 0;
+                                  const float* row = gv_sample(a.obs, inside ? sample : 0, a.samples_per_step);
+                                  x = inside ? row[(first + i) % GV_FEATURES] : 0.0f;
+                              });
+            gv_each_held(some, group, [&](gv_i32 i, float& x) {
+                if (first + i < GV_OWN * GV_FEATURES) store(first + i, x);
+            });
+        }
+    }
 }
 GV_FN void gv_load_rows(GvAhead& ahead, const GvArgs& a, const GvGroup& group, bool with_action) {
     gv_each_held_with(ahead.rows, group, ahead.sample, [](gv_i32 i) { return i; }, [&](gv_i32, GvRow& row, gv_i32 sample) {
@@ -255,6 +290,7 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
     gv_load_samples(ahead, a, group, first);
     gv_load_features(ahead, a, group);
     gv_load_rows(ahead, a, group, Head::NUMBER == 0);
+    GvHeld<gv_i32, GV_OWN> present = ahead.sample;  // of the next tile whose features are stored
     gv_load_samples(ahead, a, group, first + blocks);
     Head head = {};
     gv_clear_halves(team, block.tiles, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features and outputs stay 0
@@ -270,9 +306,8 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
     float* outputs = block.outputs + row * GV_OUTPUT_STRIDE;
     gv_barrier(team);
     GV_LOOP for (gv_i32 tile = first; tile < tiles; tile += blocks) {
-        gv_each_held(ahead.features, group, [&](gv_i32 i, float& x) {
-            gv_set_feature(block.network, features, i / GV_FEATURES, i % GV_FEATURES, x, a.norm.limit);
-        });
+        gv_store_features(ahead, present, a, group, block.network, features);
+        present = ahead.sample;
         gv_load_features(ahead, a, group);
         gv_group_barrier(group);
         GvKept kept;

@@ -72,20 +72,20 @@ GV_FN constexpr gv_i32 gv_mask_first(gv_i32 entry) {
 // Replaces the logits of an entry by log-probabilities and returns the entropy; true in `none` if the mask allows no choice.
 GV_FN float gv_log_probs(float* logits, gv_i32 n, const gv_u8* mask, bool& none) {
     none = mask != nullptr;
-    for (gv_i32 i = 0; mask != nullptr && i < n; ++i) {
+    GV_UNROLL_BY_4 for (gv_i32 i = 0; mask != nullptr && i < n; ++i) {
         logits[i] = mask[i] != 0 ? logits[i] : GV_FORBIDDEN;
         none = none && mask[i] == 0;
     }
     float largest = logits[0];
-    for (gv_i32 i = 1; i < n; ++i) largest = gv_max(largest, logits[i]);
+    GV_UNROLL_BY_4 for (gv_i32 i = 1; i < n; ++i) largest = gv_max(largest, logits[i]);
     float sum = 0.0f, moment = 0.0f;
-    for (gv_i32 i = 0; i < n; ++i) {
+    GV_UNROLL_BY_4 for (gv_i32 i = 0; i < n; ++i) {
         const float x = logits[i] - largest, weight = gv_fast_exp(x);
         sum += weight;
         moment += weight > 0.0f ? weight * x : 0.0f;
     }
     const float log_sum = gv_fast_log(sum);
-    for (gv_i32 i = 0; i < n; ++i) logits[i] = (logits[i] - largest) - log_sum;
+    GV_UNROLL_BY_4 for (gv_i32 i = 0; i < n; ++i) logits[i] = (logits[i] - largest) - log_sum;
     return log_sum - moment * gv_reciprocal_guess(sum);
 }
 
@@ -108,7 +108,7 @@ GV_FN void gv_actor_loss(float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, 
     const float push = gv_surrogate(row, log_prob, settings, terms);
     first = 0;
     GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
-        for (gv_i32 i = 0; i < gv_choices(entry); ++i) {
+        GV_UNROLL_BY_4 for (gv_i32 i = 0; i < gv_choices(entry); ++i) {
             const float log_p = outputs[first + i], p = gv_fast_exp(log_p), here = i == action[entry] ? 1.0f : 0.0f;
             // d log p(a) / d logit_i = [i = a] - p_i;  dH / d logit_i = -p_i (log p_i + H)
             const float bonus = p > 0.0f ? settings.entropy_coef * (p * (log_p + entropy[entry])) : 0.0f;

@@ -2,6 +2,8 @@
 #pragma once
 #include "target/tile_types.h"
 
+#define GV_UNROLL_BY_4 _Pragma("unroll 4")  // of a loop whose length may be large
+
 struct GvHalf {
     gv_u16 bits;
 };

@@ -2,6 +2,8 @@
 #pragma once
 #include "target/target.h"
 
+#define GV_UNROLL_BY_4
+
 // The number of 16 bits next to x, ties to even; infinite from 65520 on.
 GV_FN float gv_rounded_to_half(float x) {
     const gv_u32 bits = (gv_u32)gv_bits(x), sign = bits & 0x80000000u;

@@ -132,5 +132,5 @@ GV_FN void gv_each_held(GvHeld<T, N>& held, const GvGroup&, F f) {
 }
 template <class T, gv_i32 N, gv_i32 OTHERS, class Of, class F>
 GV_FN void gv_each_held_with(GvHeld<T, N>& held, const GvGroup&, const GvHeld<gv_i32, OTHERS>& others, Of of, F f) {
-    for (gv_i32 i = 0; i < N; ++i) f(i, held.v[i], others.v[of(i)]);
+    for (gv_i32 i = 0; i < N; ++i) f(i, held.v[i], others.v[of(i) < OTHERS ? of(i) : 0]);
 }

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from gpu_vecenv.train.algorithms.contract import DeviceScalars
 from gpu_vecenv.train.algorithms.deal import deal
-from gpu_vecenv.train.algorithms.loss import masked_mean
 from gpu_vecenv.train.algorithms.ppo import DEAL_STRIDE, PPO
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import ConfigError
@@ -85,7 +84,9 @@ class FusedPPO(PPO):
 
     def _scales(self, advantage: Tensor, error: Tensor, valid: Tensor, scalars: DeviceScalars) -> Tensor:
         """Return powers of two that give the derivatives by the outputs of actor and critic a size of about 2^SCALED_TO."""
-        sizes = torch.stack([masked_mean(x.square(), valid).sqrt() for x in (advantage, self.config.value_coef * error)])
+        derivatives = torch.stack((advantage, self.config.value_coef * error))
+        squares = torch.where(valid, derivatives.square(), 0.0).sum((1, 2)) / valid.sum().clamp(min=1)
+        sizes = squares.sqrt()
         if self.config.normalize_advantages == "minibatch":
             sizes[0] = 1.0
         sizes[0] += scalars.entropy_coef
