@@ -110,6 +110,13 @@ class GatedAdam:
             lists = ([self._state[i][name] for i in own] for name in ("exp_avg", "exp_avg_sq", "step"))
             self._groups.append(_Group([self.parameters[i] for i in own], *lists))
 
+    def prepared(self) -> list[dict[str, Tensor]]:
+        """Return moments and number of steps of all parameters, for kernels that take the steps themselves."""
+        everyone = list(range(len(self.parameters)))
+        if self._trained != everyone:
+            self._prepare(everyone)
+        return [self._state[i] for i in everyone]
+
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return moments and number of steps by number of the parameter; empty before the first step."""
         return self._state

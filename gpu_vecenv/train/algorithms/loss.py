@@ -109,7 +109,7 @@ class PPOLoss:
         off = value - batch.target
         error = off.square()
         if self.clip_value:
-            # Inside the range this is the value itself. Its change, added again, may be rounded to a larger error, without a gradient.
+            # Inside the range this is the value itself. Its change, added again, may be rounded to a larger error.
             near = torch.clamp(value, batch.value - self.clip_coef, batch.value + self.clip_coef)
             held_error = (near - batch.target).square()
             is_held = held_error > error

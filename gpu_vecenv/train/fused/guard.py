@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from gpu_vecenv.train.algorithms.contract import DeviceScalars
-from gpu_vecenv.train.algorithms.loss import Minibatch, ppo_loss
+from gpu_vecenv.train.algorithms.loss import Minibatch, PPOLoss
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.fused.kernels import UpdateKernels
 from gpu_vecenv.train.policies.contract import Inputs, Policy
@@ -56,11 +57,11 @@ def exact_gradient(
     log_prob, value, advantage, target = numbers[chosen].double().unbind(-1)
     valid = torch.ones_like(chosen, dtype=torch.bool)
     batch = Minibatch(Inputs(inputs.obs.double(), inputs.mask), action, log_prob, value, advantage, target, valid)
+    for parameter in exact.parameters():
+        parameter.grad = torch.zeros_like(parameter)
     with torch.enable_grad():
-        loss, _ = ppo_loss(exact, batch, config, scalars.entropy_coef.double(), scalars.clip_coef.double())
-        gradients = torch.autograd.grad(loss, list(exact.parameters()), allow_unused=True)
-    named = zip(exact.named_parameters(), gradients, strict=True)
-    return {name: torch.zeros_like(parameter) if gradient is None else gradient for (name, parameter), gradient in named}
+        PPOLoss(config, scalars.entropy_coef.double(), scalars.clip_coef.double()).backward(exact, batch)
+    return {name: cast(Tensor, parameter.grad) for name, parameter in exact.named_parameters()}
 
 
 def relative_errors(found: dict[str, Tensor], exact: dict[str, Tensor]) -> dict[str, float]:

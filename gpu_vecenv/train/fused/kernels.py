@@ -97,26 +97,23 @@ class UpdateKernels:
             setattr(args, name, tensor.data_ptr())
         args.num_agents, args.actor_blocks, args.critic_blocks = 1, blocks, blocks
         args.rows, args.clip_value, args.value_coef = self._rows, int(config.clip_value), config.value_coef
-        args.max_grad_norm, args.eps = config.max_grad_norm, self.adam.adam.param_groups[0]["eps"]
+        args.max_grad_norm, args.eps = config.max_grad_norm, self.adam.eps
         stops = config.target_kl is not None and config.learning_rate_schedule != "adaptive"
         args.target_kl = config.target_kl if stops and config.target_kl is not None else math.inf
         return args
 
     def begin(self) -> None:
         """Start an update: clear the totals, and point to weights and moments."""
-        self._point_to_tensors()
+        states = self.adam.prepared()
+        self._point_to_tensors(states)
         self._work.zero_()
         self._stopped.zero_()
-        self._steps[0].copy_(self.adam.adam.state[self.adam.parameters[0]]["step"])
+        self._steps[0].copy_(states[0]["step"])
 
-    def _point_to_tensors(self) -> None:
+    def _point_to_tensors(self, states: list[dict[str, Tensor]]) -> None:
         """Write the addresses of weights, moments and numbers of steps, whose tensors a checkpoint may have replaced."""
-        state, network = self.adam.adam.state, cast(FeedForward, self.policy.network)
-        for parameter in self.adam.parameters:
-            if parameter not in state:  # as torch does before its first step
-                zeros = [torch.zeros_like(parameter, memory_format=torch.preserve_format) for _ in range(2)]
-                step = torch.zeros((), dtype=torch.float32, device=self.device)
-                state[parameter] = {"step": step, "exp_avg": zeros[0], "exp_avg_sq": zeros[1]}
+        network = cast(FeedForward, self.policy.network)
+        state = dict(zip(cast("list[Tensor]", self.adam.parameters), states, strict=True))
         parameters: list[Tensor] = []
         for number, layers in enumerate((network.actor_layers, network.critic_layers)):
             linear = [layer for layer in layers if isinstance(layer, nn.Linear)]

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.train.algorithms.contract import DeviceScalars
-from gpu_vecenv.train.algorithms.deal import deal
-from gpu_vecenv.train.algorithms.ppo import DEAL_STRIDE, PPO
+from gpu_vecenv.train.algorithms.deal import choose, deal
+from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.applies import require_fused
@@ -39,21 +39,19 @@ class FusedPPO(PPO):
         self._kernels: UpdateKernels | None = None
 
     @torch.no_grad()
-    def _epochs(
-        self, samples: Samples, scalars: DeviceScalars, advantage: Tensor, target: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _epochs(self, samples: Samples, scalars: DeviceScalars, numbers: Tensor) -> tuple[Tensor, Tensor]:
         """See ``PPO._epochs()``."""
-        config, valid = self.config, samples.valid
+        config = self.config
         kernels = self._prepared(samples, scalars)
-        numbers = torch.stack((samples.log_prob, value, advantage, target), dim=-1).flatten(0, 1)
-        kernels.args.numbers = numbers.data_ptr()
+        rows = numbers.t().contiguous()  # a row's numbers beside each other
+        kernels.args.numbers = rows.data_ptr()
         kernels.begin()
-        kernels.scales.copy_(self._scales(advantage, target - value, valid, scalars))
-        counted, number = valid.flatten(), 0
+        kernels.scales.copy_(self._scales(numbers, samples.valid.flatten(), scalars))
+        transitions, number = choose(samples.valid.flatten(), samples.all_valid), 0
         for epoch in range(config.num_epochs):
             self.deals += 1
-            index, used = (dealt.contiguous() for dealt in deal(counted, config.num_minibatches, self.deals * DEAL_STRIDE))
-            moments = self._moments(advantage.flatten()[index], used) if config.normalize_advantages == "minibatch" else None
+            index, used = deal(transitions, config.num_minibatches, self.deals)
+            moments = self._moments(numbers[2][index], used) if config.normalize_advantages == "minibatch" else None
             for minibatch in range(config.num_minibatches):
                 if moments is not None:
                     kernels.args.moments = moments[minibatch].data_ptr()
@@ -82,10 +80,11 @@ class FusedPPO(PPO):
         args.entropy_coef, args.clip_coef = scalars.entropy_coef.data_ptr(), scalars.clip_coef.data_ptr()
         return self._kernels
 
-    def _scales(self, advantage: Tensor, error: Tensor, valid: Tensor, scalars: DeviceScalars) -> Tensor:
+    def _scales(self, numbers: Tensor, valid: Tensor, scalars: DeviceScalars) -> Tensor:
         """Return powers of two that give the derivatives by the outputs of actor and critic a size of about 2^SCALED_TO."""
-        derivatives = torch.stack((advantage, self.config.value_coef * error))
-        squares = torch.where(valid, derivatives.square(), 0.0).sum((1, 2)) / valid.sum().clamp(min=1)
+        _, value, advantage, target = numbers
+        derivatives = torch.stack((advantage, self.config.value_coef * (target - value)))
+        squares = torch.where(valid, derivatives.square(), 0.0).sum(1) / valid.sum().clamp(min=1)
         sizes = squares.sqrt()
         if self.config.normalize_advantages == "minibatch":
             sizes[0] = 1.0

@@ -10,7 +10,6 @@ from gymnasium import spaces
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train import NetworkConfig, PPOConfig
 from gpu_vecenv.train.algorithms.contract import DeviceScalars
-from gpu_vecenv.train.algorithms.loss import Minibatch, ppo_loss, standardized
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Inputs, Policy
 from gpu_vecenv.train.storage.samples import Samples
@@ -110,20 +109,28 @@ def saturate(policy, factor):
 
 
 def exact_gradient(one: Case, config: PPOConfig, scalars: DeviceScalars = SCALARS):
-    """Return gradients by name and the terms of the loss, float64."""
-    policy = copy.deepcopy(one.policy).double()
-    at = tuple(x[one.used] for x in one.samples.place(one.index))
-    chosen = one.index[one.used]
-    numbers = [x.flatten()[chosen].double() for x in (one.samples.log_prob, one.value, one.advantage, one.target)]
+    """Return gradients by name and the terms of the loss, float64, for a loss that is written out here."""
+    policy, chosen = copy.deepcopy(one.policy).double(), one.index[one.used]
+    old, value, advantage, target = (
+        x.flatten()[chosen].double() for x in (one.samples.log_prob, one.value, one.advantage, one.target)
+    )
+    at = one.samples.place(chosen)
     inputs, action = one.samples.chosen(at), one.samples.action[at]
-    valid = torch.ones(len(chosen), dtype=torch.bool)
     if config.normalize_advantages == "minibatch":
-        numbers[2] = standardized(numbers[2], valid)
+        advantage = (advantage - advantage.mean()) / (advantage.var(correction=0).sqrt() + 1e-8)
     action = action.double() if action.dtype == torch.float32 else action
-    batch = Minibatch(Inputs(inputs.obs.double(), inputs.mask), action, *numbers, valid)
-    loss, terms = ppo_loss(policy, batch, config, scalars.entropy_coef.double(), scalars.clip_coef.double())
-    loss.backward()
-    return {name: parameter.grad for name, parameter in policy.named_parameters()}, terms
+    evaluated = policy.evaluate(Inputs(inputs.obs.double(), inputs.mask), action)
+    ratio, clip = (evaluated.log_prob - old).exp(), float(scalars.clip_coef)
+    surrogate = torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+    error = (evaluated.value - target).square()
+    if config.clip_value:
+        near = torch.clamp(evaluated.value, value - clip, value + clip)
+        error = torch.maximum(error, (near - target).square())
+    kl = ratio - 1 - ratio.log()
+    terms = [-surrogate, 0.5 * error, evaluated.entropy, kl, ((ratio - 1).abs() > clip).double()]
+    terms = torch.stack([term.mean() for term in terms])
+    (terms[0] + config.value_coef * terms[1] - float(scalars.entropy_coef) * terms[2]).backward()
+    return {name: parameter.grad for name, parameter in policy.named_parameters()}, terms.detach()
 
 
 def relative_error(found, exact):

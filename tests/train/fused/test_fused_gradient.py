@@ -26,10 +26,11 @@ def prepared(one, config, rows=None):
         ppo.sizes = dataclasses.replace(ppo.sizes, rows=rows)
     ppo.config = dataclasses.replace(config, num_minibatches=max(1, one.samples.valid.numel() // len(one.index)))
     kernels = ppo._prepared(one.samples, SCALARS)
-    numbers = torch.stack((one.samples.log_prob, one.value, one.advantage, one.target), -1).flatten(0, 1).contiguous()
+    columns = torch.stack((one.samples.log_prob, one.value, one.advantage, one.target)).flatten(1)
+    numbers = columns.t().contiguous()
     kernels.args.rows, kernels.args.numbers = len(one.index), numbers.data_ptr()
     kernels.begin()
-    kernels.scales.copy_(ppo._scales(one.advantage, one.target - one.value, one.samples.valid, SCALARS))
+    kernels.scales.copy_(ppo._scales(columns, one.samples.valid.flatten(), SCALARS))
     if config.normalize_advantages == "minibatch":
         kernels.moments.copy_(ppo._moments(one.advantage.flatten()[one.index].unsqueeze(0), one.used.unsqueeze(0))[0])
     return kernels, numbers
