@@ -10,11 +10,7 @@
 #define GV_SCRATCH GV_MEMORY_FLOATS
 #include "learner/step.h"
 
-#define GV_OUTPUT_STRIDE (GV_OUTPUTS | 1)  // an odd number, so that lanes read different banks
-#define GV_OWN gv_group_rows(GV_ROWS)
-
 // Tiles of a team, as numbers of 16 bits behind the network: features, units and derivatives of each layer, derivatives of outputs.
-#define GV_FEATURE_STRIDE gv_stride(GV_FEATURE_COLUMNS)
 GV_FN constexpr gv_i32 gv_unit_stride(gv_i32 layer) { return gv_stride(gv_width(layer)); }
 GV_FN constexpr gv_i32 gv_units_at(gv_i32 layer) {  // behind the network; the derivatives of a layer follow its units
     return layer == 1 ? GV_ROWS * GV_FEATURE_STRIDE : gv_units_at(layer - 1) + 2 * GV_ROWS * gv_unit_stride(layer - 1);
@@ -48,10 +44,6 @@ GV_FN GvTile<gv_unit_stride(LAYER)> gv_delta_tile(GvHalf* tiles) {
 }
 GV_FN GvTile<GV_DELTA_STRIDE> gv_last_deltas(GvHalf* tiles) { return {tiles + gv_units_at(GV_LAST)}; }
 
-GV_FN void gv_clear_halves(const GvTeam& team, GvHalf* at, gv_i32 count) {
-    GV_FOR(i, count * (gv_i32)sizeof(GvHalf) / 4) ((float*)at)[i] = 0.0f;
-}
-
 // Keeps slopes in registers and units in tiles.
 struct GvKept {
     GvSlopes<GV_OWN, GV_LAYERS> slopes;
@@ -72,64 +64,17 @@ GV_FN void gv_keep_slopes(GvKept& kept, const GvPlace& place, gv_i32 first, floa
 struct alignas(16) GvFour {
     float v[4];
 };
-GV_FN const float* gv_sample(const GvSlab& slab, gv_i32 sample, gv_i32 samples_per_step) {
-    const gv_i64 gap = slab.step - slab.sample * samples_per_step;
-    const gv_i64 steps = gap != 0 ? (gv_u32)sample / (gv_u32)samples_per_step : 0;
-    return (const float*)slab.at + sample * slab.sample + steps * gap;
-}
-
-// Rows of a group in the next tile, loaded before they are needed: first their samples, then what these name. Many features would
-// take too many registers; they are brought to the cache.
-#define GV_FEATURES_HELD (GV_OWN * GV_FEATURES <= 512)
+// Rows of a group in the next tile, loaded before they are needed: first their samples, then what these name.
 struct GvAhead {
-    GvHeld<gv_i32, GV_OWN> sample;
+    GvOwnSamples sample;
     GvHeld<GvRow, GV_OWN> rows;
-    GvHeld<float, GV_FEATURES_HELD ? GV_OWN * GV_FEATURES : 1> features;
+    GvOwnFeatures features;
 };
 GV_FN void gv_load_samples(GvAhead& ahead, const GvArgs& a, const GvGroup& group, gv_i32 tile) {
     gv_each_held(ahead.sample, group, [&](gv_i32 i, gv_i32& sample) {
         const gv_i64 row = (gv_i64)tile * GV_ROWS + group.number * GV_OWN + i;
         sample = row < a.rows && a.used[row] != 0 ? (gv_i32)a.index[row] : -1;
     });
-}
-GV_FN void gv_load_features(GvAhead& ahead, const GvArgs& a, const GvGroup& group) {
-    if constexpr (GV_FEATURES_HELD) {
-        gv_each_held_with(ahead.features, group, ahead.sample, [](gv_i32 i) { return i / GV_FEATURES; },
-                          [&](gv_i32 i, float& x, gv_i32 sample) {
-                              x = sample >= 0 ? gv_sample(a.obs, sample, a.samples_per_step)[i % GV_FEATURES] : 0.0f;
-                          });
-    } else {
-        gv_each_held(ahead.sample, group, [&](gv_i32, gv_i32& sample) {
-            for (gv_i32 i = 0; sample >= 0 && i < GV_FEATURES; i += 32) {  // 128 bytes, a line of the cache
-                gv_prefetch(gv_sample(a.obs, sample, a.samples_per_step) + i);
-            }
-        });
-    }
-}
-
-// Stores the features of the rows of `samples` in their tile.
-template <gv_i32 OUTPUTS, gv_i32 STRIDE>
-GV_FN void gv_store_features(GvAhead& ahead, const GvHeld<gv_i32, GV_OWN>& samples, const GvArgs& a, const GvGroup& group,
-                             const GvNetwork<OUTPUTS>& network, GvTile<STRIDE> tile) {
-    const auto store = [&](gv_i32 i, float x) {
-        gv_set_feature(network, tile, i / GV_FEATURES, i % GV_FEATURES, x, a.norm.limit);
-    };
-    if constexpr (GV_FEATURES_HELD) {
-        gv_each_held(ahead.features, group, [&](gv_i32 i, float& x) { store(i, x); });
-    } else {
-        GV_LOOP for (gv_i32 first = 0; first < GV_OWN * GV_FEATURES; first += 256) {
-            GvHeld<float, 256> some;  // eight loads of a lane at a time
-            gv_each_held_with(some, group, samples, [&](gv_i32 i) { return (first + i) / GV_FEATURES; },
-                              [&](gv_i32 i, float& x, gv_i32 sample) {
-                                  const bool inside = first + i < GV_OWN * GV_FEATURES && sample >= 0;
-                                  const float* row = gv_sample(a.obs, inside ? sample : 0, a.samples_per_step);
-                                  x = inside ? row[(first + i) % GV_FEATURES] : 0.0f;
-                              });
-            gv_each_held(some, group, [&](gv_i32 i, float& x) {
-                if (first + i < GV_OWN * GV_FEATURES) store(first + i, x);
-            });
-        }
-    }
 }
 GV_FN void gv_load_rows(GvAhead& ahead, const GvArgs& a, const GvGroup& group, bool with_action) {
     gv_each_held_with(ahead.rows, group, ahead.sample, [](gv_i32 i) { return i; }, [&](gv_i32, GvRow& row, gv_i32 sample) {
@@ -288,9 +233,9 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
     const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
     GvAhead ahead;
     gv_load_samples(ahead, a, group, first);
-    gv_load_features(ahead, a, group);
+    gv_load_features(ahead.features, group, ahead.sample, a.obs, a.samples_per_step);
     gv_load_rows(ahead, a, group, Head::NUMBER == 0);
-    GvHeld<gv_i32, GV_OWN> present = ahead.sample;  // of the next tile whose features are stored
+    GvOwnSamples present = ahead.sample;  // of the next tile whose features are stored
     gv_load_samples(ahead, a, group, first + blocks);
     Head head = {};
     gv_clear_halves(team, block.tiles, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features and outputs stay 0
@@ -306,19 +251,15 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
     float* outputs = block.outputs + row * GV_OUTPUT_STRIDE;
     gv_barrier(team);
     GV_LOOP for (gv_i32 tile = first; tile < tiles; tile += blocks) {
-        gv_store_features(ahead, present, a, group, block.network, features);
+        gv_store_features(ahead.features, group, present, a.obs, a.samples_per_step, block.network, a.norm.limit, features);
         present = ahead.sample;
-        gv_load_features(ahead, a, group);
+        gv_load_features(ahead.features, group, ahead.sample, a.obs, a.samples_per_step);
         gv_group_barrier(group);
         GvKept kept;
         kept.tiles = block.tiles;
         kept.row = row;
         auto sums = gv_forward<GV_OWN>(block.network, group, features, kept);
-        gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
-            float* own = outputs + place.row * GV_OUTPUT_STRIDE + place.column;
-            if (place.column < OUTPUTS) own[0] = x;
-            if (place.column + 1 < OUTPUTS) own[1] = y;
-        });
+        gv_store_outputs<OUTPUTS>(sums, group, outputs);
         gv_group_barrier(group);
         gv_each_held(ahead.rows, group, [&](gv_i32 i, GvRow& of) {
             if (of.sample >= 0) {

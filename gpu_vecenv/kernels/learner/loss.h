@@ -89,24 +89,31 @@ GV_FN float gv_log_probs(float* logits, gv_i32 n, const gv_u8* mask, bool& none)
     return log_sum - moment * gv_reciprocal_guess(sum);
 }
 
-// Loss of a row of choices. `outputs` are its logits, which change; `action` and `mask` are its own, mask may be null.
-template <gv_i32 STRIDE>
-GV_FN void gv_actor_loss(float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, const GvRow& row, const gv_i32* action,
-                         const gv_u8* mask, const GvSettings& settings, GvActorTerms& terms) {
-    float entropy[GV_ENTRIES], log_prob = 0.0f;
-    bool none[GV_ENTRIES];
+// Log-probability of a row's choices, and the entropy of each entry. Log-probabilities of all choices replace `outputs`, the logits.
+// `none` is true for entries without an allowed choice, which add nothing. `mask` may be null.
+GV_FN float gv_action_log_prob(float* outputs, const gv_i32* action, const gv_u8* mask, float (&entropy)[GV_ENTRIES],
+                               bool (&none)[GV_ENTRIES]) {
+    float log_prob = 0.0f;
     gv_i32 first = 0;
     GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
         const gv_u8* own = mask != nullptr && gv_mask_first(entry) >= 0 ? mask + gv_mask_first(entry) : nullptr;
         entropy[entry] = gv_log_probs(outputs + first, gv_choices(entry), own, none[entry]);
-        if (!none[entry]) {
-            log_prob += outputs[first + action[entry]];
-            terms.entropy += entropy[entry];
-        }
+        if (!none[entry]) log_prob += outputs[first + action[entry]];
         first += gv_choices(entry);
     }
+    return log_prob;
+}
+
+// Loss of a row of choices. `outputs` are its logits, which change; `action` and `mask` are its own, mask may be null.
+template <gv_i32 STRIDE>
+GV_FN void gv_actor_loss(float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, const GvRow& row, const gv_i32* action,
+                         const gv_u8* mask, const GvSettings& settings, GvActorTerms& terms) {
+    float entropy[GV_ENTRIES];
+    bool none[GV_ENTRIES];
+    const float log_prob = gv_action_log_prob(outputs, action, mask, entropy, none);
+    GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) terms.entropy += none[entry] ? 0.0f : entropy[entry];
+    gv_i32 first = 0;
     const float push = gv_surrogate(row, log_prob, settings, terms);
-    first = 0;
     GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
         GV_UNROLL_BY_4 for (gv_i32 i = 0; i < gv_choices(entry); ++i) {
             const float log_p = outputs[first + i], p = gv_fast_exp(log_p), here = i == action[entry] ? 1.0f : 0.0f;
@@ -118,16 +125,23 @@ GV_FN void gv_actor_loss(float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, 
     }
 }
 #else
+// Log-density of a row's action in normalised units, and its distances to the means in deviations.
+GV_FN float gv_action_log_prob(const float* outputs, const float* action, const float* log_std, float (&z)[GV_ENTRIES]) {
+    float log_prob = 0.0f;
+    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) {
+        z[i] = (action[i] - outputs[i]) * gv_fast_exp(-log_std[i]);
+        log_prob += -0.5f * z[i] * z[i] - log_std[i] - GV_HALF_LOG_TURN;
+    }
+    return log_prob;
+}
+
 // Loss of a row of numbers in normalised units. `outputs` are means. Adds derivatives by log_std to `spread`, which is not scaled.
 template <gv_i32 STRIDE>
 GV_FN void gv_actor_loss(const float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, const GvRow& row, const float* action,
                          const float* log_std, const GvSettings& settings, GvActorTerms& terms, float (&spread)[GV_ENTRIES]) {
-    float z[GV_ENTRIES], log_prob = 0.0f;
-    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) {
-        z[i] = (action[i] - outputs[i]) * gv_fast_exp(-log_std[i]);
-        log_prob += -0.5f * z[i] * z[i] - log_std[i] - GV_HALF_LOG_TURN;
-        terms.entropy += log_std[i] + (0.5f + GV_HALF_LOG_TURN);
-    }
+    float z[GV_ENTRIES];
+    const float log_prob = gv_action_log_prob(outputs, action, log_std, z);
+    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) terms.entropy += log_std[i] + (0.5f + GV_HALF_LOG_TURN);
     const float push = gv_surrogate(row, log_prob, settings, terms);
     GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) {
         gv_set_delta(deltas, in_tile, i, -push * (z[i] * gv_fast_exp(-log_std[i])), settings);

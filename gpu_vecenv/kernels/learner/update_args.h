@@ -1,12 +1,7 @@
 // Arguments of the kernels of an update, and the layout of sums in memory.
 #pragma once
 #include "learner/loss.h"
-
-// An array of the rollout with the axes (steps, samples, numbers): distances in numbers between steps and between samples.
-struct GvSlab {
-    const void* at;
-    gv_i64 step, sample;
-};
+#include "learner/rows.h"
 
 // A parameter and torch's state of Adam for it; `first` is its first column in the sums.
 struct GvTensor {

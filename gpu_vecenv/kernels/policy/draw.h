@@ -123,10 +123,13 @@ GV_FN float gv_normal(const GvDraw& draw, gv_i32 entry) {
 }
 
 // A normal number, its log-density and its differential entropy. The density is that of the rounded number.
-GV_FN GvNumber gv_draw_normal(float mean, float log_std, const GvDraw& draw, gv_i32 entry, bool likeliest) {
-    const float value = likeliest ? mean : mean + gv_exp(log_std) * gv_normal(draw, entry);
+GV_FN GvNumber gv_number_of(float mean, float log_std, float standard_normal, bool likeliest) {
+    const float value = likeliest ? mean : mean + gv_exp(log_std) * standard_normal;
     const float z = (value - mean) * gv_exp(-log_std);
     return {value, {-0.5f * z * z - log_std - GV_HALF_LOG_TURN, log_std + (0.5f + GV_HALF_LOG_TURN)}};
+}
+GV_FN GvNumber gv_draw_normal(float mean, float log_std, const GvDraw& draw, gv_i32 entry, bool likeliest) {
+    return gv_number_of(mean, log_std, gv_normal(draw, entry), likeliest);
 }
 
 // A uniform number between two bounds. If they are equal, it adds nothing. Their difference may be larger than a float.

@@ -1,4 +1,4 @@
-"""Argument struct of the kernels of an update: ``GvArgs`` of ``kernels/learner/update_args.h``, which asserts its size."""
+"""Argument structs: ``GvArgs`` of ``kernels/learner/update_args.h`` and of ``kernels/learner/act.cu``, which assert their sizes."""
 
 from __future__ import annotations
 
@@ -49,4 +49,21 @@ class UpdateArgs(ctypes.Structure):
             "num_worlds", "num_agents", "rows", "actor_blocks", "critic_blocks", "epoch", "minibatch", "ends_epoch",
         )),
         *((name, ctypes.c_float) for name in ("value_coef", "max_grad_norm", "target_kl", "eps")),
+    )  # fmt: skip
+
+
+class ActArgs(ctypes.Structure):
+    """Arguments of a launch that computes one network for all rows."""
+
+    _fields_ = (
+        ("layers", Layer * 4),
+        *((name, ctypes.c_void_p) for name in ("offset", "scale", "shift")),
+        *((name, ctype) for name, ctype in (("limit", ctypes.c_float), ("limit_padding", ctypes.c_int32))),
+        *((name, Slab) for name in ("obs", "mask", "action", "log_prob")),
+        *((name, ctypes.c_void_p) for name in (
+            "result", "log_std", "centre", "half_width", "seed", "world_id", "episode", "t", "world", "agent", "invalid_actions",
+        )),
+        *((name, ctypes.c_int32) for name in (
+            "num_worlds", "num_agents", "rows", "samples_per_step", "likeliest", "unused",
+        )),
     )  # fmt: skip

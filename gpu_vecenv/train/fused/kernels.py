@@ -73,18 +73,12 @@ class UpdateKernels:
         if self.device.type == "cpu":
             return min(tiles, CPU_BLOCKS)
         multiprocessors = torch.cuda.get_device_properties(self.device).multi_processor_count
-        return min(tiles, max(1, multiprocessors * self.sizes.resident // 2))
+        return min(tiles, max(1, multiprocessors * self.sizes.update_memory.resident // 2))
 
     def _constant_args(self, config: PPOConfig, blocks: int) -> UpdateArgs:
         policy, args = self.policy, UpdateArgs()
-        norm = None if policy.obs_norm is None else policy.obs_norm.parts["own"]
-        if isinstance(norm, RunningNorm):
-            numbers, args.limit = (norm.offset, norm.scale, norm.shift), norm.clip
-        else:
-            features = self.sizes.features
-            zeros, ones = torch.zeros(features, device=self.device), torch.ones(features, device=self.device)
-            numbers, args.limit = (zeros, ones, zeros), NO_LIMIT
-            self._kept += [zeros, ones]
+        numbers, args.limit = norm_numbers(policy, self.sizes.features, self.device)
+        self._kept += numbers
         args.offset, args.scale, args.shift = (number.data_ptr() for number in numbers)
         if policy.box is not None:
             args.log_std = policy.log_std.data_ptr()
@@ -140,7 +134,7 @@ class UpdateKernels:
             used: bool (b,), False for rows that fill it up.
         """
         self.args.index, self.args.used = index.data_ptr(), used.data_ptr()
-        self._launch("gv_gradient", self.args.actor_blocks + self.args.critic_blocks, self.sizes.shared_bytes)
+        self._launch("gv_gradient", self.args.actor_blocks + self.args.critic_blocks, self.sizes.update_memory.shared_bytes)
 
     def reduce(self) -> None:
         """Add the sums of all blocks."""
@@ -160,6 +154,15 @@ class UpdateKernels:
     def _launch(self, name: str, teams: int, shared_bytes: int) -> None:
         self.args.num_worlds = teams
         self._launches.launch(name, self.args, teams, self._rows < SMALL, shared_bytes)
+
+
+def norm_numbers(policy: ActorCritic, features: int, device: torch.device) -> tuple[list[Tensor], float]:
+    """Return offset, scale and shift of the features, float32 (features,) each, and the limit of the normalised ones."""
+    norm = None if policy.obs_norm is None else policy.obs_norm.parts["own"]
+    if isinstance(norm, RunningNorm):
+        return [norm.offset, norm.scale, norm.shift], norm.clip
+    zeros = torch.zeros(features, device=device)
+    return [zeros, torch.ones_like(zeros), zeros], NO_LIMIT
 
 
 def slab(array: Tensor) -> Slab:

@@ -6,9 +6,11 @@ import ctypes
 import functools
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
 
 from gpu_vecenv.backend.source import KERNEL_FOLDER, Program
-from gpu_vecenv.train.fused.arguments import UpdateArgs
+from gpu_vecenv.train.fused.arguments import ActArgs, UpdateArgs
 
 ACTIVATIONS = ("tanh", "relu", "elu")
 """In the order of their numbers in ``kernels/learner/network.h``."""
@@ -30,6 +32,22 @@ def _up_to(count: int, multiple: int) -> int:
 def _stride(columns: int) -> int:
     """Return the numbers between two rows of a tile, ``gv_stride`` of ``kernels/learner/tile.h``."""
     return (_up_to(columns, 8) // 8 | 1) * 8
+
+
+class Memory(NamedTuple):
+    """Memory of a block."""
+
+    halves: int
+    """Numbers of 16 bits."""
+    floats: int
+    """Floats behind them."""
+    resident: int
+    """Blocks that a multiprocessor has memory for, up to 512 lanes of them."""
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory."""
+        return 2 * self.halves + 4 * self.floats
 
 
 @dataclass(frozen=True)
@@ -59,32 +77,36 @@ class Sizes:
         return self.outputs if self.choices is None else len(self.choices)
 
     @property
-    def halves(self) -> int:
-        """Numbers of 16 bits in the memory of a block: weights, then tiles."""
+    def network_halves(self) -> int:
+        """Numbers of 16 bits of a network in the memory of a block: its weights."""
         widths = [_up_to(size, 16) for size in self.hidden]
-        parts = _up_to(2 * self.features, 16)
-        first = widths[0] * _stride(parts + _up_to(self.features, 16))
+        first = widths[0] * _stride(_up_to(2 * self.features, 16) + _up_to(self.features, 16))
         hidden = sum(width * _stride(below) for below, width in pairwise(widths))
-        rows, columns = _up_to(self.outputs, 16), _up_to(self.outputs, 8)
-        tiles = _stride(parts) + sum(2 * _stride(width) for width in widths) + _stride(rows)
-        return first + hidden + (rows + columns) * _stride(widths[-1]) + self.rows * tiles
+        return first + hidden + (_up_to(self.outputs, 16) + _up_to(self.outputs, 8)) * _stride(widths[-1])
 
     @property
-    def floats(self) -> int:
-        """Floats in the memory of a block: biases, normalisation, outputs of a tile."""
-        biases = sum(_up_to(size, 16) for size in self.hidden) + _up_to(self.outputs, 8)
-        return biases + 3 * self.features + self.rows * (self.outputs | 1)
+    def network_floats(self) -> int:
+        """Floats of a network in the memory of a block: biases and normalisation."""
+        return sum(_up_to(size, 16) for size in self.hidden) + _up_to(self.outputs, 8) + 3 * self.features
 
     @property
-    def shared_bytes(self) -> int:
-        """Shared memory of a block."""
-        return 2 * self.halves + 4 * self.floats
+    def update_memory(self) -> Memory:
+        """Memory of a block of an update: the network, tiles of features, units and derivatives, and outputs of a tile."""
+        units = sum(2 * _stride(_up_to(size, 16)) for size in self.hidden)
+        tiles = _stride(_up_to(2 * self.features, 16)) + units + _stride(_up_to(self.outputs, 16))
+        return self._memory(tiles, self.outputs | 1)
 
     @property
-    def resident(self) -> int:
-        """Blocks that a multiprocessor has memory for, up to 512 lanes of them."""
+    def act_memory(self) -> Memory:
+        """Memory of a block that acts: the network, a tile of features, outputs, and noise and terms of entries."""
+        return self._memory(_stride(_up_to(2 * self.features, 16)), (self.outputs | 1) + 2 * self.entries)
+
+    def _memory(self, halves: int, floats: int) -> Memory:
+        """Return the memory of a block with a network and some numbers of 16 bits and floats a row."""
+        halves, floats = self.network_halves + self.rows * halves, self.network_floats + self.rows * floats
         static = 256
-        return max(1, min(512 // self.lanes, MULTIPROCESSOR_BYTES // (self.shared_bytes + static + BLOCK_BYTES)))
+        room = MULTIPROCESSOR_BYTES // (2 * halves + 4 * floats + static + BLOCK_BYTES)
+        return Memory(halves, floats, max(1, min(512 // self.lanes, room)))
 
     def weights(self, outputs: int) -> list[int]:
         """Return the sizes of the parameters of a network: weight and bias of each layer in turn."""
@@ -104,17 +126,27 @@ class Sizes:
 
 @functools.cache
 def update_program(sizes: Sizes) -> Program:
-    """Return the kernels for some sizes."""
+    """Return the kernels of an update for some sizes."""
+    args = ctypes.sizeof(UpdateArgs)
+    return _program("updates", KERNEL_FOLDER / "learner" / "gradient.cu", sizes, sizes.update_memory, args)
+
+
+@functools.cache
+def act_program(sizes: Sizes) -> Program:
+    """Return the kernels that act and compute values for some sizes."""
+    return _program("actions", KERNEL_FOLDER / "learner" / "act.cu", sizes, sizes.act_memory, ctypes.sizeof(ActArgs))
+
+
+def _program(name: str, kernel: Path, sizes: Sizes, memory: Memory, args_size: int) -> Program:
     hidden = {f"HIDDEN_{number}": (*sizes.hidden, 0, 0)[number - 1] for number in (1, 2, 3)}
     constants: dict[str, int | str] = {
         "FEATURES": sizes.features, "LAYERS": len(sizes.hidden), **hidden, "ACTIVATION": ACTIVATIONS.index(sizes.activation),
         "OUTPUTS": sizes.outputs, "ENTRIES": sizes.entries, "ROWS": sizes.rows, "ADAM_COLUMNS": ADAM_COLUMNS,
-        "PLANNED_HALVES": sizes.halves, "PLANNED_FLOATS": sizes.floats, "ARGS_SIZE": ctypes.sizeof(UpdateArgs),
+        "PLANNED_HALVES": memory.halves, "PLANNED_FLOATS": memory.floats, "ARGS_SIZE": args_size,
     }  # fmt: skip
     if sizes.choices is not None:
         mask_first = sizes.mask_first or (-1,) * sizes.entries
         constants["MASKED"] = int(max(mask_first) >= 0)
-        for name, values in (("CHOICES", sizes.choices), ("MASK_FIRST", mask_first)):
-            constants[name] = f"{{{', '.join(map(str, values))}}}"
-    kernel = KERNEL_FOLDER / "learner" / "gradient.cu"
-    return Program("updates", kernel, tuple(constants.items()), sizes.lanes, scratch=None, resident=sizes.resident)
+        for name_of, values in (("CHOICES", sizes.choices), ("MASK_FIRST", mask_first)):
+            constants[name_of] = f"{{{', '.join(map(str, values))}}}"
+    return Program(name, kernel, tuple(constants.items()), sizes.lanes, scratch=None, resident=memory.resident)

@@ -1,0 +1,192 @@
+// Policies at work: the same networks as in gradient.cu, without derivatives.
+//
+//   gv_act       draws an action for each row and stores it with its log-probability
+//   gv_evaluate  log-probabilities of given actions
+//   gv_values    values of the critic
+//
+// A team loads one network and computes its tiles of rows. After that its groups do not wait for each other.
+#define GV_SCRATCH GV_MEMORY_FLOATS
+#include "learner/loss.h"
+#include "learner/rows.h"
+#include "policy/draw.h"
+
+// gpu_vecenv/train/fused/act.py fills this struct.
+struct GvArgs {
+    GvLayer layers[4];                           // of the network
+    GvNorm norm;
+    GvSlab obs, mask, action, log_prob;          // mask: null allows all choices
+    float* result;                               // [rows] values or log-probabilities; of gv_act null or [rows, outputs] its outputs
+    const float *log_std, *centre, *half_width;  // [entries] of numbers
+    GvCounters counters;
+    gv_i32* invalid_actions;                     // unused; GV_KERNEL expects it
+    gv_i32 num_worlds, num_agents;               // teams; 1
+    gv_i32 rows, samples_per_step;
+    gv_i32 likeliest, unused;
+};
+static_assert(sizeof(GvArgs) == GV_ARGS_SIZE, "as in gpu_vecenv/train/fused/act.py");
+
+// Memory of a team: the network and features of 16 bits, then floats: outputs, and the noise and the terms of entries.
+#define GV_NOISES (GV_ROWS * GV_ENTRIES)
+#define GV_HALVES (GvNetwork<GV_OUTPUTS>::HALVES + GV_ROWS * GV_FEATURE_STRIDE)
+#define GV_FLOATS (GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE + 2 * GV_NOISES)
+#define GV_MEMORY_FLOATS (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
+static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
+
+#ifdef GV_CHOICES
+typedef gv_u32 GvNoise;  // a random word
+#else
+typedef float GvNoise;  // a standard normal number
+#endif
+
+// What a group works with: its rows in the tile are `first` and those after it, up to the last one of all.
+struct GvOwn {
+    float* outputs;  // [GV_OWN, GV_OUTPUT_STRIDE]
+    GvNoise* noise;  // [GV_OWN, GV_ENTRIES]
+    float* terms;    // [GV_OWN, GV_ENTRIES]
+    gv_i32 first, rows;
+};
+
+// Computes the outputs of a network for the tiles of a team. `ahead(own)` is called before the outputs of a tile are known, and
+// `use(own)` when they are.
+template <gv_i32 OUTPUTS, class Ahead, class Use>
+GV_FN void gv_each_tile(const GvArgs& a, const GvTeam& team, Ahead ahead, Use use) {
+    const GvGroup group = gv_group(team);
+    GvHalf* halves = (GvHalf*)team.scratch;
+    float* floats = (float*)(halves + GV_HALVES);
+    const GvNetwork<OUTPUTS> network = {halves, floats};
+    const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
+    const GvTile<GV_FEATURE_STRIDE> all = {halves + GvNetwork<GV_OUTPUTS>::HALVES}, tile_of_group = gv_part(all, row, 0);
+    float *outputs = floats + GvNetwork<GV_OUTPUTS>::FLOATS, *noise = outputs + GV_ROWS * GV_OUTPUT_STRIDE;
+    float* terms = noise + GV_NOISES;
+    GvOwn own = {outputs + row * GV_OUTPUT_STRIDE, (GvNoise*)noise + row * GV_ENTRIES, terms + row * GV_ENTRIES, 0, 0};
+    GvOwnSamples samples;
+    GvOwnFeatures features;
+    const auto load = [&](gv_i32 tile) {
+        const gv_i64 first = (gv_i64)tile * GV_ROWS + row, rest = a.rows - first;
+        own.first = (gv_i32)first;
+        own.rows = rest < 0 ? 0 : rest < GV_OWN ? (gv_i32)rest : GV_OWN;
+        gv_each_held(samples, group, [&](gv_i32 i, gv_i32& sample) { sample = i < own.rows ? own.first + i : -1; });
+        gv_load_features(features, group, samples, a.obs, a.samples_per_step);
+        ahead(group, own);
+    };
+    load(team.world);
+    gv_clear_halves(team, all.at, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features stay 0
+    gv_load_network<OUTPUTS>(team, network, a.layers, a.norm);
+    gv_barrier(team);
+    GV_LOOP for (gv_i32 tile = team.world; tile < tiles; tile += a.num_worlds) {
+        gv_store_features(features, group, samples, a.obs, a.samples_per_step, network, a.norm.limit, tile_of_group);
+        gv_group_barrier(group);
+        GvForget forget;
+        auto sums = gv_forward<GV_OWN>(network, group, tile_of_group, forget);
+        gv_store_outputs<OUTPUTS>(sums, group, own.outputs);
+        gv_group_barrier(group);
+        use(group, own);
+        gv_group_barrier(group);
+        load(tile + a.num_worlds);
+    }
+}
+
+GV_FN gv_i64 gv_place(const GvArgs& a, const GvSlab& slab, gv_i32 row) { return gv_place_in(slab, row, a.samples_per_step); }
+GV_FN float& gv_log_prob_of(const GvArgs& a, gv_i32 row) { return ((float*)a.log_prob.at)[gv_place(a, a.log_prob, row)]; }
+
+#ifdef GV_CHOICES
+GV_FN const gv_u8* gv_mask_of(const GvArgs& a, gv_i32 row) {
+    if (!GV_MASKED || a.mask.at == nullptr) return nullptr;
+    return (const gv_u8*)a.mask.at + gv_place(a, a.mask, row);
+}
+GV_FN GvNoise gv_noise(const GvDraw& draw, gv_i32 entry) { return gv_entry_word(draw, entry); }
+
+// Draws an entry of a row and returns its term of the log-probability.
+GV_FN float gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, const float* outputs, GvNoise noise) {
+    gv_i32 first = 0, choices = 0, mask_first = -1, before = 0;
+    GV_UNROLL for (gv_i32 other = 0; other < GV_ENTRIES; ++other) {  // constants stay in instructions
+        first = other == entry ? before : first;
+        choices = other == entry ? gv_choices(other) : choices;
+        mask_first = other == entry ? gv_mask_first(other) : mask_first;
+        before += gv_choices(other);
+    }
+    const gv_u8* of_row = gv_mask_of(a, row);
+    const gv_u8* mask = of_row != nullptr && mask_first >= 0 ? of_row + mask_first : nullptr;
+    const GvChoice choice = gv_draw_choice<false>(outputs + first, nullptr, mask, choices, noise, a.likeliest != 0);
+    ((gv_i32*)a.action.at)[gv_place(a, a.action, row) + entry] = choice.index;
+    return choice.terms.log_prob;
+}
+
+GV_FN float gv_evaluated(const GvArgs& a, gv_i32 row, float* outputs, const GvAction (&action)[GV_ENTRIES]) {
+    float entropy[GV_ENTRIES];
+    bool none[GV_ENTRIES];
+    return gv_action_log_prob(outputs, action, gv_mask_of(a, row), entropy, none);
+}
+#else
+GV_FN GvNoise gv_noise(const GvDraw& draw, gv_i32 entry) { return gv_normal(draw, entry); }
+
+GV_FN float gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, const float* outputs, GvNoise noise) {
+    const GvNumber number = gv_number_of(outputs[entry], a.log_std[entry], noise, a.likeliest != 0);
+    // In the env's units, as BoxScale computes them.
+    const float action = number.value * a.half_width[entry] + a.centre[entry];
+    ((float*)a.action.at)[gv_place(a, a.action, row) + entry] = action;
+    return number.terms.log_prob;
+}
+
+GV_FN float gv_evaluated(const GvArgs& a, gv_i32, const float* outputs, GvAction (&action)[GV_ENTRIES]) {
+    float z[GV_ENTRIES];
+    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = (action[i] - a.centre[i]) / a.half_width[i];
+    return gv_action_log_prob(outputs, action, a.log_std, z);
+}
+#endif
+
+// Noise follows from counters alone, so their loads wait together with those of the features.
+GV_FN void gv_act_tiles(const GvArgs& a, const GvTeam& team) {
+    const auto ahead = [&](const GvGroup& group, const GvOwn& own) {
+        GV_GROUP_FOR(i, own.rows * GV_ENTRIES) {
+            const gv_i32 entry = i % GV_ENTRIES;
+            own.noise[i] = gv_noise(gv_policy_draw(a.counters, own.first + i / GV_ENTRIES, entry), entry);
+        }
+    };
+    gv_each_tile<GV_OUTPUTS>(a, team, ahead, [&](const GvGroup& group, const GvOwn& own) {
+        GV_GROUP_FOR(i, own.rows * GV_ENTRIES) {
+            const gv_i32 in_tile = i / GV_ENTRIES, entry = i % GV_ENTRIES;
+            own.terms[i] = gv_act_entry(a, own.first + in_tile, entry, own.outputs + in_tile * GV_OUTPUT_STRIDE, own.noise[i]);
+        }
+        gv_group_barrier(group);
+        GV_GROUP_FOR(i, own.rows) {
+            float sum = 0.0f;  // in the order of entries, as in draw.cu
+            GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) sum += own.terms[i * GV_ENTRIES + entry];
+            gv_log_prob_of(a, own.first + i) = sum;
+        }
+        if (a.result != nullptr) {
+            GV_GROUP_FOR(i, own.rows * GV_OUTPUTS) {
+                const float output = own.outputs[i / GV_OUTPUTS * GV_OUTPUT_STRIDE + i % GV_OUTPUTS];
+                a.result[(gv_i64)own.first * GV_OUTPUTS + i] = output;
+            }
+        }
+    });
+}
+
+GV_FN void gv_evaluate_tiles(const GvArgs& a, const GvTeam& team) {
+    const auto nothing = [](const GvGroup&, const GvOwn&) {};
+    gv_each_tile<GV_OUTPUTS>(a, team, nothing, [&](const GvGroup& group, const GvOwn& own) {
+        GV_GROUP_FOR(i, own.rows) {
+            const gv_i32 row = own.first + i;
+            const GvAction* taken = (const GvAction*)a.action.at + gv_place(a, a.action, row);
+            GvAction action[GV_ENTRIES];
+            GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) action[entry] = taken[entry];
+            a.result[row] = gv_evaluated(a, row, own.outputs + i * GV_OUTPUT_STRIDE, action);
+        }
+    });
+}
+
+GV_FN void gv_value_tiles(const GvArgs& a, const GvTeam& team) {
+    const auto nothing = [](const GvGroup&, const GvOwn&) {};
+    gv_each_tile<1>(a, team, nothing, [&](const GvGroup& group, const GvOwn& own) {
+        GV_GROUP_FOR(i, own.rows) a.result[own.first + i] = own.outputs[i * GV_OUTPUT_STRIDE];
+    });
+}
+
+GV_KERNEL(gv_act, gv_act_tiles)
+GV_KERNEL(gv_evaluate, gv_evaluate_tiles)
+GV_KERNEL(gv_values, gv_value_tiles)
+
+#ifdef GV_PACK
+#include "launch/threads.h"
+#endif

@@ -1,0 +1,82 @@
+// Rows that a group brings to its part of a tile: where they lie in arrays, and their features, loaded before they are needed.
+#pragma once
+#include "learner/network.h"
+
+#define GV_OWN gv_group_rows(GV_ROWS)
+#define GV_OUTPUT_STRIDE (GV_OUTPUTS | 1)  // floats of a row of outputs; an odd number, so that lanes read different banks
+#define GV_FEATURE_STRIDE gv_stride(GV_FEATURE_COLUMNS)
+
+// An array with the axes (steps, samples, numbers): distances in numbers between steps and between samples.
+struct GvSlab {
+    const void* at;
+    gv_i64 step, sample;
+};
+
+// Place of the numbers of a sample; samples are numbered step by step.
+GV_FN gv_i64 gv_place_in(const GvSlab& slab, gv_i32 sample, gv_i32 samples_per_step) {
+    const gv_i64 gap = slab.step - slab.sample * samples_per_step;
+    const gv_i64 steps = gap != 0 ? (gv_u32)sample / (gv_u32)samples_per_step : 0;
+    return sample * slab.sample + steps * gap;
+}
+GV_FN const float* gv_sample(const GvSlab& slab, gv_i32 sample, gv_i32 samples_per_step) {
+    return (const float*)slab.at + gv_place_in(slab, sample, samples_per_step);
+}
+
+// Features of the rows of a group in the next tile. Many features would take too many registers; they are brought to the cache.
+#define GV_FEATURES_HELD (GV_OWN * GV_FEATURES <= 512)
+typedef GvHeld<gv_i32, GV_OWN> GvOwnSamples;  // -1 for a row without a sample, whose features are 0
+typedef GvHeld<float, GV_FEATURES_HELD ? GV_OWN * GV_FEATURES : 1> GvOwnFeatures;
+
+GV_FN void gv_load_features(GvOwnFeatures& features, const GvGroup& group, const GvOwnSamples& samples, const GvSlab& obs,
+                            gv_i32 samples_per_step) {
+    if constexpr (GV_FEATURES_HELD) {
+        gv_each_held_with(features, group, samples, [](gv_i32 i) { return i / GV_FEATURES; },
+                          [&](gv_i32 i, float& x, gv_i32 sample) {
+                              x = sample >= 0 ? gv_sample(obs, sample, samples_per_step)[i % GV_FEATURES] : 0.0f;
+                          });
+    } else {
+        GvOwnSamples own = samples;
+        gv_each_held(own, group, [&](gv_i32, gv_i32& sample) {
+            for (gv_i32 i = 0; sample >= 0 && i < GV_FEATURES; i += 32) {  // 128 bytes, a line of the cache
+                gv_prefetch(gv_sample(obs, sample, samples_per_step) + i);
+            }
+        });
+    }
+}
+
+// Normalises these features and stores them in the tile of the rows.
+template <gv_i32 OUTPUTS, gv_i32 STRIDE>
+GV_FN void gv_store_features(GvOwnFeatures& features, const GvGroup& group, const GvOwnSamples& samples, const GvSlab& obs,
+                             gv_i32 samples_per_step, const GvNetwork<OUTPUTS>& network, float limit, GvTile<STRIDE> tile) {
+    const auto store = [&](gv_i32 i, float x) { gv_set_feature(network, tile, i / GV_FEATURES, i % GV_FEATURES, x, limit); };
+    if constexpr (GV_FEATURES_HELD) {
+        gv_each_held(features, group, [&](gv_i32 i, float& x) { store(i, x); });
+    } else {
+        GV_LOOP for (gv_i32 first = 0; first < GV_OWN * GV_FEATURES; first += 256) {
+            GvHeld<float, 256> some;  // eight loads of a lane at a time
+            gv_each_held_with(some, group, samples, [&](gv_i32 i) { return (first + i) / GV_FEATURES; },
+                              [&](gv_i32 i, float& x, gv_i32 sample) {
+                                  const bool inside = first + i < GV_OWN * GV_FEATURES && sample >= 0;
+                                  const float* row = gv_sample(obs, inside ? sample : 0, samples_per_step);
+                                  x = inside ? row[(first + i) % GV_FEATURES] : 0.0f;
+                              });
+            gv_each_held(some, group, [&](gv_i32 i, float& x) {
+                if (first + i < GV_OWN * GV_FEATURES) store(first + i, x);
+            });
+        }
+    }
+}
+
+GV_FN void gv_clear_halves(const GvTeam& team, GvHalf* at, gv_i32 count) {
+    GV_FOR(i, count * (gv_i32)sizeof(GvHalf) / 4) ((float*)at)[i] = 0.0f;
+}
+
+// Stores the outputs of the group's rows, one row after the other.
+template <gv_i32 OUTPUTS, gv_i32 COLUMNS>
+GV_FN void gv_store_outputs(GvSums<GV_OWN, COLUMNS>& sums, const GvGroup& group, float* outputs) {
+    gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
+        float* own = outputs + place.row * GV_OUTPUT_STRIDE + place.column;
+        if (place.column < OUTPUTS) own[0] = x;
+        if (place.column + 1 < OUTPUTS) own[1] = y;
+    });
+}

@@ -1,0 +1,222 @@
+"""Actions and values of a policy by kernels, with the arithmetic of the kernels that learn.
+
+The ratio of the first minibatch of an update is then 1, up to rounding of float32. Given equal outputs of the network, actions have
+the bits of ``policies/draw.py``. A CUDA graph can record a call if a call of the same kind was made before.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import weakref
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from gpu_vecenv.backend.programs import launches
+from gpu_vecenv.errors import ArrayTypeError, DeviceError, ShapeError
+from gpu_vecenv.train.fused.arguments import ActArgs, Slab
+from gpu_vecenv.train.fused.kernels import SMALL, norm_numbers
+from gpu_vecenv.train.fused.program import Sizes, act_program
+from gpu_vecenv.train.policies.actor_critic import ActorCritic
+from gpu_vecenv.train.policies.contract import Draw, Inputs
+from gpu_vecenv.train.policies.networks import FeedForward
+
+CPU_TEAMS = 64
+"""Most teams on the CPU, each of which loads the network. Results do not depend on it."""
+
+MAX_ROWS = 2**30
+"""Most rows of a call; kernels number them by int32."""
+
+
+class FusedPolicy:
+    """Acts and computes values for an ``ActorCritic``, see ``Policy.act()`` and ``Policy.value()``.
+
+    Kernels read the weights and the statistics of the module where they are, so a change counts at once. The module's parameters
+    must stay the same objects. Arrays may have gaps between steps and between samples.
+    """
+
+    def __init__(self, policy: ActorCritic, sizes: Sizes, device: torch.device) -> None:
+        """Find the arrays of the policy.
+
+        Args:
+            policy: the policy, on the device.
+            sizes: sizes of its networks, see ``fused_sizes()``.
+            device: device of all arrays.
+        """
+        self.policy, self.sizes, self.device = policy, sizes, device
+        self.action_type = torch.float32 if sizes.choices is None else torch.int32
+        self.mask_columns = sum(policy.choices[entry] for entry in policy.masked or ()) if sizes.choices is not None else 0
+        norm, self.limit = norm_numbers(policy, sizes.features, device)
+        box = () if policy.box is None else (policy.log_std, policy.box.centre, policy.box.half_width)
+        self._tensors = []
+        for layers in (cast(FeedForward, policy.network).actor_layers, cast(FeedForward, policy.network).critic_layers):
+            weights = [x for layer in layers if isinstance(layer, nn.Linear) for x in (layer.weight, layer.bias)]
+            self._tensors.append([*weights, *norm, *box])
+        self.most_teams = CPU_TEAMS
+        if device.type == "cuda":
+            self.most_teams = torch.cuda.get_device_properties(device).multi_processor_count * sizes.act_memory.resident
+        self._prepared: weakref.WeakKeyDictionary[Draw, dict[bool, _Act]] = weakref.WeakKeyDictionary()
+
+    def act(
+        self, inputs: Inputs, draw: Draw, deterministic: bool = False, outputs: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """See ``Policy.act()``. Results are in ``draw.out`` if it is given; its entropies are not written.
+
+        Args:
+            inputs: what the rows observe.
+            draw: counters of the random numbers. Rows have the axes of ``draw.world``.
+            deterministic: take the likeliest action instead of a draw.
+            outputs: float32 (rows, num_outputs), which gets the outputs of the network; None: nobody reads them.
+
+        Raises:
+            ShapeError, ArrayTypeError, DeviceError: a tensor does not fit.
+        """
+        prepared, obs = self._prepared.setdefault(draw, {}), cast(Tensor, inputs.obs)
+        mask = inputs.mask if self.mask_columns else None
+        call = prepared.get(deterministic)
+        if call is None:
+            call = prepared[deterministic] = _Act(self, draw, deterministic)
+        return call.act(obs, mask, outputs)
+
+    def log_prob(self, inputs: Inputs, action: Tensor) -> Tensor:
+        """Return the log-probabilities of the actions of all steps at once, float32 (S, B).
+
+        Args:
+            inputs: what the rows observe, each array (S, B, ...).
+            action: ``(S, B[, k])``, as ``act()`` returns them.
+
+        Raises:
+            ShapeError, ArrayTypeError, DeviceError: a tensor does not fit.
+        """
+        call = _Call(self, "gv_evaluate", 0, tuple(action.shape[:2]))
+        call.place("obs", cast(Tensor, inputs.obs), torch.float32, self.sizes.features)
+        call.place("action", action, self.action_type, self.sizes.entries)
+        if inputs.mask is not None and self.mask_columns:
+            call.place("mask", inputs.mask, torch.bool, self.mask_columns)
+        return call.result()
+
+    def value(self, inputs: Inputs) -> Tensor:
+        """See ``Policy.value()``."""
+        return self.values(cast(Tensor, inputs.obs).unsqueeze(0)).squeeze(0)
+
+    def values(self, obs: Tensor) -> Tensor:
+        """Return the values of all steps at once, float32 (S, B).
+
+        Args:
+            obs: float32 (S, B, *shape).
+
+        Raises:
+            ShapeError, ArrayTypeError, DeviceError: the tensor does not fit.
+        """
+        call = _Call(self, "gv_values", 1, tuple(obs.shape[:2]))
+        call.place("obs", obs, torch.float32, self.sizes.features)
+        return call.result()
+
+    def addresses(self, network: int) -> list[int]:
+        """Return the addresses of weights and biases, layer by layer, of the normalisation and of the scale of actions."""
+        return [tensor.data_ptr() for tensor in self._tensors[network]]
+
+
+class _Call:
+    """One launch: checks its arrays and keeps them until it is queued."""
+
+    def __init__(self, fused: FusedPolicy, name: str, network: int, rows: tuple[int, ...]) -> None:
+        """Prepare a kernel over rows of the axes (B,) or (S, B), for the actor, network 0, or the critic, network 1."""
+        self._fused, self._network, self.rows, self.count = fused, network, rows, math.prod(rows)
+        if self.count > MAX_ROWS:
+            raise ShapeError(f"fused policy: expected at most {MAX_ROWS:,} rows, got {self.count:,}.")
+        sizes = fused.sizes
+        teams = min(-(-self.count // sizes.rows), fused.most_teams)
+        self.args = ActArgs(limit=fused.limit, num_worlds=teams, num_agents=1, rows=self.count, samples_per_step=rows[-1])
+        self._kept: dict[str, Tensor] = {}  # a queued kernel reads them before their memory is used again
+        self._addresses: list[int] = []
+        program = launches(act_program(sizes), fused.device)
+        self._queue = functools.partial(
+            program.launch, name, self.args, teams, self.count < SMALL, sizes.act_memory.shared_bytes
+        )
+
+    def place(self, member: str, array: Tensor, dtype: torch.dtype, numbers: int) -> bool:
+        """Store the place of an array with ``numbers`` numbers a row; return True if it had to be copied."""
+        axes, rows = len(self.rows), self.rows
+        if tuple(array.shape[:axes]) != rows or array.shape[axes:].numel() != numbers:
+            expected = f"the axes {rows} and {numbers} numbers a row"
+            raise ShapeError(f"fused policy: {member} must have {expected}, got {tuple(array.shape)}.")
+        if array.dtype != dtype:
+            raise ArrayTypeError(f"fused policy: {member} must be {dtype}, got {array.dtype}.")
+        if array.device != self._fused.device:
+            raise DeviceError(f"fused policy: {member} must be on {self._fused.device}, got {array.device}.")
+        copied = self.count > 0 and not array[(0,) * axes].is_contiguous()
+        array = array.contiguous() if copied else array
+        step = array.stride(0) if axes == 2 else rows[0] * array.stride(0)
+        setattr(self.args, member, Slab(array.data_ptr(), step, array.stride(axes - 1)))
+        self._kept[member] = array
+        return copied
+
+    def run(self) -> None:
+        """Queue the kernel."""
+        addresses = self._fused.addresses(self._network)
+        if addresses != self._addresses:
+            self._point_to(addresses)
+        if self.count:
+            self._queue()
+
+    def result(self) -> Tensor:
+        """Queue the kernel, whose result is a number for each row."""
+        result = torch.empty(self.rows, device=self._fused.device)
+        self.args.result = result.data_ptr()
+        self.run()
+        return result
+
+    def _point_to(self, addresses: list[int]) -> None:
+        self._addresses, following = addresses, iter(addresses)
+        for layer in range(len(self._fused.sizes.hidden) + 1):
+            self.args.layers[layer].weight, self.args.layers[layer].bias = next(following), next(following)
+        members = ("offset", "scale", "shift", "log_std", "centre", "half_width")
+        for member, address in zip(members, following, strict=False):
+            setattr(self.args, member, address)
+
+
+class _Act(_Call):
+    """A launch that acts, prepared for counters. Checks are most of its host time, so arrays of the last call have none."""
+
+    def __init__(self, fused: FusedPolicy, draw: Draw, deterministic: bool) -> None:
+        super().__init__(fused, "gv_act", 0, tuple(draw.world.shape))
+        self.args.likeliest = int(deterministic)
+        names = ("seed", "world_id", "episode", "t", "world", "agent")
+        self._counters = [getattr(draw, name) for name in names]
+        for name, array in zip(names, self._counters, strict=True):
+            found, wanted = (array.dtype, array.device), (torch.int64 if name == "seed" else torch.int32, fused.device)
+            if found != wanted or not array.is_contiguous():
+                raise ArrayTypeError(f"fused policy: draw.{name} must be contiguous {wanted}, got {found}.")
+            setattr(self.args, name, array.data_ptr())
+        self._inputs: tuple[Tensor, Tensor | None] | None = None
+        self._out = None if draw.out is None else self._placed(*draw.out[:2])
+
+    def act(self, obs: Tensor, mask: Tensor | None, outputs: Tensor | None) -> tuple[Tensor, Tensor]:
+        """See ``FusedPolicy.act()``."""
+        last = self._inputs
+        if last is None or last[0] is not obs or last[1] is not mask:
+            copied = self.place("obs", obs, torch.float32, self._fused.sizes.features)
+            if mask is None:
+                self.args.mask = Slab()
+            else:
+                copied |= self.place("mask", mask, torch.bool, self._fused.mask_columns)
+            self._inputs = None if copied else (obs, mask)
+        self.args.result = None if outputs is None else outputs.data_ptr()
+        action, log_prob = self._new_results() if self._out is None else self._out
+        self.run()
+        return action, log_prob
+
+    def _new_results(self) -> tuple[Tensor, Tensor]:
+        fused = self._fused
+        action = torch.empty((*self.rows, fused.sizes.entries), dtype=fused.action_type, device=fused.device)
+        return self._placed(action, torch.empty(self.rows, device=fused.device))
+
+    def _placed(self, action: Tensor, log_prob: Tensor) -> tuple[Tensor, Tensor]:
+        """Store the places of the results, and return them in the form that policies return."""
+        copied = self.place("action", action, self._fused.action_type, self._fused.sizes.entries)
+        if self.place("log_prob", log_prob, torch.float32, 1) or copied:
+            raise ShapeError("fused policy: expected results whose numbers of a row lie side by side.")
+        return action.squeeze(-1) if self._fused.policy.discrete else action, log_prob
