@@ -36,6 +36,11 @@ CASES = {
     "a shared part": ("Pot-v0", "6", "num_envs=37", "max_episode_steps=4"),
 }
 
+SHORT_TRAIN = str(Path(__file__).with_name("short_train.py"))
+TRAININGS = {
+    "choices, agents that leave": ("WarpTag-v0", "num_taggers=2", "num_runners=4", "tagging_distance=0.2", "episode_length=4"),
+    "numbers": ("WarpPendulum-v1", "max_episode_steps=5"),
+}
 
 
 def run(tool, *arguments, block=None, script=SHORT_RUN):
@@ -60,6 +65,13 @@ def test_random_calls_cause_no_sanitizer_error(seed):
 def test_a_short_run_causes_no_sanitizer_error(case, tool):
     done = run(tool, *CASES[case], block=BLOCKS.get(case))
     assert done.returncode == 0 and "ran" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
+@pytest.mark.parametrize("case", TRAININGS)
+def test_a_short_training_causes_no_sanitizer_error(case, tool):
+    done = run(tool, *TRAININGS[case], script=SHORT_TRAIN)
+    assert done.returncode == 0 and "trained 3" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
 
 
 @pytest.mark.parametrize(
