@@ -34,7 +34,7 @@ from gpu_vecenv.train.config.presets import Preset, preset_of
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.vector.seeding import MAX_SEED
 
-Executor = Literal["auto", "eager", "graph"]
+Executor = Literal["auto", "eager", "graph", "fused"]
 """Values of ``TrainConfig.executor``."""
 
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
@@ -108,7 +108,8 @@ class TrainConfig:
     executor: Executor = "auto"
     """``graph`` launches an iteration as one CUDA graph, ``eager`` operation by operation.
 
-    ``auto`` takes the graph on a GPU, unless the user's code cannot be captured, and eager on the CPU.
+    ``auto`` takes the graph on a GPU, unless the user's code cannot be captured, and eager on the CPU. ``fused`` is a graph in
+    which policies with small built-in networks act and learn by kernels of their own, whose products have operands of 16 bits.
     """
     precision: Precision = "float32"
     """Operands of matrix products: ``float32``, ``tf32``, ``bfloat16`` or ``float16``. Sums and weights are float32.
@@ -263,7 +264,7 @@ _CHECKS: Mapping[str, Check] = {
     "best_of": NAME.or_none(),
     "keep_checkpoints": COUNT,
     "wandb": NAME.or_none(),
-    "executor": one_of("auto", "eager", "graph"),
+    "executor": one_of("auto", "eager", "graph", "fused"),
     "precision": one_of("float32", "tf32", "bfloat16", "float16"),
 }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
+from torch import Tensor
 
-from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.policies.contract import Draw, Inputs
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.rollout import Rollout, alive_field
 
@@ -15,16 +16,23 @@ if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 
+class Actor(Protocol):
+    """A policy, or kernels that act for it."""
+
+    def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
+        """See ``Policy.act()``."""
+
+
 class Collector:
     """Steps the env with the actions of policies."""
 
-    def __init__(self, env: GpuVectorEnv, rollout: Rollout, policies: Mapping[str, Policy], rows: Mapping[str, PolicyRows]):
+    def __init__(self, env: GpuVectorEnv, rollout: Rollout, policies: Mapping[str, Actor], rows: Mapping[str, PolicyRows]):
         """Bind the env to the rollout; call ``reset()`` before the first ``collect()``.
 
         Args:
             env: vector env in the agents view, or one whose arrays are by role.
             rollout: slabs to fill.
-            policies: policies by name.
+            policies: policies by name, or kernels that act for them.
             rows: rows that each policy acts for.
         """
         self.env, self.rollout = env, rollout

@@ -26,16 +26,16 @@ def make_executor(name: str, device: str, quiet: bool) -> Executor:
     """Return an executor by its name in ``TrainConfig.executor``.
 
     Args:
-        name: ``auto``, ``eager`` or ``graph``.
+        name: one of the values of ``TrainConfig.executor``.
         device: device of the run.
         quiet: print nothing.
 
     Raises:
-        ConfigError: a graph is asked for on the CPU.
+        ConfigError: a graph or fused kernels are asked for on the CPU.
     """
     on_gpu = torch.device(device).type == "cuda"
-    if name == "graph" and not on_gpu:
-        raise ConfigError(f"executor: expected auto or eager on {device}, got 'graph', which needs a GPU")
+    if name in ("graph", "fused") and not on_gpu:
+        raise ConfigError(f"executor: expected auto or eager on {device}, got {name!r}, which needs a GPU")
     return GraphExecutor(torch.device(device), quiet) if on_gpu and name != "eager" else eager
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
@@ -15,6 +15,10 @@ from gpu_vecenv.train.algorithms.registry import algorithm_builder
 from gpu_vecenv.train.algorithms.schedules import scalars_at
 from gpu_vecenv.train.config import PPOConfig, ResolvedConfig, bootstraps, require_minibatches
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.fused.act import FusedPolicy
+from gpu_vecenv.train.fused.applies import fused_sizes
+from gpu_vecenv.train.fused.update import FusedPPO
+from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.policies.random import RandomPolicy
@@ -77,6 +81,7 @@ class Parts:
         policies: policies by name.
         rows: rows of each policy.
         algorithms: those of the policies that learn.
+        not_fused: policy name to the reason why it does without fused kernels, although the run asks for them.
         episodes: statistics of each policy's episodes.
         iteration: the work of an iteration.
     """
@@ -104,12 +109,13 @@ class Parts:
         self.rollout = rollout
         self.rows = rows_of_policies(env, rollout, config.policy_map)
         self.policies = make_policies(self.rows, config, device, networks)
-        self.collector = Collector(env, rollout, self.policies, self.rows)
+        fused, self.not_fused = self._fused(config, device)
+        self.collector = Collector(env, rollout, {**self.policies, **fused}, self.rows)
         shapes = {name: rows.shape for name, rows in self.rows.items()}
         self.algorithms: dict[str, Algorithm] = {}
         for name, ppo in self.settings.items():
             require_minibatches(ppo, self.rows[name].num_samples, name)
-            build = algorithm_builder(config.settings_of(name).algorithm)
+            build = FusedPPO if name in fused else algorithm_builder(config.settings_of(name).algorithm)
             self.algorithms[name] = build(self.policies[name], ppo, shapes[name], seed_of(config.seed, name), device)
         self.episodes = {name: EpisodeStats(shape).to(device) for name, shape in shapes.items()}
         self._host = torch.zeros(len(learn), len(DeviceScalars._fields))
@@ -119,6 +125,21 @@ class Parts:
         scalars = {name: DeviceScalars(*self._device[number]) for number, name in enumerate(learn)}
         parts = (self.collector, self.policies, self.rows, self.algorithms, scalars, self.episodes)
         self.iteration = Iteration(*parts, config.precision)
+
+    def _fused(self, config: ResolvedConfig, device: torch.device) -> tuple[dict[str, FusedPolicy], dict[str, str]]:
+        """Return the policies that act and learn by fused kernels, and why the others do not, if the run asks for such kernels."""
+        fused: dict[str, FusedPolicy] = {}
+        reasons: dict[str, str] = {}
+        for name, policy in self.policies.items() if config.executor == "fused" else ():
+            if config.settings_of(name).algorithm != "ppo":
+                reasons[name] = "its algorithm is not ppo"
+            elif self.rows[name].form != "rows":
+                reasons[name] = f"its samples are {self.rows[name].form}"
+            elif isinstance(sizes := fused_sizes(policy, device), str):
+                reasons[name] = sizes
+            else:
+                fused[name] = FusedPolicy(cast(ActorCritic, policy), sizes, device)
+        return fused, {name: reason for name, reason in reasons.items() if not is_random(name)}
 
     @staticmethod
     def _settings(env: GpuVectorEnv, config: ResolvedConfig, name: str) -> PPOConfig:

@@ -239,6 +239,8 @@ class Trainer:
         metrics: dict[str, float] = {}
         if not self.quiet:
             say(self._describe())
+            for name, reason in self.parts.not_fused.items():
+                say(f"policy {name!r} has no fused kernels: {reason}")
         if self._folder is not None:
             self._folder.check()
             self._checkpoints().remove_after(self.iteration)
