@@ -37,8 +37,9 @@ def weights(trainer):
 def test_cpu_runs_are_eager():
     config = dataclasses.replace(CARTPOLE, device="cpu")
     assert Trainer(config, quiet=True).executor is eager
-    with pytest.raises(ConfigError, match="executor: expected auto or eager on cpu, got 'graph'"):
-        Trainer(dataclasses.replace(config, executor="graph"), quiet=True)
+    for name in ("graph", "fused"):
+        with pytest.raises(ConfigError, match=f"executor: expected auto or eager on cpu, got '{name}'"):
+            Trainer(dataclasses.replace(config, executor=name), quiet=True)
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16", "float16"])
@@ -114,6 +115,46 @@ def test_a_graph_trains_to_the_same_bits(game):
     assert all(torch.equal(x, states[1][name]) for name, x in states[0].items())
     for name, x in runs[0].env.get_state().items():
         torch.testing.assert_close(x, runs[1].env.get_state()[name], rtol=0, atol=0, equal_nan=True)
+
+
+FUSED = {
+    "cartpole": CARTPOLE,
+    "pendulum": GAMES["pendulum"],
+    "tag": dataclasses.replace(TAG, total_steps=64 * 30 * 8),
+    "frozen": GAMES["frozen"],
+    "minibatch": dataclasses.replace(CARTPOLE, ppo=PPOConfig(target_kl=0.01, normalize_advantages="minibatch")),
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("game", FUSED)
+def test_fused_kernels_train_like_torch_and_repeat_their_bits(game):
+    runs = [Trainer(dataclasses.replace(FUSED[game], executor=name), quiet=True) for name in ("graph", "fused", "fused")]
+    assert runs[1].parts.not_fused == {}
+    metrics = [run.train(iterations=4) for run in runs]
+    states = [weights(run) for run in runs]
+    assert all(torch.equal(x, states[2][name]) for name, x in states[1].items())
+    for name in metrics[0]:
+        if name.startswith(("entropy/", "explained_variance/")):
+            assert metrics[1][name] == pytest.approx(metrics[0][name], abs=0.05, nan_ok=True), name
+    metrics = [run.train() for run in runs]
+    states = [weights(run) for run in runs]
+    assert all(torch.equal(x, states[2][name]) for name, x in states[1].items())
+    assert runs[1].executor.reason == ""
+
+
+@pytest.mark.gpu
+def test_a_fused_run_learns_cartpole():
+    trainer = Trainer(TrainConfig("WarpCartPole-v1", device="cuda:0", executor="fused", evaluation_interval=50), quiet=True)
+    metrics = trainer.train()
+    assert max(metrics["recent_return/agent"], trainer.best.value) >= 475.0
+
+
+@pytest.mark.gpu
+def test_a_policy_without_fused_kernels_says_why(capsys):
+    config = dataclasses.replace(GAMES["shared trunk"], executor="fused")
+    Trainer(config).train(iterations=1)
+    assert "'agent' has no fused kernels: its actor and critic share hidden layers" in capsys.readouterr().out
 
 
 @pytest.mark.gpu

@@ -34,7 +34,7 @@ def config(request):
     return dataclasses.replace(CONFIGS[name], device="cuda:0", total_steps=64 * 30 * 6, ppo=ppo)
 
 
-@pytest.mark.parametrize("executor", ["eager", "graph"])
+@pytest.mark.parametrize("executor", ["eager", "graph", "fused"])
 def test_an_iteration_never_waits_for_the_gpu(config, executor):
     trainer = Trainer(dataclasses.replace(config, executor=executor), quiet=True)
     trainer.train(iterations=1 if executor == "eager" else 4)  # libraries load, memory pools fill, and the graph is captured

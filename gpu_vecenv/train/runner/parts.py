@@ -127,7 +127,7 @@ class Parts:
         self.iteration = Iteration(*parts, config.precision)
 
     def _fused(self, config: ResolvedConfig, device: torch.device) -> tuple[dict[str, FusedPolicy], dict[str, str]]:
-        """Return the policies that act and learn by fused kernels, and why the others do not, if the run asks for such kernels."""
+        """Return the policies that have fused kernels, if the run asks for them, and why the others have none."""
         fused: dict[str, FusedPolicy] = {}
         reasons: dict[str, str] = {}
         for name, policy in self.policies.items() if config.executor == "fused" else ():

@@ -239,8 +239,6 @@ class Trainer:
         metrics: dict[str, float] = {}
         if not self.quiet:
             say(self._describe())
-            for name, reason in self.parts.not_fused.items():
-                say(f"policy {name!r} has no fused kernels: {reason}")
         if self._folder is not None:
             self._folder.check()
             self._checkpoints().remove_after(self.iteration)
@@ -284,14 +282,13 @@ class Trainer:
         return metrics
 
     def _describe(self) -> str:
-        """Return one line with the env, its size, the device and the folder of the run."""
+        """Return the env, its size, the device and the folder of the run, and a line for each policy without fused kernels."""
         device = self.env.device
         if device.startswith("cuda"):
             device += f" ({torch.cuda.get_device_name(device)})"
-        return (
-            f"{self.config.env_id}: {self.config.num_envs} worlds x {self.env.num_agents} agents on {device}, "
-            f"torch threads: {self.config.threads}, out: {self.config.out}"
-        )
+        size = f"{self.config.num_envs} worlds x {self.env.num_agents} agents"
+        text = f"{self.config.env_id}: {size} on {device}, torch threads: {self.config.threads}, out: {self.config.out}"
+        return "\n".join([text, *(f"{name!r} has no fused kernels: {why}" for name, why in self.parts.not_fused.items())])
 
     def _iterate(self) -> dict[str, float]:
         """Collect and learn once; return the metrics."""
