@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.policies.contract import Actor
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.rollout import Rollout, alive_field
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 class Collector:
     """Steps the env with the actions of policies."""
 
-    def __init__(self, env: GpuVectorEnv, rollout: Rollout, policies: Mapping[str, Policy], rows: Mapping[str, PolicyRows]):
+    def __init__(self, env: GpuVectorEnv, rollout: Rollout, policies: Mapping[str, Actor], rows: Mapping[str, PolicyRows]):
         """Bind the env to the rollout; call ``reset()`` before the first ``collect()``.
 
         Args:
             env: vector env in the agents view, or one whose arrays are by role.
             rollout: slabs to fill.
-            policies: policies by name.
+            policies: what chooses actions, by the name of the policy.
             rows: rows that each policy acts for.
         """
         self.env, self.rollout = env, rollout

@@ -104,13 +104,14 @@ class Parts:
         self.rollout = rollout
         self.rows = rows_of_policies(env, rollout, config.policy_map)
         self.policies = make_policies(self.rows, config, device, networks)
-        self.collector = Collector(env, rollout, self.policies, self.rows)
         shapes = {name: rows.shape for name, rows in self.rows.items()}
         self.algorithms: dict[str, Algorithm] = {}
         for name, ppo in self.settings.items():
             require_minibatches(ppo, self.rows[name].num_samples, name)
             build = algorithm_builder(config.settings_of(name).algorithm)
             self.algorithms[name] = build(self.policies[name], ppo, shapes[name], seed_of(config.seed, name), device)
+        actors = {name: algorithm.actor() or self.policies[name] for name, algorithm in self.algorithms.items()}
+        self.collector = Collector(env, rollout, {**self.policies, **actors}, self.rows)
         self.episodes = {name: EpisodeStats(shape).to(device) for name, shape in shapes.items()}
         self._host = torch.zeros(len(learn), len(DeviceScalars._fields))
         if device.type == "cuda":
