@@ -3,7 +3,6 @@
 import copy
 import dataclasses
 
-import numpy as np
 import pytest
 import torch
 from counters import counters

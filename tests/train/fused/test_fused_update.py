@@ -153,7 +153,7 @@ def test_runs_are_those_of_ppo(name):
 
 @pytest.mark.parametrize("name", ["cartpole", "pendulum"])
 def test_actions_of_a_run_have_a_ratio_of_one(name):
-    """The divergence of one minibatch is that before its step. In the first iteration, the statistics changed after the actions."""
+    """One minibatch has the divergence before its step. In the first iteration, statistics changed after the actions."""
     env_id, env_kwargs, worlds = RUNS[name]
     config = TrainConfig(
         env_id, num_envs=worlds, total_steps=3 * worlds * 16, device="cpu", env_kwargs=env_kwargs,
