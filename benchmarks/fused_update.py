@@ -168,7 +168,8 @@ def measure(name: str, device: torch.device, tile: int | None) -> None:
     ]
     largest = max(error for layer, error in errors.items() if layer != "total")
     sizes, used_registers = kernels.sizes, registers(ppo, device)
-    line = f"{name:>27} {count:9,} {sizes.update_memory.shared_bytes:8,} {sizes.update_memory.resident:6} " + " ".join(f"{x:10.1f}" for x in times)
+    memory = sizes.update_memory
+    line = f"{name:>27} {count:9,} {memory.shared_bytes:8,} {memory.resident:6} " + " ".join(f"{x:10.1f}" for x in times)
     print(f"{line} {errors['total']:10.1e} {largest:10.1e}   {used_registers}")
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from gpu_vecenv.train.policies.contract import Actor
 from gpu_vecenv.train.storage.samples import Samples
 
 
@@ -33,6 +34,10 @@ class Algorithm(ABC):
     metric_names: tuple[str, ...]
     """Names of the numbers that ``update()`` returns. ``skipped`` counts steps that were left out because a gradient was not
     finite; the runner then stops the run."""
+
+    def actor(self) -> Actor | None:
+        """Return what chooses actions in rollouts in place of the policy, or None."""
+        return None
 
     def begin(self, samples: Samples) -> None:  # noqa: B027  (nothing, unless an algorithm overrides it)
         """Prepare the first update of a run, after the policy has observed its first rollout."""

@@ -1,7 +1,7 @@
 """Actions and values of a policy by kernels, with the arithmetic of the kernels that learn.
 
-The ratio of the first minibatch of an update is then 1, up to rounding of float32. Given equal outputs of the network, actions have
-the bits of ``policies/draw.py``. A CUDA graph can record a call if a call of the same kind was made before.
+The ratio of the first minibatch of an update is then 1, up to rounding of float32. Given equal outputs of the network, actions
+have the bits of ``policies/draw.py``. A CUDA graph can record a call if a call of the same kind was made before.
 """
 
 from __future__ import annotations
@@ -133,9 +133,8 @@ class _Call:
         self._kept: dict[str, Tensor] = {}  # a queued kernel reads them before their memory is used again
         self._addresses: list[int] = []
         program = launches(act_program(sizes), fused.device)
-        self._queue = functools.partial(
-            program.launch, name, self.args, teams, self.count < SMALL, sizes.act_memory.shared_bytes
-        )
+        small, memory = self.count < SMALL, sizes.act_memory
+        self._queue = functools.partial(program.launch, name, self.args, teams, small, memory.shared_bytes)
 
     def place(self, member: str, array: Tensor, dtype: torch.dtype, numbers: int) -> bool:
         """Store the place of an array with ``numbers`` numbers a row; return True if it had to be copied."""

@@ -1,4 +1,4 @@
-"""Argument structs: ``GvArgs`` of ``kernels/learner/update_args.h`` and of ``kernels/learner/act.cu``, which assert their sizes."""
+"""Argument structs: ``GvArgs`` of ``kernels/learner/update_args.h`` and of ``act.cu`` beside it, which assert their sizes."""
 
 from __future__ import annotations
 

@@ -10,9 +10,10 @@ from gpu_vecenv.train.algorithms.deal import choose, deal
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.applies import require_fused
 from gpu_vecenv.train.fused.kernels import UpdateKernels, is_addressed_by_rows, slab
-from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.policies.contract import Inputs, Observation, Policy
 from gpu_vecenv.train.storage.samples import Samples
 
 SCALED_TO = 5.0
@@ -36,7 +37,21 @@ class FusedPPO(PPO):
         """
         super().__init__(policy, config, shape, seed, device)
         self.sizes = require_fused(policy, device)
+        self.fused = FusedPolicy(policy, self.sizes, device)  # type: ignore[arg-type]
         self._kernels: UpdateKernels | None = None
+
+    def actor(self) -> FusedPolicy:
+        """See ``Algorithm.actor()``."""
+        return self.fused
+
+    def begin(self, samples: Samples) -> None:
+        """See ``PPO.begin()``."""
+        mask = None if samples.mask is None else samples.mask[:-1]
+        samples.log_prob.copy_(self.fused.log_prob(Inputs(_rows(samples.obs)[:-1], mask), samples.action))
+
+    def _values(self, samples: Samples, obs: Observation) -> Tensor:
+        """See ``PPO._values()``."""
+        return self.fused.values(_rows(obs))
 
     @torch.no_grad()
     def _epochs(self, samples: Samples, scalars: DeviceScalars, numbers: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,9 +78,9 @@ class FusedPPO(PPO):
 
     def _prepared(self, samples: Samples, scalars: DeviceScalars) -> UpdateKernels:
         """Return the kernels, which point to the samples and settings."""
-        obs = samples.obs
-        if not isinstance(obs, Tensor) or samples.valid.dim() != 2 or samples.valid.numel() > MAX_SAMPLES:
-            raise ConfigError(f"fused update: expected samples of rows, at most {MAX_SAMPLES:,}")
+        obs = _rows(samples.obs)
+        if samples.valid.numel() > MAX_SAMPLES:
+            raise ConfigError(f"fused update: expected at most {MAX_SAMPLES:,} samples, got {samples.valid.numel():,}")
         if self._kernels is None:
             rows = -(-samples.valid.numel() // self.config.num_minibatches)
             self._kernels = UpdateKernels(self.policy, self.sizes, self.config, self.adam, rows)  # type: ignore[arg-type]
@@ -101,3 +116,10 @@ class FusedPPO(PPO):
         mean = torch.where(used, advantage, 0.0).sum(1, keepdim=True) / count
         variance = torch.where(used, (advantage - mean).square(), 0.0).sum(1, keepdim=True) / count
         return torch.cat((mean, 1.0 / (variance.sqrt() + 1e-8)), 1)
+
+
+def _rows(obs: Observation) -> Tensor:
+    """Return observations of samples that are rows."""
+    if not isinstance(obs, Tensor):
+        raise ConfigError("fused update: expected samples of rows, without a shared part")
+    return obs

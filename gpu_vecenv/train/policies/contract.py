@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from torch import Tensor, nn
 
@@ -59,6 +59,13 @@ class Draw:
     out: tuple[Tensor, Tensor, Tensor] | None = None
     """Arrays for actions (B[, a], k), log-probabilities (B[, a]) and entropies, which nobody reads. If a policy writes its
     results to them and returns them, they need not be copied."""
+
+
+class Actor(Protocol):
+    """Chooses actions as a policy does."""
+
+    def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
+        """See ``Policy.act()``."""
 
 
 class Policy(nn.Module, ABC):

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
-from gpu_vecenv.train.policies.contract import Draw, Inputs
+from gpu_vecenv.train.policies.contract import Actor
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.rollout import Rollout, alive_field
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
-
-
-class Actor(Protocol):
-    """A policy, or kernels that act for it."""
-
-    def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
-        """See ``Policy.act()``."""
 
 
 class Collector:
@@ -32,7 +24,7 @@ class Collector:
         Args:
             env: vector env in the agents view, or one whose arrays are by role.
             rollout: slabs to fill.
-            policies: policies by name, or kernels that act for them.
+            policies: what chooses actions, by the name of the policy.
             rows: rows that each policy acts for.
         """
         self.env, self.rollout = env, rollout

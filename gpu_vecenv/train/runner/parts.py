@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -15,10 +15,8 @@ from gpu_vecenv.train.algorithms.registry import algorithm_builder
 from gpu_vecenv.train.algorithms.schedules import scalars_at
 from gpu_vecenv.train.config import PPOConfig, ResolvedConfig, bootstraps, require_minibatches
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.applies import fused_sizes
 from gpu_vecenv.train.fused.update import FusedPPO
-from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.policies.random import RandomPolicy
@@ -109,14 +107,17 @@ class Parts:
         self.rollout = rollout
         self.rows = rows_of_policies(env, rollout, config.policy_map)
         self.policies = make_policies(self.rows, config, device, networks)
-        fused, self.not_fused = self._fused(config, device)
-        self.collector = Collector(env, rollout, {**self.policies, **fused}, self.rows)
+        self.not_fused = {name: reason for name in learn if (reason := self._not_fused(config, name, device))}
+        use_fused = config.executor == "fused"
         shapes = {name: rows.shape for name, rows in self.rows.items()}
         self.algorithms: dict[str, Algorithm] = {}
         for name, ppo in self.settings.items():
             require_minibatches(ppo, self.rows[name].num_samples, name)
-            build = FusedPPO if name in fused else algorithm_builder(config.settings_of(name).algorithm)
+            fused = use_fused and name not in self.not_fused
+            build = FusedPPO if fused else algorithm_builder(config.settings_of(name).algorithm)
             self.algorithms[name] = build(self.policies[name], ppo, shapes[name], seed_of(config.seed, name), device)
+        actors = {name: algorithm.actor() or self.policies[name] for name, algorithm in self.algorithms.items()}
+        self.collector = Collector(env, rollout, {**self.policies, **actors}, self.rows)
         self.episodes = {name: EpisodeStats(shape).to(device) for name, shape in shapes.items()}
         self._host = torch.zeros(len(learn), len(DeviceScalars._fields))
         if device.type == "cuda":
@@ -126,20 +127,16 @@ class Parts:
         parts = (self.collector, self.policies, self.rows, self.algorithms, scalars, self.episodes)
         self.iteration = Iteration(*parts, config.precision)
 
-    def _fused(self, config: ResolvedConfig, device: torch.device) -> tuple[dict[str, FusedPolicy], dict[str, str]]:
-        """Return the policies that have fused kernels, if the run asks for them, and why the others have none."""
-        fused: dict[str, FusedPolicy] = {}
-        reasons: dict[str, str] = {}
-        for name, policy in self.policies.items() if config.executor == "fused" else ():
-            if config.settings_of(name).algorithm != "ppo":
-                reasons[name] = "its algorithm is not ppo"
-            elif self.rows[name].form != "rows":
-                reasons[name] = f"its samples are {self.rows[name].form}"
-            elif isinstance(sizes := fused_sizes(policy, device), str):
-                reasons[name] = sizes
-            else:
-                fused[name] = FusedPolicy(cast(ActorCritic, policy), sizes, device)
-        return fused, {name: reason for name, reason in reasons.items() if not is_random(name)}
+    def _not_fused(self, config: ResolvedConfig, name: str, device: torch.device) -> str:
+        """Return why a policy has no fused kernels; empty if it has them, or if the run asks for none."""
+        if config.executor != "fused":
+            return ""
+        if config.settings_of(name).algorithm != "ppo":
+            return "its algorithm is not ppo"
+        if self.rows[name].form != "rows":
+            return f"its samples are {self.rows[name].form}"
+        sizes = fused_sizes(self.policies[name], device)
+        return sizes if isinstance(sizes, str) else ""
 
     @staticmethod
     def _settings(env: GpuVectorEnv, config: ResolvedConfig, name: str) -> PPOConfig:

@@ -1,19 +1,24 @@
 """The kernels of an update on lanes, which emulate warps, and for CUDA: the same results, and compilation for GPUs."""
 
 import ctypes
+import dataclasses
 import re
 
 import pytest
 import torch
+from counters import counters
 from gymnasium import spaces
 from reference import case
+from test_fused_act import CPU, drawn
 from test_fused_gradient import BOX, kernel_gradient
 
 from gpu_vecenv.backend.compiler import LEVELS, compile_object
 from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import kernel_source
-from gpu_vecenv.train.fused import kernels
-from gpu_vecenv.train.fused.program import Sizes, update_program
+from gpu_vecenv.train.fused import act, kernels
+from gpu_vecenv.train.fused.applies import require_fused
+from gpu_vecenv.train.fused.program import Sizes, act_program, update_program
+from gpu_vecenv.train.policies.contract import Inputs
 from tests.kernels.nvrtc import compile_text
 
 
@@ -57,6 +62,36 @@ def test_lanes_compute_the_gradient_of_the_host(name, tmp_path, monkeypatch):
         assert float((found[parameter] - gradient).norm()) <= 1e-4 * float(gradient.norm()), parameter
 
 
+ACTS = {
+    "masked, elu, odd sizes": ({**CASES["masked, elu, odd sizes"][0], "masked": (1,)}, 32),
+    "numbers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48)}, 64),
+}
+
+
+@pytest.mark.parametrize("name", [next(iter(ACTS)), *(pytest.param(name, marks=pytest.mark.slow) for name in [*ACTS][1:])])
+def test_lanes_act_as_the_host(name, tmp_path, monkeypatch):
+    """Sums of products have another order. Actions are those of draws from the outputs of the lanes."""
+    given, rows = ACTS[name]
+    one = case(**(given | {"rows": 3 * rows - 7, "filling": 0}))
+    count = one.samples.valid.numel()
+    inputs = Inputs(one.samples.obs[:-1].flatten(0, 1), one.samples.mask[:-1].flatten(0, 1) if given.get("masked") else None)
+    results = []
+    for number in range(2):
+        if number:
+            monkeypatch.setattr(act, "launches", lambda program, device: Lanes(program, tmp_path))
+        sizes = dataclasses.replace(require_fused(one.policy, CPU), rows=rows)
+        fused, outputs, draw = act.FusedPolicy(one.policy, sizes, CPU), torch.empty(count, sizes.outputs), counters(count, 1)
+        fused.most_teams = 2
+        action, log_prob = fused.act(inputs, draw, outputs=outputs)
+        wanted = drawn(fused, inputs, draw, outputs)
+        assert torch.equal(action, wanted[0]) and torch.equal(log_prob, wanted[1])
+        taken = results[0][3] if number else action  # the same actions
+        alone = fused.log_prob(Inputs(*(x if x is None else x[None] for x in inputs[:2])), taken[None])
+        results.append((outputs, fused.value(inputs), alone, action))
+    for host, lanes in zip(results[0][:3], results[1][:3], strict=True):
+        torch.testing.assert_close(lanes, host, rtol=1e-4, atol=1e-4)
+
+
 SIZES = [
     Sizes(4, (64, 64), "tanh", 2, (2,)),
     Sizes(71, (64, 64), "tanh", 42, (21, 21), (0, 21)),
@@ -64,10 +99,14 @@ SIZES = [
 ]
 
 
+KERNELS = {update_program: ["gv_adam", "gv_gradient", "gv_reduce"], act_program: ["gv_act", "gv_evaluate", "gv_values"]}
+
+
 @pytest.mark.parametrize("arch", [80, 90])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_kernels_compile_for_cuda_without_local_memory(sizes, arch):
-    program = update_program(sizes)
+@pytest.mark.parametrize("make", KERNELS)
+def test_kernels_compile_for_cuda_without_local_memory(make, sizes, arch):
+    program = make(sizes)
     ptx = compile_text(kernel_source(program), arch, *program_options(program))
-    assert sorted(re.findall(r"\.entry (\w+)", ptx)) == ["gv_adam", "gv_gradient", "gv_reduce"]
+    assert sorted(re.findall(r"\.entry (\w+)", ptx)) == KERNELS[make]
     assert ".local" not in ptx and "mma.sync" in ptx

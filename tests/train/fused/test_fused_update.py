@@ -151,6 +151,29 @@ def test_runs_are_those_of_ppo(name):
         assert float((changes[1][role] - change).norm()) <= 0.05 * float(change.norm())
 
 
+@pytest.mark.parametrize("name", ["cartpole", "pendulum"])
+def test_actions_of_a_run_have_a_ratio_of_one(name):
+    """One minibatch has the divergence before its step. In the first iteration, statistics changed after the actions."""
+    env_id, env_kwargs, worlds = RUNS[name]
+    config = TrainConfig(
+        env_id, num_envs=worlds, total_steps=3 * worlds * 16, device="cpu", env_kwargs=env_kwargs,
+        network=NetworkConfig((32, 32)), ppo=PPOConfig(num_steps=16, num_epochs=1, num_minibatches=1, clip_coef=1e-4),
+    )  # fmt: skip
+    role = next(iter(Trainer(config, quiet=True).policies))
+    trainer = Trainer(dataclasses.replace(config, policies={role: PolicyConfig(algorithm="fused")}), quiet=True)
+    algorithm, seen = trainer.parts.algorithms[role], []
+    update = algorithm.update
+
+    def watched(samples, of_update):
+        metrics = update(samples, of_update)
+        seen.append(dict(zip(algorithm.metric_names, metrics.tolist(), strict=True)))
+        return metrics
+
+    algorithm.update = watched
+    trainer.train()
+    assert len(seen) == 3 and all(abs(metrics["kl"]) < 1e-6 and metrics["clip_fraction"] == 0.0 for metrics in seen)
+
+
 class Own(torch.nn.Module):
     """A network of the user."""
 
