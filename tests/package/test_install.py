@@ -66,9 +66,20 @@ def build(hook: str, tree: Path, out: Path) -> Path:
     return out / python(code, tree, f"sys.path.insert(0, {str(tree / 'tools' / 'packaging')!r})")[-1]
 
 
+def reuse_objects(tree: Path) -> None:
+    """Copy compiled kernels of this checkout to a tree, except those of one env and of one program, which a build must compile.
+
+    Compiling all of them takes minutes. Their names hold a hash of all that they depend on, so a build replaces outdated ones.
+    """
+    for path in (ROOT / "gpu_vecenv" / "_prebuilt").glob("*.so"):
+        if not path.name.startswith(("cartpole-", "draw-")):
+            (tree / "gpu_vecenv" / "_prebuilt").mkdir(exist_ok=True)
+            shutil.copy(path, tree / "gpu_vecenv" / "_prebuilt")
+
+
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Path:
-    """Return a copy of the repository, without what was built in it."""
+    """Return a copy of the repository, with some of its compiled kernels."""
     tree = tmp_path_factory.mktemp("checkout")
     ignore = shutil.ignore_patterns("__pycache__", "_prebuilt", "*.egg-info")
     for name in KEPT:
@@ -76,6 +87,7 @@ def checkout(tmp_path_factory) -> Path:
             shutil.copytree(ROOT / name, tree / name, ignore=ignore)
         else:
             shutil.copy(ROOT / name, tree / name)
+    reuse_objects(tree)
     return tree
 
 
@@ -86,6 +98,7 @@ def wheel(checkout, tmp_path_factory) -> Path:
     with tarfile.open(build("build_sdist", checkout, folder / "sdist")) as archive:
         archive.extractall(folder / "tree", filter="data")
     (tree,) = (folder / "tree").iterdir()
+    reuse_objects(tree)
     return build("build_wheel", tree, folder / "dist")
 
 

@@ -17,7 +17,7 @@
 struct GvArgs {
     const float* samples;             // feature f of row r is at r * row_stride + f * feature_stride
     const gv_u8* valid;               // [rows]
-    void* tiles;                      // double [tiles, 3, features], count, mean, and sum of squares about it
+    void* tiles;                      // double [tiles, 3, features], count, mean, and sum of squares about it; then 1, see below
     void *mean, *var, *count;         // double [features], [features], [1]
     float *offset, *scale, *shift;    // [features] or null
     gv_i32* invalid_actions;          // unused; GV_KERNEL expects it
@@ -61,11 +61,19 @@ GV_FN void gv_for_strand(const GvArgs& a, gv_i32 tile, gv_i32 feature, gv_i32 st
     }
 }
 
+// Number of samples before the merge, a copy that the first kernel makes: teams of the second one read it while one of them
+// writes the new number.
+// double: as above.
+GV_FN double& gv_count_before(const GvArgs& a) { return ((double*)a.tiles)[(gv_i64)a.num_tiles * 3 * a.features]; }
+
 // Moments of a tile, by two passes: squares about another point than the mean would cancel if the mean is far from 0.
 // double: as above.
 GV_FN void gv_tile_moments(const GvArgs& a, const GvTeam& team) {
     const gv_i32 groups = (a.features + a.group - 1) / a.group, tile = team.world / groups;
     const gv_i32 first = team.world % groups * a.group;
+    if (team.world == 0) {
+        GV_ONCE gv_count_before(a) = *(const double*)a.count;
+    }
     double *count = gv_numbers(team, 0), *sum = gv_numbers(team, 1), *squares = gv_numbers(team, 2);
     GV_FOR(i, GV_ITEMS) {
         double n = 0.0, added = 0.0;
@@ -103,9 +111,9 @@ GV_FN void gv_tile_moments(const GvArgs& a, const GvTeam& team) {
 // Then computes the numbers that normalise: (x - mean) / std = (x - offset) scale + shift, where offset is the mean in float, and
 // shift makes up for its rounding. The deviation is never below 1e-4.
 // double: as above.
-GV_FN void gv_merge_feature(const GvArgs& a, gv_i32 f, double count, double mean, double var) {
+GV_FN void gv_merge_feature(const GvArgs& a, gv_i32 f, double before, double count, double mean, double var) {
     double &mean_now = ((double*)a.mean)[f], &var_now = ((double*)a.var)[f];
-    const double total = *(const double*)a.count + count, share = count / (total < 1.0 ? 1.0 : total), change = mean - mean_now;
+    const double total = before + count, share = count / (total < 1.0 ? 1.0 : total), change = mean - mean_now;
     var_now = var_now * (1.0 - share) + var * share + change * change * share * (1.0 - share);
     mean_now += change * share;
     if (a.offset != nullptr) {
@@ -116,44 +124,44 @@ GV_FN void gv_merge_feature(const GvArgs& a, gv_i32 f, double count, double mean
     }
 }
 
-// Merges the moments of all tiles. One team does this.
+// Merges the moments of all tiles. A team has a group of features.
 // double: as above.
 GV_FN void gv_merge_tiles(const GvArgs& a, const GvTeam& team) {
     double *count = gv_numbers(team, 0), *sum = gv_numbers(team, 1), *squares = gv_numbers(team, 2);
-    const gv_i32 strands = GV_ITEMS / a.group, step = 3 * a.features;
-    for (gv_i32 first = 0; first < a.features; first += a.group) {
-        GV_FOR(i, GV_ITEMS) {
-            const gv_i32 f = first + i % a.group;
-            double n = 0.0, added = 0.0;
-            for (gv_i32 tile = i / a.group; f < a.features && tile < a.num_tiles; tile += strands) {
-                const double* of = (const double*)a.tiles + (gv_i64)tile * step + f;
-                n += of[0];
-                added += of[0] * of[a.features];
-            }
-            count[i] = n;
-            sum[i] = added;
+    const gv_i32 strands = GV_ITEMS / a.group, step = 3 * a.features, first = team.world * a.group;
+    const double before = a.num_tiles > 0 ? gv_count_before(a) : *(const double*)a.count;
+    GV_FOR(i, GV_ITEMS) {
+        const gv_i32 f = first + i % a.group;
+        double n = 0.0, added = 0.0;
+        for (gv_i32 tile = i / a.group; f < a.features && tile < a.num_tiles; tile += strands) {
+            const double* of = (const double*)a.tiles + (gv_i64)tile * step + f;
+            n += of[0];
+            added += of[0] * of[a.features];
         }
-        gv_add_strands(team, count, a.group);
-        gv_add_strands(team, sum, a.group);
-        GV_FOR(i, GV_ITEMS) {
-            const gv_i32 f = first + i % a.group;
-            const double n = count[i % a.group], mean = sum[i % a.group] / (n < 1.0 ? 1.0 : n);
-            double added = 0.0;
-            for (gv_i32 tile = i / a.group; f < a.features && tile < a.num_tiles; tile += strands) {
-                const double* of = (const double*)a.tiles + (gv_i64)tile * step + f;
-                const double off = of[a.features] - mean;
-                added += of[2 * (gv_i64)a.features] + of[0] * off * off;
-            }
-            squares[i] = added;
-        }
-        gv_add_strands(team, squares, a.group);
-        GV_FOR(i, a.group) {
-            const double n = count[i] < 1.0 ? 1.0 : count[i];
-            if (first + i < a.features) gv_merge_feature(a, first + i, count[i], sum[i] / n, squares[i] / n);
-        }
-        gv_barrier(team);
+        count[i] = n;
+        sum[i] = added;
     }
-    GV_ONCE *(double*)a.count += count[0];
+    gv_add_strands(team, count, a.group);
+    gv_add_strands(team, sum, a.group);
+    GV_FOR(i, GV_ITEMS) {
+        const gv_i32 f = first + i % a.group;
+        const double n = count[i % a.group], mean = sum[i % a.group] / (n < 1.0 ? 1.0 : n);
+        double added = 0.0;
+        for (gv_i32 tile = i / a.group; f < a.features && tile < a.num_tiles; tile += strands) {
+            const double* of = (const double*)a.tiles + (gv_i64)tile * step + f;
+            const double off = of[a.features] - mean;
+            added += of[2 * (gv_i64)a.features] + of[0] * off * off;
+        }
+        squares[i] = added;
+    }
+    gv_add_strands(team, squares, a.group);
+    GV_FOR(i, a.group) {
+        const double n = count[i] < 1.0 ? 1.0 : count[i];
+        if (first + i < a.features) gv_merge_feature(a, first + i, before, count[i], sum[i] / n, squares[i] / n);
+    }
+    if (team.world == 0 && a.num_tiles > 0) {
+        GV_ONCE *(double*)a.count = before + count[0];
+    }
 }
 
 GV_KERNEL(gv_moments, gv_tile_moments)

@@ -17,8 +17,8 @@ from gpu_vecenv.backend.source import MOMENTS
 ITEMS, DEPTH = 128, 32
 """``GV_ITEMS`` and ``GV_DEPTH`` of the kernels."""
 
-MAX_GROUP = 16
-"""Most features of a team that reads samples."""
+MAX_GROUP, MAX_MERGED = 16, 4
+"""Most features of a team that reads samples, and of one that merges tiles: four numbers of eight bytes fill a sector."""
 
 SMALL = 1 << 14
 """Below this many numbers a second CPU thread saves less time than it takes to wake it."""
@@ -83,13 +83,14 @@ def merge(running: Moments, samples: Tensor | None = None, valid: Tensor | None 
         args.group = _group(features, MAX_GROUP)
         args.rows, (args.row_stride, args.feature_stride) = len(samples), samples.stride()
         args.num_tiles = -(-len(samples) // (ITEMS // args.group * DEPTH))
-        tiles, valid = torch.empty((args.num_tiles, 3, features), dtype=torch.float64, device=device), valid.contiguous()
+        tiles, valid = torch.empty(args.num_tiles * 3 * features + 1, dtype=torch.float64, device=device), valid.contiguous()
         args.samples, args.valid, args.tiles = samples.data_ptr(), valid.data_ptr(), tiles.data_ptr()
         args.num_worlds = args.num_tiles * -(-features // args.group)
         if args.num_worlds:
             program.launch("gv_moments", args, args.num_worlds, samples.numel() < SMALL)
-    args.num_worlds, args.group = 1, _group(features, ITEMS)
-    program.launch("gv_merge", args, 1, True)
+    args.group = _group(features, MAX_MERGED)
+    args.num_worlds = -(-features // args.group)
+    program.launch("gv_merge", args, args.num_worlds, features * args.num_tiles < SMALL)
 
 
 def _group(features: int, most: int) -> int:
