@@ -191,7 +191,8 @@ class _Act(_Call):
                 raise ArrayTypeError(f"fused policy: draw.{name} must be contiguous {wanted}, got {found}.")
             setattr(self.args, name, array.data_ptr())
         self._inputs: tuple[Tensor, Tensor | None] | None = None
-        self._out = None if draw.out is None else self._placed(*draw.out[:2])
+        self._out = None if draw.out is None else draw.out[:2]
+        self._place_results(*(self._out or self._new_results()))
 
     def act(self, obs: Tensor, mask: Tensor | None, outputs: Tensor | None) -> tuple[Tensor, Tensor]:
         """See ``FusedPolicy.act()``."""
@@ -204,18 +205,18 @@ class _Act(_Call):
                 copied |= self.place("mask", mask, torch.bool, self._fused.mask_columns)
             self._inputs = None if copied else (obs, mask)
         self.args.result = None if outputs is None else outputs.data_ptr()
-        action, log_prob = self._new_results() if self._out is None else self._out
+        action, log_prob = self._out or self._new_results()
+        self.args.action.at, self.args.log_prob.at = action.data_ptr(), log_prob.data_ptr()
         self.run()
-        return action, log_prob
+        return action.squeeze(-1) if self._fused.policy.discrete else action, log_prob
 
     def _new_results(self) -> tuple[Tensor, Tensor]:
         fused = self._fused
         action = torch.empty((*self.rows, fused.sizes.entries), dtype=fused.action_type, device=fused.device)
-        return self._placed(action, torch.empty(self.rows, device=fused.device))
+        return action, torch.empty(self.rows, device=fused.device)
 
-    def _placed(self, action: Tensor, log_prob: Tensor) -> tuple[Tensor, Tensor]:
-        """Store the places of the results, and return them in the form that policies return."""
+    def _place_results(self, action: Tensor, log_prob: Tensor) -> None:
+        """Check arrays for the results, and store their places; those of new ones differ by their addresses alone."""
         copied = self.place("action", action, self._fused.action_type, self._fused.sizes.entries)
         if self.place("log_prob", log_prob, torch.float32, 1) or copied:
             raise ShapeError("fused policy: expected results whose numbers of a row lie side by side.")
-        return action.squeeze(-1) if self._fused.policy.discrete else action, log_prob
