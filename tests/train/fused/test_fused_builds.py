@@ -51,7 +51,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", [next(iter(CASES)), *(pytest.param(name, marks=pytest.mark.slow) for name in [*CASES][1:])])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_lanes_compute_the_gradient_of_the_host(name, tmp_path, monkeypatch):
     given, rows = CASES[name]
     host, host_terms = kernel_gradient(case(**given), rows=rows)
@@ -68,7 +69,8 @@ ACTS = {
 }
 
 
-@pytest.mark.parametrize("name", [next(iter(ACTS)), *(pytest.param(name, marks=pytest.mark.slow) for name in [*ACTS][1:])])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ACTS)
 def test_lanes_act_as_the_host(name, tmp_path, monkeypatch):
     """Sums of products have another order. Actions are those of draws from the outputs of the lanes."""
     given, rows = ACTS[name]
@@ -102,7 +104,7 @@ SIZES = [
 KERNELS = {update_program: ["gv_adam", "gv_gradient", "gv_reduce"], act_program: ["gv_act", "gv_evaluate", "gv_values"]}
 
 
-@pytest.mark.parametrize("arch", [80, 90])
+@pytest.mark.parametrize("arch", [pytest.param(80, marks=pytest.mark.slow), 90])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("make", KERNELS)
 def test_kernels_compile_for_cuda_without_local_memory(make, sizes, arch):
