@@ -25,10 +25,9 @@ struct GvArgs {
 };
 static_assert(sizeof(GvArgs) == GV_ARGS_SIZE, "as in gpu_vecenv/train/fused/act.py");
 
-// Memory of a team: the network and features of 16 bits, then floats: outputs, and the noise and the terms of entries.
-#define GV_NOISES (GV_ROWS * GV_ENTRIES)
+// Memory of a team: the network and features of 16 bits, then outputs.
 #define GV_HALVES (GvNetwork<GV_OUTPUTS>::HALVES + GV_ROWS * GV_FEATURE_STRIDE)
-#define GV_FLOATS (GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE + 2 * GV_NOISES)
+#define GV_FLOATS (GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE)
 #define GV_MEMORY_FLOATS (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
 
@@ -38,11 +37,9 @@ typedef gv_u32 GvNoise;  // a random word
 typedef float GvNoise;  // a standard normal number
 #endif
 
-// What a group works with: its rows in the tile are `first` and those after it, up to the last one of all.
+// Rows of a group in a tile: the first one, their number, and their outputs.
 struct GvOwn {
     float* outputs;  // [GV_OWN, GV_OUTPUT_STRIDE]
-    GvNoise* noise;  // [GV_OWN, GV_ENTRIES]
-    float* terms;    // [GV_OWN, GV_ENTRIES]
     gv_i32 first, rows;
 };
 
@@ -56,33 +53,38 @@ GV_FN void gv_each_tile(const GvArgs& a, const GvTeam& team, Ahead ahead, Use us
     const GvNetwork<OUTPUTS> network = {halves, floats};
     const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
     const GvTile<GV_FEATURE_STRIDE> all = {halves + GvNetwork<GV_OUTPUTS>::HALVES}, tile_of_group = gv_part(all, row, 0);
-    float *outputs = floats + GvNetwork<GV_OUTPUTS>::FLOATS, *noise = outputs + GV_ROWS * GV_OUTPUT_STRIDE;
-    float* terms = noise + GV_NOISES;
-    GvOwn own = {outputs + row * GV_OUTPUT_STRIDE, (GvNoise*)noise + row * GV_ENTRIES, terms + row * GV_ENTRIES, 0, 0};
+    GvOwn own = {floats + GvNetwork<GV_OUTPUTS>::FLOATS + row * GV_OUTPUT_STRIDE, 0, 0};
     GvOwnSamples samples;
     GvOwnFeatures features;
     const auto load = [&](gv_i32 tile) {
+        gv_each_held(samples, group, [&](gv_i32 i, gv_i32& sample) {
+            const gv_i64 found = (gv_i64)tile * GV_ROWS + row + i;
+            sample = found < a.rows ? (gv_i32)found : -1;
+        });
+        gv_load_features(features, group, samples, a.obs, a.samples_per_step);
+    };
+    const auto begin = [&](gv_i32 tile) {
         const gv_i64 first = (gv_i64)tile * GV_ROWS + row, rest = a.rows - first;
         own.first = (gv_i32)first;
         own.rows = rest < 0 ? 0 : rest < GV_OWN ? (gv_i32)rest : GV_OWN;
-        gv_each_held(samples, group, [&](gv_i32 i, gv_i32& sample) { sample = i < own.rows ? own.first + i : -1; });
-        gv_load_features(features, group, samples, a.obs, a.samples_per_step);
         ahead(group, own);
     };
     load(team.world);
+    begin(team.world);
     gv_clear_halves(team, all.at, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features stay 0
     gv_load_network<OUTPUTS>(team, network, a.layers, a.norm);
     gv_barrier(team);
     GV_LOOP for (gv_i32 tile = team.world; tile < tiles; tile += a.num_worlds) {
         gv_store_features(features, group, samples, a.obs, a.samples_per_step, network, a.norm.limit, tile_of_group);
         gv_group_barrier(group);
+        load(tile + a.num_worlds);
         GvForget forget;
         auto sums = gv_forward<GV_OWN>(network, group, tile_of_group, forget);
         gv_store_outputs<OUTPUTS>(sums, group, own.outputs);
         gv_group_barrier(group);
         use(group, own);
         gv_group_barrier(group);
-        load(tile + a.num_worlds);
+        begin(tile + a.num_worlds);
     }
 }
 
@@ -96,8 +98,8 @@ GV_FN const gv_u8* gv_mask_of(const GvArgs& a, gv_i32 row) {
 }
 GV_FN GvNoise gv_noise(const GvDraw& draw, gv_i32 entry) { return gv_entry_word(draw, entry); }
 
-// Draws an entry of a row and returns its term of the log-probability.
-GV_FN float gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, const float* outputs, GvNoise noise) {
+// Draws an entry of a row. Its term of the log-probability replaces the first of its outputs.
+GV_FN void gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, float* outputs, GvNoise noise) {
     gv_i32 first = 0, choices = 0, mask_first = -1, before = 0;
     GV_UNROLL for (gv_i32 other = 0; other < GV_ENTRIES; ++other) {  // constants stay in instructions
         first = other == entry ? before : first;
@@ -109,7 +111,16 @@ GV_FN float gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, const float*
     const gv_u8* mask = of_row != nullptr && mask_first >= 0 ? of_row + mask_first : nullptr;
     const GvChoice choice = gv_draw_choice<false>(outputs + first, nullptr, mask, choices, noise, a.likeliest != 0);
     ((gv_i32*)a.action.at)[gv_place(a, a.action, row) + entry] = choice.index;
-    return choice.terms.log_prob;
+    outputs[first] = choice.terms.log_prob;
+}
+GV_FN float gv_sum_of_terms(const float* outputs) {
+    float sum = 0.0f;  // in the order of entries, as in draw.cu
+    gv_i32 first = 0;
+    GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
+        sum += outputs[first];
+        first += gv_choices(entry);
+    }
+    return sum;
 }
 
 GV_FN float gv_evaluated(const GvArgs& a, gv_i32 row, float* outputs, const GvAction (&action)[GV_ENTRIES]) {
@@ -120,12 +131,17 @@ GV_FN float gv_evaluated(const GvArgs& a, gv_i32 row, float* outputs, const GvAc
 #else
 GV_FN GvNoise gv_noise(const GvDraw& draw, gv_i32 entry) { return gv_normal(draw, entry); }
 
-GV_FN float gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, const float* outputs, GvNoise noise) {
+GV_FN void gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, float* outputs, GvNoise noise) {
     const GvNumber number = gv_number_of(outputs[entry], a.log_std[entry], noise, a.likeliest != 0);
     // In the env's units, as BoxScale computes them.
     const float action = number.value * a.half_width[entry] + a.centre[entry];
     ((float*)a.action.at)[gv_place(a, a.action, row) + entry] = action;
-    return number.terms.log_prob;
+    outputs[entry] = number.terms.log_prob;
+}
+GV_FN float gv_sum_of_terms(const float* outputs) {
+    float sum = 0.0f;
+    GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) sum += outputs[entry];
+    return sum;
 }
 
 GV_FN float gv_evaluated(const GvArgs& a, gv_i32, const float* outputs, GvAction (&action)[GV_ENTRIES]) {
@@ -137,29 +153,28 @@ GV_FN float gv_evaluated(const GvArgs& a, gv_i32, const float* outputs, GvAction
 
 // Noise follows from counters alone, so their loads wait together with those of the features.
 GV_FN void gv_act_tiles(const GvArgs& a, const GvTeam& team) {
+    GvHeld<GvNoise, GV_OWN * GV_ENTRIES> noise;
     const auto ahead = [&](const GvGroup& group, const GvOwn& own) {
-        GV_GROUP_FOR(i, own.rows * GV_ENTRIES) {
-            const gv_i32 entry = i % GV_ENTRIES;
-            own.noise[i] = gv_noise(gv_policy_draw(a.counters, own.first + i / GV_ENTRIES, entry), entry);
-        }
+        gv_each_held(noise, group, [&](gv_i32 i, GvNoise& found) {
+            const gv_i32 in_tile = i / GV_ENTRIES, entry = i % GV_ENTRIES;
+            if (in_tile < own.rows) found = gv_noise(gv_policy_draw(a.counters, own.first + in_tile, entry), entry);
+        });
     };
     gv_each_tile<GV_OUTPUTS>(a, team, ahead, [&](const GvGroup& group, const GvOwn& own) {
-        GV_GROUP_FOR(i, own.rows * GV_ENTRIES) {
-            const gv_i32 in_tile = i / GV_ENTRIES, entry = i % GV_ENTRIES;
-            own.terms[i] = gv_act_entry(a, own.first + in_tile, entry, own.outputs + in_tile * GV_OUTPUT_STRIDE, own.noise[i]);
-        }
-        gv_group_barrier(group);
-        GV_GROUP_FOR(i, own.rows) {
-            float sum = 0.0f;  // in the order of entries, as in draw.cu
-            GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) sum += own.terms[i * GV_ENTRIES + entry];
-            gv_log_prob_of(a, own.first + i) = sum;
-        }
         if (a.result != nullptr) {
             GV_GROUP_FOR(i, own.rows * GV_OUTPUTS) {
                 const float output = own.outputs[i / GV_OUTPUTS * GV_OUTPUT_STRIDE + i % GV_OUTPUTS];
                 a.result[(gv_i64)own.first * GV_OUTPUTS + i] = output;
             }
+            gv_group_barrier(group);
         }
+        gv_each_held(noise, group, [&](gv_i32 i, GvNoise& found) {
+            const gv_i32 in_tile = i / GV_ENTRIES, entry = i % GV_ENTRIES;
+            float* outputs = own.outputs + in_tile * GV_OUTPUT_STRIDE;
+            if (in_tile < own.rows) gv_act_entry(a, own.first + in_tile, entry, outputs, found);
+        });
+        gv_group_barrier(group);
+        GV_GROUP_FOR(i, own.rows) gv_log_prob_of(a, own.first + i) = gv_sum_of_terms(own.outputs + i * GV_OUTPUT_STRIDE);
     });
 }
 

@@ -68,7 +68,7 @@ def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
         most = properties.shared_memory_per_block_optin
     for rows in (128, 64):
         fitted = replace(sizes, rows=rows)
-        needed = max(fitted.update_memory.shared_bytes, fitted.act_memory.shared_bytes)
+        needed = fitted.update_memory.shared_bytes
         if needed <= most - 1024:
             return fitted
     return f"its layers need {needed:,} bytes of shared memory, and a block has {most:,}"

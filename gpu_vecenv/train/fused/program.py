@@ -98,8 +98,8 @@ class Sizes:
 
     @property
     def act_memory(self) -> Memory:
-        """Memory of a block that acts: the network, a tile of features, outputs, and noise and terms of entries."""
-        return self._memory(_stride(_up_to(2 * self.features, 16)), (self.outputs | 1) + 2 * self.entries)
+        """Memory of a block that acts: the network, a tile of features, and outputs. It is less than an update needs."""
+        return self._memory(_stride(_up_to(2 * self.features, 16)), self.outputs | 1)
 
     def _memory(self, halves: int, floats: int) -> Memory:
         """Return the memory of a block with a network and some numbers of 16 bits and floats a row."""
