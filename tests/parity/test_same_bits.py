@@ -28,6 +28,7 @@ def test_the_bits_are_the_recorded_ones(case):
     assert reference(case) == json.loads(RECORD.read_text())[case]
 
 
+@pytest.mark.slow  # tests/package/test_install.py compares the kernels of a wheel, for all instruction sets
 @pytest.mark.parametrize("case", CASES)
 def test_the_plain_instruction_set_gives_the_same_bits(case, build):
     assert trajectory_hash(case, backend=build(level=LEVELS[-1])) == reference(case)
@@ -80,6 +81,7 @@ def sizes_as_constants(layout):
     return tuple(f"-DGV_{name}={value}" for name, value in constants.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case, (name, _) in CASES.items() if "Tag" not in name])
 def test_sizes_as_constants_give_the_same_bits(case, build):
     def backend(layout):

@@ -6,9 +6,11 @@ version. An editable install has the same objects, in the checkout's ``gpu_vecen
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +63,9 @@ def prebuild() -> None:
     for stale in PREBUILT.glob("*"):
         if stale.name not in wanted:
             stale.unlink() if stale.is_file() else shutil.rmtree(stale)
-    for name, (spec, level) in wanted.items():
-        if not (PREBUILT / name).is_file():
-            compile_object(spec, level, PREBUILT / name)
+    missing = [(spec, level, PREBUILT / name) for name, (spec, level) in wanted.items() if not (PREBUILT / name).is_file()]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # threads wait for compilers
+        list(pool.map(lambda job: compile_object(*job), missing))
 
 
 def _bundled_specs() -> list[Any]:
