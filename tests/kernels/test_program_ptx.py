@@ -39,7 +39,7 @@ def test_programs_compile_for_every_architecture_without_inexact_instructions(pr
 
 
 def test_a_scan_reads_several_steps_before_it_uses_the_first():
-    """Of the loads of a kernel, at least sixteen of numbers come before the first store."""
+    """A kernel loads at least sixteen numbers before its first store."""
     ptx = compile_text(kernel_source(SCAN), 90, *program_options(SCAN))
     for text in re.split(r"\.entry ", ptx)[1:]:
         loop = text[: text.index("st.global")]

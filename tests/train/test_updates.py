@@ -65,7 +65,7 @@ def test_the_clip_stops_only_gradients_that_increase_the_distance(ratio, advanta
 
 
 def test_values_that_are_not_clipped_have_a_gradient():
-    """Of any size beside the old ones: their change, added to the old value again, would often be rounded."""
+    """Old values may be large beside the change: the change, added to an old value again, would often be rounded."""
     policy, generator = case().policy, torch.Generator().manual_seed(0)
     obs = torch.randn(512, 6, generator=generator)
     with torch.no_grad():

@@ -14,7 +14,7 @@ typedef float GvAction;
 #endif
 #define GV_HELD_ENTRIES (GV_ENTRIES <= 4 ? GV_ENTRIES : 1)
 
-// What a row's loss reads beside the outputs.
+// Numbers of a row that its loss reads, beside the outputs.
 struct GvRow {
     float log_prob, value, advantage, target;  // the first two from before the update
     gv_i32 sample;                             // -1 for a row that does not count

@@ -45,7 +45,7 @@ class Normal(NamedTuple):
     """The mean."""
     scale: Tensor
     shift: Tensor
-    """What makes up for the rounding of ``offset``."""
+    """Correction for the rounding of ``offset``."""
 
 
 def moments(samples: Tensor, valid: Tensor) -> Moments:
