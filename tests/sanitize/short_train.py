@@ -1,14 +1,14 @@
-"""Trains on cuda:0 for three iterations, which run the trainer's own kernels: python short_train.py ENV_ID [FIELD=VALUE ...]."""
+"""Trains on cuda:0 for three iterations, which run the trainer's own kernels: python short_train.py EXECUTOR ENV_ID [FIELD=VALUE ...]."""
 
 import ast
 import sys
 
 from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer
 
-env_id, *words = sys.argv[1:]
+executor, env_id, *words = sys.argv[1:]
 env_kwargs = {name: ast.literal_eval(value) for name, _, value in (word.partition("=") for word in words)}
 ppo = PPOConfig(num_steps=9, num_epochs=2, num_minibatches=3)
-options = {"num_envs": 13, "total_steps": 3 * 13 * 9, "env_kwargs": env_kwargs, "ppo": ppo, "executor": "eager"}
+options = {"num_envs": 13, "total_steps": 3 * 13 * 9, "env_kwargs": env_kwargs, "ppo": ppo, "executor": executor}
 trainer = Trainer(TrainConfig(env_id, device="cuda:0", **options), quiet=True)
 trainer.train()
 trainer.close()
