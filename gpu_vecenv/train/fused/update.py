@@ -102,7 +102,7 @@ class FusedPPO(PPO):
         squares = torch.where(valid, derivatives.square(), 0.0).sum(1) / valid.sum().clamp(min=1)
         sizes = squares.sqrt()
         if self.config.normalize_advantages == "minibatch":
-            sizes[0] = 1.0
+            sizes[0].fill_(1.0)  # an assignment would wait for the device
         sizes[0] += scalars.entropy_coef
         log_std = getattr(self.policy, "log_std", None)
         if log_std is not None:
