@@ -1,4 +1,4 @@
-"""Launches of kernels that belong to no env, from torch code: on the CPU by threads, on CUDA on torch's current stream."""
+"""Launches of programs, from torch code: on the CPU by threads, on CUDA on torch's current stream."""
 
 from __future__ import annotations
 
@@ -126,6 +126,7 @@ def program_options(program: Program) -> tuple[str, ...]:
 
     resident = resident_blocks(program.lanes) if program.resident is None else program.resident
     constants = {"LANES": program.lanes, "TEAMS": 1, "RESIDENT": resident}
+    constants |= {} if program.env is None else {"LANES": 1, "TILE_LANES": program.lanes}
     constants |= {"GIVEN_SCRATCH": 1} if program.scratch is None else {"SCRATCH": program.scratch}
     return (*OPTIONS, *(f"-DGV_{name}={value}" for name, value in constants.items()))
 

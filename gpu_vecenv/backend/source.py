@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpu_vecenv.errors import CompileError
@@ -19,7 +19,7 @@ _INCLUDE = re.compile(r'#include "([^"]+)"')
 
 @dataclass(frozen=True)
 class Program:
-    """Kernels of the package that belong to no env. Their file has the entry points and defines its argument struct itself."""
+    """Kernels of the package beside those of envs. Their file has the entry points and defines its argument struct itself."""
 
     name: str
     """Name in messages."""
@@ -32,6 +32,8 @@ class Program:
     """Floats of scratch of a team on CUDA; None if each launch says how much shared memory its teams have."""
     resident: int | None = None
     """Blocks that a multiprocessor must have room for, which limits registers; None chooses by the number of lanes."""
+    env: EnvSpec | None = field(default=None, hash=False)
+    """Env whose ``.cu`` precedes the kernels. Its hooks have teams of one lane, and teams of ``lanes`` compute tiles."""
 
 
 DRAW = Program("draws of policies", KERNEL_FOLDER / "policy" / "draw.cu")
@@ -65,22 +67,28 @@ def kernel_source(spec: EnvSpec | Program) -> str:
                 out.append("")
         return "\n".join(out)
 
-    if isinstance(spec, EnvSpec):
-        defined = "#define GV_SINGLE 1\n" if is_single(spec) else ""
-    else:
-        defined = "".join(f"#define GV_{name} {value}\n" for name, value in spec.constants)
-    files = (spec.kernel, ENTRY_POINTS) if isinstance(spec, EnvSpec) else (spec.kernel,)
+    env, constants = _env_of(spec), () if isinstance(spec, EnvSpec) else spec.constants
+    defined = "#define GV_SINGLE 1\n" if env is not None and is_single(env) else ""
+    defined += "".join(f"#define GV_{name} {value}\n" for name, value in constants)
+    entry_points = ENTRY_POINTS if isinstance(spec, EnvSpec) else spec.kernel
+    files = (entry_points,) if env is None else (env.kernel, entry_points)
     texts = [expand(path.read_text(), path) for path in files]
     return defined + "\n".join(texts) + "\n"
 
 
+def _env_of(spec: EnvSpec | Program) -> EnvSpec | None:
+    return spec if isinstance(spec, EnvSpec) else spec.env
+
+
 def _header(spec: EnvSpec | Program, name: str, includer: Path) -> tuple[str, Path]:
-    if name == "args.h" and isinstance(spec, EnvSpec):
-        return args_header(spec), Path(f"{spec.name}/args.h")
-    for folder in (spec.kernel.parent, KERNEL_FOLDER):
+    env = _env_of(spec)
+    if name == "args.h" and env is not None:
+        return args_header(env), Path(f"{env.name}/args.h")
+    own = (env or spec).kernel.parent
+    for folder in (own, KERNEL_FOLDER):
         if (folder / name).is_file():
             return (folder / name).read_text(), folder / name
-    raise CompileError(f'{includer} includes "{name}", which is not in {spec.kernel.parent} or {KERNEL_FOLDER}.')
+    raise CompileError(f'{includer} includes "{name}", which is not in {own} or {KERNEL_FOLDER}.')
 
 
 def content_hash(source: str, *build: str) -> str:

@@ -108,6 +108,17 @@ class Worlds:
         self.outputs.end_rollout(results)
         return results
 
+    def begin_rollout(self, num_steps: int) -> np.ndarray:
+        """Return the argument struct of a rollout by a kernel of the caller, which fills the next slots of the bound slabs.
+
+        The struct is that of ``arguments``, and the next call overwrites it.
+
+        Raises:
+            SequenceError: bound slabs have no room for the steps.
+        """
+        self.arguments.set_outputs(self.outputs.for_rollout(num_steps, False))
+        return self.arguments.struct
+
     # ---- state ------------------------------------------------------------------------------------------------
 
     def observe(self) -> dict[int, Array]:

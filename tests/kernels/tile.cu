@@ -47,13 +47,13 @@ GV_FN void gv_tile_body(const GvArgs& a, const GvTeam& team) {
     gv_add_columns<ROWS>(spread, group, left, kept);
     gv_each_sum(spread, group, [&](gv_i32 m, gv_i32 n, float sum) { a.columns[m * N + n] = sum; },
                 [&](gv_i32 m, float total) { a.totals[m] = total; });
-    GvHeld<gv_i32, OWN> index;
-    GvHeld<float, 3 * OWN> held;  // three neighbouring numbers of each row
-    gv_each_held(index, group, [&](gv_i32 i, gv_i32& value) { value = ROWS - 1 - (row + i); });
-    gv_each_held_with(held, group, index, [](gv_i32 i) { return i / 3; }, [&](gv_i32 i, float& value, gv_i32 from) {
+    GvValues<gv_i32, OWN> index;
+    GvValues<float, 3 * OWN> held;  // three neighbouring numbers of each row
+    gv_each_value(index, group, [&](gv_i32 i, gv_i32& value) { value = ROWS - 1 - (row + i); });
+    gv_each_value_with(held, group, index, [](gv_i32 i) { return i / 3; }, [&](gv_i32 i, float& value, gv_i32 from) {
         value = a.a[from * K + i % 3];
     });
-    gv_each_held(held, group, [&](gv_i32 i, float& value) { a.held[3 * row + i] = value; });
+    gv_each_value(held, group, [&](gv_i32 i, float& value) { a.held[3 * row + i] = value; });
 }
 
 GV_KERNEL(gv_products, gv_tile_body)

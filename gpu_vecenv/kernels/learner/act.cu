@@ -6,17 +6,16 @@
 //
 // A team loads one network and computes its tiles of rows. After that its groups do not wait for each other.
 #define GV_SCRATCH GV_MEMORY_FLOATS
-#include "learner/loss.h"
+#include "learner/choose.h"
 #include "learner/rows.h"
-#include "policy/draw.h"
 
 // gpu_vecenv/train/fused/act.py fills this struct.
 struct GvArgs {
     GvLayer layers[4];                           // of the network
     GvNorm norm;
     GvSlab obs, mask, action, log_prob;          // mask: null allows all choices
-    float* result;                               // [rows] values or log-probabilities; of gv_act null or [rows, outputs] its outputs
-    const float *log_std, *centre, *half_width;  // [entries] of numbers
+    float* result;  // [rows] values or log-probabilities; of gv_act null or [rows, outputs] its outputs
+    GvBox box;
     GvCounters counters;
     gv_i32* invalid_actions;                     // unused; GV_KERNEL expects it
     gv_i32 num_worlds, num_agents;               // teams; 1
@@ -30,12 +29,6 @@ static_assert(sizeof(GvArgs) == GV_ARGS_SIZE, "as in gpu_vecenv/train/fused/act.
 #define GV_FLOATS (GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE)
 #define GV_MEMORY_FLOATS (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
-
-#ifdef GV_CHOICES
-typedef gv_u32 GvNoise;  // a random word
-#else
-typedef float GvNoise;  // a standard normal number
-#endif
 
 // Rows of a group in a tile: the first one, their number, and their outputs.
 struct GvOwn {
@@ -57,7 +50,7 @@ GV_FN void gv_each_tile(const GvArgs& a, const GvTeam& team, Ahead ahead, Use us
     GvOwnSamples samples;
     GvOwnFeatures features;
     const auto load = [&](gv_i32 tile) {
-        gv_each_held(samples, group, [&](gv_i32 i, gv_i32& sample) {
+        gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) {
             const gv_i64 found = (gv_i64)tile * GV_ROWS + row + i;
             sample = found < a.rows ? (gv_i32)found : -1;
         });
@@ -96,66 +89,31 @@ GV_FN const gv_u8* gv_mask_of(const GvArgs& a, gv_i32 row) {
     if (!GV_MASKED || a.mask.at == nullptr) return nullptr;
     return (const gv_u8*)a.mask.at + gv_place(a, a.mask, row);
 }
-GV_FN GvNoise gv_noise(const GvDraw& draw, gv_i32 entry) { return gv_entry_word(draw, entry); }
-
-// Draws an entry of a row. Its term of the log-probability replaces the first of its outputs.
-GV_FN void gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, float* outputs, GvNoise noise) {
-    gv_i32 first = 0, choices = 0, mask_first = -1, before = 0;
-    GV_UNROLL for (gv_i32 other = 0; other < GV_ENTRIES; ++other) {  // constants stay in instructions
-        first = other == entry ? before : first;
-        choices = other == entry ? gv_choices(other) : choices;
-        mask_first = other == entry ? gv_mask_first(other) : mask_first;
-        before += gv_choices(other);
-    }
-    const gv_u8* of_row = gv_mask_of(a, row);
-    const gv_u8* mask = of_row != nullptr && mask_first >= 0 ? of_row + mask_first : nullptr;
-    const GvChoice choice = gv_draw_choice<false>(outputs + first, nullptr, mask, choices, noise, a.likeliest != 0);
-    ((gv_i32*)a.action.at)[gv_place(a, a.action, row) + entry] = choice.index;
-    outputs[first] = choice.terms.log_prob;
-}
-GV_FN float gv_sum_of_terms(const float* outputs) {
-    float sum = 0.0f;  // in the order of entries, as in draw.cu
-    gv_i32 first = 0;
-    GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
-        sum += outputs[first];
-        first += gv_choices(entry);
-    }
-    return sum;
-}
-
 GV_FN float gv_evaluated(const GvArgs& a, gv_i32 row, float* outputs, const GvAction (&action)[GV_ENTRIES]) {
     float entropy[GV_ENTRIES];
     bool none[GV_ENTRIES];
     return gv_action_log_prob(outputs, action, gv_mask_of(a, row), entropy, none);
 }
 #else
-GV_FN GvNoise gv_noise(const GvDraw& draw, gv_i32 entry) { return gv_normal(draw, entry); }
-
-GV_FN void gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, float* outputs, GvNoise noise) {
-    const GvNumber number = gv_number_of(outputs[entry], a.log_std[entry], noise, a.likeliest != 0);
-    // In the env's units, as BoxScale computes them.
-    const float action = number.value * a.half_width[entry] + a.centre[entry];
-    ((float*)a.action.at)[gv_place(a, a.action, row) + entry] = action;
-    outputs[entry] = number.terms.log_prob;
-}
-GV_FN float gv_sum_of_terms(const float* outputs) {
-    float sum = 0.0f;
-    GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) sum += outputs[entry];
-    return sum;
-}
-
+GV_FN const gv_u8* gv_mask_of(const GvArgs&, gv_i32) { return nullptr; }
 GV_FN float gv_evaluated(const GvArgs& a, gv_i32, const float* outputs, GvAction (&action)[GV_ENTRIES]) {
     float z[GV_ENTRIES];
-    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = (action[i] - a.centre[i]) / a.half_width[i];
-    return gv_action_log_prob(outputs, action, a.log_std, z);
+    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = (action[i] - a.box.centre[i]) / a.box.half_width[i];
+    return gv_action_log_prob(outputs, action, a.box.log_std, z);
 }
 #endif
 
+// Draws an entry of a row, and stores the action.
+GV_FN void gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, float* outputs, GvNoise noise) {
+    const GvAction action = gv_choose(a.box, entry, outputs, gv_mask_of(a, row), noise, a.likeliest != 0);
+    ((GvAction*)a.action.at)[gv_place(a, a.action, row) + entry] = action;
+}
+
 // Noise follows from counters alone, so their loads wait together with those of the features.
 GV_FN void gv_act_tiles(const GvArgs& a, const GvTeam& team) {
-    GvHeld<GvNoise, GV_OWN * GV_ENTRIES> noise;
+    GvValues<GvNoise, GV_OWN * GV_ENTRIES> noise;
     const auto ahead = [&](const GvGroup& group, const GvOwn& own) {
-        gv_each_held(noise, group, [&](gv_i32 i, GvNoise& found) {
+        gv_each_value(noise, group, [&](gv_i32 i, GvNoise& found) {
             const gv_i32 in_tile = i / GV_ENTRIES, entry = i % GV_ENTRIES;
             if (in_tile < own.rows) found = gv_noise(gv_policy_draw(a.counters, own.first + in_tile, entry), entry);
         });
@@ -168,7 +126,7 @@ GV_FN void gv_act_tiles(const GvArgs& a, const GvTeam& team) {
             }
             gv_group_barrier(group);
         }
-        gv_each_held(noise, group, [&](gv_i32 i, GvNoise& found) {
+        gv_each_value(noise, group, [&](gv_i32 i, GvNoise& found) {
             const gv_i32 in_tile = i / GV_ENTRIES, entry = i % GV_ENTRIES;
             float* outputs = own.outputs + in_tile * GV_OUTPUT_STRIDE;
             if (in_tile < own.rows) gv_act_entry(a, own.first + in_tile, entry, outputs, found);

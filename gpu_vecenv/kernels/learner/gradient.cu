@@ -67,17 +67,17 @@ struct alignas(16) GvFour {
 // Rows of a group in the next tile, loaded before they are needed: first their samples, then what these name.
 struct GvAhead {
     GvOwnSamples sample;
-    GvHeld<GvRow, GV_OWN> rows;
+    GvValues<GvRow, GV_OWN> rows;
     GvOwnFeatures features;
 };
 GV_FN void gv_load_samples(GvAhead& ahead, const GvArgs& a, const GvGroup& group, gv_i32 tile) {
-    gv_each_held(ahead.sample, group, [&](gv_i32 i, gv_i32& sample) {
+    gv_each_value(ahead.sample, group, [&](gv_i32 i, gv_i32& sample) {
         const gv_i64 row = (gv_i64)tile * GV_ROWS + group.number * GV_OWN + i;
         sample = row < a.rows && a.used[row] != 0 ? (gv_i32)a.index[row] : -1;
     });
 }
 GV_FN void gv_load_rows(GvAhead& ahead, const GvArgs& a, const GvGroup& group, bool with_action) {
-    gv_each_held_with(ahead.rows, group, ahead.sample, [](gv_i32 i) { return i; }, [&](gv_i32, GvRow& row, gv_i32 sample) {
+    gv_each_value_with(ahead.rows, group, ahead.sample, [](gv_i32 i) { return i; }, [&](gv_i32, GvRow& row, gv_i32 sample) {
         row.sample = sample;
         if (sample < 0) return;
         const GvFour four = ((const GvFour*)a.numbers)[sample];
@@ -261,7 +261,7 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
         auto sums = gv_forward<GV_OWN>(block.network, group, features, kept);
         gv_store_outputs<OUTPUTS>(sums, group, outputs);
         gv_group_barrier(group);
-        gv_each_held(ahead.rows, group, [&](gv_i32 i, GvRow& of) {
+        gv_each_value(ahead.rows, group, [&](gv_i32 i, GvRow& of) {
             if (of.sample >= 0) {
                 const float scale = a.scales[Head::NUMBER];
                 const GvSettings settings = {*a.clip_coef, *a.entropy_coef, a.value_coef, scale, a.clip_value != 0};

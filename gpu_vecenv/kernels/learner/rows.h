@@ -24,19 +24,19 @@ GV_FN const float* gv_sample(const GvSlab& slab, gv_i32 sample, gv_i32 samples_p
 
 // Features of the rows of a group in the next tile. Many features would take too many registers; they are brought to the cache.
 #define GV_FEATURES_HELD (GV_OWN * GV_FEATURES <= 512)
-typedef GvHeld<gv_i32, GV_OWN> GvOwnSamples;  // -1 for a row without a sample, whose features are 0
-typedef GvHeld<float, GV_FEATURES_HELD ? GV_OWN * GV_FEATURES : 1> GvOwnFeatures;
+typedef GvValues<gv_i32, GV_OWN> GvOwnSamples;  // -1 for a row without a sample, whose features are 0
+typedef GvValues<float, GV_FEATURES_HELD ? GV_OWN * GV_FEATURES : 1> GvOwnFeatures;
 
 GV_FN void gv_load_features(GvOwnFeatures& features, const GvGroup& group, const GvOwnSamples& samples, const GvSlab& obs,
                             gv_i32 samples_per_step) {
     if constexpr (GV_FEATURES_HELD) {
-        gv_each_held_with(features, group, samples, [](gv_i32 i) { return i / GV_FEATURES; },
+        gv_each_value_with(features, group, samples, [](gv_i32 i) { return i / GV_FEATURES; },
                           [&](gv_i32 i, float& x, gv_i32 sample) {
                               x = sample >= 0 ? gv_sample(obs, sample, samples_per_step)[i % GV_FEATURES] : 0.0f;
                           });
     } else {
         GvOwnSamples own = samples;
-        gv_each_held(own, group, [&](gv_i32, gv_i32& sample) {
+        gv_each_value(own, group, [&](gv_i32, gv_i32& sample) {
             for (gv_i32 i = 0; sample >= 0 && i < GV_FEATURES; i += 32) {  // 128 bytes, a line of the cache
                 gv_prefetch(gv_sample(obs, sample, samples_per_step) + i);
             }
@@ -50,17 +50,17 @@ GV_FN void gv_store_features(GvOwnFeatures& features, const GvGroup& group, cons
                              gv_i32 samples_per_step, const GvNetwork<OUTPUTS>& network, float limit, GvTile<STRIDE> tile) {
     const auto store = [&](gv_i32 i, float x) { gv_set_feature(network, tile, i / GV_FEATURES, i % GV_FEATURES, x, limit); };
     if constexpr (GV_FEATURES_HELD) {
-        gv_each_held(features, group, [&](gv_i32 i, float& x) { store(i, x); });
+        gv_each_value(features, group, [&](gv_i32 i, float& x) { store(i, x); });
     } else {
         GV_LOOP for (gv_i32 first = 0; first < GV_OWN * GV_FEATURES; first += 256) {
-            GvHeld<float, 256> some;  // eight loads of a lane at a time
-            gv_each_held_with(some, group, samples, [&](gv_i32 i) { return (first + i) / GV_FEATURES; },
+            GvValues<float, 256> some;  // eight loads of a lane at a time
+            gv_each_value_with(some, group, samples, [&](gv_i32 i) { return (first + i) / GV_FEATURES; },
                               [&](gv_i32 i, float& x, gv_i32 sample) {
                                   const bool inside = first + i < GV_OWN * GV_FEATURES && sample >= 0;
                                   const float* row = gv_sample(obs, inside ? sample : 0, samples_per_step);
                                   x = inside ? row[(first + i) % GV_FEATURES] : 0.0f;
                               });
-            gv_each_held(some, group, [&](gv_i32 i, float& x) {
+            gv_each_value(some, group, [&](gv_i32 i, float& x) {
                 if (first + i < GV_OWN * GV_FEATURES) store(first + i, x);
             });
         }

@@ -15,12 +15,23 @@ struct GvCounters {
     const gv_i32 *row_world, *row_agent;     // [rows]
 };
 
-// Draw of entry `entry`, which it shares with up to three neighbours.
-GV_FN GvDraw gv_policy_draw(const GvCounters& counters, gv_i64 row, gv_i32 entry) {
+// The counters of one row.
+struct GvRowCounters {
+    gv_u64 seed;
+    gv_i32 world_id, episode, t, agent;
+};
+GV_FN GvRowCounters gv_row_counters(const GvCounters& counters, gv_i64 row) {
     const gv_i32 w = counters.row_world[row];
+    return {counters.seed[w], counters.world_id[w], counters.episode[w], counters.t[w], counters.row_agent[row]};
+}
+
+// Draw of entry `entry`, which it shares with up to three neighbours.
+GV_FN GvDraw gv_policy_draw(const GvRowCounters& row, gv_i32 entry) {
     const gv_u32 purpose = GV_PURPOSE_POLICY - ((gv_u32)entry >> 2);
-    return gv_philox(counters.seed[w], (gv_u32)counters.world_id[w], (gv_u32)counters.episode[w], (gv_u32)counters.t[w],
-                     purpose << 16 | (gv_u32)counters.row_agent[row]);
+    return gv_philox(row.seed, (gv_u32)row.world_id, (gv_u32)row.episode, (gv_u32)row.t, purpose << 16 | (gv_u32)row.agent);
+}
+GV_FN GvDraw gv_policy_draw(const GvCounters& counters, gv_i64 row, gv_i32 entry) {
+    return gv_policy_draw(gv_row_counters(counters, row), entry);
 }
 
 // The word of an entry. An index that is not constant would move the words from registers to memory.

@@ -4,7 +4,8 @@
 #include "single/held.h"
 
 // Room for the entries of an action, in variables of a lane.
-#ifdef GV_num_entries
+#ifdef GV_ENTRIES  // a program of the learner has set it
+#elif defined(GV_num_entries)
 #define GV_ENTRIES GV_num_entries
 #else
 #define GV_ENTRIES 64  // MAX_ENTRIES in spec/layout.py

@@ -48,12 +48,24 @@ static __device__ __forceinline__ bool gv_touch_args(const Args& a) {
 
 // Lanes without a world return at once. Barriers and votes of a warp count exited lanes as arrived, from Volta on.
 #define GV_KERNEL(name, body)                                                                              \
-    extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GvArgs a) {   \
+    extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GV_KERNEL_ARGS a) { \
         const gv_i32 own = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES;                          \
         __builtin_assume((gv_u32)lane < GV_LANES);                                                         \
         GV_TEAM_MEMORY                                                                                     \
         const GvTeam team = {GV_FIRST_WORLD + own, lane, GV_LANES, sums[at], scratch[at], false, &progress[at]}; \
         if ((gv_u32)team.world >= (gv_u32)a.num_worlds || !gv_touch_args(a)) return;                       \
+        gv_grid_dependency_sync();                                                                         \
+        body(a, team);                                                                                     \
+    }
+
+// Entry point of a kernel whose blocks compute tiles, in a program whose hooks have teams of one lane. `team.world` is the block.
+#define GV_TILE_KERNEL(name, body)                                                                         \
+    extern "C" __global__ void __launch_bounds__(GV_TILE_LANES, GV_RESIDENT) name(const GV_KERNEL_ARGS a) { \
+        extern __shared__ float4 gv_given[];                                                               \
+        const gv_i32 lane = threadIdx.x;                                                                   \
+        __builtin_assume((gv_u32)lane < GV_TILE_LANES);                                                    \
+        const GvTeam team = {(gv_i32)blockIdx.x, lane, GV_TILE_LANES, nullptr, (float*)gv_given, false};   \
+        if (!gv_touch_args(a)) return;                                                                     \
         gv_grid_dependency_sync();                                                                         \
         body(a, team);                                                                                     \
     }

@@ -40,15 +40,16 @@ GV_FN void gv_pause() {
 
 // A kernel over the worlds lo .. hi - 1. Invalid actions are counted by each thread and added up at the end.
 #define GV_KERNEL_OF(name, ...)                                                                      \
-    GV_EXPORT void name(const GvArgs* args, gv_i32 lo, gv_i32 hi) {                                  \
+    GV_EXPORT void name(const GV_KERNEL_ARGS* args, gv_i32 lo, gv_i32 hi) {                          \
         float sums[32];                                                                              \
         alignas(16) float scratch[GV_SCRATCH];                                                       \
         GvProgress progress;                                                                         \
         gv_i32 w = lo, invalid = 0;                                                                  \
-        GvArgs a = *args;                                                                            \
+        GV_KERNEL_ARGS a = *args;                                                                    \
         a.invalid_actions = &invalid;                                                                \
         __VA_ARGS__                                                                                  \
         if (invalid != 0) __atomic_fetch_add(args->invalid_actions, invalid, __ATOMIC_RELAXED);      \
     }
 #define GV_HOST_TEAM const GvTeam team = {w, 0, 1, sums, scratch, false, &progress};
 #define GV_KERNEL(name, body) GV_KERNEL_OF(name, for (; w < hi; ++w) { GV_HOST_TEAM body(a, team); })
+#define GV_TILE_KERNEL GV_KERNEL  // see cuda_entry.h

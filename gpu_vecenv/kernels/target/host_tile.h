@@ -123,14 +123,14 @@ GV_FN void gv_each_sum(const GvSpread<M, N>& sums, const GvGroup&, F f, OfRow of
 }
 
 template <class T, gv_i32 N>
-struct GvHeld {
+struct GvValues {
     T v[N];
 };
 template <class T, gv_i32 N, class F>
-GV_FN void gv_each_held(GvHeld<T, N>& held, const GvGroup&, F f) {
+GV_FN void gv_each_value(GvValues<T, N>& held, const GvGroup&, F f) {
     for (gv_i32 i = 0; i < N; ++i) f(i, held.v[i]);
 }
 template <class T, gv_i32 N, gv_i32 OTHERS, class Of, class F>
-GV_FN void gv_each_held_with(GvHeld<T, N>& held, const GvGroup&, const GvHeld<gv_i32, OTHERS>& others, Of of, F f) {
+GV_FN void gv_each_value_with(GvValues<T, N>& held, const GvGroup&, const GvValues<gv_i32, OTHERS>& others, Of of, F f) {
     for (gv_i32 i = 0; i < N; ++i) f(i, held.v[i], others.v[of(i) < OTHERS ? of(i) : 0]);
 }

@@ -38,7 +38,7 @@ GV_FN bool gv_any_in_group(gv_i32, bool condition) { return condition; }
 #define GV_EXPORT extern "C" __attribute__((visibility("default")))
 
 #define GV_KERNEL(name, body)                                                                        \
-    GV_EXPORT void name(const GvArgs* a, gv_i32 lo, gv_i32 hi) {                                     \
+    GV_EXPORT void name(const GV_KERNEL_ARGS* a, gv_i32 lo, gv_i32 hi) {                             \
         static float sums[32];                                                                       \
         alignas(16) static float scratch[GV_SCRATCH];                                                \
         static GvProgress progress;                                                                  \
@@ -54,3 +54,4 @@ GV_FN bool gv_any_in_group(gv_i32, bool condition) { return condition; }
         for (auto& lane : lanes) lane.join();                                                        \
         for (auto& barrier : gv_lanes_barriers) pthread_barrier_destroy(&barrier);                   \
     }
+#define GV_TILE_KERNEL GV_KERNEL  // see cuda_entry.h

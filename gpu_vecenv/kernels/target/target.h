@@ -6,6 +6,8 @@
 #pragma once
 #include "target/types.h"
 
+#define GV_KERNEL_ARGS GvArgs  // type of the arguments of kernels; a program may define another one
+
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
 #include "target/cuda.h"
 #include "target/cuda_ops.h"

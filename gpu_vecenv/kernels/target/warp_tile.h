@@ -8,8 +8,12 @@
 #endif
 
 #define GV_GROUP_LANES 32
+#ifdef GV_TILE_LANES  // the env's hooks in the same program have teams of one lane
+#define GV_TEAM_LANES GV_TILE_LANES
+#else
 #define GV_TEAM_LANES GV_LANES
-#define GV_GROUPS (GV_LANES / 32)
+#endif
+#define GV_GROUPS (GV_TEAM_LANES / 32)
 
 // Rows of a group in a tile of `rows` rows: rows number * count to (number + 1) * count - 1.
 GV_FN constexpr gv_i32 gv_group_rows(gv_i32 rows) { return rows / GV_GROUPS; }
@@ -212,15 +216,15 @@ GV_FN void gv_each_sum(const GvSpread<M, N>& sums, const GvGroup& group, F f, Of
 
 // N values of a group, value i in lane i % 32.
 template <class T, gv_i32 N>
-struct GvHeld {
+struct GvValues {
     static constexpr gv_i32 SLOTS = (N + 31) / 32;
     T v[SLOTS];
 };
 
 // Calls f(i, value) for all values.
 template <class T, gv_i32 N, class F>
-GV_FN void gv_each_held(GvHeld<T, N>& held, const GvGroup& group, F f) {
-    GV_UNROLL for (gv_i32 slot = 0; slot < GvHeld<T, N>::SLOTS; ++slot) {
+GV_FN void gv_each_value(GvValues<T, N>& held, const GvGroup& group, F f) {
+    GV_UNROLL for (gv_i32 slot = 0; slot < GvValues<T, N>::SLOTS; ++slot) {
         const gv_i32 i = group.lane + 32 * slot;
         if (N % 32 == 0 || i < N) f(i, held.v[slot]);
     }
@@ -228,9 +232,9 @@ GV_FN void gv_each_held(GvHeld<T, N>& held, const GvGroup& group, F f) {
 
 // Calls f(i, value, other), where `other` is value of(i) of another array of up to 32 values.
 template <class T, gv_i32 N, gv_i32 OTHERS, class Of, class F>
-GV_FN void gv_each_held_with(GvHeld<T, N>& held, const GvGroup& group, const GvHeld<gv_i32, OTHERS>& others, Of of, F f) {
+GV_FN void gv_each_value_with(GvValues<T, N>& held, const GvGroup& group, const GvValues<gv_i32, OTHERS>& others, Of of, F f) {
     static_assert(OTHERS <= 32, "one value a lane");
-    GV_UNROLL for (gv_i32 slot = 0; slot < GvHeld<T, N>::SLOTS; ++slot) {
+    GV_UNROLL for (gv_i32 slot = 0; slot < GvValues<T, N>::SLOTS; ++slot) {
         const gv_i32 i = group.lane + 32 * slot, from = of(i);
         const gv_i32 other = gv_from_lane(group, others.v[0], from < OTHERS ? from : 0);
         if (N % 32 == 0 || i < N) f(i, held.v[slot], other);

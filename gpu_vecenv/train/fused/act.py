@@ -6,6 +6,7 @@ have the bits of ``policies/draw.py``. A CUDA graph can record a call if a call 
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 import weakref
@@ -54,9 +55,11 @@ class FusedPolicy:
         for layers in (cast(FeedForward, policy.network).actor_layers, cast(FeedForward, policy.network).critic_layers):
             weights = [x for layer in layers if isinstance(layer, nn.Linear) for x in (layer.weight, layer.bias)]
             self._tensors.append([*weights, *norm, *box])
+        self.multiprocessors = 1
         self.most_teams = CPU_TEAMS
         if device.type == "cuda":
-            self.most_teams = torch.cuda.get_device_properties(device).multi_processor_count * sizes.act_memory.resident
+            self.multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
+            self.most_teams = self.multiprocessors * sizes.act_memory.resident
         self._prepared: weakref.WeakKeyDictionary[Draw, dict[bool, _Act]] = weakref.WeakKeyDictionary()
 
     def act(
@@ -118,6 +121,15 @@ class FusedPolicy:
         """Return the addresses of weights and biases, layer by layer, of the normalisation and of the scale of actions."""
         return [tensor.data_ptr() for tensor in self._tensors[network]]
 
+    def point(self, args: ctypes.Structure, addresses: list[int]) -> None:
+        """Write ``addresses()`` to the members of an argument struct."""
+        following = iter(addresses)
+        for layer in range(len(self.sizes.hidden) + 1):
+            args.layers[layer].weight, args.layers[layer].bias = next(following), next(following)
+        members = ("offset", "scale", "shift", "log_std", "centre", "half_width")
+        for member, address in zip(members, following, strict=False):
+            setattr(args, member, address)
+
 
 class _Call:
     """One launch: checks its arrays and keeps them until it is queued."""
@@ -157,7 +169,8 @@ class _Call:
         """Queue the kernel."""
         addresses = self._fused.addresses(self._network)
         if addresses != self._addresses:
-            self._point_to(addresses)
+            self._addresses = addresses
+            self._fused.point(self.args, addresses)
         if self.count:
             self._queue()
 
@@ -167,14 +180,6 @@ class _Call:
         self.args.result = result.data_ptr()
         self.run()
         return result
-
-    def _point_to(self, addresses: list[int]) -> None:
-        self._addresses, following = addresses, iter(addresses)
-        for layer in range(len(self._fused.sizes.hidden) + 1):
-            self.args.layers[layer].weight, self.args.layers[layer].bias = next(following), next(following)
-        members = ("offset", "scale", "shift", "log_std", "centre", "half_width")
-        for member, address in zip(members, following, strict=False):
-            setattr(self.args, member, address)
 
 
 class _Act(_Call):

@@ -1,8 +1,11 @@
-"""Argument structs: ``GvArgs`` of ``kernels/learner/update_args.h`` and of ``act.cu`` beside it, which assert their sizes."""
+"""Argument structs of ``update_args.h``, ``act.cu`` and ``rollout.cu`` in ``kernels/learner``, which assert their sizes."""
 
 from __future__ import annotations
 
 import ctypes
+from typing import Any
+
+from gpu_vecenv.spec.layout import Layout
 
 MAX_TENSORS = 17
 """Parameters of two networks with three hidden layers, and ``log_std``."""
@@ -67,3 +70,21 @@ class ActArgs(ctypes.Structure):
             "num_worlds", "num_agents", "rows", "samples_per_step", "likeliest", "unused",
         )),
     )  # fmt: skip
+
+
+def rollout_args(layout: Layout) -> Any:
+    """Return the type of the arguments of a rollout, which begin with those of the env's kernels."""
+
+    class RolloutArgs(ctypes.Structure):
+        _fields_ = (
+            ("env", ctypes.c_uint64 * (layout.dtype.itemsize // 8)),
+            ("layers", Layer * 4),
+            *((name, ctypes.c_void_p) for name in ("offset", "scale", "shift")),
+            *((name, ctype) for name, ctype in (("limit", ctypes.c_float), ("limit_padding", ctypes.c_int32))),
+            *((name, ctypes.c_void_p) for name in (
+                "log_std", "centre", "half_width", "action", "log_prob", "invalid_actions",
+            )),
+            *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "steps", "unused")),
+        )  # fmt: skip
+
+    return RolloutArgs

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from gpu_vecenv.backend.source import KERNEL_FOLDER, Program
-from gpu_vecenv.train.fused.arguments import ActArgs, UpdateArgs
+from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.train.fused.arguments import ActArgs, UpdateArgs, rollout_args
 
 ACTIVATIONS = ("tanh", "relu", "elu")
 """In the order of their numbers in ``kernels/learner/network.h``."""
@@ -135,6 +136,21 @@ def update_program(sizes: Sizes) -> Program:
 def act_program(sizes: Sizes) -> Program:
     """Return the kernels that act and compute values for some sizes."""
     return _program("actions", KERNEL_FOLDER / "learner" / "act.cu", sizes, sizes.act_memory, ctypes.sizeof(ActArgs))
+
+
+def rollout_program(sizes: Sizes, layout: Layout) -> Program:
+    """Return the kernel that acts and steps the worlds of an env for some sizes.
+
+    Args:
+        sizes: sizes of the policy; its rows are worlds of a tile.
+        layout: sizes of the env.
+    """
+    args_size = ctypes.sizeof(rollout_args(layout))
+    program = _program("rollouts", KERNEL_FOLDER / "learner" / "rollout.cu", sizes, sizes.act_memory, args_size)
+    constants = {name: value for name, value in program.constants if name != "MASKED"}  # a macro of the env's headers
+    constants |= {"BY_WORLD": int(bool(layout.per_world)), **layout.sizes}
+    name = f"rollouts of {layout.spec.name}"
+    return replace(program, name=name, constants=tuple(constants.items()), resident=2, env=layout.spec)
 
 
 def _program(name: str, kernel: Path, sizes: Sizes, memory: Memory, args_size: int) -> Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 class Collector:
     """Steps the env with the actions of policies."""
 
-    def __init__(self, env: GpuVectorEnv, rollout: Rollout, policies: Mapping[str, Actor], rows: Mapping[str, PolicyRows]):
+    def __init__(
+        self,
+        env: GpuVectorEnv,
+        rollout: Rollout,
+        policies: Mapping[str, Actor],
+        rows: Mapping[str, PolicyRows],
+        whole: Callable[[], None] | None = None,
+    ):
         """Bind the env to the rollout; call ``reset()`` before the first ``collect()``.
 
         Args:
@@ -26,8 +33,9 @@ class Collector:
             rollout: slabs to fill.
             policies: what chooses actions, by the name of the policy.
             rows: rows that each policy acts for.
+            whole: fills all slots at once, as the actors would step by step.
         """
-        self.env, self.rollout = env, rollout
+        self.env, self.rollout, self.whole = env, rollout, whole
         self.turns = [(policies[name], own.turns(part, env)) for name, own in rows.items() for part in own.parts]
         self.actions = [self._actions(t) for t in range(rollout.num_steps)]
         self.alive = alive_field(env)
@@ -50,6 +58,9 @@ class Collector:
         Args:
             deterministic: take the likeliest actions instead of draws.
         """
+        if self.whole is not None and not deterministic:
+            self.whole()
+            return
         for t in range(self.rollout.num_steps):
             for policy, turns in self.turns:
                 turn = turns[t]

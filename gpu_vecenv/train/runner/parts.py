@@ -16,6 +16,7 @@ from gpu_vecenv.train.algorithms.schedules import scalars_at
 from gpu_vecenv.train.config import PPOConfig, ResolvedConfig, bootstraps, require_minibatches
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.applies import fused_sizes
+from gpu_vecenv.train.fused.rollout import whole_rollout
 from gpu_vecenv.train.fused.update import FusedPPO
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Policy
@@ -117,7 +118,8 @@ class Parts:
             build = FusedPPO if fused else algorithm_builder(config.settings_of(name).algorithm)
             self.algorithms[name] = build(self.policies[name], ppo, shapes[name], seed_of(config.seed, name), device)
         actors = {name: algorithm.actor() or self.policies[name] for name, algorithm in self.algorithms.items()}
-        self.collector = Collector(env, rollout, {**self.policies, **actors}, self.rows)
+        acting = {**self.policies, **actors}
+        self.collector = Collector(env, rollout, acting, self.rows, whole_rollout(env, rollout, acting))
         self.episodes = {name: EpisodeStats(shape).to(device) for name, shape in shapes.items()}
         self._host = torch.zeros(len(learn), len(DeviceScalars._fields))
         if device.type == "cuda":

@@ -4,6 +4,7 @@ import ctypes
 import dataclasses
 import re
 
+import gymnasium
 import pytest
 import torch
 from counters import counters
@@ -17,7 +18,7 @@ from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.train.fused import act, kernels
 from gpu_vecenv.train.fused.applies import require_fused
-from gpu_vecenv.train.fused.program import Sizes, act_program, update_program
+from gpu_vecenv.train.fused.program import Sizes, act_program, rollout_program, update_program
 from gpu_vecenv.train.policies.contract import Inputs
 from tests.kernels.nvrtc import compile_text
 
@@ -111,4 +112,15 @@ def test_kernels_compile_for_cuda_without_local_memory(make, sizes, arch):
     program = make(sizes)
     ptx = compile_text(kernel_source(program), arch, *program_options(program))
     assert sorted(re.findall(r"\.entry (\w+)", ptx)) == KERNELS[make]
+    assert ".local" not in ptx and "mma.sync" in ptx
+
+
+@pytest.mark.parametrize(
+    "sizes", [Sizes(4, (64, 64), "tanh", 2, (2,), rows=16), Sizes(4, (32,), "relu", 2, (2,), rows=64)], ids=str
+)
+def test_rollouts_compile_for_cuda_without_local_memory(sizes):
+    env = gymnasium.make_vec("WarpCartPole-v1", num_envs=2, device="cpu").unwrapped
+    program = rollout_program(sizes, env.layout)
+    ptx = compile_text(kernel_source(program), 90, *program_options(program))
+    assert re.findall(r"\.entry (\w+)", ptx) == ["gv_rollout_with_policy"]
     assert ".local" not in ptx and "mma.sync" in ptx

@@ -1,0 +1,79 @@
+"""Rollouts of single-agent worlds by one kernel: a policy acts, and the env steps, without a launch between two steps."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from gymnasium.vector import AutoresetMode
+
+from gpu_vecenv.backend.programs import launches
+from gpu_vecenv.spec.struct import is_single
+from gpu_vecenv.train.fused.act import FusedPolicy
+from gpu_vecenv.train.fused.arguments import rollout_args
+from gpu_vecenv.train.fused.program import rollout_program
+from gpu_vecenv.train.policies.contract import Actor
+from gpu_vecenv.train.storage.rollout import Rollout
+
+if TYPE_CHECKING:
+    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+
+GROUP_WORLDS, MAX_GROUPS = 16, 4
+"""Worlds of a group, and most groups of a tile."""
+
+SMALL = 1024
+"""Below this many worlds a second CPU thread saves less time than it takes to wake it."""
+
+
+def whole_rollout(env: GpuVectorEnv, rollout: Rollout, actors: Mapping[str, Actor]) -> FusedRollout | None:
+    """Return what fills a rollout by one launch, or None if the env or the actors need a launch each in every step."""
+    fused = list(actors.values())
+    if len(fused) != 1 or not isinstance(fused[0], FusedPolicy):
+        return None
+    fits = is_single(env.env_spec) and env.autoreset_mode is AutoresetMode.SAME_STEP
+    return FusedRollout(env, rollout, fused[0]) if fits else None
+
+
+class FusedRollout:
+    """Fills the slabs of a rollout by one launch, with the bits of ``FusedPolicy.act()`` and ``env.step()`` in turn.
+
+    A CUDA graph can record a call if another call was made before.
+    """
+
+    def __init__(self, env: GpuVectorEnv, rollout: Rollout, fused: FusedPolicy) -> None:
+        """Prepare the launch.
+
+        Args:
+            env: env of single-agent worlds that a lane can hold, in same-step mode; bound to the rollout before the first call.
+            rollout: the slabs, of all worlds.
+            fused: the policy.
+        """
+        (slabs,) = rollout.groups
+        self._env, self._fused, self._steps = env, fused, rollout.num_steps
+        self._slabs = slabs
+        sizes = replace(fused.sizes, rows=_tile_rows(env.num_worlds, fused.multiprocessors))
+        program = rollout_program(sizes, env.layout)
+        self._shared_bytes = sizes.act_memory.shared_bytes
+        self._launches = launches(program, torch.device(env.device))
+        teams = -(-env.num_worlds // sizes.rows)
+        self._args = rollout_args(env.layout)(limit=fused.limit, num_worlds=teams, num_agents=1, steps=self._steps)
+        self._args.action, self._args.log_prob = slabs.action.data_ptr(), slabs.log_prob.data_ptr()
+
+    def __call__(self) -> None:
+        """Fill the slabs from slot 0 on."""
+        struct = self._env.worlds.begin_rollout(self._steps)
+        ctypes.memmove(self._args.env, struct.ctypes.data, struct.nbytes)
+        self._fused.point(self._args, self._fused.addresses(0))
+        small = self._env.num_worlds < SMALL
+        self._launches.launch("gv_rollout_with_policy", self._args, self._args.num_worlds, small, self._shared_bytes)
+
+
+def _tile_rows(num_worlds: int, multiprocessors: int) -> int:
+    """Return the worlds of a tile: few, so that all multiprocessors have some, as a tile takes as long with fewer groups."""
+    count = 1
+    while count < MAX_GROUPS and num_worlds > GROUP_WORLDS * count * multiprocessors:
+        count *= 2
+    return GROUP_WORLDS * count

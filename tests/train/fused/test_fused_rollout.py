@@ -1,0 +1,81 @@
+"""Rollouts in one launch against actions and steps in turn: all arrays and the state have the same bits."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train.fused.act import FusedPolicy
+from gpu_vecenv.train.fused.applies import require_fused
+from gpu_vecenv.train.fused.rollout import whole_rollout
+
+WORLDS = 77
+PPO = PPOConfig(num_steps=40, bootstrap_at_time_limit=True)
+CASES = {
+    "WarpCartPole-v1": {"length": np.linspace(0.3, 0.8, WORLDS).astype(np.float32).tolist(), "max_episode_steps": 20},
+    "WarpAcrobot-v1": {"max_episode_steps": 15},
+    "WarpMountainCar-v0": {"max_episode_steps": 15},
+    "WarpMountainCarContinuous-v0": {"max_episode_steps": 15},
+    "WarpPendulum-v1": {},
+}
+
+
+def rollouts(env_id, device, whole, num_envs=WORLDS, env_kwargs=None, network=None):
+    """Return the slabs and the state after two rollouts, the second from where the first ended."""
+    config = TrainConfig(
+        env_id, num_envs=num_envs, device=device, ppo=PPO, env_kwargs=env_kwargs or {}, network=network, total_steps=10**6
+    )
+    trainer = Trainer(dataclasses.replace(config, executor="eager"), quiet=True)
+    collector, policy = trainer.parts.collector, trainer.policies["agent"]
+    device = torch.device(trainer.env.device)
+    seen = 3.0 * torch.randn(1, 9, trainer.env.single_observation_space.shape[-1])
+    policy.observe(seen.to(device), torch.ones(1, 9, dtype=torch.bool, device=device))
+    fused = FusedPolicy(policy, require_fused(policy, device), device)
+    collector.turns = [(fused, turns) for _, turns in collector.turns]
+    collector.whole = whole_rollout(trainer.env, trainer.parts.rollout, {"agent": fused}) if whole else None
+    collector.collect()
+    first = trainer.parts.rollout.groups[0].log_prob.clone()
+    trainer.env.rewind()
+    collector.collect()
+    return first, trainer.parts.rollout, trainer.env.get_state()
+
+
+def require_equal(one, other):
+    """Compare what ``rollouts()`` returned."""
+    (first, rollout, state), (other_first, other_rollout, other_state) = one, other
+    ended = rollout.terminated | rollout.truncated
+    assert ended.any()
+    slabs, others = rollout.groups[0], other_rollout.groups[0]
+    pairs = [(first, other_first), (slabs.final_obs.own[ended], others.final_obs.own[ended])]
+    pairs += [(slabs.obs.own, others.obs.own), (slabs.action, others.action), (slabs.log_prob, others.log_prob)]
+    pairs += [(getattr(rollout, name), getattr(other_rollout, name)) for name in ("reward", "terminated", "truncated")]
+    pairs += [(torch.as_tensor(values), torch.as_tensor(other_state[name])) for name, values in state.items()]
+    for values, expected in pairs:
+        torch.testing.assert_close(values, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("env_id", ["WarpCartPole-v1", "WarpMountainCarContinuous-v0"])
+def test_one_launch_has_the_bits_of_single_steps(env_id):
+    torch.manual_seed(0)
+    one = rollouts(env_id, "cpu", False, env_kwargs=CASES[env_id])
+    torch.manual_seed(0)
+    require_equal(rollouts(env_id, "cpu", True, env_kwargs=CASES[env_id]), one)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("worlds", [WORLDS, 5000, 40_000])
+@pytest.mark.parametrize("env_id", CASES)
+def test_one_launch_has_the_bits_of_single_steps_on_a_gpu(env_id, worlds):
+    given = {name: value for name, value in CASES[env_id].items() if worlds == WORLDS or not isinstance(value, list)}
+    network = NetworkConfig((64, 32), activation="elu") if worlds == 5000 else None
+    torch.manual_seed(0)
+    one = rollouts(env_id, "cuda:0", False, worlds, given, network)
+    torch.manual_seed(0)
+    require_equal(rollouts(env_id, "cuda:0", True, worlds, given, network), one)
+
+
+def test_envs_and_actors_that_need_a_launch_in_each_step_have_none():
+    tag = Trainer(TrainConfig("WarpTag-v0", num_envs=2, device="cpu", ppo=PPO), quiet=True)
+    assert whole_rollout(tag.env, tag.parts.rollout, tag.policies) is None
