@@ -18,7 +18,7 @@ CASES = {
     "WarpAcrobot-v1": {"max_episode_steps": 15},
     "WarpMountainCar-v0": {"max_episode_steps": 15},
     "WarpMountainCarContinuous-v0": {"max_episode_steps": 15},
-    "WarpPendulum-v1": {},
+    "WarpPendulum-v1": {"max_episode_steps": 15},
 }
 
 
