@@ -149,18 +149,18 @@ def measure(name: str, device: torch.device, tile: int | None) -> None:
     kernels.args.numbers = numbers.data_ptr()
     count = samples.valid.numel() // MINIBATCHES
     index = torch.randperm(samples.valid.numel(), device=device)[:count]
-    used = torch.ones(count, dtype=torch.bool, device=device)
+    chosen = index.int()
     few = torch.arange(count, device=device) < SAMPLE
     found = kernel_gradient(kernels, index, few)
     errors = relative_errors(found, exact_gradient(ppo.policy, ppo.config, samples, scalars, numbers, index, few))
 
     def minibatch() -> None:
-        kernels.gradient(index, used)
+        kernels.gradient(chosen)
         kernels.reduce()
         kernels.step(0, 0, False)
 
     times = [
-        time_of(lambda: kernels.gradient(index, used), device),
+        time_of(lambda: kernels.gradient(chosen), device),
         time_of(kernels.reduce, device),
         time_of(lambda: kernels.step(0, 0, False), device),
         time_of(minibatch, device),

@@ -16,12 +16,13 @@ struct GvArgs {
     gv_i32* chosen;                 // [size] the transitions that count
     gv_i64* index;                  // [minibatches, places]
     gv_u8* used;                    // the same
+    gv_i32* samples;                // the same: the transition, or -1 for a place that is left over; null to write index and used
     gv_i32* invalid_actions;        // unused; GV_KERNEL expects it
     gv_i32 num_worlds, num_agents;  // tiles; 1
     gv_i32 size, minibatches;
     gv_i32 places, unused;          // places of a minibatch
 };
-static_assert(sizeof(GvArgs) == 80, "as in gpu_vecenv/train/algorithms/deal.py");
+static_assert(sizeof(GvArgs) == 88, "as in gpu_vecenv/train/algorithms/deal.py");
 
 struct GvPermutation {
     gv_u32 count, mask, shift;
@@ -73,8 +74,13 @@ GV_FN void gv_deal_tile(const GvArgs& a, const GvTeam& team) {
         const gv_i64 at = first + i;
         const gv_u32 place = (gv_u32)(at % a.places * a.minibatches + at / a.places);
         const gv_u32 number = count == 0 ? 0 : gv_permuted(order, place % count);
-        a.index[at] = a.numbers == nullptr || count == 0 ? (gv_i32)number : a.chosen[number];
-        a.used[at] = place < count;
+        const gv_i32 sample = a.numbers == nullptr || count == 0 ? (gv_i32)number : a.chosen[number];
+        if (a.samples != nullptr) {
+            a.samples[at] = place < count ? sample : -1;
+        } else {
+            a.index[at] = sample;
+            a.used[at] = place < count;
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 // multiplies derivatives and units over all rows of the tile. Derivatives are scaled by a power of two, so that 16 bits hold them;
 // those of hidden layers by GV_SCALE more, which is the scale of slopes.
 #define GV_SCRATCH GV_MEMORY_FLOATS
+#include "learner/ahead.h"
 #include "learner/step.h"
 
 // Tiles of a team, as numbers of 16 bits behind the network: features, units and derivatives of each layer, derivatives of outputs.
@@ -18,7 +19,8 @@ GV_FN constexpr gv_i32 gv_units_at(gv_i32 layer) {  // behind the network; the d
 #define GV_DELTA_STRIDE gv_stride(GvNetwork<GV_OUTPUTS>::ROWS)
 #define GV_TILE_HALVES (gv_units_at(GV_LAST) + GV_ROWS * GV_DELTA_STRIDE)
 #define GV_HALVES (GvNetwork<GV_OUTPUTS>::HALVES + GV_TILE_HALVES)
-#define GV_FLOATS (GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE)
+#define GV_AHEAD_AT gv_up_to(GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE, 4)
+#define GV_FLOATS (GV_AHEAD_AT + GV_ROWS * GV_STAGED_FLOATS)
 #define GV_MEMORY_FLOATS (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
 
@@ -26,13 +28,14 @@ template <gv_i32 OUTPUTS>
 struct GvBlock {
     GvNetwork<OUTPUTS> network;
     GvHalf* tiles;
-    float* outputs;  // [GV_ROWS, GV_OUTPUT_STRIDE]
+    float *outputs, *ahead;  // [GV_ROWS, GV_OUTPUT_STRIDE] and [GV_ROWS, GV_STAGED_FLOATS]
 };
 template <gv_i32 OUTPUTS>
 GV_FN GvBlock<OUTPUTS> gv_block(const GvTeam& team) {
     GvHalf* halves = (GvHalf*)team.scratch;
     float* floats = (float*)(halves + GV_HALVES);
-    return {{halves, floats}, halves + GvNetwork<GV_OUTPUTS>::HALVES, floats + GvNetwork<GV_OUTPUTS>::FLOATS};
+    GvHalf* tiles = halves + GvNetwork<GV_OUTPUTS>::HALVES;
+    return {{halves, floats}, tiles, floats + GvNetwork<GV_OUTPUTS>::FLOATS, floats + GV_AHEAD_AT};
 }
 template <gv_i32 LAYER>
 GV_FN GvTile<gv_unit_stride(LAYER)> gv_unit_tile(GvHalf* tiles) {
@@ -57,38 +60,6 @@ GV_FN void gv_keep_units(GvKept& kept, const GvGroup& group, const GvRows<ROWS, 
 template <gv_i32 LAYER>
 GV_FN void gv_keep_slopes(GvKept& kept, const GvPlace& place, gv_i32 first, float x, float y) {
     gv_put(gv_slope<LAYER>(kept.slopes), place, first, x, y);
-}
-
-// ---- rows of the rollout ---------------------------------------------------------------------------------------
-
-struct alignas(16) GvFour {
-    float v[4];
-};
-// Rows of a group in the next tile, loaded before they are needed: first their samples, then what these name.
-struct GvAhead {
-    GvOwnSamples sample;
-    GvValues<GvRow, GV_OWN> rows;
-    GvOwnFeatures features;
-};
-GV_FN void gv_load_samples(GvAhead& ahead, const GvArgs& a, const GvGroup& group, gv_i32 tile) {
-    gv_each_value(ahead.sample, group, [&](gv_i32 i, gv_i32& sample) {
-        const gv_i64 row = (gv_i64)tile * GV_ROWS + group.number * GV_OWN + i;
-        sample = row < a.rows && a.used[row] != 0 ? (gv_i32)a.index[row] : -1;
-    });
-}
-GV_FN void gv_load_rows(GvAhead& ahead, const GvArgs& a, const GvGroup& group, bool with_action) {
-    gv_each_value_with(ahead.rows, group, ahead.sample, [](gv_i32 i) { return i; }, [&](gv_i32, GvRow& row, gv_i32 sample) {
-        row.sample = sample;
-        if (sample < 0) return;
-        const GvFour four = ((const GvFour*)a.numbers)[sample];
-        row.log_prob = four.v[0];
-        row.value = four.v[1];
-        row.advantage = four.v[2];
-        row.target = four.v[3];
-        if (!with_action || GV_ENTRIES > GV_HELD_ENTRIES) return;
-        const GvAction* action = (const GvAction*)gv_sample(a.action, sample, a.samples_per_step);
-        GV_UNROLL for (gv_i32 i = 0; i < GV_HELD_ENTRIES; ++i) row.action[i] = action[i];
-    });
 }
 
 // ---- derivatives -----------------------------------------------------------------------------------------------
@@ -231,12 +202,12 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
     const GvGroup group = gv_group(team);
     const GvBlock<OUTPUTS> block = gv_block<OUTPUTS>(team);
     const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
-    GvAhead ahead;
-    gv_load_samples(ahead, a, group, first);
-    gv_load_features(ahead.features, group, ahead.sample, a.obs, a.samples_per_step);
-    gv_load_rows(ahead, a, group, Head::NUMBER == 0);
-    GvOwnSamples present = ahead.sample;  // of the next tile whose features are stored
-    gv_load_samples(ahead, a, group, first + blocks);
+    GvAhead ahead = gv_ahead(group, block.ahead);
+    gv_load_samples(ahead.samples, a, group, first);
+    gv_start_features(ahead, a, group);
+    gv_start_rows(ahead, a, group, Head::NUMBER == 0);
+    GvOwnSamples present = ahead.samples;
+    gv_load_samples(ahead.samples, a, group, first + blocks);
     Head head = {};
     gv_clear_halves(team, block.tiles, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features and outputs stay 0
     gv_clear_halves(team, gv_last_deltas(block.tiles).at, GV_ROWS * GV_DELTA_STRIDE);
@@ -251,9 +222,9 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
     float* outputs = block.outputs + row * GV_OUTPUT_STRIDE;
     gv_barrier(team);
     GV_LOOP for (gv_i32 tile = first; tile < tiles; tile += blocks) {
-        gv_store_features(ahead.features, group, present, a.obs, a.samples_per_step, block.network, a.norm.limit, features);
-        present = ahead.sample;
-        gv_load_features(ahead.features, group, ahead.sample, a.obs, a.samples_per_step);
+        gv_wait_copies<1>();  // for the features of this tile
+        gv_take_features(ahead, present, a, group, block.network, features);
+        gv_start_features(ahead, a, group);
         gv_group_barrier(group);
         GvKept kept;
         kept.tiles = block.tiles;
@@ -261,17 +232,19 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
         auto sums = gv_forward<GV_OWN>(block.network, group, features, kept);
         gv_store_outputs<OUTPUTS>(sums, group, outputs);
         gv_group_barrier(group);
-        gv_each_value(ahead.rows, group, [&](gv_i32 i, GvRow& of) {
-            if (of.sample >= 0) {
+        gv_wait_copies<1>();  // for the rows of this tile, not for the features of the next one
+        gv_each_value(present, group, [&](gv_i32 i, gv_i32& sample) {
+            if (sample >= 0) {
                 const float scale = a.scales[Head::NUMBER];
                 const GvSettings settings = {*a.clip_coef, *a.entropy_coef, a.value_coef, scale, a.clip_value != 0};
-                gv_row_loss(head, a, outputs + i * GV_OUTPUT_STRIDE, deltas, i, of, settings);
+                gv_row_loss(head, a, outputs + i * GV_OUTPUT_STRIDE, deltas, i, gv_take_row(ahead, i, sample), settings);
             } else {
                 for (gv_i32 column = 0; column < OUTPUTS; ++column) gv_set(deltas, i, column, 0.0f);
             }
         });
-        gv_load_rows(ahead, a, group, Head::NUMBER == 0);
-        gv_load_samples(ahead, a, group, tile + 2 * blocks);
+        gv_start_rows(ahead, a, group, Head::NUMBER == 0);
+        present = ahead.samples;
+        gv_load_samples(ahead.samples, a, group, tile + 2 * blocks);
         gv_group_barrier(group);
         gv_backward_from<GV_LAYERS, LAST_ROWS>(block.network, group, deltas, kept);
         gv_barrier(team);

@@ -23,7 +23,7 @@ GV_FN const float* gv_sample(const GvSlab& slab, gv_i32 sample, gv_i32 samples_p
 }
 
 // Features of the rows of a group in the next tile. Many features would take too many registers; they are brought to the cache.
-#define GV_FEATURES_HELD (GV_OWN * GV_FEATURES <= 512)
+#define GV_FEATURES_HELD (GV_FEATURES <= 32)
 typedef GvValues<gv_i32, GV_OWN> GvOwnSamples;  // -1 for a row without a sample, whose features are 0
 typedef GvValues<float, GV_FEATURES_HELD ? GV_OWN * GV_FEATURES : 1> GvOwnFeatures;
 

@@ -23,8 +23,7 @@ struct GvArgs {
     gv_i32 clip_value, samples_per_step;
     GvSlab obs, action, mask;                  // mask: null allows all choices
     const float* numbers;                      // [samples, 4] log-probability, value, advantage, target
-    const gv_i64* index;                       // [rows] samples of the minibatch
-    const gv_u8* used;                         // [rows] 0 for rows that fill it up
+    const gv_i32* samples;                     // [rows] samples of the minibatch, -1 for rows that fill it up
     const float* moments;                      // mean of the advantages, and the inverse of their deviation
     const float *log_std, *centre, *half_width;  // [entries] of numbers
     const float *entropy_coef, *clip_coef, *scales, *rate;  // scales: of the actor's and of the critic's derivatives

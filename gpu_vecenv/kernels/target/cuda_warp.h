@@ -49,6 +49,21 @@ GV_FN float gv_float(GvHalf half) {
 // Address of shared memory in its own space.
 GV_FN gv_u32 gv_shared(const void* at) { return (gv_u32)__cvta_generic_to_shared(at); }
 
+// Starts a copy of FLOATS floats, 1 or 4, to shared memory, which takes no registers; zeros if not `valid`. gv_end_copies() closes a
+// group of a lane's copies, and gv_wait_copies<N>() waits for all of its groups but the last N. Other lanes need a barrier then.
+template <gv_i32 FLOATS>
+GV_FN void gv_start_copy(float* to, const float* from, bool valid) {
+    const gv_i32 bytes = valid ? 4 * FLOATS : 0;
+    if constexpr (FLOATS == 4)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(gv_shared(to)), "l"(from), "r"(bytes) : "memory");
+    else asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(gv_shared(to)), "l"(from), "r"(bytes) : "memory");
+}
+GV_FN void gv_end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <gv_i32 GROUPS>
+GV_FN void gv_wait_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
+}
+
 // Loads four matrices of 8 x 8 numbers. Lane 8 i + r passes the address of row r of matrix i. word[i] gets the numbers 2 t and
 // 2 t + 1 of row g of matrix i, for lane 4 g + t.
 GV_FN void gv_load_matrices(const GvGroup&, const GvHalf* row, gv_u32 (&word)[4]) {

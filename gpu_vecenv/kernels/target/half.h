@@ -34,3 +34,12 @@ GV_FN float gv_of_half_bits(gv_u16 half) {
 GV_FN float gv_fma(float a, float b, float c) { return a * b + c; }
 GV_FN float gv_exp2_guess(float x) { return __builtin_exp2f(x); }
 GV_FN float gv_log2_guess(float x) { return __builtin_log2f(x); }
+
+// Copies that CUDA makes in the background, see cuda_warp.h.
+template <gv_i32 FLOATS>
+GV_FN void gv_start_copy(float* to, const float* from, bool valid) {
+    for (gv_i32 i = 0; i < FLOATS; ++i) to[i] = valid ? from[i] : 0.0f;
+}
+GV_FN void gv_end_copies() {}
+template <gv_i32 GROUPS>
+GV_FN void gv_wait_copies() {}

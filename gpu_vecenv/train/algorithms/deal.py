@@ -69,13 +69,23 @@ def deal(transitions: Transitions, num_minibatches: int, seed: Tensor) -> tuple[
     return index, used
 
 
+def deal_samples(transitions: Transitions, num_minibatches: int, seed: Tensor) -> Tensor:
+    """Deal as ``deal()`` does; return int32 (M, b), the transitions, and -1 for slots that are left over."""
+    size = -(-len(transitions.valid) // num_minibatches)
+    samples = torch.empty((num_minibatches, size), dtype=torch.int32, device=seed.device)
+    _launch("gv_deal", transitions, samples.numel(), seed=seed, samples=samples, minibatches=num_minibatches, places=size)
+    return samples
+
+
 class _Args(ctypes.Structure):
     """``GvArgs`` of ``kernels/learner/deal.cu``, which asserts its size."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("seed", "valid", "numbers", "chosen", "index", "used", "invalid_actions")),
+        *((name, ctypes.c_void_p) for name in (
+            "seed", "valid", "numbers", "chosen", "index", "used", "samples", "invalid_actions",
+        )),
         *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "size", "minibatches", "places", "unused")),
-    )
+    )  # fmt: skip
 
 
 def _launch(name: str, transitions: Transitions, count: int, **members: Tensor | int) -> None:

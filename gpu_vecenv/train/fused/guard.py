@@ -24,7 +24,7 @@ def kernel_gradient(kernels: UpdateKernels, index: Tensor, used: Tensor) -> dict
         index: int64 (b,), samples of the minibatch.
         used: bool (b,), False for rows that fill it up.
     """
-    kernels.gradient(index, used)
+    kernels.gradient(torch.where(used, index, -1).int())
     kernels.reduce()
     count = kernels.sums[kernels.sizes.actor_columns - 1].clamp(min=1.0)
     first = {tensor.weight: tensor.first for tensor in kernels.args.tensors if tensor.weight}

@@ -126,14 +126,13 @@ class UpdateKernels:
             place.step = moments["step"].data_ptr()
             first += tensor.numel()
 
-    def gradient(self, index: Tensor, used: Tensor) -> None:
+    def gradient(self, samples: Tensor) -> None:
         """Compute the gradients of a minibatch in blocks.
 
         Args:
-            index: int64 (b,), samples of the minibatch.
-            used: bool (b,), False for rows that fill it up.
+            samples: int32 (b,), samples of the minibatch, -1 for rows that fill it up.
         """
-        self.args.index, self.args.used = index.data_ptr(), used.data_ptr()
+        self.args.samples = samples.data_ptr()
         self._launch("gv_gradient", self.args.actor_blocks + self.args.critic_blocks, self.sizes.update_memory.shared_bytes)
 
     def reduce(self) -> None:

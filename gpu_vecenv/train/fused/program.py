@@ -22,6 +22,9 @@ REDUCED, ADAM_COLUMNS = 32, 256
 TERMS = 5
 """Columns of the actor behind its weights: sums of terms, and the number of rows. The critic has one."""
 
+GROUP_ROWS = 16
+"""Rows of a group of 32 lanes in a tile, ``GV_OWN`` of ``kernels/learner/rows.h`` on CUDA."""
+
 MULTIPROCESSOR_BYTES, BLOCK_BYTES = 228 * 1024, 1024
 """Shared memory of a multiprocessor of Hopper, and what each block takes beside its own."""
 
@@ -65,12 +68,12 @@ class Sizes:
     mask_first: tuple[int, ...] = ()
     """First column of each entry's mask, -1 without one."""
     rows: int = 128
-    """Rows of a tile; a group of 32 lanes has 16 of them."""
+    """Rows of a tile."""
 
     @property
     def lanes(self) -> int:
         """Lanes of a block."""
-        return 2 * self.rows
+        return 32 * self.rows // GROUP_ROWS
 
     @property
     def entries(self) -> int:
@@ -95,16 +98,22 @@ class Sizes:
         """Memory of a block of an update: the network, tiles of features, units and derivatives, and outputs of a tile."""
         units = sum(2 * _stride(_up_to(size, 16)) for size in self.hidden)
         tiles = _stride(_up_to(2 * self.features, 16)) + units + _stride(_up_to(self.outputs, 16))
-        return self._memory(tiles, self.outputs | 1)
+        floats = _up_to(self.network_floats + self.rows * (self.outputs | 1), 4) + self.rows * self._staged_floats
+        return self._memory(tiles, floats)
+
+    @property
+    def _staged_floats(self) -> int:
+        """Floats of a row that are copied ahead, ``GV_STAGED_FLOATS`` of ``kernels/learner/ahead.h``."""
+        return 4 + (self.entries if self.entries <= 4 else 1) + (self.features if self.features <= 32 else 0)
 
     @property
     def act_memory(self) -> Memory:
         """Memory of a block that acts: the network, a tile of features, and outputs. It is less than an update needs."""
-        return self._memory(_stride(_up_to(2 * self.features, 16)), self.outputs | 1)
+        return self._memory(_stride(_up_to(2 * self.features, 16)), self.network_floats + self.rows * (self.outputs | 1))
 
     def _memory(self, halves: int, floats: int) -> Memory:
-        """Return the memory of a block with a network and some numbers of 16 bits and floats a row."""
-        halves, floats = self.network_halves + self.rows * halves, self.network_floats + self.rows * floats
+        """Return the memory of a block with a network, some numbers of 16 bits a row, and floats in all."""
+        halves = self.network_halves + self.rows * halves
         static = 256
         room = MULTIPROCESSOR_BYTES // (2 * halves + 4 * floats + static + BLOCK_BYTES)
         return Memory(halves, floats, max(1, min(512 // self.lanes, room)))

@@ -14,15 +14,15 @@ from gpu_vecenv.backend.programs import launches
 from gpu_vecenv.spec.struct import is_single
 from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.arguments import rollout_args
-from gpu_vecenv.train.fused.program import rollout_program
+from gpu_vecenv.train.fused.program import GROUP_ROWS, rollout_program
 from gpu_vecenv.train.policies.contract import Actor
 from gpu_vecenv.train.storage.rollout import Rollout
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
-GROUP_WORLDS, MAX_GROUPS = 16, 4
-"""Worlds of a group, and most groups of a tile."""
+MAX_GROUPS = 4
+"""Most groups of a tile."""
 
 SMALL = 1024
 """Below this many worlds a second CPU thread saves less time than it takes to wake it."""
@@ -74,6 +74,6 @@ class FusedRollout:
 def _tile_rows(num_worlds: int, multiprocessors: int) -> int:
     """Return the worlds of a tile: few, so that all multiprocessors have some, as a tile takes as long with fewer groups."""
     count = 1
-    while count < MAX_GROUPS and num_worlds > GROUP_WORLDS * count * multiprocessors:
+    while count < MAX_GROUPS and num_worlds > GROUP_ROWS * count * multiprocessors:
         count *= 2
-    return GROUP_WORLDS * count
+    return GROUP_ROWS * count

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.train.algorithms.contract import DeviceScalars
-from gpu_vecenv.train.algorithms.deal import choose, deal
+from gpu_vecenv.train.algorithms.deal import choose, deal_samples
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import ConfigError
@@ -65,12 +65,12 @@ class FusedPPO(PPO):
         transitions, number = choose(samples.valid.flatten(), samples.all_valid), 0
         for epoch in range(config.num_epochs):
             self.deals += 1
-            index, used = deal(transitions, config.num_minibatches, self.deals)
-            moments = self._moments(numbers[2][index], used) if config.normalize_advantages == "minibatch" else None
+            dealt = deal_samples(transitions, config.num_minibatches, self.deals)
+            moments = self._moments(numbers[2], dealt) if config.normalize_advantages == "minibatch" else None
             for minibatch in range(config.num_minibatches):
                 if moments is not None:
                     kernels.args.moments = moments[minibatch].data_ptr()
-                kernels.gradient(index[minibatch], used[minibatch])
+                kernels.gradient(dealt[minibatch])
                 kernels.reduce()
                 kernels.step(epoch, number, minibatch == config.num_minibatches - 1)
                 number += 1
@@ -110,8 +110,14 @@ class FusedPPO(PPO):
         return torch.exp2((SCALED_TO - sizes.log2()).floor().clamp(-40.0, 40.0))
 
     @staticmethod
-    def _moments(advantage: Tensor, used: Tensor) -> Tensor:
-        """Return the mean of each minibatch's advantages (M, b) and the factor that standardises them, float32 (M, 2)."""
+    def _moments(advantages: Tensor, dealt: Tensor) -> Tensor:
+        """Return the mean of each minibatch's advantages and the factor that standardises them, float32 (M, 2).
+
+        Args:
+            advantages: float32 (T * B,), those of all samples.
+            dealt: int32 (M, b), samples of each minibatch, -1 for slots that are left over.
+        """
+        used, advantage = dealt >= 0, advantages[dealt.clamp(min=0)]
         count = used.sum(1, keepdim=True).clamp(min=1)
         mean = torch.where(used, advantage, 0.0).sum(1, keepdim=True) / count
         variance = torch.where(used, (advantage - mean).square(), 0.0).sum(1, keepdim=True) / count

@@ -32,7 +32,8 @@ def prepared(one, config, rows=None):
     kernels.begin()
     kernels.scales.copy_(ppo._scales(columns, one.samples.valid.flatten(), SCALARS))
     if config.normalize_advantages == "minibatch":
-        kernels.moments.copy_(ppo._moments(one.advantage.flatten()[one.index].unsqueeze(0), one.used.unsqueeze(0))[0])
+        dealt = torch.where(one.used, one.index, -1).int().unsqueeze(0)
+        kernels.moments.copy_(ppo._moments(one.advantage.flatten(), dealt)[0])
     return kernels, numbers
 
 

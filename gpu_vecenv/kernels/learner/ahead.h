@@ -1,0 +1,78 @@
+// Rows of a group in the next tile. They are copied to the memory of the team while the present tile is computed, and so take no
+// registers. The copies of a tile are two groups: the features, then what the loss reads.
+#pragma once
+#include "learner/update_args.h"
+
+// Many features are not copied ahead; they would take too much memory.
+#define GV_STAGED_FEATURES (GV_FEATURES_HELD ? GV_FEATURES : 0)
+#define GV_STAGED_FLOATS (4 + GV_HELD_ENTRIES + GV_STAGED_FEATURES)  // of a row
+
+struct GvAhead {
+    GvOwnSamples samples;
+    float *numbers, *action, *features;  // [GV_OWN, 4], [GV_OWN, GV_HELD_ENTRIES] and [GV_OWN, GV_STAGED_FEATURES]
+};
+// `memory` has GV_ROWS * GV_STAGED_FLOATS floats, on a multiple of 16 bytes.
+GV_FN GvAhead gv_ahead(const GvGroup& group, float* memory) {
+    float* own = memory + group.number * GV_OWN * GV_STAGED_FLOATS;
+    return {{}, own, own + 4 * GV_OWN, own + (4 + GV_HELD_ENTRIES) * GV_OWN};
+}
+
+GV_FN void gv_load_samples(GvOwnSamples& samples, const GvArgs& a, const GvGroup& group, gv_i32 tile) {
+    gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) {
+        const gv_i64 row = (gv_i64)tile * GV_ROWS + group.number * GV_OWN + i;
+        sample = row < a.rows ? a.samples[row] : -1;
+    });
+}
+
+// Starts the copies of the features of `samples`.
+GV_FN void gv_start_features(const GvAhead& ahead, const GvArgs& a, const GvGroup& group) {
+    if constexpr (GV_STAGED_FEATURES > 0) {
+        GvValues<gv_u8, GV_OWN * GV_FEATURES> each;  // unused
+        gv_each_value_with(each, group, ahead.samples, [](gv_i32 i) { return i / GV_FEATURES; }, [&](gv_i32 i, gv_u8&, gv_i32 sample) {
+            const float* row = gv_sample(a.obs, sample < 0 ? 0 : sample, a.samples_per_step);
+            gv_start_copy<1>(ahead.features + i, row + i % GV_FEATURES, sample >= 0);
+        });
+    } else {
+        GvOwnFeatures none;
+        gv_load_features(none, group, ahead.samples, a.obs, a.samples_per_step);  // to the cache
+    }
+    gv_end_copies();
+}
+
+// Starts the copies of what the loss reads of `samples`.
+GV_FN void gv_start_rows(GvAhead& ahead, const GvArgs& a, const GvGroup& group, bool with_action) {
+    gv_each_value(ahead.samples, group, [&](gv_i32 i, gv_i32& of) {
+        const gv_i32 sample = of < 0 ? 0 : of;
+        gv_start_copy<4>(ahead.numbers + 4 * i, a.numbers + 4 * (gv_i64)sample, of >= 0);
+        if (!with_action || GV_ENTRIES > GV_HELD_ENTRIES) return;
+        const float* action = gv_sample(a.action, sample, a.samples_per_step);
+        GV_UNROLL for (gv_i32 entry = 0; entry < GV_HELD_ENTRIES; ++entry) {
+            gv_start_copy<1>(ahead.action + i * GV_HELD_ENTRIES + entry, action + entry, of >= 0);
+        }
+    });
+    gv_end_copies();
+}
+
+// Normalises the features that were copied, and stores them in the tile of the rows. A lane reads its own copies.
+template <gv_i32 OUTPUTS, gv_i32 STRIDE>
+GV_FN void gv_take_features(const GvAhead& ahead, const GvOwnSamples& present, const GvArgs& a, const GvGroup& group,
+                            const GvNetwork<OUTPUTS>& network, GvTile<STRIDE> tile) {
+    if constexpr (GV_STAGED_FEATURES > 0) {
+        GV_GROUP_FOR(i, GV_OWN * GV_FEATURES) {
+            gv_set_feature(network, tile, i / GV_FEATURES, i % GV_FEATURES, ahead.features[i], a.norm.limit);
+        }
+    } else {
+        GvOwnFeatures none;
+        gv_store_features(none, group, present, a.obs, a.samples_per_step, network, a.norm.limit, tile);
+    }
+}
+
+// What the loss reads of row i. A lane reads its own copies.
+GV_FN GvRow gv_take_row(const GvAhead& ahead, gv_i32 i, gv_i32 sample) {
+    const float* numbers = ahead.numbers + 4 * i;
+    GvRow row = {numbers[0], numbers[1], numbers[2], numbers[3], sample, {}};
+    GV_UNROLL for (gv_i32 entry = 0; entry < GV_HELD_ENTRIES; ++entry) {
+        row.action[entry] = ((const GvAction*)ahead.action)[i * GV_HELD_ENTRIES + entry];
+    }
+    return row;
+}
