@@ -205,7 +205,7 @@ class Trainer:
         return math.ceil(self.config.total_steps / self.steps_per_iteration)
 
     def train(self, iterations: int | None = None) -> dict[str, float]:
-        """Train to the end or for some iterations. After Ctrl-C, SIGTERM or SIGHUP, finish the iteration, save and return.
+        """Train to the end or for some iterations. After Ctrl-C, SIGTERM or SIGHUP, finish what is in flight, save and return.
 
         Args:
             iterations: largest number of iterations to run; None trains to ``total_steps`` or to an evaluation that ends the run.
@@ -299,8 +299,6 @@ class Trainer:
 
     def _report(self, metrics: dict[str, float]) -> None:
         """Call callbacks after an iteration, and keep the checkpoint of the best evaluation."""
-        if self.callbacks:
-            self.flight.settle()
         for name in self.parts.rows:
             if not math.isnan(metrics[f"return/{name}"]):
                 self._call("on_episodes", name, metrics[f"return/{name}"], metrics[f"episode_length/{name}"])
