@@ -32,4 +32,4 @@ class RunGoneError(GpuVecenvError, FileNotFoundError):
 
 
 class NonFiniteError(GpuVecenvError, ArithmeticError):
-    """A number of a run became infinite or NaN; the message names policy, world, agent and step."""
+    """A number of a run became infinite or NaN; the message names policy, world, agent and step as far as they are known."""

@@ -223,6 +223,13 @@ class Outputs:
             self._copy_kept(self._kept_at(self._slot), self._kept_at(0))
         self._slot = 0
 
+    def wind(self) -> None:
+        """Copy the last observation to the end of the slabs and continue from there, as if they were full."""
+        end = len(self._slots)
+        if self._slot != end:
+            self._copy_kept(self._kept_at(self._slot), self._kept_at(end))
+        self._slot = end
+
     def unbind(self) -> None:
         """Write into the env's own arrays again, and leave the slabs to the caller."""
         if self._slabs:

@@ -50,7 +50,7 @@ def place(tmp_path, monkeypatch):
     """Enter a folder with runs and files, with training, measuring and playing replaced by an interrupt."""
     monkeypatch.chdir(tmp_path)
     furnish(tmp_path)
-    monkeypatch.setattr("gpu_vecenv.train.runner.trainer.Trainer._iterate", stop)
+    monkeypatch.setattr("gpu_vecenv.train.runner.trainer.Trainer.launch", stop)
     monkeypatch.setattr("gpu_vecenv.train.runner.evaluation.measure", stop)
     monkeypatch.setattr("gpu_vecenv.cli.watch.write_video", stop)
     monkeypatch.setattr("gpu_vecenv.cli.bench.measure_floors", stop)

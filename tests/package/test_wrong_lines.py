@@ -302,7 +302,7 @@ def place(tmp_path_factory):
 def in_place(place, monkeypatch):
     """Disable training and measuring, so that a line must fail before them."""
     monkeypatch.chdir(place)
-    monkeypatch.setattr("gpu_vecenv.train.runner.trainer.Trainer._iterate", None)
+    monkeypatch.setattr("gpu_vecenv.train.runner.trainer.Trainer.launch", None)
     monkeypatch.setattr("gpu_vecenv.cli.bench.measure_floors", None)
 
 

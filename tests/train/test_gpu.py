@@ -41,9 +41,7 @@ def test_an_iteration_never_waits_for_the_gpu(config, executor):
     torch.cuda.set_sync_debug_mode("error")
     try:
         for _ in range(4):  # past the end of an episode
-            trainer.parts.set_scalars(0.5)
-            trainer.executor(trainer.parts.iteration, False)
-            trainer.parts.collector.advance()
+            trainer.launch()
     finally:
         torch.cuda.set_sync_debug_mode("default")
 

@@ -127,10 +127,9 @@ def test_an_iteration_reads_nothing_on_the_host(config):
     trainer = Trainer(dataclasses.replace(config, ppo=ppo), quiet=True)
     trainer.train(iterations=1)  # the optimiser makes its moments
     with HostReads():
-        for first in (True, False, False):
-            trainer.parts.set_scalars(0.5)
-            trainer.executor(trainer.parts.iteration, first)
-            trainer.parts.collector.advance()
+        for number in range(3):
+            trainer.flight.launch(number)
+            trainer.flight.finish()
 
 
 def test_metrics_are_read_once_an_iteration(monkeypatch):

@@ -16,6 +16,7 @@ from gpu_vecenv.train.run_folder import logger as logger_module
 from gpu_vecenv.train.run_folder.json_lines import JsonLines
 from gpu_vecenv.train.run_folder.logger import Logger
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, metrics_line, read_metrics
+from gpu_vecenv.train.run_folder.tensorboard import TensorBoard
 from gpu_vecenv.train.run_folder.terminal import Terminal
 from gpu_vecenv.train.run_folder.weights_and_biases import ID_FILE
 
@@ -60,6 +61,7 @@ def scalars(folder, name):
 
 def test_tensorboard_has_world_steps_on_its_axis_and_each_once_after_a_kill(config, tmp_path, monkeypatch):
     """Imitates a kill after iteration 4 of a run whose last checkpoint is that of iteration 2."""
+    monkeypatch.setattr("gpu_vecenv.train.run_folder.tensorboard.POINT_S", 0.0)
     run = tmp_path / "run"
     trainer = Trainer(dataclasses.replace(config, out=str(run), checkpoint_interval=2), quiet=True)
     steps = trainer.steps_per_iteration
@@ -80,6 +82,33 @@ def test_tensorboard_has_world_steps_on_its_axis_and_each_once_after_a_kill(conf
     want = [(line["steps"], line["policy_loss/runner"]) for line in read_metrics(run)]
     assert [step for step, _ in points] == [step for step, _ in want] == [steps * k for k in range(1, 7)]
     assert [value for _, value in points] == pytest.approx([value for _, value in want], rel=1e-6)
+
+
+def test_tensorboard_gets_few_points_of_a_fast_run_with_every_evaluation_and_the_last_one(tmp_path, monkeypatch):
+    pytest.importorskip("tensorboard")
+    monkeypatch.setattr("gpu_vecenv.train.run_folder.tensorboard.POINT_S", 1e9)
+    board = TensorBoard(tmp_path, 0)
+    for k in range(1, 9):
+        board.log({"iteration": k, "steps": k, "kl/a": k / 10} | ({"evaluation/a": 1.0} if k == 4 else {}))
+        if k == 6:
+            board.flush()
+            board.flush()
+    board.close()
+    assert [step for step, _ in scalars(tmp_path, "kl/a")] == [1, 4, 6, 8]
+    assert [step for step, _ in scalars(tmp_path, "evaluation/a")] == [4]
+
+
+def test_lines_that_follow_each_other_quickly_reach_the_file_at_a_flush(tmp_path, monkeypatch):
+    path = tmp_path / METRICS_FILE
+    lines = JsonLines(path, 0)
+    seen = []
+    for interval in (1e9, 1e9, 0.0, 1e9):
+        monkeypatch.setattr("gpu_vecenv.train.run_folder.json_lines.FLUSH_S", interval)
+        lines.log(LINE)
+        seen.append(len(read_metrics(path)))
+    lines.flush()
+    assert [*seen, len(read_metrics(path))] == [1, 1, 3, 3, 4]
+    lines.close()
 
 
 class Notes:

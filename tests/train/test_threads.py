@@ -64,7 +64,7 @@ def test_threads_are_restored_after_an_error(monkeypatch):
     def fail(self):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Trainer, "_iterate", fail)
+    monkeypatch.setattr(Trainer, "launch", fail)
     with pytest.raises(KeyboardInterrupt):
         Trainer(small(threads=2), quiet=True).train()
     assert torch.get_num_threads() == 5

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.train.run_folder.metrics import metrics_line, read_metrics
+
+FLUSH_S = 0.5
+"""Seconds after which a line is handed to the system, so that others can read it."""
 
 
 class JsonLines:
@@ -26,11 +31,15 @@ class JsonLines:
         """
         keep_until(path, first_iteration)
         self._file = open(path, "a", encoding="utf-8")
+        self._flushed = -math.inf
 
     def log(self, metrics: Mapping[str, float]) -> None:
-        """Append a line."""
+        """Append a line. Lines that follow each other quickly reach the file together."""
         self._file.write(metrics_line(metrics) + "\n")
-        self._file.flush()
+        now = time.monotonic()
+        if now - self._flushed >= FLUSH_S:
+            self._file.flush()
+            self._flushed = now
 
     def flush(self) -> None:
         """Put all lines on the disk: after a power cut, no line before a checkpoint may be missing."""

@@ -21,8 +21,11 @@ _INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 def metrics_line(metrics: Mapping[str, float]) -> str:
     """Return one line, without its end, that ``read_metrics()`` reads back. NaN becomes None."""
-    texts = {value: text for text, value in _INFINITE.items()}
-    return json.dumps({name: None if math.isnan(x) else texts.get(x, x) for name, x in metrics.items()}, allow_nan=False)
+    text = json.dumps(metrics)
+    if "NaN" in text or "Infinity" in text:  # a value, or a part of a name
+        texts = {value: text for text, value in _INFINITE.items()}
+        return json.dumps({name: None if math.isnan(x) else texts.get(x, x) for name, x in metrics.items()}, allow_nan=False)
+    return text
 
 
 def read_metrics(path: str | Path) -> list[dict[str, float | None]]:

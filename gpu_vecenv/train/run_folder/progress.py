@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PLAIN_INTERVAL_S = 5.0
 """Seconds between two plain lines."""
-TERMINAL_INTERVAL_S = 0.1
+TERMINAL_INTERVAL_S = 0.25
 """Seconds between two drawings on a terminal."""
 BAR_WIDTH = 20
 
@@ -56,6 +56,12 @@ class Progress:
         """Return ``count`` over the seconds since the start."""
         return count / max(time.monotonic() - self._started, 1e-9)
 
+    @property
+    def due(self) -> bool:
+        """True if ``show()`` would draw now: the last drawing is some time ago, and the display is not quiet."""
+        interval = PLAIN_INTERVAL_S if self._live is None else TERMINAL_INTERVAL_S
+        return not self.quiet and time.monotonic() - self._shown >= interval
+
     def show(self, fraction: float, counts: str, note: str = "") -> None:
         """Show the state now, or in a later call if the last drawing was too recent.
 
@@ -70,7 +76,7 @@ class Progress:
         if self._origin is None:
             self._origin = (now, fraction)
         self._state = (fraction, f"{int(100 * fraction):3}%  {counts}{self._time_left(now, fraction)}", note)
-        if now - self._shown >= (PLAIN_INTERVAL_S if self._live is None else TERMINAL_INTERVAL_S):
+        if self.due:
             self._shown = now
             self._write()
 

@@ -23,15 +23,29 @@ class Terminal:
         """
         self.total_steps = total_steps
         self._returns: dict[str, float] = {}
+        self._latest: Mapping[str, float] | None = None
+        self._began = False
         self._progress: Progress | None = Progress(output, quiet)
         self._progress.__enter__()
 
     def log(self, metrics: Mapping[str, float]) -> None:
-        """Show an iteration; a policy without a finished episode keeps its last mean return."""
-        if self._progress is None:
+        """Show an iteration; a policy without a finished episode keeps its last mean return.
+
+        Texts are made only if they are drawn, because a fast run has many more iterations than the display has drawings.
+        """
+        if self._progress is None or self._progress.quiet:
             return
-        fresh = {k: v for k, v in metrics.items() if k.startswith("return/") and not math.isnan(v)}
-        self._returns.update(fresh)
+        self._returns.update((k, v) for k, v in metrics.items() if k.startswith("return/") and not math.isnan(v))
+        self._latest = metrics
+        if not self._began or self._progress.due:
+            self._show()
+            self._began = True
+
+    def _show(self) -> None:
+        """Give the latest iteration to the display, if it has not been given."""
+        metrics, self._latest = self._latest, None
+        if metrics is None or self._progress is None:
+            return
         notes = [f"{name} {mean:.2f}" for name, mean in self._returns.items()]
         losses = [f"{k.removeprefix('policy_loss/')} {v:+.3f}" for k, v in metrics.items() if "policy_loss/" in k]
         values = [f"{v:.3f}" for k, v in metrics.items() if k.startswith("value_loss/")]
@@ -47,6 +61,7 @@ class Terminal:
 
     def close(self) -> None:
         """Leave the last state on the screen."""
+        self._show()
         progress, self._progress = self._progress, None
         with contextlib.suppress(OSError):
             if progress is not None:

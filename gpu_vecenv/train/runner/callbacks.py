@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Callback:
     """Methods that the trainer calls; each does nothing unless a subclass overrides it.
 
-    The trainer waits for them. An exception ends the run and leaves its last checkpoint.
+    The trainer waits for them, and the GPU waits for the trainer. An exception ends the run and leaves its last checkpoint.
     """
 
     def on_start(self, trainer: Trainer) -> None:

@@ -39,12 +39,14 @@ class Collector:
         self.turns = [(policies[name], own.turns(part, env)) for name, own in rows.items() for part in own.parts]
         self.actions = [self._actions(t) for t in range(rollout.num_steps)]
         self.alive = alive_field(env)
+        self._collected = False
         rollout.bind(env)
 
     def reset(self, seed: int) -> None:
         """Start new episodes in all worlds."""
         self.env.reset(seed=seed)
         self.read_alive()
+        self._collected = False
 
     def read_alive(self) -> None:
         """Take who is alive before step 0 from the env's present state."""
@@ -69,19 +71,29 @@ class Collector:
             if self.rollout.alive_next is not None and self.alive is not None:
                 self.rollout.alive_next[t] = self.alive
         self.rollout.spread()
+        self._collected = True
 
     def advance(self) -> None:
-        """Move to the next rollout: its slot 0 of observations and masks becomes a copy of the last ones."""
-        self.rollout.carry()
-        self.env.rewind()
+        """Move to the next rollout: its slot 0 of observations and masks becomes a copy of the last ones.
 
-    def replay(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Launch a CUDA graph whose kernels are those of ``collect()`` and others; the env counts its steps."""
-        self.env.worlds.replay(graph, self.rollout.num_steps)
+        Nothing changes if no rollout was collected since the last call.
+        """
+        if self._collected:
+            self.rollout.carry()
+            self.env.rewind()
+            self._collected = False
+
+    def retreat(self) -> None:
+        """Undo ``advance()``, if it was called since the last rollout, for a graph that begins with it and ends at this place."""
+        if not self._collected:
+            self.rollout.carry_back()
+        self.env.worlds.outputs.wind()
+        self._collected = True
 
     def undo_capture(self) -> None:
-        """Go back to the first slot of the rollout after a capture, in which the env counted steps that were not made."""
-        self.env.worlds.outputs.move_to(0)
+        """Go back to the end of the last rollout after a capture, in which the env may have counted steps that were not made."""
+        self.env.worlds.outputs.move_to(self.rollout.num_steps)
+        self._collected = True
 
     def state_dict(self) -> dict[str, object]:
         """Return the state to save after ``advance()``."""
@@ -98,6 +110,7 @@ class Collector:
         for group, slabs in zip(self.env.layout.groups, self.rollout.groups, strict=True):
             slabs.restore(state["roles"][group.role])
         self.rollout.alive_start.copy_(state["alive"])
+        self._collected = False
 
     def _actions(self, t: int) -> Any:
         """Return the actions of a step in the form that the env takes."""

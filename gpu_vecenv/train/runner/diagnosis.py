@@ -47,6 +47,12 @@ def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows) -> str:
     return f"policy {name!r}: the gradient is not finite, although observations, actions, rewards and weights are"
 
 
+def describe_spoiled(name: str, policy: Policy) -> str:
+    """Return a text about weights and statistics that are not finite, without a look at the rollout. It reads the device."""
+    spoiled = _not_finite(policy.state_dict())
+    return f"policy {name!r}: {spoiled} are not finite" if spoiled else f"policy {name!r}: a gradient is not finite"
+
+
 def _not_finite(tensors: Mapping[str, Tensor]) -> str:
     """Return the names of up to three tensors that are not finite; empty if all are."""
     names = [name for name, x in tensors.items() if x.is_floating_point() and not x.isfinite().all()]

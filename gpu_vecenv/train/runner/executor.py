@@ -79,7 +79,8 @@ class GraphExecutor:
         if self._graph is None and self._done >= WARM_UP and not first and not self.reason:
             self._capture(iteration)
         if self._graph is not None:
-            iteration.collector.replay(self._graph)
+            iteration.collector.retreat()
+            self._graph.replay()
             return self._metrics
         self._done += 1
         if self.reason:
@@ -106,6 +107,7 @@ class GraphExecutor:
 
     def _capture(self, iteration: Iteration) -> None:
         graph = torch.cuda.CUDAGraph()
+        iteration.collector.retreat()
         try:
             with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
                 self._metrics = iteration.run(False)

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from gpu_vecenv.train.algorithms.contract import Algorithm, DeviceScalars
+from gpu_vecenv.train.algorithms.contract import Algorithm
 from gpu_vecenv.train.config import Precision
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.collector import Collector
 from gpu_vecenv.train.runner.precision import in_precision
+from gpu_vecenv.train.runner.schedule_table import ScheduleTable
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.samples import Samples, apply
 
@@ -37,13 +38,13 @@ class Iteration:
         policies: Mapping[str, Policy],
         rows: Mapping[str, PolicyRows],
         algorithms: Mapping[str, Algorithm],
-        scalars: Mapping[str, DeviceScalars],
+        schedules: ScheduleTable,
         episodes: Mapping[str, EpisodeStats],
         precision: Precision = "float32",
     ):
         self.precision = precision
         self.collector, self.policies, self.rows = collector, policies, rows
-        self.algorithms, self.scalars, self.episodes = algorithms, scalars, episodes
+        self.algorithms, self.schedules, self.episodes = algorithms, schedules, episodes
         self.metric_names = [f"{metric}/{name}" for name in rows for metric in EPISODE_METRICS]
         self.metric_names += [f"{metric}/{name}" for name, own in algorithms.items() for metric in own.metric_names]
         self._states = {
@@ -53,7 +54,7 @@ class Iteration:
         self.metric_names += [f"{SPOILED}/{name}" for name in self._states]
 
     def run(self, first: bool) -> Tensor:
-        """Collect and learn. ``Collector.advance()`` comes between two calls.
+        """Collect and learn, with the settings that ``ScheduleTable.prepare()`` chose.
 
         Args:
             first: the first iteration of a run. Its rollout gives the running statistics of observations their first values
@@ -66,6 +67,8 @@ class Iteration:
             return self._run(first)
 
     def _run(self, first: bool) -> Tensor:
+        self.collector.advance()  # at the start, so that the rollout stays as it is until its metrics are checked
+        self.schedules.move()
         self.collector.collect()
         samples = {name: rows.samples() for name, rows in self.rows.items()}
         metrics = [torch.stack(self.episodes[name].update(own.reward, own.ended, own.valid)) for name, own in samples.items()]
@@ -74,7 +77,7 @@ class Iteration:
             if first:
                 self._observe(name, own)
                 algorithm.begin(own)
-            metrics.append(algorithm.update(own, self.scalars[name]))
+            metrics.append(algorithm.update(own, self.schedules.scalars[name]))
             if not first:
                 self._observe(name, own)
         # An infinite weight or observation may leave gradients finite, for example if a unit is saturated.

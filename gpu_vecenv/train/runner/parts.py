@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from gpu_vecenv.train.algorithms.contract import Algorithm, DeviceScalars
+from gpu_vecenv.train.algorithms.contract import Algorithm
 from gpu_vecenv.train.algorithms.registry import algorithm_builder
-from gpu_vecenv.train.algorithms.schedules import scalars_at
 from gpu_vecenv.train.config import PPOConfig, ResolvedConfig, bootstraps, require_minibatches
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.applies import fused_sizes
@@ -24,6 +23,7 @@ from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.collector import Collector
 from gpu_vecenv.train.runner.iteration import Iteration
+from gpu_vecenv.train.runner.schedule_table import ScheduleTable
 from gpu_vecenv.train.storage.policy_map import assign_members, is_random, trainable_policies
 from gpu_vecenv.train.storage.policy_rows import PolicyRows, policy_rows
 from gpu_vecenv.train.storage.rollout import Rollout
@@ -82,6 +82,7 @@ class Parts:
         algorithms: those of the policies that learn.
         not_fused: policy name to the reason why it does without fused kernels, although the run asks for them.
         episodes: statistics of each policy's episodes.
+        schedules: settings of the iterations.
         iteration: the work of an iteration.
     """
 
@@ -121,12 +122,8 @@ class Parts:
         acting = {**self.policies, **actors}
         self.collector = Collector(env, rollout, acting, self.rows, whole_rollout(env, rollout, acting))
         self.episodes = {name: EpisodeStats(shape).to(device) for name, shape in shapes.items()}
-        self._host = torch.zeros(len(learn), len(DeviceScalars._fields))
-        if device.type == "cuda":
-            self._host = self._host.pin_memory()
-        self._device = self._host.to(device)
-        scalars = {name: DeviceScalars(*self._device[number]) for number, name in enumerate(learn)}
-        parts = (self.collector, self.policies, self.rows, self.algorithms, scalars, self.episodes)
+        self.schedules = ScheduleTable(self.settings, config.num_envs * num_steps, config.schedule_steps, device)
+        parts = (self.collector, self.policies, self.rows, self.algorithms, self.schedules, self.episodes)
         self.iteration = Iteration(*parts, config.precision)
 
     def _not_fused(self, config: ResolvedConfig, name: str, device: torch.device) -> str:
@@ -144,12 +141,6 @@ class Parts:
     def _settings(env: GpuVectorEnv, config: ResolvedConfig, name: str) -> PPOConfig:
         ppo = config.ppo_of(name)
         return dataclasses.replace(ppo, bootstrap_at_time_limit=bootstraps(ppo, env.env_spec))
-
-    def set_scalars(self, progress: float) -> None:
-        """Set learning rates and other settings on the device to those after the fraction ``progress`` of the schedules."""
-        rows = [list(scalars_at(ppo, progress)) for ppo in self.settings.values()]
-        self._host.copy_(torch.tensor(rows))
-        self._device.copy_(self._host, non_blocking=True)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a run on its device, after whole iterations."""

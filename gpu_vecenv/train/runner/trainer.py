@@ -5,18 +5,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
-from gpu_vecenv.errors import DeviceError
+from gpu_vecenv.errors import DeviceError, SequenceError
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve
-from gpu_vecenv.train.errors import CheckpointError, ConfigError, NonFiniteError
+from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.run_folder.best import BestReturn
 from gpu_vecenv.train.run_folder.checkpoint import (
     checkpoint_in_errors,
@@ -34,31 +31,16 @@ from gpu_vecenv.train.run_folder.sink import Sink
 from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback
-from gpu_vecenv.train.runner.diagnosis import describe_nonfinite
 from gpu_vecenv.train.runner.executor import make_executor
+from gpu_vecenv.train.runner.flight import IN_FLIGHT, Flight
 from gpu_vecenv.train.runner.interrupt import StopRequest
-from gpu_vecenv.train.runner.iteration import SPOILED
+from gpu_vecenv.train.runner.pace import Pace, until_next
 from gpu_vecenv.train.runner.parts import Parts
+from gpu_vecenv.train.runner.resumed import Resumed
 from gpu_vecenv.train.runner.stagger import stagger_starts
+from gpu_vecenv.train.runner.texts import move_text, run_text
 from gpu_vecenv.train.runner.torch_threads import torch_threads
 from gpu_vecenv.train.runner.trial import Trial
-
-CHECKPOINT_S = 60.0
-"""Seconds after which a new checkpoint is written even if ``checkpoint_interval`` has not passed."""
-
-
-@dataclass(frozen=True)
-class Resumed:
-    """A checkpoint to resume from, read after the run's folder was locked."""
-
-    path: Path
-    """The checkpoint file, which error messages name."""
-    state: dict[str, Any]
-    """Content of the file, as ``load_checkpoint()`` returns it."""
-    folder: RunFolder | None
-    """The folder that the resumed run writes to; None if it writes no files."""
-    device: str
-    """The device of the run so far."""
 
 
 class Trainer:
@@ -110,7 +92,8 @@ class Trainer:
                 self._own_folder(resumed.folder)
                 self._build(config, networks)
                 self._load(resumed.state, resumed.path)
-                self._announce_move(resumed)
+                if (text := move_text(resumed.device, self.env.device)) and not quiet:
+                    say(f"{resumed.path}: {text}")
                 return
             self._build(config, networks)
             self.parts.collector.reset(self.config.seed)
@@ -189,6 +172,9 @@ class Trainer:
         with torch_threads(resolved.threads):
             self.parts = Parts(self.env, self.config, networks)
         self.executor = make_executor(resolved.executor, self.env.device, self.quiet)
+        # A callback may read and change the run after an iteration, and the CPU has no queue.
+        alone = bool(self.callbacks) or self.env.device == "cpu"
+        self.flight = Flight(self.parts, self.executor, 1 if alone else IN_FLIGHT)
         self.trial = Trial(self.config, self.parts)
         self._resources.callback(self.trial.close)
         self.iteration = 0
@@ -219,7 +205,7 @@ class Trainer:
         return math.ceil(self.config.total_steps / self.steps_per_iteration)
 
     def train(self, iterations: int | None = None) -> dict[str, float]:
-        """Train to the end or for some iterations. After Ctrl-C, SIGTERM or SIGHUP, finish the iteration, save and return.
+        """Train to the end or for some iterations. After Ctrl-C, SIGTERM or SIGHUP, finish what is in flight, save and return.
 
         Args:
             iterations: largest number of iterations to run; None trains to ``total_steps`` or to an evaluation that ends the run.
@@ -238,14 +224,14 @@ class Trainer:
         out = None if self._folder is None else self._folder.path
         metrics: dict[str, float] = {}
         if not self.quiet:
-            say(self._describe())
+            say(run_text(self.config, self.parts))
         if self._folder is not None:
             self._folder.check()
             self._checkpoints().remove_after(self.iteration)
         if out is not None and self.iteration == 0:
             self.config.save(out)
             self.save()  # From here on a killed run can be resumed.
-        saved_at = time.monotonic()
+        pace = Pace(None if out is None else self.config.checkpoint_interval, self.config.evaluation_interval)
         self._call("on_start")
         with (
             StopRequest() as stop,
@@ -264,15 +250,18 @@ class Trainer:
         ):
             if self._folder is not None:
                 self._folder.remember(METRICS_FILE)
-            while self.iteration < stop_at and stop.received is None and not self.trial.finished:
-                metrics = self._iterate()
+            while self.flight.count or self._goes_on(stop_at, stop):
+                ahead = min(self.flight.most, pace.ahead(self.iteration))
+                while self.flight.count < ahead and self._goes_on(stop_at, stop):
+                    self.launch()
+                metrics = self.finish()
                 logger.log(metrics)
                 self._report(metrics)
-                due = self.iteration % self.config.checkpoint_interval == 0
-                if out is not None and (due or time.monotonic() - saved_at >= CHECKPOINT_S):
+                if pace.saves(self.iteration) and not self.flight.count:
                     logger.flush()  # No line of an iteration before a checkpoint may be missing.
                     self.save()
-                    saved_at = time.monotonic()
+                    pace.saved()
+            self.flight.settle()
             logger.flush()
             if out is not None:  # inside the block, so that a second signal of a closing terminal does not stop the save
                 path = self.save()
@@ -281,31 +270,32 @@ class Trainer:
         self._call("on_end")
         return metrics
 
-    def _describe(self) -> str:
-        """Return the env, its size, the device and the folder of the run, and a line for each policy without fused kernels."""
-        device = self.env.device
-        if device.startswith("cuda"):
-            device += f" ({torch.cuda.get_device_name(device)})"
-        size = f"{self.config.num_envs} worlds x {self.env.num_agents} agents"
-        text = f"{self.config.env_id}: {size} on {device}, torch threads: {self.config.threads}, out: {self.config.out}"
-        return "\n".join([text, *(f"{name!r} has no fused kernels: {why}" for name, why in self.parts.not_fused.items())])
+    def launch(self) -> None:
+        """Queue the next iteration on the caller's current stream and return; the device may still be busy with earlier ones.
 
-    def _iterate(self) -> dict[str, float]:
-        """Collect and learn once; return the metrics."""
-        started = time.perf_counter()
-        self.parts.set_scalars(self.iteration * self.steps_per_iteration / self.config.schedule_steps)
-        numbers = self.executor(self.parts.iteration, self.iteration == 0)
-        values = dict(zip(self.parts.iteration.metric_names, numbers.tolist(), strict=True))  # the one host sync
-        for name in self.policies:
-            if values.pop(f"{SPOILED}/{name}", 0.0) or values.get(f"skipped/{name}", 0.0):
-                where = describe_nonfinite(name, self.policies[name], self.parts.rows[name])
-                raise NonFiniteError(f"iteration {self.iteration + 1}: {where}; the newest checkpoint is of an earlier iteration")
-        self.parts.collector.advance()  # behind the check, which reads the whole rollout
+        Raises:
+            SequenceError: as many iterations as possible are in flight, or one of them is evaluated. Call ``finish()`` first.
+        """
+        if self.flight.count >= until_next(self.config.evaluation_interval, self.iteration):
+            raise SequenceError("launch(): an evaluation follows the iterations in flight; call finish() for each of them first.")
+        self.flight.launch(self.iteration + self.flight.count)
+
+    def finish(self) -> dict[str, float]:
+        """Wait for the oldest iteration in flight and evaluate if it is due; return the metrics.
+
+        Raises:
+            SequenceError: no iteration is in flight.
+            NonFiniteError: see ``train()``. Later iterations in flight are dropped.
+        """
+        values, rate = self.flight.finish()
         self.iteration += 1
-        steps = self.iteration * self.steps_per_iteration
-        rate = self.steps_per_iteration / (time.perf_counter() - started)
+        numbers = {"iteration": self.iteration, "steps": self.iteration * self.steps_per_iteration}
         evaluated = self.trial.evaluate(self.iteration)
-        return {"iteration": self.iteration, "steps": steps, "steps_per_second": rate, **values, **evaluated}
+        return {**numbers, "steps_per_second": rate * self.steps_per_iteration, **values, **evaluated}
+
+    def _goes_on(self, stop_at: int, stop: StopRequest) -> bool:
+        """True if ``train()`` may launch an iteration."""
+        return self.iteration + self.flight.count < stop_at and stop.received is None and not self.trial.finished
 
     def _report(self, metrics: dict[str, float]) -> None:
         """Call callbacks after an iteration, and keep the checkpoint of the best evaluation."""
@@ -335,6 +325,7 @@ class Trainer:
 
         Raises:
             ConfigError: neither ``path`` nor ``config.out`` is given.
+            SequenceError: iterations are in flight; ``finish()`` comes first.
             RunGoneError: the run's folder was removed or replaced since this trainer was made.
             OSError: the file cannot be written; an earlier checkpoint is unchanged.
         """
@@ -356,6 +347,7 @@ class Trainer:
 
     def _state(self) -> dict[str, Any]:
         """Return the content of a checkpoint."""
+        self.flight.settle()
         return {
             "config": self.config.to_json(),
             "iteration": self.iteration,
@@ -387,12 +379,6 @@ class Trainer:
                 f"{path}: expected the state of this run's env and policies, got {type(error).__name__}: {error}"
             ) from error
         self.iteration = state["iteration"]
-
-    def _announce_move(self, resumed: Resumed) -> None:
-        """Say so if the run goes on with a device of another kind, whose networks round differently."""
-        before, now = resumed.device, self.env.device
-        if before.partition(":")[0] != now.partition(":")[0] and not self.quiet:
-            say(f"{resumed.path}: moved from {before} to {now}; the rest of the run is not bit-identical to an uninterrupted one")
 
     def close(self) -> None:
         """Close the env and the sinks, and unlock the run's folder."""

@@ -138,6 +138,11 @@ class Rollout:
         if self.alive_next is not None:
             self.alive_start.copy_(self.alive_next[-1])
 
+    def carry_back(self) -> None:
+        """Make ``carry()`` change nothing: agents that are alive before step 0 were alive after the last step."""
+        if self.alive_next is not None:
+            self.alive_next[-1].copy_(self.alive_start)
+
 
 def alive_field(env: GpuVectorEnv) -> Tensor | None:
     """Return the env's own array of who is in the game, integers (N, A); None if its agents never leave."""

@@ -1,0 +1,126 @@
+"""Iterations in flight: the device has them in its queue, and the host has not read their metrics yet."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+import torch
+
+from gpu_vecenv.errors import SequenceError
+from gpu_vecenv.train.errors import NonFiniteError
+from gpu_vecenv.train.runner.diagnosis import describe_nonfinite, describe_spoiled
+from gpu_vecenv.train.runner.executor import Executor
+from gpu_vecenv.train.runner.iteration import SPOILED
+from gpu_vecenv.train.runner.parts import Parts
+
+IN_FLIGHT = 16
+"""Most iterations in flight. The device has work while the host writes metrics of some iterations."""
+
+
+class Flight:
+    """Launches iterations and finishes them in order. It owns the way of the metrics to the host.
+
+    Attributes:
+        most: largest number of iterations in flight, 1 to ``IN_FLIGHT``.
+    """
+
+    def __init__(self, parts: Parts, executor: Executor, most: int) -> None:
+        """Make the rows that metrics are copied to, in memory of the host that the device can write.
+
+        Args:
+            parts: the parts of a run.
+            executor: what runs an iteration.
+            most: largest number of iterations in flight.
+        """
+        self.parts, self.executor, self.most = parts, executor, most
+        self._device = torch.device(parts.collector.env.device)
+        on_gpu = self._device.type == "cuda"
+        self._rows = list(torch.zeros(IN_FLIGHT, len(parts.iteration.metric_names), pin_memory=on_gpu))
+        self._copied = [torch.cuda.Event() for _ in self._rows] if on_gpu else []
+        self._stream = torch.cuda.current_stream(self._device) if on_gpu else None
+        self._waiting: deque[int] = deque()
+        self._times: deque[float] = deque(maxlen=IN_FLIGHT + 1)
+
+    @property
+    def count(self) -> int:
+        """Number of iterations in flight."""
+        return len(self._waiting)
+
+    def launch(self, number: int) -> None:
+        """Queue an iteration on the caller's current stream and return at once.
+
+        Args:
+            number: number of the iteration in the run, from 0.
+
+        Raises:
+            SequenceError: ``most`` iterations are in flight.
+        """
+        if self.count >= self.most:
+            raise SequenceError(f"launch(): expected fewer than {self.most} iterations in flight, got that many; call finish().")
+        if not self._waiting:
+            self._times.clear()
+            self._times.append(time.perf_counter())
+        self._follow_stream()
+        self.parts.schedules.prepare(number)
+        metrics = self.executor(self.parts.iteration, number == 0)
+        row = number % IN_FLIGHT
+        self._rows[row].copy_(metrics, non_blocking=True)
+        if self._copied:
+            self._copied[row].record(self._stream)
+        self._waiting.append(number)
+
+    def finish(self) -> tuple[dict[str, float], float]:
+        """Wait for the oldest iteration in flight.
+
+        Returns:
+            Its metrics, and the mean number of iterations a second over it and iterations before it without a pause.
+
+        Raises:
+            SequenceError: no iteration is in flight.
+            NonFiniteError: a number is not finite. Later iterations in flight are dropped.
+        """
+        if not self._waiting:
+            raise SequenceError("finish(): expected an iteration in flight, got none; call launch() first.")
+        number = self._waiting.popleft()
+        row = number % IN_FLIGHT
+        if self._copied:
+            self._copied[row].synchronize()  # the one host sync
+        self._times.append(time.perf_counter())
+        values = dict(zip(self.parts.iteration.metric_names, self._rows[row].tolist(), strict=True))
+        for name in self.parts.policies:
+            if values.pop(f"{SPOILED}/{name}", 0.0) or values.get(f"skipped/{name}", 0.0):
+                where = self._where(name)
+                raise NonFiniteError(f"iteration {number + 1}: {where}; the newest checkpoint is of an earlier iteration")
+        return values, (len(self._times) - 1) / (self._times[-1] - self._times[0])
+
+    def settle(self) -> None:
+        """Bring env and rollout to the start of the next iteration, whose observations they then hold.
+
+        Raises:
+            SequenceError: iterations are in flight.
+        """
+        if self._waiting:
+            raise SequenceError(f"expected no iteration in flight, got {self.count}; call finish() for each of them first.")
+        self._follow_stream()
+        self.parts.collector.advance()
+
+    def _where(self, name: str) -> str:
+        """Describe the number of a policy that is not finite. Later iterations in flight have overwritten its rollout."""
+        later, policy = self.count, self.parts.policies[name]
+        if not later:
+            return describe_nonfinite(name, policy, self.parts.rows[name])
+        if self._copied:
+            self._copied[self._waiting[-1] % IN_FLIGHT].synchronize()
+        self._waiting.clear()
+        how = f"seen {later} iterations later; a resumed run with a callback finds the place in the rollout"
+        return f"{describe_spoiled(name, policy)} ({how})"
+
+    def _follow_stream(self) -> None:
+        """Put what comes next behind all work of this run, if the caller's current stream is another one than before."""
+        if self._stream is None:
+            return
+        stream = torch.cuda.current_stream(self._device)
+        if stream != self._stream:
+            stream.wait_stream(self._stream)
+            self._stream = stream

@@ -1,0 +1,64 @@
+"""Learning rates and other settings of many iterations on the device, where each iteration finds its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from gpu_vecenv.train.algorithms.contract import DeviceScalars
+from gpu_vecenv.train.algorithms.schedules import scalars_at
+from gpu_vecenv.train.config import PPOConfig
+
+TABLE_ROWS = 256
+"""Iterations whose settings are uploaded at a time."""
+
+
+class ScheduleTable:
+    """Rows of settings, one for each of the next iterations, and a counter of rows, both on the device.
+
+    Attributes:
+        scalars: settings of the present iteration by policy: views of one tensor, whose address never changes.
+    """
+
+    def __init__(self, settings: Mapping[str, PPOConfig], steps: int, schedule_steps: int, device: torch.device) -> None:
+        """Allocate the table; ``prepare()`` fills it.
+
+        Args:
+            settings: options of each policy that learns.
+            steps: steps of an iteration, summed over worlds.
+            schedule_steps: steps after which the schedules are at their end.
+            device: device of the run.
+        """
+        self._settings, self._steps, self._schedule_steps = settings, steps, schedule_steps
+        self._table = torch.zeros(TABLE_ROWS, len(settings) * len(DeviceScalars._fields), device=device)
+        self._row = torch.zeros(1, dtype=torch.int64, device=device)
+        self._present = torch.zeros_like(self._table[:1])
+        rows = self._present.view(len(settings), -1)
+        self.scalars = {name: DeviceScalars(*rows[number]) for number, name in enumerate(settings)}
+        self._next: int | None = None
+        self._end = 0
+
+    def prepare(self, iteration: int) -> None:
+        """Make ``move()`` take the settings of an iteration, numbered from 0. Upload rows if the device lacks its row."""
+        if iteration != self._next or iteration >= self._end:
+            self._upload(iteration)
+        self._next = iteration + 1
+
+    def move(self) -> None:
+        """Take the settings of the present row, and count the row. The host waits for nothing."""
+        torch.index_select(self._table, 0, self._row, out=self._present)
+        self._row += 1
+
+    def _upload(self, first: int) -> None:
+        """Put the settings of ``TABLE_ROWS`` iterations on the device, in order with earlier work of the current stream."""
+        rows = [self._settings_of(iteration) for iteration in range(first, first + TABLE_ROWS)]
+        on_host = torch.tensor(rows).view_as(self._table)
+        # A new tensor each time, because the device may still read the last one.
+        self._table.copy_(on_host.pin_memory() if self._table.is_cuda else on_host, non_blocking=True)
+        self._row.zero_()
+        self._end = first + TABLE_ROWS
+
+    def _settings_of(self, iteration: int) -> list[float]:
+        progress = iteration * self._steps / self._schedule_steps
+        return [x for ppo in self._settings.values() for x in scalars_at(ppo, progress)]
