@@ -13,12 +13,13 @@ class TensorBoard:
     """Writes event files. The first ``flush()`` makes one, so that a run does not wait for the package before it learns."""
 
     def __init__(self, folder: Path, first_steps: int) -> None:
-        """Store where the event file goes.
+        """Make the folder of the event file.
 
         Args:
             folder: folder of the event files.
             first_steps: world steps already done; TensorBoard hides the points of later ones, from an interrupted run.
         """
+        folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._first_steps = folder, first_steps
         self._early: list[tuple[int, dict[str, float]]] = []  # points from before the event file
         self._writer: Any = None
@@ -38,9 +39,10 @@ class TensorBoard:
 
     def flush(self) -> None:
         """Write all points to the event file."""
-        if self._writer is None:
+        if self._writer is None and self._folder.is_dir():  # a folder that was removed must not come back
             self._open()
-        self._writer.flush()
+        if self._writer is not None:
+            self._writer.flush()
 
     def _open(self) -> None:
         """Make the event file. The package is imported here only, because its import takes tenths of a second."""
@@ -56,7 +58,8 @@ class TensorBoard:
     def close(self) -> None:
         """Write all points and close the event file."""
         self.flush()
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
 
 
 def is_installed() -> bool:
