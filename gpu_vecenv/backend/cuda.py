@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,17 @@ def compile_options(layout: Layout, module: int, blocks: Blocks) -> tuple[str, .
         **layout.sizes,
     }
     return (*OPTIONS, *(f"-DGV_{name}={value}" for name, value in constants.items()))
+
+
+def raw_module(cupy: Any, source: str, options: Sequence[str]) -> Any:
+    """Return CuPy's module of a kernel's text, which is compiled, or found in CuPy's cache, when a kernel is first asked for.
+
+    Macros among the options are written before the text: for each new set of options CuPy compiles an empty text to learn the
+    version of NVRTC, even if its cache has the kernels.
+    """
+    macros = [option.removeprefix("-D").partition("=") for option in options if option.startswith("-D")]
+    defined = "".join(f"#define {name} {value or 1}\n" for name, _, value in macros)
+    return cupy.RawModule(code=defined + source, options=tuple(option for option in options if not option.startswith("-D")))
 
 
 def import_cupy() -> Any:
@@ -94,7 +106,7 @@ class CudaBackend:
         spec, cupy = self._layout.spec, self._cupy
         options = compile_options(self._layout, module, self._blocks[module])
         with self._torch.cuda.device(self._index):
-            compiled = cupy.RawModule(code=kernel_source(spec), options=options)
+            compiled = raw_module(cupy, kernel_source(spec), options)
             try:
                 self._kernels |= {name: compiled.get_function(name).kernel.ptr for name in MODULES[module]}
             except cupy.cuda.compiler.CompileException as error:

@@ -84,7 +84,7 @@ class CudaProgram:
     def __init__(self, program: Program, index: int) -> None:
         import torch
 
-        from gpu_vecenv.backend.cuda import import_cupy
+        from gpu_vecenv.backend.cuda import import_cupy, raw_module
 
         cupy = import_cupy()
         from cupy_backends.cuda.api import driver
@@ -94,7 +94,7 @@ class CudaProgram:
         torch.zeros((), device=f"cuda:{index}")  # makes torch's context, which CuPy shares
         self._overlaps = may_overlap(torch.cuda.get_device_capability(index), cupy.cuda.runtime.driverGetVersion())
         self._errors = cupy.cuda.compiler.CompileException
-        self._module = cupy.RawModule(code=kernel_source(program), options=program_options(program))
+        self._module = raw_module(cupy, kernel_source(program), program_options(program))
         self._kernels: dict[tuple[str, int], int] = {}
 
     def launch(self, name: str, args: ctypes.Structure, teams: int, small: bool, shared_bytes: int = 0) -> None:

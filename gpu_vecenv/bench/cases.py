@@ -109,6 +109,9 @@ START_UP = {
     "cpu": (Case(CARTPOLE, 10_000), Case(TAG, 16)),
 }
 
+START_OF_TRAINING = (Case(CARTPOLE, 64),)
+"""Cases of starts of training, with the number of worlds of their presets."""
+
 
 def choose(cases: Sequence[Case], envs: Sequence[str], sizes: Sequence[int]) -> list[Case]:
     """Return the cases whose env id contains a word of ``envs``, each with every number of worlds in ``sizes``.

@@ -18,7 +18,7 @@ from rich.console import Console
 from gpu_vecenv.backend.cpu import num_threads
 from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.bench import env_only, inference, rollouts, startup, training
-from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, INFERENCE, START_UP, Case, choose
+from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, INFERENCE, START_OF_TRAINING, START_UP, Case, choose
 from gpu_vecenv.bench.floors import measure_floors
 from gpu_vecenv.bench.machine import clocks, commit_of, contents_of, machine
 from gpu_vecenv.bench.peers.warpdrive import SOURCE
@@ -61,7 +61,8 @@ def bench(
         sizes: numbers of worlds, in place of those of each case.
         device: auto, cpu or cuda:0.
         modes: env (steps with given or random actions), inference (steps with a policy), training (whole iterations of
-            the trainer), startup (a process up to its first step).
+            the trainer), startup (a process up to its first step; without --sizes also up to the first iteration of
+            training and up to a trained policy).
         peers: measure other libraries, too.
         warpdrive: source folder of WarpDrive; it contains the folders warp_drive and example_envs.
         out: file to write.
@@ -139,6 +140,8 @@ def groups(
     }
     cases, ways = table[mode]
     chosen = [(case, ways(case, device)) for case in choose(cases[kind], envs, sizes)]
+    if mode == "startup" and not sizes:  # presets have worlds of their own
+        chosen += [(case, startup.training_ways(case, device)) for case in choose(START_OF_TRAINING, envs, ())]
     return [(case, {path: way for path, way in made.items() if path in (case.only or made)}) for case, made in chosen]
 
 

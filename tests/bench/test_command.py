@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpu_vecenv.bench import env_only
+from gpu_vecenv.bench import env_only, startup
 from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, TAG, Case, choose
 from gpu_vecenv.bench.counting import _Operations
 from gpu_vecenv.bench.env_only import make_env, prepare
@@ -190,6 +190,22 @@ def test_start_up_is_measured_with_both_caches(tmp_path):
     assert (cold["path"], warm["path"]) == ("cold", "warm")
     assert "error" not in cold and "error" not in warm and "env_steps_per_s" not in cold
     assert cold["low_s"] == cold["median_s"] == cold["high_s"]
+    assert list(cold["phases_s"]) == ["imported", "built", "stepped"]
+    seconds = list(cold["phases_s"].values())
+    assert seconds == sorted(seconds) and seconds[-1] == cold["median_s"]
+
+
+def test_the_start_of_training_is_measured_up_to_a_trained_policy(monkeypatch):
+    monkeypatch.setattr(startup, "TO_THE_END", {"evaluation_interval": 1, "stop_at": 1.0})
+    _, (case, ways) = groups("startup", "cpu", "cpu", ("cartpole",), ())
+    assert list(ways) == [f"eager_{way}" for way in ("first_iteration_cold", "first_iteration_warm", "trained_warm")]
+    assert len(startup.training_ways(case, "cuda:0")) == 6
+    (trained,) = measure(case, "startup", {"trained": ways["eager_trained_warm"]}, "cpu", FLOORS, 1, None)
+    assert list(trained["phases_s"]) == ["imported", "built", "iterated", "trained"]
+    assert trained["phases_s"]["trained"] == trained["median_s"] > trained["phases_s"]["iterated"]
+    monkeypatch.setattr(startup, "TO_THE_END", {"evaluation_interval": 1, "stop_at": 501.0, "patience": 1})
+    (failed,) = measure(case, "startup", {"x": startup.training_ways(case, "cpu")["eager_trained_warm"]}, "cpu", FLOORS, 1, None)
+    assert "did not get to 'trained': RuntimeError: expected a mean return of 501.0, got" in failed["error"]
 
 
 def test_the_floor_is_the_larger_of_memory_time_and_launch_time():

@@ -1,5 +1,6 @@
 """Launches of kernels on a GPU, tested without a GPU."""
 
+import re
 import sys
 from contextlib import nullcontext
 from math import ceil
@@ -57,7 +58,7 @@ class StandIn:
     """Stand-in for a GPU with 132 multiprocessors; it records launches as (overlapped, kernel, blocks, threads)."""
 
     def __init__(self, monkeypatch, capability=(9, 0), driver=13000):
-        self.launched, self.compiled = [], []
+        self.launched, self.compiled, self.options = [], [], set()
         self.stream, self.recording, self.cupy_recording = 0, False, False
         driver_calls = "cupy_backends.cuda.api.driver"
         names = ["cupy", "cupy.cuda", "cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.api", driver_calls]
@@ -84,7 +85,8 @@ class StandIn:
         monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: self.stream, raising=False)
 
     def module(self, code, options):
-        self.compiled.append([option for option in options if option.startswith(("-DGV_TEAMS", "-DGV_LANES"))])
+        self.options.add(options)
+        self.compiled.append(re.findall(r"^#define (GV_(?:TEAMS|LANES) \d+)$", code, re.MULTILINE))
         return SimpleNamespace(get_function=lambda name: SimpleNamespace(kernel=SimpleNamespace(ptr=name)))
 
     def overlapped(self, kernel, blocks, threads, stream, pointers):
@@ -123,7 +125,8 @@ def test_rollouts_choose_a_block_size_unless_one_was_set(monkeypatch):
     for worlds in (1_000, 100_000, 1_000_000):
         backend.launch("gv_rollout", ARGS, worlds)
     assert [launched[2:] for launched in gpu.launched] == [(32, 32), (131, 768), (2_605, 384)]
-    assert gpu.compiled == [["-DGV_LANES=1", "-DGV_TEAMS=128"], ["-DGV_LANES=1", "-DGV_TEAMS=768"]]
+    assert gpu.compiled == [["GV_LANES 1", "GV_TEAMS 128"], ["GV_LANES 1", "GV_TEAMS 768"]]
+    assert len(gpu.options) == 1  # CuPy compiles an empty text for each set of options
     asked = backend_of("WarpCartPole-v1")
     for name in ("gv_step", "gv_rollout"):
         asked.launch(name, ARGS, 1_000)

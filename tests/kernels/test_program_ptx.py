@@ -1,9 +1,11 @@
 """The kernels of the trainer compile for every supported GPU, to arithmetic that gives the bits of the CPU."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
+from gpu_vecenv.backend.cuda import OPTIONS, raw_module
 from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import DEAL, DRAW, MOMENTS, PROGRAMS, SCAN, kernel_source
 from tests.kernels.nvrtc import compile_text
@@ -36,6 +38,14 @@ def test_programs_compile_for_every_architecture_without_inexact_instructions(pr
         waits = [instruction for instruction in found if instruction.startswith("griddep")]
         assert waits == (["griddepcontrol.wait", "griddepcontrol.launch_dependents"] if arch >= 90 else [])
         assert found[: len(waits)] == waits
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.kernel.stem)
+def test_the_text_and_options_that_cupy_gets_compile_to_the_same_instructions(program):
+    cupy = SimpleNamespace(RawModule=lambda code, options: (code, options))
+    text, options = raw_module(cupy, kernel_source(program), program_options(program))
+    assert options == OPTIONS
+    assert compile_text(text, 90, *options) == compile_text(kernel_source(program), 90, *program_options(program))
 
 
 def test_a_scan_reads_several_steps_before_it_uses_the_first():

@@ -33,6 +33,30 @@ def test_import_is_fast_and_loads_no_optional_library():
     assert modules.isdisjoint({"stable_baselines3", "torchrl", "tensordict", "pettingzoo", "skrl", "rl_games", "rsl_rl", "jax"})
 
 
+TRAINING = """
+import sys
+sys.path.insert(0, {root!r})
+from gpu_vecenv.train import Callback, TrainConfig, Trainer
+class Modules(Callback):
+    def on_iteration(self, trainer, metrics):
+        print(*sys.modules)
+Trainer(TrainConfig("WarpCartPole-v1", 2, device="cpu", out={out!r}), quiet=True, callbacks=[Modules()]).train(iterations=1)
+"""
+
+
+def test_no_library_is_imported_before_the_first_iteration_that_it_does_not_need(tmp_path):
+    code = TRAINING.format(root=str(ROOT), out=str(tmp_path / "run"))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    names = done.stdout.split()
+    modules = {name.partition(".")[0] for name in names}
+    assert {"torch", "gpu_vecenv"} <= modules
+    assert modules.isdisjoint({"tensorboard", "matplotlib", "imageio", "imageio_ffmpeg", "PIL", "pygame", "rich", "tyro"})
+    assert modules.isdisjoint({"cupy", "sympy", "pandas", "wandb"})
+    assert not any(name.startswith(("torch._dynamo", "torch._inductor", "torch.utils.tensorboard")) for name in names)
+    assert any((tmp_path / "run" / "tensorboard").iterdir())  # the process had the library, and used it later
+
+
 def test_the_gymnasium_version_of_rllib_is_allowed():
     """RLlib pins 1.2.2 and takes these envs by their vector entry point."""
     asked = map(Requirement, tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"])

@@ -1,4 +1,4 @@
-"""Trains on cuda:0 for three iterations with the kernels of a trainer: python short_train.py EXECUTOR ENV_ID [FIELD=VALUE ...]."""
+"""Trains on cuda:0 for three iterations with a trainer's kernels: python short_train.py EXECUTOR ENV_ID [FIELD=VALUE ...]."""
 
 import ast
 import sys

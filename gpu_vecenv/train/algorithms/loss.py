@@ -46,6 +46,15 @@ def standardized(x: Tensor, valid: Tensor) -> Tensor:
     return (x - masked_mean(x, valid)) / (masked_variance(x, valid).sqrt() + 1e-8)
 
 
+def _run_backward(outputs: tuple[Tensor, ...], gradients: tuple[Tensor, ...]) -> None:
+    """Do the work of ``torch.autograd.backward()`` for gradients of the outputs' shapes.
+
+    That function first imports SymPy, which takes half a second, to compare shapes that may be symbolic.
+    """
+    engine = torch.autograd.Variable._execution_engine
+    engine.run_backward(outputs, gradients, False, False, (), allow_unreachable=True, accumulate_grad=True)
+
+
 TERMS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction")
 """Names of the terms that ``PPOLoss`` returns."""
 
@@ -84,7 +93,7 @@ class PPOLoss:
         with torch.no_grad():
             gradients, terms = self._gradients(evaluated, batch)
         pairs = [(x, gradient) for x, gradient in zip(evaluated, gradients, strict=True) if x.requires_grad]
-        torch.autograd.backward([x for x, _ in pairs], [gradient for _, gradient in pairs])
+        _run_backward(tuple(x for x, _ in pairs), tuple(gradient for _, gradient in pairs))
         return terms
 
     def _gradients(self, evaluated: Evaluated, batch: Minibatch) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpu_vecenv.atomic_file import atomic_file
-from gpu_vecenv.train.config import text
 from gpu_vecenv.train.config.checks import (
     COUNT,
     LONG_COUNT,
@@ -139,6 +138,8 @@ class TrainConfig:
 
     def to_yaml(self) -> str:
         """Return the options as YAML."""
+        from gpu_vecenv.train.config import text  # PyYAML is imported by runs with a folder or a file alone
+
         return text.to_yaml(self.to_options())
 
     def save(self, folder: str | Path) -> Path:
@@ -202,6 +203,8 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         ConfigError: the file is no YAML, or holds no options by name.
         OSError: the file cannot be read.
     """
+    from gpu_vecenv.train.config import text
+
     return text.from_yaml(Path(path).read_bytes())
 
 

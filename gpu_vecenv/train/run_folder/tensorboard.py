@@ -15,53 +15,66 @@ POINT_S = 0.1
 
 
 class TensorBoard:
-    """Writes event files. The package is imported here only, because its import takes a second.
+    """Writes event files. The first ``flush()`` makes one, so that a run does not wait for the package before it learns.
 
     Of iterations that follow each other quickly, it writes those with an evaluation and one each ``POINT_S``.
     """
 
     def __init__(self, folder: Path, first_steps: int) -> None:
-        """Open a new event file.
+        """Make the folder of the event file.
 
         Args:
             folder: folder of the event files.
             first_steps: world steps already done; TensorBoard hides the points of later ones, from an interrupted run.
         """
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._first_steps = folder, first_steps
+        self._points: list[tuple[int, dict[str, float]]] = []  # to be written by the next flush()
+        self._latest: Mapping[str, float] | None = None  # an iteration that is no point yet
+        self._taken = -math.inf  # time of the last point
+        self._usual = sys.maxsize  # numbers of an iteration without an evaluation
+        self._writer: Any = None
+
+    def log(self, metrics: Mapping[str, float]) -> None:
+        """Add a point to the curve of each number; NaN adds none."""
+        self._latest, self._usual = metrics, min(self._usual, len(metrics))
+        if time.monotonic() - self._taken >= POINT_S or len(metrics) > self._usual:
+            self._take()
+
+    def _take(self) -> None:
+        """Make a point of the latest iteration, if it is none."""
+        metrics, self._latest = self._latest, None
+        if metrics is not None:
+            self._taken = time.monotonic()
+            self._points.append((int(metrics["steps"]), {name: x for name, x in metrics.items() if not math.isnan(x)}))
+
+    def flush(self) -> None:
+        """Write all points and the latest iteration to the event file."""
+        self._take()
+        if self._writer is None and self._folder.is_dir():  # a folder that was removed must not come back
+            self._open()
+        if self._writer is None:
+            return
+        for steps, values in self._points:
+            # One event of all numbers takes a tenth of the time of one add_scalar() for each.
+            summary = self._summary(value=[self._summary.Value(tag=name, simple_value=x) for name, x in values.items()])
+            self._writer.file_writer.add_summary(summary, steps)
+        self._points.clear()
+        self._writer.flush()
+
+    def _open(self) -> None:
+        """Make the event file. The package is imported here only, because its import takes tenths of a second."""
         from tensorboard.compat.proto.summary_pb2 import Summary
         from torch.utils.tensorboard import SummaryWriter
 
         self._summary = Summary
-        self._writer = SummaryWriter(str(folder), purge_step=first_steps + 1)
-        self._file: Any = self._writer.file_writer
-        self._written = -math.inf
-        self._pending: Mapping[str, float] | None = None
-        self._usual = sys.maxsize  # numbers of an iteration without an evaluation
-
-    def log(self, metrics: Mapping[str, float]) -> None:
-        """Add a point to the curve of each number; NaN adds none."""
-        self._pending, self._usual = metrics, min(self._usual, len(metrics))
-        if time.monotonic() - self._written >= POINT_S or len(metrics) > self._usual:
-            self._write()
-
-    def _write(self) -> None:
-        """Write the latest iteration, if it has not been written."""
-        metrics, self._pending = self._pending, None
-        if metrics is None:
-            return
-        self._written = time.monotonic()
-        # One event of all numbers takes a tenth of the time of one add_scalar() for each.
-        values = [self._summary.Value(tag=name, simple_value=x) for name, x in metrics.items() if not math.isnan(x)]
-        self._file.add_summary(self._summary(value=values), int(metrics["steps"]))
-
-    def flush(self) -> None:
-        """Write all points to the event file, and one of the latest iteration."""
-        self._write()
-        self._writer.flush()
+        self._writer = SummaryWriter(str(self._folder), purge_step=self._first_steps + 1)
 
     def close(self) -> None:
         """Write all points and close the event file."""
-        self._write()
-        self._writer.close()
+        self.flush()
+        if self._writer is not None:
+            self._writer.close()
 
 
 def is_installed() -> bool:

@@ -62,7 +62,11 @@ class Collector:
         """
         if self.whole is not None and not deterministic:
             self.whole()
-            return
+        else:
+            self._step_by_step(deterministic)
+        self._collected = True
+
+    def _step_by_step(self, deterministic: bool) -> None:
         for t in range(self.rollout.num_steps):
             for policy, turns in self.turns:
                 turn = turns[t]
@@ -71,7 +75,6 @@ class Collector:
             if self.rollout.alive_next is not None and self.alive is not None:
                 self.rollout.alive_next[t] = self.alive
         self.rollout.spread()
-        self._collected = True
 
     def advance(self) -> None:
         """Move to the next rollout: its slot 0 of observations and masks becomes a copy of the last ones.
