@@ -25,6 +25,8 @@ from gpu_vecenv.train.run_folder.plot import plot_curves
 from gpu_vecenv.train.runner.callbacks import Callback
 from gpu_vecenv.train.runner.evaluation import Evaluation, evaluate, play
 from gpu_vecenv.train.runner.export import export_policy
+from gpu_vecenv.train.runner.many import resume_many, train_many
+from gpu_vecenv.train.runner.one_of_many import RunResult
 from gpu_vecenv.train.runner.trainer import Trainer
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "RunExistsError",
     "RunGoneError",
     "RunLockedError",
+    "RunResult",
     "TrainConfig",
     "Trainer",
     "evaluate",
@@ -52,4 +55,6 @@ __all__ = [
     "plot_curves",
     "register_algorithm",
     "register_network",
+    "resume_many",
+    "train_many",
 ]
