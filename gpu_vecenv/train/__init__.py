@@ -17,6 +17,7 @@ from gpu_vecenv.train.errors import (
     RunExistsError,
     RunGoneError,
     RunLockedError,
+    RunsError,
 )
 from gpu_vecenv.train.policies.networks import NetworkSpec
 from gpu_vecenv.train.policies.registry import register_network
@@ -46,6 +47,7 @@ __all__ = [
     "RunGoneError",
     "RunLockedError",
     "RunResult",
+    "RunsError",
     "TrainConfig",
     "Trainer",
     "evaluate",

@@ -7,12 +7,14 @@ import math
 import traceback
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 
 from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.torch_threads import torch_threads
 from gpu_vecenv.train.runner.trainer import Trainer
@@ -146,11 +148,20 @@ class OneOfMany:
         if trainer is not None:
             with torch.cuda.stream(self._stream), contextlib.closing(trainer):
                 finished = "" if error is not None else trainer.finished
-                self.result = RunResult(trainer.config, trainer.metrics, trainer.best.value, finished, error)
+                self.result = RunResult(trainer.config, _last_metrics(trainer), trainer.best.value, finished, error)
                 if turns is not None:
                     turns.close()
         if streams is not None:
             streams.give_back(self._stream)
+
+
+def _last_metrics(trainer: Trainer) -> dict[str, float]:
+    """Return the metrics of the last iteration, from the run's file if the trainer made none; empty without one."""
+    out = trainer.config.out
+    if trainer.metrics or out is None or not (Path(out) / METRICS_FILE).exists():
+        return trainer.metrics
+    lines = read_metrics(out)
+    return {name: math.nan if value is None else value for name, value in lines[-1].items()} if lines else {}
 
 
 def _forget_locals(error: BaseException | None) -> None:
