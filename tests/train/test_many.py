@@ -4,6 +4,7 @@ import dataclasses
 import math
 import os
 import signal
+import sys
 import weakref
 
 import pytest
@@ -52,35 +53,52 @@ def without_rate(lines):
     return [{name: x for name, x in line.items() if name != "steps_per_second"} for line in lines]
 
 
-def assert_equals_the_run_alone(folder, config, tmp_path):
-    """Compare the files of a run with those of ``Trainer(config).train()``."""
-    alone = tmp_path / f"alone-{folder.name}"
-    trainer = Trainer(dataclasses.replace(config, out=str(alone)), quiet=True)
-    trainer.train()
-    trainer.close()
-    assert without_rate(read_metrics(folder)) == without_rate(read_metrics(alone))
-    ours, other = (tensors(load_checkpoint(run)) for run in (folder, alone))
-    assert ours.keys() == other.keys() and len(ours) > 20
-    for name, x in ours.items():
-        torch.testing.assert_close(x, other[name], rtol=0, atol=0, equal_nan=True, msg=name)
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Function that gives metrics and checkpoint of ``Trainer(config).train()``."""
+    results = {}
+
+    def train(config):
+        if repr(config) not in results:
+            out = tmp_path_factory.mktemp("alone")
+            trainer = Trainer(dataclasses.replace(config, out=str(out)), quiet=True)
+            trainer.train()
+            trainer.close()
+            results[repr(config)] = contents(out)
+        return results[repr(config)]
+
+    return train
 
 
-@pytest.mark.parametrize("at_once", [1, 3, 16])
-def test_each_run_equals_the_run_alone(configs, tmp_path, at_once):
+def contents(folder):
+    """Metrics but for rates, and all tensors of the newest checkpoint."""
+    return without_rate(read_metrics(folder)), tensors(load_checkpoint(folder))
+
+
+def assert_equal(run, other):
+    """Compare what ``contents()`` gives, to the last bit."""
+    assert run[0] == other[0]
+    assert run[1].keys() == other[1].keys() and len(run[1]) > 20
+    for name, x in run[1].items():
+        torch.testing.assert_close(x, other[1][name], rtol=0, atol=0, equal_nan=True, msg=name)
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_each_run_equals_the_run_alone(configs, tmp_path, at_once, alone):
     results = train_many(configs, tmp_path / "runs", at_once=at_once, quiet=True)
     assert list(results) == list(configs)
     for name, result in results.items():
         assert (result.error, result.finished, result.config.seed) == (None, "done", configs[name].seed)
         last = read_metrics(tmp_path / "runs" / name)[-1]
         assert last == {key: None if math.isnan(x) else x for key, x in result.metrics.items()}
-        assert_equals_the_run_alone(tmp_path / "runs" / name, configs[name], tmp_path)
+        assert_equal(contents(tmp_path / "runs" / name), alone(configs[name]))
 
 
-def test_results_need_no_files(configs):
+def test_results_need_no_files(configs, alone):
     results = train_many(configs, quiet=True)
     for name, config in configs.items():
-        metrics = Trainer(config, quiet=True).train()
-        assert without_rate([results[name].metrics])[0] == pytest.approx(without_rate([metrics])[0], rel=0, abs=0, nan_ok=True)
+        metrics = {key: None if math.isnan(x) else x for key, x in results[name].metrics.items()}
+        assert without_rate([metrics]) == alone(config)[0][-1:]
 
 
 class Spoil(Callback):
@@ -92,7 +110,7 @@ class Spoil(Callback):
                 next(iter(trainer.policies.values())).network.critic_layers[0].weight[0, 0] = math.nan
 
 
-def test_an_error_of_a_run_ends_this_run_alone(configs, tmp_path, capsys):
+def test_an_error_of_a_run_ends_this_run_alone(configs, tmp_path, capsys, alone):
     configs = {name: dataclasses.replace(config, checkpoint_interval=1) for name, config in configs.items()}
     runs = tmp_path / "runs"
     results = train_many(configs, runs, at_once=2, callbacks=[Spoil()])
@@ -102,7 +120,7 @@ def test_an_error_of_a_run_ends_this_run_alone(configs, tmp_path, capsys):
     assert failed.metrics["iteration"] == 2 == load_checkpoint(runs / "seed-1")["iteration"]
     assert {result.finished for result in results.values()} == {"done"}
     for name in results:
-        assert_equals_the_run_alone(runs / name, configs[name], tmp_path)
+        assert_equal(contents(runs / name), alone(configs[name]))
 
 
 def test_an_error_before_a_run_begins_is_its_own_unless_it_is_the_first(configs, tmp_path):
@@ -127,7 +145,7 @@ class Signal(Callback):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_runs_that_were_stopped_are_resumed_to_the_same_bits(configs, tmp_path):
+def test_runs_that_were_stopped_are_resumed_to_the_same_bits(configs, tmp_path, alone):
     runs = tmp_path / "runs"
     configs = {name: dataclasses.replace(config, seed=seed) for seed, (name, config) in enumerate(configs.items())}
     results = train_many(configs, runs, at_once=2, quiet=True, callbacks=[Signal(3)])
@@ -141,7 +159,18 @@ def test_runs_that_were_stopped_are_resumed_to_the_same_bits(configs, tmp_path):
     assert sorted(results) == sorted(configs)
     assert {result.finished for result in results.values()} == {"done"}
     for name, config in configs.items():
-        assert_equals_the_run_alone(moved / name, config, tmp_path)
+        assert_equal(contents(moved / name), alone(config))
+
+
+class Twice(Signal):
+    """Sends two signals."""
+
+    def __init__(self):
+        super().__init__(3)
+
+    def on_iteration(self, trainer, metrics):
+        super().on_iteration(trainer, metrics)
+        super().on_iteration(trainer, metrics)
 
 
 def test_a_second_interrupt_ends_all_runs_at_once_and_unlocks_their_folders(configs, tmp_path):
@@ -150,15 +179,6 @@ def test_a_second_interrupt_ends_all_runs_at_once_and_unlocks_their_folders(conf
         train_many({"seed-0": first, "seed-1": configs["seed-1"]}, tmp_path / "runs", quiet=True, callbacks=[Twice()])
     results = resume_many(tmp_path / "runs", quiet=True)
     assert {result.finished for result in results.values()} == {"done"}
-
-
-class Twice(Signal):
-    def __init__(self):
-        super().__init__(3)
-
-    def on_iteration(self, trainer, metrics):
-        super().on_iteration(trainer, metrics)
-        super().on_iteration(trainer, metrics)
 
 
 def test_resumed_runs_take_changes_and_finished_runs_keep_their_metrics(configs, tmp_path):
@@ -258,8 +278,6 @@ def test_folders_of_runs_are_in_the_order_of_their_numbers(tmp_path):
 
 
 def test_one_display_shows_steps_and_returns_of_all_runs(capsys):
-    import sys
-
     terminal = RunsTerminal({"a": 100, "b": 100, "c": 100}, sys.stdout, quiet=False)
     terminal.begin("a", 40, 100)
     terminal.begin("b", 0, 100)
@@ -279,20 +297,20 @@ CARTPOLE = TrainConfig("WarpCartPole-v1", num_envs=64, total_steps=64 * 32 * 24,
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("executor", ["eager", "graph", "fused"])
-def test_runs_on_streams_of_their_own_equal_the_runs_alone(tmp_path, executor):
+def test_runs_on_streams_of_their_own_equal_the_runs_alone(tmp_path, executor, alone):
     base = dataclasses.replace(CARTPOLE, executor=executor)
     configs = {f"seed-{seed}": dataclasses.replace(base, seed=seed) for seed in range(4)}
     configs["wide"] = dataclasses.replace(base, num_envs=256, total_steps=3 * base.total_steps, evaluation_interval=7)
     results = train_many(configs, tmp_path / "runs", at_once=3, quiet=True)
     for name, config in configs.items():
         assert results[name].error is None
-        assert_equals_the_run_alone(tmp_path / "runs" / name, config, tmp_path)
+        assert_equal(contents(tmp_path / "runs" / name), alone(config))
 
 
 @pytest.mark.gpu
-def test_a_run_that_fails_on_the_gpu_leaves_the_others_as_they_are(tmp_path):
+def test_a_run_that_fails_on_the_gpu_leaves_the_others_as_they_are(tmp_path, alone):
     configs = {f"seed-{seed}": dataclasses.replace(CARTPOLE, seed=seed) for seed in range(3)}
     results = train_many(configs, tmp_path / "runs", quiet=True, callbacks=[Spoil()])
     assert isinstance(results.pop("seed-1").error, NonFiniteError)
     for name in results:
-        assert_equals_the_run_alone(tmp_path / "runs" / name, configs[name], tmp_path)
+        assert_equal(contents(tmp_path / "runs" / name), alone(configs[name]))
