@@ -12,6 +12,7 @@ import torch
 
 from gpu_vecenv.train import (
     Callback,
+    CheckpointError,
     ConfigError,
     NetworkConfig,
     NonFiniteError,
@@ -134,6 +135,14 @@ def test_an_error_before_a_run_begins_is_its_own_unless_it_is_the_first(configs,
     train_many(configs, tmp_path / "runs", quiet=True)  # the folder is unlocked
 
 
+@pytest.fixture
+def interruptible():
+    """Handle SIGINT as Python does by default; a shell lets background processes ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Signal(Callback):
     """Sends signals to this process after some iterations of the first run."""
 
@@ -145,7 +154,7 @@ class Signal(Callback):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_runs_that_were_stopped_are_resumed_to_the_same_bits(configs, tmp_path, alone):
+def test_runs_that_were_stopped_are_resumed_to_the_same_bits(configs, tmp_path, alone, interruptible):
     runs = tmp_path / "runs"
     configs = {name: dataclasses.replace(config, seed=seed) for seed, (name, config) in enumerate(configs.items())}
     results = train_many(configs, runs, at_once=2, quiet=True, callbacks=[Signal(3)])
@@ -173,7 +182,7 @@ class Twice(Signal):
         super().on_iteration(trainer, metrics)
 
 
-def test_a_second_interrupt_ends_all_runs_at_once_and_unlocks_their_folders(configs, tmp_path):
+def test_a_second_interrupt_ends_all_runs_at_once_and_unlocks_their_folders(configs, tmp_path, interruptible):
     first = dataclasses.replace(configs["seed-0"], checkpoint_interval=1)
     with pytest.raises(KeyboardInterrupt):
         train_many({"seed-0": first, "seed-1": configs["seed-1"]}, tmp_path / "runs", quiet=True, callbacks=[Twice()])
@@ -267,6 +276,13 @@ def test_wrong_folders_are_named(tmp_path):
         resume_many(tmp_path)
     with pytest.raises(ConfigError, match="out: expected none, because runs stay in their folders, got 'x'"):
         resume_many(tmp_path, out="x")
+
+
+def test_a_run_that_waits_imports_no_module(config, tmp_path):
+    (tmp_path / "a").mkdir()
+    dataclasses.replace(config, env_id="nowhere:Env-v0").save(tmp_path / "a")
+    with pytest.raises(CheckpointError, match="'nowhere:Env-v0' needs the module 'nowhere', and a file must not import one"):
+        resume_many(tmp_path)
 
 
 def test_folders_of_runs_are_in_the_order_of_their_numbers(tmp_path):

@@ -104,6 +104,7 @@ def resume_many(
         The result of each run by its name.
 
     Raises:
+        CheckpointError: the env of a run that waits is in a module that is not imported.
         ConfigError: the folder holds no runs, the options of a run are damaged, ``changes`` has an ``out`` or a value out of
             range, or ``at_once`` is out of range.
         RunLockedError: another trainer has locked the folder.

@@ -1,4 +1,4 @@
-"""One of several runs that take turns in a process."""
+"""One of several runs that are trained side by side in a process."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Streams:
 
 
 class OneOfMany:
-    """A run that is trained a turn at a time.
+    """A run that is trained from pause to pause, see ``Trainer.pauses()``.
 
     Attributes:
         name: the run's name.
@@ -86,7 +86,7 @@ class OneOfMany:
         self.first_steps = self.total_steps = 0
         self.result = RunResult(config)
         self.trainer: Trainer | None = None
-        self._turns: Generator[None] | None = None
+        self._pauses: Generator[None] | None = None
         self._streams: Streams | None = None
         self._stream: torch.cuda.Stream | None = None
 
@@ -114,7 +114,7 @@ class OneOfMany:
             self._stream, self._streams = streams.take(self.result.config.device), streams
             with torch.cuda.stream(self._stream):
                 self.trainer = self._make()
-            self._turns = self.trainer.turns(stop)
+            self._pauses = self.trainer.pauses(stop)
             self.first_steps = self.trainer.iteration * self.trainer.steps_per_iteration
             self.total_steps = self.trainer.num_iterations * self.trainer.steps_per_iteration
         except Exception as error:
@@ -122,11 +122,11 @@ class OneOfMany:
         return self.trainer is not None
 
     def go_on(self) -> bool:
-        """Take a turn; return False if the run is over. An error ends the run and is put into the result."""
-        assert self.trainer is not None and self._turns is not None
+        """Train until the next pause; return False if the run is over. An error ends the run and is put into the result."""
+        assert self.trainer is not None and self._pauses is not None
         try:
             with torch.cuda.stream(self._stream), torch_threads(self.trainer.config.threads):
-                next(self._turns)
+                next(self._pauses)
         except StopIteration:
             self.close()
         except Exception as error:
@@ -140,7 +140,7 @@ class OneOfMany:
             error: what ended the run.
         """
         trainer, self.trainer = self.trainer, None
-        turns, self._turns = self._turns, None
+        pauses, self._pauses = self._pauses, None
         streams, self._streams = self._streams, None
         if error is not None:
             self.result = RunResult(self.result.config, error=error)
@@ -149,8 +149,8 @@ class OneOfMany:
             with torch.cuda.stream(self._stream), contextlib.closing(trainer):
                 finished = "" if error is not None else trainer.finished
                 self.result = RunResult(trainer.config, _last_metrics(trainer), trainer.best.value, finished, error)
-                if turns is not None:
-                    turns.close()
+                if pauses is not None:
+                    pauses.close()
         if streams is not None:
             streams.give_back(self._stream)
 

@@ -222,12 +222,12 @@ class Trainer:
             OSError: a file cannot be written.
         """
         with StopRequest() as stop, torch_threads(self.config.threads):
-            for _ in self.turns(stop, iterations):
+            for _ in self.pauses(stop, iterations):
                 pass
         return self.metrics
 
-    def turns(self, stop: StopRequest, iterations: int | None = None) -> Generator[None]:
-        """Train as ``train()`` does, but pause while the device works, so that other trainers of this process can take turns.
+    def pauses(self, stop: StopRequest, iterations: int | None = None) -> Generator[None]:
+        """Train as ``train()`` does, in a generator that pauses while the device works, so that other runs can go on meanwhile.
 
         Args:
             stop: a request to end the run after the iterations in flight, with a save.
