@@ -211,6 +211,20 @@ def test_a_run_that_ends_early_lets_the_others_go_on_and_stays_ended(configs, tm
     assert len(read_metrics(runs / "seed-0")) == 6
 
 
+def test_an_error_while_a_run_is_closed_is_its_own(configs, monkeypatch):
+    close = Trainer.close
+
+    def fail(self):
+        close(self)
+        if self.config.seed == 1:
+            raise OSError("no space")
+
+    monkeypatch.setattr(Trainer, "close", fail)
+    results = train_many(configs, quiet=True)
+    assert str(results["seed-1"].error) == "no space"
+    assert [name for name, result in results.items() if result.finished == "done"] == ["seed-0", "steep", "wide"]
+
+
 class Count(Callback):
     """Counts runs that have begun and not ended, and whether trainers of others are still in memory."""
 
@@ -234,7 +248,7 @@ class Count(Callback):
 
 def test_at_most_so_many_runs_are_in_memory(config):
     count = Count()
-    configs = {str(seed): dataclasses.replace(config, seed=seed, total_steps=80) for seed in range(7)}
+    configs = {str(seed): dataclasses.replace(config, seed=seed, total_steps=160) for seed in range(7)}
     results = train_many(configs, at_once=2, quiet=True, callbacks=[count])
     assert (count.now, count.most, len(count.trainers)) == (0, 2, 7)
     assert str(results["3"].error) == "enough"

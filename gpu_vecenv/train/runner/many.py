@@ -152,6 +152,8 @@ def _train(runs: Sequence[OneOfMany], at_once: int, quiet: bool, new: bool) -> d
     """
     waiting, active, streams, said = deque(runs), list[OneOfMany](), Streams(), set[str]()
     display = RunsTerminal({run.name: resolve(run.result.config).total_steps for run in runs}, sys.stdout, quiet)
+    if not quiet:
+        say(f"{len(runs)} runs of {', '.join({run.result.config.env_id: None for run in runs})}, at most {at_once} at a time")
 
     def report(run: OneOfMany, texts: Iterable[str]) -> None:
         """Print what was not printed for another run."""
@@ -161,7 +163,8 @@ def _train(runs: Sequence[OneOfMany], at_once: int, quiet: bool, new: bool) -> d
             said.add(text)
 
     def end(run: OneOfMany) -> None:
-        display.end(run.name)
+        if run.result.finished or run.result.error is not None:
+            display.end(run.name)
         report(run, [describe(run.result.error)] if run.result.error is not None else [])
 
     with contextlib.closing(display), StopRequest() as stop, contextlib.ExitStack() as undo:
@@ -187,6 +190,8 @@ def _train(runs: Sequence[OneOfMany], at_once: int, quiet: bool, new: bool) -> d
                     active.remove(run)
                     end(run)
             display.show()
+    if stop.received is not None and not quiet:
+        say(f"{stop.received}: {sum(bool(run.result.finished) for run in runs)} of {len(runs)} runs are over, the others stopped")
     return {run.name: run.result for run in runs}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import traceback
 from collections.abc import Callable, Generator
@@ -142,17 +143,25 @@ class OneOfMany:
         trainer, self.trainer = self.trainer, None
         pauses, self._pauses = self._pauses, None
         streams, self._streams = self._streams, None
-        if error is not None:
-            self.result = RunResult(self.result.config, error=error)
-            _forget_locals(error)  # they hold the arrays of the run
         if trainer is not None:
-            with torch.cuda.stream(self._stream), contextlib.closing(trainer):
-                finished = "" if error is not None else trainer.finished
-                self.result = RunResult(trainer.config, _last_metrics(trainer), trainer.best.value, finished, error)
-                if pauses is not None:
-                    pauses.close()
+            metrics = dict[str, float]()
+            try:
+                with torch.cuda.stream(self._stream), contextlib.closing(trainer):
+                    if pauses is not None:
+                        pauses.close()
+                    metrics = _last_metrics(trainer)
+                    if self._stream is not None:
+                        self._stream.synchronize()  # iterations in flight use the arrays
+            except Exception as other:
+                error = error or other
+            finished = "" if error is not None else trainer.finished
+            self.result = RunResult(trainer.config, metrics, trainer.best.value, finished, error)
+        elif error is not None:
+            self.result = dataclasses.replace(self.result, error=error)
         if streams is not None:
             streams.give_back(self._stream)
+        if error is not None:
+            _forget_locals(error)  # they hold the arrays of the run
 
 
 def _last_metrics(trainer: Trainer) -> dict[str, float]:
