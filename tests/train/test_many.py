@@ -27,6 +27,7 @@ from gpu_vecenv.train import (
 )
 from gpu_vecenv.train.run_folder.folder import RunFolder
 from gpu_vecenv.train.run_folder.metrics import read_metrics
+from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.run_folder.runs import run_folders
 from gpu_vecenv.train.run_folder.runs_terminal import RunsTerminal
 
@@ -254,6 +255,23 @@ def test_at_most_so_many_runs_are_in_memory(config):
     assert str(results["3"].error) == "enough"
 
 
+class Threads(Callback):
+    """Records torch's number of threads in each run's iterations."""
+
+    def __init__(self):
+        self.seen = {}
+
+    def on_iteration(self, trainer, metrics):
+        self.seen.setdefault(trainer.config.seed, set()).add(torch.get_num_threads())
+
+
+def test_each_run_has_its_number_of_threads(config):
+    threads = Threads()
+    configs = {str(n): dataclasses.replace(config, seed=n, threads=n) for n in (1, 2)}
+    train_many(configs, quiet=True, callbacks=[threads])
+    assert threads.seen == {1: {1}, 2: {2}} and torch.get_num_threads() == 1
+
+
 def test_folders_with_runs_are_refused(configs, tmp_path):
     one, several = tmp_path / "one", tmp_path / "several"
     Trainer(dataclasses.replace(configs["seed-0"], out=str(one)), quiet=True).train(iterations=1)
@@ -307,7 +325,8 @@ def test_folders_of_runs_are_in_the_order_of_their_numbers(tmp_path):
     assert [path.name for path in run_folders(tmp_path)] == ["other", "seed-9", "seed-10", "seed-100"]
 
 
-def test_one_display_shows_steps_and_returns_of_all_runs(capsys):
+def test_one_display_shows_steps_and_returns_of_all_runs(capsys, monkeypatch):
+    monkeypatch.setattr(Progress, "rate", lambda self, count: count)
     terminal = RunsTerminal({"a": 100, "b": 100, "c": 100}, sys.stdout, quiet=False)
     terminal.begin("a", 40, 100)
     terminal.begin("b", 0, 100)
@@ -317,9 +336,7 @@ def test_one_display_shows_steps_and_returns_of_all_runs(capsys):
     terminal.end("b")  # early: 250 steps are left of 300
     terminal.show()
     terminal.close()
-    line = capsys.readouterr().out
-    assert line.startswith(" 44%  110 steps  ")
-    assert line.endswith("  1 of 3 runs over  x 2.50 (1.00 to 4.00)\n")
+    assert capsys.readouterr().out == " 44%  110 steps  70 steps/s  1 of 3 runs over  x 2.50 (1.00 to 4.00)\n"
 
 
 CARTPOLE = TrainConfig("WarpCartPole-v1", num_envs=64, total_steps=64 * 32 * 24, ppo=PPOConfig(), device="cuda:0")
