@@ -45,10 +45,10 @@ sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import shared  # noqa: E402
-from intervals import student_cdf, student_quantile  # noqa: E402
 
 from gpu_vecenv.bench.machine import installed, machine  # noqa: E402
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer  # noqa: E402
+from gpu_vecenv.train.run_folder.intervals import student_cdf, student_quantile  # noqa: E402
 from gpu_vecenv.train.runner.callbacks import Callback  # noqa: E402
 
 WORLDS, BINS, MARGIN_SHARE = 8, 50, 0.1

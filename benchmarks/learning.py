@@ -33,11 +33,11 @@ sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import shared  # noqa: E402
-from intervals import mean_interval, student_quantile  # noqa: E402
 
 from gpu_vecenv.bench.machine import machine  # noqa: E402
 from gpu_vecenv.train import TrainConfig, Trainer, evaluate  # noqa: E402
 from gpu_vecenv.train.config import PRESETS, SMALL_GRID_TAG, SMALL_TAG, resolve  # noqa: E402
+from gpu_vecenv.train.run_folder.intervals import mean_interval, student_quantile  # noqa: E402
 
 TARGETS = {
     "WarpCartPole-v1": 475.0,

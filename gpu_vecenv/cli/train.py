@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from gpu_vecenv.cli import many
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
 from gpu_vecenv.cli.run_options import RunOptions, option_name, with_file
 from gpu_vecenv.render.canvas import has_renderer
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.runner.many import AT_ONCE
 
 if TYPE_CHECKING:
-    from gpu_vecenv.train.runner.trainer import Trainer
-
+    from gpu_vecenv.train.runner.one_of_many import RunResult
 
 RESUMABLE = ("out", "total_steps", "schedule_steps", "device", "threads")
 """Options that a resumed run takes."""
@@ -26,6 +28,8 @@ def train(
     env_id: tyro.conf.Positional[Annotated[str | None, help_option("the config's", "ENV_ID")]] = None,
     config: Annotated[Path | None, help_option("none", "FILE")] = None,
     resume: bool = False,
+    seeds: Annotated[int | None, help_option("one run in the folder itself", "INT")] = None,
+    at_once: Annotated[int | None, help_option(str(AT_ONCE), "INT")] = None,
     options: Annotated[RunOptions, tyro.conf.arg(name="")] = RunOptions(),  # noqa: B008  (frozen)
 ) -> None:
     """Train policies with PPO, and write checkpoints, metrics, curves and, if the env can be drawn, a video into a folder.
@@ -37,6 +41,9 @@ def train(
         config: YAML file with options of a run, such as the config.yaml of another run; options given here replace its own.
         resume: continue the run in the folder; of the other options only --out, --total-steps, --schedule-steps, --device
             and --threads may be given.
+        seeds: train this number of runs side by side, with the seeds --seed, --seed + 1 and so on, in folders seed-0, seed-1 and
+            so on of --out. --resume continues all runs of a folder, without --seeds.
+        at_once: with --seeds: most runs at a time, 1 to 32; each has memory of its own.
         options: options of the run.
     """
     from gpu_vecenv.train.run_folder.metrics import read_metrics
@@ -44,14 +51,20 @@ def train(
 
     given = options.given()
     if resume:
-        trainer = _resumed(env_id, config, given)
+        folder = _resumed_folder(env_id, config, seeds, given)
+        if many.holds_runs(folder):
+            return _finish(folder, many.resume_seeds(folder, given, at_once))
     else:
         given = with_file(given if env_id is None else {"env_id": env_id, **given}, config)
         if not given.get("env_id"):
             raise ConfigError(f"expected an env id, such as WarpTag-v0, or a --config with one, got {given.get('env_id')!r}")
         if given.get("out") is None:
             given["out"] = f"runs/{given['env_id']}"
-        trainer = Trainer(TrainConfig.from_options(given))
+        if seeds is not None:
+            return _finish(given["out"], many.train_seeds(TrainConfig.from_options(given), seeds, at_once))
+    if at_once is not None:
+        raise ConfigError(f"--at-once: expected it with several runs, as by --seeds, got one run and {at_once}")
+    trainer = Trainer.resume(folder, **given) if resume else Trainer(TrainConfig.from_options(given))
     folder = str(trainer.config.out)
     with contextlib.closing(trainer):
         trainer.train()
@@ -67,13 +80,21 @@ def train(
             print(f"video: none, because {source} has no render.py")
 
 
-def _resumed(env_id: str | None, config: Path | None, given: dict[str, Any]) -> Trainer:
-    """Return the trainer of the run in a folder."""
+def _finish(folder: str, results: Mapping[str, RunResult]) -> None:
+    """Draw the curves of several runs, print their returns, and raise RunsError if one of them failed."""
+    if any(result.metrics for result in results.values()):
+        plot(folder)
+    many.print_returns(results)
+    many.raise_failures(results)
+
+
+def _resumed_folder(env_id: str | None, config: Path | None, seeds: int | None, given: dict[str, Any]) -> str:
+    """Return the folder of the run or the runs to resume, and remove it from the options that are given."""
     from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
     from gpu_vecenv.train.runner.build import import_modules
-    from gpu_vecenv.train.runner.trainer import Trainer
 
-    fixed = [name for name in given if name not in RESUMABLE] + ["config"] * (config is not None)
+    fixed = [name for name in given if name not in RESUMABLE]
+    fixed += [name for name, value in (("config", config), ("seeds", seeds)) if value is not None]
     if fixed:
         *first, last = map(option_name, RESUMABLE)
         raise ConfigError(
@@ -83,11 +104,11 @@ def _resumed(env_id: str | None, config: Path | None, given: dict[str, Any]) -> 
         raise ConfigError("--resume: expected the run's env id or --out, got none")
     if env_id is not None and ":" in env_id:  # the module name comes from the user, not from the checkpoint
         import_modules([env_id.rpartition(":")[0]])
-    folder = given.pop("out", f"runs/{env_id}")
-    run_env_id = saved_config(folder, load_checkpoint(folder)).env_id
+    folder = str(given.pop("out", f"runs/{env_id}"))
+    run_env_id = many.env_id_of(folder) if many.holds_runs(folder) else saved_config(folder, load_checkpoint(folder)).env_id
     if env_id is not None and run_env_id.rpartition(":")[2] != env_id.rpartition(":")[2]:
         raise ConfigError(f"--resume: expected {run_env_id}, the env of the run in {folder}, got {env_id}")
-    return Trainer.resume(folder, **given)
+    return folder
 
 
 def eval_run(

@@ -17,6 +17,7 @@ from gpu_vecenv.train.errors import (
     RunExistsError,
     RunGoneError,
     RunLockedError,
+    RunsError,
 )
 from gpu_vecenv.train.policies.networks import NetworkSpec
 from gpu_vecenv.train.policies.registry import register_network
@@ -25,6 +26,8 @@ from gpu_vecenv.train.run_folder.plot import plot_curves
 from gpu_vecenv.train.runner.callbacks import Callback
 from gpu_vecenv.train.runner.evaluation import Evaluation, evaluate, play
 from gpu_vecenv.train.runner.export import export_policy
+from gpu_vecenv.train.runner.many import resume_many, train_many
+from gpu_vecenv.train.runner.one_of_many import RunResult
 from gpu_vecenv.train.runner.trainer import Trainer
 
 __all__ = [
@@ -43,6 +46,8 @@ __all__ = [
     "RunExistsError",
     "RunGoneError",
     "RunLockedError",
+    "RunResult",
+    "RunsError",
     "TrainConfig",
     "Trainer",
     "evaluate",
@@ -52,4 +57,6 @@ __all__ = [
     "plot_curves",
     "register_algorithm",
     "register_network",
+    "resume_many",
+    "train_many",
 ]

@@ -33,3 +33,7 @@ class RunGoneError(GpuVecenvError, FileNotFoundError):
 
 class NonFiniteError(GpuVecenvError, ArithmeticError):
     """A number of a run became infinite or NaN; the message names policy, world, agent and step as far as they are known."""
+
+
+class RunsError(GpuVecenvError, RuntimeError):
+    """Some of several runs ended with an error; the others are complete."""

@@ -11,7 +11,16 @@ import tyro
 from gpu_vecenv.cli import train as commands
 from gpu_vecenv.cli.watch import watch
 from gpu_vecenv.errors import DeviceError
-from gpu_vecenv.train import CheckpointError, ConfigError, NetworkConfig, PolicyConfig, TrainConfig, Trainer, load_checkpoint
+from gpu_vecenv.train import (
+    CheckpointError,
+    ConfigError,
+    NetworkConfig,
+    PolicyConfig,
+    RunsError,
+    TrainConfig,
+    Trainer,
+    load_checkpoint,
+)
 from gpu_vecenv.train.config import PRESETS
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_path
 from gpu_vecenv.train.run_folder.checkpoint_file import save_checkpoint
@@ -67,6 +76,65 @@ def test_an_env_by_role_is_trained_and_evaluated(tmp_path, capsys):
     capsys.readouterr()
     run(commands.eval_run, f"{tmp_path}/run --episodes 3 --device cpu --modules role_envs --policy citizen=random")
     assert re.match(r"3 episodes of 8\.0 steps\ncitizen: return .*\nmayor: return ", capsys.readouterr().out)
+
+
+def test_runs_of_several_seeds_are_trained_drawn_and_resumed(tmp_path, capsys):
+    out = tmp_path / "runs"
+    line = f"WarpCartPole-v1 --out {out}"
+    run(commands.train, f"{line} --seeds 3 --seed 5 --at-once 2 --num-envs 4 --device cpu --total-steps 256 --ppo num_steps=16")
+    assert sorted(path.name for path in out.iterdir()) == [".lock", "curves.png", "seed-5", "seed-6", "seed-7"]
+    lines = [read_metrics(out / f"seed-{seed}") for seed in (5, 6, 7)]
+    alone = TrainConfig.from_yaml(out / "seed-6" / "config.yaml")
+    metrics = Trainer(dataclasses.replace(alone, out=None), quiet=True).train()
+    assert alone.seed == 6 and lines[1][-1]["entropy/agent"] == metrics["entropy/agent"] != lines[0][-1]["entropy/agent"]
+    printed = capsys.readouterr().out
+    mean = sum(line[-1]["recent_return/agent"] for line in lines) / 3
+    assert f"agent: mean return {mean:.2f} over 3 runs, 95 % interval " in printed
+    assert "3 of 3 runs over" in printed and f"curves: {out}/curves.png" in printed
+
+    run(commands.train, f"{line} --resume --total-steps 320")
+    assert [read_metrics(out / f"seed-{seed}")[-1]["steps"] for seed in (5, 6, 7)] == [320] * 3
+    assert read_metrics(out / "seed-5")[:4] == lines[0]
+    (out / "curves.png").unlink()
+    run(commands.plot, str(out))
+    assert (out / "curves.png").exists()
+
+
+def test_a_run_of_several_that_fails_is_the_commands_error(tmp_path, monkeypatch):
+    save, line = Trainer.save, f"WarpCartPole-v1 --num-envs 4 --device cpu --total-steps 64 --ppo num_steps=16 --out {tmp_path}"
+
+    def fail(self, path=None):
+        if self.config.seed == 1:
+            raise OSError("no space")
+        return save(self, path)
+
+    monkeypatch.setattr(Trainer, "save", fail)
+    with pytest.raises(RunsError, match="1 of 3 runs ended with an error, the first of them seed-1: no space"):
+        run(commands.train, f"{line} --seeds 3")
+    assert (tmp_path / "curves.png").exists()
+    assert [len(read_metrics(tmp_path / f"seed-{seed}")) for seed in (0, 2)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("WarpCartPole-v1 --seeds 0", "--seeds: expected an integer from 1 to 10000, got 0"),
+        ("WarpCartPole-v1 --seeds 2 --at-once 33", "--at-once: expected an integer from 1 to 32, got 33"),
+        ("WarpCartPole-v1 --at-once 2", "--at-once: expected it with several runs, as by --seeds, got one run and 2"),
+        ("WarpCartPole-v1 --seeds 2 --wandb project", "seed-0: wandb: expected None with several runs"),
+        (f"WarpCartPole-v1 --seeds 2 --seed {2**64 - 1}", "seed: expected an integer from 0 to 2"),
+        ("WarpCartPole-v1 --seeds 2 --resume", "--resume: expected no other options than .* got --seeds"),
+    ],
+)
+def test_wrong_options_of_several_runs_are_named(options, text, tmp_path):
+    with pytest.raises(ConfigError, match=text):
+        run(commands.train, f"{options} --out {tmp_path}/runs")
+
+
+def test_runs_of_another_env_are_not_resumed(tmp_path):
+    run(commands.train, f"WarpCartPole-v1 --seeds 1 --num-envs 4 --device cpu --total-steps 64 --out {tmp_path}/runs")
+    with pytest.raises(ConfigError, match="--resume: expected WarpCartPole-v1, .* got WarpTag-v0"):
+        run(commands.train, f"WarpTag-v0 --resume --out {tmp_path}/runs")
 
 
 def test_an_unknown_option_names_the_known_ones():
@@ -230,7 +298,7 @@ def harvest(tmp_path, monkeypatch):
 
 def test_a_checkpoint_imports_no_module(harvest):
     for use in (Trainer.resume, lambda run: commands.eval_run(str(run)), lambda run: watch(str(run))):
-        with pytest.raises(CheckpointError, match="'harvest:Harvest-v0' needs the module 'harvest', and a checkpoint must"):
+        with pytest.raises(CheckpointError, match="'harvest:Harvest-v0' needs the module 'harvest', and a file must"):
             use(harvest)
     assert "harvest" not in sys.modules
 

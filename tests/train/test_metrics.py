@@ -1,5 +1,6 @@
 """Metrics of a run: lines that are accepted, values that are drawn, and lines kept when the run is resumed."""
 
+import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
@@ -45,6 +46,33 @@ def test_a_picture_that_cannot_be_written_leaves_no_file(name, tmp_path, monkeyp
     with pytest.raises((ConfigError, IsADirectoryError)):
         plot_curves(tmp_path, name)
     assert {path.name for path in tmp_path.iterdir()} == {METRICS_FILE, "folder.png"}
+
+
+def test_curves_of_several_runs_are_means_with_intervals(tmp_path, monkeypatch):
+    for seed, values in enumerate([(1.0, 2.0, 6.0), (3.0, 2.5, 4.0), (8.0, 3.0, 5.0)]):
+        (tmp_path / f"seed-{seed}").mkdir()
+        lines = "".join(LINE % (i, 10 * i, value) for i, value in enumerate(values, 1))
+        (tmp_path / f"seed-{seed}" / METRICS_FILE).write_text(lines)
+    (tmp_path / "seed-3").mkdir()
+    (tmp_path / "seed-3" / METRICS_FILE).write_text("")  # stopped in its first iteration
+    lines, bands = {}, []
+    plot, fill = Axes.plot, Axes.fill_between
+    monkeypatch.setattr(Axes, "plot", lambda self, x, y, **o: lines.setdefault(o.get("label"), (x, y)) and plot(self, x, y, **o))
+    monkeypatch.setattr(Axes, "fill_between", lambda self, *given, **o: bands.append(given) or fill(self, *given, **o))
+    assert plot_curves(tmp_path) == tmp_path / "curves.png"
+    x, mean = lines["agent"]
+    assert (x.tolist(), mean.tolist()) == ([10, 20, 30], [4.0, 2.5, 5.0])
+    # Student's t with 2 degrees of freedom is below 4.303 with a probability of 97.5 %.
+    half = 4.303 * np.std([(1, 2, 6), (3, 2.5, 4), (8, 3, 5)], axis=0, ddof=1) / np.sqrt(3)
+    assert bands[0][1] == pytest.approx(mean - half, rel=1e-3)
+    assert bands[0][2] == pytest.approx(mean + half, rel=1e-3)
+
+
+def test_a_folder_of_runs_without_iterations_has_no_curves(tmp_path):
+    (tmp_path / "seed-0").mkdir()
+    (tmp_path / "seed-0" / METRICS_FILE).write_text("")
+    with pytest.raises(MetricsError, match=f"{tmp_path}: expected at least one iteration, got none"):
+        plot_curves(tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["[1]", '{"steps": 1}', '{"iteration": "1", "steps": 1}', "{", "\0"])

@@ -109,12 +109,25 @@ def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
             f"{path}: expected options that fit the state, got num_envs {config.num_envs} and hidden_sizes {sizes} "
             f"with the state of {rows} rows and {weights} weights"
         )
+    return without_import(config, path)
+
+
+def without_import(config: TrainConfig, path: Path) -> TrainConfig:
+    """Return options of a file with an env id that imports no module, because a file must not decide which code runs.
+
+    Args:
+        config: the options.
+        path: the file; the error names it.
+
+    Raises:
+        CheckpointError: the env id names a module that is not imported.
+    """
     module, _, name = config.env_id.rpartition(":")
     if not module or module in sys.modules:
         return config
     if name not in gymnasium.registry:
         raise CheckpointError(
-            f"{path}: its env {config.env_id!r} needs the module {module!r}, and a checkpoint must not import one: "
+            f"{path}: its env {config.env_id!r} needs the module {module!r}, and a file must not import one: "
             "import it first, on the command line with --modules"
         )
     return dataclasses.replace(config, env_id=name)

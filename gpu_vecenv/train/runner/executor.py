@@ -69,7 +69,10 @@ class GraphExecutor:
             quiet: print no reason.
         """
         self.device, self.quiet, self.reason = device, quiet, ""
-        self._stream = torch.cuda.Stream(device)
+        callers = torch.cuda.current_stream(device)
+        # cuBLAS has a workspace for each stream, and a graph keeps that of the stream of its capture. Graphs that run at the same
+        # time are therefore captured on the streams of their runs.
+        self._stream = callers if callers != torch.cuda.default_stream(device) else torch.cuda.Stream(device)
         self._done = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self._metrics = torch.empty(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +178,7 @@ class Trainer:
         self.trial = Trial(self.config, self.parts)
         self._resources.callback(self.trial.close)
         self.iteration = 0
+        self.metrics: dict[str, float] = {}
 
     @property
     def policies(self) -> dict[str, Any]:
@@ -220,9 +221,24 @@ class Trainer:
             MetricsError: the run's metrics are unreadable.
             OSError: a file cannot be written.
         """
+        with StopRequest() as stop, torch_threads(self.config.threads):
+            for _ in self.pauses(stop, iterations):
+                pass
+        return self.metrics
+
+    def pauses(self, stop: StopRequest, iterations: int | None = None) -> Generator[None]:
+        """Train as ``train()`` does, in a generator that pauses while the device works, so that other runs can go on meanwhile.
+
+        Args:
+            stop: a request to end the run after the iterations in flight, with a save.
+            iterations: see ``train()``, as for errors.
+
+        Yields:
+            None, before each wait for an iteration; ``metrics`` holds those of the last finished one.
+        """
+        self.metrics = {}
         stop_at = self.num_iterations if iterations is None else min(self.iteration + iterations, self.num_iterations)
         out = None if self._folder is None else self._folder.path
-        metrics: dict[str, float] = {}
         if not self.quiet:
             say(run_text(self.config, self.parts))
         if self._folder is not None:
@@ -234,9 +250,7 @@ class Trainer:
         pace = Pace(None if out is None else self.config.checkpoint_interval, self.config.evaluation_interval)
         self._call("on_start")
         with (
-            StopRequest() as stop,
             contextlib.nullcontext() if self._folder is None else self._folder.writing(),
-            torch_threads(self.config.threads),
             Logger(
                 out,
                 self.num_iterations * self.steps_per_iteration,
@@ -254,9 +268,10 @@ class Trainer:
                 ahead = min(self.flight.most, pace.ahead(self.iteration))
                 while self.flight.count < ahead and self._goes_on(stop_at, stop):
                     self.launch()
-                metrics = self.finish()
-                logger.log(metrics)
-                self._report(metrics)
+                yield
+                self.metrics = self.finish()
+                logger.log(self.metrics)
+                self._report(self.metrics)
                 if pace.saves(self.iteration) and not self.flight.count:
                     logger.flush()  # No line of an iteration before a checkpoint may be missing.
                     self.save()
@@ -268,7 +283,6 @@ class Trainer:
         if out is not None and not self.quiet:
             say(f"{stop.received or self.finished or 'paused'}: iteration {self.iteration}, saved {path}")
         self._call("on_end")
-        return metrics
 
     def launch(self) -> None:
         """Queue the next iteration on the caller's current stream and return; the device may still be busy with earlier ones.

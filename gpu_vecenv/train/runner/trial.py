@@ -17,15 +17,14 @@ class Trial:
     """Evaluates the present policies every ``evaluation_interval`` iterations, in worlds of its own.
 
     Attributes:
-        best: the best mean return so far.
-        finished: the reason to end the run; empty while it continues.
+        best: the best mean return so far, which a checkpoint holds.
         latest: result of this iteration's evaluation; None without one.
         latest_is_best: True if that result is the best so far.
     """
 
     def __init__(self, config: ResolvedConfig, parts: Parts) -> None:
         self.config, self.parts = config, parts
-        self.best, self.finished = BestReturn(), ""
+        self.best = BestReturn()
         self.latest: Evaluation | None = None
         self.latest_is_best = False
         roles = list(parts.collector.env.role_rows)
@@ -35,6 +34,16 @@ class Trial:
         self.role = config.best_of or learn[0]
         self._resources = contextlib.ExitStack()
         self._players: Players | None = None
+
+    @property
+    def finished(self) -> str:
+        """The reason to end the run, also of a run that is resumed after its end; empty while it continues."""
+        stop_at, patience, best = self.config.stop_at, self.config.patience, self.best
+        if stop_at is not None and best.value >= stop_at:
+            return f"mean return {best.value:.6g} of {self.role} reached stop_at {stop_at:g}"
+        if patience is not None and best.evaluations_since >= patience:
+            return f"{best.evaluations_since} evaluations without a better return than {best.value:.6g}"
+        return ""
 
     def evaluate(self, iteration: int) -> dict[str, float]:
         """Evaluate if this iteration is due; return metrics ``evaluation/ROLE``."""
@@ -48,10 +57,6 @@ class Trial:
         result = measure(self._players, evaluation_seed(self.config.seed), deterministic=False)
         mean_return = result.mean_return[self.role]
         self.latest, self.latest_is_best = result, self.best.update(mean_return)
-        if self.config.stop_at is not None and mean_return >= self.config.stop_at:
-            self.finished = f"mean return {mean_return:.6g} of {self.role} reached stop_at {self.config.stop_at:g}"
-        elif self.config.patience is not None and self.best.evaluations_since >= self.config.patience:
-            self.finished = f"{self.best.evaluations_since} evaluations without a better return than {self.best.value:.6g}"
         return {f"evaluation/{role}": x for role, x in result.mean_return.items() if math.isfinite(x)}
 
     def close(self) -> None:

@@ -1,0 +1,76 @@
+"""Several runs side by side, for the command ``train --seeds``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gpu_vecenv.cli.key_value import require_within
+from gpu_vecenv.train.config import CONFIG_FILE, TrainConfig
+from gpu_vecenv.train.errors import RunsError
+from gpu_vecenv.train.run_folder.intervals import mean_interval
+from gpu_vecenv.train.run_folder.runs import holds_run, run_folders
+from gpu_vecenv.train.runner.many import AT_ONCE, MAX_AT_ONCE, resume_many, train_many
+from gpu_vecenv.train.runner.one_of_many import RunResult
+
+MAX_SEEDS = 10_000
+"""Most runs of a command."""
+
+
+def holds_runs(folder: str) -> bool:
+    """True if a folder holds several runs, and not one."""
+    return not holds_run(Path(folder)) and bool(run_folders(folder))
+
+
+def env_id_of(folder: str) -> str:
+    """Return the env id of the first run in a folder."""
+    return TrainConfig.from_yaml(run_folders(folder)[0] / CONFIG_FILE).env_id
+
+
+def train_seeds(config: TrainConfig, seeds: int, at_once: int | None) -> dict[str, RunResult]:
+    """Train ``seeds`` runs with the seeds from ``config.seed`` on, in folders ``seed-0``, ``seed-1`` and so on of ``config.out``.
+
+    Raises:
+        ConfigError: a number is out of range. For other errors see ``train_many()``.
+    """
+    require_within("--seeds", seeds, 1, MAX_SEEDS)
+    numbers = range(config.seed, config.seed + seeds)
+    configs = {f"seed-{seed}": dataclasses.replace(config, seed=seed, out=None) for seed in numbers}
+    return train_many(configs, config.out, at_once=_at_once(at_once))
+
+
+def resume_seeds(folder: str, given: Mapping[str, Any], at_once: int | None) -> dict[str, RunResult]:
+    """Go on with the runs in a folder; for errors see ``resume_many()``."""
+    return resume_many(folder, at_once=_at_once(at_once), **given)
+
+
+def _at_once(given: int | None) -> int:
+    if given is not None:
+        require_within("--at-once", given, 1, MAX_AT_ONCE)
+    return AT_ONCE if given is None else given
+
+
+def print_returns(results: Mapping[str, RunResult]) -> None:
+    """Print the mean return of each policy over runs that have one, and its interval.
+
+    Args:
+        results: results by name; returns are those of the last 100 episodes.
+    """
+    names = dict.fromkeys(name for result in results.values() for name in result.metrics if name.startswith("recent_return/"))
+    for name in names:
+        values = [x for result in results.values() if (x := result.metrics.get(name, float("nan"))) == x]
+        if values:
+            mean, half = mean_interval(values)
+            interval = f", 95 % interval {mean - half:.2f} to {mean + half:.2f}" if len(values) > 1 else ""
+            where = f"runs from {min(values):.2f} to {max(values):.2f}"
+            print(f"{name.partition('/')[2]}: mean return {mean:.2f} over {len(values)} runs{interval}, {where}")
+
+
+def raise_failures(results: Mapping[str, RunResult]) -> None:
+    """Raise RunsError if a run ended with an error."""
+    failed = {name: result.error for name, result in results.items() if result.error is not None}
+    if failed:
+        name, error = next(iter(failed.items()))
+        raise RunsError(f"{len(failed)} of {len(results)} runs ended with an error, the first of them {name}: {error}") from error

@@ -1,0 +1,204 @@
+"""Several runs side by side in one process, each equal to the run alone.
+
+Every run has a ``Trainer`` of its own: env, policies, optimisers, folder, and on a GPU a CUDA stream. The runs share nothing that
+changes, so each has the bits that it has alone. The host goes round the runs: it queues iterations of one and reads the metrics
+of its oldest, while the device works on the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpu_vecenv.train.config import CONFIG_FILE, TrainConfig, resolve
+from gpu_vecenv.train.config.checks import integer, require
+from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.run_folder.checkpoint import without_import
+from gpu_vecenv.train.run_folder.checkpoints import has_checkpoint
+from gpu_vecenv.train.run_folder.folder import RunFolder
+from gpu_vecenv.train.run_folder.runs import lock_new_runs, run_folders
+from gpu_vecenv.train.run_folder.runs_terminal import RunsTerminal
+from gpu_vecenv.train.run_folder.terminal import say
+from gpu_vecenv.train.runner.callbacks import Callback
+from gpu_vecenv.train.runner.interrupt import StopRequest
+from gpu_vecenv.train.runner.one_of_many import OneOfMany, RunResult, Streams, describe
+from gpu_vecenv.train.runner.trainer import Trainer
+
+AT_ONCE = 16
+"""Default of the most runs at a time."""
+
+MAX_AT_ONCE = 32
+"""Most runs at a time: torch has this many CUDA streams of a device, and each run needs its own."""
+
+
+def train_many(
+    configs: Mapping[str, TrainConfig],
+    out: str | Path | None = None,
+    *,
+    at_once: int = AT_ONCE,
+    quiet: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> dict[str, RunResult]:
+    """Train several runs side by side; each has the results of ``Trainer(config).train()``, to the last bit.
+
+    An error ends its own run alone and is in the run's result. After Ctrl-C, SIGTERM or SIGHUP all runs finish their iterations,
+    save and end; ``resume_many()`` goes on.
+
+    Args:
+        configs: options of each run by its name. They may differ in all: seed, hyperparameters, network, env, device.
+        out: folder in which each run has a folder of its name; None writes no files. The options have no ``out`` of their own.
+        at_once: most runs at a time, 1 to 32; another begins when one is over. Memory grows with this number, because each run
+            has arrays of its own.
+        quiet: print nothing.
+        callbacks: objects whose methods the trainers of all runs call.
+
+    Returns:
+        The result of each run by its name.
+
+    Raises:
+        ConfigError: there is no run, a name cannot be that of a folder, options have an ``out`` or send to Weights & Biases, or
+            ``at_once`` is out of range.
+        RunExistsError: ``out`` holds a run or runs.
+        RunLockedError: another trainer has locked ``out``.
+        OSError: ``out`` cannot be made or written.
+        Exception: what ``Trainer(config)`` raises for the first run; no run begins.
+
+    Example::
+
+        config = TrainConfig("WarpCartPole-v1", total_steps=100_000)
+        train_many({f"seed-{seed}": dataclasses.replace(config, seed=seed) for seed in range(8)}, "runs/cartpole")
+    """
+    _require(at_once, configs)
+    for name, config in configs.items():
+        require(config.out is None, f"{name}: out", "None, because train_many(out=...) holds all runs", config.out)
+    if out is None:
+        return _train([_new(name, config, callbacks) for name, config in configs.items()], at_once, quiet, new=True)
+    placed = {name: dataclasses.replace(config, out=str(Path(out) / name)) for name, config in configs.items()}
+    with contextlib.closing(lock_new_runs(Path(out), configs)):
+        return _train([_new(name, config, callbacks) for name, config in placed.items()], at_once, quiet, new=True)
+
+
+def resume_many(
+    folder: str | Path,
+    *,
+    at_once: int = AT_ONCE,
+    quiet: bool = False,
+    callbacks: Sequence[Callback] = (),
+    **changes: Any,
+) -> dict[str, RunResult]:
+    """Go on with the runs in a folder of ``train_many()``, each as ``Trainer.resume()`` does; runs that waited begin.
+
+    Args:
+        folder: the folder.
+        at_once: see ``train_many()``.
+        quiet: print nothing.
+        callbacks: see ``train_many()``.
+        **changes: options to change in all runs, such as ``total_steps``.
+
+    Returns:
+        The result of each run by its name.
+
+    Raises:
+        CheckpointError: the env of a run that waits is in a module that is not imported.
+        ConfigError: the folder holds no runs, the options of a run are damaged, ``changes`` has an ``out`` or a value out of
+            range, or ``at_once`` is out of range.
+        RunLockedError: another trainer has locked the folder.
+        OSError: the folder cannot be read or written.
+    """
+    require("out" not in changes, "resume_many: out", "none, because runs stay in their folders", changes.get("out"))
+    if not run_folders(folder):
+        raise ConfigError(f"{folder}: expected a folder of runs, such as {Path(folder) / 'seed-0'}, got none")
+    with contextlib.closing(RunFolder(Path(folder))):
+        runs = [_found(path, callbacks, changes) for path in run_folders(folder)]
+        _require(at_once, {run.name: run.result.config for run in runs})
+        return _train(runs, at_once, quiet, new=False)
+
+
+def _require(at_once: int, configs: Mapping[str, TrainConfig]) -> None:
+    """Raise ConfigError for what several runs cannot have."""
+    check = integer(1, MAX_AT_ONCE)
+    require(check.test(at_once), "at_once", check.expected, at_once)
+    require(len(configs) > 0, "runs", "at least one", "none")
+    for name, config in configs.items():
+        require(config.wandb is None, f"{name}: wandb", "None with several runs in a process", config.wandb)
+
+
+def _new(name: str, config: TrainConfig, callbacks: Sequence[Callback]) -> OneOfMany:
+    return OneOfMany(name, config, lambda: Trainer(config, quiet=True, callbacks=callbacks))
+
+
+def _found(path: Path, callbacks: Sequence[Callback], changes: dict[str, Any]) -> OneOfMany:
+    """Return the run of a folder."""
+    config = dataclasses.replace(TrainConfig.from_yaml(path / CONFIG_FILE), out=str(path), **changes)
+    if not has_checkpoint(path):
+        return _new(path.name, without_import(config, path / CONFIG_FILE), callbacks)
+    return OneOfMany(path.name, config, lambda: Trainer.resume(path, quiet=True, callbacks=callbacks, **changes))
+
+
+def _train(runs: Sequence[OneOfMany], at_once: int, quiet: bool, new: bool) -> dict[str, RunResult]:
+    """Train runs.
+
+    Args:
+        runs: the runs.
+        at_once: most runs at a time.
+        quiet: print nothing.
+        new: the runs are new: an error that prevents the first one is raised, and the options of those that wait are written, so
+            that ``resume_many()`` finds them.
+    """
+    waiting, active, streams, said = deque(runs), list[OneOfMany](), Streams(), set[str]()
+    display = RunsTerminal({run.name: resolve(run.result.config).total_steps for run in runs}, sys.stdout, quiet)
+    if not quiet:
+        say(f"{len(runs)} runs of {', '.join({run.result.config.env_id: None for run in runs})}, at most {at_once} at a time")
+
+    def report(run: OneOfMany, texts: Iterable[str]) -> None:
+        """Print what was not printed for another run."""
+        for text in texts:
+            if not quiet and text not in said:
+                say(f"{run.name}: {text}")
+            said.add(text)
+
+    def end(run: OneOfMany) -> None:
+        if run.result.finished or run.result.error is not None:
+            display.end(run.name)
+        report(run, [describe(run.result.error)] if run.result.error is not None else [])
+
+    with contextlib.closing(display), StopRequest() as stop, contextlib.ExitStack() as undo:
+        while active or (waiting and stop.received is None):
+            # At most one run begins in a round, so that the device has work of the others meanwhile.
+            if waiting and len(active) < at_once and stop.received is None:
+                run = waiting.popleft()
+                undo.callback(run.close)
+                if run.begin(streams, stop):
+                    active.append(run)
+                    display.begin(run.name, run.first_steps, run.total_steps)
+                    if new and run is runs[0]:
+                        _save_options(waiting)
+                elif new and run is runs[0] and run.result.error is not None:
+                    raise run.result.error
+                else:
+                    end(run)
+            for run in tuple(active):
+                report(run, run.notes())
+                if run.go_on():
+                    display.log(run.name, run.metrics)
+                else:
+                    active.remove(run)
+                    end(run)
+            display.show()
+    if stop.received is not None and not quiet:
+        say(f"{stop.received}: {sum(bool(run.result.finished) for run in runs)} of {len(runs)} runs are over, the others stopped")
+    return {run.name: run.result for run in runs}
+
+
+def _save_options(runs: Iterable[OneOfMany]) -> None:
+    """Write the options of runs that wait to their folders."""
+    for run in runs:
+        if run.result.config.out is not None:
+            folder = Path(run.result.config.out)
+            folder.mkdir(exist_ok=True)
+            run.result.config.save(folder)
