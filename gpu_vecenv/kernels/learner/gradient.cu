@@ -53,9 +53,9 @@ struct GvKept {
     GvHalf* tiles;
     gv_i32 row;
 };
-template <gv_i32 LAYER, gv_i32 ROWS>
-GV_FN void gv_keep_units(GvKept& kept, const GvGroup& group, const GvRows<ROWS, gv_width(LAYER)>& units) {
-    gv_store(units, group, gv_part(gv_unit_tile<LAYER>(kept.tiles), kept.row, 0));
+template <gv_i32 LAYER, gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_keep_units(GvKept& kept, const GvGroup& group, const GvRows<ROWS, N>& units, gv_i32 first) {
+    gv_store(units, group, gv_part(gv_unit_tile<LAYER>(kept.tiles), kept.row, first));
 }
 template <gv_i32 LAYER>
 GV_FN void gv_keep_slopes(GvKept& kept, const GvPlace& place, gv_i32 first, float x, float y) {

@@ -236,8 +236,8 @@ GV_FN constexpr gv_i32 gv_chunk(gv_i32 columns) { return columns % 32 == 0 ? 32 
 
 // Does nothing with the units of a layer and their slopes. Another type may keep them, see gradient.cu.
 struct GvForget {};
-template <gv_i32 LAYER, gv_i32 ROWS>
-GV_FN void gv_keep_units(GvForget&, const GvGroup&, const GvRows<ROWS, gv_width(LAYER)>&) {}
+template <gv_i32 LAYER, gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_keep_units(GvForget&, const GvGroup&, const GvRows<ROWS, N>&, gv_i32) {}
 template <gv_i32 LAYER>
 GV_FN void gv_keep_slopes(GvForget&, const GvPlace&, gv_i32, float, float) {}
 
@@ -246,10 +246,12 @@ template <gv_i32 LAYER, gv_i32 ROWS, gv_i32 OUTPUTS, class Input, class Keep>
 GV_FN void gv_forward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& group, const Input& input, Keep& keep,
                            GvSums<ROWS, GvNetwork<OUTPUTS>::COLUMNS>& outputs) {
     constexpr gv_i32 WIDTH = gv_width(LAYER), CHUNK = gv_chunk(WIDTH);
+    constexpr bool LAST = LAYER == GV_LAYERS;  // its units go into the outputs chunk by chunk
     const float* biases = network.floats + gv_biases_at(LAYER);
     const auto weights = gv_weights<LAYER>(network);
-    GvRows<ROWS, WIDTH> high;
-    GvRows<ROWS, LAYER == GV_LAYERS ? WIDTH : 16> low;
+    GvRows<ROWS, LAST ? CHUNK : WIDTH> high;
+    GvRows<ROWS, LAST ? CHUNK : 16> low;
+    if constexpr (LAST) gv_fill(outputs, group, network.floats + gv_biases_at(GV_LAST));
     GV_UNROLL for (gv_i32 first = 0; first < WIDTH; first += CHUNK) {
         GvSums<ROWS, CHUNK> sums;
         gv_fill(sums, group, biases + first);
@@ -259,28 +261,30 @@ GV_FN void gv_forward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& gro
         } else {
             gv_add_layer<gv_width(LAYER - 1)>(sums, group, input, gv_part(weights, first, 0));
         }
+        const gv_i32 at = LAST ? 0 : first;
         gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
             const GvUnit one = gv_activated<LAYER == 1 ? 1 : (gv_i32)GV_SCALE>(x);
             const GvUnit two = gv_activated<LAYER == 1 ? 1 : (gv_i32)GV_SCALE>(y);
-            if constexpr (GV_ACTIVATION == GV_TANH) gv_put(high, place, first, one.value, two.value);
-            else gv_put_finite(high, place, first, one.value, two.value);
+            if constexpr (GV_ACTIVATION == GV_TANH) gv_put(high, place, at, one.value, two.value);
+            else gv_put_finite(high, place, at, one.value, two.value);
             gv_keep_slopes<LAYER>(keep, place, first, one.slope, two.slope);
-            if constexpr (LAYER == GV_LAYERS) {
+            if constexpr (LAST) {
                 float kept, other;
-                gv_get(high, place, first, kept, other);
-                gv_put(low, place, first, one.value - kept, two.value - other);
+                gv_get(high, place, at, kept, other);
+                gv_put(low, place, at, one.value - kept, two.value - other);
             }
         });
+        if constexpr (LAST) {
+            const auto of_outputs = gv_part(gv_weights<GV_LAST>(network), 0, first);
+            gv_add_layer<CHUNK>(outputs, group, low, of_outputs);
+            gv_add_layer<CHUNK>(outputs, group, high, gv_part(gv_last_low(network), 0, first));
+            gv_add_layer<CHUNK>(outputs, group, high, of_outputs);
+            gv_keep_units<LAYER>(keep, group, high, first);
+        }
     }
-    gv_keep_units<LAYER, ROWS>(keep, group, high);
-    if constexpr (LAYER < GV_LAYERS) {
+    if constexpr (!LAST) {
+        gv_keep_units<LAYER>(keep, group, high, 0);
         gv_forward_from<LAYER + 1>(network, group, high, keep, outputs);
-    } else {
-        const auto last = gv_weights<GV_LAST>(network);
-        gv_fill(outputs, group, network.floats + gv_biases_at(GV_LAST));
-        gv_add_layer<WIDTH>(outputs, group, low, last);
-        gv_add_layer<WIDTH>(outputs, group, high, gv_last_low(network));
-        gv_add_layer<WIDTH>(outputs, group, high, last);
     }
 }
 

@@ -132,9 +132,9 @@ GV_FN void gv_add_product_of(GvSums<ROWS, N>& sums, const GvGroup& group, const 
 template <gv_i32 M, gv_i32 N>
 struct GvSplit {
     GV_FN constexpr gv_i32 over(gv_i32 n, gv_i32 parts) { return (n + parts - 1) / parts; }
-    GV_FN constexpr gv_i32 loads(gv_i32 above) {  // words that a group loads in a step; sums count twice, as they are registers
+    GV_FN constexpr gv_i32 loads(gv_i32 above) {  // words that a group loads in a step; sums and totals count twice, as they stay
         const gv_i32 rows = over(M / 16, above), columns = over(N / 8, GV_GROUPS / above);
-        return 8 * rows * columns + 4 * rows + 2 * columns;
+        return 8 * rows * (columns + 1) + 4 * rows + 2 * columns;
     }
     GV_FN constexpr gv_i32 best() {
         gv_i32 found = 1;
