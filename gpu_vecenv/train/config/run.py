@@ -107,8 +107,9 @@ class TrainConfig:
     executor: Executor = "auto"
     """``graph`` launches an iteration as one CUDA graph, ``eager`` operation by operation.
 
-    ``auto`` takes the graph on a GPU, unless the user's code cannot be captured, and eager on the CPU. ``fused`` is a graph in
-    which policies with small built-in networks act and learn by kernels of their own, whose products have operands of 16 bits.
+    ``fused`` is a graph in which policies with small built-in networks act and learn by kernels of their own, whose products have
+    operands of 16 bits; other policies do as in ``graph``. ``auto`` is eager on the CPU. On a GPU it is fused, or graph with
+    another ``precision`` than float32; it is eager if the user's code cannot be captured.
     """
     precision: Precision = "float32"
     """Operands of matrix products: ``float32``, ``tf32``, ``bfloat16`` or ``float16``. Sums and weights are float32.

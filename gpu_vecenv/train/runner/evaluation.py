@@ -17,7 +17,8 @@ import torch
 
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.fused.rollout import whole_rollout
+from gpu_vecenv.train.policies.contract import Actor
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.runner.build import load_policy, make_env
@@ -48,27 +49,40 @@ class Evaluation:
     """Steps of an episode."""
 
 
-class Players:
-    """A policy for every row of an env, and the results of one step."""
+PIECE_STEPS, PIECE_ROWS = 16, 1 << 16
+"""Most steps and rows of a piece of an evaluation, after which the host looks if episodes are still running."""
 
-    def __init__(self, env: GpuVectorEnv, policy_map: Mapping[str, str] | None, policies: Mapping[str, Policy]):
+
+class Players:
+    """An actor for every row of an env, and the results of a piece of their episodes."""
+
+    def __init__(
+        self, env: GpuVectorEnv, policy_map: Mapping[str, str] | None, actors: Mapping[str, Actor], num_steps: int = 1
+    ):
         """Bind the env.
 
         Args:
             env: vector env, see ``make_env()``.
             policy_map: role to policy name; None gives each role the policy of its name.
-            policies: policies by name, on the env's device.
+            actors: what acts for each policy, by name, on the env's device.
+            num_steps: steps of a piece.
 
         Raises:
             PolicyMapError: a role is unknown or has no policy.
         """
-        rollout = Rollout.allocate(env, 1, with_final_obs=False)
+        rollout = Rollout.allocate(env, num_steps, with_final_obs=False)
         rows = rows_of_policies(env, rollout, policy_map)
-        self.collector = Collector(env, rollout, policies, rows)
+        acting = {name: actors[name] for name in rows}
+        self.collector = Collector(env, rollout, acting, rows, whole_rollout(env, rollout, acting))
 
     @classmethod
     def loaded(
-        cls, env: GpuVectorEnv, config: ResolvedConfig, checkpoint: str | Path | None, policy_map: Mapping[str, str] | None
+        cls,
+        env: GpuVectorEnv,
+        config: ResolvedConfig,
+        checkpoint: str | Path | None,
+        policy_map: Mapping[str, str] | None,
+        num_steps: int = 1,
     ) -> Players:
         """Build policies for an env, with the weights of a checkpoint.
 
@@ -77,6 +91,7 @@ class Players:
             config: resolved options.
             checkpoint: file that holds every policy but ``random``; None keeps the initial weights.
             policy_map: role to policy name, for roles with another policy than in ``config``.
+            num_steps: steps of a piece.
 
         Raises:
             CheckpointError: the file does not fit.
@@ -95,10 +110,10 @@ class Players:
             for name in policies:
                 if not is_random(name):
                     load_policy(policies, name, checkpoint)
-        return cls(env, present, policies)
+        return cls(env, present, policies, num_steps)
 
     def step(self, deterministic: bool) -> Rollout:
-        """Advance the env by one step; return its results, a rollout of one step that the next call overwrites."""
+        """Advance the env by the steps of a piece; return the results, which the next call overwrites."""
         self.collector.env.rewind()
         self.collector.collect(deterministic)
         return self.collector.rollout
@@ -153,7 +168,8 @@ def evaluate(
         new_env = make_env(config, episodes)
     with contextlib.closing(new_env) as env, torch_threads(config.threads), Progress(sys.stderr, quiet=not progress) as display:
         seed = config.seed if "seed" in changes else evaluation_seed(config.seed)
-        return measure(Players.loaded(env, config, checkpoint, policy_map), seed, deterministic, display)
+        players = Players.loaded(env, config, checkpoint, policy_map, piece_steps(env))
+        return measure(players, seed, deterministic, display)
 
 
 def measure(players: Players, seed: int, deterministic: bool, display: Progress | None = None) -> Evaluation:
@@ -176,19 +192,23 @@ def measure(players: Players, seed: int, deterministic: bool, display: Progress 
     survival, length = torch.zeros_like(total), torch.zeros_like(total)
     rows, steps, limit = num_rows, 0, step_limit(env)
     while rows:
-        step = players.step(deterministic)
-        total += torch.where(running, step.reward[0], 0.0)
-        survival += running & alive
-        length += running
-        alive = torch.where(running, step.agent_alive[0], alive)
-        running &= ~(step.terminated[0] | step.truncated[0])
-        rows = int(running.sum())  # the one host sync of a step
-        steps += episodes
-        ended = episodes - rows * episodes // num_rows
-        fraction = max(ended / episodes, steps / episodes / limit)  # the time limit bounds the number of steps
-        counts = f"{ended:,} of {episodes:,} episodes  {steps:,} steps"
+        piece = players.step(deterministic)
+        ended = piece.terminated | piece.truncated
+        counts = running & (ended.cumsum(0, dtype=torch.int32) - ended.int() == 0)  # (T, R), steps of the first episodes
+        total += torch.where(counts, piece.reward, 0.0).sum(0, dtype=torch.float64)
+        survival += (counts & torch.cat((alive.unsqueeze(0), piece.agent_alive[:-1]))).sum(0)
+        taken = counts.sum(0)
+        length += taken
+        last = piece.agent_alive.gather(0, (taken - 1).clamp(min=0).unsqueeze(0)).squeeze(0)
+        alive = torch.where(running, last, alive)
+        running &= ~ended.any(0)
+        rows = int(running.sum())  # the one host sync of a piece
+        steps += episodes * piece.num_steps
+        over = episodes - rows * episodes // num_rows
+        fraction = min(1.0, max(over / episodes, steps / episodes / limit))  # the time limit bounds the number of steps
+        text = f"{over:,} of {episodes:,} episodes  {steps:,} steps"
         if display is not None:
-            display.show(fraction, f"{counts}  {display.rate(steps):,.0f} steps/s")
+            display.show(fraction, f"{text}  {display.rate(steps):,.0f} steps/s")
     roles = env.role_rows
     return Evaluation(
         episodes=episodes,
@@ -197,6 +217,11 @@ def measure(players: Players, seed: int, deterministic: bool, display: Progress 
         mean_exits={role: (~alive[rows]).sum().item() / episodes for role, rows in roles.items()},
         mean_length=length.mean().item(),
     )
+
+
+def piece_steps(env: GpuVectorEnv) -> int:
+    """Return the steps of a piece of an evaluation: fewer if the env has many rows, because a piece stores all of them."""
+    return max(1, min(PIECE_STEPS, PIECE_ROWS // (env.num_worlds * env.num_agents)))
 
 
 def step_limit(env: GpuVectorEnv) -> float:

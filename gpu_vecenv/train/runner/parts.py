@@ -18,7 +18,7 @@ from gpu_vecenv.train.fused.applies import fused_sizes
 from gpu_vecenv.train.fused.rollout import whole_rollout
 from gpu_vecenv.train.fused.update import FusedPPO
 from gpu_vecenv.train.policies.build import make_policy
-from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.policies.contract import Actor, Policy
 from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.collector import Collector
@@ -78,9 +78,10 @@ class Parts:
         rollout: the slabs.
         collector: the loop that fills them.
         policies: policies by name.
+        actors: what acts for each policy in rollouts: the policy, or kernels with its weights.
         rows: rows of each policy.
         algorithms: those of the policies that learn.
-        not_fused: policy name to the reason why it does without fused kernels, although the run asks for them.
+        not_fused: policy name to the reason why it does without fused kernels, although the run wants them.
         episodes: statistics of each policy's episodes.
         schedules: settings of the iterations.
         iteration: the work of an iteration.
@@ -110,7 +111,7 @@ class Parts:
         self.rows = rows_of_policies(env, rollout, config.policy_map)
         self.policies = make_policies(self.rows, config, device, networks)
         self.not_fused = {name: reason for name in learn if (reason := self._not_fused(config, name, device))}
-        use_fused = config.executor == "fused"
+        use_fused = may_be_fused(config, device)
         shapes = {name: rows.shape for name, rows in self.rows.items()}
         self.algorithms: dict[str, Algorithm] = {}
         for name, ppo in self.settings.items():
@@ -119,16 +120,16 @@ class Parts:
             build = FusedPPO if fused else algorithm_builder(config.settings_of(name).algorithm)
             self.algorithms[name] = build(self.policies[name], ppo, shapes[name], seed_of(config.seed, name), device)
         actors = {name: algorithm.actor() or self.policies[name] for name, algorithm in self.algorithms.items()}
-        acting = {**self.policies, **actors}
-        self.collector = Collector(env, rollout, acting, self.rows, whole_rollout(env, rollout, acting))
+        self.actors: dict[str, Actor] = {**self.policies, **actors}
+        self.collector = Collector(env, rollout, self.actors, self.rows, whole_rollout(env, rollout, self.actors))
         self.episodes = {name: EpisodeStats(shape).to(device) for name, shape in shapes.items()}
         self.schedules = ScheduleTable(self.settings, config.num_envs * num_steps, config.schedule_steps, device)
         parts = (self.collector, self.policies, self.rows, self.algorithms, self.schedules, self.episodes)
         self.iteration = Iteration(*parts, config.precision)
 
     def _not_fused(self, config: ResolvedConfig, name: str, device: torch.device) -> str:
-        """Return why a policy has no fused kernels; empty if it has them, or if the run asks for none."""
-        if config.executor != "fused":
+        """Return why a policy has no fused kernels; empty if it has them, or if the run wants none."""
+        if not may_be_fused(config, device):
             return ""
         if config.settings_of(name).algorithm != "ppo":
             return "its algorithm is not ppo"
@@ -150,6 +151,12 @@ class Parts:
             "collector": self.collector.state_dict(),
             "episodes": {name: episodes.state_dict() for name, episodes in self.episodes.items()},
         }
+
+
+def may_be_fused(config: ResolvedConfig, device: torch.device) -> bool:
+    """Return True if policies that fit have fused kernels. Their operands have 16 bits, so another precision excludes them."""
+    auto = config.executor == "auto" and config.precision == "float32" and device.type == "cuda"
+    return auto or config.executor == "fused"
 
 
 def seed_of(seed: int, name: str) -> int:

@@ -9,7 +9,7 @@ from gpu_vecenv.train.config import ResolvedConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.best import BestReturn
 from gpu_vecenv.train.runner.build import make_env
-from gpu_vecenv.train.runner.evaluation import Evaluation, Players, evaluation_seed, measure
+from gpu_vecenv.train.runner.evaluation import Evaluation, Players, evaluation_seed, measure, piece_steps
 from gpu_vecenv.train.runner.parts import Parts
 
 
@@ -53,7 +53,7 @@ class Trial:
         if self._players is None:
             env = make_env(self.config, self.config.evaluation_episodes)
             self._resources.callback(env.close)
-            self._players = Players(env, self.config.policy_map, self.parts.policies)
+            self._players = Players(env, self.config.policy_map, self.parts.actors, piece_steps(env))
         result = measure(self._players, evaluation_seed(self.config.seed), deterministic=False)
         mean_return = result.mean_return[self.role]
         self.latest, self.latest_is_best = result, self.best.update(mean_return)
