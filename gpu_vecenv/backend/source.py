@@ -44,7 +44,9 @@ MOMENTS = Program("running statistics", KERNEL_FOLDER / "returns" / "moments.cu"
 
 DEAL = Program("order of minibatches", KERNEL_FOLDER / "learner" / "deal.cu")
 
-PROGRAMS = (DRAW, SCAN, MOMENTS, DEAL)
+FINITE = Program("search for numbers that are not finite", KERNEL_FOLDER / "learner" / "finite.cu")
+
+PROGRAMS = (DRAW, SCAN, MOMENTS, DEAL, FINITE)
 
 
 def kernel_source(spec: EnvSpec | Program) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from gpu_vecenv.backend.cuda import OPTIONS, raw_module
 from gpu_vecenv.backend.programs import program_options
-from gpu_vecenv.backend.source import DEAL, DRAW, MOMENTS, PROGRAMS, SCAN, kernel_source
+from gpu_vecenv.backend.source import DEAL, DRAW, FINITE, MOMENTS, PROGRAMS, SCAN, kernel_source
 from tests.kernels.nvrtc import compile_text
 from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions, shared_bytes, touches
 
@@ -16,6 +16,7 @@ KERNELS = {
     SCAN: ["gv_advantages", "gv_episodes", "gv_returns"],
     MOMENTS: ["gv_merge", "gv_moments"],
     DEAL: ["gv_choose", "gv_deal"],
+    FINITE: ["gv_search"],
 }
 IN_SCRATCH = (DRAW, MOMENTS)
 
