@@ -42,11 +42,13 @@ SCAN = Program("recurrences over time", KERNEL_FOLDER / "returns" / "scan.cu")
 
 MOMENTS = Program("running statistics", KERNEL_FOLDER / "returns" / "moments.cu")
 
+EPISODES = Program("returns of episodes", KERNEL_FOLDER / "returns" / "episodes.cu")
+
 DEAL = Program("order of minibatches", KERNEL_FOLDER / "learner" / "deal.cu")
 
 FINITE = Program("search for numbers that are not finite", KERNEL_FOLDER / "learner" / "finite.cu")
 
-PROGRAMS = (DRAW, SCAN, MOMENTS, DEAL, FINITE)
+PROGRAMS = (DRAW, SCAN, MOMENTS, EPISODES, DEAL, FINITE)
 
 
 def kernel_source(spec: EnvSpec | Program) -> str:

@@ -19,7 +19,7 @@ from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.samples import Samples, apply
 
 EPISODE_METRICS = ("return", "episode_length", "recent_return", "recent_length")
-"""Names of the fields of ``EpisodeMeans`` in metrics: over the episodes that ended in a rollout, and over the last 100."""
+"""Names of what ``EpisodeStats.update()`` returns: over the episodes that ended in a rollout, and over the last 100."""
 
 SPOILED = "spoiled"
 """Name of the number that is 1 for a policy whose weights or statistics are not finite, and otherwise 0."""
@@ -71,7 +71,7 @@ class Iteration:
         self.schedules.move()
         self.collector.collect()
         samples = {name: rows.samples() for name, rows in self.rows.items()}
-        metrics = [torch.stack(self.episodes[name].update(own.reward, own.ended, own.valid)) for name, own in samples.items()]
+        metrics = [self.episodes[name].update(own.reward, own.ended, own.valid) for name, own in samples.items()]
         for name, algorithm in self.algorithms.items():
             own = samples[name]
             if first:
