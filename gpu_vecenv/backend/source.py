@@ -48,7 +48,9 @@ DEAL = Program("order of minibatches", KERNEL_FOLDER / "learner" / "deal.cu")
 
 FINITE = Program("search for numbers that are not finite", KERNEL_FOLDER / "learner" / "finite.cu")
 
-PROGRAMS = (DRAW, SCAN, MOMENTS, EPISODES, DEAL, FINITE)
+UPDATE_ENDS = Program("start and end of updates", KERNEL_FOLDER / "learner" / "update_ends.cu")
+
+PROGRAMS = (DRAW, SCAN, MOMENTS, EPISODES, DEAL, UPDATE_ENDS, FINITE)
 
 
 def kernel_source(spec: EnvSpec | Program) -> str:

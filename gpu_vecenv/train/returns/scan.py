@@ -8,7 +8,8 @@ the same function was made before.
 from __future__ import annotations
 
 import ctypes
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -24,13 +25,31 @@ SMALL = 1 << 14
 """Below this many transitions a second CPU thread saves less time than it takes to wake it."""
 
 
-class Advantages(NamedTuple):
+@dataclass(frozen=True, eq=False)  # compared by identity, as tensors are
+class Advantages:
     """Estimates of a rollout, each float32 (T, ...); 0 for transitions that are not valid."""
 
-    advantage: Tensor
-    target: Tensor
-    """Advantage plus value, which the value is to learn."""
-    value: Tensor
+    numbers: Tensor
+    """Float32 (3, T, ...): advantage, target and value."""
+
+    @property
+    def advantage(self) -> Tensor:
+        """How much better an action was than the policy's mean."""
+        return self.numbers[0]
+
+    @property
+    def target(self) -> Tensor:
+        """Advantage plus value, which the value is to learn."""
+        return self.numbers[1]
+
+    @property
+    def value(self) -> Tensor:
+        """The value before the step."""
+        return self.numbers[2]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Iterate over the three."""
+        return iter(self.numbers)
 
 
 def advantages(
@@ -66,7 +85,7 @@ def advantages(
     call.take("cut", cut, torch.bool)
     call.take("timed_out", timed_out, torch.bool)
     call.args.gamma, call.args.decay = gamma, decay
-    return Advantages(*call.launch("gv_advantages", 3))
+    return Advantages(call.launch("gv_advantages", 3))
 
 
 def discounted_returns(reward: Tensor, valid: Tensor, cut: Tensor, gamma: float, running: Tensor) -> Tensor:
