@@ -40,6 +40,8 @@ DRAW = Program("draws of policies", KERNEL_FOLDER / "policy" / "draw.cu")
 
 SCAN = Program("recurrences over time", KERNEL_FOLDER / "returns" / "scan.cu")
 
+MASKS = Program("masks of transitions", KERNEL_FOLDER / "returns" / "masks.cu")
+
 MOMENTS = Program("running statistics", KERNEL_FOLDER / "returns" / "moments.cu")
 
 EPISODES = Program("returns of episodes", KERNEL_FOLDER / "returns" / "episodes.cu")
@@ -50,7 +52,7 @@ FINITE = Program("search for numbers that are not finite", KERNEL_FOLDER / "lear
 
 UPDATE_ENDS = Program("start and end of updates", KERNEL_FOLDER / "learner" / "update_ends.cu")
 
-PROGRAMS = (DRAW, SCAN, MOMENTS, EPISODES, DEAL, UPDATE_ENDS, FINITE)
+PROGRAMS = (DRAW, SCAN, MASKS, MOMENTS, EPISODES, DEAL, UPDATE_ENDS, FINITE)
 
 
 def kernel_source(spec: EnvSpec | Program) -> str:

@@ -7,13 +7,14 @@ import pytest
 
 from gpu_vecenv.backend.cuda import OPTIONS, raw_module
 from gpu_vecenv.backend.programs import program_options
-from gpu_vecenv.backend.source import DEAL, DRAW, EPISODES, FINITE, MOMENTS, PROGRAMS, SCAN, UPDATE_ENDS, kernel_source
+from gpu_vecenv.backend.source import DEAL, DRAW, EPISODES, FINITE, MASKS, MOMENTS, PROGRAMS, SCAN, UPDATE_ENDS, kernel_source
 from tests.kernels.nvrtc import compile_text
 from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions, shared_bytes, touches
 
 KERNELS = {
     DRAW: ["gv_draw_choices", "gv_draw_normals", "gv_draw_uniforms"],
     SCAN: ["gv_advantages", "gv_episodes", "gv_returns"],
+    MASKS: ["gv_masks"],
     MOMENTS: ["gv_merge", "gv_moments"],
     EPISODES: ["gv_list", "gv_take"],
     DEAL: ["gv_choose", "gv_deal"],

@@ -7,11 +7,11 @@ import torch
 
 from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level
 from gpu_vecenv.backend.programs import CpuProgram
-from gpu_vecenv.backend.source import DEAL, EPISODES, MOMENTS, SCAN
+from gpu_vecenv.backend.source import DEAL, EPISODES, MASKS, MOMENTS, SCAN
 from gpu_vecenv.train.algorithms import deal
-from gpu_vecenv.train.returns import episodes, moments, scan
+from gpu_vecenv.train.returns import episodes, masks, moments, scan
 
-MODULES = {SCAN: scan, MOMENTS: moments, EPISODES: episodes, DEAL: deal}
+MODULES = {SCAN: scan, MASKS: masks, MOMENTS: moments, EPISODES: episodes, DEAL: deal}
 
 
 def results(steps=40, rows=700):
@@ -27,6 +27,7 @@ def results(steps=40, rows=700):
         scan.discounted_returns(reward, valid, cut, 0.9, running),
         *scan.episode_sums(reward, valid, cut, sums),
         *(stats.update(reward, cut, valid) for _ in range(2)), *stats.state_dict().values(),
+        *masks.transition_masks(valid[0], valid, cut, timed_out, cut),
         running, sums,
         *moments.moments(reward.view(-1, 1), valid.flatten()),
         *moments.moments(wide, torch.ones(3000, dtype=torch.bool)),

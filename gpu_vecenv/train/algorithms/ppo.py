@@ -13,7 +13,8 @@ from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
 from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, PPOLoss, standardized
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.policies.contract import Observation, Policy
-from gpu_vecenv.train.returns.gae import TransitionMasks, gae
+from gpu_vecenv.train.returns.gae import gae
+from gpu_vecenv.train.returns.masks import TransitionMasks
 from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.returns.normalize import RewardNorm
 from gpu_vecenv.train.returns.scan import Advantages
@@ -124,14 +125,14 @@ class PPO(Algorithm):
     def _advantages(self, samples: Samples) -> Advantages:
         """Return advantage, value target and value, each float32 (T, B[, a]); 0 for transitions that do not count."""
         config = self.config
-        masks = TransitionMasks(samples.valid, samples.cut, samples.timed_out)
-        reward = samples.reward
+        masks = TransitionMasks(samples.valid, samples.cut, samples.timed_out, samples.ended)
         if self.reward_norm is not None:
-            reward = self.reward_norm(reward, masks.valid, masks.cut)
+            self.reward_norm.update(samples.reward, masks.valid, masks.cut)
         value = self._values(samples, samples.obs)
         bootstrap = config.bootstrap_at_time_limit and samples.final_obs is not None
         final_value = self._values(samples, samples.final_obs) if bootstrap else None  # type: ignore[arg-type]
-        return gae(reward, value, final_value, masks, config.gamma, config.gae_lambda)
+        scale = None if self.reward_norm is None else self.reward_norm.scale
+        return gae(samples.reward, value, final_value, masks, config.gamma, config.gae_lambda, scale)
 
     def _values(self, samples: Samples, obs: Observation) -> Tensor:
         """Return the values of all observations, float32 (S, B[, a])."""
