@@ -33,6 +33,7 @@ def results(steps=40, rows=700):
         *moments.moments(wide, torch.ones(3000, dtype=torch.bool)),
         *deal.deal(deal.choose(valid.flatten()), 3, torch.tensor(7)),
         *deal.deal(deal.choose(valid.flatten(), True), 3, torch.tensor(8)),
+        deal.deal_samples(deal.choose(valid.flatten()), 3, torch.tensor(9), 1, 4),
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ struct GvArgs {
     float* work;                              // [num_work] totals and other sums, and `steps`
     gv_i32* stopped;                          // [num_stopped]
     float* steps;
+    gv_i64* deals;                            // deals before the update, then with it
     float* metrics;                           // [11] PPO.metric_names
     gv_i32* invalid_actions;                  // unused; GV_KERNEL expects it
     gv_i64 log_prob_step;
@@ -27,8 +28,9 @@ struct GvArgs {
     gv_i32 size, samples_per_step, entries, num_work, num_stopped;
     gv_i32 normalize;                         // GV_OVER_ROLLOUT, GV_OVER_MINIBATCH, or neither
     float value_coef, scaled_to;              // scaled_to: logarithm to base 2 of the size of scaled derivatives
+    gv_i32 num_epochs, unused;                // deals of the update
 };
-static_assert(sizeof(GvArgs) == 208, "as in gpu_vecenv/train/fused/update_ends.py");
+static_assert(sizeof(GvArgs) == 224, "as in gpu_vecenv/train/fused/update_ends.py");
 
 enum { GV_OVER_ROLLOUT = 1, GV_OVER_MINIBATCH = 2 };
 
@@ -98,6 +100,7 @@ GV_FN void gv_end_update(const GvArgs& a, const GvTeam&) {
     a.metrics[8] = (float)(count / a.size);
     a.metrics[9] = taken;
     a.metrics[10] = wanted - taken;
+    *a.deals += a.num_epochs;
 }
 GV_FN void gv_end_once(const GvArgs& a, const GvTeam& team) { GV_ONCE gv_end_update(a, team); }
 

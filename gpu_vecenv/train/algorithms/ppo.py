@@ -103,10 +103,9 @@ class PPO(Algorithm):
         loss = PPOLoss(config, scalars.entropy_coef, scalars.clip_coef)
         counted = valid.flatten(2).any(-1) if valid.dim() > 2 else valid
         transitions = choose(counted.flatten(), samples.all_valid)
-        for _ in range(config.num_epochs):
+        for epoch in range(config.num_epochs):
             before = sums.clone()
-            self.deals += 1
-            index, used = deal(transitions, config.num_minibatches, self.deals)
+            index, used = deal(transitions, config.num_minibatches, self.deals, epoch + 1)
             wanted = used.any(1) & ~stopped
             wanted_steps += wanted.sum()
             for chosen, at, use, open_gate in zip(index, zip(*samples.place(index), strict=True), used, wanted, strict=True):
@@ -116,9 +115,10 @@ class PPO(Algorithm):
                 norm, taken = self.adam.step(open_gate)
                 sums += torch.where(taken, torch.cat((terms, norm.view(1), one)), nothing)
             if config.target_kl is not None and config.learning_rate_schedule != "adaptive":
-                epoch = sums - before
-                kl = epoch[TERMS.index("kl")] / epoch[-1]  # NaN if the epoch took no step
+                added = sums - before
+                kl = added[TERMS.index("kl")] / added[-1]  # NaN if the epoch took no step
                 stopped |= kl > config.target_kl
+        self.deals += config.num_epochs
         return sums, wanted_steps
 
     @torch.no_grad()

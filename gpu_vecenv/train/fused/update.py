@@ -59,7 +59,7 @@ class FusedPPO(PPO):
         found = self._advantages(samples)
         estimates = moments(found.numbers[:2].flatten(1).t(), samples.valid.flatten())
         kernels = self._prepared(samples, scalars)
-        ends = UpdateEnds(kernels, self.config, scalars, self.factor)
+        ends = UpdateEnds(kernels, self.config, scalars, self.factor, self.deals)
         self._learn(kernels, samples, ends.begin(samples.log_prob, found, estimates))
         metrics = ends.end()
         self._adapt(metrics[TERMS.index("kl")], scalars.learning_rate)
@@ -76,14 +76,13 @@ class FusedPPO(PPO):
         config = self.config
         kernels.args.numbers = numbers.data_ptr()
         transitions, number = choose(samples.valid.flatten(), samples.all_valid), 0
+        dealt = deal_samples(transitions, config.num_minibatches, self.deals, 1, config.num_epochs)
+        normal = self._moments(numbers[:, 2], dealt) if config.normalize_advantages == "minibatch" else None
         for epoch in range(config.num_epochs):
-            self.deals += 1
-            dealt = deal_samples(transitions, config.num_minibatches, self.deals)
-            normal = self._moments(numbers[:, 2], dealt) if config.normalize_advantages == "minibatch" else None
             for minibatch in range(config.num_minibatches):
                 if normal is not None:
-                    kernels.args.moments = normal[minibatch].data_ptr()
-                kernels.gradient(dealt[minibatch])
+                    kernels.args.moments = normal[epoch, minibatch].data_ptr()
+                kernels.gradient(dealt[epoch, minibatch])
                 kernels.reduce()
                 kernels.step(epoch, number, minibatch == config.num_minibatches - 1)
                 number += 1
@@ -110,17 +109,17 @@ class FusedPPO(PPO):
 
     @staticmethod
     def _moments(advantages: Tensor, dealt: Tensor) -> Tensor:
-        """Return the mean of each minibatch's advantages and the factor that standardises them, float32 (M, 2).
+        """Return the mean of each minibatch's advantages and the factor that standardises them, float32 (..., M, 2).
 
         Args:
             advantages: float32 (T * B,), those of all samples.
-            dealt: int32 (M, b), samples of each minibatch, -1 for slots that are left over.
+            dealt: int32 (..., M, b), samples of each minibatch, -1 for slots that are left over.
         """
         used, advantage = dealt >= 0, advantages[dealt.clamp(min=0)]
-        count = used.sum(1, keepdim=True).clamp(min=1)
-        mean = torch.where(used, advantage, 0.0).sum(1, keepdim=True) / count
-        variance = torch.where(used, (advantage - mean).square(), 0.0).sum(1, keepdim=True) / count
-        return torch.cat((mean, 1.0 / (variance.sqrt() + 1e-8)), 1)
+        count = used.sum(-1, keepdim=True).clamp(min=1)
+        mean = torch.where(used, advantage, 0.0).sum(-1, keepdim=True) / count
+        variance = torch.where(used, (advantage - mean).square(), 0.0).sum(-1, keepdim=True) / count
+        return torch.cat((mean, 1.0 / (variance.sqrt() + 1e-8)), -1)
 
 
 def _rows(obs: Observation) -> Tensor:

@@ -34,7 +34,7 @@ METRICS = 11
 class UpdateEnds:
     """An update between its advantages and its metrics."""
 
-    def __init__(self, kernels: UpdateKernels, config: PPOConfig, scalars: DeviceScalars, factor: Tensor) -> None:
+    def __init__(self, kernels: UpdateKernels, config: PPOConfig, scalars: DeviceScalars, factor: Tensor, deals: Tensor) -> None:
         """Point to settings.
 
         Args:
@@ -42,11 +42,13 @@ class UpdateEnds:
             config: hyperparameters.
             scalars: settings of this update.
             factor: factor of the learning rate, float32 ().
+            deals: number of deals before this update, int64 (), which its end increases.
         """
         self._kept: dict[str, Tensor] = {}
         self._kernels, self._launches = kernels, launches(UPDATE_ENDS, kernels.device)
         self._args = args = _Args(num_agents=1, value_coef=config.value_coef, scaled_to=SCALED_TO)
         args.normalize = NORMALIZE[config.normalize_advantages]
+        args.num_epochs = config.num_epochs
         args.num_work, args.num_stopped = kernels.work.numel(), kernels.stopped.numel()
         steps = kernels.adam.prepared()[0]["step"]
         if kernels.policy.box is not None:
@@ -54,7 +56,7 @@ class UpdateEnds:
         self._point({
             "learning_rate": scalars.learning_rate, "factor": factor, "entropy_coef": scalars.entropy_coef, "step": steps,
             "rate": kernels.adam.rate, "scales": kernels.scales, "work": kernels.work, "stopped": kernels.stopped,
-            "steps": kernels.steps,
+            "steps": kernels.steps, "deals": deals,
         })  # fmt: skip
 
     def begin(self, log_prob: Tensor, found: Advantages, moments: Moments) -> Tensor:
@@ -79,7 +81,7 @@ class UpdateEnds:
         return numbers
 
     def end(self) -> Tensor:
-        """Return the numbers of ``PPO.metric_names``, float32 (METRICS,)."""
+        """Count the deals, and return the numbers of ``PPO.metric_names``, float32 (METRICS,)."""
         metrics = torch.empty(METRICS, device=self._kernels.device)
         self._point({"metrics": metrics})
         self._args.num_worlds = 1
@@ -99,11 +101,12 @@ class _Args(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in (
             "log_prob", "advantage", "target", "value", "mean", "var", "num_samples", "learning_rate", "factor", "entropy_coef",
-            "log_std", "step", "numbers", "rate", "scales", "work", "stopped", "steps", "metrics", "invalid_actions",
+            "log_std", "step", "numbers", "rate", "scales", "work", "stopped", "steps", "deals", "metrics", "invalid_actions",
         )),
         ("log_prob_step", ctypes.c_int64),
         *((name, ctypes.c_int32) for name in (
             "num_worlds", "num_agents", "size", "samples_per_step", "entries", "num_work", "num_stopped", "normalize",
         )),
         *((name, ctypes.c_float) for name in ("value_coef", "scaled_to")),
+        *((name, ctypes.c_int32) for name in ("num_epochs", "unused")),
     )  # fmt: skip

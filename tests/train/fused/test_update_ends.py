@@ -26,7 +26,7 @@ def ends_of(config, samples, policy, factor=1.0):
     kernels = ppo._prepared(samples, SCALARS)
     kernels.work.fill_(math.nan), kernels.stopped.fill_(7)
     ppo.adam.prepared()[0]["step"].fill_(41.0)
-    return kernels, UpdateEnds(kernels, config, SCALARS, ppo.factor), ppo
+    return kernels, UpdateEnds(kernels, config, SCALARS, ppo.factor, ppo.deals), ppo
 
 
 @pytest.mark.parametrize("normalize", ["rollout", "minibatch", "none"])
@@ -85,6 +85,10 @@ def test_metrics_follow_from_the_sums(taken):
     explained = 1.0 - advantage.var(correction=0) / (target.var(correction=0) + 1e-8)
     means = [x / 3.0 if taken else math.nan for x in (1.0, 2.0, 4.0, 5.0, 7.0, 8.0)]
     others = [explained.item(), SCALARS.learning_rate.item(), samples.valid.float().mean().item(), taken, 4.0 - taken]
-    got = ends.end().tolist() if taken else [math.nan if math.isinf(x) else x for x in ends.end().tolist()]
+    ppo.deals.fill_(2**40)
+    got = ends.end().tolist()
+    if not taken:
+        got = [math.nan if math.isinf(x) else x for x in got]
+    assert ppo.deals == 2**40 + 4
     assert got == pytest.approx([*means, *others], rel=1e-6, nan_ok=True)
     assert len(got) == len(PPO.metric_names) == METRICS
