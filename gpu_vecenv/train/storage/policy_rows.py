@@ -183,10 +183,11 @@ class PolicyRows:
         columns = made.flatten(2)
         for part in self.parts:
             agents, count = part.first_agent + part.members.lo, part.num_worlds * part.agents
-            flags = [part.by_world(x, 1, part.rows) for x in (rollout.agent_alive, rollout.terminated, rollout.truncated)]
+            arrays = (rollout.agent_alive, rollout.terminated, rollout.truncated)
+            alive, terminated, truncated = (part.by_world(array, 1, part.rows) for array in arrays)
             alive_next = None if rollout.alive_next is None else rollout.alive_next.narrow(2, agents, part.agents)
             alive_start = rollout.alive_start.narrow(1, agents, part.agents)
-            transition_masks(alive_start, *flags, alive_next, columns.narrow(2, first, count))
+            transition_masks(alive_start, alive, terminated, truncated, alive_next, columns.narrow(2, first, count))
             first += count
         return TransitionMasks(*made.unbind())
 
