@@ -6,7 +6,7 @@
 #include "target/target.h"
 
 #define GV_TILE 128  // columns of a team, as in gpu_vecenv/train/returns/masks.py
-#define GV_STEPS 16  // steps of a team, as there; all are read before the first is used, because the memory of GPUs answers late
+#define GV_STEPS 8   // steps of a team, as there; all are read before the first is used, because the memory of GPUs answers late
 
 // Flags [steps, worlds, agents] and the distances between them.
 struct GvFlags {

@@ -15,7 +15,7 @@ from gpu_vecenv.backend.programs import launches
 from gpu_vecenv.backend.source import MASKS
 from gpu_vecenv.errors import ArrayTypeError, ShapeError
 
-TILE, STEPS = 128, 16
+TILE, STEPS = 128, 8
 """Columns and steps of a team, ``GV_TILE`` and ``GV_STEPS`` of the kernel."""
 
 SMALL = 1 << 14
