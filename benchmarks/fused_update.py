@@ -144,7 +144,6 @@ def measure(name: str, device: torch.device, tile: int | None) -> None:
         advantage, target, value = ppo._advantages(samples)
         columns = torch.stack((samples.log_prob, value, advantage, target)).flatten(1)
         kernels = ppo._prepared(samples, scalars)
-        kernels.begin()
     numbers = columns.t().contiguous()
     kernels.args.numbers = numbers.data_ptr()
     count = samples.valid.numel() // MINIBATCHES
@@ -164,7 +163,7 @@ def measure(name: str, device: torch.device, tile: int | None) -> None:
         time_of(kernels.reduce, device),
         time_of(lambda: kernels.step(0, 0, False), device),
         time_of(minibatch, device),
-        time_of(lambda: ppo._epochs(samples, scalars, columns), device, launches=1),
+        time_of(lambda: ppo._learn(kernels, samples, numbers), device, launches=1),
     ]
     largest = max(error for layer, error in errors.items() if layer != "total")
     sizes, used_registers = kernels.sizes, registers(ppo, device)

@@ -40,11 +40,19 @@ DRAW = Program("draws of policies", KERNEL_FOLDER / "policy" / "draw.cu")
 
 SCAN = Program("recurrences over time", KERNEL_FOLDER / "returns" / "scan.cu")
 
+MASKS = Program("masks of transitions", KERNEL_FOLDER / "returns" / "masks.cu")
+
 MOMENTS = Program("running statistics", KERNEL_FOLDER / "returns" / "moments.cu")
+
+EPISODES = Program("returns of episodes", KERNEL_FOLDER / "returns" / "episodes.cu")
 
 DEAL = Program("order of minibatches", KERNEL_FOLDER / "learner" / "deal.cu")
 
-PROGRAMS = (DRAW, SCAN, MOMENTS, DEAL)
+FINITE = Program("search for numbers that are not finite", KERNEL_FOLDER / "learner" / "finite.cu")
+
+UPDATE_ENDS = Program("start and end of updates", KERNEL_FOLDER / "learner" / "update_ends.cu")
+
+PROGRAMS = (DRAW, SCAN, MASKS, MOMENTS, EPISODES, DEAL, UPDATE_ENDS, FINITE)
 
 
 def kernel_source(spec: EnvSpec | Program) -> str:

@@ -3,9 +3,12 @@
 import pytest
 import torch
 
-from gpu_vecenv.train.algorithms.deal import choose, deal
+from gpu_vecenv.train.algorithms.deal import choose, deal, deal_samples
+from gpu_vecenv.train.returns.episodes import EpisodeStats
+from gpu_vecenv.train.returns.masks import transition_masks
 from gpu_vecenv.train.returns.moments import Moments, Normal, merge, moments
 from gpu_vecenv.train.returns.scan import advantages, discounted_returns, episode_sums
+from gpu_vecenv.train.runner.finite import CHUNK, FiniteSearch
 
 pytestmark = pytest.mark.gpu
 
@@ -25,8 +28,14 @@ def results(reward, value, valid, cut, timed_out, sums):
     statistics = Moments(*(torch.zeros(shape, dtype=torch.float64, device=reward.device) for shape in ((1,), (1,), ())))
     merge(statistics, reward.view(-1, 1), valid.flatten(), normal)
     seed = torch.full((), -(2**50) + 3, device=reward.device)
+    with reward.device:
+        stats = EpisodeStats(reward.shape[1])
     return (
         *advantages(reward, value, reward + 1.0, valid, cut, timed_out, 0.99, 0.95),
+        *advantages(reward, value, None, valid, cut, timed_out, 0.99, 0.95, torch.full((), 7.0, device=reward.device)),
+        *transition_masks(valid[0], valid, cut, timed_out, cut),
+        *(stats.update(reward, cut, valid).nan_to_num(nan=7.0) for _ in range(2)), *stats.state_dict().values(),
+        deal_samples(choose(valid.flatten()), 4, seed, 1, 3),
         discounted_returns(reward, valid, cut, 0.99, running),
         *episode_sums(reward, valid, cut, sums),
         running, sums, *statistics, *normal,
@@ -59,3 +68,18 @@ def test_a_graph_repeats_the_kernels():
         graph.replay()
         for device, host in zip(recorded, results(*arrays), strict=True):
             assert torch.equal(device.cpu(), host)
+
+
+def test_weights_that_are_not_finite_are_found_in_a_graph():
+    x, flags = torch.zeros(3 * CHUNK + 5, device="cuda", dtype=torch.bfloat16), torch.zeros(2, device="cuda")
+    search = FiniteSearch([[x[1:]], [torch.zeros(9, device="cuda").double(), x]], flags.device)
+    search(flags)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        flags.zero_()
+        search(flags)
+    for place, want in ((None, [0.0, 0.0]), (0, [0.0, 1.0]), (-1, [1.0, 1.0])):
+        if place is not None:
+            x[place] = torch.inf
+        graph.replay()
+        assert flags.tolist() == want

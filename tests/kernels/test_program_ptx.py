@@ -7,17 +7,22 @@ import pytest
 
 from gpu_vecenv.backend.cuda import OPTIONS, raw_module
 from gpu_vecenv.backend.programs import program_options
-from gpu_vecenv.backend.source import DEAL, DRAW, MOMENTS, PROGRAMS, SCAN, kernel_source
+from gpu_vecenv.backend.source import DEAL, DRAW, EPISODES, FINITE, MASKS, MOMENTS, PROGRAMS, SCAN, UPDATE_ENDS, kernel_source
 from tests.kernels.nvrtc import compile_text
 from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions, shared_bytes, touches
 
 KERNELS = {
     DRAW: ["gv_draw_choices", "gv_draw_normals", "gv_draw_uniforms"],
     SCAN: ["gv_advantages", "gv_episodes", "gv_returns"],
+    MASKS: ["gv_masks"],
     MOMENTS: ["gv_merge", "gv_moments"],
+    EPISODES: ["gv_list", "gv_take"],
     DEAL: ["gv_choose", "gv_deal"],
+    UPDATE_ENDS: ["gv_begin", "gv_end"],
+    FINITE: ["gv_search"],
 }
-IN_SCRATCH = (DRAW, MOMENTS)
+DOUBLE = (MOMENTS, EPISODES, UPDATE_ENDS)
+IN_SCRATCH = (DRAW, MOMENTS, EPISODES)
 
 
 def test_every_program_is_tested():
@@ -30,7 +35,7 @@ def test_programs_compile_for_every_architecture_without_inexact_instructions(pr
     ptx = compile_text(kernel_source(program), arch, *program_options(program))
     assert f".target sm_{arch}" in ptx
     assert sorted(re.findall(r"\.entry (\w+)", ptx)) == KERNELS[program]
-    assert inexact_instructions(ptx, doubles=program is MOMENTS) == []
+    assert inexact_instructions(ptx, doubles=program in DOUBLE) == []
     assert ".local" not in ptx
     assert (shared_bytes(ptx) > 0) == (program in IN_SCRATCH)
     assert shared_bytes(ptx) <= 48 * 1024

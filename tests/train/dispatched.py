@@ -4,7 +4,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpu_vecenv.train.algorithms import deal
-from gpu_vecenv.train.returns import moments, scan
+from gpu_vecenv.train.returns import episodes, masks, moments, scan
 
 
 class HostReads(TorchDispatchMode):
@@ -42,7 +42,7 @@ class _Idle:
 
 def idle_kernels(monkeypatch):
     """Let kernels of updates do nothing, so that they take tensors of the device "meta"."""
-    for module in (scan, moments, deal):
+    for module in (scan, masks, moments, episodes, deal):
         monkeypatch.setattr(module, "launches", lambda program, device: _Idle())
 
 

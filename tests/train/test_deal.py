@@ -9,7 +9,7 @@ import torch
 from ppo_cases import PLAIN, case, learn, ppo_of
 
 from gpu_vecenv.train.algorithms import ppo as module
-from gpu_vecenv.train.algorithms.deal import choose, deal
+from gpu_vecenv.train.algorithms.deal import choose, deal, deal_samples
 from tests.kernels.test_rng import philox
 
 
@@ -45,6 +45,19 @@ def test_an_order_is_the_one_of_its_definition(count, seed):
     index, used = deals(valid, 1, seed)
     assert index.dtype == torch.int64
     assert index[used].tolist() == slow_order(valid, seed)
+
+
+@pytest.mark.parametrize("size", [1, 511, 512, 1500])
+@pytest.mark.parametrize("all_valid", [True, False])
+def test_several_orders_are_those_of_single_deals(size, all_valid):
+    valid = torch.rand(size, generator=torch.Generator().manual_seed(2)) < (2.0 if all_valid else 0.6)
+    transitions, seed = choose(valid, all_valid), torch.tensor(2**63 - 3)
+    orders = deal_samples(transitions, 3, seed, 1, 4)
+    assert orders.dtype == torch.int32
+    for number, order in enumerate(orders, start=1):
+        index, used = deal(transitions, 3, seed, number)
+        assert torch.equal(order, torch.where(used, index, -1))
+        assert torch.equal(index, deal(transitions, 3, seed + number)[0])
 
 
 @pytest.mark.parametrize("count", [*range(1, 70), 127, 128, 129, 1000, 4095, 65536, 100_003])

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_vecenv.train.returns.episodes import EpisodeStats
+from gpu_vecenv.train.returns.scan import episode_sums
 
 
 def rollouts(seed, steps, shape, count=3, p=0.15):
@@ -74,16 +75,16 @@ def test_statistics_go_on_from_saved_ones():
         saved.update(*rollout)
     resumed.load_state_dict(saved.state_dict())
     got = resumed.update(*third)
-    assert got == whole.update(*third)
-    assert not torch.stack(got).isnan().any()
+    assert got.tolist() == whole.update(*third).tolist()
+    assert not got.isnan().any()
 
 
 def test_no_finished_episode_gives_nan():
     stats, never = EpisodeStats(3), torch.zeros(4, 3, dtype=torch.bool)
-    assert torch.stack(stats.update(torch.ones(4, 3), never, ~never)).isnan().all()
+    assert stats.update(torch.ones(4, 3), never, ~never).isnan().all()
     absent = stats.update(torch.ones(1, 3), ~never[:1], never[:1])  # these agents took part in earlier steps
     assert [x.item() for x in absent] == [4.0, 5.0, 4.0, 5.0]
-    assert torch.stack(stats.update(torch.ones(4, 3), ~never, never)[:2]).isnan().all()
+    assert stats.update(torch.ones(4, 3), ~never, never)[:2].isnan().all()
 
 
 def test_statistics_have_the_same_bits_for_any_number_of_threads():
@@ -91,6 +92,34 @@ def test_statistics_have_the_same_bits_for_any_number_of_threads():
 
     def results():
         stats = EpisodeStats(2000)
-        return [*stats.update(*rollout), *stats.state_dict().values()]
+        return [stats.update(*rollout), *stats.state_dict().values()]
 
     assert_same_bits(results)
+
+
+def reference(ended, counted, recent, num_recent):
+    """The same as EpisodeStats, in operations on whole arrays: the means, the last episodes and their number."""
+    window = recent.shape[1]
+    new = ended.flatten(1)[:, counted.flatten()].flip(1)
+    held = torch.cat((new, recent[:, :num_recent]), 1)[:, :window]
+    means = torch.cat([x.double().mean(1) for x in (new, held)]).float()
+    return means, held
+
+
+@pytest.mark.parametrize(("steps", "shape"), [(1, (1,)), (64, (64,)), (33, (97,)), (9, (400, 7)), (1200, (450,))])
+@pytest.mark.parametrize("p", [0.0, 0.0005, 0.01, 1.0])
+@pytest.mark.parametrize("window", [1, 100, 300])
+def test_statistics_equal_operations_on_whole_arrays(steps, shape, p, window):
+    """Tiles that are empty, full and not whole, more than one for a strand, and windows longer than a team is wide."""
+    g, stats = torch.Generator().manual_seed(steps), EpisodeStats(shape, window)
+    running = torch.zeros(3, *shape)
+    for _ in range(3):
+        reward = torch.randn(steps, *shape, generator=g)
+        finished, valid = (torch.rand(steps, *shape, generator=g) < share for share in (p, 0.9))
+        reward[~valid] = math.nan
+        ended, counted = episode_sums(reward, valid, finished, running)
+        means, held = reference(ended, counted, stats.recent.clone(), stats.num_recent.item())
+        got = stats.update(reward, finished, valid)
+        torch.testing.assert_close(got, means, rtol=1e-6, atol=1e-6, equal_nan=True)
+        assert stats.num_recent == held.shape[1]
+        assert torch.equal(stats.recent[:, : held.shape[1]], held)

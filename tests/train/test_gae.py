@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_vecenv.train.returns.gae import gae, transition_masks
+from gpu_vecenv.errors import ArrayTypeError, ShapeError
+from gpu_vecenv.train.returns.gae import gae
+from gpu_vecenv.train.returns.masks import STEPS, TILE, transition_masks
 
 GAMMA, LAMBDA = 0.9, 0.8
 
@@ -66,20 +68,19 @@ def test_advantages_equal_the_slow_reference(seed, present, bootstrap):
     rollout = random_rollout(seed, present=present)
     reward, value, final_value, terminated, truncated, alive, alive_start, alive_reset = rollout
     starts = None if present == 1.0 else alive_reset
-    masks, alive_next = transition_masks(alive_start, alive, terminated, truncated, starts)
+    masks = transition_masks(alive_start, alive, terminated, truncated, starts)
     got = estimate(reward, value, final_value if bootstrap else None, masks)
     want = slow_advantages(*rollout, bootstrap)
     assert {tuple(x) for x in masks.valid.nonzero().tolist()} == set(want)
     for (t, row), advantage in want.items():
         assert got[t, row].item() == pytest.approx(advantage, abs=1e-5)
-    assert torch.equal(alive_next, torch.where(terminated[-1] | truncated[-1], alive_reset[-1], alive[-1]))
 
 
 def test_an_absent_agent_has_no_transition_and_one_that_leaves_in_its_first_step_has_one():
     ended = torch.tensor([[True], [False], [False]]).expand(3, 2)
     alive = torch.tensor([[True], [False], [False]]).expand(3, 2)
     alive_reset = torch.tensor([False, True]).expand(3, 2)
-    masks, _ = transition_masks(torch.ones(2, dtype=torch.bool), alive, ended, torch.zeros_like(ended), alive_reset)
+    masks = transition_masks(torch.ones(2, dtype=torch.bool), alive, ended, torch.zeros_like(ended), alive_reset)
     assert masks.valid.t().tolist() == [[True, False, False], [True, True, False]]
 
 
@@ -101,7 +102,7 @@ def test_the_state_after_a_step_tells_who_takes_part_in_the_next_episode():
         results.append((info["agent_alive"], *flags))
         alive_reset.append(present())
     slabs = (torch.stack(x) for x in zip(*results, strict=True))
-    masks, _ = transition_masks(alive_start, *slabs, torch.stack(alive_reset))
+    masks = transition_masks(alive_start, *slabs, torch.stack(alive_reset))
     first_steps = masks.valid[::4]
     assert (first_steps.sum(-1) == 3).all()  # one runner is absent from each episode
     assert first_steps.any(0).all()  # no runner is absent from all
@@ -109,13 +110,13 @@ def test_the_state_after_a_step_tells_who_takes_part_in_the_next_episode():
 
 def test_an_absent_agent_does_not_time_out():
     one = torch.ones(1, 1, dtype=torch.bool)
-    masks, _ = transition_masks(~one[0], one, ~one, one)
+    masks = transition_masks(~one[0], one, ~one, one)
     assert (masks.valid.item(), masks.cut.item(), masks.timed_out.item()) == (False, True, False)
 
 
 def test_an_agent_that_died_in_the_step_of_the_time_limit_is_not_bootstrapped():
     one = torch.ones(1, 1, dtype=torch.bool)
-    masks, _ = transition_masks(one[0], ~one, ~one, one)
+    masks = transition_masks(one[0], ~one, ~one, one)
     assert estimate(torch.zeros(1, 1), torch.zeros(2, 1), torch.full((1, 1), 5.0), masks).item() == 0.0
 
 
@@ -123,8 +124,8 @@ def test_an_agent_that_died_in_the_step_of_the_time_limit_is_not_bootstrapped():
 @pytest.mark.parametrize("seed", range(4))
 def test_what_does_not_count_may_hold_anything(seed, junk):
     reward, value, final_value, terminated, truncated, alive, alive_start, alive_reset = random_rollout(seed, present=0.6)
-    masks, alive_next = transition_masks(alive_start, alive, terminated, truncated, alive_reset)
-    counts = torch.cat((masks.valid, alive_next.unsqueeze(0)))
+    masks = transition_masks(alive_start, alive, terminated, truncated, alive_reset)
+    counts = torch.cat((masks.valid, torch.where(masks.ended[-1:], alive_reset[-1:], alive[-1:])))
     clean = estimate(reward, value, final_value, masks)
     dirty = estimate(
         torch.where(masks.valid, reward, junk),
@@ -142,7 +143,7 @@ def test_a_lost_agent_stays_alone_with_its_nan():
     reward, no = torch.zeros(6, 1), torch.zeros(6, 1, dtype=torch.bool)
     reward[4], ended = torch.nan, no.clone()
     ended[2] = True
-    masks, _ = transition_masks(~no[0], ~no, ended, no)
+    masks = transition_masks(~no[0], ~no, ended, no)
     got = estimate(reward, torch.zeros(7, 1), None, masks)
     assert got.isnan()[:, 0].tolist() == [False, False, False, True, True, False]
 
@@ -152,7 +153,7 @@ def test_advantages_take_more_axes():
     flat, deep = rollout[:6], [x.unflatten(1, (4, 3)) for x in rollout[:6]]
 
     def result(reward, value, final_value, terminated, truncated, alive):
-        masks, _ = transition_masks(torch.ones_like(alive[0]), alive, terminated, truncated)
+        masks = transition_masks(torch.ones_like(alive[0]), alive, terminated, truncated)
         return estimate(reward, value, final_value, masks)
 
     assert torch.equal(result(*deep).flatten(1), result(*flat))
@@ -167,7 +168,7 @@ def test_advantages_equal_those_of_stable_baselines3(gae_lambda):
     reward, value, final_value, terminated, truncated, *_ = random_rollout(6, steps, rows)
     done = (terminated | truncated).float().numpy()
     alive = torch.ones_like(terminated)
-    masks, _ = transition_masks(alive[0], alive, terminated, truncated)
+    masks = transition_masks(alive[0], alive, terminated, truncated)
 
     buffer = buffers.RolloutBuffer(steps, Box(0, 1, (1,)), Discrete(2), "cpu", gae_lambda, gamma, n_envs=rows)
     buffer.values, buffer.episode_starts[1:] = value[:-1].numpy(), done[:-1]
@@ -183,9 +184,61 @@ def test_advantages_equal_those_of_stable_baselines3(gae_lambda):
 
 def test_targets_and_values_of_invalid_transitions_are_zero():
     reward, value, final_value, terminated, truncated, alive, alive_start, alive_reset = random_rollout(7, present=0.6)
-    masks, alive_next = transition_masks(alive_start, alive, terminated, truncated, alive_reset)
-    counts = torch.cat((masks.valid, alive_next.unsqueeze(0)))
+    masks = transition_masks(alive_start, alive, terminated, truncated, alive_reset)
+    counts = torch.cat((masks.valid, torch.where(masks.ended[-1:], alive_reset[-1:], alive[-1:])))
     got = gae(reward, torch.where(counts, value, torch.nan), final_value, masks, GAMMA, LAMBDA)
     assert torch.equal(got.value, torch.where(masks.valid, value[:-1], 0.0))
     assert torch.equal(got.target, got.advantage + got.value)
     assert (~masks.valid).any()
+
+
+def reference(alive_start, agent_alive, terminated, truncated, alive_reset):
+    """The masks by operations on whole arrays."""
+    ended = terminated | truncated
+    alive_next = agent_alive | ended if alive_reset is None else torch.where(ended, alive_reset, agent_alive)
+    valid = torch.cat((alive_start.unsqueeze(0), alive_next[:-1]))
+    present = valid & agent_alive
+    return valid, ended | ~present, truncated & ~terminated & present, ended
+
+
+@pytest.mark.parametrize("reset", [True, False])
+@pytest.mark.parametrize("shape", [(1,), (TILE + 3,), (50, 3), (2 * TILE, 1)])
+@pytest.mark.parametrize("steps", [1, STEPS - 1, STEPS, 2 * STEPS + 1])
+def test_masks_equal_operations_on_whole_arrays(steps, shape, reset):
+    """Of arrays with any strides, into a part of a larger array, whose other entries stay."""
+    g = torch.Generator().manual_seed(steps)
+    flags = [torch.rand(2 * steps, *shape[:-1], 2 * shape[-1], generator=g)[::2, ..., 1::2] < 0.3 for _ in range(4)]
+    flags[1] = flags[1].movedim(0, -1).contiguous().movedim(-1, 0)
+    alive_start = torch.rand(2, *shape, generator=g)[1] < 0.5
+    args = (alive_start, *flags[:3], flags[3] if reset else None)
+    want = reference(*args)
+    for got, expected in zip(transition_masks(*args), want, strict=True):
+        assert torch.equal(got, expected)
+    count = flags[0][0].numel()
+    whole = torch.ones(4, steps, count + 7, dtype=torch.bool)
+    transition_masks(*args, whole[:, :, 4 : 4 + count])
+    assert torch.equal(whole[:, :, 4 : 4 + count], torch.stack(want).flatten(2))
+    assert whole[:, :, :4].all() and whole[:, :, 4 + count :].all()
+
+
+def test_flags_that_do_not_fit_are_refused():
+    flag = torch.zeros(5, 2, dtype=torch.bool)
+    with pytest.raises(ShapeError, match=r"terminated: expected shape \(5, 2\), of two or three axes, got \(4, 2\)"):
+        transition_masks(flag[0], flag, flag[:4], flag)
+    with pytest.raises(ArrayTypeError, match=r"alive_reset: expected torch.bool, got torch.float32"):
+        transition_masks(flag[0], flag, flag, flag, flag.float())
+    with pytest.raises(ShapeError, match=r"out: expected shape \(4, 5, 2\) without gaps in a step, got \(4, 2, 5\)"):
+        transition_masks(flag[0], flag, flag, flag, None, torch.zeros(4, 2, 5, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("scale", [0.5, 40.0])
+def test_rewards_are_scaled_and_clipped(scale):
+    reward, *_, terminated, truncated, alive, alive_start, alive_reset = random_rollout(8, present=0.6)
+    masks = transition_masks(alive_start, alive, terminated, truncated, alive_reset)
+    reward[3, 2] = torch.nan
+    value = torch.zeros(len(reward) + 1, *reward.shape[1:])
+    got = gae(reward, value, None, masks, GAMMA, LAMBDA, torch.tensor(scale)).advantage
+    want = gae((reward * scale).clamp(-10.0, 10.0), value, None, masks, GAMMA, LAMBDA).advantage
+    torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
+    with pytest.raises(ArrayTypeError, match=r"reward_scale must be torch.float32 \(\) on cpu, got torch.float64 \(\) on cpu"):
+        gae(reward, value, None, masks, GAMMA, LAMBDA, torch.tensor(1.0, dtype=torch.float64))

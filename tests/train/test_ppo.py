@@ -194,7 +194,7 @@ def test_rewards_are_scaled_and_clipped_like_in_numpy():
     one.samples.reward[5, 3], one.samples.valid[5, 3] = -4e4, True
     config = dataclasses.replace(PLAIN, normalize_rewards=True)
     valid = one.samples.valid.numpy()
-    got = ppo_of(one, config)._advantages(one.samples)[0].numpy()
+    got = ppo_of(one, config)._advantages(one.samples).advantage.numpy()
     want = expected_advantages(one, scale_rewards=True)[0]
     np.testing.assert_allclose(got[valid], want[valid], rtol=1e-5, atol=1e-5)
 

@@ -7,11 +7,11 @@ import torch
 
 from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level
 from gpu_vecenv.backend.programs import CpuProgram
-from gpu_vecenv.backend.source import DEAL, MOMENTS, SCAN
+from gpu_vecenv.backend.source import DEAL, EPISODES, MASKS, MOMENTS, SCAN
 from gpu_vecenv.train.algorithms import deal
-from gpu_vecenv.train.returns import moments, scan
+from gpu_vecenv.train.returns import episodes, masks, moments, scan
 
-MODULES = {SCAN: scan, MOMENTS: moments, DEAL: deal}
+MODULES = {SCAN: scan, MASKS: masks, MOMENTS: moments, EPISODES: episodes, DEAL: deal}
 
 
 def results(steps=40, rows=700):
@@ -20,16 +20,20 @@ def results(steps=40, rows=700):
     reward, value = torch.randn(steps, rows, generator=g), torch.randn(steps + 1, rows, generator=g)
     valid, cut, timed_out = (torch.rand(steps, rows, generator=g) < share for share in (0.8, 0.1, 0.05))
     running, sums = torch.randn(rows, generator=g), torch.ones(3, rows)
+    stats = episodes.EpisodeStats(rows, 200)
     wide = torch.randn(3000, 37, generator=g)
     return (
         *scan.advantages(reward, value, -reward, valid, cut, timed_out, 0.9, 0.8),
         scan.discounted_returns(reward, valid, cut, 0.9, running),
         *scan.episode_sums(reward, valid, cut, sums),
+        *(stats.update(reward, cut, valid) for _ in range(2)), *stats.state_dict().values(),
+        *masks.transition_masks(valid[0], valid, cut, timed_out, cut),
         running, sums,
         *moments.moments(reward.view(-1, 1), valid.flatten()),
         *moments.moments(wide, torch.ones(3000, dtype=torch.bool)),
         *deal.deal(deal.choose(valid.flatten()), 3, torch.tensor(7)),
         *deal.deal(deal.choose(valid.flatten(), True), 3, torch.tensor(8)),
+        deal.deal_samples(deal.choose(valid.flatten()), 3, torch.tensor(9), 1, 4),
     )  # fmt: skip
 
 

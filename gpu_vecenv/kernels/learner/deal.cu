@@ -10,17 +10,17 @@
 
 // gpu_vecenv/train/algorithms/deal.py fills this struct.
 struct GvArgs {
-    const gv_u64* seed;             // [1]
+    const gv_u64* seed;             // [1]; an order has the seed seed + deal + its number
     const gv_u8* valid;             // [size] 1 if the transition counts
     const gv_i32* numbers;          // [size] transitions that count, up to and with each; null if all count
     gv_i32* chosen;                 // [size] the transitions that count
-    gv_i64* index;                  // [minibatches, places]
+    gv_i64* index;                  // [orders, minibatches, places]
     gv_u8* used;                    // the same
     gv_i32* samples;                // the same: the transition, or -1 for a place that is left over; null to write index and used
     gv_i32* invalid_actions;        // unused; GV_KERNEL expects it
     gv_i32 num_worlds, num_agents;  // tiles; 1
     gv_i32 size, minibatches;
-    gv_i32 places, unused;          // places of a minibatch
+    gv_i32 places, deal;            // places of a minibatch
 };
 static_assert(sizeof(GvArgs) == 88, "as in gpu_vecenv/train/algorithms/deal.py");
 
@@ -68,11 +68,13 @@ GV_FN void gv_choose_tile(const GvArgs& a, const GvTeam& team) {
 // Place p of the order goes to minibatch p modulo their number; places beyond the count repeat the order from its start.
 GV_FN void gv_deal_tile(const GvArgs& a, const GvTeam& team) {
     const gv_u32 count = (gv_u32)(a.numbers == nullptr ? a.size : a.numbers[a.size - 1]);
-    const GvPermutation order = gv_permutation(*a.seed, count);
-    const gv_i64 first = (gv_i64)team.world * GV_TILE, rest = (gv_i64)a.minibatches * a.places - first;
+    const gv_i64 all = (gv_i64)a.minibatches * a.places;
+    const gv_i32 tiles = (gv_i32)((all + GV_TILE - 1) / GV_TILE), number_of_order = team.world / tiles;
+    const GvPermutation order = gv_permutation(*a.seed + (gv_u64)(a.deal + number_of_order), count);
+    const gv_i64 first = (gv_i64)(team.world % tiles) * GV_TILE, rest = all - first;
     GV_FOR(i, rest < GV_TILE ? (gv_i32)rest : GV_TILE) {
-        const gv_i64 at = first + i;
-        const gv_u32 place = (gv_u32)(at % a.places * a.minibatches + at / a.places);
+        const gv_i64 in_order = first + i, at = number_of_order * all + in_order;
+        const gv_u32 place = (gv_u32)(in_order % a.places * a.minibatches + in_order / a.places);
         const gv_u32 number = count == 0 ? 0 : gv_permuted(order, place % count);
         const gv_i32 sample = a.numbers == nullptr || count == 0 ? (gv_i32)number : a.chosen[number];
         if (a.samples != nullptr) {

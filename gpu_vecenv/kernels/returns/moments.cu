@@ -24,7 +24,7 @@ struct GvArgs {
     gv_i64 rows, row_stride, feature_stride;
     gv_i32 num_worlds, num_agents;    // teams; 1
     gv_i32 num_tiles, features;
-    gv_i32 group, unused;             // features of a group
+    gv_i32 group, is_new;             // features of a group; 1 if the running ones are undefined and count no sample
 };
 static_assert(sizeof(GvArgs) == 128, "as in gpu_vecenv/train/returns/moments.py");
 
@@ -72,7 +72,7 @@ GV_FN void gv_tile_moments(const GvArgs& a, const GvTeam& team) {
     const gv_i32 groups = (a.features + a.group - 1) / a.group, tile = team.world / groups;
     const gv_i32 first = team.world % groups * a.group;
     if (team.world == 0) {
-        GV_ONCE gv_count_before(a) = *(const double*)a.count;
+        GV_ONCE gv_count_before(a) = a.is_new ? 0.0 : *(const double*)a.count;
     }
     double *count = gv_numbers(team, 0), *sum = gv_numbers(team, 1), *squares = gv_numbers(team, 2);
     GV_FOR(i, GV_ITEMS) {
@@ -113,6 +113,7 @@ GV_FN void gv_tile_moments(const GvArgs& a, const GvTeam& team) {
 // double: as above.
 GV_FN void gv_merge_feature(const GvArgs& a, gv_i32 f, double before, double count, double mean, double var) {
     double &mean_now = ((double*)a.mean)[f], &var_now = ((double*)a.var)[f];
+    if (a.is_new) mean_now = var_now = 0.0;
     const double total = before + count, share = count / (total < 1.0 ? 1.0 : total), change = mean - mean_now;
     var_now = var_now * (1.0 - share) + var * share + change * change * share * (1.0 - share);
     mean_now += change * share;
@@ -129,7 +130,7 @@ GV_FN void gv_merge_feature(const GvArgs& a, gv_i32 f, double before, double cou
 GV_FN void gv_merge_tiles(const GvArgs& a, const GvTeam& team) {
     double *count = gv_numbers(team, 0), *sum = gv_numbers(team, 1), *squares = gv_numbers(team, 2);
     const gv_i32 strands = GV_ITEMS / a.group, step = 3 * a.features, first = team.world * a.group;
-    const double before = a.num_tiles > 0 ? gv_count_before(a) : *(const double*)a.count;
+    const double before = a.num_tiles > 0 ? gv_count_before(a) : a.is_new ? 0.0 : *(const double*)a.count;
     GV_FOR(i, GV_ITEMS) {
         const gv_i32 f = first + i % a.group;
         double n = 0.0, added = 0.0;
@@ -159,7 +160,7 @@ GV_FN void gv_merge_tiles(const GvArgs& a, const GvTeam& team) {
         const double n = count[i] < 1.0 ? 1.0 : count[i];
         if (first + i < a.features) gv_merge_feature(a, first + i, before, count[i], sum[i] / n, squares[i] / n);
     }
-    if (team.world == 0 && a.num_tiles > 0) {
+    if (team.world == 0 && (a.num_tiles > 0 || a.is_new)) {
         GV_ONCE *(double*)a.count = before + count[0];
     }
 }

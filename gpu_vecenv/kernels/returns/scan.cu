@@ -21,15 +21,16 @@
 struct GvArgs {
     const float *reward, *value, *final_value;  // [steps, columns]; [steps + 1, columns]; [steps, columns] or null
     const gv_u8 *valid, *cut, *timed_out;       // [steps, columns]
+    const float* reward_scale;                  // [1] factor of rewards, which are then clipped; null leaves them as they are
     float* running;                             // [sums, columns] sums of the episodes that have not ended
     float* results;                             // [results, steps, columns]
     gv_u8* finished;                            // [steps, columns]
     gv_i32* invalid_actions;                    // unused; GV_KERNEL expects it
     gv_i32 num_worlds, num_agents;              // tiles; 1
     gv_i32 steps, columns;
-    float gamma, decay;
+    float gamma, decay, max_reward, unused;
 };
-static_assert(sizeof(GvArgs) == 104, "as in gpu_vecenv/train/returns/scan.py");
+static_assert(sizeof(GvArgs) == 120, "as in gpu_vecenv/train/returns/scan.py");
 
 // b + a y, and exactly b if a is 0, whatever y holds.
 GV_FN float gv_follow(float b, float a, float y) { return a == 0.0f ? b : b + a * y; }
@@ -71,9 +72,17 @@ struct GvAdvantage {
     float advantage, value;  // of the next step
 };
 
+// The reward that an update uses; NaN stays.
+GV_FN float gv_scaled(const GvArgs& a, float reward, float scale) {
+    if (a.reward_scale == nullptr) return reward;
+    const float scaled = reward * scale;
+    return scaled < -a.max_reward ? -a.max_reward : scaled > a.max_reward ? a.max_reward : scaled;
+}
+
 // Generalised advantage estimation (Schulman et al. 2015, arXiv 1506.02438).
 GV_FN void gv_advantages_tile(const GvArgs& a, const GvTeam& team) {
     const gv_i64 size = (gv_i64)a.steps * a.columns;
+    const float scale = a.reward_scale == nullptr ? 1.0f : *a.reward_scale;
     const auto start = [&](gv_i64 column) { return GvAdvantage{0.0f, a.value[size + column]}; };
     const auto load = [&](gv_i64 at) {
         const float final_value = a.final_value != nullptr ? a.final_value[at] : 0.0f;
@@ -83,7 +92,7 @@ GV_FN void gv_advantages_tile(const GvArgs& a, const GvTeam& team) {
         // A time limit is no terminal state of the task, so the value goes on after it (Pardo et al. 2018, arXiv 1712.00378).
         const float following = x.timed_out != 0 ? x.final_value : x.cut != 0 ? 0.0f : next.value;
         // delta_t = r_t + gamma V(s_{t+1}) - V(s_t)
-        const float delta = x.valid != 0 ? x.reward + a.gamma * following - x.value : 0.0f;
+        const float delta = x.valid != 0 ? gv_scaled(a, x.reward, scale) + a.gamma * following - x.value : 0.0f;
         // Equation 16: A_t = sum over l of (gamma lambda)^l delta_{t+l} = delta_t + gamma lambda A_{t+1}, until the episode ends
         const float advantage = gv_follow(delta, x.cut != 0 ? 0.0f : a.decay, next.advantage);
         const float value = x.valid != 0 ? x.value : 0.0f;

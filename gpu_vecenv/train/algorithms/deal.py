@@ -47,7 +47,7 @@ def choose(valid: Tensor, all_valid: bool = False) -> Transitions:
     return found
 
 
-def deal(transitions: Transitions, num_minibatches: int, seed: Tensor) -> tuple[Tensor, Tensor]:
+def deal(transitions: Transitions, num_minibatches: int, seed: Tensor, number: int = 0) -> tuple[Tensor, Tensor]:
     """Deal the valid transitions into minibatches whose numbers of them differ by one at most.
 
     Shapes do not depend on how many transitions are valid. Slots that are left over repeat valid transitions, so that a
@@ -56,25 +56,40 @@ def deal(transitions: Transitions, num_minibatches: int, seed: Tensor) -> tuple[
     Args:
         transitions: the transitions, S in all.
         num_minibatches: M.
-        seed: int64 (), different for every deal.
+        seed: int64 ().
+        number: is added to the seed; the sum is different for every deal.
 
     Returns:
         index: int64 (M, b), transitions of each minibatch, b = S / M rounded up.
         used: bool (M, b), False for slots that are left over.
     """
-    size = -(-len(transitions.valid) // num_minibatches)
-    index = torch.empty((num_minibatches, size), dtype=torch.int64, device=seed.device)
+    index = torch.empty((num_minibatches, _slots(transitions, num_minibatches)), dtype=torch.int64, device=seed.device)
     used = torch.empty_like(index, dtype=torch.bool)
-    _launch("gv_deal", transitions, index.numel(), seed=seed, index=index, used=used, minibatches=num_minibatches, places=size)
+    _deal(transitions, index, seed=seed, deal=number, index=index, used=used)
     return index, used
 
 
-def deal_samples(transitions: Transitions, num_minibatches: int, seed: Tensor) -> Tensor:
-    """Deal as ``deal()`` does; return int32 (M, b), the transitions, and -1 for slots that are left over."""
-    size = -(-len(transitions.valid) // num_minibatches)
-    samples = torch.empty((num_minibatches, size), dtype=torch.int32, device=seed.device)
-    _launch("gv_deal", transitions, samples.numel(), seed=seed, samples=samples, minibatches=num_minibatches, places=size)
+def deal_samples(transitions: Transitions, num_minibatches: int, seed: Tensor, number: int, orders: int) -> Tensor:
+    """Deal several times as ``deal()`` does, with the numbers from ``number`` on.
+
+    Returns:
+        int32 (orders, M, b), the transitions, and -1 for slots that are left over.
+    """
+    shape = (orders, num_minibatches, _slots(transitions, num_minibatches))
+    samples = torch.empty(shape, dtype=torch.int32, device=seed.device)
+    _deal(transitions, samples[0], orders, seed=seed, deal=number, samples=samples)
     return samples
+
+
+def _slots(transitions: Transitions, num_minibatches: int) -> int:
+    """Return b, slots of a minibatch."""
+    return -(-len(transitions.valid) // num_minibatches)
+
+
+def _deal(transitions: Transitions, order: Tensor, orders: int = 1, **members: Tensor | int) -> None:
+    """Deal ``orders`` times into arrays of which ``order``, of shape (M, b), is one order."""
+    minibatches, places = order.shape
+    _launch("gv_deal", transitions, order.numel(), orders, minibatches=minibatches, places=places, **members)
 
 
 class _Args(ctypes.Structure):
@@ -84,14 +99,14 @@ class _Args(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in (
             "seed", "valid", "numbers", "chosen", "index", "used", "samples", "invalid_actions",
         )),
-        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "size", "minibatches", "places", "unused")),
+        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "size", "minibatches", "places", "deal")),
     )  # fmt: skip
 
 
-def _launch(name: str, transitions: Transitions, count: int, **members: Tensor | int) -> None:
-    """Run a kernel over ``count`` places or transitions."""
-    tiles = -(-count // TILE)
+def _launch(name: str, transitions: Transitions, count: int, times: int = 1, **members: Tensor | int) -> None:
+    """Run a kernel over ``count`` places or transitions, some times."""
+    tiles = times * -(-count // TILE)
     args = _Args(num_worlds=tiles, num_agents=1, size=len(transitions.valid))
     for member, value in {**transitions._asdict(), **members}.items():
         setattr(args, member, value.data_ptr() if isinstance(value, Tensor) else value)
-    launches(DEAL, transitions.valid.device).launch(name, args, tiles, count < SMALL)
+    launches(DEAL, transitions.valid.device).launch(name, args, tiles, times * count < SMALL)

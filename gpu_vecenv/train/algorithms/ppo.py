@@ -13,7 +13,8 @@ from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
 from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, PPOLoss, standardized
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.policies.contract import Observation, Policy
-from gpu_vecenv.train.returns.gae import TransitionMasks, gae
+from gpu_vecenv.train.returns.gae import gae
+from gpu_vecenv.train.returns.masks import TransitionMasks
 from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.returns.normalize import RewardNorm
 from gpu_vecenv.train.returns.scan import Advantages
@@ -102,10 +103,9 @@ class PPO(Algorithm):
         loss = PPOLoss(config, scalars.entropy_coef, scalars.clip_coef)
         counted = valid.flatten(2).any(-1) if valid.dim() > 2 else valid
         transitions = choose(counted.flatten(), samples.all_valid)
-        for _ in range(config.num_epochs):
+        for epoch in range(config.num_epochs):
             before = sums.clone()
-            self.deals += 1
-            index, used = deal(transitions, config.num_minibatches, self.deals)
+            index, used = deal(transitions, config.num_minibatches, self.deals, epoch + 1)
             wanted = used.any(1) & ~stopped
             wanted_steps += wanted.sum()
             for chosen, at, use, open_gate in zip(index, zip(*samples.place(index), strict=True), used, wanted, strict=True):
@@ -115,23 +115,24 @@ class PPO(Algorithm):
                 norm, taken = self.adam.step(open_gate)
                 sums += torch.where(taken, torch.cat((terms, norm.view(1), one)), nothing)
             if config.target_kl is not None and config.learning_rate_schedule != "adaptive":
-                epoch = sums - before
-                kl = epoch[TERMS.index("kl")] / epoch[-1]  # NaN if the epoch took no step
+                added = sums - before
+                kl = added[TERMS.index("kl")] / added[-1]  # NaN if the epoch took no step
                 stopped |= kl > config.target_kl
+        self.deals += config.num_epochs
         return sums, wanted_steps
 
     @torch.no_grad()
     def _advantages(self, samples: Samples) -> Advantages:
         """Return advantage, value target and value, each float32 (T, B[, a]); 0 for transitions that do not count."""
         config = self.config
-        masks = TransitionMasks(samples.valid, samples.cut, samples.timed_out)
-        reward = samples.reward
+        masks = TransitionMasks(samples.valid, samples.cut, samples.timed_out, samples.ended)
         if self.reward_norm is not None:
-            reward = self.reward_norm(reward, masks.valid, masks.cut)
+            self.reward_norm.update(samples.reward, masks.valid, masks.cut)
         value = self._values(samples, samples.obs)
         bootstrap = config.bootstrap_at_time_limit and samples.final_obs is not None
         final_value = self._values(samples, samples.final_obs) if bootstrap else None  # type: ignore[arg-type]
-        return gae(reward, value, final_value, masks, config.gamma, config.gae_lambda)
+        scale = None if self.reward_norm is None else self.reward_norm.scale
+        return gae(samples.reward, value, final_value, masks, config.gamma, config.gae_lambda, scale)
 
     def _values(self, samples: Samples, obs: Observation) -> Tensor:
         """Return the values of all observations, float32 (S, B[, a])."""

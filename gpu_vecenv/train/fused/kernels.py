@@ -37,6 +37,9 @@ class UpdateKernels:
         partial: float32, gradient of each block, the actor's first.
         sums: float32 (columns,), sums over rows: gradient and terms of the actor, then of the critic.
         totals: float32 (8,), sums of ``TERMS``, gradient norm and 1 over the steps taken; number of steps that were wanted.
+        stopped: int32, a flag for each epoch, and one more: no step may be taken in it.
+        steps: float32, Adam's steps before each minibatch, and after the last one.
+        work: float32, totals, steps and other sums; an update begins with zeros, but for the first number of steps.
         scales: float32 (2,), powers of two that multiply derivatives in 16 bits, of the actor and of the critic.
         moments: float32 (2,), mean of the advantages that is subtracted, and the factor after it.
     """
@@ -60,9 +63,9 @@ class UpdateKernels:
         size = blocks * columns
         minibatches = config.num_epochs * config.num_minibatches
         self.partial, self.sums, self.squares = (torch.zeros(n, device=device) for n in (size, columns, self._reduce_teams))
-        self._work = torch.zeros(8 + 2 + minibatches + 1, device=device)
-        self.totals, self._epoch_start, self._steps = self._work.split((8, 2, minibatches + 1))
-        self._stopped = torch.zeros(config.num_epochs + 1, dtype=torch.int32, device=device)
+        self.work = torch.zeros(8 + 2 + minibatches + 1, device=device)
+        self.totals, self._epoch_start, self.steps = self.work.split((8, 2, minibatches + 1))
+        self.stopped = torch.zeros(config.num_epochs + 1, dtype=torch.int32, device=device)
         self.scales, self.moments = torch.ones(2, device=device), torch.tensor([0.0, 1.0], device=device)
         self._kept: list[Tensor] = []
         self.args = self._constant_args(config, blocks)
@@ -86,7 +89,7 @@ class UpdateKernels:
         for name, tensor in (
             ("scales", self.scales), ("moments", self.moments), ("rate", self.adam.rate), ("partial", self.partial),
             ("sums", self.sums), ("squares", self.squares), ("totals", self.totals), ("epoch_start", self._epoch_start),
-            ("stopped", self._stopped), ("steps", self._steps),
+            ("stopped", self.stopped), ("steps", self.steps),
         ):  # fmt: skip
             setattr(args, name, tensor.data_ptr())
         args.num_agents, args.actor_blocks, args.critic_blocks = 1, blocks, blocks
@@ -97,15 +100,8 @@ class UpdateKernels:
         return args
 
     def begin(self) -> None:
-        """Start an update: clear the totals, and point to weights and moments."""
+        """Point to weights, moments and numbers of steps, whose tensors a checkpoint may have replaced."""
         states = self.adam.prepared()
-        self._point_to_tensors(states)
-        self._work.zero_()
-        self._stopped.zero_()
-        self._steps[0].copy_(states[0]["step"])
-
-    def _point_to_tensors(self, states: list[dict[str, Tensor]]) -> None:
-        """Write the addresses of weights, moments and numbers of steps, whose tensors a checkpoint may have replaced."""
         network = cast(FeedForward, self.policy.network)
         state = dict(zip(cast("list[Tensor]", self.adam.parameters), states, strict=True))
         parameters: list[Tensor] = []

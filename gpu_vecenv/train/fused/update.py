@@ -7,17 +7,17 @@ from torch import Tensor
 
 from gpu_vecenv.train.algorithms.contract import DeviceScalars
 from gpu_vecenv.train.algorithms.deal import choose, deal_samples
+from gpu_vecenv.train.algorithms.loss import TERMS
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.applies import require_fused
 from gpu_vecenv.train.fused.kernels import UpdateKernels, is_addressed_by_rows, slab
+from gpu_vecenv.train.fused.update_ends import UpdateEnds
 from gpu_vecenv.train.policies.contract import Inputs, Observation, Policy
+from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.storage.samples import Samples
-
-SCALED_TO = 5.0
-"""Logarithm to base 2 of the size to which derivatives are scaled: far from both ends of the range of 16 bits, 2^-24 to 2^16."""
 
 MAX_SAMPLES = 2**31 - 1
 """Most samples of a rollout; kernels number them by int32."""
@@ -54,30 +54,41 @@ class FusedPPO(PPO):
         return self.fused.values(_rows(obs))
 
     @torch.no_grad()
-    def _epochs(self, samples: Samples, scalars: DeviceScalars, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``PPO._epochs()``."""
-        config = self.config
+    def update(self, samples: Samples, scalars: DeviceScalars) -> Tensor:
+        """See ``Algorithm.update()``."""
+        found = self._advantages(samples)
+        estimates = moments(found.numbers[:2].flatten(1).t(), samples.valid.flatten())
         kernels = self._prepared(samples, scalars)
-        rows = numbers.t().contiguous()  # a row's numbers beside each other
-        kernels.args.numbers = rows.data_ptr()
-        kernels.begin()
-        kernels.scales.copy_(self._scales(numbers, samples.valid.flatten(), scalars))
+        ends = UpdateEnds(kernels, self.config, scalars, self.factor, self.deals)
+        self._learn(kernels, samples, ends.begin(samples.log_prob, found, estimates))
+        metrics = ends.end()
+        self._adapt(metrics[TERMS.index("kl")], scalars.learning_rate)
+        return metrics
+
+    def _learn(self, kernels: UpdateKernels, samples: Samples, numbers: Tensor) -> None:
+        """Learn from all minibatches of all epochs.
+
+        Args:
+            kernels: point to samples and settings.
+            samples: the policy's samples of a rollout.
+            numbers: float32 (T * B, 4), log-probability, value, advantage and target.
+        """
+        config = self.config
+        kernels.args.numbers = numbers.data_ptr()
         transitions, number = choose(samples.valid.flatten(), samples.all_valid), 0
+        dealt = deal_samples(transitions, config.num_minibatches, self.deals, 1, config.num_epochs)
+        normal = self._moments(numbers[:, 2], dealt) if config.normalize_advantages == "minibatch" else None
         for epoch in range(config.num_epochs):
-            self.deals += 1
-            dealt = deal_samples(transitions, config.num_minibatches, self.deals)
-            moments = self._moments(numbers[2], dealt) if config.normalize_advantages == "minibatch" else None
             for minibatch in range(config.num_minibatches):
-                if moments is not None:
-                    kernels.args.moments = moments[minibatch].data_ptr()
-                kernels.gradient(dealt[minibatch])
+                if normal is not None:
+                    kernels.args.moments = normal[epoch, minibatch].data_ptr()
+                kernels.gradient(dealt[epoch, minibatch])
                 kernels.reduce()
                 kernels.step(epoch, number, minibatch == config.num_minibatches - 1)
                 number += 1
-        return kernels.totals[:7].clone(), kernels.totals[7].clone()
 
     def _prepared(self, samples: Samples, scalars: DeviceScalars) -> UpdateKernels:
-        """Return the kernels, which point to the samples and settings."""
+        """Return the kernels, which point to samples, settings and weights."""
         obs = _rows(samples.obs)
         if samples.valid.numel() > MAX_SAMPLES:
             raise ConfigError(f"fused update: expected at most {MAX_SAMPLES:,} samples, got {samples.valid.numel():,}")
@@ -93,35 +104,22 @@ class FusedPPO(PPO):
                 setattr(args, name, slab(array))
         args.samples_per_step = samples.valid.shape[1]
         args.entropy_coef, args.clip_coef = scalars.entropy_coef.data_ptr(), scalars.clip_coef.data_ptr()
+        self._kernels.begin()
         return self._kernels
-
-    def _scales(self, numbers: Tensor, valid: Tensor, scalars: DeviceScalars) -> Tensor:
-        """Return powers of two that give the derivatives by the outputs of actor and critic a size of about 2^SCALED_TO."""
-        _, value, advantage, target = numbers
-        derivatives = torch.stack((advantage, self.config.value_coef * (target - value)))
-        squares = torch.where(valid, derivatives.square(), 0.0).sum(1) / valid.sum().clamp(min=1)
-        sizes = squares.sqrt()
-        if self.config.normalize_advantages == "minibatch":
-            sizes[0].fill_(1.0)  # an assignment would wait for the device
-        sizes[0] += scalars.entropy_coef
-        log_std = getattr(self.policy, "log_std", None)
-        if log_std is not None:
-            sizes[0] *= torch.exp(-log_std.min())
-        return torch.exp2((SCALED_TO - sizes.log2()).floor().clamp(-40.0, 40.0))
 
     @staticmethod
     def _moments(advantages: Tensor, dealt: Tensor) -> Tensor:
-        """Return the mean of each minibatch's advantages and the factor that standardises them, float32 (M, 2).
+        """Return the mean of each minibatch's advantages and the factor that standardises them, float32 (..., M, 2).
 
         Args:
             advantages: float32 (T * B,), those of all samples.
-            dealt: int32 (M, b), samples of each minibatch, -1 for slots that are left over.
+            dealt: int32 (..., M, b), samples of each minibatch, -1 for slots that are left over.
         """
         used, advantage = dealt >= 0, advantages[dealt.clamp(min=0)]
-        count = used.sum(1, keepdim=True).clamp(min=1)
-        mean = torch.where(used, advantage, 0.0).sum(1, keepdim=True) / count
-        variance = torch.where(used, (advantage - mean).square(), 0.0).sum(1, keepdim=True) / count
-        return torch.cat((mean, 1.0 / (variance.sqrt() + 1e-8)), 1)
+        count = used.sum(-1, keepdim=True).clamp(min=1)
+        mean = torch.where(used, advantage, 0.0).sum(-1, keepdim=True) / count
+        variance = torch.where(used, (advantage - mean).square(), 0.0).sum(-1, keepdim=True) / count
+        return torch.cat((mean, 1.0 / (variance.sqrt() + 1e-8)), -1)
 
 
 def _rows(obs: Observation) -> Tensor:

@@ -1,27 +1,24 @@
-"""Returns and lengths of finished episodes, on the device."""
+"""Returns and lengths of finished episodes, by kernels with the same bits on every device and for any number of threads.
+
+The kernels are in ``kernels/returns/episodes.cu``. A CUDA graph can record a call if another call was made before.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import ctypes
 
 import torch
 from torch import Tensor, nn
 
-from gpu_vecenv.train.returns.moments import moments
+from gpu_vecenv.backend.programs import launches
+from gpu_vecenv.backend.source import EPISODES
 from gpu_vecenv.train.returns.scan import episode_sums
 
+TILE = 4096
+"""Transitions of a team, ``GV_TILE`` of the kernels."""
 
-class EpisodeMeans(NamedTuple):
-    """Means over finished episodes, each a 0-d tensor of float32, NaN if no episode counts."""
-
-    mean_return: Tensor
-    """Undiscounted return of an agent, over the episodes that ended in the rollout."""
-    mean_length: Tensor
-    """Length in steps of the world's episode, over the same episodes."""
-    recent_return: Tensor
-    """Return over the last episodes that ended, in this rollout or before."""
-    recent_length: Tensor
-    """Length over the same episodes."""
+SMALL = 1 << 14
+"""Below this many transitions a second CPU thread saves less time than it takes to wake it."""
 
 
 class EpisodeStats(nn.Module):
@@ -49,37 +46,48 @@ class EpisodeStats(nn.Module):
         self.register_buffer("num_recent", torch.zeros((), dtype=torch.int64))
 
     @torch.no_grad()
-    def update(self, reward: Tensor, finished: Tensor, valid: Tensor) -> EpisodeMeans:
+    def update(self, reward: Tensor, finished: Tensor, valid: Tensor) -> Tensor:
         """Add a rollout.
 
         Args:
             reward: float32 (T, ...).
             finished: bool (T, ...), the episode of the row's world ended in the step.
             valid: bool (T, ...), the agent took part in the step; rewards of other steps may hold anything.
-        """
-        sums, finished = episode_sums(reward, valid, finished, self.totals)
-        ended, counted = sums.flatten(1), finished.flatten()
-        self._remember(ended, counted)
-        found = moments(ended.t(), counted)
-        means = (found.mean / (found.num_samples > 0.0)).float()
-        held = torch.arange(self.recent.shape[1], device=counted.device) < self.num_recent
-        recent = torch.where(held, self.recent, 0.0).sum(1) / self.num_recent
-        return EpisodeMeans(means[0], means[1], recent[0], recent[1])
 
-    def _remember(self, ended: Tensor, counted: Tensor) -> None:
-        """Put episodes at the front of ``recent``, which begins with the one that ended last.
+        Returns:
+            float32 (4,): mean return of an agent and mean length in steps of the world's episode, over the episodes that ended in
+            the rollout, then over the last episodes that ended in this rollout or before. Returns are undiscounted. A mean of
+            nothing is NaN.
 
-        Args:
-            ended: float32 (2, T * n), return and length, in order of time and row.
-            counted: bool (T * n), an episode ended here.
+        Raises:
+            ShapeError, ArrayTypeError, DeviceError: an array does not fit.
         """
-        window = self.recent.shape[1]
-        order = counted.cumsum(0, dtype=torch.int32)  # the number of an episode, from 1
-        total = order[-1]
-        newest = torch.arange(window, dtype=torch.int32, device=counted.device)
-        # Episode number total - j is at the first place whose number is that large.
-        place = torch.searchsorted(order, total - newest).clamp(max=len(order) - 1)
-        new = ended[:, place]
-        old = self.recent[:, (newest - total).clamp(min=0)]
-        self.recent.copy_(torch.where(newest < total, new, old))
-        self.num_recent.copy_((self.num_recent + total).clamp(max=window))
+        sums, counted = episode_sums(reward, valid, finished, self.totals)
+        device, size, window = counted.device, counted.numel(), self.recent.shape[1]
+        tiles, means = -(-size // TILE), torch.empty(4, device=device)
+        ended, counts = torch.empty(2, tiles * TILE, device=device), torch.empty(tiles, dtype=torch.int32, device=device)
+        totals = torch.empty(2, tiles, dtype=torch.float64, device=device)
+        args = _Args(size=size, num_worlds=tiles, num_agents=1, tiles=tiles, window=window)
+        for name, array in (
+            ("sums", sums), ("finished", counted), ("ended", ended), ("counts", counts), ("totals", totals),
+            ("recent", self.recent), ("num_recent", self.num_recent), ("means", means),
+        ):  # fmt: skip
+            setattr(args, name, array.data_ptr())
+        program = launches(EPISODES, device)
+        if tiles:
+            program.launch("gv_list", args, tiles, size < SMALL)
+        args.num_worlds = 1
+        program.launch("gv_take", args, 1, True)
+        return means
+
+
+class _Args(ctypes.Structure):
+    """``GvArgs`` of ``kernels/returns/episodes.cu``, which asserts its size."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in (
+            "sums", "finished", "ended", "counts", "totals", "recent", "num_recent", "means", "invalid_actions",
+        )),
+        ("size", ctypes.c_int64),
+        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "tiles", "window")),
+    )  # fmt: skip

@@ -56,9 +56,9 @@ def moments(samples: Tensor, valid: Tensor) -> Moments:
         valid: bool (rows,), False for samples to leave out, which may hold anything.
     """
     width = samples.shape[1]
-    made = torch.zeros(2 * width + 1, dtype=torch.float64, device=samples.device)
+    made = torch.empty(2 * width + 1, dtype=torch.float64, device=samples.device)
     found = Moments(made[:width], made[width:-1], made[-1])
-    merge(found, samples, valid)
+    _merge(found, samples, valid, None, is_new=True)
     return found
 
 
@@ -71,6 +71,11 @@ def merge(running: Moments, samples: Tensor | None = None, valid: Tensor | None 
         valid: bool (rows,), False for samples to leave out, which may hold anything.
         normal: contiguous; replaced by the numbers of the merged moments.
     """
+    _merge(running, samples, valid, normal, is_new=False)
+
+
+def _merge(running: Moments, samples: Tensor | None, valid: Tensor | None, normal: Normal | None, is_new: bool) -> None:
+    """See ``merge()``; ``is_new`` means that the running moments are undefined and count no sample."""
     device, features = running.mean.device, running.mean.numel()
     if not features:
         return
@@ -78,7 +83,7 @@ def merge(running: Moments, samples: Tensor | None = None, valid: Tensor | None 
     args.mean, args.var, args.count = (x.data_ptr() for x in running)
     if normal is not None:
         args.offset, args.scale, args.shift = (x.data_ptr() for x in normal)
-    args.num_agents, args.features = 1, features
+    args.num_agents, args.features, args.is_new = 1, features, is_new
     if samples is not None and valid is not None:
         args.group = _group(features, MAX_GROUP)
         args.rows, (args.row_stride, args.feature_stride) = len(samples), samples.stride()
@@ -106,5 +111,5 @@ class _Args(ctypes.Structure):
             "samples", "valid", "tiles", "mean", "var", "count", "offset", "scale", "shift", "invalid_actions",
         )),
         *((name, ctypes.c_int64) for name in ("rows", "row_stride", "feature_stride")),
-        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "num_tiles", "features", "group", "unused")),
+        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "num_tiles", "features", "group", "is_new")),
     )  # fmt: skip

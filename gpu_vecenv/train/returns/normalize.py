@@ -11,9 +11,6 @@ from gpu_vecenv.errors import ArrayTypeError, ShapeError
 from gpu_vecenv.train.returns.moments import Moments, Normal, merge
 from gpu_vecenv.train.returns.scan import discounted_returns
 
-MAX_REWARD = 10.0
-"""Scaled rewards are clipped to [-MAX_REWARD, MAX_REWARD]."""
-
 
 class RunningNorm(nn.Module):
     """Mean and variance of all samples so far.
@@ -81,7 +78,7 @@ def _prepare_loaded(norm: RunningNorm, keys: object) -> None:
 
 
 class RewardNorm(nn.Module):
-    """Divides rewards by the deviation of the running discounted return, so that their unit has no effect.
+    """Deviation of the running discounted return. Rewards are divided by it, so that their unit has no effect.
 
     The mean is not subtracted: when episodes differ in length, that would change which policy is best.
     Source: reward scaling in Engstrom et al. 2020, arXiv 2005.12729.
@@ -101,18 +98,18 @@ class RewardNorm(nn.Module):
         self.norm = RunningNorm(())
         self.register_buffer("running_return", torch.zeros(shape))
 
+    @property
+    def scale(self) -> Tensor:
+        """Factor of the rewards, float32 (): one divided by the deviation."""
+        return self.norm.scale
+
     @torch.no_grad()
-    def forward(self, reward: Tensor, valid: Tensor, cut: Tensor) -> Tensor:
-        """Update the statistics with a rollout's rewards and return the scaled rewards.
+    def update(self, reward: Tensor, valid: Tensor, cut: Tensor) -> None:
+        """Update the statistics with a rollout's rewards.
 
         Args:
             reward: float32 (T, ...).
             valid: bool (T, ...), False for transitions to leave out; their rewards may hold anything.
             cut: bool (T, ...), True where the row's episode ended with this step.
-
-        Returns:
-            float32 (T, ...), within [-MAX_REWARD, MAX_REWARD]; 0 where not valid.
         """
         self.norm.update(discounted_returns(reward, valid, cut, self.gamma, self.running_return), valid)
-        # r_t / std(R)
-        return torch.where(valid, reward * self.norm.scale, 0.0).clamp(-MAX_REWARD, MAX_REWARD)

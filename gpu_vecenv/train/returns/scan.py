@@ -8,7 +8,8 @@ the same function was made before.
 from __future__ import annotations
 
 import ctypes
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,17 +21,38 @@ from gpu_vecenv.errors import ArrayTypeError, DeviceError, ShapeError
 TILE = 32
 """Rows of a team, ``GV_TILE`` of the kernels."""
 
+MAX_REWARD = 10.0
+"""Scaled rewards are clipped to [-MAX_REWARD, MAX_REWARD]."""
+
 SMALL = 1 << 14
 """Below this many transitions a second CPU thread saves less time than it takes to wake it."""
 
 
-class Advantages(NamedTuple):
+@dataclass(frozen=True, eq=False)  # compared by identity, as tensors are
+class Advantages:
     """Estimates of a rollout, each float32 (T, ...); 0 for transitions that are not valid."""
 
-    advantage: Tensor
-    target: Tensor
-    """Advantage plus value, which the value is to learn."""
-    value: Tensor
+    numbers: Tensor
+    """Float32 (3, T, ...): advantage, target and value."""
+
+    @property
+    def advantage(self) -> Tensor:
+        """How much better an action was than the policy's mean."""
+        return self.numbers[0]
+
+    @property
+    def target(self) -> Tensor:
+        """Advantage plus value, which the value is to learn."""
+        return self.numbers[1]
+
+    @property
+    def value(self) -> Tensor:
+        """The value before the step."""
+        return self.numbers[2]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Iterate over the three."""
+        return iter(self.numbers)
 
 
 def advantages(
@@ -42,6 +64,7 @@ def advantages(
     timed_out: Tensor,
     gamma: float,
     decay: float,
+    reward_scale: Tensor | None = None,
 ) -> Advantages:
     """Return ``A_t = delta_t + decay A_{t+1}``, where a cut ends the sum; see ``gae()``.
 
@@ -54,6 +77,7 @@ def advantages(
         timed_out: bool (T, ...), True where the value after the step is ``final_value``.
         gamma: discount of the value after a step.
         decay: factor of the next step's advantage; if it is 0, not even NaN passes.
+        reward_scale: float32 (), factor of the rewards, which are then clipped to [-MAX_REWARD, MAX_REWARD]; None leaves them.
 
     Raises:
         ShapeError, ArrayTypeError, DeviceError: an array does not fit.
@@ -65,8 +89,10 @@ def advantages(
     call.take("valid", valid, torch.bool)
     call.take("cut", cut, torch.bool)
     call.take("timed_out", timed_out, torch.bool)
-    call.args.gamma, call.args.decay = gamma, decay
-    return Advantages(*call.launch("gv_advantages", 3))
+    call.args.gamma, call.args.decay, call.args.max_reward = gamma, decay, MAX_REWARD
+    if reward_scale is not None:
+        call.take_number("reward_scale", reward_scale)
+    return Advantages(call.launch("gv_advantages", 3))
 
 
 def discounted_returns(reward: Tensor, valid: Tensor, cut: Tensor, gamma: float, running: Tensor) -> Tensor:
@@ -121,10 +147,11 @@ class _Args(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in (
-            "reward", "value", "final_value", "valid", "cut", "timed_out", "running", "results", "finished", "invalid_actions",
+            "reward", "value", "final_value", "valid", "cut", "timed_out", "reward_scale", "running", "results", "finished",
+            "invalid_actions",
         )),
         *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "steps", "columns")),
-        *((name, ctypes.c_float) for name in ("gamma", "decay")),
+        *((name, ctypes.c_float) for name in ("gamma", "decay", "max_reward", "unused")),
     )  # fmt: skip
 
 
@@ -151,6 +178,13 @@ class _Call:
             raise ShapeError(f"returns: {name} must be contiguous, because it is written to; got strides {array.stride()}.")
         self._kept.append(array.contiguous())
         setattr(self.args, name, self._kept[-1].data_ptr())
+
+    def take_number(self, name: str, number: Tensor) -> None:
+        """Store the address of a number, float32 ()."""
+        if number.shape or number.dtype != torch.float32 or number.device != self.device:
+            got = f"{number.dtype} {tuple(number.shape)} on {number.device}"
+            raise ArrayTypeError(f"returns: {name} must be torch.float32 () on {self.device}, got {got}.")
+        setattr(self.args, name, number.data_ptr())
 
     def launch(self, name: str, results: int) -> Tensor:
         """Run a kernel over all rows and return its results, float32 (results, T, ...)."""

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gpu_vecenv.train.algorithms.contract import Algorithm
 from gpu_vecenv.train.config import Precision
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.collector import Collector
+from gpu_vecenv.train.runner.finite import FiniteSearch
 from gpu_vecenv.train.runner.precision import in_precision
 from gpu_vecenv.train.runner.schedule_table import ScheduleTable
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.samples import Samples, apply
 
 EPISODE_METRICS = ("return", "episode_length", "recent_return", "recent_length")
-"""Names of the fields of ``EpisodeMeans`` in metrics: over the episodes that ended in a rollout, and over the last 100."""
+"""Names of what ``EpisodeStats.update()`` returns: over the episodes that ended in a rollout, and over the last 100."""
 
 SPOILED = "spoiled"
 """Name of the number that is 1 for a policy whose weights or statistics are not finite, and otherwise 0."""
@@ -47,11 +47,11 @@ class Iteration:
         self.algorithms, self.schedules, self.episodes = algorithms, schedules, episodes
         self.metric_names = [f"{metric}/{name}" for name in rows for metric in EPISODE_METRICS]
         self.metric_names += [f"{metric}/{name}" for name, own in algorithms.items() for metric in own.metric_names]
-        self._states = {
-            name: [x for x in policy.state_dict().values() if x.is_floating_point()] for name, policy in policies.items()
-        }
-        self._states = {name: state for name, state in self._states.items() if state}
-        self.metric_names += [f"{SPOILED}/{name}" for name in self._states]
+        device = collector.rollout.reward.device
+        states = {name: [x for x in policy.state_dict().values() if x.is_floating_point()] for name, policy in policies.items()}
+        states = {name: state for name, state in states.items() if state}
+        self.metric_names += [f"{SPOILED}/{name}" for name in states]
+        self._search, self._nothing_found = FiniteSearch(list(states.values()), device), torch.zeros(len(states), device=device)
 
     def run(self, first: bool) -> Tensor:
         """Collect and learn, with the settings that ``ScheduleTable.prepare()`` chose.
@@ -71,7 +71,7 @@ class Iteration:
         self.schedules.move()
         self.collector.collect()
         samples = {name: rows.samples() for name, rows in self.rows.items()}
-        metrics = [torch.stack(self.episodes[name].update(own.reward, own.ended, own.valid)) for name, own in samples.items()]
+        metrics = [self.episodes[name].update(own.reward, own.ended, own.valid) for name, own in samples.items()]
         for name, algorithm in self.algorithms.items():
             own = samples[name]
             if first:
@@ -81,8 +81,9 @@ class Iteration:
             if not first:
                 self._observe(name, own)
         # An infinite weight or observation may leave gradients finite, for example if a unit is saturated.
-        largest = [nn.utils.get_total_norm(state, math.inf) for state in self._states.values()]
-        return torch.cat((*metrics, (~torch.stack(largest).isfinite()).float()))
+        every = torch.cat((*metrics, self._nothing_found))
+        self._search(every[len(every) - len(self._nothing_found) :])
+        return every
 
     def _observe(self, name: str, samples: Samples) -> None:
         """Show a rollout's observations to a policy."""

@@ -13,7 +13,7 @@ from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import PolicyMapError
 from gpu_vecenv.train.policies.contract import Draw, Inputs, Observation
 from gpu_vecenv.train.policies.counters import counters_of
-from gpu_vecenv.train.returns.gae import transition_masks
+from gpu_vecenv.train.returns.masks import TransitionMasks, transition_masks
 from gpu_vecenv.train.storage.policy_map import Members
 from gpu_vecenv.train.storage.rollout import Rollout
 from gpu_vecenv.train.storage.samples import Samples
@@ -148,10 +148,7 @@ class PolicyRows:
     def samples(self) -> Samples:
         """Return what the policy learns from, after a rollout was collected."""
         rollout, parts = self.rollout, self.parts
-        terminated, truncated = self.gather(rollout.terminated), self.gather(rollout.truncated)
-        alive_start, alive = self._alive(rollout.alive_start, 0), self.gather(rollout.agent_alive)
-        alive_next = None if rollout.alive_next is None else self._alive(rollout.alive_next, 1)
-        masks, _ = transition_masks(alive_start, alive, terminated, truncated, alive_next)
+        masks = self._masks()
 
         def own(slab_of: str) -> Tensor:
             arrays = [part.by_world(getattr(part.slabs, slab_of), 1, part.group_rows) for part in parts]
@@ -173,22 +170,26 @@ class PolicyRows:
             action=own("action"),
             log_prob=own("log_prob"),
             reward=self.gather(rollout.reward),
-            valid=masks.valid,
-            cut=masks.cut,
-            ended=terminated | truncated,
-            timed_out=masks.timed_out,
+            **masks._asdict(),
             mask=None if parts[0].slabs.mask is None else own("mask"),
             final_obs=observed([part.slabs.final_obs for part in parts]),
-            all_valid=alive_next is None,
+            all_valid=rollout.alive_next is None,
         )
 
-    def _alive(self, array: Tensor, axis: int) -> Tensor:
-        """Return the policy's samples of an array whose axes ``axis`` and ``axis + 1`` are worlds and all their agents."""
-        found = []
+    def _masks(self) -> TransitionMasks:
+        """Return the masks of the policy's transitions, each bool (T, B[, a])."""
+        rollout, first = self.rollout, 0
+        made = torch.empty(4, rollout.num_steps, *self.shape, dtype=torch.bool, device=rollout.reward.device)
+        columns = made.flatten(2)
         for part in self.parts:
-            agents = array.narrow(axis + 1, part.first_agent + part.members.lo, part.agents)
-            found.append(self._formed(agents, axis))
-        return self._beside(found, axis)
+            agents, count = part.first_agent + part.members.lo, part.num_worlds * part.agents
+            arrays = (rollout.agent_alive, rollout.terminated, rollout.truncated)
+            alive, terminated, truncated = (part.by_world(array, 1, part.rows) for array in arrays)
+            alive_next = None if rollout.alive_next is None else rollout.alive_next.narrow(2, agents, part.agents)
+            alive_start = rollout.alive_start.narrow(1, agents, part.agents)
+            transition_masks(alive_start, alive, terminated, truncated, alive_next, columns.narrow(2, first, count))
+            first += count
+        return TransitionMasks(*made.unbind())
 
     def _observed(self, part: Part, obs: Observations, axis: int) -> Observation:
         """Return observations of a part, whose axis ``axis`` is rows, as samples."""

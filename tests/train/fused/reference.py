@@ -10,6 +10,7 @@ from gymnasium import spaces
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train import NetworkConfig, PPOConfig
 from gpu_vecenv.train.algorithms.contract import DeviceScalars
+from gpu_vecenv.train.fused.update_ends import SCALED_TO
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Inputs, Policy
 from gpu_vecenv.train.storage.samples import Samples
@@ -29,6 +30,23 @@ class Case:
     target: torch.Tensor
     index: torch.Tensor
     used: torch.Tensor
+
+
+def scales(numbers, valid, config, policy):
+    """Return powers of two that give the derivatives by the outputs of actor and critic a size of about 2^SCALED_TO.
+
+    ``numbers`` are float32 (4, S): log-probability, value, advantage, normalised if it is over a rollout, and target.
+    """
+    _, value, advantage, target = numbers
+    derivatives = torch.stack((advantage, config.value_coef * (target - value)))
+    sizes = (torch.where(valid, derivatives.square(), 0.0).sum(1) / valid.sum().clamp(min=1)).sqrt()
+    if config.normalize_advantages == "minibatch":
+        sizes[0] = 1.0
+    sizes[0] += SCALARS.entropy_coef
+    log_std = getattr(policy, "log_std", None)
+    if log_std is not None:
+        sizes[0] *= torch.exp(-log_std.min())
+    return torch.exp2((SCALED_TO - sizes.log2()).floor().clamp(-40.0, 40.0))
 
 
 def case(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from reference import SCALARS, case, exact_gradient, relative_error, saturate
+from reference import SCALARS, case, exact_gradient, relative_error, saturate, scales
 
 from gpu_vecenv.train import PPOConfig
 from gpu_vecenv.train.algorithms.loss import TERMS
@@ -29,8 +29,7 @@ def prepared(one, config, rows=None):
     columns = torch.stack((one.samples.log_prob, one.value, one.advantage, one.target)).flatten(1)
     numbers = columns.t().contiguous()
     kernels.args.rows, kernels.args.numbers = len(one.index), numbers.data_ptr()
-    kernels.begin()
-    kernels.scales.copy_(ppo._scales(columns, one.samples.valid.flatten(), SCALARS))
+    kernels.scales.copy_(scales(columns, one.samples.valid.flatten(), config, one.policy))
     if config.normalize_advantages == "minibatch":
         dealt = torch.where(one.used, one.index, -1).int().unsqueeze(0)
         kernels.moments.copy_(ppo._moments(one.advantage.flatten(), dealt)[0])

@@ -1,0 +1,74 @@
+// Masks of the transitions of a rollout. A column is a row of the rollout. A team has some columns in some steps, which take the place
+// of a world in GV_KERNEL.
+#ifndef GV_SCRATCH
+#define GV_SCRATCH 1  // unused
+#endif
+#include "target/target.h"
+
+#define GV_TILE 128  // columns of a team, as in gpu_vecenv/train/returns/masks.py
+#define GV_STEPS 8   // steps of a team, as there; all are read before the first is used, because the memory of GPUs answers late
+
+// Flags [steps, worlds, agents] and the distances between them.
+struct GvFlags {
+    const gv_u8* at;
+    gv_i64 step, world, agent;
+};
+
+// gpu_vecenv/train/returns/masks.py fills this struct.
+struct GvArgs {
+    GvFlags alive_start;                        // [worlds, agents] alive before the first step
+    GvFlags alive, terminated, truncated;
+    GvFlags alive_reset;                        // alive after a reset; null: all are
+    gv_u8 *valid, *cut, *timed_out, *ended;     // [steps, worlds agents]
+    gv_i64 step;                                // distance between two steps of these
+    gv_i32* invalid_actions;                    // unused; GV_KERNEL expects it
+    gv_i32 num_worlds, num_agents;              // teams; 1
+    gv_i32 steps, columns, agents, unused;
+};
+static_assert(sizeof(GvArgs) == 232, "as in gpu_vecenv/train/returns/masks.py");
+
+// Address of a column's flag in step 0.
+GV_FN const gv_u8* gv_column(const GvArgs& a, const GvFlags& flags, gv_i32 column) {
+    const gv_i32 world = column / a.agents;
+    return flags.at + world * flags.world + (column - world * a.agents) * flags.agent;
+}
+
+// Flags of a column in the step before the team's first and in the team's steps, a bit each.
+GV_FN gv_u32 gv_read(const GvArgs& a, const GvFlags& flags, gv_i32 column, gv_i32 first) {
+    const gv_u8* const at = gv_column(a, flags, column);
+    gv_u32 bits = 0;
+    GV_UNROLL for (gv_i32 k = 0; k <= GV_STEPS; ++k) {
+        const gv_i32 step = first + k - 1;
+        if (step >= 0 && step < a.steps && at[step * flags.step] != 0) bits |= 1u << k;
+    }
+    return bits;
+}
+
+GV_FN void gv_masks_tile(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 tiles = (a.columns + GV_TILE - 1) / GV_TILE;
+    const gv_i32 first = team.world / tiles * GV_STEPS, start = team.world % tiles * GV_TILE, rest = a.columns - start;
+    GV_FOR(i, rest < GV_TILE ? rest : GV_TILE) {
+        const gv_i32 column = start + i;
+        const gv_u32 terminated = gv_read(a, a.terminated, column, first), truncated = gv_read(a, a.truncated, column, first);
+        const gv_u32 alive = gv_read(a, a.alive, column, first), ended = terminated | truncated;
+        const gv_u32 reset = a.alive_reset.at == nullptr ? ~0u : gv_read(a, a.alive_reset, column, first);
+        // Who is alive after a step, and after a reset if it ended the episode, may act in the next step.
+        gv_u32 valid = ((ended & reset) | (~ended & alive)) << 1;
+        if (first == 0) valid = (valid & ~2u) | (*gv_column(a, a.alive_start, column) != 0 ? 2u : 0u);
+        const gv_u32 present = valid & alive, cut = ended | ~present, timed_out = truncated & ~terminated & present;
+        GV_UNROLL for (gv_i32 k = 1; k <= GV_STEPS; ++k) {
+            if (first + k > a.steps) break;
+            const gv_i64 to = (first + k - 1) * a.step + column;
+            a.valid[to] = valid >> k & 1u;
+            a.cut[to] = cut >> k & 1u;
+            a.timed_out[to] = timed_out >> k & 1u;
+            a.ended[to] = ended >> k & 1u;
+        }
+    }
+}
+
+GV_KERNEL(gv_masks, gv_masks_tile)
+
+#ifdef GV_PACK
+#include "launch/threads.h"
+#endif
