@@ -13,7 +13,7 @@
 struct GvArgs {
     GvLayer layers[4];                           // of the network
     GvNorm norm;
-    GvSlab obs, mask, action, log_prob;          // mask: null allows all choices
+    GvSlab obs, mask, action, log_prob;          // mask: null allows all choices; of gv_values see gv_wanted()
     float* result;  // [rows] values or log-probabilities; of gv_act null or [rows, outputs] its outputs
     GvBox box;
     GvCounters counters;
@@ -37,9 +37,9 @@ struct GvOwn {
 };
 
 // Computes the outputs of a network for the tiles of a team. `ahead(own)` is called before the outputs of a tile are known, and
-// `use(own)` when they are.
-template <gv_i32 OUTPUTS, class Ahead, class Use>
-GV_FN void gv_each_tile(const GvArgs& a, const GvTeam& team, Ahead ahead, Use use) {
+// `use(own)` when they are, unless `wanted(own)` is false.
+template <gv_i32 OUTPUTS, class Wanted, class Ahead, class Use>
+GV_FN void gv_each_tile(const GvArgs& a, const GvTeam& team, Wanted wanted, Ahead ahead, Use use) {
     const GvGroup group = gv_group(team);
     GvHalf* halves = (GvHalf*)team.scratch;
     float* floats = (float*)(halves + GV_HALVES);
@@ -71,15 +71,20 @@ GV_FN void gv_each_tile(const GvArgs& a, const GvTeam& team, Ahead ahead, Use us
         gv_store_features(features, group, samples, a.obs, a.samples_per_step, network, a.norm.limit, tile_of_group);
         gv_group_barrier(group);
         load(tile + a.num_worlds);
-        GvForget forget;
-        auto sums = gv_forward<GV_OWN>(network, group, tile_of_group, forget);
-        gv_store_outputs<OUTPUTS>(sums, group, own.outputs);
-        gv_group_barrier(group);
-        use(group, own);
+        if (wanted(group, own)) {
+            GvForget forget;
+            auto sums = gv_forward<GV_OWN>(network, group, tile_of_group, forget);
+            gv_store_outputs<OUTPUTS>(sums, group, own.outputs);
+            gv_group_barrier(group);
+            use(group, own);
+        }
         gv_group_barrier(group);
         begin(tile + a.num_worlds);
     }
 }
+
+GV_FN bool gv_always(const GvGroup&, const GvOwn&) { return true; }
+GV_FN void gv_nothing(const GvGroup&, const GvOwn&) {}
 
 GV_FN gv_i64 gv_place(const GvArgs& a, const GvSlab& slab, gv_i32 row) { return gv_place_in(slab, row, a.samples_per_step); }
 GV_FN float& gv_log_prob_of(const GvArgs& a, gv_i32 row) { return ((float*)a.log_prob.at)[gv_place(a, a.log_prob, row)]; }
@@ -118,7 +123,7 @@ GV_FN void gv_act_tiles(const GvArgs& a, const GvTeam& team) {
             if (in_tile < own.rows) found = gv_noise(gv_policy_draw(a.counters, own.first + in_tile, entry), entry);
         });
     };
-    gv_each_tile<GV_OUTPUTS>(a, team, ahead, [&](const GvGroup& group, const GvOwn& own) {
+    gv_each_tile<GV_OUTPUTS>(a, team, gv_always, ahead, [&](const GvGroup& group, const GvOwn& own) {
         if (a.result != nullptr) {
             GV_GROUP_FOR(i, own.rows * GV_OUTPUTS) {
                 const float output = own.outputs[i / GV_OUTPUTS * GV_OUTPUT_STRIDE + i % GV_OUTPUTS];
@@ -137,8 +142,7 @@ GV_FN void gv_act_tiles(const GvArgs& a, const GvTeam& team) {
 }
 
 GV_FN void gv_evaluate_tiles(const GvArgs& a, const GvTeam& team) {
-    const auto nothing = [](const GvGroup&, const GvOwn&) {};
-    gv_each_tile<GV_OUTPUTS>(a, team, nothing, [&](const GvGroup& group, const GvOwn& own) {
+    gv_each_tile<GV_OUTPUTS>(a, team, gv_always, gv_nothing, [&](const GvGroup& group, const GvOwn& own) {
         GV_GROUP_FOR(i, own.rows) {
             const gv_i32 row = own.first + i;
             const GvAction* taken = (const GvAction*)a.action.at + gv_place(a, a.action, row);
@@ -149,9 +153,17 @@ GV_FN void gv_evaluate_tiles(const GvArgs& a, const GvTeam& team) {
     });
 }
 
+// True if a value of the group's rows is wanted: all are, or those whose byte in `mask` is 1. Other values are then undefined.
+GV_FN bool gv_wanted(const GvArgs& a, const GvGroup& group, const GvOwn& own) {
+    if (a.mask.at == nullptr) return true;
+    bool any = false;
+    GV_GROUP_FOR(i, own.rows) any = any || ((const gv_u8*)a.mask.at)[gv_place(a, a.mask, own.first + i)] != 0;
+    return gv_group_any(group, any);
+}
+
 GV_FN void gv_value_tiles(const GvArgs& a, const GvTeam& team) {
-    const auto nothing = [](const GvGroup&, const GvOwn&) {};
-    gv_each_tile<1>(a, team, nothing, [&](const GvGroup& group, const GvOwn& own) {
+    const auto wanted = [&](const GvGroup& group, const GvOwn& own) { return gv_wanted(a, group, own); };
+    gv_each_tile<1>(a, team, wanted, gv_nothing, [&](const GvGroup& group, const GvOwn& own) {
         GV_GROUP_FOR(i, own.rows) a.result[own.first + i] = own.outputs[i * GV_OUTPUT_STRIDE];
     });
 }

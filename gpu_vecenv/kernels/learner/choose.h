@@ -23,7 +23,14 @@ GV_FN gv_i32 gv_choose(const GvBox&, gv_i32 entry, float* outputs, const gv_u8* 
         before += gv_choices(other);
     }
     const gv_u8* mask = masks != nullptr && mask_first >= 0 ? masks + mask_first : nullptr;
-    const GvChoice choice = gv_draw_choice<false>(outputs + first, nullptr, mask, choices, noise, likeliest);
+    GvChoice choice;
+    if constexpr (GV_ENTRIES == 1 && GV_OUTPUTS <= 8) {  // the copy fits in registers, as all its indices are constants
+        float staged[GV_OUTPUTS];
+        GV_UNROLL for (gv_i32 i = 0; i < GV_OUTPUTS; ++i) staged[i] = outputs[i];
+        choice = gv_draw_choice<true>(outputs, staged, mask, GV_OUTPUTS, noise, likeliest);
+    } else {
+        choice = gv_draw_choice<false>(outputs + first, nullptr, mask, choices, noise, likeliest);
+    }
     outputs[first] = choice.terms.log_prob;
     return choice.index;
 }

@@ -13,11 +13,13 @@
 #define GV_RELU 1
 #define GV_ELU 2
 
-// Derivatives by sums are kept as numbers of 16 bits, which are normal from 2e-6 on by this factor. Weights between hidden layers
-// are divided by it, so that products of derivatives need no other factor.
+// Derivatives are kept as numbers of 16 bits. Those of hidden layers are GV_SCALE times as large as those of the outputs, so that
+// slopes of units are normal numbers from 2e-6 on.
 #define GV_SCALE 32.0f
-#define GV_SCALE_BITS 5.0f
-GV_FN float gv_scaled(gv_i32 layer, float x) { return layer == 1 || layer == GV_LAYERS + 1 ? x : x * (1.0f / GV_SCALE); }
+
+// Weights and biases of hidden layers are multiplied by this in memory, so that tanh takes the power 2^sum = e^(2 x).
+#define GV_GAIN (GV_ACTIVATION == GV_TANH ? 2.8853900817779268f : 1.0f)
+GV_FN float gv_scaled(gv_i32 layer, float x) { return layer == GV_LAYERS + 1 ? x : GV_GAIN * x; }
 
 // Weights as torch stores them, (outputs, inputs), and biases. The last layer is number GV_LAYERS.
 struct GvLayer {
@@ -199,25 +201,25 @@ GV_FN void gv_set_feature(const GvNetwork<OUTPUTS>& network, GvTile<STRIDE> tile
 
 // ---- forward ---------------------------------------------------------------------------------------------------
 
-// A unit: its value, and the derivative by its sum times GV_SCALE.
+// A unit: its value, and a factor times the derivative by x. The product of all factors from a layer on is GV_SCALE, as those of
+// other layers undo the gain of the weights above them.
 struct GvUnit {
     float value, slope;
 };
+GV_FN constexpr float gv_slope_factor(gv_i32 layer) { return layer == GV_LAYERS ? GV_SCALE : 1.0f / GV_GAIN; }
 
-// tanh |x| = 1 - 2 p and 1 - tanh^2 = 4 p / (1 + e), for e = exp(-2 |x|) and p = e / (1 + e). From a rounded tanh, 1 - tanh^2 would
-// be lost where units are saturated. The argument is x / SCALE, and `wide` is 4 GV_SCALE e.
-template <gv_i32 SCALE>
-GV_FN GvUnit gv_activated(float scaled) {
+// A unit of a sum, GV_GAIN x. With p = 1 / (1 + e^(2 x)), tanh x = 1 - 2 p and 1 - tanh^2 = 4 p (1 - p). From a tanh of 16 bits,
+// 1 - tanh^2 would be lost where units are saturated.
+template <gv_i32 LAYER>
+GV_FN GvUnit gv_activated(float sum) {
+    constexpr float FACTOR = gv_slope_factor(LAYER);
     if constexpr (GV_ACTIVATION == GV_TANH) {
-        constexpr float WIDE = 4.0f * GV_SCALE, EXPONENT = 2.0f + GV_SCALE_BITS;
-        const float wide = gv_exp2_guess(gv_fma(gv_abs(scaled), -2.8853900817779268f * SCALE, EXPONENT));
-        const float inverse = gv_reciprocal_guess(gv_fma(wide, 1.0f / WIDE, 1.0f)), part = wide * inverse;
-        return {gv_flipped(gv_fma(part, -2.0f / WIDE, 1.0f), (gv_u32)gv_bits(scaled) & 0x80000000u), part * inverse};
+        const float p = gv_reciprocal_guess(1.0f + gv_exp2_guess(sum));
+        return {gv_fma(p, -2.0f, 1.0f), p * gv_fma(p, -4.0f * FACTOR, 4.0f * FACTOR)};
     }
-    const float x = SCALE * scaled;
-    if constexpr (GV_ACTIVATION == GV_RELU) return {x < 0.0f ? 0.0f : x, x > 0.0f ? GV_SCALE : 0.0f};
-    const float e = gv_exp2_guess(1.4426950408889634f * gv_min(x, 0.0f));
-    return {x > 0.0f ? x : e - 1.0f, GV_SCALE * e};
+    if constexpr (GV_ACTIVATION == GV_RELU) return {sum < 0.0f ? 0.0f : sum, sum > 0.0f ? FACTOR : 0.0f};
+    const float e = gv_exp2_guess(1.4426950408889634f * gv_min(sum, 0.0f));
+    return {sum > 0.0f ? sum : e - 1.0f, FACTOR * e};
 }
 
 template <gv_i32 ROWS, gv_i32 LAYER>
@@ -245,7 +247,7 @@ GV_FN void gv_keep_slopes(GvForget&, const GvPlace&, gv_i32, float, float) {}
 template <gv_i32 LAYER, gv_i32 ROWS, gv_i32 OUTPUTS, class Input, class Keep>
 GV_FN void gv_forward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& group, const Input& input, Keep& keep,
                            GvSums<ROWS, GvNetwork<OUTPUTS>::COLUMNS>& outputs) {
-    constexpr gv_i32 WIDTH = gv_width(LAYER), CHUNK = gv_chunk(WIDTH);
+    constexpr gv_i32 WIDTH = gv_width(LAYER), CHUNK = LAYER == 1 ? gv_chunk(WIDTH) : 16;  // the upper layers hold more
     constexpr bool LAST = LAYER == GV_LAYERS;  // its units go into the outputs chunk by chunk
     const float* biases = network.floats + gv_biases_at(LAYER);
     const auto weights = gv_weights<LAYER>(network);
@@ -263,8 +265,7 @@ GV_FN void gv_forward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& gro
         }
         const gv_i32 at = LAST ? 0 : first;
         gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
-            const GvUnit one = gv_activated<LAYER == 1 ? 1 : (gv_i32)GV_SCALE>(x);
-            const GvUnit two = gv_activated<LAYER == 1 ? 1 : (gv_i32)GV_SCALE>(y);
+            const GvUnit one = gv_activated<LAYER>(x), two = gv_activated<LAYER>(y);
             if constexpr (GV_ACTIVATION == GV_TANH) gv_put(high, place, at, one.value, two.value);
             else gv_put_finite(high, place, at, one.value, two.value);
             gv_keep_slopes<LAYER>(keep, place, first, one.slope, two.slope);

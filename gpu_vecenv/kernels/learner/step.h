@@ -98,12 +98,9 @@ GV_FN void gv_add_to_totals(const GvArgs& a, const GvStep& step) {
 GV_FN void gv_adam_columns(const GvArgs& a, const GvTeam& team) {
     const GvStep step = gv_step_of(a, team);
     if (team.world == 0) GV_ONCE gv_add_to_totals(a, step);
-    GV_ONCE {
-        team.scratch[0] = *a.rate / gv_bias_correction(false, step.before + 1.0f);
-        team.scratch[1] = gv_sqrt(gv_bias_correction(true, step.before + 1.0f));
-    }
+    GV_FOR(i, 2) team.scratch[i] = gv_bias_correction(i == 1, step.before + 1.0f);
     gv_barrier(team);
-    const float rate = team.scratch[0], root = team.scratch[1];
+    const float rate = *a.rate / team.scratch[0], root = gv_sqrt(team.scratch[1]);
     const gv_i32 first = team.world * GV_ADAM_COLUMNS;
     GV_FOR(i, GV_ADAM_COLUMNS) {
         const gv_i32 column = first + i;

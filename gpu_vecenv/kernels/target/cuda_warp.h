@@ -18,6 +18,9 @@ GV_FN void gv_group_barrier(const GvGroup&) { __syncwarp(); }
 // The value that another lane passes.
 GV_FN gv_i32 gv_from_lane(const GvGroup&, gv_i32 value, gv_i32 lane) { return __shfl_sync(~0u, value, lane); }
 
+// True if the condition holds in one of the lanes.
+GV_FN bool gv_group_any(const GvGroup&, bool condition) { return __any_sync(~0u, condition); }
+
 // Two numbers, rounded to 16 bits, in one word; the first in the low half.
 GV_FN gv_u32 gv_pack(float first, float second) {
     gv_u32 word;

@@ -12,6 +12,7 @@ struct GvGroup {
 };
 GV_FN GvGroup gv_group(const GvTeam&) { return {0, 0}; }
 GV_FN void gv_group_barrier(const GvGroup&) {}
+GV_FN bool gv_group_any(const GvGroup&, bool condition) { return condition; }
 GV_FN GvHalf gv_half(float value) { return {gv_rounded_to_half(value)}; }
 GV_FN float gv_float(GvHalf half) { return half.value; }
 GV_FN float gv_finite_half(float x) { return x > GV_LARGEST_HALF ? GV_LARGEST_HALF : x < -GV_LARGEST_HALF ? -GV_LARGEST_HALF : x; }

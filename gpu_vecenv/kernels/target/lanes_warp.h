@@ -31,6 +31,16 @@ GV_FN gv_i32 gv_from_lane(const GvGroup& group, gv_i32 value, gv_i32 lane) {
     return found;
 }
 
+GV_FN bool gv_group_any(const GvGroup& group, bool condition) {
+    GvWarp& warp = gv_warps[group.number];
+    warp.words[group.lane][0] = condition;
+    gv_group_barrier(group);
+    bool any = false;
+    for (gv_i32 lane = 0; lane < 32; ++lane) any = any || warp.words[lane][0] != 0;
+    gv_group_barrier(group);
+    return any;
+}
+
 GV_FN GvHalf gv_half(float value) { return {gv_half_bits(gv_rounded_to_half(value))}; }
 GV_FN float gv_float(GvHalf half) { return gv_of_half_bits(half.bits); }
 GV_FN gv_u32 gv_pack(float first, float second) { return gv_half(first).bits | (gv_u32)gv_half(second).bits << 16; }

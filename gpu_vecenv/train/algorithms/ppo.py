@@ -129,13 +129,20 @@ class PPO(Algorithm):
         if self.reward_norm is not None:
             self.reward_norm.update(samples.reward, masks.valid, masks.cut)
         value = self._values(samples, samples.obs)
-        bootstrap = config.bootstrap_at_time_limit and samples.final_obs is not None
-        final_value = self._values(samples, samples.final_obs) if bootstrap else None  # type: ignore[arg-type]
+        final_value = None
+        if config.bootstrap_at_time_limit and samples.final_obs is not None:
+            final_value = self._values(samples, samples.final_obs, samples.timed_out)
         scale = None if self.reward_norm is None else self.reward_norm.scale
         return gae(samples.reward, value, final_value, masks, config.gamma, config.gae_lambda, scale)
 
-    def _values(self, samples: Samples, obs: Observation) -> Tensor:
-        """Return the values of all observations, float32 (S, B[, a])."""
+    def _values(self, samples: Samples, obs: Observation, wanted: Tensor | None = None) -> Tensor:
+        """Return the values of observations, float32 (S, B[, a]).
+
+        Args:
+            samples: the policy's samples of a rollout.
+            obs: observations of S steps.
+            wanted: bool (S, B[, a]), False for values that nobody reads and that may be undefined; None: all are wanted.
+        """
         own = obs["own"] if isinstance(obs, dict) else obs
         chunks = [self.policy.value(samples.steps(obs, steps)) for steps in self._chunks(len(own), samples)]
         return torch.cat(chunks).view(-1, *samples.reward.shape[1:])

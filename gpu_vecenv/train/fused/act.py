@@ -104,17 +104,20 @@ class FusedPolicy:
         """See ``Policy.value()``."""
         return self.values(cast(Tensor, inputs.obs).unsqueeze(0)).squeeze(0)
 
-    def values(self, obs: Tensor) -> Tensor:
+    def values(self, obs: Tensor, wanted: Tensor | None = None) -> Tensor:
         """Return the values of all steps at once, float32 (S, B).
 
         Args:
             obs: float32 (S, B, *shape).
+            wanted: bool (S, B), False for values that nobody reads, which are undefined; None: all are wanted.
 
         Raises:
             ShapeError, ArrayTypeError, DeviceError: the tensor does not fit.
         """
         call = _Call(self, "gv_values", 1, tuple(obs.shape[:2]))
         call.place("obs", obs, torch.float32, self.sizes.features)
+        if wanted is not None:
+            call.place("mask", wanted, torch.bool, 1)
         return call.result()
 
     def addresses(self, network: int) -> list[int]:

@@ -49,9 +49,9 @@ class FusedPPO(PPO):
         mask = None if samples.mask is None else samples.mask[:-1]
         samples.log_prob.copy_(self.fused.log_prob(Inputs(_rows(samples.obs)[:-1], mask), samples.action))
 
-    def _values(self, samples: Samples, obs: Observation) -> Tensor:
+    def _values(self, samples: Samples, obs: Observation, wanted: Tensor | None = None) -> Tensor:
         """See ``PPO._values()``."""
-        return self.fused.values(_rows(obs))
+        return self.fused.values(_rows(obs), wanted)
 
     @torch.no_grad()
     def update(self, samples: Samples, scalars: DeviceScalars) -> Tensor:
