@@ -48,7 +48,7 @@ import shared  # noqa: E402
 
 from gpu_vecenv.bench.machine import installed, machine  # noqa: E402
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer  # noqa: E402
-from gpu_vecenv.train.run_folder.intervals import student_cdf, student_quantile  # noqa: E402
+from gpu_vecenv.train.run_folder.intervals import student_quantile  # noqa: E402
 from gpu_vecenv.train.runner.callbacks import Callback  # noqa: E402
 
 WORLDS, BINS, MARGIN_SHARE = 8, 50, 0.1
@@ -286,33 +286,11 @@ def measure(options: Options) -> None:
             print(f"{name} {run['library']} seed {run['seed']}: area {run['area']:.1f} after {run['seconds']:.0f} s", flush=True)
 
 
-def compare(runs: list[dict[str, Any]], margin: float, resamples: int = 10_000) -> dict[str, Any]:
-    """Compare the areas of both libraries.
-
-    Returns:
-        Means, their difference (ours minus SB3's), its 95 % interval by bootstrap over seeds, and the larger p-value of two
-        one-sided Welch tests that the difference is outside the margin, with the 90 % interval that says the same. Empty if a
-        library has fewer than two runs.
-    """
-    ours, theirs = (np.array([run["area"] for run in runs if run["library"] == library]) for library in LIBRARIES)
-    if min(len(ours), len(theirs)) < 2:
-        return {}
-    difference = float(ours.mean() - theirs.mean())
-    random = np.random.default_rng(0)
-    drawn = [areas[random.integers(len(areas), size=(resamples, len(areas)))].mean(1) for areas in (ours, theirs)]
-    spread = [areas.var(ddof=1) / len(areas) for areas in (ours, theirs)]
-    error = max(math.sqrt(sum(spread)), 1e-12)
-    freedom = sum(spread) ** 2 / max(sum(s**2 / (len(a) - 1) for s, a in zip(spread, (ours, theirs), strict=True)), 1e-24)
-    p_value = max(1 - student_cdf((difference + margin) / error, freedom), student_cdf((difference - margin) / error, freedom))
-    half = student_quantile(0.95, freedom) * error
-    return {
-        "mean_area": {OURS: float(ours.mean()), SB3: float(theirs.mean())},
-        "difference": difference,
-        "bootstrap_95": [float(x) for x in np.quantile(drawn[0] - drawn[1], (0.025, 0.975))],
-        "welch_90": [difference - half, difference + half],
-        "p_value": p_value,
-        "equivalent": p_value < 0.05,
-    }
+def compare(runs: list[dict[str, Any]], margin: float) -> dict[str, Any]:
+    """Compare the areas of both libraries, ours minus SB3's; see ``shared.equivalence()``."""
+    ours, theirs = ([run["area"] for run in runs if run["library"] == library] for library in LIBRARIES)
+    found = shared.equivalence(ours, theirs, margin)
+    return {"mean_area": {OURS: float(np.mean(ours)), SB3: float(np.mean(theirs))}, **found} if found else {}
 
 
 def table(results: dict[str, Any]) -> None:

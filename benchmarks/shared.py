@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
+
+from gpu_vecenv.train.run_folder.intervals import student_cdf, student_quantile
 
 
 class Options(Protocol):
@@ -63,3 +68,31 @@ def run(
     table(results)
     draw(results, options.figure)
     print(f"\n{options.out}\n{options.figure}")
+
+
+def equivalence(first: Sequence[float], second: Sequence[float], margin: float, resamples: int = 10_000) -> dict[str, Any]:
+    """Test if two means differ by less than a margin.
+
+    Returns:
+        The difference of the means, first minus second, its 95 % interval by bootstrap, and the larger p-value of two one-sided
+        Welch tests that the difference is outside the margin, with the 90 % interval that says the same. Empty with fewer than
+        two numbers on a side.
+    """
+    sides = (np.asarray(first), np.asarray(second))
+    if min(map(len, sides)) < 2:
+        return {}
+    difference = float(sides[0].mean() - sides[1].mean())
+    random = np.random.default_rng(0)
+    drawn = [numbers[random.integers(len(numbers), size=(resamples, len(numbers)))].mean(1) for numbers in sides]
+    spread = [numbers.var(ddof=1) / len(numbers) for numbers in sides]
+    error = max(math.sqrt(sum(spread)), 1e-12)
+    freedom = sum(spread) ** 2 / max(sum(s**2 / (len(n) - 1) for s, n in zip(spread, sides, strict=True)), 1e-24)
+    p_value = max(1 - student_cdf((difference + margin) / error, freedom), student_cdf((difference - margin) / error, freedom))
+    half = student_quantile(0.95, freedom) * error
+    return {
+        "difference": difference,
+        "bootstrap_95": [float(x) for x in np.quantile(drawn[0] - drawn[1], (0.025, 0.975))],
+        "welch_90": [difference - half, difference + half],
+        "p_value": p_value,
+        "equivalent": p_value < 0.05,
+    }
