@@ -1,8 +1,8 @@
 """Learning with fused kernels against learning with torch: ``python benchmarks/executors.py``, on a GPU.
 
-Trains CartPole and Pendulum with their presets, and the small game of Tag, with several seeds by each of two executors, ``graph``
-and ``fused``. Runs of ``eager`` are not repeated here, as a graph has their bits (``tests/train/test_executor.py``). All runs of a
-case train side by side.
+Trains CartPole and Pendulum with their presets, and the small game of Tag, with several seeds by each of two executors,
+``graph`` and ``fused``. Runs of ``eager`` are not repeated here, as a graph has their bits (``tests/train/test_executor.py``).
+All runs of a case train side by side.
 
 The number of a run is the mean, over its iterations, of the mean return of the last 100 episodes. Stated beforehand: two
 executors are equivalent if the difference of their means is within 10 % of the range from random actions to the best return, by
@@ -97,9 +97,10 @@ def main() -> None:
             row["policies"][role] = {"margin": margin, **test}
             if test:
                 low_90, high_90 = test["welch_90"]
-                means = f"graph {np.mean(torch_runs):9.2f}  fused {np.mean(fused_runs):9.2f}  difference {test['difference']:8.2f}"
-                interval = f"90 % from {low_90:.2f} to {high_90:.2f}, margin {margin:.2f}, p {test['p_value']:.4f}"
-                print(f"{case:>10} {role:>7}: {means}, {interval}", flush=True)
+                means = f"graph {np.mean(torch_runs):9.2f}  fused {np.mean(fused_runs):9.2f}"
+                interval = f"difference {test['difference']:8.2f}, 90 % from {low_90:.2f} to {high_90:.2f}"
+                interval += f", margin {margin:.2f}, p {test['p_value']:.4f}"
+                print(f"{case:>10} {role:>7}: {means}  {interval}", flush=True)
         results["cases"][case] = row
     shared.write(options.out, results, "cases")
 

@@ -178,3 +178,12 @@ def test_arrays_that_do_not_fit_are_refused():
     action, log_prob = torch.empty(2, 300, dtype=torch.int32).t(), torch.empty(300)
     with pytest.raises(ShapeError, match="1 numbers a row"):
         fused.act(inputs, dataclasses.replace(draw, out=(action, log_prob, log_prob)))
+
+
+def test_values_that_are_not_wanted_may_be_left_out():
+    fused, inputs, _, _ = made("discrete", 300)
+    obs = inputs.obs.view(2, 150, -1)
+    wanted = torch.zeros(2, 150, dtype=torch.bool)
+    wanted[0, 5] = wanted[1, 149] = True
+    found = fused.values(obs, wanted)
+    assert torch.equal(found[wanted], fused.values(obs)[wanted])
