@@ -43,6 +43,9 @@ WARM_UP = 3
 PLAYED_A_SECOND = 50
 """Steps of CartPole in a second of the picture: ``tau`` is 0.02 s, so poles fall as fast as real ones."""
 
+LARGEST_RETURN = 500
+"""Steps of an episode that the time limit ends, as in the registered env; the reward of a step is 1."""
+
 STATE_DIGITS = 4
 """Digits behind the point in the file."""
 
@@ -61,11 +64,11 @@ class Options:
         )
     )
     """Hyperparameters."""
-    iterations: int = 24 if ON_GPU else 40
+    iterations: int = 20 if ON_GPU else 30
     """Iterations after the clock starts."""
     slower: float = 100.0 if ON_GPU else 1.0
     """Seconds of the picture for a second of training."""
-    after_s: float = 3.0
+    after_s: float = 2.0
     """Seconds of the picture after the last iteration."""
     worlds: int = 4
     """Worlds in the picture."""
@@ -184,7 +187,7 @@ def acted(policy: Any, obs: Tensor, generator: torch.Generator) -> Tensor:
 
 def mean_return(policy: Any, options: Options) -> float:
     """Return the mean return of the first episode of each of ``episodes`` worlds."""
-    env = cartpole.make_vec(num_envs=options.episodes, device=options.device, copy=False)
+    env = cartpole.make_vec(max_episode_steps=LARGEST_RETURN, num_envs=options.episodes, device=options.device, copy=False)
     generator = torch.Generator(options.device).manual_seed(options.seed)
     obs, _ = env.reset(seed=options.seed)
     steps = torch.zeros(options.episodes, device=obs.device)
@@ -194,7 +197,7 @@ def mean_return(policy: Any, options: Options) -> float:
         steps += running
         running &= ~(terminated | truncated)
     env.close()
-    return float(steps.mean())  # the reward of a step is 1
+    return float(steps.mean())
 
 
 def newest(times: list[float], now: float) -> int:
@@ -204,7 +207,7 @@ def newest(times: list[float], now: float) -> int:
 
 def play(snapshots: Snapshots, times: list[float], options: Options) -> Iterator[list[list[float]]]:
     """Yield state and step of each world, before each step of the picture: position, velocity, angle, angular velocity, step."""
-    env = cartpole.make_vec(num_envs=options.worlds, device=options.device, copy=False)
+    env = cartpole.make_vec(max_episode_steps=LARGEST_RETURN, num_envs=options.worlds, device=options.device, copy=False)
     generator = torch.Generator(options.device).manual_seed(options.seed)
     obs, _ = env.reset(seed=options.seed)
     for step in range(round((times[-1] * options.slower + options.after_s) * PLAYED_A_SECOND)):
@@ -225,6 +228,7 @@ def measure(options: Options) -> None:
         "machine": machine(options.device),
         "num_envs": options.num_envs,
         **settings,
+        "largest_return": LARGEST_RETURN,
         "slower": options.slower,
         "played_a_second": PLAYED_A_SECOND,
         "times_s": [round(x, 6) for x in times],

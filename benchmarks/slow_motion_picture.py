@@ -17,14 +17,11 @@ from gpu_vecenv.render.canvas import PALETTE, Canvas
 FPS = 25
 """Frames a second, of which each shows every second step."""
 
-WORLD_WIDTH, WORLD_HEIGHT = 288, 192
-"""Pixels of a world; those of its renderer times 0.4."""
+WORLD_WIDTH, WORLD_HEIGHT = 288, 172
+"""Pixels of a world: those of its renderer times 0.4, without the readings at the bottom."""
 
 SIDE = 376
 """Width of the learning curve."""
-
-LARGEST = 500
-"""Return of an episode that lasts to the time limit."""
 
 LEFT, RIGHT, TOP, BOTTOM = 56, 20, 116, 64
 """Room around the curve."""
@@ -37,8 +34,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
 
 def frames(results: dict[str, Any]) -> Iterator[np.ndarray]:
     """Yield frames, uint8 (H, W, 3)."""
-    params = {param.name: param.default for param in SPEC.params}
-    renderer = Renderer(params)
+    renderer = Renderer({param.name: param.default for param in SPEC.params} | {"max_episode_steps": results["largest_return"]})
     every = results["played_a_second"] // FPS
     for step in range(0, len(results["states"]), every):
         seconds = step / results["played_a_second"] / results["slower"]
@@ -50,24 +46,26 @@ def frames(results: dict[str, Any]) -> Iterator[np.ndarray]:
 
 
 def _small(frame: np.ndarray) -> np.ndarray:
-    return np.asarray(Image.fromarray(frame).resize((WORLD_WIDTH, WORLD_HEIGHT), Image.Resampling.LANCZOS))
+    shown = frame[: frame.shape[1] * WORLD_HEIGHT // WORLD_WIDTH]
+    return np.asarray(Image.fromarray(shown).resize((WORLD_WIDTH, WORLD_HEIGHT), Image.Resampling.LANCZOS))
 
 
 def curve(results: dict[str, Any], seconds: float, height: int) -> np.ndarray:
     """Return the learning curve up to a time, uint8 (height, SIDE, 3), with a clock that stands at the end of the training."""
-    times, returns = results["times_s"], results["returns"]
+    times, returns, largest = results["times_s"], results["returns"], results["largest_return"]
     ready = [number for number, at in enumerate(times) if at <= seconds]
     canvas = Canvas(SIDE, height)
     machine = results["machine"]
     canvas.text((LEFT, 40), f"{1e3 * min(seconds, times[-1]):.1f} ms", 30)
-    canvas.text((SIDE - RIGHT, 40), "real time" if results["slower"] == 1 else f"{results['slower']:g} times slower", 18, PALETTE.muted, "rs")
-    steps = len(ready[1:]) * results["num_envs"] * results["ppo"]["num_steps"]
+    pace = "real time" if results["slower"] == 1 else f"{results['slower']:g} times slower"
+    canvas.text((SIDE - RIGHT, 40), pace, 18, PALETTE.muted, "rs")
+    steps = (len(ready) - 1) * results["num_envs"] * results["ppo"]["num_steps"]
     canvas.text((LEFT, 68), f"{len(ready) - 1} iterations, {steps / 1e6:.2f} M steps", 16, PALETTE.muted)
     canvas.text((LEFT, 96), "mean return of an episode", 16, PALETTE.sky)
     left, right, top, bottom = LEFT, SIDE - RIGHT, TOP, height - BOTTOM
     canvas.rectangle(left, top, right, bottom, PALETTE.surface)
-    for value in range(0, LARGEST + 1, 100):
-        y = bottom - (bottom - top) * value / LARGEST
+    for value in range(0, largest + 1, 100):
+        y = bottom - (bottom - top) * value / largest
         canvas.line((left, y, right, y), PALETTE.grid)
         canvas.text((left - 8, y), str(value), 14, PALETTE.muted, "rm")
     for mark in _marks(1e3 * times[-1]):
@@ -77,7 +75,7 @@ def curve(results: dict[str, Any], seconds: float, height: int) -> np.ndarray:
     canvas.text((right, bottom + 40), "ms of training", 14, PALETTE.muted, "rs")
     canvas.text((left, bottom + 40), machine.get("gpu", "CPU"), 14, PALETTE.muted)
     points = [
-        (left + (right - left) * times[number] / times[-1], bottom - (bottom - top) * returns[number] / LARGEST)
+        (left + (right - left) * times[number] / times[-1], bottom - (bottom - top) * returns[number] / largest)
         for number in ready
     ]
     if len(points) > 1:
