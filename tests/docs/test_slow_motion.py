@@ -78,6 +78,15 @@ def test_an_episode_is_played_to_its_end(small):
     assert 8 <= length <= 11  # a cart that is always pushed to one side
 
 
+def test_the_time_limit_ends_an_episode(small):
+    class Balance:
+        def outputs(self, obs):
+            push = 100.0 * (obs @ obs.new_tensor([0.02, 0.1, 1.0, 0.5]))
+            return push.new_zeros(len(obs), 2).index_copy(1, push.new_tensor([1]).long(), push[:, None])
+
+    assert script.mean_return(Balance(), small) > 450
+
+
 @pytest.mark.parametrize("recorded", [False, True], ids=["small", "recorded"])
 def test_the_picture_has_a_frame_for_every_second_step(small, recorded):
     options = script.Options() if recorded else small
