@@ -18,6 +18,13 @@ from gpu_vecenv.train import PPOConfig  # noqa: E402
 RECORDED = script.Options().out
 
 
+class Left:
+    """Always pushes to the left."""
+
+    def outputs(self, obs):
+        return obs.new_tensor([50.0, -50.0]).expand(len(obs), 2)
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     folder = tmp_path_factory.mktemp("slow_motion")
@@ -69,11 +76,18 @@ def test_a_start_anew_gives_back_the_first_policy(small):
     assert not snapshots.taken[1][:weights].equal(first.taken[0][:weights])
 
 
-def test_an_episode_is_played_to_its_end(small):
-    class Left:
-        def outputs(self, obs):
-            return obs.new_tensor([50.0, -50.0]).expand(len(obs), 2)
+def test_each_step_is_played_by_the_newest_policy(small):
+    class Shown(list):
+        def show(self, number):
+            self.append(number)
+            return Left()
 
+    shown = Shown()
+    states = list(script.play(shown, [0.0, 0.095, 0.155], small))  # half as fast: ready before steps 10 and 16
+    assert shown == [0] * 10 + [1] * 6 + [2] * (len(states) - 16)
+
+
+def test_an_episode_is_played_to_its_end(small):
     length = script.mean_return(Left(), small)
     assert 8 <= length <= 11  # a cart that is always pushed to one side
 
