@@ -102,7 +102,9 @@ class RunsInTurn:
     def __init__(self, configs: Sequence[TrainConfig], device: str) -> None:
         self._device, self._stop, self._streams = device, StopRequest(), Streams()
         self._open = ExitStack()
-        self.runs = [OneOfMany(f"seed-{config.seed}", config, functools.partial(Trainer, config, quiet=True)) for config in configs]
+        self.runs = [
+            OneOfMany(f"seed-{config.seed}", config, functools.partial(Trainer, config, quiet=True)) for config in configs
+        ]
         for run in self.runs:
             self._open.callback(run.close)
             if not run.begin(self._streams, self._stop):
