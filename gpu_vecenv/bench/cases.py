@@ -124,8 +124,8 @@ AnyCase = TypeVar("AnyCase", bound=Case)
 def choose(cases: Sequence[AnyCase], envs: Sequence[str], sizes: Sequence[int], names: Sequence[str] = ()) -> list[AnyCase]:
     """Return the cases whose env id contains a word of ``envs``, each with every number of worlds in ``sizes``.
 
-    Empty ``envs`` choose all cases. With empty ``sizes`` each case keeps its number of worlds. If there are ``names``, the name of
-    a case with its own number of worlds contains one of them.
+    Empty ``envs`` choose all cases. With empty ``sizes`` each case keeps its number of worlds. If there are ``names``, the
+    name of a case, with its own number of worlds, contains one of them.
     """
     chosen = [case for case in cases if _has(case.env, envs) and _has(case.name, names)]
     if not sizes:

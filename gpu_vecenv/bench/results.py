@@ -53,8 +53,8 @@ def figures(
 
     Args:
         case: env, parameters and worlds.
-        mode: as in ``measure()``. A row of ``goal`` or ``startup`` has no steps a second, because its call is a whole run. That of
-            ``goal`` has the seconds of every seed.
+        mode: as in ``measure()``. A row of ``goal`` or ``startup`` has no steps a second, because its call is a whole run. A row
+            of ``goal`` has the seconds of every seed.
         steps: env steps in a call.
         facts: further entries of the row; ``floor_bytes``, ``kernel_launches`` and ``agents`` (of a peer's world) are read.
         seconds: seconds of a call.

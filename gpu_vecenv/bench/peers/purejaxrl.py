@@ -67,7 +67,7 @@ def make(path: str, device: str, num_envs: int, config: dict[str, Any], goal: fl
 
 
 class ToGoal:
-    """Runs of one seed after the other. The time to the goal is that of the run, times the share of its updates up to the goal."""
+    """Runs of one seed after the other. The time to the goal is that of a run, times the share of its updates up to the goal."""
 
     most_calls = 1
 
