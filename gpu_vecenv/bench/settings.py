@@ -38,8 +38,13 @@ class Setting(Case):
 
     def config(self, device: str, threads: int, **more: Any) -> TrainConfig:
         """Options of a run that a benchmark never ends, without a folder; ``more`` replaces some of them."""
-        options = {"total_steps": TOTAL_STEPS, "device": device, "env_kwargs": self.env_params(), "threads": threads}
-        return TrainConfig(self.env, self.worlds, ppo=self.ppo, network=self.network, **{**options, **more})
+        options: dict[str, Any] = {
+            "total_steps": TOTAL_STEPS,
+            "device": device,
+            "env_kwargs": self.env_params(),
+            "threads": threads,
+        }
+        return TrainConfig(self.env, self.worlds, ppo=self.ppo, network=self.network, **(options | more))
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,11 @@ def of_preset(env: str, seeds: int, goal: float = 475.0) -> Goal:
     )  # fmt: skip
 
 
-FOUR_BY_FOUR = {"num_epochs": 4, "num_minibatches": 4}
+def four_by_four(num_steps: int) -> PPOConfig:
+    """Four epochs of four minibatches."""
+    return PPOConfig(num_steps=num_steps, num_epochs=4, num_minibatches=4)
+
+
 FUSED_OR_GRAPH = ("fused", "graph")
 LIKE_PUREJAXRL = PPOConfig(
     num_steps=16, num_epochs=4, num_minibatches=16, learning_rate=2.5e-3, entropy_coef=0.01, normalize_advantages="minibatch",
@@ -86,20 +95,20 @@ reaches a mean return of 475 in the shortest time that a few tries found."""
 
 SETTINGS: dict[str, tuple[Setting, ...]] = {
     "cuda": (
-        Setting(CARTPOLE, 2_048, only=(*FUSED_OR_GRAPH, "eager", "fused_8_runs"), ppo=PPOConfig(num_steps=128, **FOUR_BY_FOUR)),
-        *(Setting(env, 2_048, only=FUSED_OR_GRAPH, ppo=PPOConfig(num_steps=128, **FOUR_BY_FOUR))
+        Setting(CARTPOLE, 2_048, only=(*FUSED_OR_GRAPH, "eager", "fused_8_runs"), ppo=four_by_four(128)),
+        *(Setting(env, 2_048, only=FUSED_OR_GRAPH, ppo=four_by_four(128))
           for env in ("WarpAcrobot-v1", "WarpPendulum-v1", CONTINUOUS)),
-        Setting("WarpGridTag-v0", 10_000, only=FUSED_OR_GRAPH, ppo=PPOConfig(num_steps=32, **FOUR_BY_FOUR)),
-        Setting(TAG, 2_000, only=FUSED_OR_GRAPH, ppo=PPOConfig(num_steps=16, **FOUR_BY_FOUR)),
+        Setting("WarpGridTag-v0", 10_000, only=FUSED_OR_GRAPH, ppo=four_by_four(32)),
+        Setting(TAG, 2_000, only=FUSED_OR_GRAPH, ppo=four_by_four(16)),
         Setting(
             TAG, 2_000, only=("graph", "graph_tf32", "graph_bfloat16"), network=NetworkConfig((256, 256)),
             ppo=PPOConfig(num_steps=16, num_epochs=1, num_minibatches=4),
         ),
     ),
     "cpu": (
-        Setting(CARTPOLE, 1_024, ppo=PPOConfig(num_steps=16, **FOUR_BY_FOUR)),
-        Setting(TAG, 8, ppo=PPOConfig(num_steps=16, **FOUR_BY_FOUR)),
-        *(Setting(env, 64, ppo=PPOConfig(num_steps=16, **FOUR_BY_FOUR)) for env in OTHERS),
+        Setting(CARTPOLE, 1_024, ppo=four_by_four(16)),
+        Setting(TAG, 8, ppo=four_by_four(16)),
+        *(Setting(env, 64, ppo=four_by_four(16)) for env in OTHERS),
     ),
 }  # fmt: skip
 

@@ -60,8 +60,8 @@ def bench(
     Example: gpu-vecenv bench --device cpu --envs cartpole --modes env --no-peers --out bench.json
 
     In each round all ways to run a case are timed once: those of this library, and those of the peers that are installed
-    (Gymnasium, EnvPool, gymnax, JaxMARL, VMAS; WarpDrive and PureJaxRL from their sources), each peer in a process of its own. The
-    file is complete after every case, so a run that is stopped keeps its results.
+    (Gymnasium, EnvPool, gymnax, JaxMARL, VMAS; WarpDrive and PureJaxRL from their sources), each peer in a process of its own.
+    The file is complete after every case, so a run that is stopped keeps its results.
 
     Args:
         envs: measure only envs whose id contains one of these words, such as cartpole tag.
@@ -69,8 +69,8 @@ def bench(
         sizes: numbers of worlds, in place of those of each case.
         device: auto, cpu or cuda:0.
         modes: env (steps with given or random actions), inference (steps with a policy), training (whole iterations of
-            the trainer), goal (training up to a mean return), startup (a process up to its first step; without --sizes also up to the first iteration of
-            training and up to a trained policy).
+            the trainer), goal (training up to a mean return), startup (a process up to its first step; without --sizes also
+            up to the first iteration of training and up to a trained policy).
         peers: measure other libraries, too.
         warpdrive: source folder of WarpDrive; it contains the folders warp_drive and example_envs.
         purejaxrl: folder of PureJaxRL's scripts ppo.py and wrappers.py.

@@ -71,9 +71,8 @@ class Loop:
         import gpu_vecenv  # noqa: F401
 
         self.steps, self.epochs, self.minibatches = steps, epochs, minibatches
-        self.env: Any = gymnasium.make_vec(CARTPOLE, num_worlds=num_envs, device=device).unwrapped
-        self.env.reset(seed=0)
-        device = self.env.device
+        env: Any = gymnasium.make_vec(CARTPOLE, num_worlds=num_envs, device=device).unwrapped
+        env.reset(seed=0)
         self.actor, self.critic = (_network([4, *hidden, outputs]).to(device) for outputs in (2, 1))
         self.weights = [*self.actor.parameters(), *self.critic.parameters()]
         self.adam = torch.optim.Adam(self.weights, rate, eps=1e-5, fused=True, capturable=device != "cpu")
@@ -81,7 +80,8 @@ class Loop:
         self.reward = torch.zeros(steps, num_envs, device=device)
         self.done = torch.zeros(2, steps, num_envs, dtype=torch.bool, device=device)
         self.actions = torch.zeros(steps, num_envs, dtype=torch.int64, device=device)
-        self.env.bind(obs=self.obs, reward=self.reward, terminated=self.done[0], truncated=self.done[1])
+        self.env = env
+        env.bind(obs=self.obs, reward=self.reward, terminated=self.done[0], truncated=self.done[1])
 
     def __call__(self) -> None:
         """Collect a rollout and learn from it."""
