@@ -171,12 +171,8 @@ def measured_on(results: dict[str, Any]) -> str:
             f"interleaved rounds. A large copy moves {floors['copy_bytes_per_s'] / 1e9:,.0f} GB/s")  # fmt: skip
     if "graph_node_s" in floors:
         text += f", an empty node of a CUDA graph takes {1e6 * floors['graph_node_s']:.2f} us"
-    return f"{text}. Other libraries: {', '.join(others(results))}.\n"
-
-
-def others(results: dict[str, Any]) -> list[str]:
-    """Other libraries and their versions."""
-    return [f"{name} {version}" if version else f"{name} (not installed)" for name, version in results["peers"].items()]
+    others = [f"{name} {version}" if version else f"{name} (not installed)" for name, version in results["peers"].items()]
+    return f"{text}. Other libraries: {', '.join(others) or 'none'}.\n"
 
 
 def short(results: dict[str, Any]) -> str:
@@ -196,7 +192,8 @@ def training(runs: list[dict[str, Any]]) -> str:
     for results in runs:
         speeds = bench_training.speeds(results["rows"], label, speed, digits)
         goals = bench_training.goals(results["rows"], label, digits)
-        tables = [part for part in (speeds, goals, start_up(results["rows"]), measured_on(results)) if part]
+        ran = {"peers": bench_training.peers(results)}  # those of other modes may be installed, too
+        tables = [part for part in (speeds, goals, start_up(results["rows"]), measured_on({**results, **ran})) if part]
         text += "\n".join(tables) + "\n"
     return text
 

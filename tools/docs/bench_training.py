@@ -88,3 +88,14 @@ def goals(rows: list[Row], label: Callable[[Row], str], digits: Callable[[float]
         ])  # fmt: skip
     header = ["environment", "hyperparameters", "way", "mean return", "ms, median (least to most)", "seeds", "env steps, median"]
     return table([*header, "return on fresh episodes, median (least to most)"], lines) + failed(found) if found else ""
+
+
+def peers(results: dict[str, Any]) -> dict[str, str]:
+    """Versions of the libraries that trained. A library from a folder has its commit, or else the start of the folder's hash."""
+    named = sorted({row["library"] for row in results["rows"] if row["mode"] in ("training", "goal")} - {OURS})
+    found = {}
+    for name in named:
+        key = name.lower()
+        source = results.get(f"{key}_commit") or str(results.get(f"{key}_sha256"))[:12]
+        found[name] = results["peers"].get(name) or source
+    return found
