@@ -37,6 +37,9 @@ MODES = ("env", "inference", "training", "goal", "startup")
 PEER_MODES = ("env", "training", "goal")
 """Modes with peers."""
 
+TRAINING_MODES = ("training", "goal")
+"""Modes whose tables come from a file of their own."""
+
 START_UP_ROUNDS = 3
 """Most rounds of start-up, where each sample is a process."""
 
@@ -50,7 +53,7 @@ def bench(
     peers: bool = True,
     warpdrive: Annotated[Path | None, help_option("WarpDrive is not measured", "FOLDER")] = None,
     purejaxrl: Annotated[Path | None, help_option("PureJaxRL is not measured", "FOLDER")] = None,
-    out: Annotated[Path | None, help_option("benchmarks/results/bench_cpu.json or bench_cuda.json", "FILE")] = None,
+    out: Annotated[Path | None, help_option("benchmarks/results/bench_cpu.json or the like", "FILE")] = None,
     rounds: int = 5,
     seconds: float = 0.05,
     threads: int = 1,
@@ -74,7 +77,8 @@ def bench(
         peers: measure other libraries, too.
         warpdrive: source folder of WarpDrive; it contains the folders warp_drive and example_envs.
         purejaxrl: folder of PureJaxRL's scripts ppo.py and wrappers.py.
-        out: file to write.
+        out: file to write. Its default is bench_cpu.json or bench_cuda.json in benchmarks/results, and training_cpu.json or
+            training_cuda.json if the modes are training and goal alone.
         rounds: samples of each way.
         seconds: length of a sample, which has at least one call.
         threads: CPU threads of PyTorch.
@@ -87,7 +91,7 @@ def bench(
     if device != "cpu":
         torch.cuda.set_device(device)  # also sets CuPy's device
     kind = device.partition(":")[0]
-    out = out or Path(f"benchmarks/results/bench_{kind}.json")
+    out = out or Path(f"benchmarks/results/{'training' if {*modes} <= {*TRAINING_MODES} else 'bench'}_{kind}.json")
     if not out.name or out.is_dir():
         raise ParameterError(f"--out must be a file to write, got {str(out)!r}.")
     out.parent.mkdir(parents=True, exist_ok=True)
