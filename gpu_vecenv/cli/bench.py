@@ -111,13 +111,13 @@ def bench(
     }  # fmt: skip
     results = Results(out, head)
     with closing(installed_peers):
-        planned = {mode: groups(mode, kind, device, envs, sizes, cases) for mode in modes}
-        stepped = [case for case, _ in planned.get("env", [])]
-        compared = [case for mode in PEER_MODES for case, _ in planned.get(mode, [])]
+        found = {mode: groups(mode, kind, device, envs, sizes, cases) for mode in PEER_MODES if mode in modes}
+        stepped = [case for case, _ in found.get("env", [])]
+        compared = [case for chosen in found.values() for case, _ in chosen]
         console.print(f"kernels, and other libraries for {len(compared)} cases" if peers else "kernels")
         installed_peers.prepare(compared if peers else [], lambda: compile_kernels(stepped, device))
-        for mode, chosen in planned.items():
-            for case, ways in chosen:
+        for mode in modes:
+            for case, ways in groups(mode, kind, device, envs, sizes, cases):
                 console.print(f"[dim]{time.perf_counter() - start:5.0f} s[/dim]  {mode}  {case.name}")
                 peer_ways = installed_peers.ways(case) if mode in PEER_MODES else []
                 host_probes = env_only.host_probes(case, device) if mode == "env" else {}
