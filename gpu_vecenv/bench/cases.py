@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,11 @@ class Case:
         settings = [f"{key}={value}" for key, value in self.params.items()]
         corner = ["in one corner"] if self.starts == "corner" else []
         return ", ".join([f"{self.env} x {self.worlds:,}", *settings, *corner])
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """Entries that every row of the case has beside env, parameters and worlds."""
+        return {}
 
     def env_params(self) -> dict[str, Any]:
         """Keywords for ``make_vec``."""
@@ -113,13 +118,22 @@ START_OF_TRAINING = (Case(CARTPOLE, 64),)
 """Cases of starts of training, with the number of worlds of their presets."""
 
 
-def choose(cases: Sequence[Case], envs: Sequence[str], sizes: Sequence[int]) -> list[Case]:
+AnyCase = TypeVar("AnyCase", bound=Case)
+
+
+def choose(cases: Sequence[AnyCase], envs: Sequence[str], sizes: Sequence[int], names: Sequence[str] = ()) -> list[AnyCase]:
     """Return the cases whose env id contains a word of ``envs``, each with every number of worlds in ``sizes``.
 
-    Empty ``envs`` choose all cases. With empty ``sizes`` each case keeps its number of worlds.
+    Empty ``envs`` choose all cases. With empty ``sizes`` each case keeps its number of worlds. If there are ``names``, the
+    name of a case, with its own number of worlds, contains one of them.
     """
-    chosen = [case for case in cases if not envs or any(word.lower() in case.env.lower() for word in envs)]
+    chosen = [case for case in cases if _has(case.env, envs) and _has(case.name, names)]
     if not sizes:
         return chosen
     resized = [replace(case, worlds=worlds, only=()) for case in chosen for worlds in sizes]
     return [case for i, case in enumerate(resized) if case not in resized[:i]]
+
+
+def _has(text: str, words: Sequence[str]) -> bool:
+    """True if there are no words, or the text contains one of them in any case."""
+    return not words or any(word.lower() in text.lower() for word in words)

@@ -42,7 +42,7 @@ def identity(case: Case, mode: str, library: str, path: str, device: str) -> dic
     """Return the entries that identify a row."""
     return {
         "mode": mode, "library": library, "path": path, "device": device, "env": case.env, "params": case.params,
-        "starts": case.starts, "worlds": case.worlds, "agents": case.agents,
+        "starts": case.starts, "worlds": case.worlds, "agents": case.agents, **case.entries,
     }  # fmt: skip
 
 
@@ -53,7 +53,8 @@ def figures(
 
     Args:
         case: env, parameters and worlds.
-        mode: ``env``, ``inference``, ``training`` or ``startup``; a row of ``startup`` has no steps a second.
+        mode: as in ``measure()``. A row of ``goal`` or ``startup`` has no steps a second, because its call is a whole run. A row
+            of ``goal`` has the seconds of every seed.
         steps: env steps in a call.
         facts: further entries of the row; ``floor_bytes``, ``kernel_launches`` and ``agents`` (of a peer's world) are read.
         seconds: seconds of a call.
@@ -64,7 +65,9 @@ def figures(
         "median_s": step, "low_s": seconds.low / steps, "high_s": seconds.high / steps, "coverage": seconds.coverage,
         "host_s": seconds.host / steps, "rounds": len(seconds.hosts), "steps_per_sample": seconds.calls * steps,
     }  # fmt: skip
-    if mode != "startup":
+    if mode == "goal":
+        row["seconds_by_seed"] = list(seconds.hosts)
+    elif mode != "startup":
         row |= {"env_steps_per_s": case.worlds / step, "agent_steps_per_s": case.worlds * agents / step}
     if "floor_bytes" in facts:
         moving = sum(facts["floor_bytes"].values()) / floors["copy_bytes_per_s"]

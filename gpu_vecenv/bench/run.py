@@ -27,7 +27,7 @@ def measure(
 
     Args:
         case: env, parameters and worlds.
-        mode: ``env``, ``inference``, ``training`` or ``startup``.
+        mode: ``env``, ``inference``, ``training``, ``goal`` or ``startup``.
         ways: makers of this library's subjects by path.
         device: device of this library's subjects.
         floors: floors of this run.

@@ -17,33 +17,43 @@ from rich.console import Console
 
 from gpu_vecenv.backend.cpu import num_threads
 from gpu_vecenv.backend.select import choose_device
-from gpu_vecenv.bench import env_only, inference, rollouts, startup, training
+from gpu_vecenv.bench import env_only, goals, inference, rollouts, startup, training
 from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, INFERENCE, START_OF_TRAINING, START_UP, Case, choose
 from gpu_vecenv.bench.floors import measure_floors
 from gpu_vecenv.bench.machine import clocks, commit_of, contents_of, machine
+from gpu_vecenv.bench.peers import purejaxrl as purejaxrl_peer
 from gpu_vecenv.bench.peers.warpdrive import SOURCE
 from gpu_vecenv.bench.ready import Peers
 from gpu_vecenv.bench.results import Results
 from gpu_vecenv.bench.run import measure
+from gpu_vecenv.bench.settings import GOALS, SETTINGS, Goal, Setting
 from gpu_vecenv.bench.subject import Maker
 from gpu_vecenv.cli.key_value import help_option
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.train.config import require_threads
 from gpu_vecenv.vector.views import MAX_WORLDS
 
-MODES = ("env", "inference", "training", "startup")
+MODES = ("env", "inference", "training", "goal", "startup")
+PEER_MODES = ("env", "training", "goal")
+"""Modes with peers."""
+
+TRAINING_MODES = ("training", "goal")
+"""Modes whose tables come from a file of their own."""
+
 START_UP_ROUNDS = 3
 """Most rounds of start-up, where each sample is a process."""
 
 
 def bench(
     envs: Annotated[tuple[str, ...], help_option("all", "WORD ...")] = (),
+    cases: Annotated[tuple[str, ...], help_option("all", "WORD ...")] = (),
     sizes: Annotated[tuple[int, ...], help_option("those of each case", "WORLDS ...")] = (),
     device: str = "auto",
     modes: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODE ...")] = MODES,
     peers: bool = True,
     warpdrive: Annotated[Path | None, help_option("WarpDrive is not measured", "FOLDER")] = None,
-    out: Annotated[Path | None, help_option("benchmarks/results/bench_cpu.json or bench_cuda.json", "FILE")] = None,
+    purejaxrl: Annotated[Path | None, help_option("PureJaxRL is not measured", "FOLDER")] = None,
+    out: Annotated[Path | None, help_option("benchmarks/results/bench_cpu.json or the like", "FILE")] = None,
     rounds: int = 5,
     seconds: float = 0.05,
     threads: int = 1,
@@ -53,19 +63,22 @@ def bench(
     Example: gpu-vecenv bench --device cpu --envs cartpole --modes env --no-peers --out bench.json
 
     In each round all ways to run a case are timed once: those of this library, and those of the peers that are installed
-    (Gymnasium, EnvPool, gymnax, JaxMARL, VMAS; WarpDrive from its source), each peer in a process of its own. The file is
-    complete after every case, so a run that is stopped keeps its results.
+    (Gymnasium, EnvPool, gymnax, JaxMARL, VMAS; WarpDrive and PureJaxRL from their sources), each peer in a process of its own.
+    The file is complete after every case, so a run that is stopped keeps its results.
 
     Args:
         envs: measure only envs whose id contains one of these words, such as cartpole tag.
+        cases: measure only cases whose name contains one of these words, such as 256-256; a run prints the names.
         sizes: numbers of worlds, in place of those of each case.
         device: auto, cpu or cuda:0.
         modes: env (steps with given or random actions), inference (steps with a policy), training (whole iterations of
-            the trainer), startup (a process up to its first step; without --sizes also up to the first iteration of
-            training and up to a trained policy).
+            the trainer), goal (training up to a mean return), startup (a process up to its first step; without --sizes also
+            up to the first iteration of training and up to a trained policy).
         peers: measure other libraries, too.
         warpdrive: source folder of WarpDrive; it contains the folders warp_drive and example_envs.
-        out: file to write.
+        purejaxrl: folder of PureJaxRL's scripts ppo.py and wrappers.py.
+        out: file to write. Its default is bench_cpu.json or bench_cuda.json in benchmarks/results, and training_cpu.json or
+            training_cuda.json if the modes are training and goal alone.
         rounds: samples of each way.
         seconds: length of a sample, which has at least one call.
         threads: CPU threads of PyTorch.
@@ -73,45 +86,42 @@ def bench(
     command = _command_line(locals())
     device = choose_device(device)
     require_threads(threads)
-    _check(modes, envs, sizes, rounds, seconds, warpdrive)
+    _check(modes, envs, sizes, rounds, seconds, warpdrive, purejaxrl)
     torch.set_num_threads(threads)
     if device != "cpu":
         torch.cuda.set_device(device)  # also sets CuPy's device
     kind = device.partition(":")[0]
-    out = out or Path(f"benchmarks/results/bench_{kind}.json")
+    out = out or Path(f"benchmarks/results/{'training' if {*modes} <= {*TRAINING_MODES} else 'bench'}_{kind}.json")
     if not out.name or out.is_dir():
         raise ParameterError(f"--out must be a file to write, got {str(out)!r}.")
     out.parent.mkdir(parents=True, exist_ok=True)
     console, start = Console(highlight=False, soft_wrap=True), time.perf_counter()
     console.print(f"floors of {device}")
     floors = measure_floors(device, rounds, seconds)
-    environment = {SOURCE: str(warpdrive.resolve())} if warpdrive else {}
-    installed_peers = Peers(device, environment, () if warpdrive else ("warpdrive",))
-    is_checkout = warpdrive is not None and (warpdrive / ".git").exists()  # not a folder inside another checkout
+    sources = {"warpdrive": (SOURCE, warpdrive), "purejaxrl": (purejaxrl_peer.SOURCE, purejaxrl)}
+    environment = {variable: str(folder.resolve()) for variable, folder in sources.values() if folder}
+    installed_peers = Peers(device, environment, [name for name, (_, folder) in sources.items() if folder is None])
     head = {
         "benchmark": "bench", "command": command, "machine": machine(device),
         "torch_threads": threads, "env_threads": num_threads() if device == "cpu" else None, "rounds": rounds,
         "sample_s": seconds, "peers": installed_peers.versions,
         "beneath": installed_peers.runtimes,
-        "warpdrive_commit": commit_of(warpdrive) if warpdrive and is_checkout else None,
-        "warpdrive_sha256": contents_of(warpdrive) if warpdrive else None,
+        **_identify("warpdrive", warpdrive), **_identify("purejaxrl", purejaxrl),
         "clocks_before": clocks(device), "floors": floors,
     }  # fmt: skip
     results = Results(out, head)
     with closing(installed_peers):
-        cases = [case for case, _ in groups("env", kind, device, envs, sizes)] if "env" in modes else []
-        console.print(f"kernels, and other libraries for {len(cases)} cases" if peers else "kernels")
-        installed_peers.prepare(cases if peers else [], lambda: compile_kernels(cases, device))
+        found = {mode: groups(mode, kind, device, envs, sizes, cases) for mode in PEER_MODES if mode in modes}
+        stepped = [case for case, _ in found.get("env", [])]
+        compared = [case for chosen in found.values() for case, _ in chosen]
+        console.print(f"kernels, and other libraries for {len(compared)} cases" if peers else "kernels")
+        installed_peers.prepare(compared if peers else [], lambda: compile_kernels(stepped, device))
         for mode in modes:
-            for case, ways in groups(mode, kind, device, envs, sizes):
+            for case, ways in groups(mode, kind, device, envs, sizes, cases):
                 console.print(f"[dim]{time.perf_counter() - start:5.0f} s[/dim]  {mode}  {case.name}")
-                starts = mode == "startup"
-                peer_ways = installed_peers.ways(case) if mode == "env" else []
+                peer_ways = installed_peers.ways(case) if mode in PEER_MODES else []
                 host_probes = env_only.host_probes(case, device) if mode == "env" else {}
-                rows = measure(
-                    case, mode, ways, device, floors, min(rounds, START_UP_ROUNDS) if starts else rounds,
-                    None if starts else seconds, peer_ways, host_probes,
-                )  # fmt: skip
+                rows = measure(case, mode, ways, device, floors, *samples(case, mode, rounds, seconds), peer_ways, host_probes)
                 results.add(rows, wall_s=time.perf_counter() - start)
                 for row in rows:
                     console.print(line(row))
@@ -126,22 +136,30 @@ def compile_kernels(cases: Sequence[Case], device: str) -> None:
             env_only.make_env(replace(case, worlds=1), device)[0].close()
 
 
+def samples(case: Case, mode: str, rounds: int, seconds: float) -> tuple[int, float | None]:
+    """Return rounds and seconds of a sample (None for one call); a sample of a goal is a seed, one of start-up a process."""
+    if isinstance(case, Goal):
+        return case.seeds, None
+    if mode == "startup":
+        return min(rounds, START_UP_ROUNDS), None
+    return rounds, seconds * (training.SAMPLE_SCALE if isinstance(case, Setting) else 1)
+
+
 def groups(
-    mode: str, kind: str, device: str, envs: tuple[str, ...], sizes: tuple[int, ...]
+    mode: str, kind: str, device: str, envs: tuple[str, ...], sizes: tuple[int, ...], names: tuple[str, ...] = ()
 ) -> list[tuple[Case, dict[str, Maker]]]:
     """Return the cases of a mode, each with this library's ways to run it."""
-    if mode == "training":
-        settings = [replace(s, case=case) for s in training.SETTINGS[kind] for case in choose([s.case], envs, sizes)]
-        return [(s.case, training.ways(s, device)) for s in settings]
     table: dict[str, tuple[Any, Any]] = {
         "env": ({"cpu": CPU_CASES, "cuda": GPU_CASES}, lambda *arguments: env_only.ways(*arguments) | rollouts.ways(*arguments)),
         "inference": (INFERENCE, inference.ways),
+        "training": (SETTINGS, training.ways),
+        "goal": (GOALS, goals.ways),
         "startup": (START_UP, startup.ways),
     }
     cases, ways = table[mode]
-    chosen = [(case, ways(case, device)) for case in choose(cases[kind], envs, sizes)]
+    chosen = [(case, ways(case, device)) for case in choose(cases[kind], envs, sizes, names)]
     if mode == "startup" and not sizes:  # presets have worlds of their own
-        chosen += [(case, startup.training_ways(case, device)) for case in choose(START_OF_TRAINING, envs, ())]
+        chosen += [(case, startup.training_ways(case, device)) for case in choose(START_OF_TRAINING, envs, (), names)]
     return [(case, {path: way for path, way in made.items() if path in (case.only or made)}) for case, made in chosen]
 
 
@@ -153,6 +171,15 @@ def line(row: dict[str, Any]) -> str:
     text = f"{name} {row['median_s'] * 1e6:12,.2f} us"
     text += f"  {row['env_steps_per_s']:9.3g} env steps/s" if "env_steps_per_s" in row else ""
     return text + (f"  {row['times_floor']:7.1f} x floor" if "times_floor" in row else "")
+
+
+def _identify(name: str, source: Path | None) -> dict[str, str | None]:
+    """Commit and hash of a peer's source folder; None without a folder, and without a checkout."""
+    is_checkout = source is not None and (source / ".git").exists()  # not a folder inside another checkout
+    return {
+        f"{name}_commit": commit_of(source) if source and is_checkout else None,
+        f"{name}_sha256": contents_of(source) if source else None,
+    }
 
 
 def _command_line(options: dict[str, Any]) -> str:
@@ -171,8 +198,9 @@ def _command_line(options: dict[str, Any]) -> str:
 
 
 def _check(
-    modes: tuple[str, ...], envs: tuple[str, ...], sizes: tuple[int, ...], rounds: int, seconds: float, warpdrive: Path | None
-) -> None:
+    modes: tuple[str, ...], envs: tuple[str, ...], sizes: tuple[int, ...], rounds: int, seconds: float, warpdrive: Path | None,
+    purejaxrl: Path | None,
+) -> None:  # fmt: skip
     wrong = [mode for mode in modes if mode not in MODES]
     if wrong or not modes:
         raise ParameterError(f"--modes must be some of {', '.join(MODES)}, got {', '.join(wrong) or 'none'}.")
@@ -186,3 +214,5 @@ def _check(
         raise ParameterError(f"--rounds must be at least 1 and --seconds above 0 and finite, got {rounds} and {seconds}.")
     if warpdrive is not None and not (warpdrive / "warp_drive").is_dir():
         raise ParameterError(f"--warpdrive must be a folder that holds warp_drive, got {warpdrive}.")
+    if purejaxrl is not None and not (purejaxrl / "ppo.py").is_file():
+        raise ParameterError(f"--purejaxrl must be a folder that holds ppo.py, got {purejaxrl}.")

@@ -13,6 +13,7 @@ from gpu_vecenv.bench.peers.client import PeerError, PeerProcess
 from gpu_vecenv.bench.ready import Peers
 from gpu_vecenv.bench.results import figures
 from gpu_vecenv.bench.run import measure
+from gpu_vecenv.bench.settings import SETTINGS
 from gpu_vecenv.bench.timing import Local, Summary
 from gpu_vecenv.cli.bench import groups
 from gpu_vecenv.cli.main import main
@@ -37,7 +38,7 @@ def test_the_file_holds_the_command_the_machine_and_a_row_for_every_path(tmp_pat
     rows = {(row["mode"], row["library"], row["path"]): row for row in made["rows"]}
     ours = {("env", f"python_{way}") for way in ("copy_false", "copy_true", "bind", "one_thread")}
     ours |= {("env", way) for way in ("rollout", "rollout_random", "rollout_unkept")}
-    ours |= {("inference", "eager"), ("training", "ppo_iteration")}
+    ours |= {("inference", "eager"), ("training", "eager")}
     assert {(mode, path) for mode, library, path in rows if library == "gpu_vecenv"} == ours
     assert ("env", "Gymnasium", "vector_entry_point") in rows
     for row in rows.values():
@@ -56,9 +57,8 @@ def test_the_file_holds_the_command_the_machine_and_a_row_for_every_path(tmp_pat
     policy = rows["inference", "gpu_vecenv", "eager"]
     heads = {"actions": 4 * 8, "policy": 4 * (4 * 4 + 8 + 4 + 4)}  # int64 indices; policy: 4 floats in, an index and 2 floats out
     assert policy["floor_bytes"] == {**step["floor_bytes"], **heads}
-    assert rows["training", "gpu_vecenv", "ppo_iteration"]["floor_bytes"] == step["floor_bytes"]
-    for row in (policy, rows["training", "gpu_vecenv", "ppo_iteration"]):
-        assert row["kernel_launches"] == 1 and row["times_floor"] > 1
+    assert policy["kernel_launches"] == 1 and policy["times_floor"] > 1
+    assert ("training", "PyTorch", "eager loop") in rows
     assert step["host_syncs"] is None and step["peak_bytes"] is None
     assert step["floor_s"] == pytest.approx(sum(step["floor_bytes"].values()) / made["floors"]["copy_bytes_per_s"])
     assert f"{len(made['rows'])} rows in" in capsys.readouterr().out
@@ -171,11 +171,19 @@ def test_cases_are_chosen_by_env_and_resized():
         ("WarpCartPole-v1", 8), ("WarpCartPole-v1", 16), ("WarpGridTag-v0", 8), ("WarpGridTag-v0", 16)]  # fmt: skip
 
 
+def test_cases_are_chosen_by_words_of_their_names():
+    (chosen,) = choose(SETTINGS["cuda"], [], [], ["256-256", "nowhere"])
+    assert chosen.name == "WarpTag-v0 x 2,000, 16 steps, 1 x 4, 256-256"
+    (resized,) = choose(SETTINGS["cuda"], ["TAG"], [3], ["256-256"])
+    assert (resized.worlds, resized.ppo, resized.only) == (3, chosen.ppo, ())
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--modes", "sleep"], "--modes must be some of env, inference, training, startup, got sleep"),
+        (["--modes", "sleep"], "--modes must be some of env, inference, training, goal, startup, got sleep"),
         (["--rounds", "0"], "--rounds must be at least 1"),
+        (["--purejaxrl", "nowhere"], "--purejaxrl must be a folder that holds ppo.py, got nowhere"),
         (["--warpdrive", "nowhere"], "--warpdrive must be a folder that holds warp_drive, got nowhere"),
     ],
 )

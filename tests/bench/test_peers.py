@@ -10,17 +10,19 @@ from pathlib import Path
 import pytest
 
 from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, TAG, Case
-from gpu_vecenv.bench.peers import PEERS
+from gpu_vecenv.bench.peers import PEERS, TRAINERS
 from gpu_vecenv.bench.peers.warpdrive import FromReset
+from gpu_vecenv.bench.settings import GOALS, SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("name", [*PEERS, *TRAINERS])
 def test_paths_are_json_and_arguments_of_make(name):
     peer = import_module(f"gpu_vecenv.bench.peers.{name}")
     found = 0
-    for cases, device in ((GPU_CASES, "cuda:0"), (CPU_CASES, "cpu")):
+    on_gpu, on_cpu = ((*SETTINGS[kind], *GOALS[kind]) if name in TRAINERS else None for kind in ("cuda", "cpu"))
+    for cases, device in ((on_gpu or GPU_CASES, "cuda:0"), (on_cpu or CPU_CASES, "cpu")):
         for case in cases:
             ways = peer.ways(case, device)
             found += len(ways)
@@ -31,7 +33,7 @@ def test_paths_are_json_and_arguments_of_make(name):
     assert found > 0
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("name", [*PEERS, *TRAINERS])
 def test_listing_paths_imports_no_library(name):
     """Modules of peers are imported by the benchmark's own process; only ``make`` may import a peer's library."""
     source = inspect.getsource(import_module(f"gpu_vecenv.bench.peers.{name}"))

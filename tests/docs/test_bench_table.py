@@ -7,7 +7,8 @@ import pytest
 
 from tools.docs import bench_plots, bench_table
 
-BLOCK = f"<!-- generated: bench ({bench_table.COMMAND}) -->\n<!-- /generated -->\n"
+BLOCKS = [f"<!-- generated: {name} ({bench_table.COMMAND}) -->\n<!-- /generated -->\n" for name in ("bench", "training")]
+BEFORE = f"before\n{BLOCKS[0]}between\n{BLOCKS[1]}after\n"
 
 
 def row(library="gpu_vecenv", path="python_copy_false", worlds=1_000, seconds=1e-5, **more):
@@ -86,6 +87,38 @@ def test_the_short_table_has_the_largest_size_that_a_peer_ran():
     assert "moves 5 GB/s" in text and "`gpu-vecenv bench`" in text
 
 
+def trained(library="gpu_vecenv", path="fused", seconds=1e-5, **more):
+    setting = {"num_steps": 8, "num_epochs": 4, "num_minibatches": 2, "hidden_sizes": [64, 32], "mode": "training"}
+    made = row(library, path, seconds=seconds, **setting)
+    return made | more
+
+
+def test_training_has_a_row_for_every_way_and_its_speed_relative_to_the_fastest_single_run():
+    rows = [trained(), trained(path="graph_tf32", seconds=2e-5), trained("PureJaxRL", "jitted training", 4e-5)]
+    rows += [trained(path="fused_8_runs", seconds=5e-6, runs=8), row(seconds=1e-9)]
+    text = bench_table.training([made(rows) | {"purejaxrl_sha256": "0123456789abcdef"}])
+    told = [line.strip("| ").split(" | ")[3:] for line in text.splitlines() if "| 1,000 |" in line]
+    assert told == [
+        ["fused", "100 M", "0.08", "1"], ["graph, tf32", "50 M", "0.16", "0.5"],
+        ["PureJaxRL, jitted training", "25 M", "0.32", "0.25"], ["fused 8 runs", "200 M", "0.04", "2"]]  # fmt: skip
+    assert "| 8 steps, 4 x 2, 64-32 |" in text and "Other libraries: PureJaxRL 0123456789ab." in text
+
+
+def test_goals_show_the_spread_over_seeds():
+    goal = {"mode": "goal", "title": "preset", "goal": 475.0, "seconds_by_seed": [0.01, 0.02, 0.04]}
+    ours = trained(seconds=0.02, iterations=[3, 5, 4], evaluated=[480.0, 490.0, 500.0]) | goal
+    broken = {name: value for name, value in trained(path="graph").items() if not name.endswith("_s")} | goal | {"error": "x"}
+    text = bench_table.training([made([ours, trained("PureJaxRL", "jitted training", 0.03) | goal, broken])])
+    told = [line.strip("| ").split(" | ")[2:] for line in text.splitlines() if "preset:" in line]
+    assert told[0] == ["fused", "475", "20 (10 to 40)", "3", "32 K", "490.0 (480.0 to 500.0)"]
+    assert told[1][:2] == ["PureJaxRL, jitted training", "475"] and told[1][-2:] == ["–", "–"]
+    assert "8 steps, 4 x 2, 64-32: graph failed." in text
+
+
+def test_without_measurements_of_training_the_block_says_so():
+    assert bench_table.training([]) == "No measurement is recorded.\n"
+
+
 @pytest.mark.parametrize(("value", "text"), [(999.6, "1 K"), (0.794, "0.794"), (1.234e7, "12.3 M"), (2.5e9, "2.5 G"), (12, "12")])
 def test_numbers_have_three_digits(value, text):
     assert bench_table.digits(value) == text
@@ -94,7 +127,7 @@ def test_numbers_have_three_digits(value, text):
 def test_stale_documents_and_plots_are_found_and_rewritten(tmp_path, monkeypatch, capsys):
     for name in ("README", "PAGE"):
         path = tmp_path / f"{name}.md"
-        path.write_text(f"before\n{BLOCK}after\n")
+        path.write_text(BEFORE)
         monkeypatch.setattr(bench_table, name, path)
     data = tmp_path / "bench_cpu.json"
     rows = [row(worlds=n, seconds=n * 1e-8) for n in (10, 100)] + [row("EnvPool", "sync", worlds=10)]
@@ -102,8 +135,9 @@ def test_stale_documents_and_plots_are_found_and_rewritten(tmp_path, monkeypatch
     rows += [row(agents=n, **tag) for n in (105, 205)]
     data.write_text(json.dumps(made(rows)))
     monkeypatch.setattr(bench_table, "RESULTS", [data])
+    monkeypatch.setattr(bench_table, "TRAINING", [])
     monkeypatch.setattr(bench_plots, "FOLDER", tmp_path / "figures")
-    assert bench_table.main(["--check"]) == 1 and (tmp_path / "README.md").read_text() == f"before\n{BLOCK}after\n"
+    assert bench_table.main(["--check"]) == 1 and (tmp_path / "README.md").read_text() == BEFORE
     assert bench_table.main([]) == 0
     assert bench_table.main(["--check"]) == 0
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [

@@ -218,6 +218,7 @@ bench --seconds inf | --seconds
 bench --seconds -1 | --seconds
 bench --threads 0 | threads: expected an integer from 1 to 1024, got 0
 bench --threads 99999999999 | threads: expected an integer from 1 to 1024, got 99999999999
+bench --purejaxrl folder | --purejaxrl must be a folder that holds ppo.py
 bench --warpdrive folder | --warpdrive must be a folder that holds warp_drive
 bench --out folder | --out
 bench --out file/x.json | file

@@ -12,12 +12,15 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tools.docs import bench_plots  # noqa: E402
+from tools.docs import bench_plots, bench_training  # noqa: E402
 from tools.docs.generated import table, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/bench_table.py"
 RESULTS = [ROOT / "benchmarks" / "results" / f"bench_{kind}.json" for kind in ("cuda", "cpu")]
 """Files of results; README.md shows the first that exists."""
+
+TRAINING = [ROOT / "benchmarks" / "results" / f"training_{kind}.json" for kind in ("cuda", "cpu")]
+"""Files of results of training, which may come from another machine; README.md shows the first that exists."""
 
 README, PAGE = ROOT / "README.md", ROOT / "benchmarks" / "README.md"
 OURS = "gpu_vecenv"
@@ -109,8 +112,8 @@ def env_table(cases: dict[Key, list[Row]], most: int | None = None) -> str:
 
 
 def policy_table(rows: list[Row]) -> str:
-    """Table of steps with a policy and in training."""
-    names = {"inference": "with a policy", "training": "in training"}
+    """Table of steps with a policy."""
+    names = {"inference": "with a policy"}
     counts = ("times_floor", "torch_operations", "host_syncs", "peak_bytes")
     lines = [[label(row), f"{row['worlds']:,}", f"{names[row['mode']]}, {row['path'].replace('_', ' ')}", speed(row),
               *("–" if row.get(name) is None else digits(row[name]) for name in counts)]
@@ -169,7 +172,7 @@ def measured_on(results: dict[str, Any]) -> str:
     if "graph_node_s" in floors:
         text += f", an empty node of a CUDA graph takes {1e6 * floors['graph_node_s']:.2f} us"
     others = [f"{name} {version}" if version else f"{name} (not installed)" for name, version in results["peers"].items()]
-    return f"{text}. Other libraries: {', '.join(others)}.\n"
+    return f"{text}. Other libraries: {', '.join(others) or 'none'}.\n"
 
 
 def short(results: dict[str, Any]) -> str:
@@ -181,6 +184,18 @@ def short(results: dict[str, Any]) -> str:
             largest[name] = (name, worlds)
     few = {key: [row for row in cases[key] if not row["path"].startswith("python_copy_true")] for key in largest.values()}
     return f"{LEGEND}\n{env_table(few, 1)}\n{measured_on(results)}"
+
+
+def training(runs: list[dict[str, Any]]) -> str:
+    """Block with the tables of training, run by run; each names its device and commit."""
+    text = f"{bench_training.LEGEND}\n{bench_training.GOALS}\n" if runs else "No measurement is recorded.\n"
+    for results in runs:
+        speeds = bench_training.speeds(results["rows"], label, speed, digits)
+        goals = bench_training.goals(results["rows"], label, digits)
+        ran = {"peers": bench_training.peers(results)}  # those of other modes may be installed, too
+        tables = [part for part in (speeds, goals, start_up(results["rows"]), measured_on({**results, **ran})) if part]
+        text += "\n".join(tables) + "\n"
+    return text
 
 
 def page(recorded: list[dict[str, Any]]) -> str:
@@ -201,11 +216,14 @@ def recorded() -> list[dict[str, Any]]:
 
 def current() -> dict[Path, str]:
     """The two documents with tables of the present results."""
-    runs = recorded()
-    return {
+    runs, trained = recorded(), [json.loads(path.read_text()) for path in TRAINING if path.exists()]
+    texts = {
         README: with_block(README.read_text(), "bench", COMMAND, short(runs[0])),
         PAGE: with_block(PAGE.read_text(), "bench", COMMAND, page(runs)),
     }
+    # A block on another page is one folder deeper than the links of the README's.
+    blocks = {README: training(trained[:1]), PAGE: training(trained).replace("](docs/", "](../docs/")}
+    return {path: with_block(text, "training", COMMAND, blocks[path]) for path, text in texts.items()}
 
 
 def main(arguments: list[str]) -> int:

@@ -8,6 +8,9 @@ library.
 PEERS = ("gymnasium_vector", "envpool_sync", "gymnax_jax", "jaxmarl_mpe", "vmas_torch", "warpdrive")
 """Modules of this package, one for each library."""
 
+TRAINERS = ("purejaxrl", "torch_graph")
+"""Modules of this package with other trainers. Their ``ways`` get a ``Setting`` or a ``Goal``."""
+
 CLASSIC_IDS = {
     "WarpCartPole-v1": "CartPole-v1",
     "WarpAcrobot-v1": "Acrobot-v1",
