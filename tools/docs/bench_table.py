@@ -20,7 +20,10 @@ RESULTS = [ROOT / "benchmarks" / "results" / f"bench_{kind}.json" for kind in ("
 """Files of results; README.md shows the first that exists."""
 
 TRAINING = [ROOT / "benchmarks" / "results" / f"training_{kind}.json" for kind in ("cuda", "cpu")]
-"""Files of results of training, which may come from another machine; README.md shows the first that exists."""
+"""Files of results of training, which may come from another machine; README.md shows that of a GPU."""
+
+ELSEWHERE = "[The trainer](docs/design/trainer.md#executors) has times of iterations on an H200.\n"
+"""Block of README.md without results of a GPU."""
 
 README, PAGE = ROOT / "README.md", ROOT / "benchmarks" / "README.md"
 OURS = "gpu_vecenv"
@@ -222,7 +225,8 @@ def current() -> dict[Path, str]:
         PAGE: with_block(PAGE.read_text(), "bench", COMMAND, page(runs)),
     }
     # A block on another page is one folder deeper than the links of the README's.
-    blocks = {README: training(trained[:1]), PAGE: training(trained).replace("](docs/", "](../docs/")}
+    on_gpu = [results for results in trained if results["machine"]["device"] != "cpu"]
+    blocks = {README: training(on_gpu) if on_gpu else ELSEWHERE, PAGE: training(trained).replace("](docs/", "](../docs/")}
     return {path: with_block(text, "training", COMMAND, blocks[path]) for path, text in texts.items()}
 
 
