@@ -59,8 +59,8 @@ class TrainConfig:
     """``auto``, ``cpu`` or ``cuda:0``."""
     out: str | None = None
     """Folder for checkpoints, metrics and TensorBoard files; None writes nothing."""
-    checkpoint_interval: int = 50
-    """Iterations between two checkpoints; slow runs also save every minute, and the end of training writes one, too."""
+    checkpoint_interval: int | None = None
+    """Iterations between two checkpoints, beside those that a run writes every minute and at its end; None: no others."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Env parameters by their spec names; others are those of the preset, or else have the defaults of the spec."""
     policy_map: dict[str, str] | None = None
@@ -246,7 +246,7 @@ _CHECKS: Mapping[str, Check] = {
     "seed": integer(0, MAX_SEED)._replace(expected="an integer from 0 to 2**64 - 1"),
     "device": Check(is_name, "auto, cpu, cuda or cuda:N"),
     "out": Check(is_name, "a folder's path as a str").or_none(),
-    "checkpoint_interval": LONG_COUNT,
+    "checkpoint_interval": LONG_COUNT.or_none(),
     "env_kwargs": Check(lambda value: is_dict_of(lambda _: True, value), "a dict with str keys"),
     "policy_map": Check(lambda value: is_dict_of(is_name, value), "a dict of role and policy names").or_none(),
     "frozen": Check(

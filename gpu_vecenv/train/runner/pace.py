@@ -6,7 +6,8 @@ import math
 import time
 
 CHECKPOINT_S = 60.0
-"""Seconds after which a new checkpoint is written even if ``checkpoint_interval`` has not passed."""
+"""Seconds between two checkpoints, if ``checkpoint_interval`` does not ask for more. A checkpoint may take as long as fifty short
+iterations."""
 
 
 def until_next(interval: int | None, iteration: int) -> float:
@@ -17,9 +18,16 @@ def until_next(interval: int | None, iteration: int) -> float:
 class Pace:
     """Says when checkpoints are due, and how many iterations may be in flight until the next checkpoint or evaluation."""
 
-    def __init__(self, checkpoint_interval: int | None, evaluation_interval: int | None) -> None:
-        """Start the clock; an interval in iterations is None if nothing is saved, or nothing is evaluated."""
-        self._checkpoint_interval, self._evaluation_interval = checkpoint_interval, evaluation_interval
+    def __init__(self, saves: bool, checkpoint_interval: int | None, evaluation_interval: int | None) -> None:
+        """Start the clock.
+
+        Args:
+            saves: the run has a folder for checkpoints.
+            checkpoint_interval: iterations between two checkpoints; None saves by time alone.
+            evaluation_interval: iterations between two evaluations; None evaluates never.
+        """
+        self._saves, self._evaluation_interval = saves, evaluation_interval
+        self._checkpoint_interval = checkpoint_interval if saves else None
         self.saved()
 
     def saved(self) -> None:
@@ -34,8 +42,7 @@ class Pace:
 
     def saves(self, iteration: int) -> bool:
         """Return True if a checkpoint is due after ``iteration`` finished ones."""
-        interval = self._checkpoint_interval
-        return interval is not None and (iteration % interval == 0 or self._is_late())
+        return until_next(self._checkpoint_interval, iteration - 1) == 1 or self._is_late()
 
     def _is_late(self) -> bool:
-        return self._checkpoint_interval is not None and time.monotonic() - self._saved_at >= CHECKPOINT_S
+        return self._saves and time.monotonic() - self._saved_at >= CHECKPOINT_S

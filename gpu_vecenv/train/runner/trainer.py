@@ -247,7 +247,7 @@ class Trainer:
         if out is not None and self.iteration == 0:
             self.config.save(out)
             self.save()  # From here on a killed run can be resumed.
-        pace = Pace(None if out is None else self.config.checkpoint_interval, self.config.evaluation_interval)
+        pace = Pace(out is not None, self.config.checkpoint_interval, self.config.evaluation_interval)
         self._call("on_start")
         with (
             contextlib.nullcontext() if self._folder is None else self._folder.writing(),
