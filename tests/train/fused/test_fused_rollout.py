@@ -1,15 +1,33 @@
 """Rollouts in one launch against actions and steps in turn: all arrays and the state have the same bits."""
 
 import dataclasses
+from functools import partial
+from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box, MultiDiscrete
 
+from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Role
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.applies import require_fused
 from gpu_vecenv.train.fused.rollout import whole_rollout
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
+
+WIDE = EnvSpec(
+    name="Wide-v0",
+    kernel=Path(__file__).with_name("wide.cu"),
+    roles=(Role("agent", 1),),
+    params=(TIME_LIMIT,),
+    state=(Field("x", "float32", (), "moves by the first entry"), Field("y", "float32", (), "turns round in each step")),
+    observation=lambda params: Box(-np.inf, np.inf, (40,), np.float32),
+    action=lambda params: MultiDiscrete([3, 2]),
+    rewards={"x": "x after the step"},
+)
+gymnasium.register("Wide-v0", vector_entry_point=partial(GpuVectorEnv, WIDE))
 
 WORLDS = 77
 PPO = PPOConfig(num_steps=40, bootstrap_at_time_limit=True)
@@ -19,6 +37,7 @@ CASES = {
     "WarpMountainCar-v0": {"max_episode_steps": 15},
     "WarpMountainCarContinuous-v0": {"max_episode_steps": 15},
     "WarpPendulum-v1": {"max_episode_steps": 15},
+    "Wide-v0": {"max_episode_steps": 15},
 }
 
 
@@ -56,7 +75,7 @@ def require_equal(one, other):
         torch.testing.assert_close(values, expected, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("env_id", ["WarpCartPole-v1", "WarpMountainCarContinuous-v0"])
+@pytest.mark.parametrize("env_id", ["WarpCartPole-v1", "WarpMountainCarContinuous-v0", "Wide-v0"])
 def test_one_launch_has_the_bits_of_single_steps(env_id):
     torch.manual_seed(0)
     one = rollouts(env_id, "cpu", False, env_kwargs=CASES[env_id])
