@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_vecenv.bench.cases import CARTPOLE, CONTINUOUS, OTHERS, TAG, Case
-from gpu_vecenv.bench.peers.purejaxrl import TITLE
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig
 from gpu_vecenv.train.config.presets import preset_of
+
+PUREJAXRL = "PureJaxRL's, retuned"
+"""Title of the hyperparameters of PureJaxRL."""
 
 TOTAL_STEPS = 10**12
 """Steps of the run, so many that a benchmark never ends it."""
@@ -115,7 +117,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
 GOALS: dict[str, tuple[Goal, ...]] = {
     "cuda": (
         of_preset(CARTPOLE, seeds=16, only=("fused",)),
-        Goal(CARTPOLE, 2_048, only=FUSED_OR_GRAPH, ppo=LIKE_PUREJAXRL, title=TITLE, seeds=5,
+        Goal(CARTPOLE, 2_048, only=FUSED_OR_GRAPH, ppo=LIKE_PUREJAXRL, title=PUREJAXRL, seeds=5,
              total_steps=3_000_000),
     ),
     "cpu": (of_preset(CARTPOLE, seeds=3),),

@@ -25,9 +25,6 @@ NAME, DISTRIBUTION = "PureJaxRL", None
 SOURCE = "PUREJAXRL_SOURCE"
 """Environment variable with the folder of ppo.py and wrappers.py; ``--purejaxrl`` sets it for this process."""
 
-TITLE = "PureJaxRL's, retuned"
-"""Title of the goal whose hyperparameters are PureJaxRL's own."""
-
 UPDATES = {"cpu": 2, "cuda": 50}
 """Iterations in a call."""
 
@@ -37,8 +34,10 @@ WINDOW = 100
 
 def ways(case: Setting, device: str) -> list[dict[str, Any]]:
     """CartPole with two hidden layers of 64 units: iterations, and the way to a goal with PureJaxRL's hyperparameters."""
-    goal, title = getattr(case, "goal", None), getattr(case, "title", TITLE)
-    if case.env != CARTPOLE or case.network.hidden_sizes != (64, 64) or title != TITLE:
+    from gpu_vecenv.bench.settings import PUREJAXRL
+
+    goal, title = getattr(case, "goal", None), getattr(case, "title", PUREJAXRL)
+    if case.env != CARTPOLE or case.network.hidden_sizes != (64, 64) or title != PUREJAXRL:
         return []
     ppo = case.ppo
     updates = UPDATES[device.partition(":")[0]]
