@@ -203,6 +203,7 @@ def test_start_up_is_measured_with_both_caches(tmp_path):
     assert seconds == sorted(seconds) and seconds[-1] == cold["median_s"]
 
 
+@pytest.mark.slow
 def test_the_start_of_training_is_measured_up_to_a_trained_policy(monkeypatch):
     monkeypatch.setattr(startup, "TO_THE_END", {"evaluation_interval": 1, "stop_at": 1.0})
     _, (case, ways) = groups("startup", "cpu", "cpu", ("cartpole",), ())

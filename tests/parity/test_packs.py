@@ -16,6 +16,9 @@ from gpu_vecenv.spec.roles import Role
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 SPECS = {spec.name: spec for spec in (e.SPEC for e in (acrobot, cartpole, mountain_car, mountain_car_continuous, pendulum))}
+FEW = ("WarpCartPole-v1", "WarpMountainCarContinuous-v0")
+"""Envs with choices and with numbers; compiling the others takes most of their time."""
+
 ONE_BY_ONE = ("-DGV_LANES=1", "-pthread")
 MODES = ("same_step", "next_step", "disabled")
 
@@ -75,7 +78,7 @@ def compare(backend, spec, steps=120, dtype=np.int32, prepare=lambda env: None, 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("worlds", [1, 31, 32, 33, 95])
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", [*FEW, *(pytest.param(name, marks=pytest.mark.slow) for name in SPECS if name not in FEW)])
 def test_any_number_of_worlds_gives_the_same_bits(name, worlds, mode, backend):
     """Less than a pack, whole packs, packs and worlds left over. Episodes end at different times within a pack."""
     compare(backend, SPECS[name], num_envs=worlds, max_episode_steps=17, autoreset_mode=mode)
