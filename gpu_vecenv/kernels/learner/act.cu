@@ -36,8 +36,8 @@ struct GvOwn {
     gv_i32 first, rows;
 };
 
-// Computes the outputs of a network for the tiles of a team. `ahead(own)` is called before the outputs of a tile are known, and
-// `use(own)` when they are, unless `wanted(own)` is false.
+// Computes the outputs of a network for the tiles of a team. `ahead(group, own)` is called before a tile is computed,
+// `use(group, own)` after it. If `wanted(group, own)` is false, the outputs are not computed and `use` is not called.
 template <gv_i32 OUTPUTS, class Wanted, class Ahead, class Use>
 GV_FN void gv_each_tile(const GvArgs& a, const GvTeam& team, Wanted wanted, Ahead ahead, Use use) {
     const GvGroup group = gv_group(team);

@@ -1,5 +1,5 @@
 // Rows of a group in the next tile. They are copied to the memory of the team while the present tile is computed, and so take no
-// registers. The copies of a tile are two groups: the features, then what the loss reads.
+// registers. The copies of a tile are committed twice: after the features, and after what the loss reads.
 #pragma once
 #include "learner/update_args.h"
 
@@ -28,10 +28,11 @@ GV_FN void gv_load_samples(GvOwnSamples& samples, const GvArgs& a, const GvGroup
 GV_FN void gv_start_features(const GvAhead& ahead, const GvArgs& a, const GvGroup& group) {
     if constexpr (GV_STAGED_FEATURES > 0) {
         GvValues<gv_u8, GV_OWN * GV_FEATURES> each;  // unused
-        gv_each_value_with(each, group, ahead.samples, [](gv_i32 i) { return i / GV_FEATURES; }, [&](gv_i32 i, gv_u8&, gv_i32 sample) {
-            const float* row = gv_sample(a.obs, sample < 0 ? 0 : sample, a.samples_per_step);
-            gv_start_copy<1>(ahead.features + i, row + i % GV_FEATURES, sample >= 0);
-        });
+        gv_each_value_with(each, group, ahead.samples, [](gv_i32 i) { return i / GV_FEATURES; },
+                           [&](gv_i32 i, gv_u8&, gv_i32 sample) {
+                               const float* row = gv_sample(a.obs, sample < 0 ? 0 : sample, a.samples_per_step);
+                               gv_start_copy<1>(ahead.features + i, row + i % GV_FEATURES, sample >= 0);
+                           });
     } else {
         GvOwnFeatures none;
         gv_load_features(none, group, ahead.samples, a.obs, a.samples_per_step);  // to the cache

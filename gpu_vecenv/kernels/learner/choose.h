@@ -16,7 +16,8 @@ GV_FN GvNoise gv_noise(const GvDraw& draw, gv_i32 entry) { return gv_entry_word(
 // allows all choices.
 GV_FN gv_i32 gv_choose(const GvBox&, gv_i32 entry, float* outputs, const gv_u8* masks, GvNoise noise, bool likeliest) {
     gv_i32 first = 0, choices = 0, mask_first = -1, before = 0;
-    GV_UNROLL for (gv_i32 other = 0; other < GV_ENTRIES; ++other) {  // constants stay in instructions
+    // unrolled, so that the numbers of each entry are constants of instructions and not loads
+    GV_UNROLL for (gv_i32 other = 0; other < GV_ENTRIES; ++other) {
         first = other == entry ? before : first;
         choices = other == entry ? gv_choices(other) : choices;
         mask_first = other == entry ? gv_mask_first(other) : mask_first;

@@ -1,8 +1,8 @@
 // Networks of a policy on tiles of rows: an actor and a critic with hidden layers of their own, of equal sizes.
 //
 // A program defines the sizes: GV_FEATURES, GV_LAYERS (1 to 3) hidden layers of GV_HIDDEN_1, GV_HIDDEN_2 and GV_HIDDEN_3 units,
-// and GV_ACTIVATION. OUTPUTS, the number of outputs, is a template argument. Widths in memory are multiples of 16; units that fill
-// up have weights of 0.
+// and GV_ACTIVATION. OUTPUTS, the number of outputs, is a template argument. Widths in memory are multiples of 16; units of the
+// padding have weights of 0.
 //
 // Hidden layers multiply numbers of 16 bits. The first and the last layer are nearly exact: both operands have a high part of 16
 // bits and a low part, the rest, and the product of the low parts is left out.
@@ -38,7 +38,8 @@ GV_FN constexpr gv_i32 gv_units(gv_i32 layer) {
 }
 GV_FN constexpr gv_i32 gv_width(gv_i32 layer) { return gv_up_to(gv_units(layer), 16); }
 
-// Columns of features in a tile: their high parts, then their low parts. The columns of the high parts alone end within low parts.
+// Columns of features in a tile: their high parts, then their low parts. GV_HIGH_COLUMNS may include some low parts; their
+// weights are 0.
 #define GV_FEATURE_COLUMNS gv_up_to(2 * GV_FEATURES, 16)
 #define GV_HIGH_COLUMNS gv_up_to(GV_FEATURES, 16)
 
@@ -120,7 +121,7 @@ GV_FN void gv_store_piece(const GvPiece<N>& piece, const GvTeam& team, Load load
 
 GV_FN float gv_rest(float x) { return x - gv_float(gv_half(x)); }
 
-// Weight of a place of a layer in memory: 0 where the place fills up.
+// Weight of a place of a layer in memory: 0 in the padding.
 template <gv_i32 LAYER, gv_i32 OUTPUTS>
 GV_FN float gv_weight_of(const GvLayer* layers, gv_i32 i) {
     constexpr gv_i32 COLUMNS = LAYER == 1 ? GV_HIGH_COLUMNS : gv_width(LAYER - 1);
@@ -201,8 +202,9 @@ GV_FN void gv_set_feature(const GvNetwork<OUTPUTS>& network, GvTile<STRIDE> tile
 
 // ---- forward ---------------------------------------------------------------------------------------------------
 
-// A unit: its value, and a factor times the derivative by x. The product of all factors from a layer on is GV_SCALE, as those of
-// other layers undo the gain of the weights above them.
+// A unit: its value, and a factor times the derivative by x. The factor of the last hidden layer is GV_SCALE. That of the others
+// is 1 / GV_GAIN, because the weights of the layer above are stored GV_GAIN times as large. So derivatives of all hidden layers
+// have the scale GV_SCALE.
 struct GvUnit {
     float value, slope;
 };

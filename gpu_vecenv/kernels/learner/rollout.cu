@@ -1,9 +1,8 @@
 // A rollout of single-agent worlds in one launch: in each step the policy acts for a tile of worlds, and the env steps them. This
 // text follows the .cu of an env.
 //
-// A group owns the worlds of its rows. Their states stay in variables, each in those of one lane, from the first step to the last;
-// the outputs of the network pass from the tile's lanes to this lane through the memory of the team. Results have the bits of gv_act
-// (act.cu) and gv_step in turn.
+// A group owns the worlds of its rows. One lane holds the state of a world in variables from the first step to the last, and
+// reads the outputs of the network from the memory of the team. Results have the bits of gv_act (act.cu) and gv_step in turn.
 #include "learner/choose.h"
 #include "learner/rows.h"
 #include "protocol.h"
@@ -59,7 +58,8 @@ GV_FN float gv_feature(const GvArgs& a, const GvOwnWorld& own, gv_i32 step, gv_i
 }
 
 // Draws the action of a world and stores it with its log-probability.
-GV_FN void gv_choose_own(const GvRolloutArgs& r, const GvOwnWorld& own, gv_i64 row, float* outputs, GvEntry (&action)[GV_ENTRIES]) {
+GV_FN void gv_choose_own(const GvRolloutArgs& r, const GvOwnWorld& own, gv_i64 row, float* outputs,
+                         GvEntry (&action)[GV_ENTRIES]) {
     GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
         const GvAction chosen = gv_choose(r.box, entry, outputs, nullptr, own.noise[entry], false);
 #ifdef GV_CHOICES
@@ -72,12 +72,13 @@ GV_FN void gv_choose_own(const GvRolloutArgs& r, const GvOwnWorld& own, gv_i64 r
     gv_store_once(r.log_prob + row, gv_sum_of_terms(outputs));
 }
 
-// A step of a world, as gv_step_held makes it, whose state stays in variables.
+// The same step as gv_step_held, but the state is neither loaded nor stored.
 GV_FN void gv_step_own(const GvArgs& a, GvOwnWorld& own, GvEntry (&action)[GV_ENTRIES], gv_i32 step, gv_i64 row) {
     GvArgs local = gv_local_args(a, own.number, own.held);
     gv_load_params(local);
     gv_point_outputs(a, local, row);
-    local.previous_obs = step == 0 ? a.previous_obs + (gv_i64)own.number * GV_FEATURES : a.obs + (row - a.num_worlds) * GV_FEATURES;
+    local.previous_obs = step == 0 ? a.previous_obs + (gv_i64)own.number * GV_FEATURES
+                                   : a.obs + (row - a.num_worlds) * GV_FEATURES;
     local.action = action;
     local.action_bytes = 4;
     float reward = 0.0f;

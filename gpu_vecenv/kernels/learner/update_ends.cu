@@ -53,8 +53,8 @@ GV_FN float gv_scale_for(const GvArgs& a, float size) {
     return size == size ? gv_two_to((gv_i32)gv_floor(gv_clamp(a.scaled_to - gv_log2(size), -40.0f, 40.0f))) : size;
 }
 
-// Sets the scales of the derivatives by the outputs of actor and critic, from the root mean squares of advantages and of errors of
-// values; the error of a value is its advantage before it is normalised.
+// Sets the scales of the derivatives by the outputs of actor and critic, from the root mean squares of advantages and of errors
+// of values; the error of a value is its advantage before it is normalised.
 // double: as the statistics.
 GV_FN void gv_set_scales(const GvArgs& a) {
     const double mean = *(const double*)a.mean, var = *(const double*)a.var;

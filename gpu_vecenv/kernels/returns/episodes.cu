@@ -1,12 +1,12 @@
-// Means over the episodes that ended in a rollout, and over the last episodes that ended. The places of a rollout, in order of time
-// and row, are divided into tiles. One kernel lists the episodes of each tile, and another one takes the lists together. The order of
-// additions depends on shapes alone.
+// Means over the episodes that ended in a rollout, and over the last episodes that ended. The places of a rollout, in order of
+// time and row, are divided into tiles. One kernel lists the episodes of each tile, and another one takes the lists together. The
+// order of additions depends on shapes alone.
 #ifndef GV_SCRATCH
 #define GV_SCRATCH 4096  // SCRATCH of backend/programs.py
 #endif
 #include "target/target.h"
 
-#define GV_STRANDS 128  // parts of a tile, or of the list of tiles, that follow each other
+#define GV_STRANDS 128  // adjacent parts of a tile or of the list of tiles; a lane sums one at a time
 #define GV_PLACES 32    // places of a strand of a tile
 #define GV_TILE (GV_STRANDS * GV_PLACES)  // as in gpu_vecenv/train/returns/episodes.py
 
@@ -27,17 +27,20 @@ struct GvArgs {
 };
 static_assert(sizeof(GvArgs) == 96, "as in gpu_vecenv/train/returns/episodes.py");
 
-// Memory of a team: five arrays of a number for each strand, and two of numbers of double precision.
+// Memory of a team: room for six arrays of a number for each strand, the last of them unused, and two of numbers of double
+// precision.
 GV_FN gv_i32* gv_numbers(const GvTeam& team, gv_i32 which) { return (gv_i32*)team.scratch + which * GV_STRANDS; }
 // double: a long run has many episodes.
-GV_FN double* gv_doubles(const GvTeam& team, gv_i32 which) { return (double*)(team.scratch + 6 * GV_STRANDS) + which * GV_STRANDS; }
+GV_FN double* gv_doubles(const GvTeam& team, gv_i32 which) {
+    return (double*)(team.scratch + 6 * GV_STRANDS) + which * GV_STRANDS;
+}
 
 enum { GV_OWN, GV_UP_TO, GV_ENDED, GV_RETURN, GV_LENGTH };  // the five arrays
 
 // Adds up GV_OWN: GV_UP_TO gets the sums up to and with each strand. Returns the sum of all.
 GV_FN gv_i32 gv_add_up(const GvTeam& team) {
     gv_i32 *from = gv_numbers(team, GV_OWN), *to = gv_numbers(team, GV_UP_TO);
-    for (gv_i32 back = 1; back < GV_STRANDS; back *= 2) {  // an odd number of times
+    for (gv_i32 back = 1; back < GV_STRANDS; back *= 2) {  // 7 rounds, an odd number, so the last one writes GV_UP_TO
         gv_barrier(team);
         GV_FOR(i, GV_STRANDS) to[i] = from[i] + (i < back ? 0 : from[i - back]);
         gv_i32* const last = from;

@@ -1,12 +1,12 @@
-// Masks of the transitions of a rollout. A column is a row of the rollout. A team has some columns in some steps, which take the place
-// of a world in GV_KERNEL.
+// Masks of the transitions of a rollout. A column of these arrays belongs to one row of the env. A team has some columns in some
+// steps, which take the place of a world in GV_KERNEL.
 #ifndef GV_SCRATCH
 #define GV_SCRATCH 1  // unused
 #endif
 #include "target/target.h"
 
 #define GV_TILE 128  // columns of a team, as in gpu_vecenv/train/returns/masks.py
-#define GV_STEPS 8   // steps of a team, as there; all are read before the first is used, because the memory of GPUs answers late
+#define GV_STEPS 8   // steps of a team, as there; all are loaded before the first is used, so that a lane waits for memory once
 
 // Flags [steps, worlds, agents] and the distances between them.
 struct GvFlags {
@@ -52,7 +52,7 @@ GV_FN void gv_masks_tile(const GvArgs& a, const GvTeam& team) {
         const gv_u32 terminated = gv_read(a, a.terminated, column, first), truncated = gv_read(a, a.truncated, column, first);
         const gv_u32 alive = gv_read(a, a.alive, column, first), ended = terminated | truncated;
         const gv_u32 reset = a.alive_reset.at == nullptr ? ~0u : gv_read(a, a.alive_reset, column, first);
-        // Who is alive after a step, and after a reset if it ended the episode, may act in the next step.
+        // A transition is valid if its agent was alive after the step before, or after the reset if that step ended the episode.
         gv_u32 valid = ((ended & reset) | (~ended & alive)) << 1;
         if (first == 0) valid = (valid & ~2u) | (*gv_column(a, a.alive_start, column) != 0 ? 2u : 0u);
         const gv_u32 present = valid & alive, cut = ended | ~present, timed_out = truncated & ~terminated & present;

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 MAX_GROUPS = 4
-"""Most groups of a tile."""
+"""Most groups of a tile; a group is a warp with 16 worlds."""
 
 SMALL = 1024
 """Below this many worlds a second CPU thread saves less time than it takes to wake it."""
 
 
 def whole_rollout(env: GpuVectorEnv, rollout: Rollout, actors: Mapping[str, Actor]) -> FusedRollout | None:
-    """Return what fills a rollout by one launch, or None if the env or the actors need a launch each in every step."""
+    """Return what fills a rollout by one launch, or None if env and actors must be launched in every step."""
     fused = list(actors.values())
     if len(fused) != 1 or not isinstance(fused[0], FusedPolicy):
         return None
@@ -72,7 +72,11 @@ class FusedRollout:
 
 
 def _tile_rows(num_worlds: int, multiprocessors: int) -> int:
-    """Return the worlds of a tile: few, so that all multiprocessors have some, as a tile takes as long with fewer groups."""
+    """Return the number of worlds of a tile.
+
+    Few worlds get small tiles, so that more multiprocessors work; the groups of a tile run side by side, so a small tile is not
+    faster.
+    """
     count = 1
     while count < MAX_GROUPS and num_worlds > GROUP_ROWS * count * multiprocessors:
         count *= 2

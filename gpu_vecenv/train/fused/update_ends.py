@@ -32,10 +32,10 @@ METRICS = 11
 
 
 class UpdateEnds:
-    """An update between its advantages and its metrics."""
+    """Launches the first and the last kernel of an update."""
 
     def __init__(self, kernels: UpdateKernels, config: PPOConfig, scalars: DeviceScalars, factor: Tensor, deals: Tensor) -> None:
-        """Point to settings.
+        """Store the addresses of settings and of the kernels' arrays.
 
         Args:
             kernels: kernels of the minibatches.
@@ -60,7 +60,7 @@ class UpdateEnds:
         })  # fmt: skip
 
     def begin(self, log_prob: Tensor, found: Advantages, moments: Moments) -> Tensor:
-        """Set the learning rate and the scales of derivatives, and clear the sums.
+        """Write the numbers of the samples, the learning rate and the scales of derivatives, and clear the sums.
 
         Args:
             log_prob: float32 (T, B), of the actions when they were taken.
@@ -68,7 +68,8 @@ class UpdateEnds:
             moments: moments of the advantages and the targets that count.
 
         Returns:
-            Log-probability, value, advantage, normalised if it is over a rollout, and target, float32 (T * B, 4).
+            float32 (T * B, 4): log-probability, value, advantage and target. Advantages are normalised if that is done over a
+            rollout.
         """
         log_prob = log_prob if log_prob.stride(1) == 1 else log_prob.contiguous()
         numbers = torch.empty(log_prob.numel(), 4, device=log_prob.device)

@@ -49,8 +49,9 @@ class Evaluation:
     """Steps of an episode."""
 
 
-PIECE_STEPS, PIECE_ROWS = 16, 1 << 16
-"""Most steps and rows of a piece of an evaluation, after which the host looks if episodes are still running."""
+PIECE_STEPS, PIECE_TRANSITIONS = 16, 1 << 16
+"""Most steps and most transitions of a piece of an evaluation. After each piece the host reads whether episodes still run. A
+piece has at least one step."""
 
 
 class Players:
@@ -221,7 +222,7 @@ def measure(players: Players, seed: int, deterministic: bool, display: Progress 
 
 def piece_steps(env: GpuVectorEnv) -> int:
     """Return the steps of a piece of an evaluation: fewer if the env has many rows, because a piece stores all of them."""
-    return max(1, min(PIECE_STEPS, PIECE_ROWS // (env.num_worlds * env.num_agents)))
+    return max(1, min(PIECE_STEPS, PIECE_TRANSITIONS // (env.num_worlds * env.num_agents)))
 
 
 def step_limit(env: GpuVectorEnv) -> float:

@@ -19,7 +19,7 @@ IN_FLIGHT = 16
 
 
 class Flight:
-    """Launches iterations and finishes them in order. It owns the way of the metrics to the host.
+    """Launches iterations and finishes them in order. It also copies the metrics to the host.
 
     Attributes:
         most: largest number of iterations in flight, 1 to ``IN_FLIGHT``.
@@ -74,7 +74,8 @@ class Flight:
         """Wait for the oldest iteration in flight.
 
         Returns:
-            Its metrics, and the mean number of iterations a second over it and iterations before it without a pause.
+            Its metrics, and iterations a second: the mean rate over at most the last 16 iterations; it starts anew at a launch
+            with nothing in flight.
 
         Raises:
             SequenceError: no iteration is in flight.

@@ -30,7 +30,7 @@ from gpu_vecenv.train.runner.one_of_many import OneOfMany, RunResult, Streams, d
 from gpu_vecenv.train.runner.trainer import Trainer
 
 AT_ONCE = 16
-"""Default of the most runs at a time."""
+"""Default of ``at_once``."""
 
 MAX_AT_ONCE = 32
 """Most runs at a time: torch has this many CUDA streams of a device, and each run needs its own."""
@@ -169,7 +169,8 @@ def _train(runs: Sequence[OneOfMany], at_once: int, quiet: bool, new: bool) -> d
 
     with contextlib.closing(display), StopRequest() as stop, contextlib.ExitStack() as undo:
         while active or (waiting and stop.received is None):
-            # At most one run begins in a round, so that the device has work of the others meanwhile.
+            # At most one run begins each time the host goes through the runs, so that the device has work of the others
+            # meanwhile.
             if waiting and len(active) < at_once and stop.received is None:
                 run = waiting.popleft()
                 undo.callback(run.close)

@@ -76,7 +76,7 @@ class OneOfMany:
     """
 
     def __init__(self, name: str, config: TrainConfig, make: Callable[[], Trainer]) -> None:
-        """Remember how to begin; nothing is allocated yet.
+        """Store how to make the trainer; nothing is allocated yet.
 
         Args:
             name: the run's name.
@@ -181,7 +181,7 @@ def _forget_locals(error: BaseException | None) -> None:
 
 
 def describe(error: Exception) -> str:
-    """Return the text of an error, and its traceback if it is none that the package or the system gives a user."""
+    """Return the text of an error, with its traceback unless it is a GpuVecenvError or an OSError."""
     if isinstance(error, GpuVecenvError | OSError):
         return f"{type(error).__name__}: {error}"
     return "".join(traceback.format_exception(error)).rstrip()

@@ -6,8 +6,8 @@ import math
 import time
 
 CHECKPOINT_S = 60.0
-"""Seconds between two checkpoints, if ``checkpoint_interval`` does not ask for more. A checkpoint may take as long as fifty short
-iterations."""
+"""Seconds after a checkpoint at which the next one is due, if a multiple of ``checkpoint_interval`` does not come first. A
+checkpoint may take as long as fifty short iterations."""
 
 
 def until_next(interval: int | None, iteration: int) -> float:
@@ -24,7 +24,7 @@ class Pace:
         Args:
             saves: the run has a folder for checkpoints.
             checkpoint_interval: iterations between two checkpoints; None saves by time alone.
-            evaluation_interval: iterations between two evaluations; None evaluates never.
+            evaluation_interval: iterations between two evaluations; None: no evaluations.
         """
         self._saves, self._evaluation_interval = saves, evaluation_interval
         self._checkpoint_interval = checkpoint_interval if saves else None
@@ -35,7 +35,7 @@ class Pace:
         self._saved_at = time.monotonic()
 
     def ahead(self, iteration: int) -> float:
-        """Return the largest number of iterations in flight after ``iteration`` finished ones, at least 1."""
+        """Return the most iterations in flight after ``iteration`` finished ones, at least 1; infinity without a limit."""
         if self._is_late():
             return 1
         return min(until_next(self._checkpoint_interval, iteration), until_next(self._evaluation_interval, iteration))

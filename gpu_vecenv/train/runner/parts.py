@@ -154,7 +154,10 @@ class Parts:
 
 
 def may_be_fused(config: ResolvedConfig, device: torch.device) -> bool:
-    """Return True if policies that fit have fused kernels. Their operands have 16 bits, so another precision excludes them."""
+    """Return True if policies that fit have fused kernels.
+
+    With ``auto`` another precision excludes them, because their operands have 16 bits.
+    """
     auto = config.executor == "auto" and config.precision == "float32" and device.type == "cuda"
     return auto or config.executor == "fused"
 

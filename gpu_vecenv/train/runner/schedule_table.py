@@ -1,4 +1,4 @@
-"""Learning rates and other settings of many iterations on the device, where each iteration finds its own."""
+"""A table on the device with learning rates and other settings, a row for each of the next iterations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ScheduleTable:
         self._next = iteration + 1
 
     def move(self) -> None:
-        """Take the settings of the present row, and count the row. The host waits for nothing."""
+        """Copy the present row to ``scalars``, and move to the next row. The host does not wait."""
         torch.index_select(self._table, 0, self._row, out=self._present)
         self._row += 1
 
