@@ -41,7 +41,7 @@ GV_FN void gv_add_strands(const GvTeam& team, double* numbers, gv_i32 group) {
     gv_barrier(team);
 }
 
-// Calls use(sample) for the rows of an item that count. The memory of GPUs answers late, so several rows are read before the first
+// Calls use(sample) for the rows of an item that count. A load of a GPU takes long, so several rows are read before the first
 // is used.
 template <class Use>
 GV_FN void gv_for_strand(const GvArgs& a, gv_i32 tile, gv_i32 feature, gv_i32 strand, Use use) {
