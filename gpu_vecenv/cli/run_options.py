@@ -44,7 +44,7 @@ class RunOptions:
     ] = ()
     frozen: Annotated[Settings, run_option("frozen", "NAME ...", "none")] = ()
     load_policies: Annotated[Settings, run_option("load_policies", "NAME=FILE ...", "none", option="load")] = ()
-    checkpoint_interval: Annotated[int | None, run_option("checkpoint_interval", "INT")] = None
+    checkpoint_interval: Annotated[int | None, run_option("checkpoint_interval", "INT", "each minute")] = None
     keep_checkpoints: Annotated[int | None, run_option("keep_checkpoints", "INT")] = None
     threads: Annotated[int | None, run_option("threads", "INT", "1; with --resume the run's")] = None
     schedule_steps: Annotated[int | None, run_option("schedule_steps", "INT", "total_steps; with --resume the run's")] = None
