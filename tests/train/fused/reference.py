@@ -1,9 +1,12 @@
 """Gradients of PPO's loss in float64, by torch's autograd over the policy's own module, and cases to compare with."""
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from gymnasium import spaces
 
@@ -17,6 +20,11 @@ from gpu_vecenv.train.storage.samples import Samples
 
 STEPS = 4
 SCALARS = DeviceScalars(*torch.tensor([3e-4, 0.01, 0.2]))
+
+
+def slow(names: Iterable[str], *few: str) -> list[Any]:
+    """Names of cases, with a mark for ``few`` of them: each compiles a program of its own, which takes most of its time."""
+    return [pytest.param(name, marks=pytest.mark.slow) if name in few else name for name in names]
 
 
 @dataclass

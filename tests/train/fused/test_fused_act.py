@@ -7,7 +7,7 @@ import pytest
 import torch
 from counters import counters
 from gymnasium import spaces
-from reference import case
+from reference import case, slow
 from test_fused_gradient import BOX, CONFIG, TAG, prepared
 
 from gpu_vecenv.errors import ArrayTypeError, ShapeError
@@ -82,7 +82,7 @@ def test_actions_have_the_bits_of_draws_from_the_same_outputs(name, deterministi
         assert len(action.unique()) > 1
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow(CASES, "multi-discrete, 71 features", "raw observations, relu"))
 def test_every_ratio_of_the_first_minibatch_is_one(name):
     """A clip range of 1e-5 counts rows outside it. The divergence is half the square of a difference that is rounding."""
     one = case(**CASES[name])

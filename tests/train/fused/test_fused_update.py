@@ -9,6 +9,7 @@ import torch
 from gymnasium import spaces
 from policy_cases import ACTIONS, policy_of
 from ppo_cases import PLAIN, case, scalars, weights
+from reference import slow
 
 from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.algorithms.ppo import PPO
@@ -51,7 +52,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow(CASES, "statistics"))
 def test_updates_are_those_of_ppo(name):
     given, change = CASES[name]
     config = dataclasses.replace(EPOCHS, **change)
@@ -129,7 +130,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", slow(RUNS, "pendulum"))
 def test_runs_are_those_of_ppo(name):
     """Two iterations; the tagged runners of Tag have left, and their rows do not count."""
     env_id, env_kwargs, worlds = RUNS[name]
