@@ -9,7 +9,7 @@ from gpu_vecenv.bench.cases import CARTPOLE, CONTINUOUS, OTHERS, TAG, Case
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig
 from gpu_vecenv.train.config.presets import preset_of
 
-PUREJAXRL = "PureJaxRL's, retuned"
+PUREJAXRL = "PureJaxRL's, tuned anew"
 """Title of the hyperparameters of PureJaxRL."""
 
 TOTAL_STEPS = 10**12
