@@ -205,7 +205,7 @@ def reference(alive_start, agent_alive, terminated, truncated, alive_reset):
 @pytest.mark.parametrize("shape", [(1,), (TILE + 3,), (50, 3), (2 * TILE, 1)])
 @pytest.mark.parametrize("steps", [1, STEPS - 1, STEPS, 2 * STEPS + 1])
 def test_masks_equal_operations_on_whole_arrays(steps, shape, reset):
-    """Of arrays with any strides, into a part of a larger array, whose other entries stay."""
+    """Arrays have any strides, and the masks go into a part of a larger array, whose other entries stay."""
     g = torch.Generator().manual_seed(steps)
     flags = [torch.rand(2 * steps, *shape[:-1], 2 * shape[-1], generator=g)[::2, ..., 1::2] < 0.3 for _ in range(4)]
     flags[1] = flags[1].movedim(0, -1).contiguous().movedim(-1, 0)

@@ -68,7 +68,7 @@ GV_FN void gv_take_features(const GvAhead& ahead, const GvOwnSamples& present, c
     }
 }
 
-// What the loss reads of row i. A lane reads its own copies.
+// Returns the numbers of row i that the loss reads. A lane reads its own copies.
 GV_FN GvRow gv_take_row(const GvAhead& ahead, gv_i32 i, gv_i32 sample) {
     const float* numbers = ahead.numbers + 4 * i;
     GvRow row = {numbers[0], numbers[1], numbers[2], numbers[3], sample, {}};

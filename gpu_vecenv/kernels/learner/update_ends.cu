@@ -38,12 +38,12 @@ struct alignas(16) GvSample {
     float log_prob, value, advantage, target;
 };
 
-// What is subtracted from the advantages, and the deviation that divides them.
-struct GvSpread {
+// Mean of the advantages, which is subtracted from them, and the deviation that divides them.
+struct GvStandard {
     float mean, deviation;
 };
 // double: as the statistics.
-GV_FN GvSpread gv_spread(const GvArgs& a) {
+GV_FN GvStandard gv_spread(const GvArgs& a) {
     if (a.normalize != GV_OVER_ROLLOUT) return {0.0f, 1.0f};
     return {(float)*(const double*)a.mean, (float)(gv_sqrt(*(const double*)a.var) + 1e-8)};
 }
@@ -73,7 +73,7 @@ GV_FN void gv_set_scales(const GvArgs& a) {
 }
 
 GV_FN void gv_begin_tile(const GvArgs& a, const GvTeam& team) {
-    const GvSpread spread = gv_spread(a);
+    const GvStandard spread = gv_spread(a);
     const gv_i32 first = team.world * GV_TILE, rest = a.size - first;
     GV_FOR(i, rest < GV_TILE ? rest : GV_TILE) {
         const gv_u32 at = (gv_u32)(first + i), step = at / (gv_u32)a.samples_per_step;

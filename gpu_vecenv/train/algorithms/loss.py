@@ -49,7 +49,7 @@ def standardized(x: Tensor, valid: Tensor) -> Tensor:
 def _run_backward(outputs: tuple[Tensor, ...], gradients: tuple[Tensor, ...]) -> None:
     """Do the work of ``torch.autograd.backward()`` for gradients of the outputs' shapes.
 
-    That function first imports SymPy, which takes half a second, to compare shapes that may be symbolic.
+    ``torch.autograd.backward()`` itself first imports SymPy, which takes half a second, to compare shapes that may be symbolic.
     """
     engine = torch.autograd.Variable._execution_engine
     engine.run_backward(outputs, gradients, False, False, (), allow_unreachable=True, accumulate_grad=True)

@@ -17,7 +17,7 @@ POINT_S = 0.1
 class TensorBoard:
     """Writes event files. The first ``flush()`` makes one, so that a run does not wait for the package before it learns.
 
-    Of iterations that follow each other quickly, it writes those with an evaluation and one each ``POINT_S``.
+    It writes one iteration each ``POINT_S``, and all iterations with an evaluation.
     """
 
     def __init__(self, folder: Path, first_steps: int) -> None:
