@@ -47,7 +47,7 @@ def write_video(frames: Iterable[np.ndarray], path: str | Path, fps: int = 30) -
     rate = real_number(fps)
     if rate is None or not 0.01 <= rate <= 1000:
         raise ParameterError(f"fps must be a number from 0.01 to 1000; got {abbreviated(fps)}")
-    checked = _checked(frames)
+    checked = checked_frames(frames)
     first = next(checked, None)
     if first is None:
         raise ParameterError(f"there are no frames to write to {path}")
@@ -57,7 +57,8 @@ def write_video(frames: Iterable[np.ndarray], path: str | Path, fps: int = 30) -
     return path
 
 
-def _checked(frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+def checked_frames(frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """Yield the frames; raise ArrayTypeError or ShapeError at one that is not uint8 (H, W, 3) or unlike those before it."""
     shape = None
     for k, frame in enumerate(frames):
         if frame.dtype != np.uint8:

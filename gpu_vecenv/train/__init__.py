@@ -23,6 +23,7 @@ from gpu_vecenv.train.policies.networks import NetworkSpec
 from gpu_vecenv.train.policies.registry import register_network
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint
 from gpu_vecenv.train.run_folder.plot import plot_curves
+from gpu_vecenv.train.run_folder.shown import Run
 from gpu_vecenv.train.runner.callbacks import Callback
 from gpu_vecenv.train.runner.evaluation import Evaluation, evaluate, play
 from gpu_vecenv.train.runner.export import export_policy
@@ -43,6 +44,7 @@ __all__ = [
     "PPOConfig",
     "PolicyConfig",
     "PolicyMapError",
+    "Run",
     "RunExistsError",
     "RunGoneError",
     "RunLockedError",

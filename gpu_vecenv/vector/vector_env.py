@@ -27,6 +27,7 @@ from gpu_vecenv.vector.resets import read_mask, read_options, read_worlds
 from gpu_vecenv.vector.role_actions import action_reader
 from gpu_vecenv.vector.rollout_plan import plan_rollout
 from gpu_vecenv.vector.seeding import check_first_world, check_seed, draw_seed, world_keys
+from gpu_vecenv.vector.shown import ShownEnv
 from gpu_vecenv.vector.tree import nest
 from gpu_vecenv.vector.views import View, count_worlds
 from gpu_vecenv.vector.worlds import Worlds
@@ -35,7 +36,7 @@ StepResults = tuple[Array, Array, Array, Array, dict[str, Any]]
 """obs, reward, terminated, truncated, info."""
 
 
-class GpuVectorEnv(VectorEnv):
+class GpuVectorEnv(ShownEnv, VectorEnv):
     """All worlds of one env on one device.
 
     Made by ``gymnasium.make_vec(id, num_envs=N, ...)``. In the ``"worlds"`` view an env is a world: observations
@@ -394,7 +395,3 @@ class GpuVectorEnv(VectorEnv):
     def __reduce__(self) -> Any:
         why = "cannot be pickled or copied, because it holds memory and threads of its device"
         raise TypeError(f"{self.env_spec.name}: an env {why}; make another one and give it set_state(env.get_state()).")
-
-    def __repr__(self) -> str:
-        """Name, size, device."""
-        return f"GpuVectorEnv({self.env_spec.name}, num_envs={self.num_envs}, view={self.view}, device={self.device})"

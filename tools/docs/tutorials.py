@@ -1,0 +1,99 @@
+"""Runs the notebooks in ``tutorials/`` and stores their outputs, so that they can be read without running them.
+
+``python tools/docs/tutorials.py`` runs all, ``python tools/docs/tutorials.py 1 5`` those whose names start with 1 and 5. A stored
+notebook holds only text, code and outputs: no times, ids or settings of the machine that ran it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+FOLDER = Path(__file__).resolve().parents[2] / "tutorials"
+TUTORIALS = sorted(FOLDER.glob("*.ipynb"))
+
+MAX_BYTES = 600_000
+"""Largest size of a stored notebook; GitHub shows larger ones slowly or not at all."""
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def run(path: Path, folder: Path, seconds: int = 240) -> NotebookNode:
+    """Return a notebook with the outputs of a run in a fresh kernel.
+
+    Args:
+        path: the notebook; the file is not changed.
+        folder: folder in which its code runs, for the files that it writes.
+        seconds: longest time of a cell.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: a cell raised an error, which the message holds.
+        nbclient.exceptions.CellTimeoutError: a cell took longer.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(notebook, timeout=seconds, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    return normal(notebook)
+
+
+def normal(notebook: NotebookNode) -> NotebookNode:
+    """Return a notebook without all that differs from machine to machine; cells are numbered from 1."""
+    cells, executed = [], 0
+    for number, cell in enumerate(notebook.cells, 1):
+        kept = {"id": f"cell-{number}", "cell_type": cell.cell_type, "metadata": {}, "source": cell.source.strip("\n")}
+        if cell.cell_type == "code":
+            executed += 1
+            kept |= {"execution_count": executed, "outputs": _merged(cell.outputs, executed)}
+        cells.append(kept)
+    return nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": METADATA, "cells": cells})
+
+
+def text(notebook: NotebookNode) -> str:
+    """Return the file of a notebook."""
+    return str(nbformat.writes(notebook)) + "\n"
+
+
+def _merged(outputs: list[NotebookNode], executed: int) -> list[NotebookNode]:
+    """Return outputs in which adjacent pieces of text are one; the kernel cuts them at times that differ from run to run."""
+    merged: list[NotebookNode] = []
+    for output in outputs:
+        last = merged[-1] if merged else {}
+        if output.output_type == "stream" and (last.get("output_type"), last.get("name")) == ("stream", output.name):
+            merged[-1].text += output.text
+            continue
+        kept = nbformat.from_dict(dict(output))
+        if "metadata" in kept:
+            kept.metadata = {}
+        if "execution_count" in kept:
+            kept.execution_count = executed
+        merged.append(kept)
+    return merged
+
+
+def main() -> None:
+    """Run notebooks and write them back."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="starts of names; all notebooks by default")
+    starts = tuple(parser.parse_args().names) or ("",)
+    for path in TUTORIALS:
+        if not path.name.startswith(starts):
+            continue
+        start = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            content = text(run(path, Path(folder)))
+        path.write_text(content)
+        print(f"{path.name}: {time.perf_counter() - start:.1f} s, {len(content) / 1000:,.0f} KB")
+        if len(content) > MAX_BYTES:
+            raise SystemExit(f"{path.name}: expected at most {MAX_BYTES:,} bytes, got {len(content):,}; show smaller pictures")
+
+
+if __name__ == "__main__":
+    main()
