@@ -22,7 +22,7 @@ COLOURS = 64
 PALETTE_FRAMES = 8
 """Frames of a video that its palette is chosen from."""
 
-PICTURES = (".png", ".gif", ".webp", ".jpg", ".jpeg")
+PICTURES, CLIPS = (".png", ".jpg", ".jpeg"), (".gif", ".webp")
 MAX_EMBEDDED = 16 << 20
 """Largest video in bytes that is stored in the HTML of a run."""
 
@@ -41,7 +41,7 @@ def show(what: str | Path | np.ndarray | Iterable[np.ndarray], fps: float = 10, 
     Args:
         what: a file ending in .mp4, .png, .gif, .webp or .jpg; one frame, uint8 (H, W, 3); or several frames of one shape.
         fps: frames a second; a file keeps its own rate.
-        width: width in pixels. Wider frames are shrunk; narrower ones and files keep their pixels.
+        width: largest width in pixels. Wider pictures and frames are shrunk; clips (.mp4, .gif, .webp) are shown at this width.
 
     Raises:
         MissingExtraError: IPython or Pillow is not installed.
@@ -55,18 +55,28 @@ def show(what: str | Path | np.ndarray | Iterable[np.ndarray], fps: float = 10, 
     except ImportError as error:
         raise MissingExtraError('show() needs IPython: pip install "gpu-vecenv[notebook]"') from error
     _require_number("width", width, 16, 4096)
-    if not isinstance(what, str | Path):
-        frames: Iterable[np.ndarray] = [what] if isinstance(what, np.ndarray) and what.ndim == 3 else what
-        display.display(display.Image(png(frames, fps, width)))
-        return
-    path = Path(what)
-    ending = path.suffix.lower()
-    if ending == ".mp4":
-        display.display(display.HTML(video_html(path.read_bytes(), width)))
-    elif ending in PICTURES:
-        display.display(display.Image(path.read_bytes(), format=ending[1:].replace("jpg", "jpeg"), width=width))
+    path = Path(what) if isinstance(what, str | Path) else None
+    ending = "" if path is None else path.suffix.lower()
+    if path is not None and ending not in (".mp4", *PICTURES, *CLIPS):
+        raise ParameterError(f"show() expects a file ending in .mp4, {', '.join((*PICTURES, *CLIPS))}, got {path.name!r}.")
+    if path is not None and ending == ".mp4":
+        shown = display.HTML(video_html(path.read_bytes(), width))
+    elif path is not None and ending in CLIPS:
+        shown = display.Image(path.read_bytes(), format=ending[1:], width=width)
     else:
-        raise ParameterError(f"show() expects a file ending in .mp4, {', '.join(PICTURES)}, got {path.name!r}.")
+        frames: Any = pixels(path) if path is not None else what
+        shown = display.Image(png([frames] if getattr(frames, "ndim", 0) == 3 else frames, fps, width))
+    display.display(shown)
+
+
+def pixels(path: Path) -> np.ndarray:
+    """Return the pixels of a picture's file, uint8 (H, W, 3).
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with import_pillow().Image.open(path) as image:
+        return np.asarray(image.convert("RGB"))
 
 
 def png(frames: Iterable[np.ndarray], fps: float = 10, width: int = 480) -> bytes:

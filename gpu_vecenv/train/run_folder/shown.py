@@ -7,10 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
-from gpu_vecenv.render.canvas import import_pillow
-from gpu_vecenv.render.notebook import MAX_EMBEDDED, picture_html, png, table_html, video_html
+from gpu_vecenv.render.notebook import MAX_EMBEDDED, picture_html, pixels, png, table_html, video_html
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 from gpu_vecenv.train.run_folder.plot import plot_curves
 
@@ -55,7 +52,7 @@ class Run:
         if self.metrics:
             with contextlib.suppress(ImportError), tempfile.TemporaryDirectory() as folder:
                 curves = plot_curves(self.folder, Path(folder) / "curves.png")  # drawn anew, because the run may have gone on
-                parts.append(picture_html(png([_pixels(curves)], width=CURVES_WIDTH), CURVES_WIDTH))
+                parts.append(picture_html(png([pixels(curves)], width=CURVES_WIDTH), CURVES_WIDTH))
         video = self.folder / VIDEO_FILE
         if video.is_file() and video.stat().st_size <= MAX_EMBEDDED:
             parts.append(video_html(video.read_bytes(), VIDEO_WIDTH))
@@ -73,8 +70,3 @@ class Run:
             values = [first, last.get(f"recent_return/{name}"), *([self._random.get(name)] if self._random else [])]
             lines.append([name, *("–" if value is None else f"{value:.2f}" for value in values)])
         return lines
-
-
-def _pixels(path: Path) -> np.ndarray:
-    with import_pillow().Image.open(path) as image:
-        return np.asarray(image.convert("RGB"))
