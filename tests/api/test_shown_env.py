@@ -1,0 +1,75 @@
+"""The HTML that a notebook shows for an env."""
+
+import base64
+import io
+import re
+
+import gymnasium
+import numpy as np
+import pytest
+from PIL import Image
+
+import gpu_vecenv  # noqa: F401
+from gpu_vecenv.render.worlds import tile
+
+
+def picture(html):
+    """Return the picture in the HTML, or None."""
+    found = re.search(r'src="data:image/png;base64,([^"]+)"', html)
+    return None if found is None else np.asarray(Image.open(io.BytesIO(base64.b64decode(found[1]))).convert("RGB"))
+
+
+def make(name="WarpTag-v0", **options):
+    return gymnasium.make_vec(name, device="cpu", **options).unwrapped
+
+
+def rows(html):
+    return dict(re.findall(r"<tr><td[^>]*>([^<]+)</td><td[^>]*>([^<]+)</td></tr>", html))
+
+
+def test_the_table_has_size_roles_spaces_and_device():
+    env = make(num_envs=70, num_taggers=2, num_runners=3)
+    assert rows(env._repr_html_()) == {
+        "env": "WarpTag-v0", "worlds": "70", "agents in a world": "2 tagger, 3 runner",
+        "observation of an agent": f"float32 {env.single_observation_space.shape[1:]}",
+        "action of an agent": "MultiDiscrete([21 21])", "view": "worlds, leading axis 70",
+        "arrays": "torch, on cpu", "autoreset": "same_step",
+    }  # fmt: skip
+    env.close()
+
+
+def test_bounds_are_shown_if_all_numbers_have_the_same():
+    shown = rows(make("WarpPendulum-v1", num_envs=2)._repr_html_())
+    assert (shown["observation"], shown["action"]) == ("float32 (3,)", "float32 (1,), from -2 to 2")
+    assert shown["agents in a world"] == "1"
+
+
+@pytest.mark.parametrize("array", ["torch", "numpy"])
+def test_the_picture_shows_the_first_worlds(array):
+    env = make("WarpCartPole-v1", num_envs=6, array=array, render_mode="rgb_array")
+    assert picture(env._repr_html_()) is None  # no world has started
+    env.reset(seed=0)
+    html, frames = env._repr_html_(), tile(env.render()[:4])
+    expected = np.asarray(Image.fromarray(frames).resize(picture(html).shape[1::-1], Image.Resampling.BOX))
+    assert np.abs(picture(html).astype(int) - expected).mean() < 2
+    assert "first 4 worlds; 2 more" in html
+    env.close()
+    assert picture(env._repr_html_()) is None and rows(env._repr_html_())["worlds"] == "6"
+
+
+def test_a_state_that_cannot_be_drawn_has_no_picture():
+    env = make("WarpCartPole-v1", num_envs=1)
+    env.reset(seed=0)
+    env.set_state({"state": [[1e30, 0.0, 0.0, 0.0]]})
+    assert picture(env._repr_html_()) is None and rows(env._repr_html_())["worlds"] == "1"
+    env.close()
+
+
+def test_showing_an_env_does_not_change_it():
+    env, other = make(num_envs=2, num_runners=5), make(num_envs=2, num_runners=5)
+    for one in (env, other):
+        one.reset(seed=3)
+    env._repr_html_()
+    state, expected = env.get_state(), other.get_state()
+    assert all((state[name] == expected[name]).all() for name in expected)
+    env.close(), other.close()

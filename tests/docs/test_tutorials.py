@@ -1,0 +1,50 @@
+"""Runs the tutorials, and checks that the outputs stored in them can be read on the web."""
+
+import nbformat
+import pytest
+
+from tools.docs.tutorials import FOLDER, MAX_BYTES, TUTORIALS, normal, run, text
+
+PAGE = FOLDER / "README.md"
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_tutorial_runs(path, tmp_path):
+    notebook = run(path, tmp_path)  # an error in a cell raises CellExecutionError
+    assert [cell.id for cell in notebook.cells if cell.cell_type == "code" and cell.execution_count is None] == []
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_stored_outputs_are_whole_and_small(path):
+    stored = path.read_text()
+    assert len(stored) <= MAX_BYTES
+    notebook = nbformat.reads(stored, as_version=4)
+    assert text(normal(notebook)) == stored, "run python tools/docs/tutorials.py"
+    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    assert outputs
+    assert [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"] == []
+
+
+def test_every_tutorial_is_on_the_page():
+    assert [path.name for path in TUTORIALS if f"({path.name})" not in PAGE.read_text()] == []
+    assert len(TUTORIALS) == 8
+
+
+def test_a_cell_that_fails_is_an_error(tmp_path):
+    cell = nbformat.v4.new_code_cell("print('before'); raise ValueError('a mistake')")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "wrong.ipynb")
+    with pytest.raises(Exception, match="a mistake"):
+        run(tmp_path / "wrong.ipynb", tmp_path)
+
+
+def test_a_stored_notebook_has_no_traces_of_the_machine():
+    code = nbformat.v4.new_code_cell("1 + 1", execution_count=7, metadata={"execution": {"iopub.execute_input": "2026-01-01"}})
+    pieces = [nbformat.v4.new_output("stream", name="stdout", text=piece) for piece in ("a\n", "b\n")]
+    code.outputs = [*pieces, nbformat.v4.new_output("execute_result", {"text/plain": "2"}, execution_count=7)]
+    found = normal(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Title\n"), code], metadata={"user": "me"}))
+    assert "user" not in found.metadata and found.cells[1].metadata == {}
+    assert [cell.id for cell in found.cells] == ["cell-1", "cell-2"]
+    printed, result = found.cells[1].outputs
+    assert printed.text == "a\nb\n"
+    assert found.cells[1].execution_count == result.execution_count == 1
+    nbformat.validate(found)
