@@ -57,6 +57,7 @@ def show(what: str | Path | np.ndarray | Iterable[np.ndarray], fps: float = 10, 
     _require_number("width", width, 16, 4096)
     path = Path(what) if isinstance(what, str | Path) else None
     ending = "" if path is None else path.suffix.lower()
+    shown: Any
     if path is not None and ending not in (".mp4", *PICTURES, *CLIPS):
         raise ParameterError(f"show() expects a file ending in .mp4, {', '.join((*PICTURES, *CLIPS))}, got {path.name!r}.")
     if path is not None and ending == ".mp4":

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
+from notebook_page import page  # MkDocs imports a hook with its folder on the path
 
 OUTSIDE_DOCS = ("*.md", "LICENSE", "benchmarks/*.md", "benchmarks/notes/*.md", "envs/*/README.md", "examples/*.py")
 """Files outside of ``docs/`` that the site includes."""
@@ -32,7 +33,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Give each file its path in the repository."""
+    """Give each file its path in the repository, and each notebook a page that its README links to."""
     root = Path(config.config_file_path).parent
     paths = [path for pattern in OUTSIDE_DOCS for path in sorted(root.glob(pattern))]
     for file in [file for file in files if file.src_dir == config.docs_dir]:
@@ -40,7 +41,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         paths.append(Path(config.docs_dir, file.src_uri))
     for path in paths:
         files.append(File.generated(config, path.relative_to(root).as_posix(), abs_src_path=str(path)))
+    for path in sorted(root.glob("tutorials/*.ipynb")):
+        uri = path.relative_to(root).with_suffix(".md").as_posix()
+        files.append(File.generated(config, uri, content=page(path), inclusion=InclusionLevel.NOT_IN_NAV))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Let links to notebooks lead to their pages."""
+    return re.sub(r"\]\(([\w./-]+)\.ipynb\)", r"](\1.md)", markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
