@@ -3,6 +3,7 @@
 import nbformat
 import pytest
 
+from tools.docs.notebook_page import page
 from tools.docs.tutorials import FOLDER, MAX_BYTES, TUTORIALS, normal, run, text
 
 PAGE = FOLDER / "README.md"
@@ -48,3 +49,18 @@ def test_a_stored_notebook_has_no_traces_of_the_machine():
     assert printed.text == "a\nb\n"
     assert found.cells[1].execution_count == result.execution_count == 1
     nbformat.validate(found)
+
+
+def seen(output):
+    """Return what a reader sees of an output, as text."""
+    if output.output_type == "stream":
+        return output.text.rstrip()
+    kind = next(kind for kind in ("text/html", "image/png", "text/plain") if kind in output.data)
+    return output.data[kind].replace("\n", "") if kind == "image/png" else output.data[kind]
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_page_of_the_site_has_all_cells_and_outputs(path):
+    shown, cells = page(path), nbformat.read(path, as_version=4).cells
+    assert [cell.source for cell in cells if cell.source not in shown] == []
+    assert [text for cell in cells for output in cell.get("outputs", ()) if (text := seen(output)) not in shown] == []
