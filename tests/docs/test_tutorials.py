@@ -1,5 +1,7 @@
 """Runs the tutorials, and checks that the outputs stored in them can be read on the web."""
 
+import re
+
 import nbformat
 import pytest
 
@@ -29,6 +31,12 @@ def test_stored_outputs_are_whole_and_small(path):
 def test_every_tutorial_is_on_the_page():
     assert [path.name for path in TUTORIALS if f"({path.name})" not in PAGE.read_text()] == []
     assert len(TUTORIALS) == 8
+
+
+@pytest.mark.parametrize("path", [*TUTORIALS, PAGE], ids=lambda path: path.stem)
+def test_links_lead_to_files(path):
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", path.read_text())
+    assert targets and [target for target in targets if not (FOLDER / target).exists()] == []
 
 
 def test_a_cell_that_fails_is_an_error(tmp_path):
