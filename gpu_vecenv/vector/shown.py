@@ -63,7 +63,7 @@ class ShownEnv:
         return table_html(self._rows()) + picture
 
     def _rows(self) -> dict[str, object]:
-        roles = ", ".join(f"{count} {role}" for role, count in self.role_counts.items())
+        roles = ", ".join(f"{role}: {count:,}" for role, count in self.role_counts.items())
         rows: dict[str, object] = {
             "env": self.env_spec.name,
             "worlds": f"{self.num_worlds:,}",

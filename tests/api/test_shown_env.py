@@ -11,6 +11,7 @@ from PIL import Image
 
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.render.worlds import tile
+from tests.roles import shared, town
 
 
 def picture(html):
@@ -30,11 +31,25 @@ def rows(html):
 def test_the_table_has_size_roles_spaces_and_device():
     env = make(num_envs=70, num_taggers=2, num_runners=3)
     assert rows(env._repr_html_()) == {
-        "env": "WarpTag-v0", "worlds": "70", "agents in a world": "2 tagger, 3 runner",
+        "env": "WarpTag-v0", "worlds": "70", "agents in a world": "tagger: 2, runner: 3",
         "observation of an agent": f"float32 {env.single_observation_space.shape[1:]}",
         "action of an agent": "MultiDiscrete([21 21])", "view": "worlds, leading axis 70",
         "arrays": "torch, on cpu", "autoreset": "same_step",
     }  # fmt: skip
+    env.close()
+
+
+def test_roles_with_spaces_of_their_own_have_lines_of_their_own():
+    env = town.make_vec(num_envs=3, device="cpu")
+    env.reset(seed=0)
+    html = env._repr_html_()
+    assert picture(html) is None  # it has no render.py
+    shown = rows(html)
+    assert (shown["observation of a mayor"], shown["action of a mayor"]) == ("float32 (6,)", "float32 (2,), from 0 to 1")
+    assert shown["action of a citizen"] == "Discrete(3), with masks"
+    env.close()
+    env = shared.make_vec(num_envs=3, device="cpu")
+    assert rows(env._repr_html_())["observation of a player"] == "float32 (1,), and float32 (2,) in common"
     env.close()
 
 
