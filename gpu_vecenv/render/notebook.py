@@ -16,8 +16,8 @@ from gpu_vecenv.render.canvas import import_pillow
 from gpu_vecenv.render.video import checked_frames
 from gpu_vecenv.spec.given import abbreviated, real_number
 
-COLOURS = 64
-"""Colours of a picture. Drawings have few, and a palette makes a file a third as large."""
+COLOURS, COLOURS_OF_VIDEO = 256, 64
+"""Colours of a picture and of a video. Drawings have few, and a palette makes a file a third as large."""
 
 PALETTE_FRAMES = 8
 """Frames of a video that its palette is chosen from."""
@@ -81,7 +81,7 @@ def pixels(path: Path) -> np.ndarray:
 
 
 def png(frames: Iterable[np.ndarray], fps: float = 10, width: int = 480) -> bytes:
-    """Return one frame as a PNG, or several as an animated PNG that repeats, with at most ``COLOURS`` colours.
+    """Return one frame as a PNG, or several as an animated PNG that repeats, with a palette of colours.
 
     Args and errors are those of ``show()``. Frames that are shrunk need the memory of all shrunk frames.
     """
@@ -92,7 +92,8 @@ def png(frames: Iterable[np.ndarray], fps: float = 10, width: int = 480) -> byte
         raise ParameterError("show() expects at least one frame, got none.")
     # A palette of all frames keeps colours the same from frame to frame, so that unchanged parts are stored once.
     sample = np.vstack([np.asarray(image) for image in images[:: -(-len(images) // PALETTE_FRAMES)]])
-    palette = module.fromarray(sample).quantize(COLOURS, module.Quantize.MEDIANCUT, dither=module.Dither.NONE)
+    colours = COLOURS if len(images) == 1 else COLOURS_OF_VIDEO
+    palette = module.fromarray(sample).quantize(colours, module.Quantize.MEDIANCUT, dither=module.Dither.NONE)
     drawn = [image.quantize(palette=palette, dither=module.Dither.NONE) for image in images]
     file = io.BytesIO()
     if len(drawn) == 1:
