@@ -54,7 +54,7 @@ def figures(
     Args:
         case: env, parameters and worlds.
         mode: as in ``measure()``. A row of ``goal`` or ``startup`` has no steps a second, because its call is a whole run. A row
-            of ``goal`` has the seconds of every seed.
+            of ``goal`` has the seconds of every seed, and the number of seeds that reached the goal.
         steps: env steps in a call.
         facts: further entries of the row; ``floor_bytes``, ``kernel_launches`` and ``agents`` (of a peer's world) are read.
         seconds: seconds of a call.
@@ -66,7 +66,7 @@ def figures(
         "host_s": seconds.host / steps, "rounds": len(seconds.hosts), "steps_per_sample": seconds.calls * steps,
     }  # fmt: skip
     if mode == "goal":
-        row["seconds_by_seed"] = list(seconds.hosts)
+        row |= {"seconds_by_seed": list(seconds.hosts), "reached": seconds.reached}
     elif mode != "startup":
         row |= {"env_steps_per_s": case.worlds / step, "agent_steps_per_s": case.worlds * agents / step}
     if "floor_bytes" in facts:

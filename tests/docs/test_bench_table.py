@@ -105,12 +105,12 @@ def test_training_has_a_row_for_every_way_and_its_speed_relative_to_the_fastest_
 
 
 def test_goals_show_the_spread_over_seeds():
-    goal = {"mode": "goal", "title": "preset", "goal": 475.0, "seconds_by_seed": [0.01, 0.02, 0.04]}
+    goal = {"mode": "goal", "title": "preset", "goal": 475.0, "seconds_by_seed": [0.01, 0.02, 0.04], "reached": 2}
     ours = trained(seconds=0.02, iterations=[3, 5, 4], evaluated=[480.0, 490.0, 500.0]) | goal
     broken = {name: value for name, value in trained(path="graph").items() if not name.endswith("_s")} | goal | {"error": "x"}
     text = bench_table.training([made([ours, trained("PureJaxRL", "jitted training", 0.03) | goal, broken])])
     told = [line.strip("| ").split(" | ")[2:] for line in text.splitlines() if "preset:" in line]
-    assert told[0] == ["fused", "475", "20 (10 to 40)", "3", "32 K", "490.0 (480.0 to 500.0)"]
+    assert told[0] == ["fused", "475", "20 (10 to 40)", "2 of 3", "32 K", "490.0 (480.0 to 500.0)"]
     assert told[1][:2] == ["PureJaxRL, jitted training", "475"] and told[1][-2:] == ["–", "–"]
     assert "8 steps, 4 x 2, 64-32: graph failed." in text
 
