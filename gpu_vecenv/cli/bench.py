@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -112,7 +112,8 @@ def bench(
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
     console, start = Console(highlight=False, soft_wrap=True), time.perf_counter()
-    console.print("preparing kernels and other libraries" if quick else f"floors of {device}")
+    detail: Callable[[str], None] = (lambda text: None) if quick else console.print
+    detail(f"floors of {device}")
     floors = measure_floors(device, rounds, seconds)
     sources = {"warpdrive": (SOURCE, warpdrive), "purejaxrl": (purejaxrl_peer.SOURCE, purejaxrl)}
     environment = {variable: str(folder.resolve()) for variable, folder in sources.values() if folder}
@@ -131,8 +132,7 @@ def bench(
         found = {mode: groups(mode, kind, device, envs, sizes, cases, quick) for mode in peer_modes}
         stepped = [case for case, _ in found.get("env", [])]
         compared = [case for chosen in found.values() for case, _ in chosen]
-        if not quick:
-            console.print(f"kernels, and other libraries for {len(compared)} cases" if peers else "kernels")
+        console.print(f"kernels, and other libraries for {len(compared)} cases" if peers else "kernels")
         installed_peers.prepare(compared if peers else [], lambda: compile_kernels(stepped, device))
         for mode in modes:
             for case, ways in groups(mode, kind, device, envs, sizes, cases, quick):
@@ -142,8 +142,8 @@ def bench(
                 host_probes = env_only.host_probes(case, device) if mode == "env" and not quick else {}
                 rows = measure(case, mode, ways, device, floors, *samples(case, mode, rounds, seconds), peer_ways, host_probes)
                 results.add(rows, wall_s=time.perf_counter() - start)
-                for row in [] if quick else rows:
-                    console.print(line(row))
+                for row in rows:
+                    detail(line(row))
             results.add([], clocks_after=clocks(device))
     if quick:
         print_table(console, results.rows, head["machine"].get("gpu", head["machine"]["cpu"]))
