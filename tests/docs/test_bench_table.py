@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tools.docs import bench_plots, bench_table
+from tools.docs import bench_plots, bench_table, bench_words
 
 BLOCKS = [f"<!-- generated: {name} ({bench_table.COMMAND}) -->\n<!-- /generated -->\n" for name in ("bench", "training")]
 BEFORE = f"before\n{BLOCKS[0]}between\n{BLOCKS[1]}after\n"
@@ -41,6 +41,16 @@ def test_every_plot_was_made_from_the_recorded_rows():
     for data in bench_table.recorded():
         for file in bench_plots.names(data):
             assert bench_plots.fingerprint(data, file) in (bench_plots.FOLDER / file).read_text()
+
+
+def test_lines_of_plots_are_named_in_words():
+    for data in bench_table.recorded():
+        for file in bench_plots.names(data):
+            text = (bench_plots.FOLDER / file).read_text()
+            assert "python_" not in text and "rollout_" not in text and "vector_entry" not in text
+        for each in data["rows"]:
+            if each["mode"] == "env" and each["env"] == "WarpCartPole-v1":
+                assert "_" not in bench_words.named(each["library"], each["path"]).removeprefix("gpu_vecenv: ")
 
 
 def test_a_line_shows_speeds_the_floor_and_peers():

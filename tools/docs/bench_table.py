@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from gpu_vecenv.bench.plain import amount, times, title  # noqa: E402
 from tools.docs import bench_plots, bench_training  # noqa: E402
+from tools.docs.bench_words import PATHS  # noqa: E402
 from tools.docs.generated import table, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/bench_table.py"
@@ -43,18 +44,6 @@ SETTING = ("env", "worlds", "params", "num_steps", "num_epochs", "num_minibatche
 
 README, PAGE = ROOT / "README.md", ROOT / "benchmarks" / "README.md"
 OURS = "gpu_vecenv"
-PATHS = {
-    "python_copy_false": "steps from Python",
-    "python_one_thread": "steps from Python, one thread",
-    "python_copy_true": "steps from Python, fresh arrays",
-    "python_bind": "steps from Python, bound slabs",
-    "graph": "steps in a CUDA graph",
-    "rollout": "rollouts, given actions",
-    "rollout_random": "rollouts, random actions, stored",
-    "rollout_unkept": "rollouts, random actions, not stored",
-}
-"""This library's ways to step and their columns, in order; a way without rows has no column."""
-
 LEGEND = """Figures are env steps a second, with agent steps a second in brackets. Steps from Python overwrite the same arrays in
 every step, except in the columns "fresh arrays" and "bound slabs"; a slab is an array of the caller that results are written to.
 A rollout makes many steps in one launch. The floor is the time that the memory traffic or the launch of a step takes by itself on
@@ -117,7 +106,7 @@ def peers(rows: list[Row]) -> str:
 
 
 def env_table(cases: dict[Key, list[Row]]) -> str:
-    """Table of steps without a policy: speeds by way to step, times the floor, and peers."""
+    """Table of steps without a policy: speeds by way to step, times the floor, and peers. A way without rows has no column."""
     paths = [p for p in PATHS if any(row["path"] == p for rows in cases.values() for row in good(rows, True))]
     lines = []
     for (name, worlds), rows in cases.items():
