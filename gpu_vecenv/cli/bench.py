@@ -118,8 +118,9 @@ def bench(
     sources = {"warpdrive": (SOURCE, warpdrive), "purejaxrl": (purejaxrl_peer.SOURCE, purejaxrl)}
     environment = {variable: str(folder.resolve()) for variable, folder in sources.values() if folder}
     installed_peers = Peers(device, environment, [name for name, (_, folder) in sources.items() if folder is None])
+    facts = machine(device)
     head = {
-        "benchmark": "bench", "command": command, "machine": machine(device),
+        "benchmark": "bench", "command": command, "machine": facts,
         "torch_threads": threads, "env_threads": num_threads() if device == "cpu" else None, "rounds": rounds,
         "sample_s": seconds, "peers": installed_peers.versions,
         "beneath": installed_peers.runtimes,
@@ -132,7 +133,7 @@ def bench(
         found = {mode: groups(mode, kind, device, envs, sizes, cases, quick) for mode in peer_modes}
         stepped = [case for case, _ in found.get("env", [])]
         compared = [case for chosen in found.values() for case, _ in chosen]
-        console.print(f"kernels, and other libraries for {len(compared)} cases" if peers else "kernels")
+        console.print(f"preparing kernels{f', and other libraries for {len(compared)} cases' if peers else ''}")
         installed_peers.prepare(compared if peers else [], lambda: compile_kernels(stepped, device))
         for mode in modes:
             for case, ways in groups(mode, kind, device, envs, sizes, cases, quick):
@@ -146,7 +147,7 @@ def bench(
                     detail(line(row))
             results.add([], clocks_after=clocks(device))
     if quick:
-        print_table(console, results.rows, head["machine"].get("gpu", head["machine"]["cpu"]))
+        print_table(console, results.rows, facts.get("gpu", f"{facts['cpu']}, {facts['cores']} cores"))
     if out is not None:
         console.print(f"{len(results.rows)} rows in {out}, {time.perf_counter() - start:.0f} s")
 
