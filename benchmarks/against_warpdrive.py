@@ -2,9 +2,9 @@
 
 Trains the same game with WarpDrive's own trainer (A2C on its Numba back end, settings of its ``tag_continuous.yaml``) and with
 this package's PPO (its preset), on one GPU, one run after the other, each in a process of its own (``tag_training.py``). All play
-from the start that WarpDrive's shipped seed draws. ``--num-taggers`` replaces that of the YAML file, and WarpDrive also trains with
-more worlds than the file has. Policies are copied during training and play afterwards (``tag_matches.py``): each role against
-random opponents, which stay the same while the role learns, and the last policies of all runs against each other.
+from the start that WarpDrive's shipped seed draws. ``--num-taggers`` replaces that of the YAML file, and WarpDrive also trains
+with more worlds than the file has. Policies are copied during training and play afterwards (``tag_matches.py``): each role
+against random opponents, which stay the same while the role learns, and the last policies of all runs against each other.
 
 Writes ``benchmarks/results/against_warpdrive.json``, in which runs that are not run again keep their results, and
 ``docs/figures/against_warpdrive.png``. ``--draw-only`` draws the picture and prints the table from the file. Copies of policies
@@ -158,7 +158,8 @@ def trained(name: str, seed: int, options: Options) -> dict[str, Any]:
     if error:
         return {"seed": seed, "error": error}
     content = torch.load(file, weights_only=False)
-    found = {key: content[key] for key in ("start_up", "settings", "game", "machine", "logged", "versions") if key in content}
+    found = {key: content[key] for key in ("start_up", "settings", "machine", "logged", "versions") if key in content}
+    found["game"] = {name: value for name, value in content["game"].items() if not isinstance(value, list)}  # no start positions
     points, error = played([file], options, file.with_suffix(".matches.log"))
     return {"seed": seed, **found, "points": points} | ({"error": error} if error else {})
 

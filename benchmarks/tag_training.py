@@ -2,8 +2,8 @@
 
 ``python benchmarks/tag_training.py JOB.json`` trains one run and writes its snapshots. A snapshot is a copy of both policies
 after some seconds of training. Seconds count iterations alone, without copies. They start after the iterations that compile
-kernels: the first one of WarpDrive, and the first three of this package, which captures a CUDA graph in the third. Start-up is the
-time from the start of the process to that point.
+kernels: the first one of WarpDrive, and the first three of this package, which captures a CUDA graph in the third. Start-up is
+the time from the start of the process to that point.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def time_table(results: Results) -> str:
 
 def skill_table(results: Results) -> str:
     """Return what the last policies of each run reach against random opponents."""
-    header = ["run", "taggers: steps that a random runner stays", "taggers: caught", "runners: steps in the game", "runners: caught"]
+    header = ["run", "taggers: steps of a runner", "taggers: caught", "runners: steps of a runner", "runners: caught"]
     rows = [
         [row["label"], *(over_seeds(last(row, match, number), ".0f") for match, number in _SKILLS)]
         for row in results["runs"].values()
@@ -91,9 +91,9 @@ def block(results: Results | None) -> str:
         "(figures/against_warpdrive.png)",
         "Times of each run:",
         time_table(results),
-        "The last policies of each run against random opponents. Good taggers make the first two numbers differ from those of the "
-        "last row: runners stay for fewer steps, and more of 100 are caught. Good runners stay longer, and fewer are caught. Of "
-        "several seeds the table gives the mean and the range.",
+        "The last policies of each run against random opponents: the steps that a runner stays in the game, and the runners\n"
+        "that are caught. Good taggers leave a runner fewer steps than in the last row and catch more; good runners stay longer, and\n"
+        "fewer are caught. Of several seeds the tables give the mean and the range.",
         skill_table(results),
     ]
     if cross := cross_table(results):
