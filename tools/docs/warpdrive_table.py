@@ -92,8 +92,8 @@ def block(results: Results | None) -> str:
         "Times of each run:",
         time_table(results),
         "The last policies of each run against random opponents: the steps that a runner stays in the game, and the runners\n"
-        "that are caught. Good taggers leave a runner fewer steps than in the last row and catch more; good runners stay longer, and\n"
-        "fewer are caught. Of several seeds the tables give the mean and the range.",
+        "that are caught. Good taggers leave a runner fewer steps than in the last row and catch more. Good runners stay\n"
+        "longer, and fewer are caught. Of several seeds the tables give the mean and the range.",
         skill_table(results),
     ]
     if cross := cross_table(results):
