@@ -89,6 +89,8 @@ class Options:
     """``cuda:0``; ``cpu`` for this package alone."""
     params: str = "{}"
     """Further parameters of Tag as JSON, in place of those of WarpDrive's YAML file."""
+    train: str = "{}"
+    """Further options of this package's runs as JSON, such as ``{"stagger_starts": true}``; others are those of the preset."""
     work: Path = ROOT / "runs" / "against_warpdrive"
     """Folder of copied policies and of the output of the processes."""
     out: Path = ROOT / "benchmarks" / "results" / "against_warpdrive.json"
@@ -117,6 +119,7 @@ def job_of(name: str, seed: int, options: Options) -> Job:
         file=str(snapshot_file(name, seed, options)),
         launched=time.time(),
         params=json.loads(options.params),
+        train=json.loads(options.train),
     )
 
 
@@ -175,7 +178,7 @@ def played(files: list[Path], options: Options, log: Path) -> tuple[list[dict[st
 def measure(options: Options) -> None:
     """Train and play; write the results after each run, so that an interruption leaves what is done."""
     options.work.mkdir(parents=True, exist_ok=True)
-    empty = {"benchmark": "against_warpdrive", "runs": {}, "tournament": {}}
+    empty: dict[str, Any] = {"benchmark": "against_warpdrive", "runs": {}, "tournament": {}}
     results = json.loads(options.out.read_text()) if options.out.exists() else empty
     for name in options.runs:
         run, rows = RUNS[name], []

@@ -104,7 +104,7 @@ class OurPlayer:
     def __init__(self, policy: nn.Module, device: str) -> None:
         """Take the policy."""
         self.policy: Any = policy.to(device)
-        self.features = policy.group.observation.shape[0]
+        self.features = self.policy.group.observation.shape[0]
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """See ``Actor.act()``."""

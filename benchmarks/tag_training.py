@@ -67,6 +67,8 @@ class Job:
     """``time.time()`` when the process was started."""
     params: dict[str, Any]
     """Parameters of Tag that differ from WarpDrive's YAML file, for tests."""
+    train: dict[str, Any]
+    """Options of a run of this package that differ from its preset."""
 
 
 class Snapshots:
@@ -145,13 +147,16 @@ def train_ours(job: Job) -> dict[str, Any]:
     from gpu_vecenv.train import TrainConfig, Trainer
 
     game = our_game(job)
-    config = TrainConfig(
-        "WarpTag-v0",
-        num_envs=job.num_envs,
-        total_steps=job.total_steps,
-        seed=job.seed,
-        device=job.device,
-        env_kwargs={**game, "extended_observation": job.extended},
+    config = TrainConfig.from_options(
+        {
+            "env_id": "WarpTag-v0",
+            "num_envs": job.num_envs,
+            "total_steps": job.total_steps,
+            "seed": job.seed,
+            "device": job.device,
+            "env_kwargs": {**game, "extended_observation": job.extended},
+            **job.train,
+        }
     )
     trainer = Trainer(config, quiet=True)
     snapshots, seconds, chunk = Snapshots(job.launched), 0.0, 1
@@ -170,7 +175,7 @@ def train_ours(job: Job) -> dict[str, Any]:
         seconds += took
         chunk = max(1, min(2 * chunk, round(CHUNK_SECONDS * chunk / took)))
     options = trainer.config.to_options()
-    settings = {name: options[name] for name in ("num_envs", "total_steps", "executor", "ppo", "network")}
+    settings = {name: options[name] for name in ("num_envs", "total_steps", "stagger_starts", "executor", "ppo", "network")}
     settings["not_fused"] = trainer.parts.not_fused
     trainer.close()
     return result(job, snapshots, game, settings)

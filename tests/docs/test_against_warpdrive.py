@@ -111,7 +111,7 @@ def test_this_package_trains_and_plays_without_warpdrive(tmp_path):
     params = json.dumps({"num_runners": 20, "episode_length": 40})
     options = script.Options(
         runs=("warpdrive_shipped", "ours", "ours_extended"), seeds=1, seconds=5.0, worlds=4, total_steps=1_000, episodes=4,
-        device="cpu", params=params, work=tmp_path, out=tmp_path / "results.json",
+        device="cpu", params=params, train='{"stagger_starts": true}', work=tmp_path, out=tmp_path / "results.json",
     )  # fmt: skip
     script.measure(options)
     found = json.loads(options.out.read_text())
@@ -119,6 +119,7 @@ def test_this_package_trains_and_plays_without_warpdrive(tmp_path):
     for name in ("ours", "ours_extended"):
         (seed,) = found["runs"][name]["seeds"]
         assert "error" not in seed
+        assert seed["settings"]["stagger_starts"]
         assert seed["points"][-1]["steps"] == 1_000
         for point in seed["points"]:
             assert 0 <= point["runners"]["caught"] <= 20
