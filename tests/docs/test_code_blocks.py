@@ -18,8 +18,12 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
              *sorted((ROOT / "envs").rglob("*.md"))]
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
 WALK = [b for b in BLOCKS if b.path.name == "CONTRIBUTING.md" and b.heading == "Writing an environment"]
-PYTHON = [b for b in BLOCKS if b.language == "python" and b not in WALK]
+# Blocks of another library, beside ours that replace them. They need that library, so only their syntax is checked.
+OTHERS = [b for b in BLOCKS if b.text.startswith("# WarpDrive")]
+PYTHON = [b for b in BLOCKS if b.language == "python" and b not in WALK + OTHERS]
 YAML = [b for b in BLOCKS if b.language == "yaml"]
+# Kernels that start with a comment of their file's name; Python blocks of the same page find the file.
+KERNELS = [b for b in BLOCKS if b.language == "cuda" and b not in WALK]
 
 
 # Pages of libraries that the extra "test" does not install; .ci/run installs them and runs these blocks last.
@@ -31,7 +35,16 @@ def test_python_block_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if block.path.name in LIBRARIES:
         pytest.importorskip(LIBRARIES[block.path.name])
+    for kernel in KERNELS:
+        if kernel.path == block.path:
+            (tmp_path / kernel.text.splitlines()[0].removeprefix("// ")).write_text(kernel.text)
     exec(compile("\n" * (block.line - 1) + block.text, block.path, "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("block", OTHERS, ids=lambda b: f"{b.path.name}:{b.line}")
+def test_block_of_another_library_is_python(block):
+    assert block.language == "python"
+    compile(block.text, block.path, "exec")
 
 
 @pytest.mark.parametrize("block", YAML, ids=lambda b: f"{b.path.name}:{b.line}")
@@ -43,7 +56,7 @@ def test_yaml_block_holds_options_of_a_run(block, tmp_path):
 
 def test_every_block_is_tested():
     quick = [b for b in BLOCKS if b.path.name == "README.md" and b.heading == "Quick start"]
-    assert [b for b in BLOCKS if b not in PYTHON + YAML and b not in WALK and b not in quick] == []
+    assert [b for b in BLOCKS if b not in PYTHON + YAML + OTHERS + KERNELS and b not in WALK and b not in quick] == []
 
 
 def test_blocks_of_the_readme_are_short():
