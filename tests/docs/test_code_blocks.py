@@ -100,6 +100,11 @@ SETUP = re.compile(r'python3 -m venv \.venv|\. \.venv/bin/activate|pip install -
 SMALL_TAG = ["num_taggers=1", "num_runners=3", "episode_length=6"]
 
 
+def lines(block):
+    """Commands of a block; one that goes on behind a backslash is one line."""
+    return block.text.replace("\\\n", "").splitlines()
+
+
 def shortened(words):
     """Words of a command that takes seconds: training has few steps, and games of Tag are small."""
     if words[0] != "train":
@@ -119,7 +124,7 @@ def test_commands_of_a_page_run(page, request, tmp_path, monkeypatch, capsys):
     if page.name == "own-env.md":
         request.getfixturevalue("walk")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    for line in (line for b in BASH if b.path == page for line in b.text.splitlines() if not line.startswith("CXX=")):
+    for line in (line for b in BASH if b.path == page for line in lines(b) if not line.startswith("CXX=")):
         if (command := line.removeprefix("PYTHONPATH=. ")).startswith("gpu-vecenv "):
             assert main(shortened(shlex.split(command)[1:])) == 0, capsys.readouterr().err
         else:
@@ -131,7 +136,7 @@ def test_commands_of_a_page_run(page, request, tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 def test_the_sanitizer_of_the_page_names_the_line_of_a_wrong_write(tmp_path):
     (hunt,) = (b.text for b in PYTHON if b.path.name == "two-roles.md")
-    (command,) = (line for b in BASH for line in b.text.splitlines() if line.startswith("CXX="))
+    (command,) = (line for b in BASH for line in lines(b) if line.startswith("CXX="))
     wrong = hunt.replace("hunter[1 + i] =", "hunter[2 + i] =")
     line = next(n for n, text in enumerate(wrong.partition('"""')[2].splitlines(), 1) if "hunter[2 + i] =" in text)
     (tmp_path / "hunt.py").write_text(wrong)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -41,7 +42,8 @@ def help_text(command: str | None) -> str:
 
 def wrapped(line: str) -> list[str]:
     """The lines of one that is longer than WIDTH: tyro wraps options and not the description of a command."""
-    indent = "    " if line.startswith("Example: ") else ""
+    hanging = re.match(r"  \w+ +", line)  # a command in the list of commands
+    indent = " " * (hanging.end() if hanging else 4 if line.startswith("Example: ") else 0)
     return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
