@@ -18,7 +18,7 @@ def next_of(page):
     return [((ROOT / page).parent / link).resolve().relative_to(ROOT).as_posix() for link in re.findall(r"\]\(([^)#]+)", last)]
 
 
-@pytest.mark.parametrize(("page", "following"), zip(PATH[:-1], PATH[1:], strict=True))
+@pytest.mark.parametrize(("page", "following"), list(zip(PATH[:-1], PATH[1:], strict=True)))
 def test_each_page_leads_to_the_next(page, following):
     assert next_of(page) == [following]
 
