@@ -9,7 +9,8 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-OUTSIDE_DOCS = ("*.md", "LICENSE", "benchmarks/*.md", "benchmarks/notes/*.md", "envs/*/README.md", "examples/*.py")
+OUTSIDE_DOCS = ("*.md", "LICENSE", "CITATION.cff", "benchmarks/*.md", "benchmarks/notes/*.md", "envs/*/README.md",
+                "examples/*.py", "tutorials/*.md", "tutorials/*.ipynb")  # fmt: skip
 """Files outside of ``docs/`` that the site includes."""
 
 
