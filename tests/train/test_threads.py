@@ -75,7 +75,7 @@ def test_train_and_resume_use_the_threads_option(seen, tmp_path, monkeypatch):
     monkeypatch.setattr("gpu_vecenv.cli.train.plot", lambda *_: None)
     monkeypatch.setattr("gpu_vecenv.cli.watch.watch", lambda *_, **__: None)
     line = f"train WarpCartPole-v1 --device cpu --out {tmp_path}/run"
-    new = f"{line} --num-envs 2 --env max_episode_steps=9 --total-steps 64 --ppo.num-steps 32"
+    new = f"{line} --num-envs 2 --env max_episode_steps=9 --total-steps 64 --ppo num_steps=32"
     for words, threads in ((f"{new} --threads 2", 2), (f"{line} --resume --total-steps 128", 2),
                            (f"{line} --resume --total-steps 192 --threads 4", 4)):  # fmt: skip
         seen.clear()
