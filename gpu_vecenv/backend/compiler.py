@@ -26,6 +26,11 @@ FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-m
 """-ffp-contract=off: no contraction to fused multiply-adds, which round once. The GPU build has the same rule."""
 
 
+def flags(spec: EnvSpec | Program) -> tuple[str, ...]:
+    """Return the flags of a kernel. Kernels for the sizes of a policy run on the CPU in tests alone, so they compile faster."""
+    return (*FLAGS, "-O1") if isinstance(spec, Program) and spec.constants else FLAGS
+
+
 def find_compiler() -> list[str] | None:
     """Return the command of a C++ compiler: ``$CXX``, else c++, g++ or clang++ on the path, else the ziglang wheel, else None.
 
@@ -60,7 +65,7 @@ def cpu_level() -> str:
 
 def object_name(spec: EnvSpec | Program, level: str) -> str:
     """Return the file name of a compiled kernel, which holds a hash of its text, the instruction set and the flags."""
-    digest = content_hash(kernel_source(spec), level, *FLAGS)
+    digest = content_hash(kernel_source(spec), level, *flags(spec))
     return f"{spec.kernel.stem}-{level}-{digest}.so"
 
 
@@ -114,7 +119,7 @@ def compile_to_bytes(spec: EnvSpec | Program, level: str, extra: tuple[str, ...]
         with tempfile.TemporaryDirectory(prefix="gpu_vecenv-") as folder:
             source, built = Path(folder) / spec.kernel.name, Path(folder) / "kernel.so"
             source.write_text(text)
-            command = [*compiler, *FLAGS, f"-march={march}", *extra, str(source), "-o", str(built)]
+            command = [*compiler, *flags(spec), f"-march={march}", *extra, str(source), "-o", str(built)]
             done = _run(command)
             if done.returncode != 0:
                 said = done.stderr.strip() or f"no message, status {done.returncode}. Name a C++ compiler in CXX."

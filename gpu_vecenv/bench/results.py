@@ -15,14 +15,15 @@ class Results:
     """A JSON file that is complete after every group of rows, so that a run that is stopped keeps its results.
 
     Args:
-        path: the file.
+        path: the file; None keeps the rows without a file.
         head: entries before the rows: command, machine, floors.
     """
 
-    def __init__(self, path: Path, head: dict[str, Any]) -> None:
+    def __init__(self, path: Path | None, head: dict[str, Any]) -> None:
         self._path, self._head = path, head
         self.rows: list[dict[str, Any]] = []
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
         self.write()
 
     def add(self, rows: list[dict[str, Any]], **head: Any) -> None:
@@ -32,7 +33,9 @@ class Results:
         self.write()
 
     def write(self) -> None:
-        """Replace the file atomically."""
+        """Replace the file, if there is one, atomically."""
+        if self._path is None:
+            return
         text = json.dumps({**self._head, "rows": self.rows}, indent=1) + "\n"
         with atomic_file(self._path) as partial:
             partial.write_text(text)
@@ -54,7 +57,7 @@ def figures(
     Args:
         case: env, parameters and worlds.
         mode: as in ``measure()``. A row of ``goal`` or ``startup`` has no steps a second, because its call is a whole run. A row
-            of ``goal`` has the seconds of every seed.
+            of ``goal`` has the seconds of every seed, and the number of seeds that reached the goal.
         steps: env steps in a call.
         facts: further entries of the row; ``floor_bytes``, ``kernel_launches`` and ``agents`` (of a peer's world) are read.
         seconds: seconds of a call.
@@ -66,7 +69,7 @@ def figures(
         "host_s": seconds.host / steps, "rounds": len(seconds.hosts), "steps_per_sample": seconds.calls * steps,
     }  # fmt: skip
     if mode == "goal":
-        row["seconds_by_seed"] = list(seconds.hosts)
+        row |= {"seconds_by_seed": list(seconds.hosts), "reached": seconds.reached}
     elif mode != "startup":
         row |= {"env_steps_per_s": case.worlds / step, "agent_steps_per_s": case.worlds * agents / step}
     if "floor_bytes" in facts:

@@ -19,10 +19,14 @@ CONFIDENCE = 0.9
 
 @dataclass(frozen=True)
 class Reading:
-    """Wall-clock seconds until the work of some calls is done, and the host time of the calls."""
+    """Wall-clock seconds until the work of some calls is done, and the host time of the calls.
+
+    ``reached`` is False for a training run that did not reach its goal; the seconds are then those of the whole run.
+    """
 
     seconds: float
     host_seconds: float
+    reached: bool = True
 
 
 class Timed(Protocol):
@@ -84,7 +88,10 @@ class Local:
 
 @dataclass(frozen=True)
 class Summary:
-    """Seconds of a call: median over the rounds, interval of the median, its coverage, and host time by round."""
+    """Seconds of a call: median over the rounds, interval of the median, its coverage, and host time by round.
+
+    ``reached`` is the number of rounds that reached their goal, see ``Reading``.
+    """
 
     median: float
     low: float
@@ -92,6 +99,7 @@ class Summary:
     coverage: float
     hosts: tuple[float, ...]
     calls: int
+    reached: int
 
     @property
     def host(self) -> float:
@@ -165,7 +173,8 @@ def summary(readings: Sequence[Reading], calls: int) -> Summary:
     each = [reading.seconds / calls for reading in readings]
     low, high, coverage = median_interval(each)
     hosts = tuple(reading.host_seconds / calls for reading in readings)
-    return Summary(statistics.median(each), low, high, coverage, hosts, calls)
+    reached = sum(reading.reached for reading in readings)
+    return Summary(statistics.median(each), low, high, coverage, hosts, calls, reached)
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:

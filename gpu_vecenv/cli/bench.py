@@ -1,11 +1,11 @@
-"""The command ``bench``: speed of envs, policies and training, with floors and peers, as JSON."""
+"""The command ``bench``: speed of envs, policies and training, with floors and peers, as JSON, or as one table."""
 
 from __future__ import annotations
 
 import inspect
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from rich.console import Console
 from gpu_vecenv.backend.cpu import num_threads
 from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.bench import env_only, goals, inference, rollouts, startup, training
+from gpu_vecenv.bench import quick as quick_run
 from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, INFERENCE, START_OF_TRAINING, START_UP, Case, choose
 from gpu_vecenv.bench.floors import measure_floors
 from gpu_vecenv.bench.machine import clocks, commit_of, contents_of, machine
@@ -29,6 +30,7 @@ from gpu_vecenv.bench.run import measure
 from gpu_vecenv.bench.settings import GOALS, SETTINGS, Goal, Setting
 from gpu_vecenv.bench.subject import Maker
 from gpu_vecenv.cli.key_value import help_option
+from gpu_vecenv.cli.quick_table import print_table
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.train.config import require_threads
 from gpu_vecenv.vector.views import MAX_WORLDS
@@ -39,6 +41,9 @@ PEER_MODES = ("env", "training", "goal")
 
 TRAINING_MODES = ("training", "goal")
 """Modes whose tables come from a file of their own."""
+
+FIXED = ("cases", "sizes", "modes", "warpdrive", "purejaxrl", "rounds", "seconds")
+"""Options that ``--quick`` fixes."""
 
 START_UP_ROUNDS = 3
 """Most rounds of start-up, where each sample is a process."""
@@ -57,8 +62,11 @@ def bench(
     rounds: int = 5,
     seconds: float = 0.05,
     threads: int = 1,
+    quick: bool = False,
 ) -> None:
     """Measure the speed of envs, policies and training, and write a JSON file.
+
+    Example: gpu-vecenv bench --quick
 
     Example: gpu-vecenv bench --device cpu --envs cartpole --modes env --no-peers --out bench.json
 
@@ -82,27 +90,37 @@ def bench(
         rounds: samples of each way.
         seconds: length of a sample, which has at least one call.
         threads: CPU threads of PyTorch.
+        quick: measure a few envs in less than a minute and print one table. A file is written only to --out.
     """
-    command = _command_line(locals())
+    options = locals()
+    command = _command_line(options)
     device = choose_device(device)
+    kind = device.partition(":")[0]
     require_threads(threads)
-    _check(modes, envs, sizes, rounds, seconds, warpdrive, purejaxrl)
+    _check(modes, sizes, rounds, seconds, warpdrive, purejaxrl)
+    _check_envs(envs, quick_run.CASES[kind] if quick else (*CPU_CASES, *GPU_CASES), quick)
+    if quick:
+        _require_defaults(options)
+        modes, rounds, seconds = quick_run.MODES, quick_run.ROUNDS, quick_run.SECONDS
     torch.set_num_threads(threads)
     if device != "cpu":
         torch.cuda.set_device(device)  # also sets CuPy's device
-    kind = device.partition(":")[0]
-    out = out or Path(f"benchmarks/results/{'training' if {*modes} <= {*TRAINING_MODES} else 'bench'}_{kind}.json")
-    if not out.name or out.is_dir():
+    if out is None and not quick:
+        out = Path(f"benchmarks/results/{'training' if {*modes} <= {*TRAINING_MODES} else 'bench'}_{kind}.json")
+    if out is not None and (not out.name or out.is_dir()):
         raise ParameterError(f"--out must be a file to write, got {str(out)!r}.")
-    out.parent.mkdir(parents=True, exist_ok=True)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
     console, start = Console(highlight=False, soft_wrap=True), time.perf_counter()
-    console.print(f"floors of {device}")
+    detail: Callable[[str], None] = (lambda text: None) if quick else console.print
+    detail(f"floors of {device}")
     floors = measure_floors(device, rounds, seconds)
     sources = {"warpdrive": (SOURCE, warpdrive), "purejaxrl": (purejaxrl_peer.SOURCE, purejaxrl)}
     environment = {variable: str(folder.resolve()) for variable, folder in sources.values() if folder}
     installed_peers = Peers(device, environment, [name for name, (_, folder) in sources.items() if folder is None])
+    facts = machine(device)
     head = {
-        "benchmark": "bench", "command": command, "machine": machine(device),
+        "benchmark": "bench", "command": command, "machine": facts,
         "torch_threads": threads, "env_threads": num_threads() if device == "cpu" else None, "rounds": rounds,
         "sample_s": seconds, "peers": installed_peers.versions,
         "beneath": installed_peers.runtimes,
@@ -111,22 +129,27 @@ def bench(
     }  # fmt: skip
     results = Results(out, head)
     with closing(installed_peers):
-        found = {mode: groups(mode, kind, device, envs, sizes, cases) for mode in PEER_MODES if mode in modes}
+        peer_modes = [mode for mode in (("env",) if quick else PEER_MODES) if mode in modes]
+        found = {mode: groups(mode, kind, device, envs, sizes, cases, quick) for mode in peer_modes}
         stepped = [case for case, _ in found.get("env", [])]
         compared = [case for chosen in found.values() for case, _ in chosen]
-        console.print(f"kernels, and other libraries for {len(compared)} cases" if peers else "kernels")
+        console.print(f"preparing kernels{f', and other libraries for {len(compared)} cases' if peers else ''}")
         installed_peers.prepare(compared if peers else [], lambda: compile_kernels(stepped, device))
         for mode in modes:
-            for case, ways in groups(mode, kind, device, envs, sizes, cases):
-                console.print(f"[dim]{time.perf_counter() - start:5.0f} s[/dim]  {mode}  {case.name}")
+            for case, ways in groups(mode, kind, device, envs, sizes, cases, quick):
+                name = quick_run.named(mode, case) if quick else f"{mode}  {case.name}"
+                console.print(f"[dim]{time.perf_counter() - start:5.0f} s[/dim]  {name}")
                 peer_ways = installed_peers.ways(case) if mode in PEER_MODES else []
-                host_probes = env_only.host_probes(case, device) if mode == "env" else {}
+                host_probes = env_only.host_probes(case, device) if mode == "env" and not quick else {}
                 rows = measure(case, mode, ways, device, floors, *samples(case, mode, rounds, seconds), peer_ways, host_probes)
                 results.add(rows, wall_s=time.perf_counter() - start)
                 for row in rows:
-                    console.print(line(row))
+                    detail(line(row))
             results.add([], clocks_after=clocks(device))
-    console.print(f"{len(results.rows)} rows in {out}, {time.perf_counter() - start:.0f} s")
+    if quick:
+        print_table(console, results.rows, facts.get("gpu", f"{facts['cpu']}, {facts['cores']} cores"))
+    if out is not None:
+        console.print(f"{len(results.rows)} rows in {out}, {time.perf_counter() - start:.0f} s")
 
 
 def compile_kernels(cases: Sequence[Case], device: str) -> None:
@@ -146,9 +169,10 @@ def samples(case: Case, mode: str, rounds: int, seconds: float) -> tuple[int, fl
 
 
 def groups(
-    mode: str, kind: str, device: str, envs: tuple[str, ...], sizes: tuple[int, ...], names: tuple[str, ...] = ()
-) -> list[tuple[Case, dict[str, Maker]]]:
-    """Return the cases of a mode, each with this library's ways to run it."""
+    mode: str, kind: str, device: str, envs: tuple[str, ...], sizes: tuple[int, ...], names: tuple[str, ...] = (),
+    quick: bool = False,
+) -> list[tuple[Case, dict[str, Maker]]]:  # fmt: skip
+    """Return the cases of a mode, or few of them for ``--quick``, each with this library's ways to run it."""
     table: dict[str, tuple[Any, Any]] = {
         "env": ({"cpu": CPU_CASES, "cuda": GPU_CASES}, lambda *arguments: env_only.ways(*arguments) | rollouts.ways(*arguments)),
         "inference": (INFERENCE, inference.ways),
@@ -157,6 +181,7 @@ def groups(
         "startup": (START_UP, startup.ways),
     }
     cases, ways = table[mode]
+    cases = quick_run.TABLES[mode] if quick else cases
     chosen = [(case, ways(case, device)) for case in choose(cases[kind], envs, sizes, names)]
     if mode == "startup" and not sizes:  # presets have worlds of their own
         chosen += [(case, startup.training_ways(case, device)) for case in choose(START_OF_TRAINING, envs, (), names)]
@@ -198,15 +223,12 @@ def _command_line(options: dict[str, Any]) -> str:
 
 
 def _check(
-    modes: tuple[str, ...], envs: tuple[str, ...], sizes: tuple[int, ...], rounds: int, seconds: float, warpdrive: Path | None,
+    modes: tuple[str, ...], sizes: tuple[int, ...], rounds: int, seconds: float, warpdrive: Path | None,
     purejaxrl: Path | None,
 ) -> None:  # fmt: skip
     wrong = [mode for mode in modes if mode not in MODES]
     if wrong or not modes:
         raise ParameterError(f"--modes must be some of {', '.join(MODES)}, got {', '.join(wrong) or 'none'}.")
-    unknown = [word for word in envs if not choose([*CPU_CASES, *GPU_CASES], [word], ())]
-    if unknown:
-        raise ParameterError(f"--envs must be parts of ids such as cartpole or WarpTag, got {', '.join(map(repr, unknown))}.")
     outside = [size for size in sizes if not 1 <= size <= MAX_WORLDS]
     if outside:
         raise ParameterError(f"--sizes must be from 1 to {MAX_WORLDS}, got {outside[0]}.")
@@ -216,3 +238,19 @@ def _check(
         raise ParameterError(f"--warpdrive must be a folder that holds warp_drive, got {warpdrive}.")
     if purejaxrl is not None and not (purejaxrl / "ppo.py").is_file():
         raise ParameterError(f"--purejaxrl must be a folder that holds ppo.py, got {purejaxrl}.")
+
+
+def _check_envs(envs: Sequence[str], cases: Sequence[Case], quick: bool) -> None:
+    unknown = [word for word in envs if not choose(cases, [word], ())]
+    if unknown:
+        measured = ", ".join(dict.fromkeys(case.env for case in cases))
+        ids = f"the ids {measured} with --quick" if quick else "ids such as cartpole or WarpTag"
+        raise ParameterError(f"--envs must be parts of {ids}, got {', '.join(map(repr, unknown))}.")
+
+
+def _require_defaults(options: dict[str, Any]) -> None:
+    """Refuse options that ``--quick`` fixes."""
+    defaults = inspect.signature(bench).parameters
+    given = [f"--{name}" for name in FIXED if options[name] != defaults[name].default]
+    if given:
+        raise ParameterError(f"expected --quick without --{', --'.join(FIXED)}, which it sets; got {', '.join(given)}.")

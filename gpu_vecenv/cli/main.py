@@ -24,7 +24,7 @@ COMMANDS = {
     "watch": ("gpu_vecenv.cli.watch:watch", "write a video of a run's policies"),
     "export": ("gpu_vecenv.cli.export:export", "write a policy of a run as a program of torch.export or as an ONNX model"),
     "envs": ("gpu_vecenv.cli.envs:envs", "list the env ids"),
-    "bench": ("gpu_vecenv.cli.bench:bench", "measure the speed of envs, policies and training; writes JSON"),
+    "bench": ("gpu_vecenv.cli.bench:bench", "measure the speed of envs and training; prints a table (--quick) or writes JSON"),
     "memory": ("gpu_vecenv.cli.memory:memory", "print the memory that an env takes on its device"),
     "doctor": ("gpu_vecenv.cli.doctor:doctor", "check this machine, and print a remedy for each check that fails"),
 }

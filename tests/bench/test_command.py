@@ -218,7 +218,7 @@ def test_the_start_of_training_is_measured_up_to_a_trained_policy(monkeypatch):
 
 
 def test_the_floor_is_the_larger_of_memory_time_and_launch_time():
-    taken = Summary(median=3e-6, low=2e-6, high=4e-6, coverage=0.9, hosts=(1e-6,) * 5, calls=7)
+    taken = Summary(median=3e-6, low=2e-6, high=4e-6, coverage=0.9, hosts=(1e-6,) * 5, calls=7, reached=5)
     facts = {"floor_bytes": {"state": 600.0, "results": 300, "actions": 100}, "kernel_launches": 1.0}
     case = Case("WarpCartPole-v1", 10)
     floors = {"copy_bytes_per_s": 1e9, "graph_node_s": 1e-6}

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from gpu_vecenv.bench import goals, training
-from gpu_vecenv.bench.goals import ToGoal
 from gpu_vecenv.bench.peers.purejaxrl import updates_to
 from gpu_vecenv.bench.peers.torch_graph import GAMMA, LAMBDA, Loop
 from gpu_vecenv.bench.run import measure
@@ -78,6 +77,7 @@ def test_each_sample_of_a_goal_is_another_seed_that_ends_where_the_return_is_rea
     (row,) = measure(GOAL, "goal", goals.ways(GOAL, "cpu"), "cpu", {}, *samples(GOAL, "goal", 5, 0.1))
     assert len(row["seconds_by_seed"]) == len(row["iterations"]) == len(row["evaluated"]) == 2
     assert row["median_s"] == pytest.approx(np.median(row["seconds_by_seed"])) and "env_steps_per_s" not in row
+    assert row["reached"] == 2
     for seed, iterations in enumerate(row["iterations"]):
         trainer = Trainer(GOAL.config("cpu", 1, seed=seed, schedule_steps=GOAL.total_steps), quiet=True)
         means = [trainer.train(iterations=1)["recent_return/agent"] for _ in range(iterations)]
@@ -86,10 +86,10 @@ def test_each_sample_of_a_goal_is_another_seed_that_ends_where_the_return_is_rea
         trainer.close()
 
 
-def test_a_goal_out_of_reach_is_an_error():
+def test_a_seed_that_misses_the_goal_counts_with_its_whole_run():
     far = replace(GOAL, goal=501.0, total_steps=1_000)
-    with pytest.raises(goals.GpuVecenvError, match="expected a mean return of 501 within 1,000 steps, got at most"):
-        ToGoal(far, "eager", "cpu").read(1)
+    (row,) = measure(far, "goal", goals.ways(far, "cpu"), "cpu", {}, *samples(far, "goal", 5, 0.1))
+    assert row["reached"] == 0 and row["iterations"] == [8, 8]  # 8 iterations of 8 x 16 steps are the first 1,000
 
 
 def test_the_mode_goal_has_cases_on_the_cpu():

@@ -2,10 +2,11 @@
 
 import copy
 import json
+import re
 
 import pytest
 
-from tools.docs import bench_plots, bench_table
+from tools.docs import bench_plots, bench_table, bench_words
 
 BLOCKS = [f"<!-- generated: {name} ({bench_table.COMMAND}) -->\n<!-- /generated -->\n" for name in ("bench", "training")]
 BEFORE = f"before\n{BLOCKS[0]}between\n{BLOCKS[1]}after\n"
@@ -40,6 +41,16 @@ def test_every_plot_was_made_from_the_recorded_rows():
     for data in bench_table.recorded():
         for file in bench_plots.names(data):
             assert bench_plots.fingerprint(data, file) in (bench_plots.FOLDER / file).read_text()
+
+
+def test_lines_of_plots_are_named_in_words():
+    for data in bench_table.recorded():
+        for file in bench_plots.names(data):
+            text = (bench_plots.FOLDER / file).read_text()
+            assert "python_" not in text and "rollout_" not in text and "vector_entry" not in text
+        for each in data["rows"]:
+            if each["mode"] == "env" and each["env"] == "WarpCartPole-v1":
+                assert "_" not in bench_words.named(each["library"], each["path"]).removeprefix("gpu_vecenv: ")
 
 
 def test_a_line_shows_speeds_the_floor_and_peers():
@@ -81,10 +92,38 @@ def test_labels_name_agents_and_parameters():
 
 def test_the_short_table_has_the_largest_size_that_a_peer_ran():
     rows = [row(worlds=n) for n in (10, 100, 7_000)] + [row("EnvPool", "sync", worlds=n, seconds=1e-3) for n in (10, 100)]
+    rows += [row("gymnax", "scan", worlds=100, seconds=4e-4), row(path="rollout", worlds=100, seconds=5e-6)]
     text = bench_table.short(made(rows))
-    assert cells(text, "100")[-1] == "EnvPool sync 100 K, ours 100 x"
+    assert cells(text, "100") == ["WarpCartPole-v1", "100", "10 million", "40 times gymnax"]
     assert "| 10 |" not in text and "7,000" not in text
-    assert "moves 5 GB/s" in text and "`gpu-vecenv bench`" in text
+    assert "in the order of the table,\n20 million steps a second." in text and "Measured on a CPU" in text
+
+
+def test_the_short_table_begins_with_envs_of_many_agents():
+    tag = {"env": "WarpTag-v0", "params": {"num_taggers": 5, "num_runners": 100}, "agents": 105, "worlds": 60}
+    rows = [row(), row("EnvPool", "sync"), row(seconds=2e-5, **tag), row("WarpDrive", "step", seconds=2e-3, **tag)]
+    text = bench_table.short(made(rows))
+    assert cells(text, "60") == ["WarpTag-v0, 5 taggers, 100 runners", "60", "3 million", "100 times WarpDrive"]
+    assert text.index("WarpTag") < text.index("WarpCartPole") and "table,\n3 million, 100 million steps" in text
+
+
+def test_the_blocks_of_the_readme_have_few_columns_and_no_jargon():
+    results = bench_table.recorded()[0]
+    text = bench_table.short(results) + bench_table.short_training(made([trained()]))
+    assert {line.count("|") for line in text.splitlines() if line.startswith("|")} == {5}
+    assert not re.search(r"\b(slabs?|floors?|bits?|copy bandwidth|nodes?)\b", text)
+
+
+def test_short_training_names_the_fastest_run_and_another_library_with_the_same_setting():
+    tag = {"env": "WarpTag-v0", "params": {}, "agents": 105}
+    rows = [trained(path="graph", seconds=4e-5), trained(), trained(seconds=1e-6, runs=8), trained("PureJaxRL", "x", 7e-5)]
+    rows += [trained("PyTorch", "x", 2e-5, hidden_sizes=[8]), trained(seconds=1e-3, **tag), trained(env="WarpAcrobot-v1")]
+    text = bench_table.short_training(made(rows))
+    assert [line for line in text.splitlines() if line.startswith("- ")] == [
+        "- WarpCartPole-v1: 100 million steps a second, 7 times PureJaxRL",
+        "- WarpTag-v0, 105 agents: 1 million steps a second",
+    ]
+    assert bench_table.short_training(made([row()])) == bench_table.ELSEWHERE
 
 
 def trained(library="gpu_vecenv", path="fused", seconds=1e-5, **more):
@@ -105,12 +144,12 @@ def test_training_has_a_row_for_every_way_and_its_speed_relative_to_the_fastest_
 
 
 def test_goals_show_the_spread_over_seeds():
-    goal = {"mode": "goal", "title": "preset", "goal": 475.0, "seconds_by_seed": [0.01, 0.02, 0.04]}
+    goal = {"mode": "goal", "title": "preset", "goal": 475.0, "seconds_by_seed": [0.01, 0.02, 0.04], "reached": 2}
     ours = trained(seconds=0.02, iterations=[3, 5, 4], evaluated=[480.0, 490.0, 500.0]) | goal
     broken = {name: value for name, value in trained(path="graph").items() if not name.endswith("_s")} | goal | {"error": "x"}
     text = bench_table.training([made([ours, trained("PureJaxRL", "jitted training", 0.03) | goal, broken])])
     told = [line.strip("| ").split(" | ")[2:] for line in text.splitlines() if "preset:" in line]
-    assert told[0] == ["fused", "475", "20 (10 to 40)", "3", "32 K", "490.0 (480.0 to 500.0)"]
+    assert told[0] == ["fused", "475", "20 (10 to 40)", "2 of 3", "32 K", "490.0 (480.0 to 500.0)"]
     assert told[1][:2] == ["PureJaxRL, jitted training", "475"] and told[1][-2:] == ["–", "–"]
     assert "8 steps, 4 x 2, 64-32: graph failed." in text
 

@@ -1,15 +1,21 @@
 """Runs every fenced code block of the documents, except the two quick-start commands, which .ci/run runs."""
 
-import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 
+from gpu_vecenv.cli.main import main
 from gpu_vecenv.train import TrainConfig
 from gpu_vecenv.train.config import resolve
 from gpu_vecenv.train.runner.build import make_env
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
 from tools.docs.readme import blocks, quick_start
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,9 +23,14 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")),
              *sorted((ROOT / "envs").rglob("*.md"))]
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
-WALK = [b for b in BLOCKS if b.path.name == "CONTRIBUTING.md" and b.heading == "Writing an environment"]
-PYTHON = [b for b in BLOCKS if b.language == "python" and b not in WALK]
+WALK = [b for b in BLOCKS if b.path.name == "own-env.md" and b.language in ("python", "cuda")]
+BASH = [b for b in BLOCKS if b.language == "bash" and b.path.name != "README.md"]
+# Blocks of another library, beside ours that replace them. They need that library, so only their syntax is checked.
+OTHERS = [b for b in BLOCKS if b.text.startswith("# WarpDrive")]
+PYTHON = [b for b in BLOCKS if b.language == "python" and b not in WALK + OTHERS]
 YAML = [b for b in BLOCKS if b.language == "yaml"]
+# Kernels that start with a comment of their file's name; Python blocks of the same page find the file.
+KERNELS = [b for b in BLOCKS if b.language == "cuda" and b not in WALK]
 
 
 # Pages of libraries that the extra "test" does not install; .ci/run installs them and runs these blocks last.
@@ -31,7 +42,16 @@ def test_python_block_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if block.path.name in LIBRARIES:
         pytest.importorskip(LIBRARIES[block.path.name])
+    for kernel in KERNELS:
+        if kernel.path == block.path:
+            (tmp_path / kernel.text.splitlines()[0].removeprefix("// ")).write_text(kernel.text)
     exec(compile("\n" * (block.line - 1) + block.text, block.path, "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("block", OTHERS, ids=lambda b: f"{b.path.name}:{b.line}")
+def test_block_of_another_library_is_python(block):
+    assert block.language == "python"
+    compile(block.text, block.path, "exec")
 
 
 @pytest.mark.parametrize("block", YAML, ids=lambda b: f"{b.path.name}:{b.line}")
@@ -43,7 +63,7 @@ def test_yaml_block_holds_options_of_a_run(block, tmp_path):
 
 def test_every_block_is_tested():
     quick = [b for b in BLOCKS if b.path.name == "README.md" and b.heading == "Quick start"]
-    assert [b for b in BLOCKS if b not in PYTHON + YAML and b not in WALK and b not in quick] == []
+    assert [b for b in BLOCKS if b not in PYTHON + YAML + OTHERS + KERNELS + WALK + BASH + quick] == []
 
 
 def test_blocks_of_the_readme_are_short():
@@ -60,15 +80,23 @@ def test_quick_start_is_two_commands_for_a_fresh_clone():
     assert check.endswith("&& pytest -n 2")
 
 
-def test_the_example_environment_works(tmp_path):
-    spec_block, kernel_block = WALK
-    assert (spec_block.language, kernel_block.language) == ("python", "cuda")
-    (tmp_path / "spec.py").write_text(spec_block.text)
-    (tmp_path / "walk.cu").write_text(kernel_block.text)
-    location = importlib.util.spec_from_file_location("walk_spec", tmp_path / "spec.py")
-    module = importlib.util.module_from_spec(location)
-    location.loader.exec_module(module)
-    env = GpuVectorEnv(module.SPEC, num_envs=3, device="cpu", array="numpy", stride=0.25)
+@pytest.fixture
+def walk(tmp_path, monkeypatch):
+    """The folder with the two files of "Write your env", on the path of imports; the id is removed afterwards."""
+    spec, kernel, _ = WALK
+    assert [block.language for block in WALK] == ["python", "cuda", "python"]
+    (tmp_path / "walk.py").write_text(spec.text)
+    (tmp_path / "walk.cu").write_text(kernel.text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    sys.modules.pop("walk", None)
+    gymnasium.registry.pop("Walk-v0", None)
+
+
+def test_the_example_environment_works(walk):
+    exec(compile(WALK[2].text, WALK[2].path, "exec"), {"__name__": "__main__"})
+    env = gymnasium.make_vec("Walk-v0", num_envs=3, device="cpu", array="numpy", stride=0.25)
     start, _ = env.reset(seed=0)
     assert (0 <= start).all() and (start < 1).all()
     obs, reward, terminated, _, info = env.step(np.array([1, 0, 1]))
@@ -77,3 +105,55 @@ def test_the_example_environment_works(tmp_path):
     np.testing.assert_array_equal(terminated, np.abs(moved) > 1)
     np.testing.assert_array_equal(np.where(terminated, info["final_obs"][:, 0], obs[:, 0]), moved)
     env.close()
+
+
+SETUP = re.compile(r'python3 -m venv \.venv|\. \.venv/bin/activate|pip install -c constraints\.txt -e "\.\[([\w,]+)\]"')
+"""Commands of set-up, which .ci/run runs in README.md's words; the group holds the extras."""
+
+SMALL_TAG = ["num_taggers=1", "num_runners=3", "episode_length=6"]
+
+
+def lines(block):
+    """Commands of a block; one that goes on behind a backslash is one line."""
+    return block.text.replace("\\\n", "").splitlines()
+
+
+def shortened(words):
+    """Words of a command that takes seconds: training has few steps, and games of Tag are small."""
+    if words[0] != "train":
+        return words
+    resumed = "--resume" in words
+    if "--total-steps" in words:
+        at = words.index("--total-steps")
+        words = [*words[:at], *words[at + 2 :]]
+    small = ["--env", *SMALL_TAG] if "WarpTag-v0" in words and "--env" not in words else []
+    return [*words, *small, "--total-steps", "800" if resumed else "400"]
+
+
+@pytest.mark.parametrize("page", sorted({b.path for b in BASH}), ids=lambda path: path.name)
+def test_commands_of_a_page_run(page, request, tmp_path, monkeypatch, capsys):
+    """Commands of this package run in order and in one folder; of others, set-up is checked, and a test below runs CXX."""
+    monkeypatch.chdir(tmp_path)
+    if page.name == "own-env.md":
+        request.getfixturevalue("walk")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for line in (line for b in BASH if b.path == page for line in lines(b) if not line.startswith("CXX=")):
+        if (command := line.removeprefix("PYTHONPATH=. ")).startswith("gpu-vecenv "):
+            assert main(shortened(shlex.split(command)[1:])) == 0, capsys.readouterr().err
+        else:
+            setup = SETUP.fullmatch(line)
+            assert setup, f"expected a command of gpu-vecenv or of set-up, got {line}"
+            assert set((setup[1] or "train").split(",")) <= set(extras)
+
+
+@pytest.mark.slow
+def test_the_sanitizer_of_the_page_names_the_line_of_a_wrong_write(tmp_path):
+    (hunt,) = (b.text for b in PYTHON if b.path.name == "two-roles.md")
+    (command,) = (line for b in BASH for line in lines(b) if line.startswith("CXX="))
+    wrong = hunt.replace("hunter[1 + i] =", "hunter[2 + i] =")
+    line = next(n for n, text in enumerate(wrong.partition('"""')[2].splitlines(), 1) if "hunter[2 + i] =" in text)
+    (tmp_path / "hunt.py").write_text(wrong)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "heap-buffer-overflow" in done.stderr
+    assert f"hunt.cu:{line}" in done.stderr

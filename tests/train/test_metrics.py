@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from gpu_vecenv.train import ConfigError, MetricsError, TrainConfig, Trainer, plot_curves
+from gpu_vecenv.train import ConfigError, MetricsError, PPOConfig, TrainConfig, Trainer, plot_curves
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
 
 LINE = '{"iteration": %d, "steps": %d, "steps_per_second": 2.0, "kl/agent": %s}\n'
@@ -88,7 +88,7 @@ def test_damaged_metrics_are_kept_and_the_run_is_not_resumed(damage, tmp_path):
 
 def test_lines_of_repeated_iterations_are_dropped_and_the_others_not_changed(tmp_path):
     out = tmp_path / "run"
-    trainer = Trainer(TrainConfig("WarpCartPole-v1", 2, 128, device="cpu", out=str(out)), quiet=True)
+    trainer = Trainer(TrainConfig("WarpCartPole-v1", 2, 128, device="cpu", ppo=PPOConfig(num_steps=32), out=str(out)), quiet=True)
     trainer.train(iterations=1)
     trainer.close()
     first = (out / METRICS_FILE).read_text()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gpu_vecenv.cli.main import main
-from gpu_vecenv.train import ConfigError, TrainConfig, Trainer, evaluate, play
+from gpu_vecenv.train import ConfigError, PPOConfig, TrainConfig, Trainer, evaluate, play
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 
@@ -35,7 +35,8 @@ def five_threads(one_thread):
 
 
 def small(**options):
-    return TrainConfig("WarpCartPole-v1", 2, 64, device="cpu", env_kwargs={"max_episode_steps": 9}, **options)
+    short = {"ppo": PPOConfig(num_steps=32), "env_kwargs": {"max_episode_steps": 9}}
+    return TrainConfig("WarpCartPole-v1", 2, 64, device="cpu", **short, **options)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -74,7 +75,7 @@ def test_train_and_resume_use_the_threads_option(seen, tmp_path, monkeypatch):
     monkeypatch.setattr("gpu_vecenv.cli.train.plot", lambda *_: None)
     monkeypatch.setattr("gpu_vecenv.cli.watch.watch", lambda *_, **__: None)
     line = f"train WarpCartPole-v1 --device cpu --out {tmp_path}/run"
-    new = f"{line} --num-envs 2 --env max_episode_steps=9 --total-steps 64"
+    new = f"{line} --num-envs 2 --env max_episode_steps=9 --total-steps 64 --ppo num_steps=32"
     for words, threads in ((f"{new} --threads 2", 2), (f"{line} --resume --total-steps 128", 2),
                            (f"{line} --resume --total-steps 192 --threads 4", 4)):  # fmt: skip
         seen.clear()

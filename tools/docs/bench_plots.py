@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tools.docs.bench_words import named
+
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "figures"
 CARTPOLE, TAG = "WarpCartPole-v1", "WarpTag-v0"
 OURS = "gpu_vecenv"
@@ -24,9 +26,9 @@ def names(results: dict[str, Any]) -> dict[str, str]:
     kind, shown = device.partition(":")[0], {}
     if len({row["worlds"] for row in _cartpole(results)}) > 1:
         shown[f"bench_{kind}_cartpole.svg"] = f"CartPole on {device}: env steps a second by worlds"
-        shown[f"bench_{kind}_per_world.svg"] = f"CartPole on {device}: time a world and step, and its floor"
+        shown[f"bench_{kind}_per_world.svg"] = f"CartPole on {device}: time of a step for each world"
     if len(_tag(results)) > 1:
-        shown[f"bench_{kind}_tag.svg"] = f"Tag on {device}: time an agent and step, by agents a world"
+        shown[f"bench_{kind}_tag.svg"] = f"Tag on {device}: time of a step for each agent"
     return shown
 
 
@@ -50,7 +52,7 @@ def draw(results: dict[str, Any], file: str) -> None:
     matplotlib.rcParams["svg.hashsalt"] = file  # the same data give the same file
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7.5, 4.2), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(7.5, 5.4), layout="constrained")
     painters: dict[str, Callable[[Any, dict[str, Any]], None]] = {
         "cartpole": _speeds, "world": _per_world, "tag": _per_agent,
     }  # fmt: skip
@@ -58,7 +60,7 @@ def draw(results: dict[str, Any], file: str) -> None:
     axes.set(title=names(results)[file], xscale="log", yscale="log")
     axes.margins(y=0.1)
     axes.grid(True, which="major", alpha=0.3)
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    figure.legend(fontsize=8, loc="outside lower center", ncols=2, frameon=False)
     FOLDER.mkdir(parents=True, exist_ok=True)
     figure.savefig(FOLDER / file, metadata={"Date": None, "Description": fingerprint(results, file)})
     pyplot.close(figure)
@@ -104,7 +106,7 @@ def _plot_lines(axes: Any, rows: list[Row], value: Callable[[Row, str], float]) 
         errors = [[max(0.0, m - low) for m, (low, _) in zip(middle, ends, strict=True)],
                   [max(0.0, high - m) for m, (_, high) in zip(middle, ends, strict=True)]]  # fmt: skip
         axes.errorbar(worlds, middle, yerr=errors, fmt=marker, ms=4, ls=style, lw=1.2, color=COLOURS.get(library, "#555"),
-                      label=f"{library} {path}")  # fmt: skip
+                      label=named(library, path))  # fmt: skip
 
 
 def _speeds(axes: Any, results: dict[str, Any]) -> None:
@@ -117,19 +119,20 @@ def _per_world(axes: Any, results: dict[str, Any]) -> None:
     _plot_lines(axes, rows, lambda row, end: 1e9 * row[end] / row["worlds"])
     single = next(row for row in rows if row["path"] in ("python_copy_false", "graph"))
     floor = 1e9 * sum(single["floor_bytes"].values()) / results["floors"]["copy_bytes_per_s"] / single["worlds"]
-    axes.axhline(floor, color="black", lw=0.8, label=f"bytes over copy bandwidth, {floor:.3g} ns")
+    axes.axhline(floor, color="black", lw=0.8, label=f"memory traffic by itself, {floor:.3g} ns")
     if "l2_bytes" in results["machine"]:
         worlds = 2 * results["machine"]["l2_bytes"] / single["bytes_per_world"]
-        axes.axvline(worlds, color="gray", lw=0.8, ls=":", label="twice the L2 cache")
-    axes.set(xlabel="worlds", ylabel="ns a world and step")
+        axes.axvline(worlds, color="gray", lw=0.8, ls=":", label="worlds fill the L2 cache twice")
+    axes.set(xlabel="worlds", ylabel="ns for each world and step")
 
 
 def _per_agent(axes: Any, results: dict[str, Any]) -> None:
-    for starts, text in (("own", "uniform starts"), ("corner", "all in one corner")):
+    for starts, text in (("own", "agents start anywhere"), ("corner", "all agents start in one corner")):
         rows = [row for row in _tag(results) if row["starts"] == starts]
         if rows:
             values = [1e9 * row["median_s"] / (row["worlds"] * row["agents"]) for row in rows]
             axes.plot([row["agents"] for row in rows], values, "o-", ms=4, label=text)
             floors = [1e9 * row["floor_s"] / (row["worlds"] * row["agents"]) for row in rows]
-            axes.plot([row["agents"] for row in rows], floors, "k--", lw=0.8, label="floor" if starts == "own" else None)
-    axes.set(xlabel="agents a world", ylabel="ns an agent and step")
+            label = "memory traffic or launch by itself" if starts == "own" else None
+            axes.plot([row["agents"] for row in rows], floors, "k--", lw=0.8, label=label)
+    axes.set(xlabel="agents in a world", ylabel="ns for each agent and step")

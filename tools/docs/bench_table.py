@@ -1,6 +1,6 @@
 """Writes tables and plots of the results of ``gpu-vecenv bench``; ``--check`` only lists those that are out of date.
 
-README.md gets a few rows of one device, ``benchmarks/README.md`` all rows, and ``docs/figures`` the plots.
+README.md gets a few figures of one device in plain words, ``benchmarks/README.md`` all rows, and ``docs/figures`` the plots.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+from gpu_vecenv.bench.plain import amount, times, title  # noqa: E402
 from tools.docs import bench_plots, bench_training  # noqa: E402
+from tools.docs.bench_words import PATHS  # noqa: E402
 from tools.docs.generated import table, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/bench_table.py"
@@ -25,20 +27,23 @@ TRAINING = [ROOT / "benchmarks" / "results" / f"training_{kind}.json" for kind i
 ELSEWHERE = "[The trainer](docs/design/trainer.md#executors) has times of iterations on an H200.\n"
 """Block of README.md without results of a GPU."""
 
+FROM_PYTHON = """A step moves all agents of one world. From Python means calls of `step()` with `copy=False`, each for all
+worlds. The other library runs in its own fastest mode. This library's fastest mode,
+[many steps in one call or in a CUDA graph](docs/rollouts.md), makes, in the order of the table,
+"""
+
+WHOLE_ITERATIONS = """Speed of whole iterations of PPO: steps with a policy, and its updates. Small networks train in
+[kernels of their own](docs/training-speed.md), with products in half precision.
+"""
+
+TRAINED = ("WarpCartPole-v1", "WarpTag-v0")
+"""Envs whose training README.md shows."""
+
+SETTING = ("env", "worlds", "params", "num_steps", "num_epochs", "num_minibatches", "hidden_sizes")
+"""Entries that are equal in rows of training that can be compared."""
+
 README, PAGE = ROOT / "README.md", ROOT / "benchmarks" / "README.md"
 OURS = "gpu_vecenv"
-PATHS = {
-    "python_copy_false": "steps from Python",
-    "python_one_thread": "steps from Python, one thread",
-    "python_copy_true": "steps from Python, fresh arrays",
-    "python_bind": "steps from Python, bound slabs",
-    "graph": "steps in a CUDA graph",
-    "rollout": "rollouts, given actions",
-    "rollout_random": "rollouts, random actions, stored",
-    "rollout_unkept": "rollouts, random actions, not stored",
-}
-"""This library's ways to step and their columns, in order; a way without rows has no column."""
-
 LEGEND = """Figures are env steps a second, with agent steps a second in brackets. Steps from Python overwrite the same arrays in
 every step, except in the columns "fresh arrays" and "bound slabs"; a slab is an array of the caller that results are written to.
 A rollout makes many steps in one launch. The floor is the time that the memory traffic or the launch of a step takes by itself on
@@ -89,29 +94,27 @@ def speed(row: Row) -> str:
     return text if row["agents"] == 1 else f"{text} ({digits(row['agent_steps_per_s'])})"
 
 
-def peers(rows: list[Row], most: int | None) -> str:
+def peers(rows: list[Row]) -> str:
     """Other libraries, fastest first, each with the ratio of this library's fastest row to it; then those that failed."""
     ours, lines = good(rows, True), []
-    for row in good(rows, False)[:most]:
+    for row in good(rows, False):
         where = "" if not ours or ours[0]["device"] == row["device"] else f" on the {row['device'].upper()}"
         ratio = f", ours {digits(ours[0]['env_steps_per_s'] / row['env_steps_per_s'])} x" if ours else ""
         lines.append(f"{row['library']} {row['path']}{where} {digits(row['env_steps_per_s'])}{ratio}")
-    if most is None or not lines:
-        lines += [f"{row['library']} {row['path']} failed" for row in rows if "error" in row and row["library"] != OURS]
+    lines += [f"{row['library']} {row['path']} failed" for row in rows if "error" in row and row["library"] != OURS]
     return "<br>".join(lines) or "–"
 
 
-def env_table(cases: dict[Key, list[Row]], most: int | None = None) -> str:
-    """Table of steps without a policy: speeds by way to step, times the floor, and at most ``most`` peers."""
+def env_table(cases: dict[Key, list[Row]]) -> str:
+    """Table of steps without a policy: speeds by way to step, times the floor, and peers. A way without rows has no column."""
     paths = [p for p in PATHS if any(row["path"] == p for rows in cases.values() for row in good(rows, True))]
     lines = []
     for (name, worlds), rows in cases.items():
         ours = {row["path"]: row for row in good(rows, True)}
         floors = [ours[p]["times_floor"] for p in paths if p in ours and not p.startswith("rollout")]
         cells = [speed(ours[p]) if p in ours else "–" for p in paths]
-        lines.append([name, f"{worlds:,}", *cells, digits(min(floors)) if floors else "–", peers(rows, most)])
-    last = "other libraries" if most is None else "fastest other library"
-    return table(["environment", "worlds", *(PATHS[p] for p in paths), "times the floor", last], lines)
+        lines.append([name, f"{worlds:,}", *cells, digits(min(floors)) if floors else "–", peers(rows)])
+    return table(["environment", "worlds", *(PATHS[p] for p in paths), "times the floor", "other libraries"], lines)
 
 
 def policy_table(rows: list[Row]) -> str:
@@ -179,14 +182,46 @@ def measured_on(results: dict[str, Any]) -> str:
 
 
 def short(results: dict[str, Any]) -> str:
-    """Block of README.md: each environment that another library ran, at the largest size that one ran."""
-    largest: dict[str, Key] = {}
-    cases = by_case(results["rows"], "env")
+    """Block of README.md: each environment that another library ran, at the largest size that one ran, in plain words."""
+    cases: dict[Key, list[Row]] = {}
+    for row in results["rows"]:
+        if row["mode"] == "env":
+            cases.setdefault((title(row), row["worlds"]), []).append(row)
+    largest: dict[str, int] = {}
     for name, worlds in cases:
-        if good(cases[name, worlds], False) and worlds > largest.get(name, (name, 0))[1]:
-            largest[name] = (name, worlds)
-    few = {key: [row for row in cases[key] if not row["path"].startswith("python_copy_true")] for key in largest.values()}
-    return f"{LEGEND}\n{env_table(few, 1)}\n{measured_on(results)}"
+        if good(cases[name, worlds], False):
+            largest[name] = max(worlds, largest.get(name, 0))
+    lines, fastest = [], []
+    for name, worlds in sorted(largest.items(), key=lambda key: -cases[key][0]["agents"]):
+        best, other = good(cases[name, worlds], True), good(cases[name, worlds], False)[0]
+        python = [row["env_steps_per_s"] for row in best if row["path"] == "python_copy_false"]
+        if python:
+            ratio = f"{times(python[0] / other['env_steps_per_s'])} times {other['library']}"
+            lines.append([name, f"{worlds:,}", amount(python[0]), ratio])
+            fastest.append(amount(best[0]["env_steps_per_s"]))
+    header = ["environment", "worlds", "steps a second from Python", "beside the fastest other library"]
+    return f"{table(header, lines)}\n{FROM_PYTHON}{', '.join(fastest)} steps a second.\n\n{briefly_measured_on(results)}"
+
+
+def short_training(results: dict[str, Any]) -> str:
+    """Block of README.md about training: the fastest run of each env in ``TRAINED``, beside the fastest other library."""
+    rows, parts = [row for row in results["rows"] if row["mode"] == "training"], []
+    for env in TRAINED:
+        ours = [row for row in good(rows, True) if row["env"] == env and "runs" not in row]
+        if ours:
+            text = f"{title(ours[0])}: {amount(ours[0]['env_steps_per_s'])} steps a second"
+            same = [row for row in good(rows, False) if all(row[key] == ours[0][key] for key in SETTING)]
+            if same:
+                ratio = times(ours[0]["env_steps_per_s"] / same[0]["env_steps_per_s"])
+                text += f", {ratio} times {same[0]['library']}"
+            parts.append(f"- {text}\n")
+    return f"{WHOLE_ITERATIONS}\n{''.join(parts)}\n{briefly_measured_on(results)}" if parts else ELSEWHERE
+
+
+def briefly_measured_on(results: dict[str, Any]) -> str:
+    """Processor, version of torch and day of a measurement."""
+    facts = results["machine"]
+    return f"Measured on {facts.get('gpu', facts['cpu'])} with PyTorch {facts['torch']}, {facts['date']}.\n"
 
 
 def training(runs: list[dict[str, Any]]) -> str:
@@ -224,9 +259,11 @@ def current() -> dict[Path, str]:
         README: with_block(README.read_text(), "bench", COMMAND, short(runs[0])),
         PAGE: with_block(PAGE.read_text(), "bench", COMMAND, page(runs)),
     }
-    # A block on another page is one folder deeper than the links of the README's.
     on_gpu = [results for results in trained if results["machine"]["device"] != "cpu"]
-    blocks = {README: training(on_gpu) if on_gpu else ELSEWHERE, PAGE: training(trained).replace("](docs/", "](../docs/")}
+    blocks = {
+        README: short_training(on_gpu[0]) if on_gpu else ELSEWHERE,
+        PAGE: training(trained).replace("](docs/", "](../docs/"),  # the page is one folder deeper
+    }
     return {path: with_block(text, "training", COMMAND, blocks[path]) for path, text in texts.items()}
 
 

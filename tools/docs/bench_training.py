@@ -17,7 +17,8 @@ fastest single run of the same setting.
 """
 
 GOALS = """The time to a mean return is that of as many iterations as a run needs until the mean return of the last 100 episodes
-reaches it. Builds, captures and compilation do not count. The policy of that iteration is then evaluated on fresh episodes.
+reaches it. Builds, captures and compilation do not count. The policy of that iteration is then evaluated on fresh episodes. A seed
+that does not reach the return counts with the time of its whole run.
 """
 
 Row = dict[str, Any]
@@ -83,10 +84,10 @@ def goals(rows: list[Row], label: Callable[[Row], str], digits: Callable[[float]
         fresh = f"{statistics.median(returns):.1f} ({min(returns):.1f} to {max(returns):.1f})" if returns else "–"
         lines.append([
             label(row), f"{row['title']}: {row['worlds']:,} worlds, {setting(row)}", way(row), f"{row['goal']:g}",
-            f"{digits(1e3 * row['median_s'])} ({digits(1e3 * min(seconds))} to {digits(1e3 * max(seconds))})", str(len(seconds)),
-            "–" if steps is None else digits(steps), fresh,
+            f"{digits(1e3 * row['median_s'])} ({digits(1e3 * min(seconds))} to {digits(1e3 * max(seconds))})",
+            f"{row['reached']} of {len(seconds)}", "–" if steps is None else digits(steps), fresh,
         ])  # fmt: skip
-    header = ["environment", "hyperparameters", "way", "mean return", "ms, median (least to most)", "seeds", "env steps, median"]
+    header = ["environment", "hyperparameters", "way", "mean return", "ms, median (least to most)", "reached by", "env steps, median"]
     return table([*header, "return on fresh episodes, median (least to most)"], lines) + failed(found) if found else ""
 
 

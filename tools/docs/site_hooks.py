@@ -10,7 +10,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from notebook_page import page  # MkDocs imports a hook with its folder on the path
 
-OUTSIDE_DOCS = ("*.md", "LICENSE", "benchmarks/*.md", "benchmarks/notes/*.md", "envs/*/README.md", "examples/*.py")
+OUTSIDE_DOCS = ("*.md", "LICENSE", "CITATION.cff", "benchmarks/*.md", "benchmarks/notes/*.md", "envs/*/README.md",
+                "examples/*.py", "tutorials/*.md", "tutorials/*.ipynb")  # fmt: skip
 """Files outside of ``docs/`` that the site includes."""
 
 

@@ -139,4 +139,4 @@ class RemoteTimed:
     def read(self, calls: int) -> Reading:
         """Request ``calls`` calls from the peer's process, which also times them."""
         reply = self._process.call({"read": self._number, "calls": calls})
-        return Reading(reply["seconds"], reply["host_seconds"])
+        return Reading(**reply)

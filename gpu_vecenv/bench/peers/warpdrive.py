@@ -51,7 +51,7 @@ def ways(case: Case, device: str) -> list[dict[str, Any]]:
 
 def make(path: str, device: str, env_id: str, num_envs: int, params: dict[str, Any]) -> Subject:
     """Steps without sampling: every step takes the same actions."""
-    _import_source()
+    import_source()
     if path == "Python step":
         return _python_step(params)
     env = _tag(params) if env_id == TAG else _classic(env_id)
@@ -75,8 +75,8 @@ class FromReset(Local):
         return super().read(calls)
 
 
-def _import_source() -> None:
-    """Put a copy of the source on the path."""
+def import_source() -> None:
+    """Put a copy of the source, whose folder ``SOURCE`` holds, on the path."""
     alias_gym()
     if importlib.util.find_spec("warp_drive") is not None:
         return

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import importlib
 import json
@@ -27,7 +28,7 @@ def answer(peer: ModuleType, subjects: Subjects, request: dict[str, Any]) -> dic
         return {"steps": subject.steps, "facts": subject.facts, "most_calls": subject.timed.most_calls}
     if "read" in request:
         reading = subjects[request["read"]].timed.read(request["calls"])
-        return {"seconds": reading.seconds, "host_seconds": reading.host_seconds}
+        return dataclasses.asdict(reading)
     subjects.pop(request["close"]).close()
     gc.collect()
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():

@@ -59,13 +59,13 @@ struct GvStep {
     bool wanted, taken;
     float norm, factor, before;  // steps of Adam before
 };
-GV_FN GvStep gv_step_of(const GvArgs& a, const GvTeam& team) {
+GV_FN GvStep gv_step_of(const GvArgs& a, const GvTeam& team, float before) {
     constexpr gv_i32 TEAMS = (GV_COLUMNS + GV_REDUCED - 1) / GV_REDUCED;
     const float squares = gv_sum(team, TEAMS, [&](gv_i32 i) { return a.squares[i]; });
     const float count = a.sums[GV_ACTOR_COLUMNS - 1], inverse = 1.0f / gv_max(count, 1.0f);
     const float norm = gv_sqrt(squares) * inverse, scale = norm / a.max_grad_norm;
     const bool wanted = count > 0.0f && a.stopped[a.epoch] == 0;
-    return {wanted, wanted && norm < GV_INFINITY, norm, inverse / gv_max(scale, 1.0f), a.steps[a.minibatch]};
+    return {wanted, wanted && norm < GV_INFINITY, norm, inverse / gv_max(scale, 1.0f), before};
 }
 
 // double: 1 - beta^n of a float would lose its digits for small n.
@@ -94,11 +94,13 @@ GV_FN void gv_add_to_totals(const GvArgs& a, const GvStep& step) {
     }
 }
 
-// Adam of the columns of a team, one a lane. torch.optim.Adam computes the same.
+// Adam of the columns of a team, one a lane. torch.optim.Adam computes the same. The number of steps is older than the sums.
 GV_FN void gv_adam_columns(const GvArgs& a, const GvTeam& team) {
-    const GvStep step = gv_step_of(a, team);
+    const float before = a.steps[a.minibatch];
+    GV_FOR(i, 2) team.scratch[i] = gv_bias_correction(i == 1, before + 1.0f);
+    gv_grid_dependency_sync();  // for the sums
+    const GvStep step = gv_step_of(a, team, before);
     if (team.world == 0) GV_ONCE gv_add_to_totals(a, step);
-    GV_FOR(i, 2) team.scratch[i] = gv_bias_correction(i == 1, step.before + 1.0f);
     gv_barrier(team);
     const float rate = *a.rate / team.scratch[0], root = gv_sqrt(team.scratch[1]);
     const gv_i32 first = team.world * GV_ADAM_COLUMNS;

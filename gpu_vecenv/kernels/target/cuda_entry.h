@@ -7,7 +7,7 @@
 
 // In a captured graph a grid may start before the previous grid ends (programmatic dependent launch). Each grid waits for the end
 // of the previous grid before it accesses memory, and only then allows the next grid to start. So it sees the writes of all earlier
-// grids.
+// grids. Before this wait a grid already sees the writes of all grids but the previous one, since that one has waited.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define GV_OVERLAPS 1
 #else
@@ -47,16 +47,18 @@ static __device__ __forceinline__ bool gv_touch_args(const Args& a) {
 #endif
 
 // Lanes without a world return at once. Barriers and votes of a warp count exited lanes as arrived, from Volta on.
-#define GV_KERNEL(name, body)                                                                              \
+#define GV_ENTRY(name, wait, body)                                                                         \
     extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GV_KERNEL_ARGS a) { \
         const gv_i32 own = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES;                          \
         __builtin_assume((gv_u32)lane < GV_LANES);                                                         \
         GV_TEAM_MEMORY                                                                                     \
         const GvTeam team = {GV_FIRST_WORLD + own, lane, GV_LANES, sums[at], scratch[at], false, &progress[at]}; \
         if ((gv_u32)team.world >= (gv_u32)a.num_worlds || !gv_touch_args(a)) return;                       \
-        gv_grid_dependency_sync();                                                                         \
+        wait                                                                                               \
         body(a, team);                                                                                     \
     }
+#define GV_KERNEL(name, body) GV_ENTRY(name, gv_grid_dependency_sync();, body)
+#define GV_EARLY_KERNEL(name, body) GV_ENTRY(name, , body)  // its body calls gv_grid_dependency_sync()
 
 // Entry point of a kernel whose blocks compute tiles, in a program whose hooks have teams of one lane. `team.world` is the block.
 #define GV_TILE_KERNEL(name, body)                                                                         \

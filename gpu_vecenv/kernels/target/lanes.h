@@ -55,3 +55,5 @@ GV_FN bool gv_any_in_group(gv_i32, bool condition) { return condition; }
         for (auto& barrier : gv_lanes_barriers) pthread_barrier_destroy(&barrier);                   \
     }
 #define GV_TILE_KERNEL GV_KERNEL  // see cuda_entry.h
+#define GV_EARLY_KERNEL GV_KERNEL
+GV_FN void gv_grid_dependency_sync() {}

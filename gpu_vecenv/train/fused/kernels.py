@@ -122,13 +122,14 @@ class UpdateKernels:
             place.step = moments["step"].data_ptr()
             first += tensor.numel()
 
-    def gradient(self, samples: Tensor) -> None:
+    def gradient(self, samples: Tensor, minibatch: int = 0) -> None:
         """Compute the gradients of a minibatch in blocks.
 
         Args:
             samples: int32 (b,), samples of the minibatch, -1 for rows that fill it up.
+            minibatch: number of the minibatch in the update; from 1 on, the launch before must be that of ``step()``.
         """
-        self.args.samples = samples.data_ptr()
+        self.args.samples, self.args.minibatch = samples.data_ptr(), minibatch
         self._launch("gv_gradient", self.args.actor_blocks + self.args.critic_blocks, self.sizes.update_memory.shared_bytes)
 
     def reduce(self) -> None:

@@ -82,7 +82,7 @@ class FusedPPO(PPO):
             for minibatch in range(config.num_minibatches):
                 if normal is not None:
                     kernels.args.moments = normal[epoch, minibatch].data_ptr()
-                kernels.gradient(dealt[epoch, minibatch])
+                kernels.gradient(dealt[epoch, minibatch], number)
                 kernels.reduce()
                 kernels.step(epoch, number, minibatch == config.num_minibatches - 1)
                 number += 1
