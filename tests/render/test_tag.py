@@ -159,6 +159,20 @@ def test_trails_follow_the_agents():
     assert (ahead[:, 2] - ahead[:, 0] > 60).mean() == 0
 
 
+@pytest.mark.parametrize(("runners", "trailed"), [(20, True), (100, False)])
+def test_runners_of_a_crowd_have_no_trails(runners, trailed):
+    renderer = Renderer(make_params(1, runners))
+    for t in range(10):
+        places = [(1 + 0.3 * t, 2.0), *[(1 + 0.3 * t, 8.0)] * runners]
+        picture = renderer.frame(make_state(places, t=t)).astype(int)
+    left, row = to_pixels(1 + 0.3 * 9, 8).astype(int)
+    behind = picture[row, left - 60 : left - 20]
+    assert (behind[:, 2] - behind[:, 0] > 60).any() == trailed
+    _, row = to_pixels(0, 2).astype(int)
+    behind = picture[row, left - 60 : left - 20]
+    assert (behind[:, 0] - behind[:, 2] > 60).any()  # the tagger's
+
+
 @pytest.mark.parametrize(("t", "episode"), [(0, 0), (0, 1), (9, 1), (50, 1)])
 def test_a_new_episode_starts_without_trails(t, episode):
     old = Renderer(make_params())
