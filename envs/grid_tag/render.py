@@ -83,7 +83,7 @@ class Renderer:
             The picture, uint8 of shape (736, 688, 3) at scale 1.
         """
         arena, distance, tagged = self._next_arena(state)
-        words = "caught" if tagged else "got away" if self._time >= self._limit else f"{distance:,} steps to runner"
+        words = "caught" if tagged else "got away" if self._time >= self._limit else f"runner {distance:,} away"
         status = draw_status(ARENA, f"step {self._time:,} / {self._limit:,}", words, self._style)
         return np.concatenate([status, arena.to_array()])
 
