@@ -251,3 +251,16 @@ def test_drawing_does_not_change_the_state():
     Renderer(make_params(2, 8)).frame(state)
     for name, value in before.items():
         np.testing.assert_array_equal(state[name], value)
+
+
+@pytest.mark.parametrize("exits", [True, False])
+def test_a_scene_is_the_arena_below_one_line(exits):
+    def renderer():
+        return Renderer(make_params(1, 2, runner_exits_game_after_tagged=exits))
+
+    state = make_state([(2.0, 3.0), (7.0, 9.0), (1.0, 1.0)], t=5, caught=[2] if exits else [])
+    scene = renderer().scene(state)
+    assert scene.shape == (736, 688, 3) and scene.dtype == np.uint8
+    np.testing.assert_array_equal(scene[48:], renderer().frame(state)[:, :ARENA])
+    assert (scene[:48] == DARK.ink).all(axis=2).any()
+    assert "caught" in [entry.word for entry in renderer().legend] or not exits

@@ -46,6 +46,7 @@ class Preview:
         every: Steps between frames.
         seed: Seed of the world; the same for random and trained play. It was chosen because both end as most games do.
         scale: Factor on the size of the env's frames.
+        quality: Quality of the WebP, 0 to 100.
     """
 
     config: TrainConfig
@@ -54,11 +55,12 @@ class Preview:
     every: int = 1
     seed: int = 1
     scale: float = 0.5
+    quality: int = 60
 
 
 PREVIEWS = {
-    "tag": Preview(TrainConfig("WarpTag-v0"), fps=10, frames=50, every=5, scale=0.4),
-    "grid_tag": Preview(GRID_TAG, fps=14, frames=70, seed=7),
+    "tag": Preview(TrainConfig("WarpTag-v0"), fps=10, frames=50, every=5, scale=0.4, quality=45),
+    "grid_tag": Preview(GRID_TAG, fps=14, frames=70, seed=7, quality=80),
     "cartpole": Preview(TrainConfig("WarpCartPole-v1"), fps=25, every=2),
     "acrobot": Preview(TrainConfig("WarpAcrobot-v1"), fps=15, frames=80),
     "mountain_car": Preview(TrainConfig("WarpMountainCar-v0"), fps=13, frames=63, every=2),
@@ -109,7 +111,7 @@ def write(folder: str) -> Path:
     durations = [round(1000 / preview.fps)] * (len(frames) - 1) + [HOLD_MS]
     FIGURES.mkdir(parents=True, exist_ok=True)
     path = FIGURES / f"{folder}.webp"
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=45, method=4)
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=preview.quality, method=4)
     print(f"{path.relative_to(ROOT)}: {len(frames)} frames, {sum(durations) / 1000:.1f} s, {path.stat().st_size / 1000:.0f} kB")
     return path
 
