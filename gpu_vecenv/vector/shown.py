@@ -9,17 +9,16 @@ from gymnasium.spaces import Box, Space
 
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.render.notebook import picture_html, png, table_html
-from gpu_vecenv.render.worlds import WorldRenderers, tile
+from gpu_vecenv.render.worlds import WorldRenderers
 from gpu_vecenv.spec.given import host_array
-from gpu_vecenv.vector.one_caller import OneCaller, one_caller
+from gpu_vecenv.vector.drawn import DrawnEnv
+from gpu_vecenv.vector.one_caller import one_caller
 
 if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode
 
-    from gpu_vecenv.spec.env_spec import EnvSpec
     from gpu_vecenv.spec.layout import Layout
     from gpu_vecenv.spec.params import Params
-    from gpu_vecenv.vector.worlds import Worlds
 
 DRAWN_WORLDS = 4
 """Most worlds in the picture of an env."""
@@ -27,16 +26,13 @@ DRAWN_WORLDS = 4
 PICTURE_WIDTH = 720
 
 
-class ShownEnv:
+class ShownEnv(DrawnEnv):
     """Base of a vector env that prints one line, and shows a table and a picture of its first worlds in a notebook."""
 
     if TYPE_CHECKING:
-        env_spec: EnvSpec
         layout: Layout
         params: Params
-        worlds: Worlds
         num_envs: int
-        num_worlds: int
         num_agents: int
         role_counts: dict[str, int]
         single_observation_space: Space
@@ -45,7 +41,6 @@ class ShownEnv:
         array: str
         device: str
         autoreset_mode: AutoresetMode
-        _guard: OneCaller
         _started: bool
         closed: bool
 
@@ -84,11 +79,12 @@ class ShownEnv:
         self.worlds.require_wait("a picture")
         count = min(DRAWN_WORLDS, self.num_worlds)
         state: dict[str, Any] = {name: host_array(array[:count]) for name, array in self.worlds.state.fields.items()}
-        frames = WorldRenderers(self.env_spec, self.params, count).frames(state)
+        # New renderers, because those of the env keep trails of the pictures that it drew.
+        picture = WorldRenderers(self.env_spec, self.params, count, self._renderers.style).picture(state)
         hidden = self.num_worlds - count
         caption = f"<p>The first {count} worlds; {hidden:,} more are not drawn.</p>" if hidden else ""
         width = PICTURE_WIDTH if count > 1 else PICTURE_WIDTH // 2
-        return picture_html(png([tile(frames)], width=width), width) + caption
+        return picture_html(png([picture], width=width), width) + caption
 
 
 def _text(space: Space) -> str:

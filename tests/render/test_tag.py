@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.envs.tag import render
-from gpu_vecenv.envs.tag.render import ARENA, CAUGHT, FLASH_STEPS, FRESH, RIM, RUNNER, TAGGER, Renderer
-from gpu_vecenv.render.canvas import PALETTE, mix
+from gpu_vecenv.envs.tag.render import ARENA, FLASH_STEPS, RIM, Renderer
+from gpu_vecenv.render.style import DARK, mix
 
 LENGTH = 10.0
+TAGGER, RUNNER, CAUGHT, FRESH = DARK.vermilion, DARK.sky, DARK.faded, DARK.mark
 
 
 def make_params(taggers=1, runners=1, **changes):
@@ -98,13 +99,13 @@ def test_a_caught_runner_changes_its_colour():
 @pytest.mark.parametrize("distance", [0.1, 0.3])
 def test_tagging_distance_is_to_scale(distance):
     picture = Renderer(make_params(tagging_distance=distance)).frame(make_state([(5.0, 5.0), (1.0, 1.0)]))
-    pixels = find(picture, mix(TAGGER, PALETTE.surface, 0.25))
+    pixels = find(picture, mix(TAGGER, DARK.surface, 0.25))
     np.testing.assert_allclose(np.ptp(pixels, axis=0), 2 * distance * (ARENA - 2 * RIM), atol=3)
 
 
 def test_a_large_tagging_distance_does_not_hide_the_arena():
     picture = Renderer(make_params(tagging_distance=1.0)).frame(make_state([(5.0, 5.0), (1.0, 1.0)]))
-    assert len(find(picture, PALETTE.surface)) > 0.9 * (ARENA - 2 * RIM) ** 2
+    assert len(find(picture, DARK.surface)) > 0.9 * (ARENA - 2 * RIM) ** 2
 
 
 def test_an_agent_in_a_corner_is_drawn_whole():
@@ -156,6 +157,20 @@ def test_trails_follow_the_agents():
     bluer = (behind[:, 2] - behind[:, 0] > 60).mean()
     assert bluer > 0.9
     assert (ahead[:, 2] - ahead[:, 0] > 60).mean() == 0
+
+
+@pytest.mark.parametrize(("runners", "trailed"), [(20, True), (100, False)])
+def test_runners_of_a_crowd_have_no_trails(runners, trailed):
+    renderer = Renderer(make_params(1, runners))
+    for t in range(10):
+        places = [(1 + 0.3 * t, 2.0), *[(1 + 0.3 * t, 8.0)] * runners]
+        picture = renderer.frame(make_state(places, t=t)).astype(int)
+    left, row = to_pixels(1 + 0.3 * 9, 8).astype(int)
+    behind = picture[row, left - 60 : left - 20]
+    assert (behind[:, 2] - behind[:, 0] > 60).any() == trailed
+    _, row = to_pixels(0, 2).astype(int)
+    behind = picture[row, left - 60 : left - 20]
+    assert (behind[:, 0] - behind[:, 2] > 60).any()  # the tagger's
 
 
 @pytest.mark.parametrize(("t", "episode"), [(0, 0), (0, 1), (9, 1), (50, 1)])
@@ -226,7 +241,7 @@ def test_the_end_of_an_episode_is_shown(t, caught):
     places = [(2.0, 5.0), (8.0, 5.0)]
     running = Renderer(make_params()).frame(make_state(places, t=30))
     ended = Renderer(make_params()).frame(make_state(places, t=t, caught=caught))
-    assert (running[625:655, ARENA:] == PALETTE.page).all()
+    assert (running[625:655, ARENA:] == DARK.page).all()
     assert (ended[625:655, ARENA:] == FRESH).all(axis=2).any()
 
 
@@ -236,3 +251,16 @@ def test_drawing_does_not_change_the_state():
     Renderer(make_params(2, 8)).frame(state)
     for name, value in before.items():
         np.testing.assert_array_equal(state[name], value)
+
+
+@pytest.mark.parametrize("exits", [True, False])
+def test_a_scene_is_the_arena_below_one_line(exits):
+    def renderer():
+        return Renderer(make_params(1, 2, runner_exits_game_after_tagged=exits))
+
+    state = make_state([(2.0, 3.0), (7.0, 9.0), (1.0, 1.0)], t=5, caught=[2] if exits else [])
+    scene = renderer().scene(state)
+    assert scene.shape == (736, 688, 3) and scene.dtype == np.uint8
+    np.testing.assert_array_equal(scene[48:], renderer().frame(state)[:, :ARENA])
+    assert (scene[:48] == DARK.ink).all(axis=2).any()
+    assert "caught" in [entry.word for entry in renderer().legend] or not exits
