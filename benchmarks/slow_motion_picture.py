@@ -12,7 +12,8 @@ from PIL import Image
 from gpu_vecenv import tile, write_video
 from gpu_vecenv.envs.cartpole.render import Renderer
 from gpu_vecenv.envs.cartpole.spec import SPEC
-from gpu_vecenv.render.canvas import PALETTE, Canvas
+from gpu_vecenv.render.canvas import Canvas
+from gpu_vecenv.render.style import DARK
 
 FPS = 25
 """Frames a second, of which each shows every second step."""
@@ -58,29 +59,29 @@ def curve(results: dict[str, Any], seconds: float, height: int) -> np.ndarray:
     machine = results["machine"]
     canvas.text((LEFT, 40), f"{1e3 * min(seconds, times[-1]):.1f} ms", 30)
     pace = "real time" if results["slower"] == 1 else f"{results['slower']:g} times slower"
-    canvas.text((SIDE - RIGHT, 40), pace, 18, PALETTE.muted, "rs")
+    canvas.text((SIDE - RIGHT, 40), pace, 18, DARK.muted, "rs")
     steps = (len(ready) - 1) * results["num_envs"] * results["ppo"]["num_steps"]
-    canvas.text((LEFT, 68), f"{len(ready) - 1} iterations, {steps / 1e6:.2f} M steps", 16, PALETTE.muted)
-    canvas.text((LEFT, 96), "mean return of an episode", 16, PALETTE.sky)
+    canvas.text((LEFT, 68), f"{len(ready) - 1} iterations, {steps / 1e6:.2f} M steps", 16, DARK.muted)
+    canvas.text((LEFT, 96), "mean return of an episode", 16, DARK.sky)
     left, right, top, bottom = LEFT, SIDE - RIGHT, TOP, height - BOTTOM
-    canvas.rectangle(left, top, right, bottom, PALETTE.surface)
+    canvas.rectangle(left, top, right, bottom, DARK.surface)
     for value in range(0, largest + 1, 100):
         y = bottom - (bottom - top) * value / largest
-        canvas.line((left, y, right, y), PALETTE.grid)
-        canvas.text((left - 8, y), str(value), 14, PALETTE.muted, "rm")
+        canvas.line((left, y, right, y), DARK.grid)
+        canvas.text((left - 8, y), str(value), 14, DARK.muted, "rm")
     for mark in _marks(1e3 * times[-1]):
         x = left + (right - left) * mark / (1e3 * times[-1])
-        canvas.line((x, bottom, x, bottom + 5), PALETTE.border)
-        canvas.text((x, bottom + 20), f"{mark:g}", 14, PALETTE.muted, "ms")
-    canvas.text((right, bottom + 40), "ms of training", 14, PALETTE.muted, "rs")
-    canvas.text((left, bottom + 40), machine.get("gpu", "CPU"), 14, PALETTE.muted)
+        canvas.line((x, bottom, x, bottom + 5), DARK.border)
+        canvas.text((x, bottom + 20), f"{mark:g}", 14, DARK.muted, "ms")
+    canvas.text((right, bottom + 40), "ms of training", 14, DARK.muted, "rs")
+    canvas.text((left, bottom + 40), machine.get("gpu", "CPU"), 14, DARK.muted)
     points = [
         (left + (right - left) * times[number] / times[-1], bottom - (bottom - top) * returns[number] / largest)
         for number in ready
     ]
     if len(points) > 1:
-        canvas.line(points, PALETTE.sky, 2.5)
-    canvas.disc(points[-1], 4.0, PALETTE.sky)
+        canvas.line(points, DARK.sky, 2.5)
+    canvas.disc(points[-1], 4.0, DARK.sky)
     return canvas.to_array()
 
 

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.envs.pendulum.spec import MAX_SPEED
-from gpu_vecenv.render.canvas import PALETTE, Canvas, mix
+from gpu_vecenv.render.canvas import Canvas
 from gpu_vecenv.render.frame import Panel, Reading, draw_bar, draw_dashes, draw_turn
+from gpu_vecenv.render.style import DEFAULT_STYLE, Style, mix
 
 WIDTH, HEIGHT = 560, 600
 PIVOT = (WIDTH / 2, 316.0)
 SCALE = 150.0  # pixels a metre
 SHORTEST, LONGEST = 60.0, 190.0  # limits of the drawn length of a rod
-
-ROD, TURN = PALETTE.vermilion, PALETTE.sky
 
 
 class Renderer:
@@ -29,10 +28,11 @@ class Renderer:
     Args:
         params: The environment's resolved parameters. The renderer uses `l`, the rod's length in metres, and
             `max_episode_steps`, 0 for no limit.
+        style: Colours and scale.
     """
 
-    def __init__(self, params: Mapping[str, Any]) -> None:
-        self._panel = Panel("Pendulum", int(params["max_episode_steps"]), WIDTH, HEIGHT)
+    def __init__(self, params: Mapping[str, Any], style: Style = DEFAULT_STYLE) -> None:
+        self._panel = Panel("Pendulum", int(params["max_episode_steps"]), WIDTH, HEIGHT, style)
         self._reach = min(LONGEST, max(SHORTEST, float(params["l"]) * SCALE))
         self._empty = self._draw_empty()
 
@@ -48,16 +48,16 @@ class Renderer:
                 scalar `t`.
 
         Returns:
-            The picture, uint8 of shape (600, 560, 3).
+            The picture, uint8 of shape (600, 560, 3) at scale 1.
         """
         angle, speed = (float(v) for v in state["state"])
         heading = angle + math.pi / 2
         tip = (PIVOT[0] + self._reach * math.cos(heading), PIVOT[1] - self._reach * math.sin(heading))
         canvas = self._empty.copy()
-        draw_bar(canvas, PIVOT, tip, 14.0, PALETTE.page)
-        draw_bar(canvas, PIVOT, tip, 12.0, ROD)
-        draw_turn(canvas, PIVOT, 0.6 * self._reach, heading, 0.25 * speed, TURN)
-        canvas.disc(PIVOT, 6.0, PALETTE.ink)
+        draw_bar(canvas, PIVOT, tip, 14.0, canvas.palette.page)
+        draw_bar(canvas, PIVOT, tip, 12.0, canvas.palette.vermilion)
+        draw_turn(canvas, PIVOT, 0.6 * self._reach, heading, 0.25 * speed, canvas.palette.sky)
+        canvas.disc(PIVOT, 6.0, canvas.palette.ink)
         from_top = math.degrees(math.remainder(angle, 2 * math.pi))
         readings = (
             Reading("angle", f"{from_top:+z.0f}\N{DEGREE SIGN}"),
@@ -69,12 +69,12 @@ class Renderer:
     def _draw_empty(self) -> Canvas:
         canvas = self._panel.empty()
         x, y = PIVOT
-        canvas.ring(PIVOT, self._reach, PALETTE.grid, 1.5)
+        canvas.ring(PIVOT, self._reach, canvas.palette.grid, 1.5)
         for hour in range(12):
             u, v = math.cos(hour * math.pi / 6), math.sin(hour * math.pi / 6)
             inner, outer = self._reach - 5, self._reach + 5
-            canvas.line((x + inner * u, y + inner * v, x + outer * u, y + outer * v), PALETTE.border, 2.0)
-        draw_dashes(canvas, (x, y), (x, y - self._reach), PALETTE.green)
-        canvas.disc((x, y - self._reach), 16.0, mix(PALETTE.green, PALETTE.surface, 0.3))
-        canvas.ring((x, y - self._reach), 16.0, PALETTE.green, 2.0)
+            canvas.line((x + inner * u, y + inner * v, x + outer * u, y + outer * v), canvas.palette.border, 2.0)
+        draw_dashes(canvas, (x, y), (x, y - self._reach), canvas.palette.green)
+        canvas.disc((x, y - self._reach), 16.0, mix(canvas.palette.green, canvas.palette.surface, 0.3))
+        canvas.ring((x, y - self._reach), 16.0, canvas.palette.green, 2.0)
         return canvas

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.render.canvas import PALETTE, Canvas, Point, mix
+from gpu_vecenv.render.canvas import Canvas, Point
+from gpu_vecenv.render.frame import draw_status
+from gpu_vecenv.render.legend import Entry
+from gpu_vecenv.render.style import DEFAULT_STYLE, Style, mix
 from gpu_vecenv.render.trails import Trails
 
 HEIGHT = 688
@@ -18,7 +21,6 @@ PANEL = 272
 LEFT, RIGHT = 8, PANEL - 24  # horizontal edges of the panel's content
 CURVE_TOP, CURVE_BOTTOM = 424, 584
 
-TAGGER, RUNNER, CAUGHT, FRESH = PALETTE.vermilion, PALETTE.sky, PALETTE.faded, PALETTE.yellow
 FLASH_STEPS = 8
 MAX_DISC = 80  # a larger disc is only outlined, because a filled one would hide the arena
 
@@ -34,9 +36,11 @@ class Renderer:
     Args:
         params: The environment's resolved parameters. The renderer uses `num_taggers`, `num_runners`, `grid_length`,
             `episode_length`, `tagging_distance` and `runner_exits_game_after_tagged`.
+        style: Colours and scale.
     """
 
-    def __init__(self, params: Mapping[str, Any]) -> None:
+    def __init__(self, params: Mapping[str, Any], style: Style = DEFAULT_STYLE) -> None:
+        self._style, palette = style, style.palette
         self._taggers = int(params["num_taggers"])
         self._runners = int(params["num_runners"])
         self._limit = int(params["episode_length"])
@@ -49,7 +53,7 @@ class Renderer:
         self._size = min(11.0, max(3.0, 78.0 / math.sqrt(agents)))
         self._tagger_size = max(6.0, 1.3 * self._size)
         self._trails = Trails(12 if agents <= 300 else 8)
-        self._colours = [TAGGER] * self._taggers + [RUNNER] * self._runners
+        self._colours = [palette.vermilion] * self._taggers + [palette.sky] * self._runners
         self._empty_arena = self._draw_empty_arena()
         self._empty_panel = self._draw_empty_panel()
         self.reset()
@@ -71,15 +75,45 @@ class Renderer:
                 (A,), taggers first, and the scalar `t`. An optional `episode` distinguishes episodes.
 
         Returns:
-            The picture, uint8 of shape (688, 960, 3).
+            The picture, uint8 of shape (688, 960, 3) at scale 1.
         """
+        arena, alive = self._next_arena(state)
+        return np.concatenate([arena.to_array(), self._draw_panel(alive).to_array()], axis=1)
+
+    def scene(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Draw a state without the panel, with one line of text above: a part of a picture that has one `legend`.
+
+        Args:
+            state: As in `frame`.
+
+        Returns:
+            The picture, uint8 of shape (736, 688, 3) at scale 1.
+        """
+        arena, alive = self._next_arena(state)
+        free = int(alive[self._taggers :].sum())
+        caught = f"caught {self._runners - free:,}" if self._exits else f"tagged now {self._tagged_in_step():,}"
+        status = draw_status(ARENA, f"step {self._time:,} / {self._limit:,}", f"{caught} of {self._runners:,}", self._style)
+        return np.concatenate([status, arena.to_array()])
+
+    @property
+    def legend(self) -> tuple[Entry, ...]:
+        """Names of the shapes in `scene`."""
+        up = (0.7071, -0.7071)
+        entries = [
+            Entry("tagger", lambda canvas, at: draw_tagger(canvas, at, up, 11.0)),
+            Entry("runner", lambda canvas, at: draw_runner(canvas, at, up, 11.0)),
+        ]
+        if self._exits:
+            entries.append(Entry("caught", lambda canvas, at: canvas.cross(at, 8.0, canvas.palette.faded, 2.5)))
+        word = "just caught" if self._exits else "tagged now"
+        return *entries, Entry(word, lambda canvas, at: canvas.ring(at, 11.0, canvas.palette.mark, 2.5))
+
+    def _next_arena(self, state: Mapping[str, np.ndarray]) -> tuple[Canvas, np.ndarray]:
         alive = np.asarray(state["alive"]).astype(bool)
         x, y = np.asarray(state["loc_x"]), np.asarray(state["loc_y"])
         places = np.stack([RIM + x * self._scale, ARENA - RIM - y * self._scale], axis=1)
         self._remember(int(state["t"]), state.get("episode"), places, alive)
-        arena = self._draw_arena(places, np.asarray(state["direction"], np.float64), alive)
-        panel = self._draw_panel(alive)
-        return np.concatenate([arena.to_array(), panel.to_array()], axis=1)
+        return self._draw_arena(places, np.asarray(state["direction"], np.float64), alive), alive
 
     # Data kept between frames
 
@@ -104,17 +138,20 @@ class Renderer:
         nearest = np.hypot(gap[..., 0], gap[..., 1]).min(axis=1)
         return (np.flatnonzero(nearest < self._reach) + self._taggers).tolist()
 
+    def _tagged_in_step(self) -> int:
+        return sum(t == self._time for t in self._tagged_at.values())
+
     # The arena
 
     def _draw_empty_arena(self) -> Canvas:
-        canvas = Canvas(ARENA, ARENA, PALETTE.page)
+        canvas = Canvas(ARENA, ARENA, style=self._style)
         near, far = RIM, ARENA - RIM
-        canvas.rectangle(near - 2, near - 2, far + 2, far + 2, PALETTE.border, corner=3)
-        canvas.rectangle(near, near, far, far, PALETTE.surface)
+        canvas.rectangle(near - 2, near - 2, far + 2, far + 2, canvas.palette.border, corner=3)
+        canvas.rectangle(near, near, far, far, canvas.palette.surface)
         for k in range(1, 10):
             at = near + k * (far - near) / 10
-            canvas.line((at, near, at, far - 1), PALETTE.grid)
-            canvas.line((near, at, far - 1, at), PALETTE.grid)
+            canvas.line((at, near, at, far - 1), canvas.palette.grid)
+            canvas.line((near, at, far - 1, at), canvas.palette.grid)
         return canvas
 
     def _draw_arena(self, places: np.ndarray, direction: np.ndarray, alive: np.ndarray) -> Canvas:
@@ -125,10 +162,10 @@ class Renderer:
         if self._reach > self._size:
             draw = canvas.disc if self._reach < MAX_DISC else canvas.ring
             for point in points[:first]:
-                draw(point, self._reach, mix(TAGGER, PALETTE.surface, 0.25))
+                draw(point, self._reach, mix(canvas.palette.vermilion, canvas.palette.surface, 0.25))
         self._trails.draw(canvas, self._colours, self._size)
         for i in np.flatnonzero(~alive).tolist():
-            colour = FRESH if i in self._tagged_at else CAUGHT
+            colour = canvas.palette.mark if i in self._tagged_at else canvas.palette.faded
             canvas.cross(points[i], max(3.5, 0.75 * self._size), colour, max(1.0, 0.22 * self._size))
         for i in (np.flatnonzero(alive[first:]) + first).tolist():
             draw_runner(canvas, points[i], facing[i], self._size)
@@ -137,55 +174,47 @@ class Renderer:
         for i, since in self._tagged_at.items():
             age = (self._time - since) / FLASH_STEPS
             radius = max(5.0, self._size) * (1.6 + 2.2 * age)
-            canvas.ring(points[i], radius, mix(FRESH, PALETTE.surface, 1.0 - 0.8 * age), 2.5 - 1.5 * age)
+            canvas.ring(points[i], radius, mix(canvas.palette.mark, canvas.palette.surface, 1.0 - 0.8 * age), 2.5 - 1.5 * age)
         return canvas
 
     # The panel
 
     def _draw_empty_panel(self) -> Canvas:
-        canvas = Canvas(PANEL, HEIGHT, PALETTE.page)
+        canvas = Canvas(PANEL, HEIGHT, style=self._style)
         canvas.text((LEFT, 52), "Tag", 34)
-        canvas.text((LEFT, 124), "step", 16, PALETTE.muted)
-        rows = [("taggers", 200), ("runners free" if self._exits else "runners", 244)]
-        rows += [("caught", 288)] if self._exits else []
-        rows += [("just caught" if self._exits else "tagged now", 332 if self._exits else 288)]
-        for label, y in rows:
-            canvas.text((LEFT + 44, y), label, 18, anchor="lm")
-        up, glyph = (0.7071, -0.7071), LEFT + 14
-        draw_tagger(canvas, (glyph, 200), up, 11.0)
-        draw_runner(canvas, (glyph, 244), up, 11.0)
-        if self._exits:
-            canvas.cross((glyph, 288), 8.0, CAUGHT, 2.5)
-        canvas.ring((glyph, rows[-1][1]), 11.0, FRESH, 2.5)
+        canvas.text((LEFT, 124), "step", 16, canvas.palette.muted)
+        words = ["taggers", "runners free", "caught", "just caught"] if self._exits else ["taggers", "runners", "tagged now"]
+        for row, (word, entry) in enumerate(zip(words, self.legend, strict=True)):
+            entry.draw(canvas, (LEFT + 14, 200 + 44 * row))
+            canvas.text((LEFT + 44, 200 + 44 * row), word, 18, anchor="lm")
 
         curve = "runners free" if self._exits else "runners tagged"
-        canvas.text((LEFT, CURVE_TOP - 14), curve, 14, PALETTE.muted)
-        canvas.rectangle(LEFT, CURVE_TOP, RIGHT, CURVE_BOTTOM, PALETTE.surface)
-        canvas.text((LEFT, CURVE_BOTTOM + 18), "0", 14, PALETTE.muted)
-        canvas.text((RIGHT, CURVE_BOTTOM + 18), f"step {self._limit:,}", 14, PALETTE.muted, "rs")
-        canvas.text((RIGHT, CURVE_TOP - 14), f"of {self._runners:,}", 14, PALETTE.muted, "rs")
+        canvas.text((LEFT, CURVE_TOP - 14), curve, 14, canvas.palette.muted)
+        canvas.rectangle(LEFT, CURVE_TOP, RIGHT, CURVE_BOTTOM, canvas.palette.surface)
+        canvas.text((LEFT, CURVE_BOTTOM + 18), "0", 14, canvas.palette.muted)
+        canvas.text((RIGHT, CURVE_BOTTOM + 18), f"step {self._limit:,}", 14, canvas.palette.muted, "rs")
+        canvas.text((RIGHT, CURVE_TOP - 14), f"of {self._runners:,}", 14, canvas.palette.muted, "rs")
         return canvas
 
     def _draw_panel(self, alive: np.ndarray) -> Canvas:
         canvas = self._empty_panel.copy()
         free = int(alive[self._taggers :].sum())
         canvas.text((RIGHT, 124), f"{self._time} / {self._limit}", 26, anchor="rs")
-        canvas.rectangle(LEFT, 138, RIGHT, 144, PALETTE.grid, corner=3)
+        canvas.rectangle(LEFT, 138, RIGHT, 144, canvas.palette.grid, corner=3)
         done = min(1.0, self._time / self._limit)
-        canvas.rectangle(LEFT, 138, LEFT + done * (RIGHT - LEFT), 144, PALETTE.ink, corner=3)
-        fresh = sum(t == self._time for t in self._tagged_at.values())
+        canvas.rectangle(LEFT, 138, LEFT + done * (RIGHT - LEFT), 144, canvas.palette.ink, corner=3)
         if self._exits:
             counts = [self._taggers, free, self._runners - free, len(self._tagged_at)]
         else:
-            counts = [self._taggers, self._runners, fresh]
+            counts = [self._taggers, self._runners, self._tagged_in_step()]
         for row, count in enumerate(counts):
             canvas.text((RIGHT, 200 + 44 * row), f"{count:,}", 24, anchor="rm")
         self._draw_curve(canvas)
         if self._exits and free == 0:
-            canvas.text((LEFT, 648), "all runners caught", 20, FRESH)
+            canvas.text((LEFT, 648), "all runners caught", 20, canvas.palette.mark)
         elif self._time >= self._limit:
             verdict = f"time is up, {free:,} got away" if self._exits else "time is up"
-            canvas.text((LEFT, 648), verdict, 20, FRESH)
+            canvas.text((LEFT, 648), verdict, 20, canvas.palette.mark)
         return canvas
 
     def _draw_curve(self, canvas: Canvas) -> None:
@@ -195,16 +224,16 @@ class Renderer:
         across, down = (RIGHT - LEFT) / self._limit, (CURVE_BOTTOM - CURVE_TOP - 4) / self._runners
         line = [(LEFT + min(t, self._limit) * across, CURVE_BOTTOM - n * down) for t, n in shown]
         area = [(line[0][0], float(CURVE_BOTTOM)), *line, (line[-1][0], float(CURVE_BOTTOM))]
-        canvas.polygon(area, mix(RUNNER, PALETTE.surface, 0.25))
+        canvas.polygon(area, mix(canvas.palette.sky, canvas.palette.surface, 0.25))
         if len(line) > 1:
-            canvas.line(line, RUNNER, 2.0)
-        canvas.disc(line[-1], 4.0, RUNNER)
+            canvas.line(line, canvas.palette.sky, 2.0)
+        canvas.disc(line[-1], 4.0, canvas.palette.sky)
 
 
 def draw_tagger(canvas: Canvas, centre: Point, facing: Point, size: float) -> None:
     """Draw an arrowhead that points along the unit vector `facing` (y downwards)."""
     x, y = centre
-    for scale, colour in ((1.16 * size + 0.4, PALETTE.ink), (size, TAGGER)):
+    for scale, colour in ((1.16 * size + 0.4, canvas.palette.ink), (size, canvas.palette.vermilion)):
         u, v = facing[0] * scale, facing[1] * scale
         back_x, back_y = x - 0.85 * u, y - 0.85 * v
         corners = (
@@ -219,7 +248,7 @@ def draw_tagger(canvas: Canvas, centre: Point, facing: Point, size: float) -> No
 def draw_runner(canvas: Canvas, centre: Point, facing: Point, size: float) -> None:
     """Draw a drop with its tip along the unit vector `facing` (y downwards)."""
     (x, y), (u, v) = centre, facing
-    for radius, colour in ((0.7 * size + 1.0, PALETTE.page), (0.7 * size, RUNNER)):
+    for radius, colour in ((0.7 * size + 1.0, canvas.palette.page), (0.7 * size, canvas.palette.sky)):
         tip, side, ahead = 2.0 * radius, 0.866 * radius, 0.5 * radius  # the sides touch the circle
         corners = (
             (x + tip * u, y + tip * v),

@@ -1,4 +1,4 @@
-"""Canvas and colours for the environments' `render.py` files.
+"""Canvas for the environments' `render.py` files.
 
 Pillow draws, so no display, window system or OpenGL is needed. It is imported when a canvas is made, not with this module.
 """
@@ -11,42 +11,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpu_vecenv.errors import MissingExtraError, ParameterError
+from gpu_vecenv.render.style import DEFAULT_STYLE, Colour, Style
 
 if TYPE_CHECKING:
     from PIL import Image
 
-Colour = tuple[int, int, int]
 Point = tuple[float, float]
 
 SUPERSAMPLING = 2
 """Shapes are drawn at this multiple of the size and averaged down, which smooths edges."""
-
-
-class Palette(NamedTuple):
-    """Colours of every picture. People with the common colour-vision deficiencies can tell the four accents apart.
-
-    The accents come from M. Okabe and K. Ito, "Color Universal Design" (2002).
-    """
-
-    page: Colour = (13, 18, 27)
-    surface: Colour = (22, 29, 41)
-    grid: Colour = (37, 47, 64)
-    border: Colour = (84, 98, 120)
-    ink: Colour = (236, 240, 246)
-    muted: Colour = (146, 158, 176)
-    faded: Colour = (104, 115, 133)
-    vermilion: Colour = (213, 94, 0)
-    sky: Colour = (86, 180, 233)
-    yellow: Colour = (240, 228, 66)
-    green: Colour = (0, 158, 115)
-
-
-PALETTE = Palette()
 
 
 def import_pillow() -> ModuleType:
@@ -69,29 +47,27 @@ def _font(size: int) -> Any:
     return import_pillow().ImageFont.load_default(size)
 
 
-def mix(colour: Colour, background: Colour, opacity: float) -> Colour:
-    """Return `colour` laid over `background` with `opacity` in [0, 1]."""
-    red, green, blue = (round(b + (c - b) * opacity) for c, b in zip(colour, background, strict=True))
-    return red, green, blue
-
-
 class Canvas:
     """A drawing surface with smooth edges.
 
-    Positions and lengths are pixels of the finished picture, x to the right and y downwards. They may be fractions.
+    Positions and lengths are pixels of the finished picture at scale 1, x to the right and y downwards. They may be fractions.
 
     Args:
-        width: Width of the finished picture in pixels.
-        height: Height of the finished picture in pixels.
-        background: Colour of the empty canvas.
+        width: Width of the finished picture in pixels at scale 1.
+        height: Height of the finished picture in pixels at scale 1.
+        background: Colour of the empty canvas; by default the page of the style's palette.
+        style: Colours and scale.
 
     Raises:
         MissingExtraError: Pillow is not installed.
     """
 
-    def __init__(self, width: int, height: int, background: Colour = PALETTE.page) -> None:
-        size = (width * SUPERSAMPLING, height * SUPERSAMPLING)
-        self._use(import_pillow().Image.new("RGB", size, background))
+    def __init__(
+        self, width: float, height: float, background: Colour | None = None, style: Style = DEFAULT_STYLE
+    ) -> None:
+        self.palette, self._scale = style.palette, style.scale * SUPERSAMPLING
+        size = (round(width * style.scale) * SUPERSAMPLING, round(height * style.scale) * SUPERSAMPLING)
+        self._use(import_pillow().Image.new("RGB", size, background or style.palette.page))
 
     def _use(self, image: Image.Image) -> None:
         self._image = image
@@ -100,24 +76,25 @@ class Canvas:
     def copy(self) -> Canvas:
         """Return an independent canvas with the same picture."""
         other = Canvas.__new__(Canvas)
+        other.palette, other._scale = self.palette, self._scale
         other._use(self._image.copy())
         return other
 
     def line(self, points: Sequence[Point] | Sequence[float], colour: Colour, width: float = 1.0) -> None:
         """Draw an open line through `points`, given as pairs or as a flat x, y, x, y, ... sequence."""
-        self._draw.line(_scaled(points), colour, max(1, round(width * SUPERSAMPLING)))
+        self._draw.line(self._scaled(points), colour, max(1, round(width * self._scale)))
 
     def polygon(self, points: Sequence[Point] | Sequence[float], colour: Colour) -> None:
         """Fill the polygon with corners `points`, given as pairs or as a flat sequence."""
-        self._draw.polygon(_scaled(points), colour)
+        self._draw.polygon(self._scaled(points), colour)
 
     def disc(self, centre: Point, radius: float, colour: Colour) -> None:
         """Fill a circle."""
-        self._draw.ellipse(_box(centre, radius), colour)
+        self._draw.ellipse(self._box(centre, radius), colour)
 
     def ring(self, centre: Point, radius: float, colour: Colour, width: float = 1.0) -> None:
         """Draw the outline of a circle, `width` pixels thick and inside `radius`."""
-        self._draw.ellipse(_box(centre, radius), outline=colour, width=max(1, round(width * SUPERSAMPLING)))
+        self._draw.ellipse(self._box(centre, radius), outline=colour, width=max(1, round(width * self._scale)))
 
     def cross(self, centre: Point, radius: float, colour: Colour, width: float = 1.0) -> None:
         """Draw a diagonal cross whose arms end on a circle of `radius`."""
@@ -129,14 +106,14 @@ class Canvas:
         self, left: float, top: float, right: float, bottom: float, colour: Colour, corner: float = 0.0
     ) -> None:
         """Fill a rectangle with edges at the given positions, its corners rounded by radius `corner`."""
-        s = SUPERSAMPLING
+        s = self._scale
         if right > left and bottom > top:
             # Pillow includes the last pixel.
             box = (left * s, top * s, max(left, right - 1 / s) * s, max(top, bottom - 1 / s) * s)
             self._draw.rounded_rectangle(box, min(corner, (right - left) / 2, (bottom - top) / 2) * s, colour)
 
     def text(
-        self, position: Point, text: str, size: int, colour: Colour = PALETTE.ink, anchor: str = "ls"
+        self, position: Point, text: str, size: float, colour: Colour | None = None, anchor: str = "ls"
     ) -> None:
         """Write one line of text.
 
@@ -144,27 +121,27 @@ class Canvas:
             position: Position of the point that `anchor` names.
             text: The text.
             size: Height of the letters in pixels.
-            colour: Colour of the letters.
+            colour: Colour of the letters; by default the palette's ink.
             anchor: Pillow's two letters: l, m or r for x (left, middle, right), s or m for y (base line, middle).
         """
-        self._draw.text(_scaled(position), text, colour, _font(size * SUPERSAMPLING), anchor)
+        font = _font(max(1, round(size * self._scale)))
+        self._draw.text(self._scaled(position), text, colour or self.palette.ink, font, anchor)
 
     def to_array(self) -> np.ndarray:
         """Return the finished picture, uint8 of shape (height, width, 3)."""
         return np.asarray(self._image.reduce(SUPERSAMPLING))
 
+    def _scaled(self, points: Sequence[Any]) -> list[Any]:
+        s = self._scale
+        if isinstance(points[0], tuple):
+            return [(x * s, y * s) for x, y in points]
+        return [v * s for v in points]
 
-def _scaled(points: Sequence[Any]) -> list[Any]:
-    if isinstance(points[0], tuple):
-        return [(x * SUPERSAMPLING, y * SUPERSAMPLING) for x, y in points]
-    return [v * SUPERSAMPLING for v in points]
-
-
-def _box(centre: Point, radius: float) -> tuple[float, float, float, float]:
-    s = SUPERSAMPLING
-    # Pillow's box includes its last pixel; subtracting it keeps the circle centred on `centre`.
-    left, top = (centre[0] - radius) * s, (centre[1] - radius) * s
-    return left, top, left + max(1.0, 2 * radius * s - 1), top + max(1.0, 2 * radius * s - 1)
+    def _box(self, centre: Point, radius: float) -> tuple[float, float, float, float]:
+        s = self._scale
+        # Pillow's box includes its last pixel; subtracting it keeps the circle centred on `centre`.
+        left, top = (centre[0] - radius) * s, (centre[1] - radius) * s
+        return left, top, left + max(1.0, 2 * radius * s - 1), top + max(1.0, 2 * radius * s - 1)
 
 
 @functools.cache

@@ -6,14 +6,18 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpu_vecenv.render.canvas import PALETTE, Canvas, Colour, Point
+import numpy as np
+
+from gpu_vecenv.render.canvas import Canvas, Point
+from gpu_vecenv.render.style import Colour, Style
 
 MARGIN = 24.0
 HEADER, FOOTER = 88, 56  # heights above and below the drawing area
+STATUS = 48  # height of a line of text above a scene
 
 
 class Reading(NamedTuple):
-    """A named value below the drawing area; `marked` turns it yellow."""
+    """A named value below the drawing area; `marked` gives it the colour of a reached goal."""
 
     name: str
     value: str
@@ -28,17 +32,19 @@ class Panel:
         limit: Time limit in steps, 0 for none. A bar shows the share of it that has passed.
         width: Width of the picture in pixels.
         height: Height of the picture in pixels.
+        style: Colours and scale.
     """
 
-    def __init__(self, title: str, limit: int, width: int, height: int) -> None:
+    def __init__(self, title: str, limit: int, width: int, height: int, style: Style) -> None:
+        self._style = style
         self.width, self.height = width, height
         self.top, self.bottom = HEADER, height - FOOTER
         self._title, self._limit = title, limit
 
     def empty(self) -> Canvas:
         """Return a canvas with the title and an empty drawing area."""
-        canvas = Canvas(self.width, self.height, PALETTE.page)
-        canvas.rectangle(0, self.top, self.width, self.bottom, PALETTE.surface)
+        canvas = Canvas(self.width, self.height, style=self._style)
+        canvas.rectangle(0, self.top, self.width, self.bottom, canvas.palette.surface)
         canvas.text((MARGIN, 52), self._title, 30)
         return canvas
 
@@ -48,14 +54,22 @@ class Panel:
         steps = f"step {time} / {self._limit}" if self._limit else f"step {time}"
         canvas.text((right, 52), steps, 24, anchor="rs")
         if self._limit:
-            canvas.rectangle(left, 68, right, 74, PALETTE.grid, corner=3)
+            canvas.rectangle(left, 68, right, 74, canvas.palette.grid, corner=3)
             done = min(1.0, time / self._limit)
-            canvas.rectangle(left, 68, left + done * (right - left), 74, PALETTE.ink, corner=3)
+            canvas.rectangle(left, 68, left + done * (right - left), 74, canvas.palette.ink, corner=3)
         for k, reading in enumerate(readings):
             at = left + 240.0 * k
-            canvas.text((at, self.height - 22), reading.name, 16, PALETTE.muted)
-            colour = PALETTE.yellow if reading.marked else PALETTE.ink
+            canvas.text((at, self.height - 22), reading.name, 16, canvas.palette.muted)
+            colour = canvas.palette.mark if reading.marked else canvas.palette.ink
             canvas.text((at + 170, self.height - 22), reading.value, 22, colour, "rs")
+
+
+def draw_status(width: float, left: str, right: str, style: Style) -> np.ndarray:
+    """Draw a strip with two short texts, uint8 of shape (48, `width`, 3) at scale 1."""
+    canvas = Canvas(width, STATUS, style=style)
+    canvas.text((MARGIN, 34), left, 24, canvas.palette.muted)
+    canvas.text((width - MARGIN, 34), right, 24, anchor="rs")
+    return canvas.to_array()
 
 
 def draw_bar(canvas: Canvas, start: Point, end: Point, radius: float, colour: Colour) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_vecenv.render.canvas import PALETTE, Canvas, Colour, mix
+from gpu_vecenv.render.canvas import Canvas
+from gpu_vecenv.render.style import Colour, mix
 
 OPACITIES = (0.15, 0.3, 0.48, 0.7)  # oldest part first
 
@@ -52,6 +53,6 @@ class Trails:
             moved = (piece[:, 1:] != piece[:, :-1]).any(axis=(1, 2))
             lines = piece.reshape(len(piece), -1).tolist()
             width = max(1.0, 0.4 * size * opacity)
-            faded = {colour: mix(colour, PALETTE.surface, opacity) for colour in set(colours)}
+            faded = {colour: mix(colour, canvas.palette.surface, opacity) for colour in set(colours)}
             for i in np.flatnonzero(moved).tolist():
                 canvas.line(lines[i], faded[colours[i]], width)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,12 +11,15 @@ import numpy as np
 from gymnasium import logger
 
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.render.canvas import PALETTE, find_renderer, import_pillow
+from gpu_vecenv.render.canvas import find_renderer, import_pillow
+from gpu_vecenv.render.legend import HEIGHT as LEGEND_HEIGHT
+from gpu_vecenv.render.legend import Entry, draw_legend
+from gpu_vecenv.render.style import DEFAULT_STYLE, Style
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.params import Params
 
 TILED_WIDTH, TILED_HEIGHT = 1920, 1080
-"""Maximum size of a picture of many worlds, in pixels."""
+"""Maximum size of a picture of many worlds, in pixels at scale 1."""
 
 MAX_DRAWN = 1e6
 """Maximum absolute value in a state that is drawn; Pillow counts pixels in 32 bits."""
@@ -31,15 +35,32 @@ def warn_without_mode(function: str, name: str) -> None:
 
 
 class WorldRenderers:
-    """Renderers of all worlds of an env, made at the first picture."""
+    """Renderers of all worlds of an env, made at the first picture.
 
-    def __init__(self, env_spec: EnvSpec, params: Params, num_worlds: int) -> None:
-        self._spec, self._params, self._num_worlds = env_spec, params, num_worlds
+    Each picture shows the next step of all worlds, because renderers keep trails: draw each state with one method only.
+
+    Args:
+        env_spec: Spec of the env; `render.py` beside its kernel has the class `Renderer`.
+        params: Resolved parameters of the env.
+        num_worlds: Number of worlds.
+        style: Colours and scale.
+    """
+
+    def __init__(self, env_spec: EnvSpec, params: Params, num_worlds: int, style: Style = DEFAULT_STYLE) -> None:
+        self._spec, self._params, self._num_worlds, self.style = env_spec, params, num_worlds, style
 
     @cached_property
     def _renderers(self) -> list[Any]:
         renderer = find_renderer(self._spec.kernel.parent)
-        return [renderer(world_params(self._spec, self._params, world)) for world in range(self._num_worlds)]
+        options = {} if self.style == DEFAULT_STYLE else {"style": self.style}
+        if options and "style" not in inspect.signature(renderer).parameters:
+            raise ParameterError(f"{self._spec.name}: Renderer of its render.py takes no style; expected theme dark and scale 1")
+        return [renderer(world_params(self._spec, self._params, world), **options) for world in range(self._num_worlds)]
+
+    @property
+    def legend(self) -> tuple[Entry, ...]:
+        """Names of the shapes in `scenes`; none if the env's renderer has no `legend`."""
+        return tuple(getattr(self._renderers[0], "legend", ()))
 
     def frames(self, state: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """Draw one uint8 (H, W, 3) frame a world, from state arrays with the leading axis worlds.
@@ -47,6 +68,19 @@ class WorldRenderers:
         Raises:
             ParameterError: a number outside ``-MAX_DRAWN`` to ``MAX_DRAWN``, or NaN.
         """
+        return self._draw(state, lambda renderer: renderer.frame)
+
+    def scenes(self, state: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Draw frames without a legend, for a picture that has one; those of `frames` if the env's renderer has no `scene`."""
+        return self._draw(state, lambda renderer: getattr(renderer, "scene", renderer.frame))
+
+    def picture(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Draw all worlds in one picture with one legend, uint8 (H, W, 3); the frame, if there is one world."""
+        if self._num_worlds == 1:
+            return tile(self.frames(state), style=self.style)
+        return tile(self.scenes(state), style=self.style, legend=self.legend)
+
+    def _draw(self, state: Mapping[str, np.ndarray], method: Callable[[Any], Callable[..., np.ndarray]]) -> list[np.ndarray]:
         metrics = {metric.field.name for metric in self._spec.metrics}  # NaN in episodes without a record
         for name, array in state.items():
             if name in metrics:
@@ -59,7 +93,7 @@ class WorldRenderers:
                     f"{name} of world {world} holds {array[~drawable][0]}."
                 )
         return [
-            renderer.frame({name: array[world] for name, array in state.items()})
+            method(renderer)({name: array[world] for name, array in state.items()})
             for world, renderer in enumerate(self._renderers)
         ]
 
@@ -70,15 +104,22 @@ def world_params(env_spec: EnvSpec, params: Params, world: int) -> Params:
     return {name: value[world].item() if name in per_world else value for name, value in params.items()}
 
 
-def tile(frames: Sequence[np.ndarray], columns: int | None = None) -> np.ndarray:
+def tile(
+    frames: Sequence[np.ndarray],
+    columns: int | None = None,
+    style: Style = DEFAULT_STYLE,
+    legend: Sequence[Entry] = (),
+) -> np.ndarray:
     """Put frames side by side, row by row, in one picture.
 
-    Frames are shrunk, never enlarged, so that the picture fits into 1920 x 1080 pixels. Its width and height are even, because
-    video codecs need that.
+    Frames are shrunk, never enlarged, so that the picture fits into 1920 x 1080 pixels, times the style's scale. Its width and
+    height are even, because video codecs need that.
 
     Args:
         frames: One uint8 (H, W, 3) frame a world, all of one shape.
         columns: Frames in a row; by default the number for which frames shrink least.
+        style: Colours between frames, and the scale that frames were drawn with.
+        legend: Entries of a legend below all frames; none by default.
 
     Returns:
         The picture, uint8 of shape (H, W, 3).
@@ -89,14 +130,15 @@ def tile(frames: Sequence[np.ndarray], columns: int | None = None) -> np.ndarray
         ParameterError: No frames, `columns` below 1, or so many frames that each would be smaller than a pixel.
         MissingExtraError: Pillow is needed to shrink frames and is not installed.
     """
-    _check_frames(frames)
+    check_frames(frames)
     if columns is not None and columns < 1:
         raise ParameterError(f"columns must be at least 1, got {columns}.")
     count, (height, width) = len(frames), frames[0].shape[:2]
     # If several numbers have the same scale, max() returns the first, which makes the widest picture.
     candidates = [columns] if columns is not None else range(count, 0, -1)
-    columns = max(candidates, key=lambda c: _scale(count, c, height, width))
-    scale = _scale(count, columns, height, width)
+    limits = int(TILED_HEIGHT * style.scale) - bool(legend) * round(LEGEND_HEIGHT * style.scale), int(TILED_WIDTH * style.scale)
+    columns = max(candidates, key=lambda c: _scale(count, c, height, width, limits))
+    scale = _scale(count, columns, height, width, limits)
     if scale * min(height, width) < 1:
         raise ParameterError(f"{count} frames in {columns} columns are smaller than a pixel each; give fewer worlds.")
     if scale < 1:
@@ -104,14 +146,18 @@ def tile(frames: Sequence[np.ndarray], columns: int | None = None) -> np.ndarray
         frames = [_shrink(frame, height, width) for frame in frames]
     rows, columns = -(-count // columns), min(columns, count)
     size = (rows * (height + GAP) - GAP, columns * (width + GAP) - GAP)
-    picture = np.full((size[0] + size[0] % 2, size[1] + size[1] % 2, 3), PALETTE.grid, np.uint8)
+    picture = np.full((size[0] + size[0] % 2, size[1] + size[1] % 2, 3), style.palette.grid, np.uint8)
     for k, frame in enumerate(frames):
         top, left = k // columns * (height + GAP), k % columns * (width + GAP)
         picture[top : top + height, left : left + width] = frame
-    return picture
+    if not legend:
+        return picture
+    strip = draw_legend(legend, picture.shape[1], style)
+    return np.concatenate([picture, strip[len(strip) % 2 :]])
 
 
-def _check_frames(frames: Sequence[np.ndarray]) -> None:
+def check_frames(frames: Sequence[np.ndarray]) -> None:
+    """Raise an error unless there are frames, all uint8 and of one shape (H, W, 3)."""
     if not len(frames):
         raise ParameterError("expected at least one frame, got none.")
     for frame in frames:
@@ -121,12 +167,12 @@ def _check_frames(frames: Sequence[np.ndarray]) -> None:
             raise ShapeError(f"frames must all have one shape (H, W, 3), got {frames[0].shape} and {frame.shape}.")
 
 
-def _scale(count: int, columns: int, height: int, width: int) -> float:
-    """Factor on the size of frames so that they fit, at most 1; 0 or less if the gaps alone fill the picture."""
+def _scale(count: int, columns: int, height: int, width: int, limits: tuple[int, int]) -> float:
+    """Factor, at most 1, by which frames fit into `limits` (height, width); 0 or less if the gaps alone fill the picture."""
     rows = -(-count // columns)
     columns = min(columns, count)
-    across = (TILED_WIDTH - (columns - 1) * GAP) / (columns * width)
-    down = (TILED_HEIGHT - (rows - 1) * GAP) / (rows * height)
+    across = (limits[1] - (columns - 1) * GAP) / (columns * width)
+    down = (limits[0] - (rows - 1) * GAP) / (rows * height)
     return min(1.0, across, down)
 
 

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.errors import MissingExtraError, ParameterError
-from gpu_vecenv.render.canvas import PALETTE, Canvas, find_renderer, mix
+from gpu_vecenv.render.canvas import Canvas, find_renderer
+from gpu_vecenv.render.style import DARK, mix
 
 
 def test_empty_canvas_is_background():
-    picture = Canvas(30, 20, PALETTE.surface).to_array()
+    picture = Canvas(30, 20, DARK.surface).to_array()
     assert picture.shape == (20, 30, 3)
     assert picture.dtype == np.uint8
-    assert (picture == PALETTE.surface).all()
+    assert (picture == DARK.surface).all()
 
 
 @pytest.mark.parametrize("radius", [3.0, 7.5, 20.0])
@@ -61,23 +62,23 @@ def test_slanted_edges_are_smooth():
 
 def test_flat_points_equal_pairs():
     pairs, flat = Canvas(20, 20), Canvas(20, 20)
-    pairs.line([(1, 2), (15, 9), (3, 18)], PALETTE.sky, 2)
-    flat.line([1, 2, 15, 9, 3, 18], PALETTE.sky, 2)
+    pairs.line([(1, 2), (15, 9), (3, 18)], DARK.sky, 2)
+    flat.line([1, 2, 15, 9, 3, 18], DARK.sky, 2)
     np.testing.assert_array_equal(pairs.to_array(), flat.to_array())
 
 
 def test_copy_is_independent():
     canvas = Canvas(20, 20)
     twin = canvas.copy()
-    twin.cross((10, 10), 6, PALETTE.ink, 2)
-    assert (canvas.to_array() == PALETTE.page).all()
-    assert (twin.to_array() != PALETTE.page).any()
+    twin.cross((10, 10), 6, DARK.ink, 2)
+    assert (canvas.to_array() == DARK.page).all()
+    assert (twin.to_array() != DARK.page).any()
 
 
 def test_right_anchored_text_ends_at_its_anchor():
     canvas = Canvas(80, 40)
-    canvas.text((60, 30), "120", 20, PALETTE.ink, "rs")
-    columns = np.nonzero((canvas.to_array() != PALETTE.page).any(axis=(0, 2)))[0]
+    canvas.text((60, 30), "120", 20, DARK.ink, "rs")
+    columns = np.nonzero((canvas.to_array() != DARK.page).any(axis=(0, 2)))[0]
     assert 55 <= columns.max() <= 60
     assert columns.min() > 10
 
@@ -90,7 +91,7 @@ def test_mix_goes_from_background_to_colour():
 
 def test_accents_differ_in_brightness():
     """Rec. 709 luma stands in for the brightness seen by people who do not see hue."""
-    accents = (PALETTE.vermilion, PALETTE.sky, PALETTE.yellow, PALETTE.surface)
+    accents = (DARK.vermilion, DARK.sky, DARK.mark, DARK.surface)
     luma = sorted(np.array(accents) @ (0.2126, 0.7152, 0.0722))
     assert np.diff(luma).min() > 30
 

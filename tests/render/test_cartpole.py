@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.envs.cartpole.render import HINGE, SCALE, WIDTH, Renderer
-from gpu_vecenv.render.canvas import PALETTE
+from gpu_vecenv.render.style import DARK
 
 
 def draw(position=0.0, angle=0.0, t=0, limit=500, length=0.5):
@@ -20,7 +20,7 @@ def find(picture, colour):
     return np.stack([columns, rows + 90], axis=1)
 
 
-def find_pole(picture, colour=PALETTE.vermilion):
+def find_pole(picture, colour=DARK.vermilion):
     """Return the pole's pixels; the dashes of the limits have the same colour and are left out."""
     pixels = find(picture, colour)
     return pixels[np.abs(np.abs(pixels[:, 0] - WIDTH / 2) - 2.4 * SCALE) > 4]
@@ -34,7 +34,7 @@ def test_a_frame_has_its_shape_and_dtype():
 
 @pytest.mark.parametrize("position", [-2.0, 0.0, 1.5])
 def test_cart_is_at_its_position(position):
-    columns = find(draw(position), PALETTE.sky)[:, 0]
+    columns = find(draw(position), DARK.sky)[:, 0]
     middle = (columns.min() + columns.max() + 1) / 2
     assert middle == pytest.approx(WIDTH / 2 + position * SCALE, abs=1)
 
@@ -54,17 +54,17 @@ def test_pole_is_to_scale():
 
 
 def test_cart_and_pole_beyond_their_limits_are_yellow():
-    assert len(find(draw(2.39, 0.2), PALETTE.yellow)) == 0
-    assert len(find(draw(2.41, 0.0), PALETTE.sky)) == 0
+    assert len(find(draw(2.39, 0.2), DARK.mark)) == 0
+    assert len(find(draw(2.41, 0.0), DARK.sky)) == 0
     assert len(find_pole(draw(0.0, 0.22))) == 0
-    assert len(find_pole(draw(0.0, 0.22), PALETTE.yellow)) > 500
+    assert len(find_pole(draw(0.0, 0.22), DARK.mark)) > 500
 
 
 def test_the_time_bar_grows_with_time():
-    lengths = [(draw(t=t)[71] == PALETTE.ink).all(axis=1).sum() for t in (0, 125, 250, 500, 600)]
+    lengths = [(draw(t=t)[71] == DARK.ink).all(axis=1).sum() for t in (0, 125, 250, 500, 600)]
     np.testing.assert_allclose(lengths, [0, 168, 336, 672, 672], atol=2)
 
 
 def test_without_a_time_limit_there_is_no_bar():
     row = draw(t=30, limit=0)[71]
-    assert (row == PALETTE.page).all()
+    assert (row == DARK.page).all()

@@ -9,8 +9,8 @@ from gpu_vecenv.envs.acrobot import render as acrobot
 from gpu_vecenv.envs.mountain_car import render as mountain_car
 from gpu_vecenv.envs.mountain_car_continuous import render as mountain_car_continuous
 from gpu_vecenv.envs.pendulum import render as pendulum
-from gpu_vecenv.render.canvas import PALETTE
 from gpu_vecenv.render.frame import FOOTER, HEADER
+from gpu_vecenv.render.style import DARK
 
 CASES = {
     "acrobot": (acrobot.Renderer, [0.1, 0.2, 1.0, -1.0], (640, 600)),
@@ -63,7 +63,7 @@ def test_every_entry_of_the_state_changes_the_frame(case):
 
 def test_the_time_bar_grows_with_time(case):
     renderer, values, size = case
-    lengths = [(draw(renderer, values, t, 500)[71] == PALETTE.ink).all(axis=1).sum() for t in (0, 250, 500, 600)]
+    lengths = [(draw(renderer, values, t, 500)[71] == DARK.ink).all(axis=1).sum() for t in (0, 250, 500, 600)]
     whole = size[1] - 48
     np.testing.assert_allclose(lengths, [0, whole / 2, whole, whole], atol=2)
 
@@ -79,7 +79,7 @@ def test_acrobots_links_lie_at_their_angles(first, second):
     picture = draw(acrobot.Renderer, [first, second, 0.0, 0.0])
     pivot = np.array(acrobot.PIVOT)
     elbow = pivot + acrobot.SCALE * np.array([math.sin(first), math.cos(first)])
-    for colour, origin, angle in ((acrobot.FIRST, pivot, first), (acrobot.SECOND, elbow, first + second)):
+    for colour, origin, angle in ((DARK.sky, pivot, first), (DARK.vermilion, elbow, first + second)):
         seen = direction(find(picture, colour), origin)
         assert math.remainder(seen - (angle - math.pi / 2), 2 * math.pi) == pytest.approx(0, abs=0.08)
 
@@ -89,7 +89,7 @@ def test_an_acrobot_above_the_line_is_yellow(angle, reached):
     """With both links in line, the free end is 2 cos(pi - angle) above the pivot; the line is at 1."""
     picture = draw(acrobot.Renderer, [angle, 0.0, 0.0, 0.0])
     assert (-2 * math.cos(angle) > 1) == reached
-    assert (len(find(picture, acrobot.REACHED)) > 0) == reached
+    assert (len(find(picture, DARK.mark)) > 0) == reached
 
 
 @pytest.mark.parametrize(
@@ -111,21 +111,21 @@ def test_the_arrow_shows_the_direction_and_size_of_the_speed(module, values, pla
 
 @pytest.mark.parametrize("angle", [0.0, 1.0, -2.0, 3.0, 7.5])
 def test_rod_leans_counter_clockwise_from_upright(angle):
-    seen = direction(find(draw(pendulum.Renderer, [angle, 0.0]), pendulum.ROD), np.array(pendulum.PIVOT))
+    seen = direction(find(draw(pendulum.Renderer, [angle, 0.0]), DARK.vermilion), np.array(pendulum.PIVOT))
     assert math.remainder(seen - math.pi / 2 - angle, 2 * math.pi) == pytest.approx(0, abs=0.03)
 
 
 def test_rod_is_to_scale():
     lengths = []
     for length in (0.5, 1.0):
-        rows = find(draw(pendulum.Renderer, [0.0, 0.0], l=length), pendulum.ROD)[:, 1]
+        rows = find(draw(pendulum.Renderer, [0.0, 0.0], l=length), DARK.vermilion)[:, 1]
         lengths.append(np.ptp(rows))
     assert lengths[1] - lengths[0] == pytest.approx(0.5 * pendulum.SCALE, abs=2)
 
 
 @pytest.mark.parametrize("position", [-1.2, -0.9, -0.52, 0.1, 0.4])
 def test_car_stands_on_the_road(position):
-    place = find(draw(mountain_car.Renderer, [position, 0.0]), mountain_car.CAR).mean(axis=0)
+    place = find(draw(mountain_car.Renderer, [position, 0.0]), DARK.sky).mean(axis=0)
     scale = (720 - 2 * mountain_car.MARGIN) / 1.8
     road = mountain_car.FLOOR - scale * (0.45 * math.sin(3 * position) + 0.55)
     road_x = mountain_car.MARGIN + scale * (position + 1.2)
@@ -136,16 +136,16 @@ def test_car_stands_on_the_road(position):
 @pytest.mark.parametrize("velocity", [0.07, -0.07])
 def test_arrow_points_where_the_car_goes(velocity):
     picture = draw(mountain_car.Renderer, [-math.pi / 6, velocity])  # the bottom of the valley
-    car = find(picture, mountain_car.CAR).mean(axis=0)
-    arrow = find(picture, PALETTE.vermilion).mean(axis=0)
+    car = find(picture, DARK.sky).mean(axis=0)
+    arrow = find(picture, DARK.vermilion).mean(axis=0)
     assert math.copysign(1, arrow[0] - car[0]) == math.copysign(1, velocity)
-    assert len(find(draw(mountain_car.Renderer, [-math.pi / 6, 0.0]), PALETTE.vermilion)) == 0
+    assert len(find(draw(mountain_car.Renderer, [-math.pi / 6, 0.0]), DARK.vermilion)) == 0
 
 
 @pytest.mark.parametrize(("module", "goal"), [(mountain_car, 0.5), (mountain_car_continuous, 0.45)])
 def test_a_car_at_its_flag_is_yellow(module, goal):
     def yellow(position, velocity, **params):
-        return len(find(draw(module.Renderer, [position, velocity], **params), PALETTE.yellow)) > 0
+        return len(find(draw(module.Renderer, [position, velocity], **params), DARK.mark)) > 0
 
     assert yellow(goal, 0.0)
     assert not yellow(goal - 1e-3, 0.05)
@@ -155,7 +155,7 @@ def test_a_car_at_its_flag_is_yellow(module, goal):
 
 def test_flags_stand_at_their_goals():
     columns = [
-        find(draw(module.Renderer, [-0.5, 0.0]), PALETTE.ink)[:, 0].mean()
+        find(draw(module.Renderer, [-0.5, 0.0]), DARK.ink)[:, 0].mean()
         for module in (mountain_car, mountain_car_continuous)
     ]
     scale = (720 - 2 * mountain_car.MARGIN) / 1.8

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from gpu_vecenv.envs.grid_tag.render import ARENA, RIM, RUNNER, TAGGED, TAGGER, Renderer
-from gpu_vecenv.render.canvas import PALETTE
+from gpu_vecenv.envs.grid_tag.render import ARENA, RIM, Renderer
+from gpu_vecenv.render.style import DARK
+
+TAGGER, RUNNER, TAGGED = DARK.vermilion, DARK.sky, DARK.mark
 
 
 def make(taggers=1, length=9, limit=100):
@@ -64,8 +66,8 @@ def test_taggers_are_squares_and_the_runner_is_a_disc():
 
 def test_taggers_that_share_a_cell_are_counted():
     alone, pair = (make(2).frame(make_state([(2, 3), cell, (7, 9)])) for cell in ((5, 5), (2, 3)))
-    assert len(find(alone, PALETTE.ink)) == 0
-    np.testing.assert_allclose(find(pair, PALETTE.ink).mean(axis=0), to_pixels(2, 3), atol=5)
+    assert len(find(alone, DARK.ink)) == 0
+    np.testing.assert_allclose(find(pair, DARK.ink).mean(axis=0), to_pixels(2, 3), atol=5)
 
 
 def test_ring_marks_the_tag():

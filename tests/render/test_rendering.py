@@ -7,7 +7,7 @@ import pytest
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.render.canvas import PALETTE
+from gpu_vecenv.render.style import DARK
 from gpu_vecenv.render.worlds import GAP, TILED_HEIGHT, TILED_WIDTH, tile
 
 
@@ -27,7 +27,7 @@ def test_frames_are_placed_row_by_row():
     for k in range(5):
         top, left = k // 3 * (40 + GAP), k % 3 * (60 + GAP)
         assert (picture[top : top + 40, left : left + 60] == 100 + k).all()
-    assert (picture[40 + GAP :, 2 * (60 + GAP) :] == PALETTE.grid).all()  # the last place is empty
+    assert (picture[40 + GAP :, 2 * (60 + GAP) :] == DARK.grid).all()  # the last place is empty
     covered = sum((picture == 100 + k).all(axis=2).sum() for k in range(5))
     assert covered == 5 * 40 * 60
 
@@ -104,6 +104,6 @@ def test_each_world_is_drawn_with_its_own_parameters():
     )
     env.reset(seed=0)
     env.unwrapped.set_state({"state": np.zeros((2, 2), np.float32)})
-    heights = [np.ptp(np.nonzero((frame == PALETTE.vermilion).all(axis=2))[0]) for frame in env.render()]
+    heights = [np.ptp(np.nonzero((frame == DARK.vermilion).all(axis=2))[0]) for frame in env.render()]
     env.close()
     assert heights[1] - heights[0] == pytest.approx(75, abs=2)

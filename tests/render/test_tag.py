@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.envs.tag import render
-from gpu_vecenv.envs.tag.render import ARENA, CAUGHT, FLASH_STEPS, FRESH, RIM, RUNNER, TAGGER, Renderer
-from gpu_vecenv.render.canvas import PALETTE, mix
+from gpu_vecenv.envs.tag.render import ARENA, FLASH_STEPS, RIM, Renderer
+from gpu_vecenv.render.style import DARK, mix
 
 LENGTH = 10.0
+TAGGER, RUNNER, CAUGHT, FRESH = DARK.vermilion, DARK.sky, DARK.faded, DARK.mark
 
 
 def make_params(taggers=1, runners=1, **changes):
@@ -98,13 +99,13 @@ def test_a_caught_runner_changes_its_colour():
 @pytest.mark.parametrize("distance", [0.1, 0.3])
 def test_tagging_distance_is_to_scale(distance):
     picture = Renderer(make_params(tagging_distance=distance)).frame(make_state([(5.0, 5.0), (1.0, 1.0)]))
-    pixels = find(picture, mix(TAGGER, PALETTE.surface, 0.25))
+    pixels = find(picture, mix(TAGGER, DARK.surface, 0.25))
     np.testing.assert_allclose(np.ptp(pixels, axis=0), 2 * distance * (ARENA - 2 * RIM), atol=3)
 
 
 def test_a_large_tagging_distance_does_not_hide_the_arena():
     picture = Renderer(make_params(tagging_distance=1.0)).frame(make_state([(5.0, 5.0), (1.0, 1.0)]))
-    assert len(find(picture, PALETTE.surface)) > 0.9 * (ARENA - 2 * RIM) ** 2
+    assert len(find(picture, DARK.surface)) > 0.9 * (ARENA - 2 * RIM) ** 2
 
 
 def test_an_agent_in_a_corner_is_drawn_whole():
@@ -226,7 +227,7 @@ def test_the_end_of_an_episode_is_shown(t, caught):
     places = [(2.0, 5.0), (8.0, 5.0)]
     running = Renderer(make_params()).frame(make_state(places, t=30))
     ended = Renderer(make_params()).frame(make_state(places, t=t, caught=caught))
-    assert (running[625:655, ARENA:] == PALETTE.page).all()
+    assert (running[625:655, ARENA:] == DARK.page).all()
     assert (ended[625:655, ARENA:] == FRESH).all(axis=2).any()
 
 
