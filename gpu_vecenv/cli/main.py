@@ -16,6 +16,7 @@ import gymnasium
 
 from gpu_vecenv import __version__
 from gpu_vecenv.errors import GpuVecenvError, MissingExtraError, ParameterError
+from gpu_vecenv.heartbeat import Heartbeat
 
 COMMANDS = {
     "train": ("gpu_vecenv.cli.train:train", "train policies; writes checkpoint, metrics, curves and a video"),
@@ -103,7 +104,8 @@ def _run(words: list[str]) -> int:
     if missing:
         raise MissingExtraError(f'this command needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
     module, name = COMMANDS[command][0].split(":")
-    function = getattr(importlib.import_module(module), name)
+    with Heartbeat(lambda seconds: print(f"importing PyTorch and others, {seconds:.0f} s", file=sys.stderr, flush=True)):
+        function = getattr(importlib.import_module(module), name)
     if needed:
         import tyro
 

@@ -85,7 +85,8 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     FigureCanvasAgg(figure)
     figure.suptitle(_title(run, len(runs)), parse_math=False)
     grid = figure.add_gridspec(rows + 1, 1, height_ratios=[_RETURN_HEIGHT] * rows + [_SMALL_HEIGHT])
-    large = [figure.add_subplot(row[column]) for row in (grid[k].subgridspec(1, columns) for k in range(rows)) for column in range(columns)]
+    by_row = [grid[row].subgridspec(1, columns) for row in range(rows)]
+    large = [figure.add_subplot(row[column]) for row in by_row for column in range(columns)]
     small = grid[rows].subgridspec(1, len(_PANELS))
     panels = [(f"return/{name}", f"mean return of {name}", axes) for name, axes in zip(policies, large, strict=False)]
     panels += [(prefix, label, figure.add_subplot(small[k])) for k, (prefix, label) in enumerate(_PANELS)]

@@ -8,13 +8,17 @@ import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gpu_vecenv.train.config import resolve
+from gpu_vecenv.train.config import TrainConfig, resolve
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.matches import Match, Matches, RoleFacts
 from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.train.runner.evaluation import evaluate, step_limit
 from gpu_vecenv.train.storage.policy_map import assign_members, trainable_policies
+
+if TYPE_CHECKING:
+    from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 AGENT_STEPS = 1_600_000
 """Most agent steps of a match if all its episodes last to their time limit; an episode without one counts as 1,000 steps."""
@@ -39,20 +43,26 @@ def play_matches(run: str | Path, device: str = "auto", progress: bool = False) 
     with contextlib.closing(make_env(dataclasses.replace(config, device=device), 1)) as env:
         limit = step_limit(env)
         agent_steps = env.num_agents * (limit if limit < math.inf else 1_000)
-        counts, groups, leaving = env.role_counts, env.layout.groups, {role.name: role.leaving for role in env.env_spec.roles}
+        learning, policies = roles_that_learn(env, config)
+        leaving = {role.name: role.leaving for role in env.env_spec.roles}
+        facts = {role: RoleFacts(count, policies[role], leaving[role]) for role, count in env.role_counts.items()}
     worlds = int(min(MOST_WORLDS, max(LEAST_WORLDS, AGENT_STEPS // agent_steps)))
-    members = assign_members(counts, config.policy_map, groups)
-    policies = {role: [name for name, own in members.items() if any(each.role == role for each in own)] for role in counts}
-    learn = set(trainable_policies(members, config.frozen))
-    learning = [role for role in counts if learn.intersection(policies[role])]
     choices = random_roles(learning)
     matches = []
     for number, random in enumerate(choices, start=1):
         task = f"match {number} of {len(choices)}: {match_text(random, learning)}"
         result = evaluate(run, worlds, dict.fromkeys(random, "random"), progress=progress, task=task, device=device)
         matches.append(Match(list(random), result.mean_return, result.mean_exits))
-    facts = {role: RoleFacts(count, policies[role], leaving[role]) for role, count in counts.items()}
     return Matches(worlds, state["iteration"] * config.num_envs * config.ppo.num_steps, learning, facts, matches)
+
+
+def roles_that_learn(env: GpuVectorEnv, config: TrainConfig) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the roles with a policy that learns, in the order of the env, and the names of each role's policies."""
+    members = assign_members(env.role_counts, config.policy_map, env.layout.groups)
+    acting = {name: {each.role for each in own} for name, own in members.items()}
+    policies = {role: [name for name, roles in acting.items() if role in roles] for role in env.role_counts}
+    learn = set(trainable_policies(members, config.frozen))
+    return [role for role, names in policies.items() if learn.intersection(names)], policies
 
 
 def random_roles(learning: Sequence[str]) -> list[tuple[str, ...]]:
