@@ -92,6 +92,7 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     panels += [(prefix, label, figure.add_subplot(small[k])) for k, (prefix, label) in enumerate(_PANELS)]
     matches = read_matches(run) if len(runs) == 1 else None
     for prefix, label, axes in panels:
+        axes.set_title(label, fontsize="medium", parse_math=False)  # the name of a policy may hold a $
         drawn = [name for name in names if (name == prefix if prefix.startswith("return/") else name.startswith(prefix))]
         for name in drawn[:MAX_POLICIES]:
             curves = [curve for lines in runs if (curve := _curve(lines, name))[0]]
@@ -107,7 +108,6 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
         axes.set_xlim(0, max(lines[-1]["steps"] or 0 for lines in runs))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.set_xlabel("world steps" if len(runs) == 1 else "world steps of a run")
-        axes.set_title(label, fontsize="medium", parse_math=False)  # the name of a policy may hold a $
         axes.grid(alpha=0.3)
         if prefix.startswith("return/") or len(drawn) > 1:
             for entry in axes.legend(frameon=False, fontsize="small").get_texts() if axes.get_legend_handles_labels()[0] else ():
