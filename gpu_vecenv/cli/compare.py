@@ -33,8 +33,12 @@ def beside_random(
     with contextlib.closing(make_env(config, num_worlds=1)) as env:
         learning, _ = roles_that_learn(env, config)
         left, right = (WorldRenderers(env.env_spec, env.params, worlds) for _ in range(2))
-    sides = ((tile(side.scenes(state)) for state in states(random)) for side, random in ((left, learning), (right, [])))
-    yield from side_by_side(*sides, titles=titles(learning), legend=left.legend)
+
+    def frames(renderers: WorldRenderers, random: list[str]) -> Iterator[np.ndarray]:
+        for state in states(random):
+            yield tile(renderers.scenes(state))
+
+    yield from side_by_side(frames(left, learning), frames(right, []), titles(learning), left.legend)
 
 
 def titles(learning: Sequence[str]) -> tuple[str, str]:

@@ -104,7 +104,7 @@ def _run(words: list[str]) -> int:
     if missing:
         raise MissingExtraError(f'this command needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
     module, name = COMMANDS[command][0].split(":")
-    with Heartbeat(lambda seconds: print(f"importing PyTorch and others, {seconds:.0f} s", file=sys.stderr, flush=True)):
+    with Heartbeat(_say_importing) if command == "train" and "--help" not in words else contextlib.nullcontext():
         function = getattr(importlib.import_module(module), name)
     if needed:
         import tyro
@@ -120,6 +120,11 @@ def _run(words: list[str]) -> int:
     if words:
         raise ParameterError(f"expected no further words, got {words[0]!r}.")
     return int(function())
+
+
+def _say_importing(seconds: float) -> None:
+    """Say that the first import of PyTorch after an installation takes long, because a slow disk reads gigabytes."""
+    print(f"importing PyTorch, {seconds:.0f} s", file=sys.stderr, flush=True)
 
 
 def _is_unicode(word: str) -> bool:
