@@ -38,7 +38,7 @@ TAG_PPO = PPOConfig(
 # Classic control starts from the hyperparameters of RL Baselines3 Zoo (github.com/DLR-RM/rl-baselines3-zoo, hyperparams/ppo.yml),
 # which has 1 to 16 worlds. With more worlds, rollouts are shorter and each has about as many minibatches.
 PRESETS: dict[str, Preset] = {
-    # Runners learn to escape only if they observe their own place, speed and heading. Three choices for each entry of an action are
+    # Runners learn to escape only if they observe their own place, speed and heading. Three choices for an entry of an action are
     # learned faster than 21. At a top speed of 1, a tagger moves 2.5 times its reach in a step, and few runners learn to escape.
     "WarpTag-v0": Preset(
         num_envs=8,
