@@ -127,10 +127,10 @@ def test_curves_show_random_play_and_name_it(tmp_path, monkeypatch):
     save_matches(TAG, tmp_path)
     plot_curves(tmp_path)
     assert drawn == {
-        ("mean return of hunters", "all roles at random"): 73.0,
-        ("mean return of hunters", "hunters at random, the others as trained at the end"): 56.0,
-        ("mean return of runner", "all roles at random"): -3.0,
-        ("mean return of runner", "runner at random, the others as trained at the end"): -9.0,
+        ("mean return of hunters", "random play of all roles"): 73.0,
+        ("mean return of hunters", "random hunters against the trained others, after the run"): 56.0,
+        ("mean return of runner", "random play of all roles"): -3.0,
+        ("mean return of runner", "random runner against the trained others, after the run"): -9.0,
     }
 
 

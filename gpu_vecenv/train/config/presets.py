@@ -38,9 +38,9 @@ TAG_PPO = PPOConfig(
 # Classic control starts from the hyperparameters of RL Baselines3 Zoo (github.com/DLR-RM/rl-baselines3-zoo, hyperparams/ppo.yml),
 # which has 1 to 16 worlds. With more worlds, rollouts are shorter and each has about as many minibatches.
 PRESETS: dict[str, Preset] = {
-    # Runners learn to escape trained taggers only if they observe their own place, speed and heading, and few neighbours, of which
-    # each may be a tagger. At a top speed of 1, a tagger moves 2.5 times its reach in a step, and dodging hardly helps. Three choices
-    # for an entry of an action are learned faster than 21, and short episodes have more free runners in each step.
+    # Runners learn to escape trained taggers only if they observe their own place, speed and heading, and few neighbours, each of
+    # which may be a tagger. At a top speed of 1, a tagger moves 2.5 times its reach in a step, and dodging hardly helps. Three
+    # choices for an entry of an action are learned faster than 21, and short episodes have more free runners in each step.
     "WarpTag-v0": Preset(
         num_envs=8,
         total_steps=50_000,

@@ -153,9 +153,9 @@ def _draw_baselines(axes: Any, matches: Matches, policy: str) -> None:
     if not roles:
         return
     several = len(matches.learning) > 1
-    lines = [(matches.learning, "--", "all roles at random" if several else "random play")]
+    lines = [(matches.learning, "--", "random play of all roles" if several else "random play")]
     if several and len(roles) == 1:
-        lines.append((roles, ":", f"{policy} at random, the others as trained at the end"))
+        lines.append((roles, ":", f"random {policy} against the trained others, after the run"))
     for random, style, text in lines:
         value = matches.baseline(policy, *random)
         if value is not None and abs(value) < MAX_VALUE:
