@@ -98,7 +98,7 @@ def watch(
 
     frames = compare.beside_random(run, states, worlds, device) if beside_random else draw(run, states(), worlds, device)
     frames = itertools.islice(frames, max_frames)
-    with Progress(sys.stderr, task="making the env of the video") as progress:
+    with Progress(sys.stderr) as progress:
         path = write_video(with_progress(progress, frames, played, episodes, max_frames), out, fps)
     print(f"video: {path}")
 

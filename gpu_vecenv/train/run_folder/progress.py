@@ -108,7 +108,7 @@ class Progress:
     def _draw(self, fraction: float, line: str, note: str) -> None:
         with self._lock:
             if self._live is None:
-                print(f"{line}  {note}".rstrip(), file=self.output, flush=True)
+                print("  ".join(filter(None, (line, note))), file=self.output, flush=True)
             else:
                 _draw(self._live, fraction, line, note)
 
