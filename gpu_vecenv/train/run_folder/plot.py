@@ -109,8 +109,9 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.set_xlabel("world steps" if len(runs) == 1 else "world steps of a run")
         axes.grid(alpha=0.3)
-        if prefix.startswith("return/") or len(drawn) > 1:
-            for entry in axes.legend(frameon=False, fontsize="small").get_texts() if axes.get_legend_handles_labels()[0] else ():
+        axes.margins(y=0.08)
+        if (prefix.startswith("return/") or len(drawn) > 1) and axes.get_legend_handles_labels()[0]:
+            for entry in axes.legend(edgecolor="none", fontsize="small").get_texts():
                 entry.set_parse_math(False)
         if prefix == "steps_per_second":
             axes.set_ylim(bottom=0)
