@@ -128,9 +128,9 @@ def test_curves_show_random_play_and_name_it(tmp_path, monkeypatch):
     plot_curves(tmp_path)
     assert drawn == {
         ("mean return of hunters", "random play of all roles"): 73.0,
-        ("mean return of hunters", "random hunters against the trained others, after the run"): 56.0,
+        ("mean return of hunters", "random hunters against the trained others"): 56.0,
         ("mean return of runner", "random play of all roles"): -3.0,
-        ("mean return of runner", "random runner against the trained others, after the run"): -9.0,
+        ("mean return of runner", "random runner against the trained others"): -9.0,
     }
 
 

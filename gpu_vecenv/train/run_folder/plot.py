@@ -110,8 +110,11 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
         axes.set_xlabel("world steps" if len(runs) == 1 else "world steps of a run")
         axes.grid(alpha=0.3)
         axes.margins(y=0.08)
-        if (prefix.startswith("return/") or len(drawn) > 1) and axes.get_legend_handles_labels()[0]:
-            for entry in axes.legend(edgecolor="none", fontsize="small").get_texts():
+        place: dict[str, Any] = {}
+        if prefix.startswith("return/"):  # below the panel, where it hides no curve
+            place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 3}
+        if (place or len(drawn) > 1) and axes.get_legend_handles_labels()[0]:
+            for entry in axes.legend(frameon=False, fontsize="small", **place).get_texts():
                 entry.set_parse_math(False)
         if prefix == "steps_per_second":
             axes.set_ylim(bottom=0)
@@ -156,7 +159,7 @@ def _draw_baselines(axes: Any, matches: Matches, policy: str) -> None:
     several = len(matches.learning) > 1
     lines = [(matches.learning, "--", "random play of all roles" if several else "random play")]
     if several and len(roles) == 1:
-        lines.append((roles, ":", f"random {policy} against the trained others, after the run"))
+        lines.append((roles, ":", f"random {policy} against the trained others"))
     for random, style, text in lines:
         value = matches.baseline(policy, *random)
         if value is not None and abs(value) < MAX_VALUE:
