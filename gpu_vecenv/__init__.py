@@ -22,6 +22,7 @@ from gpu_vecenv.registration import register_envs  # noqa: E402
 register_envs()
 
 _PUBLIC = {
+    "render.side_by_side": ("side_by_side",),
     "render.video": ("write_video",),
     "render.worlds": ("tile",),
     "spec.contract": ("with_contract",),
@@ -47,6 +48,7 @@ __all__ = sorted(_MODULES)
 if TYPE_CHECKING:
     from gymnasium import make_vec as make_vec
 
+    from gpu_vecenv.render.side_by_side import side_by_side as side_by_side
     from gpu_vecenv.render.video import write_video as write_video
     from gpu_vecenv.render.worlds import tile as tile
     from gpu_vecenv.spec.contract import with_contract as with_contract

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -21,6 +22,7 @@ PANEL = 272
 LEFT, RIGHT = 8, PANEL - 24  # horizontal edges of the panel's content
 CURVE_TOP, CURVE_BOTTOM = 424, 584
 
+SMALLEST_AGENT, LARGEST_AGENT = 11.0, 26.0  # half the width of an agent; more than 50 agents may be smaller
 SMALLEST_CELL = 10.0  # smaller cells are outlined in blocks of ten by ten, or of a hundred by a hundred
 
 
@@ -43,8 +45,9 @@ class Renderer:
         self._limit = int(params["episode_length"])
         self._length = int(params["grid_length"])
         self._cell = (ARENA - 2 * RIM) / (self._length + 1)
-        self._size = min(0.36 * self._cell, 26.0) if self._cell > 20 else max(5.0, 0.45 * self._cell)
-        self._trails = Trails(12)
+        smallest = max(5.0, min(SMALLEST_AGENT, 78.0 / math.sqrt(self._taggers + 1)))
+        self._size = min(max(smallest, 0.36 * self._cell), LARGEST_AGENT)
+        self._trails = Trails(12 if self._cell > 20 else 28)  # on a large board a step is short
         self._colours = [palette.vermilion] * self._taggers + [palette.sky]
         self._empty_arena = self._draw_empty_arena()
         self._empty_panel = self._draw_empty_panel()
@@ -80,7 +83,7 @@ class Renderer:
             The picture, uint8 of shape (736, 688, 3) at scale 1.
         """
         arena, distance, tagged = self._next_arena(state)
-        words = "caught" if tagged else "got away" if self._time >= self._limit else f"{distance:,} steps to runner"
+        words = "caught" if tagged else "got away" if self._time >= self._limit else f"runner {distance:,} away"
         status = draw_status(ARENA, f"step {self._time:,} / {self._limit:,}", words, self._style)
         return np.concatenate([status, arena.to_array()])
 
@@ -124,7 +127,7 @@ class Renderer:
 
     def _draw_arena(self, points: list[Point], tagged: bool) -> Canvas:
         canvas = self._empty_arena.copy()
-        self._trails.draw(canvas, self._colours, self._size)
+        self._trails.draw(canvas, self._colours, 1.8 * self._size)
         runner = points.pop()
         for point, count in Counter(points).items():
             draw_tagger(canvas, point, self._size)

@@ -22,6 +22,7 @@ LEFT, RIGHT = 8, PANEL - 24  # horizontal edges of the panel's content
 CURVE_TOP, CURVE_BOTTOM = 424, 584
 
 FLASH_STEPS = 8
+MOST_TRAILS = 50  # with more agents, only taggers have trails
 MAX_DISC = 80  # a larger disc is only outlined, because a filled one would hide the arena
 
 
@@ -53,6 +54,8 @@ class Renderer:
         self._size = min(11.0, max(3.0, 78.0 / math.sqrt(agents)))
         self._tagger_size = max(6.0, 1.3 * self._size)
         self._trails = Trails(12 if agents <= 300 else 8)
+        # Trails of a crowd would hide the few taggers.
+        self._trailed = agents if agents <= MOST_TRAILS else self._taggers
         self._colours = [palette.vermilion] * self._taggers + [palette.sky] * self._runners
         self._empty_arena = self._draw_empty_arena()
         self._empty_panel = self._draw_empty_panel()
@@ -121,7 +124,7 @@ class Renderer:
         episode = None if episode is None else int(episode)
         if time < self._time or episode != self._episode:
             self.reset()
-        self._trails.push(places, again=time == self._time)
+        self._trails.push(places[: self._trailed], again=time == self._time)
         tagged = self._tagged_now(places, alive)
         recent = {i: t for i, t in self._tagged_at.items() if time - t < FLASH_STEPS}
         self._tagged_at = recent | dict.fromkeys(tagged, time)

@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
@@ -18,8 +18,9 @@ import tyro
 from gpu_vecenv.cli import compare
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings, require_within
 from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.render.style import Style, make_style
 from gpu_vecenv.render.video import write_video
-from gpu_vecenv.render.worlds import WorldRenderers, tile
+from gpu_vecenv.render.worlds import MAX_TILES, WorldRenderers
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.runner.build import import_modules, make_env
@@ -27,9 +28,6 @@ from gpu_vecenv.train.runner.evaluation import play
 from gpu_vecenv.vector.seeding import MAX_SEED
 
 State = dict[str, np.ndarray]
-
-MAX_TILES = 1_000
-"""Most worlds in a video; with more, each would have fewer than about 40 x 30 pixels."""
 
 MAX_FPS = 1_000
 
@@ -46,6 +44,8 @@ def watch(
     beside_random: bool = False,
     policy: Annotated[Settings, help_option("as in training", "ROLE=NAME ...")] = (),
     fps: int = 30,
+    theme: Literal["dark", "light"] = "dark",
+    scale: float = 1.0,
     threads: Annotated[int | None, help_option("the run's", "INT")] = None,
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
 ) -> None:
@@ -66,6 +66,8 @@ def watch(
             right.
         policy: roles with another policy than in training, such as runner=random.
         fps: frames in a second; each step is a frame.
+        theme: colours of the video.
+        scale: factor on the width and height of the video, 0.1 to 8.
         threads: CPU threads of torch.
         modules: modules that register the run's env, to import first; a checkpoint alone imports none.
     """
@@ -77,6 +79,7 @@ def watch(
     require_within("--worlds", worlds, 1, MAX_TILES)
     require_within("--fps", fps, 1, MAX_FPS)
     require_within("--seed", seed, 0, MAX_SEED + 1 - worlds * episodes)
+    style = make_style(theme, scale, ("--theme", "--scale"))
     if out.is_dir():
         raise ParameterError(f"--out must be a file to write, got the folder {out}.")
     if max_frames is not None:
@@ -94,16 +97,19 @@ def watch(
                  on_step=functools.partial(played.__setitem__, key), seed=key[1], device=device, **changes)
             for key in keys
         ]  # fmt: skip
-        return side_by_side(games)
+        return stacked(games)
 
-    frames = compare.beside_random(run, states, worlds, device) if beside_random else draw(run, states(), worlds, device)
+    if beside_random:
+        frames = compare.beside_random(run, states, worlds, device, style)
+    else:
+        frames = draw(run, states(), worlds, device, style)
     frames = itertools.islice(frames, max_frames)
     with Progress(sys.stderr) as progress:
         path = write_video(with_progress(progress, frames, played, episodes, max_frames), out, fps)
     print(f"video: {path}")
 
 
-def side_by_side(games: Sequence[Iterator[State]]) -> Iterator[State]:
+def stacked(games: Sequence[Iterator[State]]) -> Iterator[State]:
     """Yield the states of all worlds, stacked along a new first axis.
 
     Args:
@@ -118,7 +124,7 @@ def side_by_side(games: Sequence[Iterator[State]]) -> Iterator[State]:
         states = [old if new is None else new for old, new in zip(states, following, strict=True)]
 
 
-def draw(run: str | Path, states: Iterator[State], worlds: int, device: str) -> Iterator[np.ndarray]:
+def draw(run: str | Path, states: Iterator[State], worlds: int, device: str, style: Style) -> Iterator[np.ndarray]:
     """Yield a frame, uint8 (H, W, 3), for each state of some worlds of the run's env.
 
     Args:
@@ -126,12 +132,13 @@ def draw(run: str | Path, states: Iterator[State], worlds: int, device: str) -> 
         states: states with the leading axis worlds.
         worlds: length of that axis.
         device: device of the env that is made to read the parameters.
+        style: colours and scale.
     """
     config = dataclasses.replace(saved_config(run, load_checkpoint(run)), device=device)
     with contextlib.closing(make_env(config, num_worlds=1)) as env:  # for its resolved parameters
-        renderers = WorldRenderers(env.env_spec, env.params, worlds)
+        renderers = WorldRenderers(env.env_spec, env.params, worlds, style)
     for state in states:
-        yield tile(renderers.frames(state))
+        yield renderers.picture(state)
 
 
 def with_progress(

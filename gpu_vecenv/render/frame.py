@@ -59,9 +59,9 @@ class Panel:
             canvas.rectangle(left, 68, left + done * (right - left), 74, canvas.palette.ink, corner=3)
         for k, reading in enumerate(readings):
             at = left + 240.0 * k
-            canvas.text((at, self.height - 22), reading.name, 16, canvas.palette.muted)
+            canvas.text((at, self.height - 22), reading.name, 20, canvas.palette.muted)
             colour = canvas.palette.mark if reading.marked else canvas.palette.ink
-            canvas.text((at + 170, self.height - 22), reading.value, 22, colour, "rs")
+            canvas.text((at + 200, self.height - 22), reading.value, 22, colour, "rs")
 
 
 def draw_status(width: float, left: str, right: str, style: Style) -> np.ndarray:

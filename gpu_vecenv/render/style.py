@@ -58,20 +58,21 @@ class Style(NamedTuple):
 DEFAULT_STYLE = Style()
 
 
-def make_style(theme: str = "dark", scale: float = 1.0) -> Style:
+def make_style(theme: str = "dark", scale: float = 1.0, names: tuple[str, str] = ("theme", "scale")) -> Style:
     """Return the style of a theme.
 
     Args:
         theme: "dark" or "light".
         scale: Factor on width and height of a picture, from 0.1 to 8.
+        names: Names of the two options in errors.
 
     Raises:
         ParameterError: Another theme, or a scale out of range.
     """
-    require_one_of("theme", theme, tuple(THEMES))
+    require_one_of(names[0], theme, tuple(THEMES))
     factor = real_number(scale)
     if factor is None or not MIN_SCALE <= factor <= MAX_SCALE:
-        raise ParameterError(f"scale must be a number from {MIN_SCALE:g} to {MAX_SCALE:g}; got {abbreviated(scale)}")
+        raise ParameterError(f"{names[1]} must be a number from {MIN_SCALE:g} to {MAX_SCALE:g}; got {abbreviated(scale)}")
     return Style(THEMES[theme], float(factor))
 
 

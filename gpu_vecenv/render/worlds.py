@@ -24,6 +24,9 @@ TILED_WIDTH, TILED_HEIGHT = 1920, 1080
 MAX_DRAWN = 1e6
 """Maximum absolute value in a state that is drawn; Pillow counts pixels in 32 bits."""
 
+MAX_TILES = 1_000
+"""Most worlds in a picture; with more, each would have fewer than about 40 x 30 pixels."""
+
 GAP = 4
 """Pixels between worlds."""
 
@@ -37,8 +40,6 @@ def warn_without_mode(function: str, name: str) -> None:
 class WorldRenderers:
     """Renderers of all worlds of an env, made at the first picture.
 
-    Each picture shows the next step of all worlds, because renderers keep trails: draw each state with one method only.
-
     Args:
         env_spec: Spec of the env; `render.py` beside its kernel has the class `Renderer`.
         params: Resolved parameters of the env.
@@ -47,15 +48,22 @@ class WorldRenderers:
     """
 
     def __init__(self, env_spec: EnvSpec, params: Params, num_worlds: int, style: Style = DEFAULT_STYLE) -> None:
-        self._spec, self._params, self._num_worlds, self.style = env_spec, params, num_worlds, style
+        self._spec, self._params, self._num_worlds, self._style = env_spec, params, num_worlds, style
+        self._first: WorldRenderers | None = None
 
     @cached_property
     def _renderers(self) -> list[Any]:
         renderer = find_renderer(self._spec.kernel.parent)
-        options = {} if self.style == DEFAULT_STYLE else {"style": self.style}
+        options = {} if self._style == DEFAULT_STYLE else {"style": self._style}
         if options and "style" not in inspect.signature(renderer).parameters:
             raise ParameterError(f"{self._spec.name}: Renderer of its render.py takes no style; expected theme dark and scale 1")
         return [renderer(world_params(self._spec, self._params, world), **options) for world in range(self._num_worlds)]
+
+    def first(self, num_worlds: int) -> WorldRenderers:
+        """Return renderers of the first worlds. Those of the last call are kept, with trails, until another number is given."""
+        if self._first is None or self._first._num_worlds != num_worlds:
+            self._first = WorldRenderers(self._spec, self._params, num_worlds, self._style)
+        return self._first
 
     @property
     def legend(self) -> tuple[Entry, ...]:
@@ -63,7 +71,7 @@ class WorldRenderers:
         return tuple(getattr(self._renderers[0], "legend", ()))
 
     def frames(self, state: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """Draw one uint8 (H, W, 3) frame a world, from state arrays with the leading axis worlds.
+        """Draw one uint8 (H, W, 3) frame a world, from state arrays with the leading axis worlds; later worlds are not drawn.
 
         Raises:
             ParameterError: a number outside ``-MAX_DRAWN`` to ``MAX_DRAWN``, or NaN.
@@ -77,10 +85,11 @@ class WorldRenderers:
     def picture(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
         """Draw all worlds in one picture with one legend, uint8 (H, W, 3); the frame, if there is one world."""
         if self._num_worlds == 1:
-            return tile(self.frames(state), style=self.style)
-        return tile(self.scenes(state), style=self.style, legend=self.legend)
+            return tile(self.frames(state), style=self._style)
+        return tile(self.scenes(state), style=self._style, legend=self.legend)
 
     def _draw(self, state: Mapping[str, np.ndarray], method: Callable[[Any], Callable[..., np.ndarray]]) -> list[np.ndarray]:
+        state = {name: array[: self._num_worlds] for name, array in state.items()}
         metrics = {metric.field.name for metric in self._spec.metrics}  # NaN in episodes without a record
         for name, array in state.items():
             if name in metrics:
@@ -134,10 +143,10 @@ def tile(
     if columns is not None and columns < 1:
         raise ParameterError(f"columns must be at least 1, got {columns}.")
     count, (height, width) = len(frames), frames[0].shape[:2]
-    # If several numbers have the same scale, max() returns the first, which makes the widest picture.
+    # If several numbers have the same scale, the one with the fewest empty places is chosen, and then the largest.
     candidates = [columns] if columns is not None else range(count, 0, -1)
     limits = int(TILED_HEIGHT * style.scale) - bool(legend) * round(LEGEND_HEIGHT * style.scale), int(TILED_WIDTH * style.scale)
-    columns = max(candidates, key=lambda c: _scale(count, c, height, width, limits))
+    columns = max(candidates, key=lambda c: (_scale(count, c, height, width, limits), -(-count % c)))
     scale = _scale(count, columns, height, width, limits)
     if scale * min(height, width) < 1:
         raise ParameterError(f"{count} frames in {columns} columns are smaller than a pixel each; give fewer worlds.")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def with_contract(docstring: str | None, module_file: str) -> str:
-    """Append the README.md in the folder of a module to its docstring, without HTML comments.
+    """Append the README.md in the folder of a module to its docstring, without HTML comments and pictures.
 
     Args:
         docstring: docstring of the module; None if Python runs without docstrings.
@@ -21,4 +21,4 @@ def with_contract(docstring: str | None, module_file: str) -> str:
         readme = Path(module_file).with_name("README.md").read_text(encoding="utf-8")
     except OSError:
         return summary
-    return (summary + "\n\n" + re.sub(r"<!--.*?-->\n", "", readme)).lstrip()
+    return (summary + "\n\n" + re.sub(r"<!--.*?-->\n|!\[.*?\]\(.*?\)\n\n", "", readme)).lstrip()

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -15,11 +14,13 @@ from gymnasium.vector.utils import batch_space
 from gpu_vecenv.backend.memory import output_memory
 from gpu_vecenv.backend.select import choose_device, make_backend
 from gpu_vecenv.errors import ArrayTypeError, ClosedError, SequenceError
-from gpu_vecenv.render.worlds import WorldRenderers, warn_without_mode
+from gpu_vecenv.render.style import make_style
+from gpu_vecenv.render.worlds import WorldRenderers
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.given import Array, require_mapping, require_one_of
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.vector.autoreset import parse_autoreset_mode
+from gpu_vecenv.vector.drawn import DrawnEnv
 from gpu_vecenv.vector.memory_needs import require_room
 from gpu_vecenv.vector.one_caller import OneCaller, one_caller
 from gpu_vecenv.vector.outputs import OutputArrays
@@ -35,7 +36,7 @@ StepResults = tuple[Array, Array, Array, Array, dict[str, Any]]
 """obs, reward, terminated, truncated, info."""
 
 
-class GpuVectorEnv(VectorEnv):
+class GpuVectorEnv(DrawnEnv, VectorEnv):
     """All worlds of one env on one device.
 
     Made by ``gymnasium.make_vec(id, num_envs=N, ...)``. In the ``"worlds"`` view an env is a world: observations
@@ -62,6 +63,8 @@ class GpuVectorEnv(VectorEnv):
             it waits for the device in each step.
         first_world: ``world_id`` of the first world after a ``reset`` with one seed; set it to split worlds over several GPUs.
         render_mode: None or ``"rgb_array"``.
+        render_theme: colours of pictures, ``"dark"`` or ``"light"``.
+        render_scale: factor on width and height of pictures, from 0.1 to 8.
         params: parameters of the env by their spec names.
 
     Attributes:
@@ -91,6 +94,8 @@ class GpuVectorEnv(VectorEnv):
         debug: bool = False,
         first_world: int = 0,
         render_mode: str | None = None,
+        render_theme: str = "dark",
+        render_scale: float = 1.0,
         **params: Any,
     ) -> None:
         self.closed = True  # until the env is complete
@@ -98,6 +103,7 @@ class GpuVectorEnv(VectorEnv):
         require_one_of("view", view, ("worlds", "agents"))
         require_one_of("array", array, ("torch", "cupy", "numpy"))
         require_one_of("render_mode", render_mode, (None, "rgb_array"))
+        style = make_style(render_theme, render_scale, ("render_theme", "render_scale"))
         for name, value in (("copy", copy), ("debug", debug)):
             require_one_of(name, value, (True, False))
         params = {name: 0 if (name, value) == ("max_episode_steps", None) else value for name, value in params.items()}
@@ -121,7 +127,7 @@ class GpuVectorEnv(VectorEnv):
         self._places, self._convert = self.worlds.outputs.results, memory.to_numpy if self._to_host else None
         self._plain = not (self._waits or self._places.nested)
         self._actions = action_reader(shapes, self.worlds.backend, warn=not self._to_host)
-        self._renderers = WorldRenderers(env_spec, self.params, self.num_worlds)
+        self._renderers = WorldRenderers(env_spec, self.params, self.num_worlds, style)
         self._started = False
         self.closed = False
 
@@ -330,19 +336,6 @@ class GpuVectorEnv(VectorEnv):
         self._require_started("action_mask()")
         place = self._places.public.get("action_mask")
         return None if place is None else nest(place, self.worlds.observe(), self._convert)
-
-    @one_caller
-    def render(self) -> tuple[np.ndarray, ...] | None:
-        """Draw one uint8 (H, W, 3) frame an env; rows of a world get the same one. Without ``render_mode``, warn and return None.
-
-        Raises ParameterError for a state with numbers too large to draw.
-        """
-        self._require_started("render()")
-        if self.render_mode is None:
-            warn_without_mode("make_vec", self.env_spec.name)
-            return None
-        frames = self._renderers.frames(self.worlds.state.on_host())
-        return tuple(frames[world] for world in self.worlds.view.world_of_env)
 
     @one_caller
     def bind(self, /, **slabs: Array) -> None:

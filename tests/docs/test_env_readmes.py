@@ -138,7 +138,9 @@ def test_the_contract_lists_every_reward_of_tag(folder):
 @pytest.mark.parametrize("readme", readmes(), ids=lambda path: path.parent.name)
 def test_the_docstring_of_the_package_holds_the_contract(readme):
     docstring = import_module(f"gpu_vecenv.envs.{readme.parent.name}").__doc__
-    assert readme.read_text().replace(f"{START}\n", "").replace(f"{END}\n", "") in docstring
+    lines = readme.read_text().replace(f"{START}\n", "").replace(f"{END}\n", "").splitlines(keepends=True)
+    assert lines[2].startswith("![") and lines[3] == "\n"  # the preview, which help() cannot show
+    assert "".join(lines[:2] + lines[4:]) in docstring
     assert not docstring.startswith("#")
 
 

@@ -89,13 +89,6 @@ def test_mix_goes_from_background_to_colour():
     assert mix((0, 0, 0), (200, 100, 0), 0.5) == (100, 50, 0)
 
 
-def test_accents_differ_in_brightness():
-    """Rec. 709 luma stands in for the brightness seen by people who do not see hue."""
-    accents = (DARK.vermilion, DARK.sky, DARK.mark, DARK.surface)
-    luma = sorted(np.array(accents) @ (0.2126, 0.7152, 0.0722))
-    assert np.diff(luma).min() > 30
-
-
 def test_missing_pillow_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(MissingExtraError, match=r'Pillow: pip install "gpu-vecenv\[render\]"'):

@@ -127,3 +127,33 @@ def test_drawing_does_not_change_the_state():
     make().frame(state)
     for name, value in before.items():
         np.testing.assert_array_equal(state[name], value)
+
+
+@pytest.mark.parametrize("length", [20, 100, 1000])
+def test_agents_have_a_least_width_on_any_board(length):
+    picture = make(length=length).frame(make_state([(length // 4, 3), (length // 2, 9)]))
+    for colour in (TAGGER, RUNNER):
+        assert np.ptp(find(picture, colour), axis=0).min() >= 19
+
+
+def test_many_taggers_are_smaller():
+    cells = [(10 * (k % 10), 10 * (k // 10)) for k in range(100)]
+    few, many = (make(n, 100).frame(make_state([*cells[:n], (55, 55)])) for n in (4, 100))
+    assert len(find(many, RUNNER)) < 0.7 * len(find(few, RUNNER))
+
+
+def test_trails_on_a_large_board_show_more_steps():
+    renderer = make(length=100)
+    for t in range(25):
+        picture = renderer.frame(make_state([(10, 2), (10 + t, 80)], t=t)).astype(int)
+    left, row = to_pixels(20, 80, 100).astype(int)  # 14 steps behind
+    assert picture[row, left, 2] - picture[row, left, 0] > 40
+
+
+def test_a_scene_is_the_board_below_one_line():
+    state = make_state([(2, 3), (7, 9)], t=5)
+    scene = make().scene(state)
+    assert scene.shape == (736, 688, 3) and scene.dtype == np.uint8
+    np.testing.assert_array_equal(scene[48:], make().frame(state)[:, :ARENA])
+    assert (scene[:48] == DARK.ink).all(axis=2).any()
+    assert [entry.word for entry in make().legend] == ["tagger", "runner", "caught"]

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 import gpu_vecenv  # noqa: F401  (registers the env ids)
-from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
+from gpu_vecenv.errors import ArrayTypeError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.render.style import DARK
+from gpu_vecenv.render.legend import HEIGHT as LEGEND_HEIGHT
+from gpu_vecenv.render.legend import Entry
+from gpu_vecenv.render.style import DARK, Style
 from gpu_vecenv.render.worlds import GAP, TILED_HEIGHT, TILED_WIDTH, tile
 
 
@@ -64,6 +66,25 @@ def test_shrinking_averages_pixels():
     assert picture.mean() == pytest.approx(100, abs=2)
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+@pytest.mark.parametrize("count", [2, 9, 50])
+def test_a_picture_has_one_legend_inside_its_limits(count, scale):
+    legend = [Entry("agent", lambda canvas, at: canvas.disc(at, 10.0, DARK.sky))]
+    frames = [np.full((int(688 * scale), int(688 * scale), 3), 200, np.uint8)] * count
+    picture = tile(frames, style=Style(scale=scale), legend=legend)
+    height, width, _ = picture.shape
+    assert height <= TILED_HEIGHT * scale and width <= TILED_WIDTH * scale
+    assert height % 2 == width % 2 == 0
+    discs = (picture == DARK.sky).all(axis=2)
+    assert discs.sum() == pytest.approx(np.pi * (10 * scale) ** 2, rel=0.2)  # its smooth edge has other colours
+    assert np.nonzero(discs)[0].min() > height - LEGEND_HEIGHT * scale
+
+
+def test_four_square_frames_make_a_square():
+    picture = tile(make_frames(4, 700, 700))
+    assert picture.shape[0] == picture.shape[1]
+
+
 @pytest.mark.parametrize(
     ("frames", "columns", "error", "message"),
     [
@@ -107,3 +128,54 @@ def test_each_world_is_drawn_with_its_own_parameters():
     heights = [np.ptp(np.nonzero((frame == DARK.vermilion).all(axis=2))[0]) for frame in env.render()]
     env.close()
     assert heights[1] - heights[0] == pytest.approx(75, abs=2)
+
+
+@pytest.mark.parametrize("view", ["worlds", "agents"])
+def test_a_picture_shows_the_first_worlds(view):
+    """It fits `matplotlib.pyplot.imshow`, which takes arrays of shape (H, W, 3)."""
+    options = {"view": view, "device": "cpu", "array": "numpy", "num_taggers": 2, "grid_length": 9}
+    many, few = (gymnasium.make_vec("WarpGridTag-v0", num_worlds=n, **options) for n in (30, 4))
+    for env in (many, few):
+        env.reset(seed=1)
+    picture = many.unwrapped.picture(4)
+    assert picture.dtype == np.uint8 and picture.ndim == 3 and picture.shape[-1] == 3
+    np.testing.assert_array_equal(picture, few.unwrapped.picture())
+    assert many.unwrapped.picture().shape != picture.shape
+    np.testing.assert_array_equal(many.unwrapped.picture(4), picture)
+    for env in (many, few):
+        env.close()
+
+
+def test_the_picture_of_one_world_is_its_frame():
+    env = gymnasium.make_vec("WarpGridTag-v0", 1, device="cpu", array="numpy", render_mode="rgb_array")
+    env.reset(seed=1)
+    np.testing.assert_array_equal(env.unwrapped.picture(), env.render()[0])
+    env.close()
+
+
+def test_a_world_that_is_not_drawn_may_hold_large_numbers():
+    env = gymnasium.make_vec("WarpCartPole-v1", 3, device="cpu", array="numpy").unwrapped
+    env.reset(seed=1)
+    state = env.get_state()["state"]
+    state[2, 0] = 1e30
+    env.set_state({"state": state})
+    env.picture(2)
+    with pytest.raises(ParameterError, match="state of world 2 holds 1"):
+        env.picture(3)
+    env.close()
+
+
+@pytest.mark.parametrize("worlds", [0, -1, 1.5, "4", None, 1001])
+def test_an_unsuitable_number_of_worlds_raises_an_error(worlds):
+    env = gymnasium.make_vec("WarpCartPole-v1", 2, device="cpu", array="numpy").unwrapped
+    env.reset(seed=1)
+    with pytest.raises(ParameterError, match="worlds must be an integer from 1 to 1000, got"):
+        env.picture(worlds)
+    env.close()
+
+
+def test_a_picture_before_the_first_reset_raises_an_error():
+    env = gymnasium.make_vec("WarpCartPole-v1", 2, device="cpu", array="numpy").unwrapped
+    with pytest.raises(SequenceError):
+        env.picture()
+    env.close()

@@ -159,6 +159,20 @@ def test_trails_follow_the_agents():
     assert (ahead[:, 2] - ahead[:, 0] > 60).mean() == 0
 
 
+@pytest.mark.parametrize(("runners", "trailed"), [(20, True), (100, False)])
+def test_runners_of_a_crowd_have_no_trails(runners, trailed):
+    renderer = Renderer(make_params(1, runners))
+    for t in range(10):
+        places = [(1 + 0.3 * t, 2.0), *[(1 + 0.3 * t, 8.0)] * runners]
+        picture = renderer.frame(make_state(places, t=t)).astype(int)
+    left, row = to_pixels(1 + 0.3 * 9, 8).astype(int)
+    behind = picture[row, left - 60 : left - 20]
+    assert (behind[:, 2] - behind[:, 0] > 60).any() == trailed
+    _, row = to_pixels(0, 2).astype(int)
+    behind = picture[row, left - 60 : left - 20]
+    assert (behind[:, 0] - behind[:, 2] > 60).any()  # the tagger's
+
+
 @pytest.mark.parametrize(("t", "episode"), [(0, 0), (0, 1), (9, 1), (50, 1)])
 def test_a_new_episode_starts_without_trails(t, episode):
     old = Renderer(make_params())
@@ -237,3 +251,16 @@ def test_drawing_does_not_change_the_state():
     Renderer(make_params(2, 8)).frame(state)
     for name, value in before.items():
         np.testing.assert_array_equal(state[name], value)
+
+
+@pytest.mark.parametrize("exits", [True, False])
+def test_a_scene_is_the_arena_below_one_line(exits):
+    def renderer():
+        return Renderer(make_params(1, 2, runner_exits_game_after_tagged=exits))
+
+    state = make_state([(2.0, 3.0), (7.0, 9.0), (1.0, 1.0)], t=5, caught=[2] if exits else [])
+    scene = renderer().scene(state)
+    assert scene.shape == (736, 688, 3) and scene.dtype == np.uint8
+    np.testing.assert_array_equal(scene[48:], renderer().frame(state)[:, :ARENA])
+    assert (scene[:48] == DARK.ink).all(axis=2).any()
+    assert "caught" in [entry.word for entry in renderer().legend] or not exits

@@ -7,9 +7,10 @@ import pytest
 
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.cli import compare
-from gpu_vecenv.cli.watch import side_by_side, watch
+from gpu_vecenv.cli.watch import stacked, watch
 from gpu_vecenv.envs.cartpole.render import Renderer as CartPoleRenderer
 from gpu_vecenv.envs.tag.render import Renderer as TagRenderer
+from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.render.side_by_side import GAP
 from gpu_vecenv.render.worlds import tile
 from gpu_vecenv.train.config import TrainConfig, resolve
@@ -18,7 +19,6 @@ from gpu_vecenv.train.run_folder.checkpoint import checkpoint_path
 from gpu_vecenv.train.runner.trainer import Trainer
 
 TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 12, "tagging_distance": 0.0, "use_full_observation": True}
-
 RANDOM = ("tagger=random", "runner=random")
 
 
@@ -57,7 +57,7 @@ def test_a_seed_determines_the_video(run, tmp_path):
 
 def test_random_and_trained_play_start_alike_and_part(run, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(compare, "tile", lambda frames: drawn.append(frames) or tile(frames))
+    monkeypatch.setattr(compare, "tile", lambda frames, **options: drawn.append(frames) or tile(frames, **options))
     watch(str(run), tmp_path / "both.gif", seed=3, max_frames=6, beside_random=True, device="cpu")
     film = imageio.imread(tmp_path / "both.gif", index=None)
     assert len(film) == 6 and len(drawn) == 12
@@ -73,25 +73,33 @@ def test_random_and_trained_play_start_alike_and_part(run, tmp_path, monkeypatch
 
 
 def test_several_worlds_are_shown_side_by_side(run, tmp_path):
-    for worlds in (1, 4):
+    for worlds in (1, 2):
         watch(str(run), tmp_path / f"{worlds}.gif", max_frames=3, worlds=worlds, seed=3, device="cpu")
-    one, four = (imageio.imread(tmp_path / f"{worlds}.gif", index=None)[..., :3].astype(int) for worlds in (1, 4))
-    assert four.shape[0] == 3
-    height, width = ((side - 4) // 2 for side in four.shape[1:3])
-    rows, columns = (np.arange(n) * side // n for n, side in ((height, 688), (width, 960)))
-    shrunk = one[:, rows][:, :, columns]
-    # The first of four worlds is the world of the other video.
-    apart = [
-        np.abs(shrunk - four[:, top : top + height, left : left + width]).mean()
-        for top in (0, height + 4)
-        for left in (0, width + 4)
-    ]
-    assert apart[0] < 0.8 * min(apart[1:])
+    one, two = (imageio.imread(tmp_path / f"{worlds}.gif", index=None)[..., :3].astype(int) for worlds in (1, 2))
+    # Each arena is below a line of text of 48 rows; a gap of 4 columns is between them, and a legend of 56 rows below both.
+    assert two.shape == (3, 48 + 688 + 56, 2 * 688 + 4, 3)
+    # The first of two worlds is the world of the other video.
+    apart = [np.abs(one[:, :, :688] - two[:, 48:736, left : left + 688]).mean() for left in (0, 692)]
+    assert apart[0] < 0.5 * apart[1]
+
+
+def test_a_video_has_its_scale_and_theme(run, tmp_path):
+    for theme in ("dark", "light"):
+        watch(str(run), tmp_path / f"{theme}.gif", max_frames=2, device="cpu", theme=theme, scale=0.25)
+    dark, light = (imageio.imread(tmp_path / f"{theme}.gif", index=1)[..., :3] for theme in ("dark", "light"))
+    assert dark.shape == light.shape == (172, 240, 3)
+    assert dark.mean() < 60 and light.mean() > 200
+
+
+@pytest.mark.parametrize("scale", [0.0, 9.0, float("nan")])
+def test_a_scale_out_of_range_raises_an_error(run, scale):
+    with pytest.raises(ParameterError, match="--scale must be a number from 0.1 to 8; got"):
+        watch(str(run), scale=scale)
 
 
 def test_a_world_that_ended_shows_its_last_state():
     games = [iter([{"t": np.int32(t)} for t in range(length)]) for length in (2, 4, 1)]
-    times = [state["t"].tolist() for state in side_by_side(games)]
+    times = [state["t"].tolist() for state in stacked(games)]
     assert times == [[0, 0, 0], [1, 1, 0], [1, 2, 0], [1, 3, 0]]
 
 

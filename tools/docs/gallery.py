@@ -1,0 +1,123 @@
+"""Makes the animated previews of docs/gallery.md: random and trained play of each env, side by side, under the same seed.
+
+    python tools/docs/gallery.py            # all envs
+    python tools/docs/gallery.py cartpole   # one env, by the name of its folder
+
+Policies are trained on the CPU, each within minutes. Their runs are kept in runs/gallery; delete a run to train it again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from gpu_vecenv.render.side_by_side import side_by_side
+from gpu_vecenv.render.style import make_style
+from gpu_vecenv.render.worlds import WorldRenderers
+from gpu_vecenv.train import Trainer
+from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
+from gpu_vecenv.train.runner.build import make_env
+from gpu_vecenv.train.runner.evaluation import play
+
+ROOT = Path(__file__).resolve().parents[2]
+FIGURES = ROOT / "docs" / "figures" / "gallery"
+RUNS = ROOT / "runs" / "gallery"
+HOLD_MS = 1_200
+"""How long the last frame stays, in milliseconds."""
+
+GRID_TAG = TrainConfig("WarpGridTag-v0", total_steps=1_500_000, env_kwargs={"grid_length": 20, "num_taggers": 4})
+"""On a board of this size players meet often, so that policies learn within a minute."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Settings of one preview.
+
+    Args:
+        config: The run that trains the policies.
+        fps: Frames in a second.
+        frames: Most frames.
+        every: Steps between frames.
+        seed: Seed of the world; the same for random and trained play. It was chosen because both end as most games do.
+        scale: Factor on the size of the env's frames.
+        quality: Quality of the WebP, 0 to 100.
+    """
+
+    config: TrainConfig
+    fps: int
+    frames: int = 110
+    every: int = 1
+    seed: int = 1
+    scale: float = 0.5
+    quality: int = 60
+
+
+PREVIEWS = {
+    "tag": Preview(TrainConfig("WarpTag-v0"), fps=10, frames=50, every=5, scale=0.4, quality=45),
+    "grid_tag": Preview(GRID_TAG, fps=14, frames=70, seed=7, quality=80),
+    "cartpole": Preview(TrainConfig("WarpCartPole-v1"), fps=25, every=2),
+    "acrobot": Preview(TrainConfig("WarpAcrobot-v1"), fps=15, frames=80),
+    "mountain_car": Preview(TrainConfig("WarpMountainCar-v0"), fps=13, frames=63, every=2),
+    "mountain_car_continuous": Preview(TrainConfig("WarpMountainCarContinuous-v0"), fps=13, frames=63, every=2),
+    "pendulum": Preview(TrainConfig("WarpPendulum-v1"), fps=20, frames=90),
+}
+"""Previews by the folder of the env."""
+
+
+def trained_run(folder: str, preview: Preview) -> Path:
+    """Return the run that a preview shows; it is trained if it does not exist."""
+    run = RUNS / folder
+    if not (run / "checkpoint").is_dir():
+        trainer = Trainer(replace(preview.config, device="cpu", out=str(run), seed=0))
+        trainer.train()
+        trainer.close()
+    return run
+
+
+def pictures(run: Path, preview: Preview) -> Iterator[np.ndarray]:
+    """Yield the pictures of a preview, uint8 (H, W, 3)."""
+    style = make_style("dark", preview.scale)
+    env = make_env(saved_config(run, load_checkpoint(run)), num_worlds=1)
+    left, right = (WorldRenderers(env.env_spec, env.params, 1, style) for _ in range(2))
+    random = dict.fromkeys(env.role_counts, "random")
+    env.close()
+
+    def scenes(renderers: WorldRenderers, policies: dict[str, str] | None) -> Iterator[np.ndarray]:
+        # All states are drawn, because trails need them; the last one is always shown.
+        scene, shown = None, 0
+        for step, state in enumerate(play(run, 1, policies, seed=preview.seed, device="cpu")):
+            (scene,) = renderers.scenes({name: array[None] for name, array in state.items()})
+            if step % preview.every == 0:
+                yield scene
+                shown += 1
+            if shown == preview.frames:
+                return
+        if scene is not None:
+            yield scene
+
+    return side_by_side(scenes(left, random), scenes(right, None), ("random", "trained"), left.legend, style)
+
+
+def write(folder: str) -> Path:
+    """Write the preview of the env in `folder`, an animated WebP, and return its path."""
+    preview = PREVIEWS[folder]
+    frames = [Image.fromarray(picture) for picture in pictures(trained_run(folder, preview), preview)]
+    durations = [round(1000 / preview.fps)] * (len(frames) - 1) + [HOLD_MS]
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    path = FIGURES / f"{folder}.webp"
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=preview.quality, method=4)
+    print(f"{path.relative_to(ROOT)}: {len(frames)} frames, {sum(durations) / 1000:.1f} s, {path.stat().st_size / 1000:.0f} kB")
+    return path
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or PREVIEWS:
+        if name not in PREVIEWS:
+            sys.exit(f"usage: gallery.py [{'|'.join(PREVIEWS)} ...]")
+        write(name)
