@@ -159,7 +159,7 @@ def eval_run(
 
     import_modules(modules)
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
-    changes = {} if threads is None else {"threads": threads}
+    changes: dict[str, Any] = {} if threads is None else {"threads": threads}
     result = evaluate(run, episodes, policy_map, deterministic, progress=True, seed=seed, device=device, **changes)
     print(f"{result.episodes} episodes of {result.mean_length:.1f} steps")
     for role, mean_return in result.mean_return.items():
