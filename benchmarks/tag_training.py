@@ -68,7 +68,7 @@ class Job:
     params: dict[str, Any]
     """Parameters of Tag that differ from WarpDrive's YAML file, for tests."""
     train: dict[str, Any]
-    """Options of a run of this package that differ from its preset."""
+    """Options of a run of this package that differ from the benchmark's."""
 
 
 class Snapshots:
@@ -143,8 +143,9 @@ def our_game(job: Job) -> dict[str, Any]:
 
 
 def train_ours(job: Job) -> dict[str, Any]:
-    """Train with this package's PPO and the preset of Tag."""
+    """Train with this package's PPO and the settings ``TAG_PPO``."""
     from gpu_vecenv.train import TrainConfig, Trainer
+    from gpu_vecenv.train.config.presets import TAG_PPO
 
     game = our_game(job)
     config = TrainConfig.from_options(
@@ -155,6 +156,7 @@ def train_ours(job: Job) -> dict[str, Any]:
             "seed": job.seed,
             "device": job.device,
             "env_kwargs": {**game, "extended_observation": job.extended},
+            "ppo": asdict(TAG_PPO),
             **job.train,
         }
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_vecenv.bench.cases import CARTPOLE, CONTINUOUS, OTHERS, TAG, Case
+from gpu_vecenv.registration import IDS
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig
 from gpu_vecenv.train.config.presets import preset_of
 
@@ -38,12 +40,18 @@ class Setting(Case):
             "hidden_sizes": list(self.network.hidden_sizes),
         }  # fmt: skip
 
+    def all_params(self) -> dict[str, Any]:
+        """Env parameters, with defaults of the spec for those of the preset, so that a case does not depend on the preset."""
+        module = IDS[self.env]["vector_entry_point"].partition(":")[0]
+        defaults = importlib.import_module(f"{module}.spec").SPEC.resolve({})
+        return {name: defaults[name] for name in preset_of(self.env).env_kwargs} | self.env_params()
+
     def config(self, device: str, threads: int, **more: Any) -> TrainConfig:
         """Options of a run that a benchmark never ends, without a folder; ``more`` replaces some of them."""
         options: dict[str, Any] = {
             "total_steps": TOTAL_STEPS,
             "device": device,
-            "env_kwargs": self.env_params(),
+            "env_kwargs": self.all_params(),
             "threads": threads,
         }
         return TrainConfig(self.env, self.worlds, ppo=self.ppo, network=self.network, **(options | more))
@@ -77,7 +85,7 @@ def of_preset(env: str, seeds: int, only: tuple[str, ...] = ()) -> Goal:
     """The preset of an env as a goal."""
     preset = preset_of(env)
     return Goal(
-        env, preset.num_envs, only=only, ppo=preset.ppo, network=preset.network, title="preset",
+        env, preset.num_envs, dict(preset.env_kwargs), only=only, ppo=preset.ppo, network=preset.network, title="preset",
         seeds=seeds, total_steps=preset.total_steps,
     )  # fmt: skip
 
@@ -86,6 +94,9 @@ def four_by_four(num_steps: int) -> PPOConfig:
     """Four epochs of four minibatches."""
     return PPOConfig(num_steps=num_steps, num_epochs=4, num_minibatches=4)
 
+
+EXTENDED, NEAR = {"extended_observation": True}, {"use_full_observation": False}
+"""Observations with which the roles of Tag and of grid Tag learn."""
 
 FUSED_OR_GRAPH = ("fused", "graph")
 LIKE_PUREJAXRL = PPOConfig(
@@ -100,17 +111,17 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting(CARTPOLE, 2_048, only=(*FUSED_OR_GRAPH, "eager", "fused_8_runs"), ppo=four_by_four(128)),
         *(Setting(env, 2_048, only=FUSED_OR_GRAPH, ppo=four_by_four(128))
           for env in ("WarpAcrobot-v1", "WarpPendulum-v1", CONTINUOUS)),
-        Setting("WarpGridTag-v0", 10_000, only=FUSED_OR_GRAPH, ppo=four_by_four(32)),
-        Setting(TAG, 2_000, only=FUSED_OR_GRAPH, ppo=four_by_four(16)),
+        Setting("WarpGridTag-v0", 10_000, NEAR, only=FUSED_OR_GRAPH, ppo=four_by_four(32)),
+        Setting(TAG, 2_000, EXTENDED, only=FUSED_OR_GRAPH, ppo=four_by_four(16)),
         Setting(
-            TAG, 2_000, only=("graph", "graph_tf32", "graph_bfloat16"), network=NetworkConfig((256, 256)),
+            TAG, 2_000, EXTENDED, only=("graph", "graph_tf32", "graph_bfloat16"), network=NetworkConfig((256, 256)),
             ppo=PPOConfig(num_steps=16, num_epochs=1, num_minibatches=4),
         ),
     ),
     "cpu": (
         Setting(CARTPOLE, 1_024, ppo=four_by_four(16)),
-        Setting(TAG, 8, ppo=four_by_four(16)),
-        *(Setting(env, 64, ppo=four_by_four(16)) for env in OTHERS),
+        Setting(TAG, 8, EXTENDED, ppo=four_by_four(16)),
+        *(Setting(env, 64, NEAR if env == "WarpGridTag-v0" else {}, ppo=four_by_four(16)) for env in OTHERS),
     ),
 }  # fmt: skip
 
