@@ -1,8 +1,8 @@
 """Learning of Tag against WarpDrive's: ``python benchmarks/against_warpdrive.py --warpdrive FOLDER``.
 
 Trains the same game with WarpDrive's own trainer (A2C on its Numba back end, settings of its ``tag_continuous.yaml``) and with
-this package's PPO (``TAG_PPO``), on one GPU, one run after the other, each in a process of its own (``tag_training.py``). All play
-from the start that WarpDrive's shipped seed draws. ``--num-taggers`` replaces that of the YAML file, and WarpDrive also trains
+this package's PPO (``TAG_PPO``), on one GPU, one run after the other, each in a process of its own (``tag_training.py``). All
+play from the start that WarpDrive's shipped seed draws. ``--num-taggers`` replaces that of the YAML file, and WarpDrive also trains
 with more worlds than the file has. Policies are copied during training and play afterwards (``tag_matches.py``): each role
 against random opponents, which stay the same while the role learns, and the last policies of all runs against each other.
 
@@ -90,7 +90,7 @@ class Options:
     params: str = "{}"
     """Further parameters of Tag as JSON, in place of those of WarpDrive's YAML file."""
     train: str = "{}"
-    """Further options of this package's runs as JSON, such as ``{"stagger_starts": true}``; others are those of ``tag_training.py``."""
+    """Options of this package's runs as JSON, such as ``{"stagger_starts": true}``; others are those of ``tag_training.py``."""
     work: Path = ROOT / "runs" / "against_warpdrive"
     """Folder of copied policies and of the output of the processes."""
     out: Path = ROOT / "benchmarks" / "results" / "against_warpdrive.json"

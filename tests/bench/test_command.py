@@ -173,7 +173,7 @@ def test_cases_are_chosen_by_env_and_resized():
 
 def test_cases_are_chosen_by_words_of_their_names():
     (chosen,) = choose(SETTINGS["cuda"], [], [], ["256-256", "nowhere"])
-    assert chosen.name == "WarpTag-v0 x 2,000, 16 steps, 1 x 4, 256-256"
+    assert chosen.name == "WarpTag-v0 x 2,000, extended_observation=True, 16 steps, 1 x 4, 256-256"
     (resized,) = choose(SETTINGS["cuda"], ["TAG"], [3], ["256-256"])
     assert (resized.worlds, resized.ppo, resized.only) == (3, chosen.ppo, ())
 

@@ -17,8 +17,8 @@ fastest single run of the same setting.
 """
 
 GOALS = """The time to a mean return is that of as many iterations as a run needs until the mean return of the last 100 episodes
-reaches it. Builds, captures and compilation do not count. The policy of that iteration is then evaluated on fresh episodes. A seed
-that does not reach the return counts with the time of its whole run.
+reaches it. Builds, captures and compilation do not count. The policy of that iteration is then evaluated on fresh episodes. A
+seed that does not reach the return counts with the time of its whole run.
 """
 
 Row = dict[str, Any]
@@ -87,8 +87,8 @@ def goals(rows: list[Row], label: Callable[[Row], str], digits: Callable[[float]
             f"{digits(1e3 * row['median_s'])} ({digits(1e3 * min(seconds))} to {digits(1e3 * max(seconds))})",
             f"{row['reached']} of {len(seconds)}", "–" if steps is None else digits(steps), fresh,
         ])  # fmt: skip
-    header = ["environment", "hyperparameters", "way", "mean return", "ms, median (least to most)", "reached by", "env steps, median"]
-    return table([*header, "return on fresh episodes, median (least to most)"], lines) + failed(found) if found else ""
+    header = ["environment", "hyperparameters", "way", "mean return", "ms, median (least to most)", "reached by"]
+    return table([*header, "env steps, median", "return on fresh episodes, median (least to most)"], lines) + failed(found) if found else ""
 
 
 def peers(results: dict[str, Any]) -> dict[str, str]:
