@@ -125,7 +125,7 @@ def scratch(params: Params) -> int:
 SPEC = EnvSpec(
     name="WarpTag-v0",
     kernel=Path(__file__).with_name("tag.cu"),
-    roles=(Role("tagger", "num_taggers"), Role("runner", "num_runners")),
+    roles=(Role("tagger", "num_taggers"), Role("runner", "num_runners", leaving="caught")),
     params=(
         Param("num_taggers", 5, "int32", "taggers in a world", low=1),
         Param("num_runners", 100, "int32", "runners in a world", low=1),

@@ -16,6 +16,7 @@ import gymnasium
 
 from gpu_vecenv import __version__
 from gpu_vecenv.errors import GpuVecenvError, MissingExtraError, ParameterError
+from gpu_vecenv.heartbeat import Heartbeat
 
 COMMANDS = {
     "train": ("gpu_vecenv.cli.train:train", "train policies; writes checkpoint, metrics, curves and a video"),
@@ -103,7 +104,8 @@ def _run(words: list[str]) -> int:
     if missing:
         raise MissingExtraError(f'this command needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
     module, name = COMMANDS[command][0].split(":")
-    function = getattr(importlib.import_module(module), name)
+    with Heartbeat(_say_importing) if command == "train" and "--help" not in words else contextlib.nullcontext():
+        function = getattr(importlib.import_module(module), name)
     if needed:
         import tyro
 
@@ -118,6 +120,11 @@ def _run(words: list[str]) -> int:
     if words:
         raise ParameterError(f"expected no further words, got {words[0]!r}.")
     return int(function())
+
+
+def _say_importing(seconds: float) -> None:
+    """Say that the first import of PyTorch after an installation takes long, because a slow disk reads gigabytes."""
+    print(f"importing PyTorch, {seconds:.0f} s", file=sys.stderr, flush=True)
 
 
 def _is_unicode(word: str) -> bool:

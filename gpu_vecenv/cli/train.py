@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,7 @@ from gpu_vecenv.train.runner.many import AT_ONCE
 
 if TYPE_CHECKING:
     from gpu_vecenv.train.runner.one_of_many import RunResult
+    from gpu_vecenv.train.runner.trainer import Trainer
 
 RESUMABLE = ("out", "total_steps", "schedule_steps", "device", "threads")
 """Options that a resumed run takes."""
@@ -46,7 +48,7 @@ def train(
         at_once: with --seeds: most runs at a time, 1 to 32; each has memory of its own.
         options: options of the run.
     """
-    from gpu_vecenv.train.run_folder.metrics import read_metrics
+    from gpu_vecenv.train.run_folder.progress import Progress
     from gpu_vecenv.train.runner.trainer import Trainer
 
     given = options.given()
@@ -64,20 +66,37 @@ def train(
             return _finish(given["out"], many.train_seeds(TrainConfig.from_options(given), seeds, at_once))
     if at_once is not None:
         raise ConfigError(f"--at-once: expected it with several runs, as by --seeds, got one run and {at_once}")
-    trainer = Trainer.resume(folder, **given) if resume else Trainer(TrainConfig.from_options(given))
-    folder = str(trainer.config.out)
+    with Progress(sys.stdout, task="making the env, its kernels and the policies"):
+        trainer = Trainer.resume(folder, **given) if resume else Trainer(TrainConfig.from_options(given))
     with contextlib.closing(trainer):
         trainer.train()
-    if read_metrics(folder):  # no metrics after an interrupt in the first iteration
-        plot(folder)
-    if trainer.finished:  # an interrupted run ends at once
-        from gpu_vecenv.cli.watch import watch
+    show_run(trainer)
 
-        source = trainer.env.env_spec.kernel.parent
-        if has_renderer(source):
-            watch(folder, device=trainer.config.device)
-        else:
-            print(f"video: none, because {source} has no render.py")
+
+def show_run(trainer: Trainer) -> None:
+    """Draw curves, and after the end of the run say what it learned, write a video and name commands that may come next."""
+    from gpu_vecenv.cli.learned import learned_lines, next_lines
+    from gpu_vecenv.cli.watch import watch
+    from gpu_vecenv.train.run_folder.matches import save_matches
+    from gpu_vecenv.train.run_folder.metrics import read_metrics
+    from gpu_vecenv.train.runner.matches import play_matches
+
+    config, folder = trainer.config, str(trainer.config.out)
+    if not read_metrics(folder):  # an interrupt in the first iteration
+        return
+    if not trainer.finished:  # an interrupted run ends at once
+        return plot(folder)
+    matches = play_matches(folder, config.device, progress=True)
+    save_matches(matches, Path(folder))
+    print("\n".join(learned_lines(matches)), flush=True)
+    plot(folder)
+    source = trainer.env.env_spec.kernel.parent
+    drawn = has_renderer(source)
+    if drawn:
+        watch(folder, device=config.device, beside_random=True)
+    else:
+        print(f"video: none, because {source} has no render.py")
+    print("\n".join(next_lines(config, drawn)))
 
 
 def _finish(folder: str, results: Mapping[str, RunResult]) -> None:
@@ -140,7 +159,7 @@ def eval_run(
 
     import_modules(modules)
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
-    changes = {} if threads is None else {"threads": threads}
+    changes: dict[str, Any] = {} if threads is None else {"threads": threads}
     result = evaluate(run, episodes, policy_map, deterministic, progress=True, seed=seed, device=device, **changes)
     print(f"{result.episodes} episodes of {result.mean_length:.1f} steps")
     for role, mean_return in result.mean_return.items():

@@ -10,11 +10,12 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
 
+from gpu_vecenv.cli import compare
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings, require_within
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.render.style import Style, make_style
@@ -40,6 +41,7 @@ def watch(
     seed: int = 1,
     device: str = "auto",
     deterministic: bool = False,
+    beside_random: bool = False,
     policy: Annotated[Settings, help_option("as in training", "ROLE=NAME ...")] = (),
     fps: int = 30,
     theme: Literal["dark", "light"] = "dark",
@@ -60,6 +62,8 @@ def watch(
         seed: seed of worlds and sampling.
         device: auto, cpu or cuda:0.
         deterministic: take the likeliest actions instead of draws.
+        beside_random: show the same worlds twice: with random actions of the roles that learn on the left, and trained on the
+            right.
         policy: roles with another policy than in training, such as runner=random.
         fps: frames in a second; each step is a frame.
         theme: colours of the video.
@@ -83,13 +87,23 @@ def watch(
     changes = {} if threads is None else {"threads": threads}
     # play() gives episode k the seed + k. The step of the range keeps the seeds of two worlds apart.
     seeds = range(seed, seed + worlds * episodes, episodes)
-    played = dict.fromkeys(seeds, 0.0)  # episodes played by each world
-    games = [
-        play(run, episodes, policy_map, deterministic, on_step=functools.partial(played.__setitem__, s), seed=s, device=device,
-             **changes)
-        for s in seeds
-    ]  # fmt: skip
-    frames = itertools.islice(draw(run, stacked(games), worlds, device, style), max_frames)
+    played: dict[tuple[bool, int], float] = {}  # episodes played by each world, with random actions and as trained
+
+    def states(random: Sequence[str] = ()) -> Iterator[State]:
+        keys = [(bool(random), s) for s in seeds]
+        played.update(dict.fromkeys(keys, 0.0))
+        games = [
+            play(run, episodes, {**policy_map, **dict.fromkeys(random, "random")}, deterministic,
+                 on_step=functools.partial(played.__setitem__, key), seed=key[1], device=device, **changes)
+            for key in keys
+        ]  # fmt: skip
+        return stacked(games)
+
+    if beside_random:
+        frames = compare.beside_random(run, states, worlds, device, style)
+    else:
+        frames = draw(run, states(), worlds, device, style)
+    frames = itertools.islice(frames, max_frames)
     with Progress(sys.stderr) as progress:
         path = write_video(with_progress(progress, frames, played, episodes, max_frames), out, fps)
     print(f"video: {path}")
@@ -128,7 +142,7 @@ def draw(run: str | Path, states: Iterator[State], worlds: int, device: str, sty
 
 
 def with_progress(
-    progress: Progress, frames: Iterator[np.ndarray], played: Mapping[int, float], episodes: int, max_frames: int | None
+    progress: Progress, frames: Iterator[np.ndarray], played: Mapping[Any, float], episodes: int, max_frames: int | None
 ) -> Iterator[np.ndarray]:
     """Yield the frames, and show the progress.
 

@@ -24,6 +24,9 @@ class Role:
     ``masked`` are the numbers of those entries of an action that have a mask: kernels then write, with each observation, which
     choices are allowed. ``shared`` returns the space of what all agents of the role observe alike, which is written once a
     world; ``observation`` is then the space of the rest.
+
+    ``leaving`` says what happened to an agent that left the game early, such as "caught". A role with this text is judged by the
+    number of agents that left; others are judged by their returns.
     """
 
     name: str
@@ -32,6 +35,7 @@ class Role:
     action: Callable[[Params], Space] | None = None
     masked: tuple[int, ...] = ()
     shared: Callable[[Params], Box] | None = None
+    leaving: str = ""
 
     @property
     def prefix(self) -> str:

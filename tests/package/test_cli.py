@@ -5,6 +5,7 @@ import functools
 import importlib
 import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -221,6 +222,9 @@ def test_eval_plot_and_watch_work_on_a_trained_run(tmp_path, capsys):
     assert (out / "metrics.jsonl").read_text()
     assert (out / "curves.png").is_file()
     assert (out / "video.mp4").is_file()
+    printed = capsys.readouterr().out
+    assert re.search(r"\n  trained runners against trained taggers: \d+ of 100 runners caught; random runners: \d+\n", printed)
+    assert f"\nNext:\n  gpu-vecenv watch {out} " in printed
     assert main(["eval", str(out), "--episodes", "2", "--policy", "runner=random"]) == 0
     assert "tagger: return" in capsys.readouterr().out
     assert main(["plot", str(out), "--out", str(tmp_path / "again.png")]) == 0

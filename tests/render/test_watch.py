@@ -6,16 +6,20 @@ import numpy as np
 import pytest
 
 import gpu_vecenv  # noqa: F401  (registers the env ids)
+from gpu_vecenv.cli import compare
 from gpu_vecenv.cli.watch import stacked, watch
 from gpu_vecenv.envs.cartpole.render import Renderer as CartPoleRenderer
 from gpu_vecenv.envs.tag.render import Renderer as TagRenderer
 from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.render.side_by_side import GAP
+from gpu_vecenv.render.worlds import tile
 from gpu_vecenv.train.config import TrainConfig, resolve
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_path
 from gpu_vecenv.train.runner.trainer import Trainer
 
 TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 12, "tagging_distance": 0.0, "use_full_observation": True}
+RANDOM = ("tagger=random", "runner=random")
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +42,7 @@ def test_a_video_shows_every_state_of_each_episode(run, capsys):
 
 
 def test_random_policies_can_be_shown_in_a_short_gif(run, tmp_path, capsys):
-    words = ("tagger=random", "runner=random")
-    watch(str(run), tmp_path / "film.gif", max_frames=5, device="cpu", policy=words)
+    watch(str(run), tmp_path / "film.gif", max_frames=5, device="cpu", policy=RANDOM)
     assert len(imageio.imread(tmp_path / "film.gif", index=None)) == 5
     assert capsys.readouterr().err.splitlines()[-1].startswith("100%  5 frames  0 of 1 episodes  ")
 
@@ -50,6 +53,23 @@ def test_a_seed_determines_the_video(run, tmp_path):
     a, b, c = ((tmp_path / f"{name}.gif").read_bytes() for name in "abc")
     assert a == b
     assert a != c
+
+
+def test_random_and_trained_play_start_alike_and_part(run, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(compare, "tile", lambda frames, **options: drawn.append(frames) or tile(frames, **options))
+    watch(str(run), tmp_path / "both.gif", seed=3, max_frames=6, beside_random=True, device="cpu")
+    film = imageio.imread(tmp_path / "both.gif", index=None)
+    assert len(film) == 6 and len(drawn) == 12
+    left, right = drawn[0::2], drawn[1::2]
+    np.testing.assert_array_equal(left[0], right[0])
+    assert all((a[0] != b[0]).any() for a, b in zip(left[1:], right[1:], strict=True))
+    assert film.shape[2] == 2 * drawn[0][0].shape[1] + GAP
+    # The left side is the play in which both roles act at random.
+    drawn.clear()
+    watch(str(run), tmp_path / "random.gif", seed=3, max_frames=6, beside_random=True, device="cpu", policy=RANDOM)
+    np.testing.assert_array_equal(drawn[0::2], left)
+    np.testing.assert_array_equal(drawn[1::2], left)
 
 
 def test_several_worlds_are_shown_side_by_side(run, tmp_path):

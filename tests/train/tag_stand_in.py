@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.spec.roles import Group, Role
 
 NUM_FEATURES = 4
 LIMIT = 7
@@ -39,7 +39,8 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         group = Group("", "", self.num_agents, self.single_observation_space, self.single_action_space)
         self.layout = SimpleNamespace(groups=(group,))
         # The folder of this file has no render.py.
-        self.env_spec = SimpleNamespace(kernel=Path(__file__), limit_is_rule=True, alive="alive")
+        roles = (Role("catcher", 2), Role("runner", 3, leaving="past the line"))
+        self.env_spec = SimpleNamespace(kernel=Path(__file__), limit_is_rule=True, alive="alive", roles=roles)
         counters = {name: torch.zeros(num_worlds, dtype=torch.int32) for name in ("world_id", "episode", "t")}
         fields = {"seed": torch.zeros(num_worlds, dtype=torch.int64), **counters, "alive": torch.ones(num_worlds, 5)}
         self.worlds = SimpleNamespace(state=SimpleNamespace(fields=fields))

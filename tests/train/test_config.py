@@ -199,10 +199,10 @@ def test_fields_not_given_come_from_the_preset():
         "WarpTag-v0", 7, preset.total_steps, ppo=preset.ppo, network=preset.network, schedule_steps=preset.total_steps,
         env_kwargs=preset.env_kwargs,
     )  # fmt: skip
-    assert preset.env_kwargs == {"extended_observation": True}
-    given = resolve(TrainConfig("WarpTag-v0", env_kwargs={"extended_observation": False, "num_runners": 3})).env_kwargs
-    assert given == {"extended_observation": False, "num_runners": 3}
-    assert resolve(TrainConfig("WarpTag-v0", env_kwargs={"num_runners": 3})).env_kwargs == given | preset.env_kwargs
+    assert preset.env_kwargs["extended_observation"] is True
+    given = {"extended_observation": False, "num_runners": 3}
+    assert resolve(TrainConfig("WarpTag-v0", env_kwargs=given)).env_kwargs == preset.env_kwargs | given
+    assert resolve(TrainConfig("WarpTag-v0", env_kwargs={"num_runners": 3})).env_kwargs == preset.env_kwargs | {"num_runners": 3}
     assert resolve(TrainConfig("gpu_vecenv:WarpTag-v0")).ppo == preset.ppo
     assert resolve(TrainConfig("Unknown-v3")).ppo == PPOConfig()
 

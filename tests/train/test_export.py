@@ -165,9 +165,9 @@ def test_what_cannot_be_exported_raises_an_error_and_leaves_the_file(tmp_path):
 @pytest.fixture
 def run(tmp_path):
     """Write a checkpoint of Tag with two policies of different weights; return it and the runners' policy."""
-    parameters = {"num_taggers": 1, "num_runners": 2, "extended_observation": False}
+    parameters = {"num_taggers": 1, "num_runners": 2, "num_other_agents_observed": 2, "extended_observation": False}
     config = resolve(TrainConfig("WarpTag-v0", device="cpu", env_kwargs=parameters))
-    agents = group(spaces.MultiDiscrete([21, 21]), shape=(NUM_FEATURES,))
+    agents = group(spaces.MultiDiscrete([3, 3]), shape=(NUM_FEATURES,))
     policies = {name: make_policy(name, agents, 5, config.network) for name in ("tagger", "runner")}
     path = tmp_path / "run.pt"
     empty = {"algorithms": {}, "collector": {"alive": torch.ones(config.num_envs, 3)}, "episodes": {}}
@@ -184,7 +184,7 @@ def test_the_command_exports_a_policy_of_a_run(run, tmp_path, capsys):
     assert capsys.readouterr().out == f"policy: {path}\n"
     obs = torch.rand(9, NUM_FEATURES)
     action, logits = torch.export.load(path).module()(obs)
-    torch.testing.assert_close(logits, torch.cat([x.log_softmax(-1) for x in policy.outputs(obs).split([21, 21], -1)], -1))
+    torch.testing.assert_close(logits, torch.cat([x.log_softmax(-1) for x in policy.outputs(obs).split([3, 3], -1)], -1))
     assert main(["export", str(checkpoint), str(path)]) == 2
     assert "expected the name of one of the run's policies ['tagger', 'runner'], got None" in capsys.readouterr().err
 

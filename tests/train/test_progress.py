@@ -5,11 +5,13 @@ import io
 import math
 import re
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
 from tag_stand_in import TagStandIn
 
+from gpu_vecenv import heartbeat
 from gpu_vecenv.train import Trainer, evaluate, play
 from gpu_vecenv.train.run_folder import progress
 from gpu_vecenv.train.run_folder.logger import Logger
@@ -235,3 +237,15 @@ def test_play_reports_episodes_and_the_share_of_the_present_one(config, monkeypa
     list(play(config, episodes=1, on_step=played.append))
     assert played[:-1] == [k / 10 for k in range(1, len(played))]
     assert played[-1] == 1.0
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_a_long_wait_is_told(stream, monkeypatch):
+    monkeypatch.setattr(heartbeat, "SILENCE_S", 0.02)
+    output = open_terminal(monkeypatch, stream)
+    with Progress(output, task="compiling"):
+        assert "compiling" in output.getvalue()
+        deadline = time.monotonic() + 60.0
+        while "still at work, 0 s since the last news" not in output.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert "still at work, 0 s since the last news" in output.getvalue()

@@ -1,4 +1,4 @@
-"""Draws the curves of a run, or the means of several runs."""
+"""Draws the curves of a run, or the means of several runs: returns first and large, losses small below them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gpu_vecenv.atomic_file import atomic_file
+from gpu_vecenv.train.config import CONFIG_FILE, TrainConfig
 from gpu_vecenv.train.errors import ConfigError, MetricsError
 from gpu_vecenv.train.run_folder.intervals import mean_curve
+from gpu_vecenv.train.run_folder.matches import Matches, read_matches
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
 from gpu_vecenv.train.run_folder.runs import holds_run, run_folders
 
@@ -22,8 +24,14 @@ _PANELS = (
 )
 """Name or prefix of metrics, and the label of their panel."""
 
-_COLUMNS = 3
+_COLUMNS = 2
+"""Most panels of returns side by side."""
 
+_WIDTH, _RETURN_HEIGHT, _SMALL_HEIGHT = 13.0, 4.2, 2.2
+"""Width of the picture, height of a panel of returns and of a small panel, in inches."""
+
+_MOST_MARKED = 60
+"""Most points of a curve that are marked."""
 
 MAX_POLICIES = 24
 """Largest number of policies that are drawn."""
@@ -68,37 +76,49 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
         expected = f"a file name ending in one of {', '.join(sorted(kinds))}"
         raise ConfigError(f"{path}: expected {expected}, got {path.suffix or 'no ending'!r}")
     runs = _read(run)
-    # Returns of different policies seldom have the same scale, so each has a panel of its own.
     names = list(dict.fromkeys(name for lines in runs for name in lines[-1]))
-    returns = [(name, f"mean return of {name[7:]}") for name in names if name.startswith("return/")][:MAX_POLICIES]
-    panels = [*returns, *_PANELS]
-    rows = math.ceil(len(panels) / _COLUMNS)
-    figure = Figure(figsize=(4.0 * _COLUMNS, 3.2 * rows), layout="constrained")
+    policies = [name.removeprefix("return/") for name in names if name.startswith("return/")][:MAX_POLICIES]
+    # Returns of different policies seldom have the same scale, so each has a panel of its own.
+    columns = max(1, min(len(policies), _COLUMNS))
+    rows = math.ceil(len(policies) / columns)
+    figure = Figure(figsize=(_WIDTH, _RETURN_HEIGHT * rows + _SMALL_HEIGHT + 0.5), layout="constrained")
     FigureCanvasAgg(figure)
-    if len(runs) > 1:
-        figure.suptitle(f"means of {len(runs)} runs and their 95 % intervals", fontsize="medium")
-    grid = list(figure.subplots(rows, _COLUMNS, squeeze=False).flat)
-    for axes, (prefix, label) in zip(grid, panels, strict=False):
-        drawn = [name for name in names if name.startswith(prefix)][:MAX_POLICIES]
-        for name in drawn:
+    figure.suptitle(_title(run, len(runs)), parse_math=False)
+    grid = figure.add_gridspec(rows + 1, 1, height_ratios=[_RETURN_HEIGHT] * rows + [_SMALL_HEIGHT])
+    by_row = [grid[row].subgridspec(1, columns) for row in range(rows)]
+    large = [figure.add_subplot(row[column]) for row in by_row for column in range(columns)]
+    small = grid[rows].subgridspec(1, len(_PANELS))
+    panels = [(f"return/{name}", f"mean return of {name}", axes) for name, axes in zip(policies, large, strict=False)]
+    panels += [(prefix, label, figure.add_subplot(small[k])) for k, (prefix, label) in enumerate(_PANELS)]
+    matches = read_matches(run) if len(runs) == 1 else None
+    for prefix, label, axes in panels:
+        axes.set_title(label, fontsize="medium", parse_math=False)  # the name of a policy may hold a $
+        drawn = [name for name in names if (name == prefix if prefix.startswith("return/") else name.startswith(prefix))]
+        for name in drawn[:MAX_POLICIES]:
             curves = [curve for lines in runs if (curve := _curve(lines, name))[0]]
+            text = "in training" if prefix.startswith("return/") else name.removeprefix(prefix)
             if not curves:
                 axes.text(0.5, 0.5, "no episode has ended yet", ha="center", transform=axes.transAxes)
             elif len(runs) == 1:
-                _draw(axes, *curves[0], name.removeprefix(prefix))
+                _draw(axes, *curves[0], text)
             else:
-                _draw_mean(axes, curves, name.removeprefix(prefix), each=len(drawn) == 1 and len(runs) <= MAX_LINES)
+                _draw_mean(axes, curves, text, each=len(drawn) == 1 and len(runs) <= MAX_LINES)
+        if matches is not None and prefix.startswith("return/"):
+            _draw_baselines(axes, matches, prefix.removeprefix("return/"))
         axes.set_xlim(0, max(lines[-1]["steps"] or 0 for lines in runs))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.set_xlabel("world steps" if len(runs) == 1 else "world steps of a run")
-        axes.set_ylabel(label, parse_math=False)  # the name of a policy may hold a $
         axes.grid(alpha=0.3)
-        if len(drawn) > 1:
-            for text in axes.legend(frameon=False).get_texts():
-                text.set_parse_math(False)
+        axes.margins(y=0.08)
+        place: dict[str, Any] = {}
+        if prefix.startswith("return/"):  # below the panel, where it hides no curve
+            place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 3}
+        if (place or len(drawn) > 1) and axes.get_legend_handles_labels()[0]:
+            for entry in axes.legend(frameon=False, fontsize="small", **place).get_texts():
+                entry.set_parse_math(False)
         if prefix == "steps_per_second":
             axes.set_ylim(bottom=0)
-    for axes in grid[len(panels) :]:
+    for axes in large[len(policies) :]:
         axes.set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as partial:
@@ -121,6 +141,31 @@ def _read(folder: Path) -> list[Lines]:
     return runs
 
 
+def _title(folder: Path, runs: int) -> str:
+    """Return the env, and the seed or the number of runs, as far as the files of the folder tell."""
+    of_run = folder / CONFIG_FILE if runs == 1 else next(iter(run_folders(folder)), folder) / CONFIG_FILE
+    config = TrainConfig.from_yaml(of_run) if of_run.is_file() else None
+    env = str(folder) if config is None else config.env_id
+    if runs > 1:
+        return f"{env}: means of {runs} runs and their 95 % intervals"
+    return env if config is None else f"{env}, seed {config.seed}"
+
+
+def _draw_baselines(axes: Any, matches: Matches, policy: str) -> None:
+    """Draw the mean return that random actions have in place of a policy, as horizontal lines with their meaning."""
+    roles = [role for role in matches.learning if policy in matches.roles[role].policies]
+    if not roles:
+        return
+    several = len(matches.learning) > 1
+    lines = [(matches.learning, "--", "random play of all roles" if several else "random play")]
+    if several and len(roles) == 1:
+        lines.append((roles, ":", f"random {policy} against the trained others"))
+    for random, style, text in lines:
+        value = matches.baseline(policy, *random)
+        if value is not None and abs(value) < MAX_VALUE:
+            axes.axhline(value, color="0.25", linestyle=style, linewidth=1.6, label=text)
+
+
 def _curve(lines: Lines, name: str) -> Curve:
     """Return the points of a metric that have a value."""
     points = [(line["steps"], y) for line in lines if (y := line.get(name)) is not None and abs(y) < MAX_VALUE]
@@ -129,7 +174,8 @@ def _curve(lines: Lines, name: str) -> Curve:
 
 def _draw(axes: Any, steps: Sequence[float], values: Sequence[float], label: str) -> None:
     """Draw the raw curve faintly and its running mean, over a twentieth of the run, on top."""
-    (line,) = axes.plot(steps, values, linewidth=0.8, alpha=0.35)
+    marker = "." if len(steps) <= _MOST_MARKED else ""
+    (line,) = axes.plot(steps, values, linewidth=0.8, alpha=0.35, marker=marker)
     width = max(1, len(values) // 20)
     means = [sum(values[max(0, i + 1 - width) : i + 1]) / min(i + 1, width) for i in range(len(values))]
     axes.plot(steps, means, linewidth=1.8, color=line.get_color(), label=label)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import datetime
 import importlib.util
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, TextIO
+
+from gpu_vecenv.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
     from rich.console import OverflowMethod
@@ -23,18 +26,23 @@ class Progress:
     """Shows the fraction done, counts and the time left. Use as a context manager.
 
     A terminal gets two lines that are redrawn in place: bar, percentage, counts and time left; below them a note, cut
-    at the terminal's width. A pipe, a file and a terminal that cannot move its cursor get a plain line every few seconds.
+    at the terminal's width. A pipe, a file and a terminal that cannot move its cursor get a plain line every few seconds. If
+    there are no news for some time, as while kernels are compiled, the display says so.
     """
 
-    def __init__(self, output: TextIO, quiet: bool = False):
+    def __init__(self, output: TextIO, quiet: bool = False, task: str = ""):
         """Set the display up; entering the context starts it.
 
         Args:
             output: standard output for a log, standard error for commands that print results to standard output.
             quiet: write nothing.
+            task: text to show until the first state is shown.
         """
         self.output = output
         self.quiet = quiet
+        self._last = (0.0, task, "")
+        self._heartbeat = Heartbeat(self._wait)
+        self._lock = threading.Lock()
         self._live: Live | None = None
         self._origin: tuple[float, float] | None = None
         self._state: tuple[float, str, str] | None = None
@@ -44,10 +52,14 @@ class Progress:
         self._started = self._shown = time.monotonic()
         if not self.quiet:
             self._live = _open_live(self.output)
+            self._heartbeat.__enter__()
+            if self._last[1]:
+                self._draw(*self._last)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Show the last state, and leave it on the screen."""
+        self._heartbeat.__exit__()
         self._write()
         if self._live is not None:
             self._live.stop()
@@ -84,12 +96,21 @@ class Progress:
         """Draw the state, unless it has been drawn."""
         if self._state is None:
             return
-        fraction, line, note = self._state
-        self._state = None
-        if self._live is None:
-            print(f"{line}  {note}".rstrip(), file=self.output, flush=True)
-        else:
-            _draw(self._live, fraction, line, note)
+        self._last, self._state = self._state, None
+        self._heartbeat.news()
+        self._draw(*self._last)
+
+    def _wait(self, seconds: float) -> None:
+        """Say that the last state has not changed for some time; the heartbeat's thread calls this."""
+        fraction, line, _ = self._last
+        self._draw(fraction, line, f"still at work, {seconds:.0f} s since the last news")
+
+    def _draw(self, fraction: float, line: str, note: str) -> None:
+        with self._lock:
+            if self._live is None:
+                print("  ".join(filter(None, (line, note))), file=self.output, flush=True)
+            else:
+                _draw(self._live, fraction, line, note)
 
     def _time_left(self, now: float, fraction: float) -> str:
         """Estimate the time left from the progress since the first call; a resumed run starts above 0."""

@@ -140,6 +140,7 @@ def evaluate(
     policy_map: Mapping[str, str] | None = None,
     deterministic: bool = False,
     progress: bool = False,
+    task: str = "",
     **changes: Any,
 ) -> Evaluation:
     """Play one episode in each world and return the means.
@@ -152,6 +153,7 @@ def evaluate(
             policy of the checkpoint.
         deterministic: take the likeliest actions instead of draws.
         progress: show the progress on standard error.
+        task: text to show before the first progress.
         **changes: config fields to change, such as ``seed``, ``device`` or ``threads``. The default of ``device`` is ``auto``,
             not the device of the run; the default of ``seed`` is derived from that of the run, so that evaluations do not repeat
             the worlds of the training.
@@ -165,9 +167,11 @@ def evaluate(
     config, checkpoint = _setup(target, changes)
     if not 1 <= episodes <= MAX_WORLDS:
         raise ConfigError(f"episodes: expected an integer from 1 to {MAX_WORLDS}, got {episodes}")
-    with checkpoint_in_errors(checkpoint, changes):
-        new_env = make_env(config, episodes)
-    with contextlib.closing(new_env) as env, torch_threads(config.threads), Progress(sys.stderr, quiet=not progress) as display:
+    with contextlib.ExitStack() as resources:
+        display = resources.enter_context(Progress(sys.stderr, not progress, task))
+        with checkpoint_in_errors(checkpoint, changes):
+            env = resources.enter_context(contextlib.closing(make_env(config, episodes)))
+        resources.enter_context(torch_threads(config.threads))
         seed = config.seed if "seed" in changes else evaluation_seed(config.seed)
         players = Players.loaded(env, config, checkpoint, policy_map, piece_steps(env))
         return measure(players, seed, deterministic, display)

@@ -1,0 +1,58 @@
+"""Text at the end of a run: what it learned, and which commands come next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from gpu_vecenv.train.config import ResolvedConfig
+from gpu_vecenv.train.run_folder.matches import Match, Matches
+
+
+def learned_lines(matches: Matches) -> Iterator[str]:
+    """Yield a line for each comparison: trained and random agents of a role that learns, against random and trained others."""
+    yield (
+        f"What was learned in {matches.steps:,} steps (means of {matches.worlds} new worlds with one episode each; "
+        "all start alike for trained and for random agents):"
+    )
+    for role in matches.learning:
+        others = [name for name in matches.learning if name != role]
+        for random in (others, []) if others else ([],):
+            against = " and ".join(_agents(matches, name) for name in others)
+            against = f" against {'random' if random else 'trained'} {against}" if others else ""
+            trained, untrained = (_result(matches, matches.match(*names), role) for names in (random, [*random, role]))
+            name = _agents(matches, role)
+            yield f"  trained {name}{against}: {trained[0]}; random {name}: {untrained[1]}"
+
+
+def _agents(matches: Matches, role: str) -> str:
+    """Return the name of a role, with an s if it has several agents."""
+    return role if matches.roles[role].count == 1 else f"{role}s"
+
+
+def _result(matches: Matches, match: Match, role: str) -> tuple[str, str]:
+    """Return the result of a match in words, and its numbers alone: agents that left, or else the role's mean return."""
+    counted = {name: facts for name, facts in matches.roles.items() if facts.leaving}
+    if not counted:
+        return f"mean return {match.mean_return[role]:.4g}", f"{match.mean_return[role]:.4g}"
+    shares = {name: f"{100 * match.mean_exits[name] / facts.count:.0f}" for name, facts in counted.items()}
+    words = ", ".join(f"{share} of 100 {name}s {counted[name].leaving}" for name, share in shares.items())
+    return words, ", ".join(shares.values())
+
+
+def next_lines(config: ResolvedConfig, drawn: bool) -> Iterator[str]:
+    """Yield three commands that may come next.
+
+    Args:
+        config: options of the run.
+        drawn: the env can be drawn.
+    """
+    folder, env_id = shlex.quote(str(config.out)), shlex.quote(config.env_id)
+    module = env_id.rpartition(":")[0]
+    modules, steps = f" --modules {module}" if module else "", 2 * config.total_steps
+    other = "WarpTag-v0" if config.env_id == "WarpCartPole-v1" else "WarpCartPole-v1"
+    play = f"watch {folder} --worlds 4 --out {folder}/four.mp4{modules}" if drawn else f"eval {folder} --episodes 100{modules}"
+    yield "Next:"
+    yield f"  gpu-vecenv {play}  # {'a video of four worlds' if drawn else 'mean returns'}"
+    yield f"  gpu-vecenv train {env_id} --resume --total-steps {steps} --schedule-steps {steps} --out {folder}  # twice as long"
+    yield f"  gpu-vecenv train {other}  # another env; gpu-vecenv envs lists them"

@@ -1,0 +1,93 @@
+"""The file with a run's matches: mean results of trained roles and of roles that act at random, in the same worlds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpu_vecenv.atomic_file import atomic_file
+from gpu_vecenv.train.errors import MetricsError
+
+MATCHES_FILE = "against_random.json"
+
+
+@dataclass(frozen=True)
+class RoleFacts:
+    """A role in the matches of a run."""
+
+    count: int
+    """Agents in a world."""
+    policies: list[str]
+    """Names of the policies that act for the role in training."""
+    leaving: str
+    """What happened to an agent that left early, such as "caught"; empty if returns judge the role. See ``Role.leaving``."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """Means of episodes in which some roles acted at random, and the others as in training."""
+
+    random: list[str]
+    """Roles that acted at random in place of a policy that learns."""
+    mean_return: dict[str, float]
+    """Role to the undiscounted return of an agent."""
+    mean_exits: dict[str, float]
+    """Role to the agents of a world that left before the end."""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Matches of the roles that learn. Each has the same worlds, with the same starts."""
+
+    worlds: int
+    """Number of worlds, each played for one episode."""
+    steps: int
+    """Steps of the run whose policies played, summed over worlds."""
+    learning: list[str]
+    """Roles that learn, in the order of the env."""
+    roles: dict[str, RoleFacts]
+    """All roles, in the order of the env."""
+    matches: list[Match]
+
+    def match(self, *random: str) -> Match:
+        """Return the match in which these roles acted at random."""
+        return next(match for match in self.matches if set(match.random) == set(random))
+
+    def baseline(self, policy: str, *random: str) -> float | None:
+        """Return the mean return of the agents of a policy in a match; None if the policy acts for no role."""
+        counts = {name: role.count for name, role in self.roles.items() if policy in role.policies}
+        returns = self.match(*random).mean_return
+        return sum(count * returns[name] for name, count in counts.items()) / sum(counts.values()) if counts else None
+
+
+def save_matches(matches: Matches, run: Path) -> Path:
+    """Write the file into a run's folder, and return its path.
+
+    Raises:
+        OSError: the file cannot be written; an earlier file is unchanged.
+    """
+    path = run / MATCHES_FILE
+    with atomic_file(path) as partial:
+        partial.write_text(json.dumps(dataclasses.asdict(matches), indent=1) + "\n", "utf-8")
+    return path
+
+
+def read_matches(run: Path) -> Matches | None:
+    """Return the matches in a run's folder; None if there is no such file.
+
+    Raises:
+        MetricsError: the file holds something else.
+    """
+    path = run / MATCHES_FILE
+    if not path.exists():
+        return None
+    try:
+        content: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
+        roles = {name: RoleFacts(**role) for name, role in content["roles"].items()}
+        return Matches(**{**content, "roles": roles, "matches": [Match(**match) for match in content["matches"]]})
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise MetricsError(f"{path}: expected the matches of a run, got {type(error).__name__}: {error}") from error
