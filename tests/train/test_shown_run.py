@@ -7,6 +7,7 @@ import pytest
 
 from gpu_vecenv import write_video
 from gpu_vecenv.train import MetricsError, Run, TrainConfig, Trainer
+from gpu_vecenv.train.run_folder.matches import Match, Matches, RoleFacts, save_matches
 from gpu_vecenv.train.run_folder.metrics import metrics_line
 
 LINES = [
@@ -37,6 +38,15 @@ def test_returns_of_first_and_last_episodes_are_shown(tmp_path):
 def test_random_returns_are_shown_beside_them(tmp_path):
     assert cells(Run(write(tmp_path, LINES), {"a": 0.5})._repr_html_())[-4:] == ["a", "1.50", "7.25", "0.50"]
     assert cells(Run(tmp_path, {"b": 0.5})._repr_html_())[-1] == "–"
+
+
+def test_random_returns_come_from_the_matches_of_the_folder(tmp_path):
+    roles = {"x": RoleFacts(2, ["a"], ""), "y": RoleFacts(1, ["b"], "")}
+    returns = (["x", "y"], {"x": 0.25, "y": 4.0}), ([], {"x": 8.0, "y": 9.0}), (["x"], {"x": 1.0, "y": 2.0})
+    matches = [Match(random, mean, {"x": 0.0, "y": 0.0}) for random, mean in returns]
+    save_matches(Matches(64, 300, ["x", "y"], roles, matches), write(tmp_path, LINES))
+    assert cells(Run(tmp_path)._repr_html_())[-4:] == ["a", "1.50", "7.25", "0.25"]
+    assert cells(Run(tmp_path, {"a": 0.5})._repr_html_())[-1] == "0.50"
 
 
 def test_the_video_of_the_folder_is_shown(tmp_path):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpu_vecenv.render.notebook import MAX_EMBEDDED, picture_html, pixels, png, table_html, video_html
+from gpu_vecenv.train.run_folder.matches import read_matches
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 from gpu_vecenv.train.run_folder.plot import plot_curves
 
@@ -25,20 +26,21 @@ class Run:
     Args:
         folder: the run's folder.
         random_return: policy name to the mean return of an agent that acts at random, which is shown beside what was learned, as
-            in ``evaluate(folder, policy_map={"tagger": "random", "runner": "random"}).mean_return``.
+            in ``evaluate(folder, policy_map={"tagger": "random", "runner": "random"}).mean_return``. By default it is that of
+            the matches in the folder, which ``gpu-vecenv train`` plays at the end.
 
     Attributes:
         folder: the run's folder.
         metrics: the lines of its ``metrics.jsonl``, see ``read_metrics()``.
 
     Raises:
-        MetricsError: the folder holds no metrics of a run.
+        MetricsError: the folder holds no metrics of a run, or its matches are damaged.
     """
 
     def __init__(self, folder: str | Path, random_return: Mapping[str, float] | None = None) -> None:
         self.folder = Path(folder)
         self.metrics = read_metrics(self.folder)
-        self._random = dict(random_return or {})
+        self._random = dict(_random_returns(self.folder) if random_return is None else random_return)
 
     def __repr__(self) -> str:
         """Folder, steps and returns."""
@@ -70,3 +72,13 @@ class Run:
             values = [first, last.get(f"recent_return/{name}"), *([self._random.get(name)] if self._random else [])]
             lines.append([name, *("–" if value is None else f"{value:.2f}" for value in values)])
         return lines
+
+
+def _random_returns(folder: Path) -> dict[str, float]:
+    """Return the mean return of each policy's agents when all roles act at random; empty without matches."""
+    matches = read_matches(folder)
+    if matches is None:
+        return {}
+    names = {name for role in matches.learning for name in matches.roles[role].policies}
+    known = {name: matches.baseline(name, *matches.learning) for name in names}
+    return {name: value for name, value in known.items() if value is not None}
