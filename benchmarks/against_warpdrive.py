@@ -2,8 +2,8 @@
 
 Trains the same game with WarpDrive's own trainer (A2C on its Numba back end, settings of its ``tag_continuous.yaml``) and with
 this package's PPO (``TAG_PPO``), on one GPU, one run after the other, each in a process of its own (``tag_training.py``). All
-play from the start that WarpDrive's shipped seed draws. ``--num-taggers`` replaces that of the YAML file, and WarpDrive also trains
-with more worlds than the file has. Policies are copied during training and play afterwards (``tag_matches.py``): each role
+play from the start that WarpDrive's shipped seed draws. ``--num-taggers`` replaces that of the YAML file, and WarpDrive also
+trains with more worlds than the file has. Policies are copied during training and play afterwards (``tag_matches.py``): each role
 against random opponents, which stay the same while the role learns, and the last policies of all runs against each other.
 
 Writes ``benchmarks/results/against_warpdrive.json``, in which runs that are not run again keep their results, and

@@ -88,7 +88,8 @@ def goals(rows: list[Row], label: Callable[[Row], str], digits: Callable[[float]
             f"{row['reached']} of {len(seconds)}", "–" if steps is None else digits(steps), fresh,
         ])  # fmt: skip
     header = ["environment", "hyperparameters", "way", "mean return", "ms, median (least to most)", "reached by"]
-    return table([*header, "env steps, median", "return on fresh episodes, median (least to most)"], lines) + failed(found) if found else ""
+    header += ["env steps, median", "return on fresh episodes, median (least to most)"]
+    return table(header, lines) + failed(found) if found else ""
 
 
 def peers(results: dict[str, Any]) -> dict[str, str]:
