@@ -85,7 +85,7 @@ def of_preset(env: str, seeds: int, only: tuple[str, ...] = ()) -> Goal:
     """The preset of an env as a goal."""
     preset = preset_of(env)
     return Goal(
-        env, preset.num_envs, dict(preset.env_kwargs), only=only, ppo=preset.ppo, network=preset.network, title="preset",
+        env, preset.num_envs, preset.env_params({}), only=only, ppo=preset.ppo, network=preset.network, title="preset",
         seeds=seeds, total_steps=preset.total_steps,
     )  # fmt: skip
 

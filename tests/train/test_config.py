@@ -195,14 +195,16 @@ def test_invalid_options_raise_errors_that_say_what_was_expected(make, text):
 
 def test_fields_not_given_come_from_the_preset():
     preset = PRESETS["WarpTag-v0"]
+    params = preset.env_kwargs | {"num_other_agents_observed": 5}
     assert resolve(TrainConfig("WarpTag-v0", num_envs=7)) == ResolvedConfig(
         "WarpTag-v0", 7, preset.total_steps, ppo=preset.ppo, network=preset.network, schedule_steps=preset.total_steps,
-        env_kwargs=preset.env_kwargs,
+        env_kwargs=params,
     )  # fmt: skip
-    assert preset.env_kwargs["extended_observation"] is True
+    assert params["extended_observation"] is True
     given = {"extended_observation": False, "num_runners": 3}
-    assert resolve(TrainConfig("WarpTag-v0", env_kwargs=given)).env_kwargs == preset.env_kwargs | given
-    assert resolve(TrainConfig("WarpTag-v0", env_kwargs={"num_runners": 3})).env_kwargs == preset.env_kwargs | {"num_runners": 3}
+    assert resolve(TrainConfig("WarpTag-v0", env_kwargs=given)).env_kwargs == params | given
+    small = {"num_taggers": 1, "num_runners": 3}
+    assert resolve(TrainConfig("WarpTag-v0", env_kwargs=small)).env_kwargs == params | small | {"num_other_agents_observed": 4}
     assert resolve(TrainConfig("gpu_vecenv:WarpTag-v0")).ppo == preset.ppo
     assert resolve(TrainConfig("Unknown-v3")).ppo == PPOConfig()
 

@@ -22,7 +22,18 @@ class Preset:
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """Shape of the networks."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
-    """Env parameters. Each holds unless the run gives a parameter of the same name."""
+    """Env parameters, or functions of those that the run gives. Each holds unless the run gives a parameter of the same name."""
+
+    def env_params(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the env parameters of a run that gives some of them."""
+        own = {name: value(given) if callable(value) else value for name, value in self.env_kwargs.items()}
+        return {**own, **given}
+
+
+def _neighbours(given: dict[str, Any]) -> int:
+    """Return 5, or the number of agents in a smaller game of Tag. Wrong numbers of agents get their error from the env."""
+    counts = given.get("num_taggers", 5), given.get("num_runners", 100)
+    return max(1, min(5, sum(counts))) if all(isinstance(count, int) for count in counts) else 5
 
 
 TAG_PPO = PPOConfig(
@@ -47,7 +58,7 @@ PRESETS: dict[str, Preset] = {
         ppo=replace(TAG_PPO, num_epochs=4, entropy_coef=0.003),
         env_kwargs={
             "extended_observation": True,
-            "num_other_agents_observed": 5,
+            "num_other_agents_observed": _neighbours,
             "max_speed": 0.5,
             "num_acceleration_levels": 2,
             "num_turn_levels": 2,

@@ -301,7 +301,7 @@ def resolve(config: TrainConfig) -> ResolvedConfig:
     preset = preset_of(config.env_id)
     names = [f.name for f in dataclasses.fields(Preset)]
     filled = {**vars(config), **{n: getattr(preset, n) for n in names if getattr(config, n) is None}}
-    filled["env_kwargs"] = {**preset.env_kwargs, **config.env_kwargs}
+    filled["env_kwargs"] = preset.env_params(config.env_kwargs)
     if config.schedule_steps is None:
         filled["schedule_steps"] = filled["total_steps"]
     return ResolvedConfig(**filled)
