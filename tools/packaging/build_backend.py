@@ -1,7 +1,7 @@
 """Build back end of this repository: setuptools, with the bundled CPU kernels compiled first.
 
 A wheel contains shared objects but no Python extension, so its tag is ``py3-none-<platform>`` and it works for every Python
-version. An editable install has the same objects, in the checkout's ``gpu_vecenv/_prebuilt``.
+version. An editable install has those for the processor of this machine, in the checkout's ``gpu_vecenv/_prebuilt``.
 """
 
 from __future__ import annotations
@@ -42,20 +42,24 @@ def build_wheel(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
     """Compile the kernels, then build the wheel for this platform and every Python."""
-    prebuild()
+    from gpu_vecenv.backend.compiler import LEVELS
+
+    prebuild(LEVELS)
     return build_meta.build_wheel(wheel_directory, _for_platform(config_settings), metadata_directory)
 
 
 def build_editable(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
-    """Compile the kernels into the checkout, then build the editable install."""
-    prebuild()
+    """Compile the kernels for this processor into the checkout, then build the editable install."""
+    from gpu_vecenv.backend.compiler import cpu_level
+
+    prebuild((cpu_level(),))
     return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
 
 
-def prebuild() -> None:
-    """Compile every kernel of the package for every instruction set into ``gpu_vecenv/_prebuilt``; remove other files there."""
+def prebuild(levels: tuple[str, ...]) -> None:
+    """Compile every kernel of the package for these instruction sets into ``gpu_vecenv/_prebuilt``; remove stale files there."""
     from gpu_vecenv.backend.compiler import LEVELS, PREBUILT, compile_object, object_name
     from gpu_vecenv.backend.source import PROGRAMS
 
@@ -63,9 +67,9 @@ def prebuild() -> None:
     for stale in PREBUILT.glob("*"):
         if stale.name not in wanted:
             stale.unlink() if stale.is_file() else shutil.rmtree(stale)
-    missing = [(spec, level, PREBUILT / name) for name, (spec, level) in wanted.items() if not (PREBUILT / name).is_file()]
+    made = {name: job for name, job in wanted.items() if job[1] in levels and not (PREBUILT / name).is_file()}
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # threads wait for compilers
-        list(pool.map(lambda job: compile_object(*job), missing))
+        list(pool.map(lambda name: compile_object(*made[name], PREBUILT / name), made))
 
 
 def _bundled_specs() -> list[Any]:
