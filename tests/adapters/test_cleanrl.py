@@ -1,4 +1,4 @@
-"""The single-file PPO examples, and upstream's ppo.py changed by docs/adapters/cleanrl_ppo.diff."""
+"""The single-file PPO examples, and upstream's files changed by the diffs in docs/adapters."""
 
 import dataclasses
 import os
@@ -24,6 +24,7 @@ from examples import cleanrl_ppo, cleanrl_ppo_continuous_action  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 DIFF = ROOT / "docs/adapters/cleanrl_ppo.diff"
+CONTINUOUS = ROOT / "docs/adapters/cleanrl_ppo_continuous_action.diff"
 SMALL = {"num_envs": 4, "num_steps": 16, "num_epochs": 1, "num_minibatches": 2, "eval_episodes": 2}
 
 
@@ -88,11 +89,12 @@ def test_observations_kept_by_reference_do_not_change(device):
 # ---- upstream's ppo.py --------------------------------------------------------------------------------------------
 
 
-def test_the_page_shows_the_diff_and_the_diff_is_short():
-    assert f"~~~diff\n{DIFF.read_text()}~~~" in (ROOT / "docs/adapters/cleanrl.md").read_text()
-    counts = subprocess.run(["git", "apply", "--numstat", DIFF], capture_output=True, text=True, check=True).stdout
+@pytest.mark.parametrize("diff, most_added", [(DIFF, 10), (CONTINUOUS, 12)])
+def test_the_page_shows_the_diff_and_the_diff_is_short(diff, most_added):
+    assert f"~~~diff\n{diff.read_text()}~~~" in (ROOT / "docs/adapters/cleanrl.md").read_text()
+    counts = subprocess.run(["git", "apply", "--numstat", diff], capture_output=True, text=True, check=True).stdout
     added, removed, name = counts.split()
-    assert int(added) <= 10 and int(removed) <= 15 and name == "cleanrl/ppo.py"
+    assert int(added) <= most_added and int(removed) <= 15 and name == f"cleanrl/{diff.stem.removeprefix('cleanrl_')}.py"
 
 
 class Writer(list):
@@ -102,13 +104,13 @@ class Writer(list):
         self.append((name, step, float(value)))
 
 
-def upstream_loop(sign, steps, **names):
-    """Run the rollout of ppo.py before the diff (``-``) or after it (``+``); return the names that it sets."""
+def upstream_loop(sign, steps, diff=DIFF, **names):
+    """Run the rollout of upstream's file before the diff (``-``) or after it (``+``); return the names that it sets."""
     names = {"np": np, "torch": torch, "gym": gymnasium, "writer": Writer(), **names}
     names["rewards"] = torch.zeros(steps, names["args"].num_envs, device=names["device"])
     imports, setup, _, rollout = (
         textwrap.dedent("\n".join(line[1:] for line in hunk.splitlines()[1:] if line[0] in f" {sign}"))
-        for hunk in DIFF.read_text().split("\n@@ ")[1:]
+        for hunk in diff.read_text().split("\n@@ ")[1:]
     )
     if sign == "+":
         exec("\n".join([*imports.splitlines()[1:], *setup.splitlines()]), names)
@@ -116,7 +118,10 @@ def upstream_loop(sign, steps, **names):
     generator = torch.Generator().manual_seed(0)
     for names["step"] in range(steps):
         names["global_step"] = names["step"]
-        names["action"] = torch.randint(2, (names["args"].num_envs,), generator=generator).to(names["device"])
+        shape = (names["args"].num_envs, *names["envs"].single_action_space.shape)
+        names["action"] = torch.randint(2, shape, generator=generator).to(names["device"])
+        if names["envs"].single_action_space.dtype.kind == "f":
+            names["action"] = names["action"].float()
         exec(rollout, names)
     return names
 
@@ -142,6 +147,23 @@ def test_the_changed_lines_log_every_episode(device):
             lengths[ended] = 0
     assert names["writer"] == expected and len(expected) > 4
     np.testing.assert_array_equal(names["next_done"].cpu(), ended)
+
+
+@pytest.mark.works("CleanRL-style", "upstream's ppo_continuous_action.py with twelve lines changed, its arrays on the device")
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_changed_lines_normalise_and_log_raw_returns(device):
+    args = SimpleNamespace(env_id="WarpPendulum-v1", num_envs=4, gamma=0.9)
+    names = upstream_loop("+", 201, CONTINUOUS, args=args, device=torch.device(device))
+    plain = gymnasium.make_vec("WarpPendulum-v1", num_envs=4, device="cpu", array="numpy")
+    plain.reset(seed=3)
+    generator, returns = torch.Generator().manual_seed(0), np.zeros(4)
+    for _ in range(200):
+        returns += plain.step(torch.randint(2, (4, 1), generator=generator).float().numpy())[1]
+    (name, step, mean), length = names["writer"]
+    assert (name, step) == ("charts/episodic_return", 199) and mean == pytest.approx(returns.mean(), rel=1e-5)
+    assert length == ("charts/episodic_length", 199, 200)
+    assert names["next_obs"].device.type == names["rewards"].device.type == torch.device(device).type
+    assert names["next_obs"].abs().max() <= 10 and names["rewards"].abs().max() <= 10 and names["rewards"].std() > 0.01
 
 
 @pytest.mark.limit("CleanRL-style", "upstream's ppo.py without changes: needs array='numpy'; logs no episodes with Gymnasium 1")
