@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -25,6 +26,7 @@ from examples import cleanrl_ppo, cleanrl_ppo_continuous_action  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 DIFF = ROOT / "docs/adapters/cleanrl_ppo.diff"
 CONTINUOUS = ROOT / "docs/adapters/cleanrl_ppo_continuous_action.diff"
+PAGE = ROOT / "docs/adapters/cleanrl.md"
 SMALL = {"num_envs": 4, "num_steps": 16, "num_epochs": 1, "num_minibatches": 2, "eval_episodes": 2}
 
 
@@ -91,7 +93,7 @@ def test_observations_kept_by_reference_do_not_change(device):
 
 @pytest.mark.parametrize("diff, most_added", [(DIFF, 10), (CONTINUOUS, 12)])
 def test_the_page_shows_the_diff_and_the_diff_is_short(diff, most_added):
-    assert f"~~~diff\n{diff.read_text()}~~~" in (ROOT / "docs/adapters/cleanrl.md").read_text()
+    assert f"~~~diff\n{diff.read_text()}~~~" in PAGE.read_text()
     counts = subprocess.run(["git", "apply", "--numstat", diff], capture_output=True, text=True, check=True).stdout
     added, removed, name = counts.split()
     assert int(added) <= most_added and int(removed) <= 15 and name == f"cleanrl/{diff.stem.removeprefix('cleanrl_')}.py"
@@ -185,21 +187,35 @@ def test_upstreams_own_lines_fail_with_tensors_on_a_gpu():
         upstream_loop("-", 1, envs=env, **options_of_upstream("cuda:0"))
 
 
+def upstream_learns(source, diff, tmp_path, *options):
+    """Train with a copy of upstream's file after the diff; return the logged returns."""
+    script = tmp_path / "cleanrl" / f"{diff.stem.removeprefix('cleanrl_')}.py"
+    script.parent.mkdir()
+    script.write_text(Path(source).read_text())
+    subprocess.run(["git", "apply", diff], cwd=tmp_path, check=True)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, script, *options], cwd=tmp_path, check=True, env=environment)
+    (folder,) = (tmp_path / "runs").iterdir()
+    return curves(folder)["charts/episodic_return"]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif("CLEANRL_PPO" not in os.environ, reason="CLEANRL_PPO names no copy of upstream's cleanrl/ppo.py")
 @pytest.mark.works("CleanRL-style", "upstream's ppo.py with ten lines changed solves CartPole")
 def test_upstream_with_the_diff_solves_cartpole(tmp_path):
-    script = tmp_path / "cleanrl" / "ppo.py"
-    script.parent.mkdir()
-    script.write_text(Path(os.environ["CLEANRL_PPO"]).read_text())
-    subprocess.run(["git", "apply", DIFF], cwd=tmp_path, check=True)
     options = ["--env-id", "WarpCartPole-v1", "--num-envs", "16", "--total-timesteps", "500000", "--learning-rate", "1e-3"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, script, *options], cwd=tmp_path, check=True, env=environment)
-    (folder,) = (tmp_path / "runs").iterdir()
-    returns = curves(folder)["charts/episodic_return"]
-    assert np.mean(returns[-50:]) >= 475
+    assert np.mean(upstream_learns(os.environ["CLEANRL_PPO"], DIFF, tmp_path, *options)[-50:]) >= 475
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.skipif("CLEANRL_CONTINUOUS" not in os.environ, reason="CLEANRL_CONTINUOUS names no copy of ppo_continuous_action.py")
+@pytest.mark.works("CleanRL-style", "upstream's ppo_continuous_action.py with twelve lines changed swings up the pendulum")
+def test_upstream_with_the_diff_swings_up_the_pendulum(tmp_path):
+    (command,) = re.findall("`python cleanrl/ppo_continuous_action.py (.*?)`", PAGE.read_text(), re.DOTALL)
+    returns = upstream_learns(os.environ["CLEANRL_CONTINUOUS"], CONTINUOUS, tmp_path, *command.split())
+    assert np.mean(returns[-5:]) >= -250
 
 
 # ---- learning -----------------------------------------------------------------------------------------------------
