@@ -1,9 +1,10 @@
 """PPO for continuous actions in one file, in the style of CleanRL: every tensor stays on the env's device.
 
 Proximal Policy Optimization (Schulman et al. 2017, arXiv:1707.06347) with generalised advantages (Schulman et al. 2015,
-arXiv:1506.02438) and a Gaussian whose deviation does not depend on the observation. When the time limit ends an episode, the
-value of the final observation replaces the rewards to come. ``python examples/cleanrl_ppo_continuous_action.py`` swings up the
-pendulum and holds it. Curves: ``tensorboard --logdir runs``.
+arXiv:1506.02438) and a Gaussian whose deviation does not depend on the observation. The env has the wrappers of CleanRL's own
+file: actions are clipped, observations and rewards are normalised and clipped. When the time limit ends an episode, the value of
+the final observation replaces the rewards to come. ``python examples/cleanrl_ppo_continuous_action.py`` swings up the pendulum
+and holds it. Curves: ``tensorboard --logdir runs``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch.distributions import Independent, Normal
 from torch.utils.tensorboard import SummaryWriter
 
 import gpu_vecenv  # noqa: F401  registers the ids
-from gpu_vecenv import EpisodeStatistics
+from gpu_vecenv import ClipAction, ClipReward, EpisodeStatistics, NormalizeObservation, NormalizeReward, TransformObservation
 
 
 @dataclass
@@ -49,8 +50,6 @@ class Args:
     """learning rate at the start; falls to 0 linearly"""
     gamma: float = 0.95
     """discount per step"""
-    reward_scale: float = 0.1
-    """factor of rewards in training, so that values are of the order of 1"""
     gae_lambda: float = 0.95
     """decay of generalised advantage estimation"""
     clip: float = 0.2
@@ -84,7 +83,7 @@ class Agent(nn.Module):
         return nn.Sequential(layers[0], nn.Tanh(), layers[1], nn.Tanh(), layers[2])
 
     def policy(self, obs: torch.Tensor) -> Independent:
-        """Return the distribution of actions; the env clips them to its bounds."""
+        """Return the distribution of actions before they are clipped."""
         return Independent(Normal(self.actor(obs), self.log_std.exp()), 1)
 
     def value(self, obs: torch.Tensor) -> torch.Tensor:
@@ -92,15 +91,19 @@ class Agent(nn.Module):
         return self.critic(obs).squeeze(-1)
 
 
-def make_env(args: Args, num_envs: int) -> EpisodeStatistics:
-    """Make an env that records the returns of episodes."""
-    return EpisodeStatistics(gymnasium.make_vec(args.env_id, num_envs=num_envs, device=args.device))
+def make_env(args: Args, num_envs: int) -> tuple[ClipReward, NormalizeObservation]:
+    """Make an env with wrappers that keep every array on the device; return it and the wrapper with the statistics."""
+    env = EpisodeStatistics(gymnasium.make_vec(args.env_id, num_envs=num_envs, device=args.device))
+    normalized = NormalizeObservation(ClipAction(env))
+    clipped = TransformObservation(normalized, lambda obs: obs.clip(-10, 10))
+    return ClipReward(NormalizeReward(clipped, gamma=args.gamma), -10, 10), normalized
 
 
 @torch.no_grad()
-def evaluate(agent: Agent, args: Args) -> float:
-    """Return the mean return of every row's first episode, with the means of the Gaussian."""
-    env = make_env(args, args.eval_episodes)
+def evaluate(agent: Agent, args: Args, trained: NormalizeObservation) -> float:
+    """Return the mean return of every row's first episode, with the means of the Gaussian and the statistics of the training."""
+    env, normalized = make_env(args, args.eval_episodes)
+    normalized.obs_rms, normalized.update_running_mean = trained.obs_rms, False
     obs, _ = env.reset(seed=args.seed + 1_000_000)
     returns = torch.zeros(env.num_envs, device=obs.device)
     running = torch.ones(env.num_envs, dtype=torch.bool, device=obs.device)
@@ -120,25 +123,20 @@ def train(args: Args) -> dict[str, float]:
         ``mean_return`` of the greedy policy, and ``rows_per_second``, steps of rows in a second of training.
     """
     torch.manual_seed(args.seed)
-    env = make_env(args, args.num_envs)
+    env, normalized = make_env(args, args.num_envs)
     device = torch.device(env.unwrapped.device)
     rows, features = env.num_envs, env.single_observation_space.shape[0]
     agent = Agent(features, env.single_action_space.shape[0]).to(device)
     optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
     writer = SummaryWriter(args.run_dir)
 
-    # The env writes each step directly into these slabs, without a copy.
     shape = (args.num_steps, rows)
-    obs = torch.zeros(args.num_steps + 1, rows, features, device=device)
-    final_obs = torch.zeros(*shape, features, device=device)
-    rewards = torch.zeros(shape, device=device)
-    terminated = torch.zeros(shape, dtype=torch.bool, device=device)
-    truncated = torch.zeros(shape, dtype=torch.bool, device=device)
-    env.unwrapped.bind(obs=obs, final_obs=final_obs, reward=rewards, terminated=terminated, truncated=truncated)
+    obs, final_obs = (torch.zeros(*shape, features, device=device) for _ in range(2))
     actions = torch.zeros(*shape, *env.single_action_space.shape, device=device)
-    log_probs, values, advantages = (torch.zeros(shape, device=device) for _ in range(3))
+    log_probs, rewards, values, advantages = (torch.zeros(shape, device=device) for _ in range(4))
+    terminated, truncated = (torch.zeros(shape, dtype=torch.bool, device=device) for _ in range(2))
 
-    env.reset(seed=args.seed)
+    next_obs, _ = env.reset(seed=args.seed)
     num_iterations = max(1, args.total_steps // (args.num_steps * rows))
     started = time.perf_counter()
     for iteration in range(num_iterations):
@@ -146,27 +144,26 @@ def train(args: Args) -> dict[str, float]:
         episodes = torch.zeros(3, device=device)  # of episodes that end in this rollout: number, sum of returns, sum of lengths
         with torch.no_grad():
             for t in range(args.num_steps):
-                policy = agent.policy(obs[t])
+                obs[t], policy, values[t] = next_obs, agent.policy(next_obs), agent.value(next_obs)
                 actions[t] = policy.sample()
                 log_probs[t] = policy.log_prob(actions[t])
-                values[t] = agent.value(obs[t])
-                _, _, _, _, info = env.step(actions[t])
+                next_obs, rewards[t], terminated[t], truncated[t], info = env.step(actions[t])
+                final_obs[t] = info["final_obs"]
                 ended = info["_episode"]
                 episodes += torch.stack([ended.sum(), (info["episode"]["r"] * ended).sum(), (info["episode"]["l"] * ended).sum()])
 
             # If the time limit alone ended an episode, the value of the final observation replaces the rewards to come.
             timed_out = truncated & ~terminated
-            rewards *= args.reward_scale
             rewards[timed_out] += args.gamma * agent.value(final_obs[timed_out])
             continues = (~(terminated | truncated)).float()
-            next_value, advantage = agent.value(obs[-1]), torch.zeros(rows, device=device)
+            next_value, advantage = agent.value(next_obs), torch.zeros(rows, device=device)
             for t in reversed(range(args.num_steps)):
                 error = rewards[t] + args.gamma * continues[t] * next_value - values[t]
                 advantage = error + args.gamma * args.gae_lambda * continues[t] * advantage
                 advantages[t], next_value = advantage, values[t]
 
         targets = advantages + values
-        batch = {"obs": obs[:-1], "action": actions, "log_prob": log_probs, "advantage": advantages, "target": targets}
+        batch = {"obs": obs, "action": actions, "log_prob": log_probs, "advantage": advantages, "target": targets}
         batch = {name: tensor.flatten(0, 1) for name, tensor in batch.items()}
         for _ in range(args.num_epochs):
             for chosen in torch.randperm(args.num_steps * rows, device=device).chunk(args.num_minibatches):
@@ -185,7 +182,6 @@ def train(args: Args) -> dict[str, float]:
                 nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm)
                 optimizer.step()
 
-        env.unwrapped.rewind()  # the last observation becomes obs[0]
         step = (iteration + 1) * args.num_steps * rows
         count, total_return, total_length = episodes.tolist()
         if count:
@@ -200,7 +196,7 @@ def train(args: Args) -> dict[str, float]:
     env.close()
     writer.close()
     rows_per_second = num_iterations * args.num_steps * rows / seconds
-    return {"mean_return": evaluate(agent, args), "rows_per_second": rows_per_second}
+    return {"mean_return": evaluate(agent, args, normalized), "rows_per_second": rows_per_second}
 
 
 if __name__ == "__main__":

@@ -33,10 +33,12 @@ _PUBLIC = {
     "spec.roles": ("Role",),
     "vector.masks": ("sample_mask",),
     "vector.graph": ("CapturedSteps", "capture_steps"),
+    "vector.normalize": ("NormalizeObservation", "NormalizeReward"),
     "vector.reset_pool": ("join_states",),
     "vector.role_rows": ("RoleRows",),
     "vector.single_env": ("SingleEnv",),
     "vector.stats": ("EpisodeStatistics",),
+    "vector.transform": ("ClipAction", "ClipReward", "TransformObservation", "TransformReward"),
     "vector.vector_env": ("GpuVectorEnv",),
     "vector.whole": ("whole_obs",),
 }  # fmt: skip
@@ -71,10 +73,16 @@ if TYPE_CHECKING:
     from gpu_vecenv.vector.graph import CapturedSteps as CapturedSteps
     from gpu_vecenv.vector.graph import capture_steps as capture_steps
     from gpu_vecenv.vector.masks import sample_mask as sample_mask
+    from gpu_vecenv.vector.normalize import NormalizeObservation as NormalizeObservation
+    from gpu_vecenv.vector.normalize import NormalizeReward as NormalizeReward
     from gpu_vecenv.vector.reset_pool import join_states as join_states
     from gpu_vecenv.vector.role_rows import RoleRows as RoleRows
     from gpu_vecenv.vector.single_env import SingleEnv as SingleEnv
     from gpu_vecenv.vector.stats import EpisodeStatistics as EpisodeStatistics
+    from gpu_vecenv.vector.transform import ClipAction as ClipAction
+    from gpu_vecenv.vector.transform import ClipReward as ClipReward
+    from gpu_vecenv.vector.transform import TransformObservation as TransformObservation
+    from gpu_vecenv.vector.transform import TransformReward as TransformReward
     from gpu_vecenv.vector.vector_env import GpuVectorEnv as GpuVectorEnv
     from gpu_vecenv.vector.whole import whole_obs as whole_obs
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, MultiDiscrete
 
-from gpu_vecenv import EpisodeStatistics, GpuVectorEnv, RoleRows
+from gpu_vecenv import EpisodeStatistics, GpuVectorEnv, NormalizeObservation, RoleRows
 from gpu_vecenv.errors import ArrayTypeError, ClosedError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.vector.random_actions import uniform_actions
 from tests.devices import DEVICES
@@ -280,6 +280,16 @@ def test_statistics_of_rows():
             assert (info["episode"]["l"] == 6).all() and (info["episode"]["tax"] == 0.25).all()
             total, ends = 0 * total, ends + 1
     assert ends == 2
+
+
+def test_observations_of_rows_are_normalised():
+    rows, plain = NormalizeObservation(RoleRows(make(), "citizen")), RoleRows(make(), "citizen")
+    (obs, _), (raw, _) = rows.reset(seed=2), plain.reset(seed=2)
+    deviation = np.sqrt(raw.astype(np.float64).var(0) + 1e-8)
+    np.testing.assert_allclose(obs, (raw - raw.mean(0, np.float64)) / deviation, rtol=1e-3, atol=1e-3)
+    assert obs.shape == rows.observation_space.shape
+    with pytest.raises(ParameterError, match=r"got the space Dict; wrap RoleRows\(env, role\)"):
+        NormalizeObservation(make())
 
 
 # ---- errors -------------------------------------------------------------------------------------------------------

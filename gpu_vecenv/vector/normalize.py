@@ -1,0 +1,198 @@
+"""Wrappers that normalise observations and rewards by running statistics, which stay on the device.
+
+The formulas and the names of arguments and attributes are those of ``NormalizeObservation`` and ``NormalizeReward`` in
+``gymnasium.wrappers.vector``.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Space
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec.given import Array, abbreviated, real_number
+from gpu_vecenv.vector.wrapper import DeviceWrapper, Running
+
+
+class RunningMoments:
+    """Mean and variance of all samples so far.
+
+    The first values, mean 0 and variance 1, count as 1e-4 samples, as in Gymnasium's ``RunningMeanStd``. Moments of a batch are
+    merged by the formula of Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+    variances" (1979).
+
+    Args:
+        library: module of the arrays: numpy, torch or cupy.
+        zeros: float64 zeros, in the shape of a sample, on the device.
+
+    Attributes:
+        mean: float64, in the shape of a sample.
+        var: the same.
+        count: number of samples, float64 ().
+    """
+
+    def __init__(self, library: Any, zeros: Array) -> None:
+        self._library = library
+        self.mean, self.var = zeros, zeros + 1
+        self.count = zeros.sum() + 1e-4
+
+    def update(self, samples: Array, valid: Array) -> None:
+        """Merge samples.
+
+        Args:
+            samples: ``(num_envs, ...)``.
+            valid: bool ``(num_envs,)``, False for samples to leave out, which may hold anything.
+        """
+        chosen = valid.reshape((-1,) + (1,) * (samples.ndim - 1))
+        number = valid.sum()
+        total = self.count + number
+        deviation = self._library.where(chosen, samples - self.mean, 0)
+        shift = deviation.sum(0) / number.clip(1)
+        squares = (self._library.where(chosen, deviation - shift, 0) ** 2).sum(0)
+        self.var = (self.var * self.count + squares + shift**2 * (self.count * number / total)) / total
+        self.mean = self.mean + shift * (number / total)
+        self.count = total
+
+
+class NormalizeObservation(DeviceWrapper):
+    """Shifts and scales each observed number to mean 0 and deviation 1, by running statistics of all envs together.
+
+    An observation ``x`` becomes ``(x - mean) / sqrt(var + epsilon)``, float32. Each observation of an episode counts once, the
+    first and the last included. ``info["final_obs"]`` of same-step mode is normalised with the same statistics; they are updated
+    with it and with the first observation of the next episode before either is normalised. An env that waits for a reset gives
+    its last observation again, which does not count again.
+
+    ``observe()`` of the env and slabs that were bound hold observations that are not normalised.
+
+    Args:
+        env: an env of this package whose observations are one array; for roles with spaces of their own, wrap ``RoleRows``.
+        epsilon: added to the variance, above 0.
+
+    Attributes:
+        obs_rms: ``mean`` and ``var``, float64 in the shape of one env's observation, and ``count``. An env for evaluation can
+            share it: ``other.obs_rms = env.obs_rms``.
+        update_running_mean: False to keep the statistics as they are.
+
+    Raises:
+        ParameterError: an env or an argument that does not fit.
+    """
+
+    def __init__(self, env: VectorEnv, epsilon: float = 1e-8) -> None:
+        super().__init__(env)
+        space = env.single_observation_space
+        if not isinstance(space, Box):
+            what = f"observations in one array, got the space {type(space).__name__}"
+            raise ParameterError(f"NormalizeObservation needs {what}; wrap RoleRows(env, role).")
+        self.epsilon = _above_zero("epsilon", epsilon)
+        self.single_observation_space = Box(-np.inf, np.inf, space.shape, np.float32)
+        self.obs_rms = RunningMoments(self._library, self._zeros(*space.shape))
+        self.update_running_mean = True
+        self._all = self._zeros(self.num_envs) == 0
+        self._running = Running("NormalizeObservation", self._memory, self.num_envs, self._mode)
+
+    @cached_property
+    def observation_space(self) -> Space:  # type: ignore[override]  # it can be assigned, which mypy does not know
+        """Batched observation space, built at its first use."""
+        return batch_space(self.single_observation_space, self.num_envs)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """Reset the env; observations of the envs that were reset count."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        begun = self._running.reset(options)
+        with self._memory.here():
+            self._count(obs, begun)
+            return self._normal(obs), info
+
+    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        """Step the env and normalise its observations."""
+        self._running.require_started()
+        obs, reward, terminated, truncated, info = self.env.step(actions)
+        with self._memory.here():
+            if "final_obs" in info:
+                self._count(info["final_obs"], info["_final_obs"])
+            going, _ = self._running.step(terminated, truncated)
+            self._count(obs, going if self._mode is AutoresetMode.DISABLED else self._all)
+            if "final_obs" in info:
+                info["final_obs"] = self._normal(info["final_obs"])
+            return self._normal(obs), reward, terminated, truncated, info
+
+    def _count(self, obs: Array, valid: Array) -> None:
+        """Update the statistics."""
+        if self.update_running_mean:
+            self.obs_rms.update(obs, valid)
+
+    def _normal(self, obs: Array) -> Array:
+        """Return normalised observations in a new array."""
+        moments = self.obs_rms
+        return self._float32((obs - moments.mean) / (moments.var + self.epsilon) ** 0.5)
+
+
+class NormalizeReward(DeviceWrapper):
+    """Divides rewards by the deviation of discounted sums of rewards, by running statistics of all envs together.
+
+    A reward ``r`` becomes ``r / sqrt(var + epsilon)``, float32, where ``var`` is the variance of the sums. The sum of an env is
+    ``gamma * sum + r`` in each step of an episode; in a step that terminates the episode it is ``r`` alone, as in Gymnasium. It
+    starts at 0 in each episode. In next-step mode, Gymnasium's wrapper carries the sum into the next episode; this one does not,
+    so that all modes give the same statistics. ``info["agent_reward"]`` stays as it is.
+
+    Args:
+        env: an env of this package.
+        gamma: discount per step, from 0 to 1.
+        epsilon: added to the variance, above 0.
+
+    Attributes:
+        return_rms: ``mean``, ``var`` and ``count`` of the sums, float64 (). An env for evaluation can share it.
+        update_running_mean: False to keep the statistics as they are.
+
+    Raises:
+        ParameterError: an env or an argument that does not fit.
+    """
+
+    def __init__(self, env: VectorEnv, gamma: float = 0.99, epsilon: float = 1e-8) -> None:
+        super().__init__(env)
+        discount = real_number(gamma)
+        if discount is None or not 0 <= discount <= 1:
+            raise ParameterError(f"gamma must be a number from 0 to 1, got {abbreviated(gamma)}.")
+        self.gamma, self.epsilon = discount, _above_zero("epsilon", epsilon)
+        self.return_rms = RunningMoments(self._library, self._zeros())
+        self.update_running_mean = True
+        self._sums = self._zeros(self.num_envs)
+        self._running = Running("NormalizeReward", self._memory, self.num_envs, self._mode)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """Reset the env and the sums of the envs that were reset."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        begun = self._running.reset(options)
+        with self._memory.here():
+            self._sums = self._library.where(begun, 0, self._sums)
+        return obs, info
+
+    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        """Step the env and normalise its rewards."""
+        self._running.require_started()
+        obs, reward, terminated, truncated, info = self.env.step(actions)
+        with self._memory.here():
+            going, over = self._running.step(terminated, truncated)
+            sums = self._sums * self.gamma * ~terminated + reward
+            if self.update_running_mean:
+                self.return_rms.update(sums, going)
+            self._sums = self._library.where(going & ~over, sums, 0)
+            scaled = self._float32(reward / (self.return_rms.var + self.epsilon) ** 0.5)
+        return obs, scaled, terminated, truncated, info
+
+
+def _above_zero(name: str, value: Any) -> float:
+    """Return a number above 0.
+
+    Raises:
+        ParameterError: another value.
+    """
+    number = real_number(value)
+    if number is None or not 0 < number < float("inf"):
+        raise ParameterError(f"{name} must be a number above 0, got {abbreviated(value)}.")
+    return number

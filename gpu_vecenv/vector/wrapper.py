@@ -1,0 +1,100 @@
+"""Base of this package's wrappers, whose arrays stay on the device, and what they have in common."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+
+from gpu_vecenv.backend.memory import Memory, output_memory
+from gpu_vecenv.errors import ParameterError, SequenceError
+from gpu_vecenv.spec.given import Array, host_array
+from gpu_vecenv.vector.role_rows import RoleRows
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
+
+NUMPY_ONLY = {
+    "RecordEpisodeStatistics": "EpisodeStatistics",
+    "NormalizeObservation": "NormalizeObservation",
+    "NormalizeReward": "NormalizeReward",
+    "ClipReward": "ClipReward",
+}
+"""Gymnasium's vector wrappers that compute with NumPy, and this package's wrappers that replace them."""
+
+
+class DeviceWrapper(VectorWrapper):
+    """Wrapper whose arrays have the array kind and the device of the env. A step of it never waits for the device.
+
+    Raises:
+        ParameterError: the wrapped env is not one of this package, or a wrapper of Gymnasium around it needs NumPy arrays.
+    """
+
+    def __init__(self, env: VectorEnv) -> None:
+        super().__init__(env)
+        name, inner = type(self).__name__, env.unwrapped
+        if not isinstance(inner, GpuVectorEnv | RoleRows):
+            raise ParameterError(f"{name} wraps an env of this package, got {type(inner).__name__}.")
+        while inner.array != "numpy" and isinstance(env, VectorWrapper):
+            theirs = type(env).__name__
+            if type(env).__module__.startswith("gymnasium.") and theirs in NUMPY_ONLY:
+                raise ParameterError(
+                    f'Gymnasium\'s {theirs} computes with NumPy, and the arrays of this env are of the kind "{inner.array}"; '
+                    f"use gpu_vecenv.{NUMPY_ONLY[theirs]}."
+                )
+            env = env.env
+        self._memory = output_memory(inner.array, "cpu" if inner.array == "numpy" else inner.device)
+        self._library = importlib.import_module(inner.array)
+        self._mode: AutoresetMode = inner.autoreset_mode
+
+    def _zeros(self, *shape: int, dtype: str = "float64") -> Array:
+        """Return zeros on the device."""
+        return self._memory.from_numpy(np.zeros(shape, dtype))
+
+    def _float32(self, values: Array) -> Array:
+        """Return an array as float32, on its device."""
+        return self._library.asarray(values, dtype=self._library.float32)
+
+
+class Running:
+    """Which envs are in an episode, known from the flags of the steps.
+
+    An env whose episode ended is in none until it is reset: for one step in next-step mode, until the caller resets it if
+    autoreset is disabled. In same-step mode, every env always is in an episode.
+
+    Args:
+        owner: name of the wrapper, for its errors.
+        memory: memory of the flags.
+        num_envs: number of envs.
+        mode: autoreset mode of the env.
+    """
+
+    def __init__(self, owner: str, memory: Memory, num_envs: int, mode: AutoresetMode) -> None:
+        self._owner, self._memory, self._num_envs, self._mode = owner, memory, num_envs, mode
+        self._ended: Array = None
+
+    def reset(self, options: dict[str, Any] | None) -> Array:
+        """Note a reset; return which envs it reset, bool (num_envs,)."""
+        mask = (options or {}).get("reset_mask")
+        begun = self._memory.from_numpy(np.ones(self._num_envs, bool) if mask is None else host_array(mask))
+        with self._memory.here():
+            self._ended = ~begun if self._ended is None else self._ended & ~begun
+        return begun
+
+    def step(self, terminated: Array, truncated: Array) -> tuple[Array, Array]:
+        """Note the flags of a step.
+
+        Returns:
+            going: bool (num_envs,), True where the step was one of an episode, not a reset or a step without effect.
+            over: bool (num_envs,), True where the step ended an episode.
+        """
+        going = ~self._ended
+        over = (terminated | truncated) & going
+        if self._mode is not AutoresetMode.SAME_STEP:
+            self._ended = over if self._mode is AutoresetMode.NEXT_STEP else self._ended | over
+        return going, over
+
+    def require_started(self) -> None:
+        """Raise SequenceError before the first reset."""
+        if self._ended is None:
+            raise SequenceError(f"call reset() of {self._owner} before step().")
