@@ -53,7 +53,7 @@ def fields(name: str) -> str:
 
 def _get(value: Any, path: tuple[str, ...]) -> Any:
     for name in path:
-        value = getattr(value, name)
+        value = value.env_params({}) if name == "env_kwargs" else getattr(value, name)
     if isinstance(value, dict):
         return " ".join(f"{name}={x}" for name, x in value.items()) or "the env's"
     return value

@@ -12,8 +12,8 @@ from gpu_vecenv.train.run_folder.matches import Match, Matches
 def learned_lines(matches: Matches) -> Iterator[str]:
     """Yield a line for each comparison: trained and random agents of a role that learns, against random and trained others."""
     yield (
-        f"What was learned in {matches.steps:,} steps (means of {matches.worlds} new worlds with one episode each; "
-        "all start alike for trained and for random agents):"
+        f"What was learned in {matches.steps:,} steps (means over {matches.worlds} new episodes; "
+        "each match starts from the same states):"
     )
     for role in matches.learning:
         others = [name for name in matches.learning if name != role]

@@ -93,7 +93,7 @@ def show_run(trainer: Trainer) -> None:
     source = trainer.env.env_spec.kernel.parent
     drawn = has_renderer(source)
     if drawn:
-        watch(folder, device=config.device, beside_random=True)
+        watch(folder, out=Path(folder) / "video.mp4", device=config.device, beside_random=True)
     else:
         print(f"video: none, because {source} has no render.py")
     print("\n".join(next_lines(config, drawn)))

@@ -34,7 +34,7 @@ MAX_FPS = 1_000
 
 def watch(
     run: tyro.conf.Positional[str],
-    out: Annotated[Path | None, help_option("video.mp4 in the run's folder", "FILE")] = None,
+    out: Annotated[Path | None, help_option("watch.mp4 in the run's folder", "FILE")] = None,
     episodes: int = 1,
     worlds: int = 1,
     max_frames: Annotated[int | None, help_option("all steps", "INT")] = None,
@@ -73,7 +73,7 @@ def watch(
     """
     import_modules(modules)
     if out is None:
-        out = Path(run) / "video.mp4" if Path(run).is_dir() else Path(run).with_suffix(".mp4")
+        out = Path(run) / "watch.mp4" if Path(run).is_dir() else Path(run).with_suffix(".mp4")
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
     require_within("--episodes", episodes, 1)
     require_within("--worlds", worlds, 1, MAX_TILES)

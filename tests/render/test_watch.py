@@ -35,9 +35,9 @@ def run(tmp_path_factory):
 
 def test_a_video_shows_every_state_of_each_episode(run, capsys):
     watch(str(run), episodes=2, device="cpu")
-    assert imageio.imread(run / "video.mp4", index=None).shape == (2 * 13, 688, 960, 3)
+    assert imageio.imread(run / "watch.mp4", index=None).shape == (2 * 13, 688, 960, 3)
     out, error = capsys.readouterr()
-    assert out == f"video: {run / 'video.mp4'}\n"
+    assert out == f"video: {run / 'watch.mp4'}\n"
     assert error.splitlines()[-1].startswith("100%  26 frames  2 of 2 episodes  ")
 
 

@@ -86,6 +86,7 @@ def block(results: Results | None) -> str:
         return "Not measured yet."
     machines = [seed["machine"] for row in results["runs"].values() for seed in finished(row)]
     facts = machines[-1] if machines else {}
+    several = any(len(finished(row)) > 1 for row in results["runs"].values())
     parts = [
         "![Steps that a runner stays in the game over seconds of training, for WarpDrive and this package]"
         "(figures/against_warpdrive.png)",
@@ -93,7 +94,7 @@ def block(results: Results | None) -> str:
         time_table(results),
         "The last policies of each run against random opponents: the steps that a runner stays in the game, and the runners\n"
         "that are caught. Good taggers leave a runner fewer steps than in the last row and catch more. Good runners stay\n"
-        "longer, and fewer are caught. Of several seeds the tables give the mean and the range.",
+        "longer, and fewer are caught." + (" The tables give means and ranges over the seeds." if several else ""),
         skill_table(results),
     ]
     if cross := cross_table(results):
