@@ -48,13 +48,13 @@ class WorldRenderers:
     """
 
     def __init__(self, env_spec: EnvSpec, params: Params, num_worlds: int, style: Style = DEFAULT_STYLE) -> None:
-        self._spec, self._params, self._num_worlds, self._style = env_spec, params, num_worlds, style
+        self._spec, self._params, self._num_worlds, self.style = env_spec, params, num_worlds, style
         self._first: WorldRenderers | None = None
 
     @cached_property
     def _renderers(self) -> list[Any]:
         renderer = find_renderer(self._spec.kernel.parent)
-        options = {} if self._style == DEFAULT_STYLE else {"style": self._style}
+        options = {} if self.style == DEFAULT_STYLE else {"style": self.style}
         if options and "style" not in inspect.signature(renderer).parameters:
             raise ParameterError(f"{self._spec.name}: Renderer of its render.py takes no style; expected theme dark and scale 1")
         return [renderer(world_params(self._spec, self._params, world), **options) for world in range(self._num_worlds)]
@@ -62,7 +62,7 @@ class WorldRenderers:
     def first(self, num_worlds: int) -> WorldRenderers:
         """Return renderers of the first worlds. Those of the last call are kept, with trails, until another number is given."""
         if self._first is None or self._first._num_worlds != num_worlds:
-            self._first = WorldRenderers(self._spec, self._params, num_worlds, self._style)
+            self._first = WorldRenderers(self._spec, self._params, num_worlds, self.style)
         return self._first
 
     @property
@@ -85,8 +85,8 @@ class WorldRenderers:
     def picture(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
         """Draw all worlds in one picture with one legend, uint8 (H, W, 3); the frame, if there is one world."""
         if self._num_worlds == 1:
-            return tile(self.frames(state), style=self._style)
-        return tile(self.scenes(state), style=self._style, legend=self.legend)
+            return tile(self.frames(state), style=self.style)
+        return tile(self.scenes(state), style=self.style, legend=self.legend)
 
     def _draw(self, state: Mapping[str, np.ndarray], method: Callable[[Any], Callable[..., np.ndarray]]) -> list[np.ndarray]:
         state = {name: array[: self._num_worlds] for name, array in state.items()}

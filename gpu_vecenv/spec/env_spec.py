@@ -15,6 +15,7 @@ from gymnasium.spaces import Box, Space
 from gpu_vecenv.errors import ParameterError, UnknownParameterError
 from gpu_vecenv.spec.fields import RESERVED_NAMES, Constant, Field, Metric, ResetOption, Table, Workspace
 from gpu_vecenv.spec.params import Param, Params, convert
+from gpu_vecenv.spec.reference import reduce_spec
 from gpu_vecenv.spec.roles import Role
 
 
@@ -77,6 +78,10 @@ class EnvSpec:
         for role in self.groups:
             if role.observation is None or role.action is None:
                 raise ParameterError(f"{self.name}: {role.name or 'the env'} needs an observation and an action space.")
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """For pickle and copy: the module and the variable that hold the spec, if there are any; otherwise its fields."""
+        return reduce_spec(self, {one.name: getattr(self, one.name) for one in dataclasses.fields(self)})
 
     @property
     def by_role(self) -> bool:
