@@ -51,8 +51,12 @@ class CopiedEnv:
             "attributes": carried(self),
             "pool": self.worlds.pool.get(None),
             "options": self.worlds.memory.to_numpy(self.worlds.arguments.reset_options),
-            "fields": self.worlds.state.on_host() if self._started else None,
+            "started": None,
         }
+        if self._started:
+            # The last observation may differ from that of the state: an agent of Tag observes the step that tags it.
+            last = [self.worlds.output_memory.to_numpy(array) for array in self.worlds.outputs.last_kept() or ()]
+            state["started"] = self.worlds.state.on_host(), last
         return _make, (type(self), self.env_spec, self._keywords()), state
 
     def __copy__(self) -> Any:
@@ -66,8 +70,12 @@ class CopiedEnv:
         memory.assign(self.worlds.arguments.reset_options, memory.from_numpy(state["options"]))
         if state["pool"]:
             self.worlds.pool.set(state["pool"])
-        if state["fields"] is not None:
-            self.worlds.set_state(state["fields"])
+        if state["started"] is not None:
+            fields, last = state["started"]
+            self.worlds.set_state(fields)
+            memory = self.worlds.output_memory
+            for array, values in zip(self.worlds.outputs.last_kept() or (), last, strict=True):
+                memory.assign(array, memory.from_numpy(values))
             self._started = True
 
     def _keywords(self) -> dict[str, Any]:

@@ -157,6 +157,20 @@ def test_a_copy_of_an_env_that_was_not_reset_draws_the_same_seed():
     np.testing.assert_array_equal(again.reset()[0], env.reset()[0])
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_copy_has_the_last_observation_of_the_original(mode):
+    """In a step that tags an agent, its observation differs from that of the state."""
+    env, differ = make("tag", 5, autoreset_mode=mode).unwrapped, 0
+    env.reset(seed=4)
+    for seed in range(12):
+        last = run(env, 1, seed)[0][0]
+        differ += (last != env.observe()).any()
+        again = pickled(env)
+        again.bind(obs=(slab := np.zeros((2, *last.shape), np.float32)))
+        np.testing.assert_array_equal(slab[0], last)
+    assert differ
+
+
 def test_a_copys_spaces_draw_the_same_samples():
     env = make("cartpole").unwrapped
     again = pickled(env)
