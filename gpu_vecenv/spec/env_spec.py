@@ -115,8 +115,9 @@ class EnvSpec:
             if name not in known:
                 close = difflib.get_close_matches(name, known, n=1)
                 hint = f" Did you mean {close[0]!r}?" if close else ""
-                raise UnknownParameterError(
-                    f"{self.name} has no parameter {name!r}.{hint} It has: {', '.join(known)}."
+                raise UnknownParameterError(  # the first words are Python's, by which TorchRL knows this error
+                    f"got an unexpected keyword argument {name!r}: {self.name} has no parameter of this name.{hint} "
+                    f"It has: {', '.join(known)}."
                 )
         params: dict[str, Any] = {}
         for name, param in known.items():

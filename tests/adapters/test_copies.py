@@ -1,8 +1,7 @@
-"""Pickles and copies of adapters: the original and its copy give the same results; SB3's processes take an env with its state."""
+"""Pickles and copies of adapters: the original and its copy give the same results."""
 
 import copy
 import pickle
-from functools import partial
 
 import gymnasium
 import numpy as np
@@ -100,23 +99,3 @@ def test_a_copy_of_an_adapter_continues_as_the_original_does(adapter, copier, de
     for _ in range(4):
         for mine, theirs in zip(step(env), step(again), strict=True):
             np.testing.assert_array_equal(mine, theirs)
-
-
-@pytest.mark.works("Stable-Baselines3", "`SubprocVecEnv` of `gymnasium.make` by id, and of envs with their state")
-@pytest.mark.parametrize("method", ["fork", "forkserver"])
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork.*:RuntimeWarning")
-def test_processes_of_sb3_take_envs(method):
-    from stable_baselines3.common.vec_env import SubprocVecEnv
-
-    env = gymnasium.make("gpu_vecenv:WarpCartPole-v1")
-    env.reset(seed=5)
-    workers = SubprocVecEnv([partial(copy.copy, env), partial(gymnasium.make, "gpu_vecenv:WarpCartPole-v1")], method)
-    try:
-        states = workers.env_method("get_wrapper_attr", "vector")
-        np.testing.assert_array_equal(states[0].observe(), env.unwrapped.vector.observe())
-        workers.seed(5)
-        np.testing.assert_array_equal(workers.reset()[0], env.reset(seed=5)[0])
-        workers.step_async(np.array([1, 0]))
-        np.testing.assert_array_equal(workers.step_wait()[0][0], env.step(1)[0])
-    finally:
-        workers.close()
