@@ -142,30 +142,34 @@ WarpCartPole-v1:
 """
 
 
-@pytest.mark.works("rl_zoo3", "`python -m rl_zoo3.train` by id with `--gym-packages gpu_vecenv`, and `rl_zoo3.enjoy` of its result")
-def test_the_command_line_of_rl_zoo3_trains_and_plays(tmp_path):
-    pytest.importorskip("rl_zoo3")
-    (tmp_path / "zoo.yml").write_text(ZOO)
-    common = ["--algo", "ppo", "--env", "WarpCartPole-v1", "--gym-packages", "gpu_vecenv", "-f", "logs"]
-    run_module(tmp_path, "-m", "rl_zoo3.train", *common, "-conf", "zoo.yml", "--eval-freq", 64, "--eval-episodes", 1)
-    folder = tmp_path / "logs/ppo/WarpCartPole-v1_1"
-    results = np.load(folder / "evaluations.npz")
+@pytest.mark.works("rl_zoo3", "`rl_zoo3.train` by id with `--gym-packages gpu_vecenv`, and `rl_zoo3.enjoy` of its result")
+@pytest.mark.filterwarnings("ignore")
+def test_the_command_line_of_rl_zoo3_trains_and_plays(tmp_path, monkeypatch, capsys):
+    """The functions that ``python -m rl_zoo3.train`` and ``python -m rl_zoo3.enjoy`` call, in this process."""
+    train, enjoy = (pytest.importorskip(f"rl_zoo3.{name}") for name in ("train", "enjoy"))
+    monkeypatch.chdir(tmp_path)
+    Path("zoo.yml").write_text(ZOO)
+    common = ["--algo", "ppo", "--env", "WarpCartPole-v1", "--gym-packages", "gpu_vecenv", "-f", "logs", "--num-threads", "1"]
+    monkeypatch.setattr(sys, "argv", ["train", *common, "-conf", "zoo.yml", "--eval-freq", "64", "--eval-episodes", "1"])
+    train.train()
+    results = np.load("logs/ppo/WarpCartPole-v1_1/evaluations.npz")
     assert results["timesteps"].tolist() == [64, 128] and (results["results"] >= 8).all()
-    played = run_module(tmp_path, "-m", "rl_zoo3.enjoy", *common, "-n", 60, "--no-render")
-    assert re.search(r"Episode Reward: \d+", played)
+    monkeypatch.setattr(sys, "argv", ["enjoy", *common, "-n", "60", "--no-render"])
+    enjoy.enjoy()
+    assert re.search(r"Episode Reward: \d+", capsys.readouterr().out)
 
 
 # ---- Tianshou -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.works("Tianshou", "`DummyVectorEnv` and `SubprocVectorEnv` of `gymnasium.make` by id")
-@pytest.mark.parametrize("kind", ["DummyVectorEnv", "SubprocVectorEnv"])
+@pytest.mark.parametrize("kind", ["DummyVectorEnv", pytest.param("SubprocVectorEnv", marks=pytest.mark.slow)])
 def test_vector_envs_of_tianshou_give_the_results_of_gymnasium(kind):
     envs = pytest.importorskip("tianshou.env")
     workers = getattr(envs, kind)([partial(gymnasium.make, CARTPOLE)] * 3)
     singles = [gymnasium.make(CARTPOLE) for _ in range(3)]
     try:
-        np.testing.assert_array_equal(workers.reset(seed=7)[0], [one.reset(seed=7 + i)[0] for i, one in enumerate(singles)])
+        np.testing.assert_array_equal(workers.reset(seed=7)[0], [one.reset(seed=7)[0] for one in singles])
         for actions in ([0, 1, 1], [1, 1, 0]):
             theirs = workers.step(np.array(actions))
             ours = [one.step(action) for one, action in zip(singles, actions, strict=True)]
@@ -175,10 +179,40 @@ def test_vector_envs_of_tianshou_give_the_results_of_gymnasium(kind):
         workers.close()
 
 
-@pytest.mark.works("Tianshou", "DQN with a `Collector`, as in its examples")
-def test_dqn_of_tianshou_learns_from_an_id():
+@pytest.mark.slow
+@pytest.mark.works("Tianshou", "DQN, which learns CartPole by id with `Collector` and `VectorReplayBuffer`")
+def test_dqn_of_tianshou_learns_by_id():
     pytest.importorskip("tianshou.env")
-    pass
+    from tianshou.algorithm import DQN
+    from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
+    from tianshou.algorithm.optim import AdamOptimizerFactory
+    from tianshou.data import Collector, VectorReplayBuffer
+    from tianshou.env import DummyVectorEnv
+    from tianshou.trainer import OffPolicyTrainerParams
+    from tianshou.utils.net.common import Net
+
+    torch.manual_seed(0)
+    single = gymnasium.make(CARTPOLE)
+    network = Net(state_shape=(4,), action_shape=2, hidden_sizes=[64, 64])
+    policy = DiscreteQLearningPolicy(model=network, action_space=single.action_space, eps_training=0.1)
+    algorithm = DQN(
+        policy=policy, optim=AdamOptimizerFactory(lr=1e-3), gamma=0.9, n_step_return_horizon=3, target_update_freq=320
+    )
+    envs = [DummyVectorEnv([partial(gymnasium.make, CARTPOLE)] * count) for count in (8, 4)]
+    params = OffPolicyTrainerParams(
+        training_collector=Collector(algorithm, envs[0], VectorReplayBuffer(20_000, 8), exploration_noise=True),
+        test_collector=Collector(algorithm, envs[1]),
+        max_epochs=4,
+        epoch_num_steps=10_000,
+        collection_step_num_env_steps=8,
+        test_step_num_episodes=8,
+        batch_size=64,
+        update_step_num_gradient_steps_per_sample=0.125,
+        verbose=False,
+        show_progress=False,
+        stop_fn=lambda mean: mean >= 100,
+    )
+    assert algorithm.run_training(params).best_reward >= 100  # random actions have about 22
 
 
 # ---- CleanRL ------------------------------------------------------------------------------------------------------
@@ -216,7 +250,7 @@ OLD = {
     "td3_continuous_action.py": "final_observation",
     "ddpg_continuous_action.py": "final_observation",
 }
-needs_cleanrl = pytest.mark.skipif("CLEANRL_PPO" not in os.environ, reason="CLEANRL_PPO names no copy of upstream's cleanrl/ppo.py")
+needs_cleanrl = pytest.mark.skipif("CLEANRL_PPO" not in os.environ, reason="CLEANRL_PPO names no upstream cleanrl/ppo.py")
 
 
 def run_cleanrl(script, folder, *options):
@@ -224,12 +258,13 @@ def run_cleanrl(script, folder, *options):
     path = Path(os.environ["CLEANRL_PPO"]).resolve().with_name(script)
     search = os.pathsep.join(filter(None, [str(path.parents[1]), str(ROOT), os.environ.get("PYTHONPATH")]))
     command = [sys.executable, "-W", "ignore", path, "--no-cuda", *map(str, options)]
-    return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": search}, capture_output=True, text=True, check=False)
+    env = {**os.environ, "PYTHONPATH": search}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.slow
 @needs_cleanrl
-@pytest.mark.works("CleanRL-style", "upstream's ppo.py, dqn.py and c51.py without changes, with `--env-id gpu_vecenv:WarpCartPole-v1`")
+@pytest.mark.works("CleanRL-style", "upstream's ppo.py, dqn.py and c51.py without changes, by `--env-id gpu_vecenv:...`")
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_an_unchanged_script_of_cleanrl_runs_by_id(script, tmp_path):
     env_id, options = SCRIPTS[script]
@@ -239,7 +274,7 @@ def test_an_unchanged_script_of_cleanrl_runs_by_id(script, tmp_path):
 
 @pytest.mark.slow
 @needs_cleanrl
-@pytest.mark.limit("CleanRL-style", "upstream's continuous scripts, written for Gymnasium 0.29: they fail on Gymnasium 1 with any env")
+@pytest.mark.limit("CleanRL-style", "upstream's continuous scripts: written for Gymnasium 0.29, they fail on 1 with any env")
 @pytest.mark.parametrize("env_id", ["Pendulum-v1", PENDULUM])
 @pytest.mark.parametrize("script", OLD)
 def test_scripts_for_gymnasium_0_29_fail_with_any_env(script, env_id, tmp_path):
