@@ -10,7 +10,7 @@ from gpu_vecenv.adapters.pettingzoo import PettingZooEnv
 supersuit = pytest.importorskip("supersuit")
 from stable_baselines3 import PPO  # noqa: E402
 
-works, limit = (lambda what, mark=mark: mark("PettingZoo", what) for mark in (pytest.mark.works, pytest.mark.limit))
+works, limit = (lambda what, mark=mark: mark("SuperSuit", what) for mark in (pytest.mark.works, pytest.mark.limit))
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
 CHASE = {
@@ -41,7 +41,7 @@ def rows(worlds, **options):
     return supersuit.concat_vec_envs_v1(env, worlds, num_cpus=1, base_class="stable_baselines3")
 
 
-@works("SuperSuit's black_death_v3 and pettingzoo_env_to_vec_env_v1: zeros for agents that left, until the episode ends")
+@works("black_death_v3 and pettingzoo_env_to_vec_env_v1: zeros for agents that left, until the episode ends")
 def test_rows_of_supersuit_hold_the_results_of_the_env():
     env, plain = supersuit.pettingzoo_env_to_vec_env_v1(supersuit.black_death_v3(make())), make()
     names, ends, tags = plain.possible_agents, 0, 0
@@ -64,7 +64,7 @@ def test_rows_of_supersuit_hold_the_results_of_the_env():
     assert ends >= 2 and tags >= 1
 
 
-@works("SuperSuit's concat_vec_envs_v1, with a copy of the env for each world, and PPO of Stable-Baselines3 on its rows")
+@works("concat_vec_envs_v1, with a copy of the env for each world, and PPO of Stable-Baselines3 on its rows")
 def test_ppo_trains_on_rows_of_copied_worlds():
     env = rows(4)
     obs = env.reset()
@@ -76,7 +76,7 @@ def test_ppo_trains_on_rows_of_copied_worlds():
     assert model.num_timesteps == 1280 and after.isfinite().all() and not torch.equal(before, after)
 
 
-@limit("a seed for PPO on SuperSuit's rows: its vector env has no seed()")
+@limit("a seed for PPO on its rows: its vector env has no seed()")
 def test_supersuit_has_no_seed():
     with pytest.raises(AttributeError, match="seed"):
         PPO("MlpPolicy", rows(1), seed=0)
@@ -99,7 +99,7 @@ def tags(model, roles, episodes=100):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@works("SB3's PPO on SuperSuit's rows learns Tag: its tagger tags more and its runners are tagged less than at random")
+@works("SB3's PPO on its rows learns Tag: its tagger tags more and its runners are tagged less than at random")
 def test_both_roles_learn():
     torch.manual_seed(1)
     np.random.seed(1)
