@@ -154,8 +154,8 @@ def test_the_command_line_of_rl_zoo3_trains_and_plays(tmp_path, monkeypatch, cap
     train.train()
     results = np.load("logs/ppo/WarpCartPole-v1_1/evaluations.npz")
     assert results["timesteps"].tolist() == [64, 128] and (results["results"] >= 8).all()
-    monkeypatch.setattr(sys, "argv", ["enjoy", *common, "-n", "60", "--no-render"])
-    enjoy.enjoy()
+    monkeypatch.setattr(sys, "argv", ["enjoy", *common, "-n", "600", "--no-render"])
+    enjoy.enjoy()  # an episode has 500 steps at most
     assert re.search(r"Episode Reward: \d+", capsys.readouterr().out)
 
 
