@@ -14,6 +14,7 @@ import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium.vector import AsyncVectorEnv
 
 from gpu_vecenv import EpisodeStatistics, GpuVectorEnv, RoleRows
@@ -93,6 +94,8 @@ def test_a_copy_has_memory_of_its_own_on_the_same_device(device, view, fresh):
     again = pickled(env)
     assert again.device == device
     run(again, 4)
+    actions = torch.as_tensor(sample(again), device=device)
+    assert (again.step(actions)[0] is again.step(actions)[0]) != fresh
     np.testing.assert_array_equal(to_host(env.observe()), before)
     np.testing.assert_array_equal(to_host(obs), before)
 
@@ -138,8 +141,10 @@ def test_a_copy_keeps_all_keywords():
     lengths = np.array([0.3, 0.5, 0.7])
     options = {"debug": True, "first_world": 40, "render_mode": "rgb_array", "render_theme": "light", "render_scale": 0.5}
     env = make("cartpole", length=lengths, **options).unwrapped
+    env.metadata["render_fps"] = 7
     env.reset(seed=1)
     again = pickled(env)
+    assert again.metadata == env.metadata
     assert {name: getattr(again, name) for name in ("debug", "first_world", "render_mode")} == {
         name: options[name] for name in ("debug", "first_world", "render_mode")
     }
@@ -224,8 +229,9 @@ def test_a_closed_env_raises_an_error(copier):
         COPIERS[copier](env)
 
 
-def test_a_spec_is_pickled_by_the_module_that_defines_it():
+def test_a_spec_is_pickled_by_the_module_that_defines_it(monkeypatch):
     assert pickled(town.SPEC) is town.SPEC
+    monkeypatch.setattr(sys, "imported_spec", harvest.SPEC, raising=False)
     assert reference._find(harvest.SPEC) == ("tests.roles.harvest", "SPEC")
 
 
