@@ -120,6 +120,8 @@ class PettingZooEnv(ParallelEnv):
     ) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
         """Make a step; every dict has an entry for each agent that was in the game before it.
 
+        After an episode, a step without actions changes nothing and returns empty dicts, because SuperSuit makes such steps.
+
         Args:
             actions: an action for each of ``agents``.
 
@@ -131,13 +133,16 @@ class PettingZooEnv(ParallelEnv):
             infos: by agent, ``action_mask`` if its role has masks.
 
         Raises:
-            SequenceError: no agent is in the game: before the first reset, or after an episode.
+            SequenceError: before the first reset, or actions are given although no agent is in the game.
             ParameterError: ``actions`` has other agents than those in the game.
             ShapeError, ArrayTypeError, ActionError: an action does not fit its space.
         """
         acting = self.agents
         if not acting:
-            raise SequenceError("no agent is in the game; call reset() before step().")
+            self.vector_env._require_started("step()")
+            if actions:
+                raise SequenceError("no agent is in the game; call reset() before step().")
+            return {}, {}, {}, {}, {}
         obs, reward, terminated, truncated, info = self.vector_env.step(self._joint_action(actions))
         reward = (info["agent_reward"] if "agent_reward" in info else reward).reshape(-1)
         alive = info.get("agent_alive", np.ones(len(self.possible_agents), bool)).reshape(-1)

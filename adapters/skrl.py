@@ -20,7 +20,15 @@ except ImportError as error:
     raise MissingExtraError('this adapter needs skrl: pip install "gpu-vecenv[skrl]"') from error
 
 
-class SkrlEnv(Wrapper):
+class _Copied:
+    """Base of an env that can be pickled: skrl's ``__getattr__`` fails in the search for this method, before ``_env`` is set."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over the attributes of the original."""
+        vars(self).update(state)
+
+
+class SkrlEnv(_Copied, Wrapper):
     """skrl's single-agent wrapper; each of its envs is a row, that is one agent.
 
     A step that ends an episode also starts the next one. The first reset uses the seed of ``skrl.utils.set_seed``; later resets
@@ -94,7 +102,7 @@ class SkrlEnv(Wrapper):
         self._env.close()
 
 
-class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
+class SkrlMultiAgentEnv(_Copied, MultiAgentEnvWrapper):
     """skrl's multi-agent wrapper; each of its envs is a world, and arguments and results are dicts by agent.
 
     Agents are named by role and number, such as ``tagger_0`` and ``runner_0``. They stay until the world's episode ends; an agent

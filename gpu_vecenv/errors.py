@@ -45,6 +45,10 @@ class ConcurrentCallError(GpuVecenvError, RuntimeError):
     """An env was called during another call, by another thread or by a signal handler."""
 
 
+class CopyError(GpuVecenvError, TypeError):
+    """An env cannot be pickled, or its spec is not found where the pickle is loaded."""
+
+
 class OutOfMemoryError(GpuVecenvError, MemoryError):
     """An env or a rollout needs more memory than is free on its device."""
 

@@ -122,6 +122,10 @@ class TorchMemory:
         self.address: Callable[[Array], int] = torch.Tensor.data_ptr  # no wrapper, because each step needs several addresses
         self._dtypes = {name: getattr(torch, name) for name in ("float32", "int32", "uint8", "uint64", "bool")}
 
+    def __reduce__(self) -> tuple[type[TorchMemory], tuple[str]]:
+        """For copies of objects that hold a memory: it is made again, because modules cannot be pickled."""
+        return TorchMemory, (str(self._device),)
+
     def here(self) -> AbstractContextManager[Any]:
         """Do nothing: torch computes on the device of a tensor."""
         return nullcontext()
@@ -203,6 +207,10 @@ class CupyMemory:
 
         self._cupy = cupy
         self._index = int(device.partition(":")[2] or 0)
+
+    def __reduce__(self) -> tuple[type[CupyMemory], tuple[str]]:
+        """For copies of objects that hold a memory: it is made again, because modules cannot be pickled."""
+        return CupyMemory, (f"cuda:{self._index}",)
 
     def here(self) -> AbstractContextManager[Any]:
         """Make the GPU of the arrays current."""

@@ -54,6 +54,11 @@ class Style(NamedTuple):
     palette: Palette = DARK
     scale: float = 1.0
 
+    @property
+    def theme(self) -> str:
+        """Name of the palette's theme."""
+        return next(name for name, palette in THEMES.items() if palette == self.palette)
+
 
 DEFAULT_STYLE = Style()
 

@@ -15,6 +15,7 @@ from gymnasium.spaces import Box, Space
 from gpu_vecenv.errors import ParameterError, UnknownParameterError
 from gpu_vecenv.spec.fields import RESERVED_NAMES, Constant, Field, Metric, ResetOption, Table, Workspace
 from gpu_vecenv.spec.params import Param, Params, convert
+from gpu_vecenv.spec.reference import reduce_spec
 from gpu_vecenv.spec.roles import Role
 
 
@@ -78,6 +79,10 @@ class EnvSpec:
             if role.observation is None or role.action is None:
                 raise ParameterError(f"{self.name}: {role.name or 'the env'} needs an observation and an action space.")
 
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """For pickle and copy: the module and the variable that hold the spec, if there are any; otherwise its fields."""
+        return reduce_spec(self, {one.name: getattr(self, one.name) for one in dataclasses.fields(self)})
+
     @property
     def by_role(self) -> bool:
         """True if public arrays are dicts by role, because roles have spaces of their own. Parameters do not change it."""
@@ -110,8 +115,9 @@ class EnvSpec:
             if name not in known:
                 close = difflib.get_close_matches(name, known, n=1)
                 hint = f" Did you mean {close[0]!r}?" if close else ""
-                raise UnknownParameterError(
-                    f"{self.name} has no parameter {name!r}.{hint} It has: {', '.join(known)}."
+                raise UnknownParameterError(  # the first words are Python's, by which TorchRL knows this error
+                    f"got an unexpected keyword argument {name!r}: {self.name} has no parameter of this name.{hint} "
+                    f"It has: {', '.join(known)}."
                 )
         params: dict[str, Any] = {}
         for name, param in known.items():

@@ -30,6 +30,7 @@ class Arguments:
     Attributes:
         struct: the argument struct, a 0-d structured array.
         invalid: int32 (1,) on the device, number of invalid actions that kernels counted.
+        reset_options: float32 on the device, options of the last reset, which also hold for autoresets.
         can_draw: True if the action space has the bounds that random actions need.
     """
 
@@ -40,7 +41,7 @@ class Arguments:
         self._mask = memory.from_numpy(np.zeros(view.num_worlds, np.uint8))
         self._copy_source = memory.from_numpy(np.full(view.num_worlds, -1, np.int32))
         self._copy_fields = memory.from_numpy(np.zeros(len(layout.state), np.uint64))
-        self._bounds = memory.from_numpy(np.zeros(max(1, len(spec.reset_options)), np.float32))
+        self.reset_options = memory.from_numpy(np.zeros(max(1, len(spec.reset_options)), np.float32))
         self._random = {}
         for group in layout.groups:
             for name, values in random_ranges(group).items():
@@ -61,7 +62,7 @@ class Arguments:
             **{name: memory.address(table) for name, table in self._tables.items()},
             **_role_rows(layout, view),
             invalid_actions=memory.address(self.invalid),
-            reset_bounds=memory.address(self._bounds),
+            reset_bounds=memory.address(self.reset_options),
             **{name: memory.address(array) for name, array in self._random.items()},
             copy_source=memory.address(self._copy_source),
             copy_fields=memory.address(self._copy_fields),
@@ -132,7 +133,7 @@ class Arguments:
     def set_reset(self, mask: np.ndarray | None, options: np.ndarray) -> None:
         """Overwrite the arguments of a reset: its worlds, bool (num_worlds,) or None for all, and the float32 reset options."""
         memory = self._memory
-        memory.assign(self._bounds, memory.from_numpy(options))
+        memory.assign(self.reset_options, memory.from_numpy(options))
         if mask is not None:
             memory.assign(self._mask, memory.from_numpy(mask.astype(np.uint8)))
         self.set(reset_mask=0 if mask is None else memory.address(self._mask))

@@ -28,6 +28,10 @@ class OtherRoles:
         role: the role left out.
         others: ``"random"`` or a function for each role; roles without an entry act at random.
 
+    Attributes:
+        generator: generator of random actions.
+        policies: the functions by role.
+
     Raises:
         ParameterError: a name that is no other role, a value that is neither, or random actions in a Box without bounds.
     """
@@ -41,16 +45,16 @@ class OtherRoles:
                 raise ParameterError(f"others must name roles among {', '.join(groups) or 'none'}, got {wrong}.")
             if not callable(policy) and policy != "random":
                 raise ParameterError(f"others[{name!r}] must be 'random' or a function, got {abbreviated(policy)}.")
-        self._generator = torch.Generator(env.device)
-        self._generator.seed()
-        self._policies = {name: policy for name, policy in others.items() if callable(policy)}
-        self._random = {name: self._random_actions(group) for name, group in groups.items() if name not in self._policies}
+        self.generator = torch.Generator(env.device)
+        self.generator.seed()
+        self.policies = {name: policy for name, policy in others.items() if callable(policy)}
+        self._random = {name: self._random_actions(group) for name, group in groups.items() if name not in self.policies}
 
     def seed(self, seed: int | Sequence[int | None]) -> None:
         """Start the random actions anew. They depend on the seed of the env and on its ``first_world``."""
         seeds = [seed] if isinstance(seed, int | np.integer) else [one or 0 for one in seed]
         entropy = np.random.SeedSequence([int(one) for one in (*seeds, self._env.first_world)])
-        self._generator.manual_seed(int(entropy.generate_state(1, np.uint64)[0]))
+        self.generator.manual_seed(int(entropy.generate_state(1, np.uint64)[0]))
 
     def actions(self) -> dict[str, Array]:
         """Return actions for the last observations of the env, by role, each ``(N, A_r)`` or ``(N, A_r, k)``."""
@@ -60,7 +64,7 @@ class OtherRoles:
         convert = env.worlds.output_memory.to_numpy if env.array == "numpy" and env.device != "cpu" else None
         chosen = {name: draw(last[masks[name]] if name in masks else None) for name, draw in self._random.items()}
         with torch.no_grad():
-            for name, policy in self._policies.items():
+            for name, policy in self.policies.items():
                 chosen[name] = policy(*(nest(places[name], last, convert) for places in (public["obs"], masks) if name in places))
         return chosen
 
@@ -78,7 +82,7 @@ class OtherRoles:
             # CuPy may work on another stream than torch; DLPack orders the reads of both after the writes.
             if mask is not None and not isinstance(mask, torch.Tensor):
                 mask = from_dlpack(mask)
-            actions = uniform_actions(space, shape, self._generator, bounds, mask, group.masked)
+            actions = uniform_actions(space, shape, self.generator, bounds, mask, group.masked)
             return actions if self._env.array != "cupy" else _cupy_array(actions)
 
         return draw

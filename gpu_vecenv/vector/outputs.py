@@ -52,6 +52,7 @@ class Outputs:
         copy: True for fresh arrays in every call, False for one persistent set.
 
     Attributes:
+        copy: the argument of this name.
         fresh: True if every call allocates its results: ``copy`` is True and no slabs are bound.
         results: names and shapes of the arrays.
         allocate: returns a fresh set of arrays for a step.
@@ -59,7 +60,7 @@ class Outputs:
 
     def __init__(self, view: View, memory: Memory, same_step: bool, copy: bool) -> None:
         self._memory = memory
-        self._copy = self.fresh = copy
+        self.copy = self.fresh = copy
         self.results = results = Results(view, same_step)
         self.allocate = memory.allocator([(shape, dtype_of(name)) for name, shape in results.shapes.items()])
         # _kept_of(arrays) returns those arrays of a step or a rollout that the next call reads.
@@ -89,7 +90,7 @@ class Outputs:
         """
         if self._slabs:
             return self._kept_at(self._slot)
-        if self._copy:
+        if self.copy:
             self._last = self.new_kept()
             return self._last
         kept: Sequence[Array] = self._kept_of(self._persistent_arrays())
@@ -146,7 +147,7 @@ class Outputs:
             previous = self._kept_at(first)
         else:
             arrays = [make(name, steps) for name in self.results.shapes]
-            if self._copy:
+            if self.copy:
                 last, self._last = self._last, [array[-1] for array in self._kept_of(arrays)]
                 previous = [array[0] for array in self._kept_of(arrays)] if last is None else last
             else:
@@ -234,11 +235,11 @@ class Outputs:
         """Write into the env's own arrays again, and leave the slabs to the caller."""
         if self._slabs:
             last = self._kept_at(self._slot)
-            if self._copy:
+            if self.copy:
                 self._last = [self._memory.copy(array) for array in last]
             else:
                 self._copy_kept(last, self._kept_of(self._persistent_arrays()))
-        self._slabs, self._slots, self._slot, self.fresh = {}, [], 0, self._copy
+        self._slabs, self._slots, self._slot, self.fresh = {}, [], 0, self.copy
 
     def _flat_slabs(self, slabs: Mapping[str, Any]) -> dict[str, Array]:
         """Slabs by name of the array, from those of a caller by public name and role."""
@@ -281,7 +282,7 @@ class Outputs:
         """The last observations and masks, in the order of ``results.kept``; None if no array was made for them yet."""
         if self._slabs:
             return self._kept_at(self._slot)
-        if self._copy:
+        if self.copy:
             return self._last
         return None if self._persistent is None else self._kept_of(self._persistent.arrays)
 

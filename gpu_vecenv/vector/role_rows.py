@@ -14,6 +14,7 @@ from gymnasium.vector.utils import batch_space
 from gpu_vecenv.backend.memory import output_memory
 from gpu_vecenv.errors import ParameterError, ShapeError
 from gpu_vecenv.spec.given import Array, describe, host_array, plain_tensor, require_mapping
+from gpu_vecenv.vector.copied import carried
 from gpu_vecenv.vector.other_roles import OtherRoles, RolePolicy
 from gpu_vecenv.vector.resets import read_mask
 from gpu_vecenv.vector.vector_env import GpuVectorEnv, StepResults
@@ -221,6 +222,16 @@ class RoleRows(VectorEnv):
     def _world_mask(self, mask: np.ndarray) -> np.ndarray:
         """Return a mask over rows as a mask over worlds."""
         return one_flag_a_world(mask.reshape(self.num_worlds, -1))
+
+    def __reduce__(self) -> tuple[type[RoleRows], tuple[Any, ...], dict[str, Any]]:
+        """For pickle and copy: the wrapped env and the policies of the other roles, then the state of random actions."""
+        state = {"attributes": carried(self), "generator": self._others.generator.get_state()}
+        return RoleRows, (self.env, self.role, self._others.policies), state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over the state of the original."""
+        vars(self).update(state["attributes"])
+        self._others.generator.set_state(state["generator"])
 
     def __repr__(self) -> str:
         """Name, role, size, device."""

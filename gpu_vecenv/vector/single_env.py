@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import CloudpickleWrapper
 from gymnasium.wrappers import HumanRendering
 
-from gpu_vecenv.errors import MissingExtraError, SequenceError, SeveralAgentsError, ShapeError
+from gpu_vecenv.errors import MissingExtraError, SeveralAgentsError, ShapeError
 from gpu_vecenv.render.worlds import warn_without_mode
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.given import host_array
@@ -55,7 +53,7 @@ def refusing_entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.nd
 class SingleEnv(gymnasium.Env[np.ndarray, Any]):
     """Plain Gymnasium env of one agent, made by ``gymnasium.make``: the same kernel, one world, no autoreset.
 
-    It can be pickled and copied. The copy continues as the original does, but has no reset pool.
+    It can be pickled and copied. The copy continues as the original does.
 
     Args:
         env_spec: definition of the env.
@@ -67,9 +65,7 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
 
     def __init__(self, env_spec: EnvSpec, render_mode: str | None = None, **params: Any) -> None:
         fixed: dict[str, Any] = {"device": "cpu", "array": "numpy", "autoreset_mode": AutoresetMode.DISABLED}
-        make: Any = partial(GpuVectorEnv, env_spec, render_mode=render_mode, **fixed, **params)  # Any: the wrapper expects an Env
-        self._make_vector = CloudpickleWrapper(make)
-        self.vector: GpuVectorEnv = self._make_vector()
+        self.vector = GpuVectorEnv(env_spec, render_mode=render_mode, **fixed, **params)
         self.render_mode = render_mode
         self.observation_space = self.vector.single_observation_space
         self.action_space = self.vector.single_action_space
@@ -100,19 +96,3 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
     def close(self) -> None:
         """Close the world."""
         self.vector.close()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Attributes for pickling and copying; the vector env is replaced by its state, None before the first reset."""
-        try:
-            world = self.vector.get_state()
-        except SequenceError:  # before the first reset
-            world = None
-        return self.__dict__ | {"vector": world}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make a vector env with the same arguments and set its state."""
-        self.__dict__.update(state)
-        self.vector = self._make_vector()
-        if state["vector"] is not None:
-            self.vector.reset()
-            self.vector.set_state(state["vector"])

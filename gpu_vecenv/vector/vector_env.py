@@ -20,6 +20,7 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.given import Array, require_mapping, require_one_of
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.vector.autoreset import parse_autoreset_mode
+from gpu_vecenv.vector.copied import CopiedEnv
 from gpu_vecenv.vector.memory_needs import require_room
 from gpu_vecenv.vector.one_caller import OneCaller, one_caller
 from gpu_vecenv.vector.outputs import OutputArrays
@@ -36,7 +37,7 @@ StepResults = tuple[Array, Array, Array, Array, dict[str, Any]]
 """obs, reward, terminated, truncated, info."""
 
 
-class GpuVectorEnv(ShownEnv, VectorEnv):
+class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
     """All worlds of one env on one device.
 
     Made by ``gymnasium.make_vec(id, num_envs=N, ...)``. In the ``"worlds"`` view an env is a world: observations
@@ -383,7 +384,3 @@ class GpuVectorEnv(ShownEnv, VectorEnv):
         if self.closed or not self._started:
             self._require_open()
             raise SequenceError(f"call reset() before {call}.")
-
-    def __reduce__(self) -> Any:
-        why = "cannot be pickled or copied, because it holds memory and threads of its device"
-        raise TypeError(f"{self.env_spec.name}: an env {why}; make another one and give it set_state(env.get_state()).")

@@ -22,6 +22,9 @@ DISTRIBUTIONS = {
     "rsl_rl": "rsl-rl-lib",
     "JAX": "jax",
     "CuPy": "cupy-cuda13x",
+    "SuperSuit": "supersuit",
+    "rl_zoo3": "rl_zoo3",
+    "Tianshou": "tianshou",
 }
 """Distribution of each library; its version is recorded."""
 

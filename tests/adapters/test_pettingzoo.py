@@ -260,8 +260,11 @@ def test_misuse_raises_typed_errors():
     while env.agents:
         env.step(sample(env))
     with pytest.raises(SequenceError, match="no agent is in the game"):
-        env.step({})
+        env.step(good)
+    assert env.step({}) == ({}, {}, {}, {}, {})
     env.close()
+    with pytest.raises(ClosedError):
+        env.step({})
     with pytest.raises(ClosedError):
         env.reset()
 

@@ -19,10 +19,10 @@ from tests.api.envs import assert_same, host_info, make, random_actions
     ("WarpTag-v7", {}, gymnasium.error.VersionNotFound, "WarpTag"),
     ("WarpTug-v0", {}, gymnasium.error.NameNotFound, "Did you mean: `WarpTag`"),
     ("WarpTag-v0", {"num_taggerz": 2}, errors.UnknownParameterError,
-     "WarpTag-v0 has no parameter 'num_taggerz'. Did you mean 'num_taggers'"),
-    ("WarpCartPole-v1", {"gravty": 2}, errors.UnknownParameterError, "WarpCartPole-v1 has no parameter 'gravty'"),
-    ("WarpTag-v0", {"max_episode_steps": 10}, errors.UnknownParameterError, "no parameter 'max_episode_steps'"),
-    ("WarpTag-v0", {"seed": 10}, errors.UnknownParameterError, "no parameter 'seed'"),
+     "got an unexpected keyword argument 'num_taggerz': WarpTag-v0 has no parameter of this name. Did you mean 'num_taggers'"),
+    ("WarpCartPole-v1", {"gravty": 2}, errors.UnknownParameterError, "'gravty': WarpCartPole-v1 has no parameter"),
+    ("WarpTag-v0", {"max_episode_steps": 10}, errors.UnknownParameterError, "keyword argument 'max_episode_steps'"),
+    ("WarpTag-v0", {"seed": 10}, errors.UnknownParameterError, "keyword argument 'seed'"),
     ("WarpTag-v0", {"view": "rows"}, errors.ParameterError, "view must be one of 'worlds', 'agents', got 'rows'"),
     ("WarpTag-v0", {"array": "list"}, errors.ParameterError, "array must be one of 'torch', 'cupy', 'numpy', got 'list'"),
     ("WarpTag-v0", {"autoreset_mode": "later"}, errors.ParameterError, "autoreset_mode must be one of .*same_step.*got 'later'"),
@@ -184,7 +184,7 @@ def test_the_single_env_raises_the_same_errors():
     env.reset(seed=0)
     with pytest.raises(errors.ActionError, match="0..1, got 3"):
         env.step(3)
-    with pytest.raises(errors.UnknownParameterError, match="no parameter 'num_wheels'"):
+    with pytest.raises(errors.UnknownParameterError, match="keyword argument 'num_wheels'"):
         gymnasium.make("WarpCartPole-v1", num_wheels=4)
     for name in ("WarpTag-v0", "WarpGridTag-v0"):
         with pytest.raises(errors.SeveralAgentsError, match=f'several agents.*use gymnasium.make_vec."{name}".'):

@@ -30,6 +30,9 @@ PAGES = {
     "rsl_rl": "rsl_rl.md",
     "JAX": "arrays.md",
     "CuPy": "arrays.md",
+    "SuperSuit": "supersuit.md",
+    "rl_zoo3": "by_id.md",
+    "Tianshou": "by_id.md",
 }
 """Page of each library, in the order of the table."""
 

@@ -1,0 +1,75 @@
+"""Pickles of specs: the place of the spec in a module, because specs hold functions without names."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from gpu_vecenv.errors import CopyError
+
+_MAIN = ("__main__", "__mp_main__")
+"""Names of the module that Python runs, which another process may lack."""
+
+
+def reduce_spec(spec: Any, fields: Mapping[str, Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Return a function and its arguments that give the spec back, as ``__reduce__`` does.
+
+    A spec that is a global variable of a module is imported from there. Any other, such as one of a notebook, is pickled with its
+    functions, by cloudpickle.
+
+    Args:
+        spec: the spec.
+        fields: its fields by name.
+
+    Raises:
+        CopyError: a field cannot be pickled.
+    """
+    place = _find(spec)
+    if place is not None:
+        return _import_spec, (*place, spec.name)
+    try:
+        return _make_spec, (type(spec), cloudpickle.dumps(dict(fields)))
+    except (TypeError, pickle.PicklingError) as error:
+        raise CopyError(f"{spec.name}: the spec is no global variable of a module, and it cannot be pickled: {error}.") from error
+
+
+def _find(spec: Any) -> tuple[str, str] | None:
+    """Return the names of a module and of its global variable that is the spec; None if there is none.
+
+    Several modules may import the spec. One beside the kernel is preferred, because it defines the spec.
+    """
+    places = [
+        (module, name)
+        for module, content in list(sys.modules.items())
+        if module not in _MAIN
+        for name, value in list(getattr(content, "__dict__", {}).items())
+        if value is spec
+    ]
+    folder = spec.kernel.parent
+    beside = [place for place in places if Path(getattr(sys.modules[place[0]], "__file__", None) or "").parent == folder]
+    return next(iter(beside + places), None)
+
+
+def _import_spec(module: str, variable: str, name: str) -> Any:
+    """Return the spec called ``name`` from a module.
+
+    Raises:
+        CopyError: there is no such module or variable, or it is another object.
+    """
+    try:
+        spec = getattr(import_module(module), variable)
+    except (ImportError, AttributeError) as error:
+        raise CopyError(f"{name}: its spec was pickled as {module}.{variable}, which this process lacks: {error}.") from error
+    if getattr(spec, "name", None) != name:
+        raise CopyError(f"{name}: its spec was pickled as {module}.{variable}, which is now another object, {spec!r}.")
+    return spec
+
+
+def _make_spec(kind: Callable[..., Any], fields: bytes) -> Any:
+    return kind(**pickle.loads(fields))
