@@ -44,8 +44,12 @@ class DeviceWrapper(VectorWrapper):
                 )
             env = env.env
         self._memory = output_memory(inner.array, "cpu" if inner.array == "numpy" else inner.device)
-        self._library = importlib.import_module(inner.array)
         self._mode: AutoresetMode = inner.autoreset_mode
+
+    @property
+    def _library(self) -> Any:
+        """The library of the arrays; a module cannot be pickled, so it is no attribute."""
+        return importlib.import_module(self.unwrapped.array)  # type: ignore[attr-defined]  # an env of this package
 
     def _zeros(self, *shape: int, dtype: str = "float64") -> Array:
         """Return zeros on the device."""
