@@ -53,7 +53,7 @@ train WarpCartPole-v1 --resume --out damaged | damaged/metrics.jsonl
 train WarpTag-v0 --env num_taggers | --env: expected KEY=VALUE, got 'num_taggers'
 train WarpTag-v0 --env =5 | --env: expected KEY=VALUE, got '=5'
 train WarpTag-v0 --env num_taggers=2 num_taggers=3 | --env: expected each name once, got 'num_taggers' twice
-train WarpTag-v0 --env x= | no parameter 'x'
+train WarpTag-v0 --env x= | unexpected keyword argument 'x'
 train WarpTag-v0 --env num_taggers= | num_taggers must be a number, got ''
 train WarpTag-v0 --env num_taggers=0 | at least 1, got 0
 train WarpTag-v0 --env num_taggers=1e400 | num_taggers must be a 32-bit integer, got inf
