@@ -40,7 +40,7 @@ SEED = 271_828
 
 @dataclass(frozen=True)
 class Options:
-    """What to play."""
+    """The policies that play, and the number of episodes."""
 
     files: list[str]
     """Files of runs. Of one file all snapshots play, of several the last one of each."""

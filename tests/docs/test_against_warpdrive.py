@@ -22,7 +22,8 @@ from tools.docs import warpdrive_table  # noqa: E402
 
 
 def section(heading):
-    return warpdrive_table.PAGE.read_text().partition(f"## Keys of `{heading}`\n")[2].partition("\n## ")[0]
+    page = (ROOT / "docs" / "coming-from-warpdrive.md").read_text()
+    return page.partition(f"## Keys of `{heading}`\n")[2].partition("\n## ")[0]
 
 
 @pytest.mark.parametrize(("heading", "spec"), [("tag_continuous.yaml", TAG), ("tag_gridworld.yaml", GRID_TAG)])

@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT))
 from tools.docs.generated import table, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/warpdrive_table.py"
-PAGE = ROOT / "docs" / "coming-from-warpdrive.md"
+PAGE = ROOT / "docs" / "warpdrive-curves.md"
 RESULTS = ROOT / "benchmarks" / "results" / "against_warpdrive.json"
 RANDOM = "random"
 

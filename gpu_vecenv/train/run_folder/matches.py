@@ -24,7 +24,7 @@ class RoleFacts:
     policies: list[str]
     """Names of the policies that act for the role in training."""
     leaving: str
-    """What happened to an agent that left early, such as "caught"; empty if returns judge the role. See ``Role.leaving``."""
+    """The word for leaving early, such as "caught"; empty if returns judge the role. See ``Role.leaving``."""
 
 
 @dataclass(frozen=True)
