@@ -53,6 +53,7 @@ CASES = {
     "cartpole, 4 times the rows": Case(4, spaces.Discrete(2), rows=8192),
     "pendulum": Case(3, spaces.Box(-2.0, 2.0, (1,), np.float32)),
     "tag": Case(71, spaces.MultiDiscrete([21, 21])),
+    "tag, 256-256": Case(75, spaces.MultiDiscrete([21, 21]), (256, 256), rows=6250),
     "cartpole, 128-128": Case(4, spaces.Discrete(2), (128, 128)),
 }
 
@@ -128,7 +129,8 @@ def registers(ppo: FusedPPO, device: torch.device) -> str:
     if device.type == "cpu":
         return ""
     program: Any = launches(update_program(ppo.sizes), device)
-    found = program._module.get_function("gv_gradient").attributes
+    name = "gv_deltas" if ppo.sizes.split else "gv_gradient"
+    found = program._module.get_function(name).attributes
     return f"{found['num_regs']}, {found['local_size_bytes']} B"
 
 

@@ -114,7 +114,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting("WarpGridTag-v0", 10_000, NEAR, only=FUSED_OR_GRAPH, ppo=four_by_four(32)),
         Setting(TAG, 2_000, EXTENDED, only=FUSED_OR_GRAPH, ppo=four_by_four(16)),
         Setting(
-            TAG, 2_000, EXTENDED, only=("graph", "graph_tf32", "graph_bfloat16"), network=NetworkConfig((256, 256)),
+            TAG, 2_000, EXTENDED, only=(*FUSED_OR_GRAPH, "graph_tf32", "graph_bfloat16"), network=NetworkConfig((256, 256)),
             ppo=PPOConfig(num_steps=16, num_epochs=1, num_minibatches=4),
         ),
     ),

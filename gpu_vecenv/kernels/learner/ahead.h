@@ -3,8 +3,8 @@
 #pragma once
 #include "learner/update_args.h"
 
-// Many features are not copied ahead; they would take too much memory.
-#define GV_STAGED_FEATURES (GV_FEATURES_HELD ? GV_FEATURES : 0)
+// Many features are not copied ahead; they would take too much memory. With a split network, another kernel reads features.
+#define GV_STAGED_FEATURES (GV_FEATURES_HELD && !GV_SPLIT ? GV_FEATURES : 0)
 #define GV_STAGED_FLOATS (4 + GV_HELD_ENTRIES + GV_STAGED_FEATURES)  // of a row
 
 struct GvAhead {

@@ -8,7 +8,9 @@
 // multiplies derivatives and units over all rows of the tile. Derivatives are scaled by a power of two, so that 16 bits hold them;
 // those of hidden layers by GV_SCALE more, which is the scale of slopes.
 #define GV_SCRATCH GV_MEMORY_FLOATS
-#include "learner/ahead.h"
+#include "learner/backward.h"
+#include "learner/load_network.h"
+#include "learner/partial.h"
 #include "learner/step.h"
 
 // Tiles of a team, as numbers of 16 bits behind the network: features, units and derivatives of each layer, derivatives of outputs.
@@ -61,27 +63,16 @@ template <gv_i32 LAYER>
 GV_FN void gv_keep_slopes(GvKept& kept, const GvPlace& place, gv_i32 first, float x, float y) {
     gv_put(gv_slope<LAYER>(kept.slopes), place, first, x, y);
 }
-
-// ---- derivatives -----------------------------------------------------------------------------------------------
-
-// Derivatives of a layer and those below it; `above` has the group's rows of the layer above.
-template <gv_i32 LAYER, gv_i32 K, gv_i32 OUTPUTS, class Above>
-GV_FN void gv_backward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& group, const Above& above, GvKept& kept) {
-    constexpr gv_i32 WIDTH = gv_width(LAYER), CHUNK = gv_chunk(WIDTH);
-    GvRows<GV_OWN, WIDTH> deltas;
-    GV_UNROLL for (gv_i32 first = 0; first < WIDTH; first += CHUNK) {
-        GvSums<GV_OWN, CHUNK> sums;
-        gv_clear(sums);
-        gv_add_product<K>(sums, group, above, gv_part(gv_weights<LAYER + 1>(network), 0, first));
-        gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
-            float one, two;
-            gv_get(gv_slope<LAYER>(kept.slopes), place, first, one, two);
-            gv_put_finite(deltas, place, first, x * one, y * two);
-        });
-    }
-    gv_store(deltas, group, gv_part(gv_delta_tile<LAYER>(kept.tiles), kept.row, 0));
-    if constexpr (LAYER > 1) gv_backward_from<LAYER - 1, WIDTH>(network, group, deltas, kept);
+template <gv_i32 LAYER, gv_i32 N>
+GV_FN GvRows<GV_OWN, N> gv_kept_slopes(GvKept& kept, const GvGroup&, gv_i32 first) {
+    return gv_columns<N>(gv_slope<LAYER>(kept.slopes), first);
 }
+template <gv_i32 LAYER, gv_i32 N>
+GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OWN, N>& deltas) {
+    gv_store(deltas, group, gv_part(gv_delta_tile<LAYER>(kept.tiles), kept.row, 0));
+}
+
+// ---- sums of the gradient ----------------------------------------------------------------------------------------
 
 // Sums of the gradient of the hidden layers, over all tiles of a team.
 template <gv_i32 LAYER>
@@ -106,91 +97,11 @@ GV_FN void gv_add_gradient(GvGradient<LAYER>& gradient, const GvGroup& group, Gv
     }
 }
 
-// Writes the sums of a layer of `units` x `from` weights to their columns.
-template <gv_i32 M, gv_i32 N>
-GV_FN void gv_write_sums(const GvSpread<M, N>& sums, const GvGroup& group, float* columns, gv_i32 units, gv_i32 from,
-                         float unscale) {
-    const auto store = [&](gv_i32 unit, gv_i32 i, float sum) {
-        if (unit < units && i < from) columns[unit * from + i] = unscale * sum;
-    };
-    const auto store_total = [&](gv_i32 unit, float total) {
-        if (unit < units) columns[units * from + unit] = unscale * total;
-    };
-    gv_each_sum(sums, group, store, store_total);
-}
 template <gv_i32 LAYER>
 GV_FN void gv_write_gradient(const GvGradient<LAYER>& gradient, const GvGroup& group, float* columns, float unscale) {
-    gv_write_sums(gradient.sums, group, columns + gv_weight_column(LAYER), gv_units(LAYER), gv_units(LAYER - 1), unscale);
+    gv_write_sums(gradient.sums, group, columns + gv_weight_column(LAYER), 0, gv_units(LAYER), gv_units(LAYER - 1), unscale,
+                  false);
     if constexpr (LAYER > 1) gv_write_gradient(static_cast<const GvGradient<LAYER - 1>&>(gradient), group, columns, unscale);
-}
-
-// ---- the loss of an actor's and of a critic's rows ---------------------------------------------------------------
-
-// Sums of a lane. What the loss reads beside them is loaded for each tile, as it would take registers between two tiles.
-struct GvActor {
-    static constexpr gv_i32 OUTPUTS = GV_OUTPUTS, TERMS = 5 + GV_SPREADS, NUMBER = 0;
-    GvActorTerms terms;
-    float spread[GV_SPREADS > 0 ? GV_SPREADS : 1];
-};
-struct GvCritic {
-    static constexpr gv_i32 OUTPUTS = 1, TERMS = 1, NUMBER = 1;
-    float value_loss;
-};
-
-template <gv_i32 STRIDE>
-GV_FN void gv_row_loss(GvActor& actor, const GvArgs& a, float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, GvRow row,
-                       const GvSettings& settings) {
-    row.advantage = (row.advantage - a.moments[0]) * a.moments[1];
-    GvAction action[GV_ENTRIES];
-    if constexpr (GV_ENTRIES > GV_HELD_ENTRIES) {
-        const GvAction* taken = (const GvAction*)gv_sample(a.action, row.sample, a.samples_per_step);
-        GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = taken[i];
-    } else {
-        GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = row.action[i];
-    }
-#ifdef GV_CHOICES
-    const gv_u8* mask = nullptr;
-    if (GV_MASKED && a.mask.at != nullptr) {
-        const gv_i64 steps = row.sample / a.samples_per_step, sample = row.sample % a.samples_per_step;
-        mask = (const gv_u8*)a.mask.at + steps * a.mask.step + sample * a.mask.sample;
-    }
-    gv_actor_loss(outputs, deltas, in_tile, row, action, mask, settings, actor.terms);
-#else
-    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = (action[i] - a.centre[i]) / a.half_width[i];
-    gv_actor_loss(outputs, deltas, in_tile, row, action, a.log_std, settings, actor.terms, actor.spread);
-#endif
-}
-template <gv_i32 STRIDE>
-GV_FN void gv_row_loss(GvCritic& critic, const GvArgs&, float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, const GvRow& row,
-                       const GvSettings& settings) {
-    critic.value_loss += gv_critic_loss(outputs[0], deltas, in_tile, row, settings);
-}
-
-// Terms of a lane by number: derivatives by log_std, then sums.
-GV_FN float gv_term(const GvActor& actor, gv_i32 i) {
-    const GvActorTerms& of = actor.terms;
-    const float terms[5] = {of.policy_loss, of.entropy, of.kl, of.outside, of.count};
-    return i < GV_SPREADS ? actor.spread[i] : terms[i - GV_SPREADS];
-}
-GV_FN float gv_term(const GvCritic& critic, gv_i32) { return critic.value_loss; }
-
-// Adds the terms of all lanes, 16 partial sums each, and writes them to their columns. `memory` is free.
-template <class Head>
-GV_FN void gv_write_terms(const Head& head, const GvTeam& team, float* memory, float* columns) {
-    GV_UNROLL for (gv_i32 i = 0; i < Head::TERMS; ++i) memory[i * team.lanes + team.lane] = gv_term(head, i);
-    float* partial = memory + Head::TERMS * team.lanes;
-    gv_barrier(team);
-    GV_FOR(i, Head::TERMS * 16) {
-        float sum = 0.0f;
-        for (gv_i32 lane = i % 16; lane < team.lanes; lane += 16) sum += memory[i / 16 * team.lanes + lane];
-        partial[i] = sum;
-    }
-    gv_barrier(team);
-    GV_FOR(i, Head::TERMS) {
-        float sum = 0.0f;
-        for (gv_i32 p = 0; p < 16; ++p) sum += partial[16 * i + p];
-        columns[i] = sum;
-    }
 }
 
 // ---- kernels ---------------------------------------------------------------------------------------------------
@@ -214,7 +125,7 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
     gv_clear_halves(team, block.tiles, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features and outputs stay 0
     gv_clear_halves(team, gv_last_deltas(block.tiles).at, GV_ROWS * GV_DELTA_STRIDE);
     gv_grid_dependency_sync();  // for the weights
-    gv_load_network<OUTPUTS>(team, block.network, a.layers[Head::NUMBER], a.norm);
+    gv_load_network<OUTPUTS, GV_WHOLE>(team, block.network, a.layers[Head::NUMBER], a.norm);
 
     GvGradient<GV_LAYERS> gradient;
     GvSpread<LAST_ROWS, gv_width(GV_LAYERS)> last;
@@ -236,15 +147,7 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
         gv_store_outputs<OUTPUTS>(sums, group, outputs);
         gv_group_barrier(group);
         gv_wait_copies<1>();  // for the rows of this tile, not for the features of the next one
-        gv_each_value(present, group, [&](gv_i32 i, gv_i32& sample) {
-            if (sample >= 0) {
-                const float scale = a.scales[Head::NUMBER];
-                const GvSettings settings = {*a.clip_coef, *a.entropy_coef, a.value_coef, scale, a.clip_value != 0};
-                gv_row_loss(head, a, outputs + i * GV_OUTPUT_STRIDE, deltas, i, gv_take_row(ahead, i, sample), settings);
-            } else {
-                for (gv_i32 column = 0; column < OUTPUTS; ++column) gv_set(deltas, i, column, 0.0f);
-            }
-        });
+        gv_group_loss(head, a, group, ahead, present, outputs, deltas);
         gv_start_rows(ahead, a, group, Head::NUMBER == 0);
         present = ahead.samples;
         gv_load_samples(ahead.samples, a, group, tile + 2 * blocks);
@@ -257,8 +160,8 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
     }
     const float unscale = 1.0f / a.scales[Head::NUMBER];
     gv_write_gradient(gradient, group, columns, unscale / GV_SCALE);
-    gv_write_sums(last, group, columns + gv_weight_column(GV_LAST), OUTPUTS, gv_units(GV_LAYERS), unscale);
-    gv_write_terms(head, team, (float*)block.tiles, columns + gv_columns_of(OUTPUTS, 0));
+    gv_write_sums(last, group, columns + gv_weight_column(GV_LAST), 0, OUTPUTS, gv_units(GV_LAYERS), unscale, false);
+    gv_write_terms(head, team, (float*)block.tiles, columns + gv_columns_of(OUTPUTS, 0), false);
 }
 
 GV_FN void gv_gradient_block(const GvArgs& a, const GvTeam& team) {

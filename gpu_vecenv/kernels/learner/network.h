@@ -4,6 +4,9 @@
 // and GV_ACTIVATION. OUTPUTS, the number of outputs, is a template argument. Widths in memory are multiples of 16; units of the
 // padding have weights of 0.
 //
+// With GV_SPLIT, the memory of a team holds the first layer or the layers above it. One kernel computes the units of the first
+// layer and writes them to global memory, another one continues there.
+//
 // Hidden layers multiply numbers of 16 bits. The first and the last layer are nearly exact: both operands have a high part of 16
 // bits and a low part, the rest, and the product of the low parts is left out.
 #pragma once
@@ -51,7 +54,8 @@ GV_FN constexpr gv_i32 gv_weight_stride(gv_i32 layer) { return gv_stride(gv_weig
 
 // Place of the weights of layer 1 .. GV_LAYERS + 1, the last one, in numbers of 16 bits.
 GV_FN constexpr gv_i32 gv_weights_at(gv_i32 layer) {
-    return layer == 1 ? 0 : gv_weights_at(layer - 1) + gv_width(layer - 1) * gv_weight_stride(layer - 1);
+    if (layer <= 1 + GV_SPLIT) return 0;
+    return gv_weights_at(layer - 1) + gv_width(layer - 1) * gv_weight_stride(layer - 1);
 }
 // Place of the biases of such a layer, in floats.
 GV_FN constexpr gv_i32 gv_biases_at(gv_i32 layer) { return layer == 1 ? 0 : gv_biases_at(layer - 1) + gv_width(layer - 1); }
@@ -59,7 +63,10 @@ GV_FN constexpr gv_i32 gv_biases_at(gv_i32 layer) { return layer == 1 ? 0 : gv_b
 #define GV_LAST (GV_LAYERS + 1)
 #define GV_LAST_STRIDE gv_weight_stride(GV_LAST)
 
-// A network in the memory of a team: weights of 16 bits, then floats.
+// Numbers of 16 bits of the first layer.
+#define GV_FIRST_HALVES (gv_width(1) * gv_weight_stride(1))
+
+// A network in the memory of a team: weights of 16 bits, then floats. HALVES are those of the upper layers if it is split.
 template <gv_i32 OUTPUTS>
 struct GvNetwork {
     static constexpr gv_i32 COLUMNS = (OUTPUTS + 7) / 8 * 8, ROWS = (OUTPUTS + 15) / 16 * 16;  // of the last layer
@@ -78,117 +85,8 @@ GV_FN GvTile<GV_LAST_STRIDE> gv_last_low(const GvNetwork<OUTPUTS>& network) {
     return gv_part(gv_weights<GV_LAST>(network), GvNetwork<OUTPUTS>::ROWS, 0);
 }
 
-// ---- loading ---------------------------------------------------------------------------------------------------
-
-// N numbers on their way from global memory to the memory of the team. load() starts all loads, if they fit in the registers of
-// the lanes, so that the team waits once for several arrays; otherwise store() loads eight of a lane at a time.
-template <gv_i32 N>
-struct GvPiece {
-    static constexpr gv_i32 EACH = (N + GV_TEAM_LANES - 1) / GV_TEAM_LANES;
-    static constexpr bool HELD = EACH <= 16;
-    float v[HELD && EACH > 0 ? EACH : 1];
-};
-template <gv_i32 N, class Load>
-GV_FN void gv_load_piece(GvPiece<N>& piece, const GvTeam& team, Load load) {
-    if constexpr (GvPiece<N>::HELD) {
-        GV_UNROLL for (gv_i32 j = 0; j < GvPiece<N>::EACH; ++j) {
-            const gv_i32 i = team.lane + j * GV_TEAM_LANES;
-            piece.v[j] = N % GV_TEAM_LANES == 0 || i < N ? load(i) : 0.0f;
-        }
-    }
-}
-template <gv_i32 N, class Load, class Store>
-GV_FN void gv_store_piece(const GvPiece<N>& piece, const GvTeam& team, Load load, Store store) {
-    if constexpr (GvPiece<N>::HELD) {
-        GV_UNROLL for (gv_i32 j = 0; j < GvPiece<N>::EACH; ++j) {
-            const gv_i32 i = team.lane + j * GV_TEAM_LANES;
-            if (N % GV_TEAM_LANES == 0 || i < N) store(i, piece.v[j]);
-        }
-    } else {
-        GV_LOOP for (gv_i32 first = team.lane; first < N; first += 8 * GV_TEAM_LANES) {
-            float value[8];
-            GV_UNROLL for (gv_i32 j = 0; j < 8; ++j) {
-                const gv_i32 i = first + j * GV_TEAM_LANES;
-                value[j] = i < N ? load(i) : 0.0f;
-            }
-            GV_UNROLL for (gv_i32 j = 0; j < 8; ++j) {
-                const gv_i32 i = first + j * GV_TEAM_LANES;
-                if (i < N) store(i, value[j]);
-            }
-        }
-    }
-}
-
+// The low part of a number: the rest behind its 16 bits.
 GV_FN float gv_rest(float x) { return x - gv_float(gv_half(x)); }
-
-// Weight of a place of a layer in memory: 0 in the padding.
-template <gv_i32 LAYER, gv_i32 OUTPUTS>
-GV_FN float gv_weight_of(const GvLayer* layers, gv_i32 i) {
-    constexpr gv_i32 COLUMNS = LAYER == 1 ? GV_HIGH_COLUMNS : gv_width(LAYER - 1);
-    constexpr gv_i32 UNITS = LAYER == GV_LAST ? OUTPUTS : gv_units(LAYER), FROM = gv_units(LAYER - 1);
-    const gv_i32 unit = i / COLUMNS, from = i % COLUMNS;
-    return unit < UNITS && from < FROM ? gv_scaled(LAYER, layers[LAYER - 1].weight[unit * FROM + from]) : 0.0f;
-}
-template <gv_i32 LAYER, gv_i32 OUTPUTS>
-GV_FN void gv_store_weight(const GvNetwork<OUTPUTS>& network, gv_i32 i, float w) {
-    constexpr gv_i32 COLUMNS = LAYER == 1 ? GV_HIGH_COLUMNS : gv_width(LAYER - 1);
-    const gv_i32 unit = i / COLUMNS, from = i % COLUMNS;
-    const auto tile = gv_weights<LAYER>(network);
-    if (LAYER > 1 || from < GV_FEATURES) gv_set(tile, unit, from, w);
-    if (LAYER == 1) {
-        if (from < GV_FEATURES) gv_set(tile, unit, GV_FEATURES + from, w);
-        if (from < GV_FEATURE_COLUMNS - 2 * GV_FEATURES) gv_set(tile, unit, 2 * GV_FEATURES + from, 0.0f);
-        gv_set(tile, unit, GV_FEATURE_COLUMNS + from, gv_rest(w));
-    }
-    if (LAYER == GV_LAST && unit < GvNetwork<OUTPUTS>::COLUMNS) gv_set(gv_last_low(network), unit, from, gv_rest(w));
-}
-
-// Biases and the numbers of the normalisation, in their order in memory.
-template <gv_i32 LAYER, gv_i32 OUTPUTS>
-GV_FN float gv_bias_of(const GvLayer* layers, gv_i32 i) {
-    if constexpr (LAYER < GV_LAST) {
-        if (i >= gv_biases_at(LAYER + 1)) return gv_bias_of<LAYER + 1, OUTPUTS>(layers, i);
-    }
-    constexpr gv_i32 UNITS = LAYER == GV_LAST ? OUTPUTS : gv_units(LAYER);
-    const gv_i32 unit = i - gv_biases_at(LAYER);
-    return unit < UNITS ? gv_scaled(LAYER, layers[LAYER - 1].bias[unit]) : 0.0f;
-}
-template <gv_i32 OUTPUTS>
-GV_FN float gv_float_of(const GvLayer* layers, const GvNorm& norm, gv_i32 i) {
-    const gv_i32 number = i - gv_biases_at(GV_LAST) - GvNetwork<OUTPUTS>::COLUMNS;
-    if (number < 0) return gv_bias_of<1, OUTPUTS>(layers, i);
-    const gv_i32 feature = number % GV_FEATURES, of = number / GV_FEATURES;
-    return of == 0 ? norm.offset[feature] : of == 1 ? norm.scale[feature] : norm.shift[feature];
-}
-
-// Loads a network. A barrier must follow.
-template <gv_i32 OUTPUTS>
-GV_FN void gv_load_network(const GvTeam& team, const GvNetwork<OUTPUTS>& network, const GvLayer* layers, const GvNorm& norm) {
-    constexpr gv_i32 SECOND = GV_LAYERS > 1 ? 2 : 1, THIRD = GV_LAYERS > 2 ? 3 : 1;  // layer 1 again, unused, if there is none
-    GvPiece<gv_width(1) * GV_HIGH_COLUMNS> first;
-    GvPiece<gv_width(2) * gv_width(1)> second;
-    GvPiece<gv_width(3) * gv_width(2)> third;
-    GvPiece<GvNetwork<OUTPUTS>::ROWS * gv_width(GV_LAYERS)> last;
-    GvPiece<GvNetwork<OUTPUTS>::FLOATS> floats;
-    const auto of_first = [&](gv_i32 i) { return gv_weight_of<1, OUTPUTS>(layers, i); };
-    const auto of_second = [&](gv_i32 i) { return gv_weight_of<SECOND, OUTPUTS>(layers, i); };
-    const auto of_third = [&](gv_i32 i) { return gv_weight_of<THIRD, OUTPUTS>(layers, i); };
-    const auto of_last = [&](gv_i32 i) { return gv_weight_of<GV_LAST, OUTPUTS>(layers, i); };
-    const auto of_floats = [&](gv_i32 i) { return gv_float_of<OUTPUTS>(layers, norm, i); };
-    gv_load_piece(first, team, of_first);
-    if constexpr (GV_LAYERS > 1) gv_load_piece(second, team, of_second);
-    if constexpr (GV_LAYERS > 2) gv_load_piece(third, team, of_third);
-    gv_load_piece(last, team, of_last);
-    gv_load_piece(floats, team, of_floats);
-    const auto to_first = [&](gv_i32 i, float w) { gv_store_weight<1>(network, i, w); };
-    const auto to_second = [&](gv_i32 i, float w) { gv_store_weight<SECOND>(network, i, w); };
-    const auto to_third = [&](gv_i32 i, float w) { gv_store_weight<THIRD>(network, i, w); };
-    gv_store_piece(first, team, of_first, to_first);
-    if constexpr (GV_LAYERS > 1) gv_store_piece(second, team, of_second, to_second);
-    if constexpr (GV_LAYERS > 2) gv_store_piece(third, team, of_third, to_third);
-    gv_store_piece(last, team, of_last, [&](gv_i32 i, float w) { gv_store_weight<GV_LAST>(network, i, w); });
-    gv_store_piece(floats, team, of_floats, [&](gv_i32 i, float x) { network.floats[i] = x; });
-}
 
 // Stores a feature of a row, normalised, in a tile of GV_FEATURE_COLUMNS columns; those behind the parts must be 0.
 template <gv_i32 OUTPUTS, gv_i32 STRIDE>
@@ -224,17 +122,6 @@ GV_FN GvUnit gv_activated(float sum) {
     return {sum > 0.0f ? sum : e - 1.0f, FACTOR * e};
 }
 
-template <gv_i32 ROWS, gv_i32 LAYER>
-struct GvSlopes : GvSlopes<ROWS, LAYER - 1> {
-    GvRows<ROWS, gv_width(LAYER)> slope;
-};
-template <gv_i32 ROWS>
-struct GvSlopes<ROWS, 0> {};
-template <gv_i32 LAYER, gv_i32 ROWS>
-GV_FN GvRows<ROWS, gv_width(LAYER)>& gv_slope(GvSlopes<ROWS, GV_LAYERS>& slopes) {
-    return static_cast<GvSlopes<ROWS, LAYER>&>(slopes).slope;
-}
-
 // Columns that a group computes at a time: fewer need fewer registers.
 GV_FN constexpr gv_i32 gv_chunk(gv_i32 columns) { return columns % 32 == 0 ? 32 : 16; }
 
@@ -245,12 +132,14 @@ GV_FN void gv_keep_units(GvForget&, const GvGroup&, const GvRows<ROWS, N>&, gv_i
 template <gv_i32 LAYER>
 GV_FN void gv_keep_slopes(GvForget&, const GvPlace&, gv_i32, float, float) {}
 
-// Computes a hidden layer and those above it, then the outputs. `input` has the group's rows.
+// Computes a hidden layer and those above it, then the outputs. `input` has the group's rows. From the first layer of a split
+// network it computes this layer alone, and no outputs.
 template <gv_i32 LAYER, gv_i32 ROWS, gv_i32 OUTPUTS, class Input, class Keep>
 GV_FN void gv_forward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& group, const Input& input, Keep& keep,
                            GvSums<ROWS, GvNetwork<OUTPUTS>::COLUMNS>& outputs) {
     constexpr gv_i32 WIDTH = gv_width(LAYER), CHUNK = LAYER == 1 ? gv_chunk(WIDTH) : 16;  // the upper layers hold more
     constexpr bool LAST = LAYER == GV_LAYERS;  // its units go into the outputs chunk by chunk
+    static_assert(!(LAST && GV_SPLIT && LAYER == 1), "a split network has two hidden layers or more");
     const float* biases = network.floats + gv_biases_at(LAYER);
     const auto weights = gv_weights<LAYER>(network);
     GvRows<ROWS, LAST ? CHUNK : WIDTH> high;
@@ -285,8 +174,8 @@ GV_FN void gv_forward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& gro
             gv_keep_units<LAYER>(keep, group, high, first);
         }
     }
-    if constexpr (!LAST) {
-        gv_keep_units<LAYER>(keep, group, high, 0);
+    if constexpr (!LAST) gv_keep_units<LAYER>(keep, group, high, 0);
+    if constexpr (!LAST && !(GV_SPLIT && LAYER == 1)) {
         gv_forward_from<LAYER + 1>(network, group, high, keep, outputs);
     }
 }

@@ -4,6 +4,7 @@
 // A group owns the worlds of its rows. One lane holds the state of a world in variables from the first step to the last, and
 // reads the outputs of the network from the memory of the team. Results have the bits of gv_act (act.cu) and gv_step in turn.
 #include "learner/choose.h"
+#include "learner/load_network.h"
 #include "learner/rows.h"
 #include "protocol.h"
 #include "single/step.h"
@@ -110,7 +111,7 @@ GV_FN void gv_rollout_tile(const GvRolloutArgs& r, const GvTeam& team) {
         if (own.number >= 0) gv_load_own(a, own);
     });
     gv_clear_halves(team, all.at, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features, and rows without a world, stay 0
-    gv_load_network<GV_OUTPUTS>(team, network, r.layers, r.norm);
+    gv_load_network<GV_OUTPUTS, GV_WHOLE>(team, network, r.layers, r.norm);
     gv_block_barrier(team);
     GV_LOOP for (gv_i32 step = 0; step < r.steps; ++step) {
         gv_each_value(worlds, group, [&](gv_i32 i, GvOwnWorld& own) {

@@ -4,6 +4,7 @@
 #include "target/tile.h"
 
 GV_FN constexpr gv_i32 gv_up_to(gv_i32 n, gv_i32 multiple) { return (n + multiple - 1) / multiple * multiple; }
+GV_FN constexpr gv_i32 gv_larger(gv_i32 a, gv_i32 b) { return a > b ? a : b; }
 
 // Numbers between two rows of a tile with `columns` columns: an odd number of 16 bytes, so that eight rows lie in different banks.
 GV_FN constexpr gv_i32 gv_stride(gv_i32 columns) { return (gv_up_to(columns, 8) / 8 | 1) * 8; }

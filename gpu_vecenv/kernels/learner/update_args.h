@@ -27,6 +27,7 @@ struct GvArgs {
     const float* moments;                      // mean of the advantages, and the inverse of their deviation
     const float *log_std, *centre, *half_width;  // [entries] of numbers
     const float *entropy_coef, *clip_coef, *scales, *rate;  // scales: of the actor's and of the critic's derivatives
+    GvHalf* stash;                             // of a split network, see split_gradient.cu
     float* partial;                            // [actor_blocks, GV_ACTOR_COLUMNS], then [critic_blocks, GV_CRITIC_COLUMNS]
     float *sums, *squares;                     // [columns]; [teams of gv_reduce]
     float* totals;                             // [8] sums of TERMS, gradient norm and 1 over steps; steps that were wanted
@@ -39,6 +40,7 @@ struct GvArgs {
     gv_i32 rows, actor_blocks, critic_blocks;
     gv_i32 epoch, minibatch, ends_epoch;       // ends_epoch: 1 after the last minibatch of an epoch
     float value_coef, max_grad_norm, target_kl, eps;
+    gv_i32 room, slices, adds, unused;         // of a split network, see split_gradient.cu
 };
 static_assert(sizeof(GvArgs) == GV_ARGS_SIZE, "as in gpu_vecenv/train/fused/arguments.py");
 

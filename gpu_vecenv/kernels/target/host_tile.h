@@ -68,11 +68,37 @@ GV_FN void gv_get(const GvRows<ROWS, N>& rows, const GvPlace& place, gv_i32 firs
     x = rows.v[place.row][first + place.column];
     y = rows.v[place.row][first + place.column + 1];
 }
+template <gv_i32 N, gv_i32 ROWS, gv_i32 ALL>
+GV_FN GvRows<ROWS, N> gv_columns(const GvRows<ROWS, ALL>& rows, gv_i32 first) {
+    GvRows<ROWS, N> part;
+    for (gv_i32 row = 0; row < ROWS; ++row) {
+        for (gv_i32 i = 0; i < N; ++i) part.v[row][i] = rows.v[row][first + i];
+    }
+    return part;
+}
 template <gv_i32 ROWS, gv_i32 N, gv_i32 STRIDE>
 GV_FN void gv_store(const GvRows<ROWS, N>& rows, const GvGroup&, GvTile<STRIDE> tile) {
     for (gv_i32 row = 0; row < ROWS; ++row) {
         for (gv_i32 column = 0; column < N; ++column) tile.at[row * STRIDE + column].value = rows.v[row][column];
     }
+}
+template <gv_i32 ROWS, gv_i32 N, gv_i32 COLUMNS>
+GV_FN void gv_store(const GvRows<ROWS, N>& rows, const GvGroup&, GvStripes<COLUMNS> stripes) {
+    for (gv_i32 row = 0; row < ROWS; ++row) {
+        for (gv_i32 i = 0; i < N; ++i) stripes.at[gv_place_of<GvStripes<COLUMNS>>(row, i)].value = rows.v[row][i];
+    }
+}
+template <gv_i32 ROWS, gv_i32 N, gv_i32 COLUMNS>
+GV_FN void gv_load(GvRows<ROWS, N>& rows, const GvGroup&, GvStripes<COLUMNS> stripes) {
+    for (gv_i32 row = 0; row < ROWS; ++row) {
+        for (gv_i32 i = 0; i < N; ++i) rows.v[row][i] = stripes.at[gv_place_of<GvStripes<COLUMNS>>(row, i)].value;
+    }
+}
+template <gv_i32 COLUMNS>
+GV_FN void gv_put_pair(GvStripes<COLUMNS> stripes, const GvPlace& place, float x, float y) {
+    GvHalf* own = stripes.at + gv_place_of<GvStripes<COLUMNS>>(place.row, place.column);
+    own[0] = gv_half(gv_finite_half(x));
+    own[1] = gv_half(gv_finite_half(y));
 }
 
 template <gv_i32 ROWS, gv_i32 N>
@@ -105,13 +131,15 @@ GV_FN void gv_clear(GvSpread<M, N>& sums) {
         for (float& sum : sums.v[m]) sum = 0.0f;
     }
 }
-template <gv_i32 K, gv_i32 M, gv_i32 N, gv_i32 LEFT, gv_i32 RIGHT>
-GV_FN void gv_add_columns(GvSpread<M, N>& sums, const GvGroup&, GvTile<LEFT> a, GvTile<RIGHT> b) {
+template <gv_i32 K, gv_i32 M, gv_i32 N, class Left, class Right>
+GV_FN void gv_add_columns(GvSpread<M, N>& sums, const GvGroup&, Left a, Right b) {
     for (gv_i32 k = 0; k < K; ++k) {
+        float right[N];
+        for (gv_i32 n = 0; n < N; ++n) right[n] = b.at[gv_place_of<Right>(k, n)].value;
         for (gv_i32 m = 0; m < M; ++m) {
-            const float left = a.at[k * LEFT + m].value;
+            const float left = a.at[gv_place_of<Left>(k, m)].value;
             sums.total[m] += left;
-            for (gv_i32 n = 0; n < N; ++n) sums.v[m][n] += left * b.at[k * RIGHT + n].value;
+            for (gv_i32 n = 0; n < N; ++n) sums.v[m][n] += left * right[n];
         }
     }
 }

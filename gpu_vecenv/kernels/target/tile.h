@@ -29,9 +29,39 @@ template <gv_i32 STRIDE>
 GV_FN GvTile<STRIDE> gv_part(GvTile<STRIDE> tile, gv_i32 row, gv_i32 column) {
     return {tile.at + row * STRIDE + column};
 }
+// Part of stripes; the row is a multiple of 16 and the column of 8.
+template <gv_i32 COLUMNS>
+GV_FN GvStripes<COLUMNS> gv_part(GvStripes<COLUMNS> stripes, gv_i32 row, gv_i32 column) {
+    return {stripes.at + (gv_i64)row * COLUMNS + column / 8 * GvStripes<COLUMNS>::RIGHT};
+}
 
 // A number of a tile; one out of the range of 16 bits becomes infinite.
 template <gv_i32 STRIDE>
 GV_FN void gv_set(GvTile<STRIDE> tile, gv_i32 row, gv_i32 column, float value) {
     tile.at[row * STRIDE + column] = gv_half(value);
+}
+
+// Copies a row of a matrix.
+struct alignas(16) GvEight {
+    GvHalf number[8];
+};
+GV_FN void gv_copy_eight(GvHalf* to, const GvHalf* from) { *(GvEight*)to = *(const GvEight*)from; }
+
+// Copies the first N columns of the group's rows of a tile to stripes; both start with the group's first row.
+template <gv_i32 ROWS, gv_i32 N, gv_i32 STRIDE, gv_i32 COLUMNS>
+GV_FN void gv_copy_rows(const GvGroup& group, GvTile<STRIDE> tile, GvStripes<COLUMNS> stripes) {
+    GV_GROUP_FOR(i, ROWS * N / 8) {
+        const gv_i32 row = i % ROWS, column = i / ROWS * 8;
+        gv_copy_eight(stripes.at + gv_place_of<GvStripes<COLUMNS>>(row, column), tile.at + row * STRIDE + column);
+    }
+}
+
+// Starts the copies of ROWS rows of N columns of stripes to stripes in the memory of the team, see gv_start_copy().
+template <gv_i32 ROWS, gv_i32 N, gv_i32 COLUMNS>
+GV_FN void gv_start_stripes(const GvTeam& team, GvStripes<N> to, GvStripes<COLUMNS> from) {
+    constexpr gv_i32 FLOATS = 16 * N * (gv_i32)sizeof(GvHalf) / 4;  // of a stripe
+    GV_FOR(i, ROWS / 16 * FLOATS / 4) {
+        const gv_i32 stripe = i / (FLOATS / 4), at = i % (FLOATS / 4) * 4;
+        gv_start_copy<4>((float*)(to.at + stripe * to.NEXT) + at, (const float*)(from.at + stripe * from.NEXT) + at, true);
+    }
 }

@@ -81,6 +81,16 @@ GV_FN void gv_get(const GvRows<ROWS, N>& rows, const GvPlace& place, gv_i32 firs
     gv_unpack(rows.v[place.m][first / 8 + place.j][place.half], x, y);
 }
 
+// N columns from `first` on, a multiple of 8.
+template <gv_i32 N, gv_i32 ROWS, gv_i32 ALL>
+GV_FN GvRows<ROWS, N> gv_columns(const GvRows<ROWS, ALL>& rows, gv_i32 first) {
+    GvRows<ROWS, N> part;
+    GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
+        GV_UNROLL for (gv_i32 j = 0; j < N / 8; ++j)
+            GV_UNROLL for (gv_i32 half = 0; half < 2; ++half) part.v[m][j][half] = rows.v[m][first / 8 + j][half];
+    return part;
+}
+
 // Stores the group's rows in a tile, whose row 0 is the group's first row.
 template <gv_i32 ROWS, gv_i32 N, gv_i32 STRIDE>
 GV_FN void gv_store(const GvRows<ROWS, N>& rows, const GvGroup& group, GvTile<STRIDE> tile) {
@@ -89,6 +99,31 @@ GV_FN void gv_store(const GvRows<ROWS, N>& rows, const GvGroup& group, GvTile<ST
         GV_UNROLL for (gv_i32 j = 0; j < N / 8; ++j)
             GV_UNROLL for (gv_i32 half = 0; half < 2; ++half)
                 *(gv_u32*)(own + (16 * m + 8 * half) * STRIDE + 8 * j) = rows.v[m][j][half];
+}
+
+// The same for stripes, and back.
+template <gv_i32 ROWS, gv_i32 N, gv_i32 COLUMNS>
+GV_FN void gv_store(const GvRows<ROWS, N>& rows, const GvGroup& group, GvStripes<COLUMNS> stripes) {
+    GvHalf* own = stripes.at + 2 * group.lane;
+    GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
+        GV_UNROLL for (gv_i32 j = 0; j < N / 8; ++j)
+            GV_UNROLL for (gv_i32 half = 0; half < 2; ++half)
+                *(gv_u32*)(own + m * stripes.NEXT + j * stripes.RIGHT + half * stripes.BELOW) = rows.v[m][j][half];
+}
+template <gv_i32 ROWS, gv_i32 N, gv_i32 COLUMNS>
+GV_FN void gv_load(GvRows<ROWS, N>& rows, const GvGroup& group, GvStripes<COLUMNS> stripes) {
+    const GvHalf* own = stripes.at + 2 * group.lane;
+    GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
+        GV_UNROLL for (gv_i32 j = 0; j < N / 8; ++j)
+            GV_UNROLL for (gv_i32 half = 0; half < 2; ++half)
+                rows.v[m][j][half] = *(const gv_u32*)(own + m * stripes.NEXT + j * stripes.RIGHT + half * stripes.BELOW);
+}
+// Stores a pair of a place; the stripes start with the group's first row.
+template <gv_i32 COLUMNS>
+GV_FN void gv_put_pair(GvStripes<COLUMNS> stripes, const GvPlace& place, float x, float y) {
+    const gv_i32 pair = place.row % 8 * 8 + place.column % 8;  // in its matrix
+    GvHalf* own = stripes.at + place.m * stripes.NEXT + place.j * stripes.RIGHT + place.half * stripes.BELOW + pair;
+    *(gv_u32*)own = gv_pack_finite(x, y);
 }
 
 // ---- products of the group's rows ------------------------------------------------------------------------------
@@ -164,19 +199,19 @@ GV_FN void gv_clear(GvSpread<M, N>& sums) {
         }
 }
 
-// sums += a^T b and totals += a^T 1, over K rows of both tiles.
-template <gv_i32 K, gv_i32 M, gv_i32 N, gv_i32 LEFT, gv_i32 RIGHT>
-GV_FN void gv_add_columns(GvSpread<M, N>& sums, const GvGroup& group, GvTile<LEFT> a, GvTile<RIGHT> b) {
+// sums += a^T b and totals += a^T 1, over K rows of tiles or stripes.
+template <gv_i32 K, gv_i32 M, gv_i32 N, class Left, class Right>
+GV_FN void gv_add_columns(GvSpread<M, N>& sums, const GvGroup& group, Left a, Right b) {
     typedef GvSplit<M, N> Split;
     const gv_i32 low = group.lane & 7, second = group.lane >> 3 & 1, third = group.lane >> 4;
     const gv_i32 m_first = group.number / Split::BESIDE * Split::ROWS, j_first = group.number % Split::BESIDE * Split::COLUMNS;
-    const GvHalf* left_at = a.at + (low + third * 8) * LEFT + second * 8 + 16 * m_first;
-    const GvHalf* right_at = b.at + (low + second * 8) * RIGHT + 8 * j_first;
+    const GvHalf* left_at = a.at + low * a.ROW + third * a.BELOW + (second + 2 * m_first) * a.RIGHT;
+    const GvHalf* right_at = b.at + low * b.ROW + second * b.BELOW + j_first * b.RIGHT;
     GV_UNROLL for (gv_i32 step = 0; step < K / 16; ++step) {
         gv_u32 left[Split::ROWS][4];
         GV_UNROLL for (gv_i32 m = 0; m < Split::ROWS; ++m) {
             if (M / 16 % Split::ABOVE != 0 && m_first + m >= M / 16) continue;
-            gv_load_transposed(group, left_at + 16 * step * LEFT + 16 * m, left[m]);
+            gv_load_transposed(group, left_at + step * a.NEXT + 2 * m * a.RIGHT, left[m]);
             gv_multiply_matrices(group, sums.total[m], left[m], 0x3c003c00u, 0x3c003c00u);  // ones
         }
         GV_UNROLL for (gv_i32 j = 0; j < Split::COLUMNS; j += 2) {
@@ -184,7 +219,7 @@ GV_FN void gv_add_columns(GvSpread<M, N>& sums, const GvGroup& group, GvTile<LEF
             const bool both = j + 1 < Split::COLUMNS && (N / 8 % Split::BESIDE == 0 || j_first + j + 1 < N / 8);
             if (!any) continue;
             gv_u32 right[4];
-            gv_load_transposed(group, right_at + 16 * step * RIGHT + 8 * (j + (both ? third : 0)), right);
+            gv_load_transposed(group, right_at + step * b.NEXT + (j + (both ? third : 0)) * b.RIGHT, right);
             GV_UNROLL for (gv_i32 m = 0; m < Split::ROWS; ++m) {
                 if (M / 16 % Split::ABOVE != 0 && m_first + m >= M / 16) continue;
                 gv_multiply_matrices(group, sums.v[m][j], left[m], right[0], right[1]);

@@ -30,6 +30,9 @@ CPU_TEAMS = 64
 MAX_ROWS = 2**30
 """Most rows of a call; kernels number them by int32."""
 
+SPLIT_ROWS = 2**17
+"""Rows from which on steps of a split network are computed in turn, so that units between its kernels need less memory."""
+
 
 class FusedPolicy:
     """Acts and computes values for an ``ActorCritic``, see ``Policy.act()`` and ``Policy.value()``.
@@ -60,6 +63,7 @@ class FusedPolicy:
         if device.type == "cuda":
             self.multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
             self.most_teams = self.multiprocessors * sizes.act_memory.resident
+        self._units: Tensor | None = None
         self._prepared: weakref.WeakKeyDictionary[Draw, dict[bool, _Act]] = weakref.WeakKeyDictionary()
 
     def act(
@@ -93,12 +97,16 @@ class FusedPolicy:
         Raises:
             ShapeError, ArrayTypeError, DeviceError: a tensor does not fit.
         """
-        call = _Call(self, "gv_evaluate", 0, tuple(action.shape[:2]))
-        call.place("obs", cast(Tensor, inputs.obs), torch.float32, self.sizes.features)
-        call.place("action", action, self.action_type, self.sizes.entries)
-        if inputs.mask is not None and self.mask_columns:
-            call.place("mask", inputs.mask, torch.bool, self.mask_columns)
-        return call.result()
+        rows, obs = tuple(action.shape[:2]), cast(Tensor, inputs.obs)
+        result = torch.empty(rows, device=self.device)
+        for steps in self._steps(rows):
+            call = _Call(self, "gv_evaluate", 0, tuple(result[steps].shape))
+            call.place("obs", obs[steps], torch.float32, self.sizes.features)
+            call.place("action", action[steps], self.action_type, self.sizes.entries)
+            if inputs.mask is not None and self.mask_columns:
+                call.place("mask", inputs.mask[steps], torch.bool, self.mask_columns)
+            call.write(result[steps])
+        return result
 
     def value(self, inputs: Inputs) -> Tensor:
         """See ``Policy.value()``."""
@@ -114,11 +122,30 @@ class FusedPolicy:
         Raises:
             ShapeError, ArrayTypeError, DeviceError: the tensor does not fit.
         """
-        call = _Call(self, "gv_values", 1, tuple(obs.shape[:2]))
-        call.place("obs", obs, torch.float32, self.sizes.features)
-        if wanted is not None:
-            call.place("mask", wanted, torch.bool, 1)
-        return call.result()
+        rows = tuple(obs.shape[:2])
+        result = torch.empty(rows, device=self.device)
+        for steps in self._steps(rows):
+            call = _Call(self, "gv_values", 1, tuple(result[steps].shape))
+            call.place("obs", obs[steps], torch.float32, self.sizes.features)
+            if wanted is not None:
+                call.place("mask", wanted[steps], torch.bool, 1)
+                call.args.partly = 1
+            call.write(result[steps])
+        return result
+
+    def _steps(self, rows: tuple[int, ...]) -> list[slice]:
+        """Return the steps of each launch over rows with the axes (S, B)."""
+        steps, width = rows
+        each = max(1, SPLIT_ROWS // max(1, width)) if self.sizes.split else max(1, steps)
+        return [slice(first, first + each) for first in range(0, steps, each)]
+
+    def room_for_units(self, rows: int) -> Tensor:
+        """Return memory for units of the first layer between two kernels, which all calls share."""
+        if self._units is None or len(self._units) < rows:
+            tiles = -(-rows // self.sizes.rows)
+            dtype = torch.float16 if self.device.type == "cuda" else torch.float32  # the CPU keeps numbers of 16 bits as floats
+            self._units = torch.empty(tiles * self.sizes.rows, self.sizes.widths[0], dtype=dtype, device=self.device)
+        return self._units
 
     def addresses(self, network: int) -> list[int]:
         """Return the addresses of weights and biases, layer by layer, of the normalisation and of the scale of actions."""
@@ -149,7 +176,16 @@ class _Call:
         self._addresses: list[int] = []
         program = launches(act_program(sizes), fused.device)
         small, memory = self.count < SMALL, sizes.act_memory
-        self._queue = functools.partial(program.launch, name, self.args, teams, small, memory.shared_bytes)
+        launch = functools.partial(program.launch, args=self.args, teams=teams, small=small, shared_bytes=memory.shared_bytes)
+        self._queues = [functools.partial(launch, kernel) for kernel in (*self._place_units(), name)]
+
+    def _place_units(self) -> tuple[str, ...]:
+        """Make room for the units between the kernels of a split network; return the name of the first one."""
+        if not self._fused.sizes.split:
+            return ()
+        units = self._kept["units"] = self._fused.room_for_units(self.count)
+        self.args.units = units.data_ptr()
+        return ("gv_first",)
 
     def place(self, member: str, array: Tensor, dtype: torch.dtype, numbers: int) -> bool:
         """Store the place of an array with ``numbers`` numbers a row; return True if it had to be copied."""
@@ -174,15 +210,13 @@ class _Call:
         if addresses != self._addresses:
             self._addresses = addresses
             self._fused.point(self.args, addresses)
-        if self.count:
-            self._queue()
+        for queue in self._queues if self.count else ():
+            queue()
 
-    def result(self) -> Tensor:
-        """Queue the kernel, whose result is a number for each row."""
-        result = torch.empty(self.rows, device=self._fused.device)
+    def write(self, result: Tensor) -> None:
+        """Queue the kernel, which writes a number for each row, float32, without gaps."""
         self.args.result = result.data_ptr()
         self.run()
-        return result
 
 
 class _Act(_Call):

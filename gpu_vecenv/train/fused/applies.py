@@ -15,8 +15,11 @@ from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.policies.networks import FeedForward
 
-MAX_HIDDEN, MAX_OUTPUTS, MAX_ENTRIES = 128, 128, 16
+MAX_HIDDEN, MAX_OUTPUTS, MAX_ENTRIES = 256, 128, 16
 """Units of a hidden layer, outputs and entries of an action."""
+
+MAX_WHOLE = 128
+"""Units of a hidden layer of a network that is not split."""
 
 FIRST_CAPABILITY = (8, 0)
 """GPUs before Ampere have no product of 16 x 16 and 16 x 8 numbers of 16 bits."""
@@ -59,18 +62,23 @@ def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
 
 
 def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
-    """Choose the rows of a tile by the memory of a block."""
+    """Choose the rows of a tile by the memory of a block, and split networks that do not fit as a whole."""
     most = CPU_BYTES
     if device.type == "cuda":
         if torch.cuda.get_device_capability(device) < FIRST_CAPABILITY:
             return f"the GPU has a compute capability below {'.'.join(map(str, FIRST_CAPABILITY))}"
         properties: Any = torch.cuda.get_device_properties(device)
         most = properties.shared_memory_per_block_optin
-    for rows in (128, 64):
-        fitted = replace(sizes, rows=rows)
-        needed = fitted.update_memory.shared_bytes
+    choices = [replace(sizes, rows=rows) for rows in (128, 64)] if max(sizes.hidden) <= MAX_WHOLE else []
+    if len(sizes.hidden) > 1:
+        choices.append(replace(sizes, split=True))
+    needed = 0
+    for choice in choices:
+        needed = choice.update_memory.shared_bytes
         if needed <= most - 1024:
-            return fitted
+            return choice
+    if not choices:
+        return f"its only hidden layer has {sizes.hidden[0]} units, not at most {MAX_WHOLE}"
     return f"its layers need {needed:,} bytes of shared memory, and a block has {most:,}"
 
 

@@ -44,7 +44,7 @@ class UpdateArgs(ctypes.Structure):
         *((name, Slab) for name in ("obs", "action", "mask")),
         *((name, ctypes.c_void_p) for name in (
             "numbers", "samples", "moments", "log_std", "centre", "half_width", "entropy_coef", "clip_coef", "scales",
-            "rate", "partial", "sums", "squares", "totals", "epoch_start", "stopped", "steps",
+            "rate", "stash", "partial", "sums", "squares", "totals", "epoch_start", "stopped", "steps",
         )),
         ("tensors", Parameter * MAX_TENSORS),
         ("invalid_actions", ctypes.c_void_p),
@@ -52,6 +52,7 @@ class UpdateArgs(ctypes.Structure):
             "num_worlds", "num_agents", "rows", "actor_blocks", "critic_blocks", "epoch", "minibatch", "ends_epoch",
         )),
         *((name, ctypes.c_float) for name in ("value_coef", "max_grad_norm", "target_kl", "eps")),
+        *((name, ctypes.c_int32) for name in ("room", "slices", "adds", "unused")),
     )  # fmt: skip
 
 
@@ -64,10 +65,11 @@ class ActArgs(ctypes.Structure):
         *((name, ctype) for name, ctype in (("limit", ctypes.c_float), ("limit_padding", ctypes.c_int32))),
         *((name, Slab) for name in ("obs", "mask", "action", "log_prob")),
         *((name, ctypes.c_void_p) for name in (
-            "result", "log_std", "centre", "half_width", "seed", "world_id", "episode", "t", "world", "agent", "invalid_actions",
+            "units", "result", "log_std", "centre", "half_width", "seed", "world_id", "episode", "t", "world", "agent",
+            "invalid_actions",
         )),
         *((name, ctypes.c_int32) for name in (
-            "num_worlds", "num_agents", "rows", "samples_per_step", "likeliest", "unused",
+            "num_worlds", "num_agents", "rows", "samples_per_step", "likeliest", "partly",
         )),
     )  # fmt: skip
 

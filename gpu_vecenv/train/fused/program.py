@@ -25,6 +25,9 @@ TERMS = 5
 GROUP_ROWS = 16
 """Rows of a group of 32 lanes in a tile, ``GV_OWN`` of ``kernels/learner/rows.h`` on CUDA."""
 
+STAGES, STAGE_ROWS, MOST_SUMS = 4, 64, 32768
+"""``GV_STAGES``, ``GV_STAGE_ROWS`` and ``GV_MOST_SUMS`` of ``kernels/learner/split_gradient.cu``."""
+
 MULTIPROCESSOR_BYTES, BLOCK_BYTES = 228 * 1024, 1024
 """Shared memory of a multiprocessor of Hopper, and what each block takes beside its own."""
 
@@ -54,6 +57,15 @@ class Memory(NamedTuple):
         return 2 * self.halves + 4 * self.floats
 
 
+class Part(NamedTuple):
+    """Part of the gradient of a layer, which a block sums."""
+
+    units: int
+    """Units of the layer."""
+    below: int
+    """Columns of the layer below."""
+
+
 @dataclass(frozen=True)
 class Sizes:
     """Sizes of an actor and a critic with equal hidden layers, and of the tiles that blocks work on."""
@@ -69,6 +81,8 @@ class Sizes:
     """First column of each entry's mask, -1 without one."""
     rows: int = 128
     """Rows of a tile."""
+    split: bool = False
+    """The memory of a block holds the first layer or the layers above it, not both."""
 
     @property
     def lanes(self) -> int:
@@ -81,42 +95,72 @@ class Sizes:
         return self.outputs if self.choices is None else len(self.choices)
 
     @property
+    def widths(self) -> list[int]:
+        """Columns of the hidden layers in memory."""
+        return [_up_to(size, 16) for size in self.hidden]
+
+    @property
+    def first_halves(self) -> int:
+        """Numbers of 16 bits of the first layer in the memory of a block: its weights."""
+        return self.widths[0] * _stride(_up_to(2 * self.features, 16) + _up_to(self.features, 16))
+
+    @property
     def network_halves(self) -> int:
-        """Numbers of 16 bits of a network in the memory of a block: its weights."""
-        widths = [_up_to(size, 16) for size in self.hidden]
-        first = widths[0] * _stride(_up_to(2 * self.features, 16) + _up_to(self.features, 16))
-        hidden = sum(width * _stride(below) for below, width in pairwise(widths))
-        return first + hidden + (_up_to(self.outputs, 16) + _up_to(self.outputs, 8)) * _stride(widths[-1])
+        """Numbers of 16 bits of a network in the memory of a block: its weights, but for the first layer if it is split."""
+        hidden = sum(width * _stride(below) for below, width in pairwise(self.widths))
+        last = (_up_to(self.outputs, 16) + _up_to(self.outputs, 8)) * _stride(self.widths[-1])
+        return hidden + last + (0 if self.split else self.first_halves)
 
     @property
     def network_floats(self) -> int:
         """Floats of a network in the memory of a block: biases and normalisation."""
-        return sum(_up_to(size, 16) for size in self.hidden) + _up_to(self.outputs, 8) + 3 * self.features
+        return sum(self.widths) + _up_to(self.outputs, 8) + 3 * self.features
 
     @property
     def update_memory(self) -> Memory:
         """Memory of a block of an update: the network, tiles of features, units and derivatives, and outputs of a tile."""
-        units = sum(2 * _stride(_up_to(size, 16)) for size in self.hidden)
-        tiles = _stride(_up_to(2 * self.features, 16)) + units + _stride(_up_to(self.outputs, 16))
         floats = _up_to(self.network_floats + self.rows * (self.outputs | 1), 4) + self.rows * self._staged_floats
-        return self._memory(tiles, floats)
+        features, deltas = (_stride(_up_to(columns, 16)) for columns in (2 * self.features, self.outputs))
+        if self.split:
+            stages = STAGES * STAGE_ROWS * max(part.units + part.below for part in self.parts(self.outputs))
+            first, upper = self.first_halves + self.rows * features, self.network_halves + self.rows * deltas
+            return self._memory(max(first, upper, stages), floats)
+        units = sum(2 * _stride(width) for width in self.widths)
+        return self._memory(self.network_halves + self.rows * (features + units + deltas), floats)
 
     @property
     def _staged_floats(self) -> int:
         """Floats of a row that are copied ahead, ``GV_STAGED_FLOATS`` of ``kernels/learner/ahead.h``."""
-        return 4 + (self.entries if self.entries <= 4 else 1) + (self.features if self.features <= 32 else 0)
+        features = self.features if self.features <= 32 and not self.split else 0
+        return 4 + (self.entries if self.entries <= 4 else 1) + features
 
     @property
     def act_memory(self) -> Memory:
         """Memory of a block that acts: the network, a tile of features, and outputs. It is less than an update needs."""
-        return self._memory(_stride(_up_to(2 * self.features, 16)), self.network_floats + self.rows * (self.outputs | 1))
+        features = self.rows * _stride(_up_to(2 * self.features, 16))
+        halves = max(self.first_halves + features, self.network_halves) if self.split else self.network_halves + features
+        return self._memory(halves, self.network_floats + self.rows * (self.outputs | 1))
 
     def _memory(self, halves: int, floats: int) -> Memory:
-        """Return the memory of a block with a network, some numbers of 16 bits a row, and floats in all."""
-        halves = self.network_halves + self.rows * halves
+        """Return the memory of a block with some numbers of 16 bits, and floats."""
         static = 256
         room = MULTIPROCESSOR_BYTES // (2 * halves + 4 * floats + static + BLOCK_BYTES)
         return Memory(halves, floats, max(1, min(512 // self.lanes, room)))
+
+    @property
+    def array_columns(self) -> int:
+        """Columns of a network's arrays between kernels, ``GV_ARRAY_COLUMNS`` of ``kernels/learner/split_gradient.cu``."""
+        return _up_to(self.features, 16) + 2 * sum(self.widths) + _up_to(self.outputs, 16)
+
+    def parts(self, outputs: int) -> list[Part]:
+        """Return the parts of the gradient of a split network, from the first layer on."""
+        widths, found = (_up_to(self.features, 16), *self.widths, _up_to(outputs, 16)), []
+        for below, units in pairwise(widths):
+            count = 1
+            while units // 16 % count or units // count * below > MOST_SUMS:
+                count += 1
+            found += [Part(units // count, below)] * count
+        return found
 
     def weights(self, outputs: int) -> list[int]:
         """Return the sizes of the parameters of a network: weight and bias of each layer in turn."""
@@ -137,8 +181,15 @@ class Sizes:
 @functools.cache
 def update_program(sizes: Sizes) -> Program:
     """Return the kernels of an update for some sizes."""
-    args = ctypes.sizeof(UpdateArgs)
-    return _program("updates", KERNEL_FOLDER / "learner" / "gradient.cu", sizes, sizes.update_memory, args)
+    kernel = KERNEL_FOLDER / "learner" / ("split_gradient.cu" if sizes.split else "gradient.cu")
+    program = _program("updates", kernel, sizes, sizes.update_memory, ctypes.sizeof(UpdateArgs))
+    if not sizes.split:
+        return program
+    planned = {
+        "PLANNED_COLUMNS": sizes.array_columns,
+        "PLANNED_PARTS": len(sizes.parts(sizes.outputs)) + len(sizes.parts(1)),
+    }
+    return replace(program, constants=(*program.constants, *planned.items()))
 
 
 @functools.cache
@@ -166,7 +217,8 @@ def _program(name: str, kernel: Path, sizes: Sizes, memory: Memory, args_size: i
     hidden = {f"HIDDEN_{number}": (*sizes.hidden, 0, 0)[number - 1] for number in (1, 2, 3)}
     constants: dict[str, int | str] = {
         "FEATURES": sizes.features, "LAYERS": len(sizes.hidden), **hidden, "ACTIVATION": ACTIVATIONS.index(sizes.activation),
-        "OUTPUTS": sizes.outputs, "ENTRIES": sizes.entries, "ROWS": sizes.rows, "ADAM_COLUMNS": ADAM_COLUMNS,
+        "SPLIT": int(sizes.split), "OUTPUTS": sizes.outputs, "ENTRIES": sizes.entries, "ROWS": sizes.rows,
+        "ADAM_COLUMNS": ADAM_COLUMNS,
         "PLANNED_HALVES": memory.halves, "PLANNED_FLOATS": memory.floats, "ARGS_SIZE": args_size,
     }  # fmt: skip
     if sizes.choices is not None:

@@ -33,6 +33,8 @@ def whole_rollout(env: GpuVectorEnv, rollout: Rollout, actors: Mapping[str, Acto
     fused = list(actors.values())
     if len(fused) != 1 or not isinstance(fused[0], FusedPolicy):
         return None
+    if fused[0].sizes.split:
+        return None
     fits = is_single(env.env_spec) and env.autoreset_mode is AutoresetMode.SAME_STEP
     return FusedRollout(env, rollout, fused[0]) if fits else None
 

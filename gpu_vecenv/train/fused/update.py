@@ -14,6 +14,7 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.applies import require_fused
 from gpu_vecenv.train.fused.kernels import UpdateKernels, is_addressed_by_rows, slab
+from gpu_vecenv.train.fused.split import SplitKernels
 from gpu_vecenv.train.fused.update_ends import UpdateEnds
 from gpu_vecenv.train.policies.contract import Inputs, Observation, Policy
 from gpu_vecenv.train.returns.moments import moments
@@ -94,7 +95,8 @@ class FusedPPO(PPO):
             raise ConfigError(f"fused update: expected at most {MAX_SAMPLES:,} samples, got {samples.valid.numel():,}")
         if self._kernels is None:
             rows = -(-samples.valid.numel() // self.config.num_minibatches)
-            self._kernels = UpdateKernels(self.policy, self.sizes, self.config, self.adam, rows)  # type: ignore[arg-type]
+            make = SplitKernels if self.sizes.split else UpdateKernels
+            self._kernels = make(self.policy, self.sizes, self.config, self.adam, rows)  # type: ignore[arg-type]
         args = self._kernels.args
         # A policy with all agents of a role has views of the slabs, with a gap between steps at most.
         arrays = [x if x is None or is_addressed_by_rows(x) else x.contiguous() for x in (obs, samples.action, samples.mask)]

@@ -28,6 +28,8 @@ CASES = {
     },
     "numbers": {"action": BOX, "features": 3},
     "raw observations, relu": {"action": spaces.Discrete(6), "hidden": (40,), "activation": "relu", "normalize": False},
+    "split": {"action": TAG, "features": 75, "hidden": (256, 256)},
+    "split, numbers, three layers": {"action": BOX, "features": 3, "hidden": (136, 40, 24), "activation": "elu"},
 }  # fmt: skip
 
 

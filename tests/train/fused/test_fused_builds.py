@@ -49,6 +49,7 @@ CASES = {
         32,
     ),
     "numbers, three layers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48, 32), "rows": 70}, 64),
+    "split": ({"action": spaces.MultiDiscrete([2, 9]), "features": 7, "hidden": (136, 24), "rows": 70}, 64),
 }
 
 
@@ -67,6 +68,7 @@ def test_lanes_compute_the_gradient_of_the_host(name, tmp_path, monkeypatch):
 ACTS = {
     "masked, elu, odd sizes": ({**CASES["masked, elu, odd sizes"][0], "masked": (1,)}, 32),
     "numbers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48)}, 64),
+    "split": ({"action": BOX, "features": 3, "hidden": (136, 48)}, 64),
 }
 
 
@@ -99,19 +101,25 @@ SIZES = [
     Sizes(4, (64, 64), "tanh", 2, (2,)),
     Sizes(71, (64, 64), "tanh", 42, (21, 21), (0, 21)),
     Sizes(3, (128, 48, 33), "elu", 1, None),
+    Sizes(75, (256, 256), "tanh", 42, (21, 21), split=True),
 ]
 
 
-KERNELS = {update_program: ["gv_adam", "gv_gradient", "gv_reduce"], act_program: ["gv_act", "gv_evaluate", "gv_values"]}
+def entries(make, sizes):
+    """Return the names of the kernels of a program."""
+    if make is act_program:
+        return ["gv_act", "gv_evaluate", *(["gv_first"] if sizes.split else []), "gv_values"]
+    gradient = ["gv_deltas", "gv_first_units"] if sizes.split else ["gv_gradient"]
+    return ["gv_adam", *gradient, "gv_reduce", *(["gv_weight_sums"] if sizes.split else [])]
 
 
 @pytest.mark.parametrize("arch", [pytest.param(80, marks=pytest.mark.slow), 90])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-@pytest.mark.parametrize("make", KERNELS)
+@pytest.mark.parametrize("make", [update_program, act_program])
 def test_kernels_compile_for_cuda_without_local_memory(make, sizes, arch):
     program = make(sizes)
     ptx = compile_text(kernel_source(program), arch, *program_options(program))
-    assert sorted(re.findall(r"\.entry (\w+)", ptx)) == KERNELS[make]
+    assert sorted(re.findall(r"\.entry (\w+)", ptx)) == entries(make, sizes)
     assert ".local" not in ptx and "mma.sync" in ptx
 
 

@@ -1,0 +1,276 @@
+// The gradient of a minibatch for split networks, whose layers do not fit in the memory of a team together. A minibatch is computed
+// in parts of up to GvArgs.room rows, each by three kernels:
+//
+//   gv_first_units  units and slopes of the first layer
+//   gv_deltas       the layers above it, the loss, and derivatives down to the first layer
+//   gv_weight_sums  sums over rows of derivatives times units, which are the gradient
+//
+// and gv_reduce and gv_adam follow as in gradient.cu. Sums of the gradient of a large layer do not fit in the registers of a team.
+// Therefore units and derivatives of all rows go through global memory, as numbers of 16 bits, and a team of gv_weight_sums sums a
+// part of a layer's gradient over a slice of the rows.
+#define GV_SCRATCH GV_MEMORY_FLOATS
+#include "learner/backward.h"
+#include "learner/load_network.h"
+#include "learner/partial.h"
+#include "learner/step.h"
+
+// ---- arrays between the kernels --------------------------------------------------------------------------------
+
+// Columns of a network's arrays, each with a.room rows in stripes: features; units and derivatives of each hidden layer, the slopes
+// of the first one at the place of its derivatives until these replace them; derivatives of the outputs.
+GV_FN constexpr gv_i32 gv_array_at(gv_i32 layer) {  // of the units of a layer
+    return layer == 1 ? GV_HIGH_COLUMNS : gv_array_at(layer - 1) + 2 * gv_width(layer - 1);
+}
+#define GV_OUTPUT_ROWS GvNetwork<GV_OUTPUTS>::ROWS
+#define GV_ARRAY_COLUMNS (gv_array_at(GV_LAST) + GV_OUTPUT_ROWS)
+static_assert(GV_ARRAY_COLUMNS == GV_PLANNED_COLUMNS, "as in gpu_vecenv/train/fused/program.py");
+
+GV_FN GvHalf* gv_array(const GvArgs& a, gv_i32 network, gv_i32 columns) {
+    return a.stash + ((gv_i64)network * GV_ARRAY_COLUMNS + columns) * a.room;
+}
+GV_FN GvStripes<GV_HIGH_COLUMNS> gv_features_of(const GvArgs& a, gv_i32 network) { return {gv_array(a, network, 0)}; }
+template <gv_i32 LAYER>
+GV_FN GvStripes<gv_width(LAYER)> gv_units_of(const GvArgs& a, gv_i32 network) {
+    return {gv_array(a, network, gv_array_at(LAYER))};
+}
+template <gv_i32 LAYER>
+GV_FN GvStripes<gv_width(LAYER)> gv_deltas_of(const GvArgs& a, gv_i32 network) {
+    return {gv_array(a, network, gv_array_at(LAYER) + gv_width(LAYER))};
+}
+GV_FN GvStripes<GV_OUTPUT_ROWS> gv_last_deltas_of(const GvArgs& a, gv_i32 network) {
+    return {gv_array(a, network, gv_array_at(GV_LAST))};
+}
+
+// ---- memory of a team ------------------------------------------------------------------------------------------
+
+#define GV_DELTA_STRIDE gv_stride(GV_OUTPUT_ROWS)
+#define GV_STAGES 4       // of gv_weight_sums: rows on their way while others are multiplied
+#define GV_STAGE_ROWS 64
+#define GV_MOST_SUMS 32768  // of a team: 128 for each of 256 lanes
+
+// Parts of the gradient of a layer of `units` rows in memory and `from` columns, each with a number of units that 16 divides.
+GV_FN constexpr gv_i32 gv_parts(gv_i32 units, gv_i32 from) {
+    gv_i32 parts = 1;
+    while (units / 16 % parts != 0 || units / parts * from > GV_MOST_SUMS) ++parts;
+    return parts;
+}
+GV_FN constexpr gv_i32 gv_from_width(gv_i32 layer) { return layer == 1 ? GV_HIGH_COLUMNS : gv_width(layer - 1); }
+GV_FN constexpr gv_i32 gv_stage_columns(gv_i32 layer, gv_i32 units) {
+    return units / gv_parts(units, gv_from_width(layer)) + gv_from_width(layer);
+}
+GV_FN constexpr gv_i32 gv_most_stage_columns(gv_i32 layer) {  // of a hidden layer and those below it
+    return layer == 0 ? 0 : gv_larger(gv_stage_columns(layer, gv_width(layer)), gv_most_stage_columns(layer - 1));
+}
+GV_FN constexpr gv_i32 gv_hidden_parts(gv_i32 layer) {  // of a hidden layer and those below it
+    return layer == 0 ? 0 : gv_parts(gv_width(layer), gv_from_width(layer)) + gv_hidden_parts(layer - 1);
+}
+#define GV_ACTOR_PARTS (gv_hidden_parts(GV_LAYERS) + gv_parts(GV_OUTPUT_ROWS, gv_width(GV_LAYERS)))
+#define GV_CRITIC_PARTS (gv_hidden_parts(GV_LAYERS) + gv_parts(GvNetwork<1>::ROWS, gv_width(GV_LAYERS)))
+static_assert(GV_ACTOR_PARTS + GV_CRITIC_PARTS == GV_PLANNED_PARTS, "as in gpu_vecenv/train/fused/program.py");
+
+#define GV_STAGE_COLUMNS gv_larger(gv_most_stage_columns(GV_LAYERS), gv_stage_columns(GV_LAST, GV_OUTPUT_ROWS))
+
+#define GV_FIRST_PART (GV_FIRST_HALVES + GV_ROWS * GV_FEATURE_STRIDE)
+#define GV_UPPER_PART (GvNetwork<GV_OUTPUTS>::HALVES + GV_ROWS * GV_DELTA_STRIDE)
+#define GV_SUMS_PART (GV_STAGES * GV_STAGE_ROWS * GV_STAGE_COLUMNS)
+#define GV_HALVES gv_larger(gv_larger(GV_FIRST_PART, GV_UPPER_PART), GV_SUMS_PART)
+#define GV_AHEAD_AT gv_up_to(GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE, 4)
+#define GV_FLOATS (GV_AHEAD_AT + GV_ROWS * GV_STAGED_FLOATS)
+#define GV_MEMORY_FLOATS (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
+static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
+
+GV_FN float* gv_floats(const GvTeam& team) { return (float*)((GvHalf*)team.scratch + GV_HALVES); }
+
+// ---- forward and backward --------------------------------------------------------------------------------------
+
+// Units go to global memory. Slopes of the first layer do so, too; others stay in registers.
+struct GvKept {
+    const GvArgs& a;
+    gv_i32 network;
+    gv_i64 row;  // first row of the group
+    GvSlopes<GV_OWN, GV_LAYERS> slopes;
+};
+template <gv_i32 LAYER, gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_keep_units(GvKept& kept, const GvGroup& group, const GvRows<ROWS, N>& units, gv_i32 first) {
+    gv_store(units, group, gv_part(gv_units_of<LAYER>(kept.a, kept.network), kept.row, first));
+}
+template <gv_i32 LAYER>
+GV_FN void gv_keep_slopes(GvKept& kept, const GvPlace& place, gv_i32 first, float x, float y) {
+    if constexpr (LAYER == 1) gv_put_pair(gv_part(gv_deltas_of<1>(kept.a, kept.network), kept.row, first), place, x, y);
+    else gv_put(gv_slope<LAYER>(kept.slopes), place, first, x, y);
+}
+template <gv_i32 LAYER, gv_i32 N>
+GV_FN GvRows<GV_OWN, N> gv_kept_slopes(GvKept& kept, const GvGroup& group, gv_i32 first) {
+    if constexpr (LAYER == 1) {
+        GvRows<GV_OWN, N> slopes;
+        gv_load(slopes, group, gv_part(gv_deltas_of<1>(kept.a, kept.network), kept.row, first));
+        return slopes;
+    } else {
+        return gv_columns<N>(gv_slope<LAYER>(kept.slopes), first);
+    }
+}
+template <gv_i32 LAYER, gv_i32 N>
+GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OWN, N>& deltas) {
+    gv_store(deltas, group, gv_part(gv_deltas_of<LAYER>(kept.a, kept.network), kept.row, 0));
+}
+
+// Units and slopes of the first layer of one network, in the tiles `first`, `first` + `blocks`, ...
+template <class Head>
+GV_FN void gv_first_of(const GvArgs& a, const GvTeam& team, gv_i32 first, gv_i32 blocks) {
+    const GvGroup group = gv_group(team);
+    const GvNetwork<1> network = {(GvHalf*)team.scratch, gv_floats(team)};  // biases of the outputs are not needed
+    const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
+    const GvTile<GV_FEATURE_STRIDE> all = {network.weights + GV_FIRST_HALVES}, own = gv_part(all, row, 0);
+    GvOwnSamples samples;
+    GvOwnFeatures features;
+    const auto load = [&](gv_i32 tile) {
+        gv_load_samples(samples, a, group, tile);
+        gv_load_features(features, group, samples, a.obs, a.samples_per_step);
+    };
+    load(first);
+    gv_clear_halves(team, all.at, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features stay 0
+    gv_load_network<1, GV_FIRST>(team, network, a.layers[Head::NUMBER], a.norm);
+    gv_barrier(team);
+    GV_LOOP for (gv_i32 tile = first; tile < tiles; tile += blocks) {
+        gv_store_features(features, group, samples, a.obs, a.samples_per_step, network, a.norm.limit, own);
+        gv_group_barrier(group);
+        load(tile + blocks);
+        GvKept kept = {a, Head::NUMBER, (gv_i64)tile * GV_ROWS + row, {}};
+        GvSums<GV_OWN, GvNetwork<1>::COLUMNS> none;
+        gv_forward_from<1>(network, group, own, kept, none);
+        gv_copy_rows<GV_OWN, GV_HIGH_COLUMNS>(group, own, gv_part(gv_features_of(a, Head::NUMBER), kept.row, 0));
+        gv_group_barrier(group);
+    }
+}
+
+// The layers above, the loss and the derivatives of one network in such tiles. `columns` get the sums of the loss.
+template <class Head>
+GV_FN void gv_deltas_of_network(const GvArgs& a, const GvTeam& team, gv_i32 first, gv_i32 blocks, float* columns) {
+    constexpr gv_i32 OUTPUTS = Head::OUTPUTS, LAST_ROWS = GvNetwork<OUTPUTS>::ROWS;
+    const GvGroup group = gv_group(team);
+    const GvNetwork<OUTPUTS> network = {(GvHalf*)team.scratch, gv_floats(team)};
+    const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
+    GvAhead ahead = gv_ahead(group, gv_floats(team) + GV_AHEAD_AT);
+    gv_load_samples(ahead.samples, a, group, first);
+    gv_start_rows(ahead, a, group, Head::NUMBER == 0);
+    Head head = {};
+    const GvTile<GV_DELTA_STRIDE> all = {network.weights + GvNetwork<GV_OUTPUTS>::HALVES}, deltas = gv_part(all, row, 0);
+    float* outputs = gv_floats(team) + GvNetwork<GV_OUTPUTS>::FLOATS + row * GV_OUTPUT_STRIDE;
+    gv_clear_halves(team, all.at, GV_ROWS * GV_DELTA_STRIDE);  // columns behind outputs stay 0
+    gv_load_network<OUTPUTS, GV_UPPER>(team, network, a.layers[Head::NUMBER], a.norm);
+    gv_barrier(team);
+    GV_LOOP for (gv_i32 tile = first; tile < tiles; tile += blocks) {
+        GvOwnSamples present = ahead.samples;
+        GvKept kept = {a, Head::NUMBER, (gv_i64)tile * GV_ROWS + row, {}};
+        GvSums<GV_OWN, GvNetwork<OUTPUTS>::COLUMNS> sums;
+        {
+            GvRows<GV_OWN, gv_width(1)> units;
+            gv_load(units, group, gv_part(gv_units_of<1>(a, Head::NUMBER), kept.row, 0));
+            gv_forward_from<2>(network, group, units, kept, sums);
+        }
+        gv_store_outputs<OUTPUTS>(sums, group, outputs);
+        gv_group_barrier(group);
+        gv_wait_copies<0>();
+        gv_group_loss(head, a, group, ahead, present, outputs, deltas);
+        gv_load_samples(ahead.samples, a, group, tile + blocks);
+        gv_start_rows(ahead, a, group, Head::NUMBER == 0);
+        gv_group_barrier(group);
+        gv_backward_from<GV_LAYERS, LAST_ROWS>(network, group, deltas, kept);
+        gv_copy_rows<GV_OWN, LAST_ROWS>(group, deltas, gv_part(gv_last_deltas_of(a, Head::NUMBER), kept.row, 0));
+        gv_group_barrier(group);
+    }
+    gv_wait_copies<0>();
+    gv_barrier(team);
+    gv_write_terms(head, team, team.scratch, columns + gv_columns_of(OUTPUTS, 0), a.adds != 0);
+}
+
+// ---- sums of the gradient --------------------------------------------------------------------------------------
+
+// Sums of M units of a layer, from unit `first` on, over the stages of a slice. Rows that fill up the last tile have derivatives of 0.
+template <gv_i32 M, gv_i32 N, class Deltas, class Units>
+GV_FN void gv_sum_units(const GvArgs& a, const GvTeam& team, gv_i32 slice, Deltas deltas, Units units, float* columns, gv_i32 first,
+                        gv_i32 count, gv_i32 from, float unscale) {
+    constexpr gv_i32 SIZE = GV_STAGE_ROWS * (M + N);
+    const GvGroup group = gv_group(team);
+    const gv_i32 stages = (a.rows + GV_ROWS - 1) / GV_ROWS * (GV_ROWS / GV_STAGE_ROWS);
+    const auto place = [&](gv_i32 number) { return (GvHalf*)team.scratch + number % GV_STAGES * SIZE; };
+    const auto start = [&](gv_i32 number) {
+        const gv_i32 stage = slice + number * a.slices, row = stage * GV_STAGE_ROWS;
+        if (stage < stages) {
+            gv_start_stripes<GV_STAGE_ROWS>(team, GvStripes<M>{place(number)}, gv_part(deltas, row, first));
+            gv_start_stripes<GV_STAGE_ROWS>(team, GvStripes<N>{place(number) + GV_STAGE_ROWS * M}, gv_part(units, row, 0));
+        }
+        gv_end_copies();
+    };
+    GvSpread<M, N> sums;
+    gv_clear(sums);
+    for (gv_i32 number = 0; number < GV_STAGES - 1; ++number) start(number);
+    GV_LOOP for (gv_i32 number = 0; slice + number * a.slices < stages; ++number) {
+        gv_wait_copies<GV_STAGES - 2>();
+        gv_barrier(team);  // the stage is there, and the one before it has been multiplied
+        start(number + GV_STAGES - 1);
+        const GvStripes<M> left = {place(number)};
+        gv_add_columns<GV_STAGE_ROWS>(sums, group, left, GvStripes<N>{place(number) + GV_STAGE_ROWS * M});
+    }
+    gv_wait_copies<0>();
+    gv_write_sums(sums, group, columns, first, count, from, unscale, a.adds != 0);
+}
+
+template <gv_i32 LAYER>
+GV_FN auto gv_below_of(const GvArgs& a, gv_i32 network) {
+    if constexpr (LAYER == 1) return gv_features_of(a, network);
+    else return gv_units_of<LAYER - 1>(a, network);
+}
+
+// Part number `part` of a network's gradient: parts of its hidden layers from the first on, then those of the last layer.
+template <class Head, gv_i32 LAYER>
+GV_FN void gv_sum_part(const GvArgs& a, const GvTeam& team, gv_i32 slice, gv_i32 part, float* columns) {
+    constexpr gv_i32 NETWORK = Head::NUMBER, FROM = gv_from_width(LAYER);
+    constexpr gv_i32 UNITS = LAYER == GV_LAST ? GvNetwork<Head::OUTPUTS>::ROWS : gv_width(LAYER);
+    constexpr gv_i32 PARTS = gv_parts(UNITS, FROM), M = UNITS / PARTS;
+    float* own = columns + gv_weight_column(LAYER);
+    const float unscale = 1.0f / a.scales[NETWORK];
+    if constexpr (LAYER == GV_LAST) {
+        gv_sum_units<M, FROM>(a, team, slice, gv_last_deltas_of(a, NETWORK), gv_below_of<LAYER>(a, NETWORK), own, part * M,
+                              Head::OUTPUTS, gv_units(LAYER - 1), unscale);
+    } else if (part < PARTS) {
+        gv_sum_units<M, FROM>(a, team, slice, gv_deltas_of<LAYER>(a, NETWORK), gv_below_of<LAYER>(a, NETWORK), own, part * M,
+                              gv_units(LAYER), gv_units(LAYER - 1), unscale / GV_SCALE);
+    } else {
+        gv_sum_part<Head, LAYER + 1>(a, team, slice, part - PARTS, columns);
+    }
+}
+
+// ---- kernels ---------------------------------------------------------------------------------------------------
+
+GV_FN float* gv_actor_columns(const GvArgs& a, gv_i32 row) { return a.partial + (gv_i64)row * GV_ACTOR_COLUMNS; }
+GV_FN float* gv_critic_columns(const GvArgs& a, gv_i32 row) {
+    return gv_actor_columns(a, a.actor_blocks) + (gv_i64)row * GV_CRITIC_COLUMNS;
+}
+
+GV_FN void gv_first_block(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 of_critic = team.world - a.actor_blocks;
+    if (of_critic < 0) gv_first_of<GvActor>(a, team, team.world, a.actor_blocks);
+    else gv_first_of<GvCritic>(a, team, of_critic, a.critic_blocks);
+}
+GV_FN void gv_deltas_block(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 of_critic = team.world - a.actor_blocks;
+    if (of_critic < 0) gv_deltas_of_network<GvActor>(a, team, team.world, a.actor_blocks, gv_actor_columns(a, team.world));
+    else gv_deltas_of_network<GvCritic>(a, team, of_critic, a.critic_blocks, gv_critic_columns(a, of_critic));
+}
+// Teams: for each part of the actor its slices, then those of the critic. A slice has a row of the partial sums.
+GV_FN void gv_sums_block(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 slice = team.world % a.slices, part = team.world / a.slices, of_critic = part - GV_ACTOR_PARTS;
+    if (of_critic < 0) gv_sum_part<GvActor, 1>(a, team, slice, part, gv_actor_columns(a, slice));
+    else gv_sum_part<GvCritic, 1>(a, team, slice, of_critic, gv_critic_columns(a, slice));
+}
+
+GV_KERNEL(gv_first_units, gv_first_block)
+GV_KERNEL(gv_deltas, gv_deltas_block)
+GV_KERNEL(gv_weight_sums, gv_sums_block)
+GV_KERNEL(gv_reduce, gv_reduce_columns)
+GV_EARLY_KERNEL(gv_adam, gv_adam_columns)
+
+#ifdef GV_PACK
+#include "launch/threads.h"
+#endif

@@ -1,0 +1,52 @@
+"""Launches of an update whose networks are split: ``kernels/learner/split_gradient.cu``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
+from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.fused.kernels import UpdateKernels
+from gpu_vecenv.train.fused.program import Sizes
+from gpu_vecenv.train.policies.actor_critic import ActorCritic
+
+ROOM = {"cpu": 1024, "cuda": 1 << 17}
+"""Most rows that the arrays between kernels have room for. A minibatch with more is computed in parts."""
+
+CPU_SLICES = 2
+"""Slices of the rows on the CPU, each with its own sums of the gradient."""
+
+
+class SplitKernels(UpdateKernels):
+    """Kernels for one policy and one size of minibatches.
+
+    Attributes:
+        room: rows of the arrays between kernels.
+        stash: these arrays, of the actor and of the critic.
+    """
+
+    def __init__(self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: GatedAdam, num_rows: int) -> None:
+        """Allocate the arrays; see ``UpdateKernels``."""
+        super().__init__(policy, sizes, config, adam, num_rows)
+        self.room = min(-(-num_rows // sizes.rows) * sizes.rows, ROOM[self.device.type])
+        dtype = torch.float16 if self.device.type == "cuda" else torch.float32  # the CPU keeps numbers of 16 bits as floats
+        self.stash = torch.empty(2 * sizes.array_columns * self.room, dtype=dtype, device=self.device)
+        self._parts = len(sizes.parts(sizes.outputs)) + len(sizes.parts(1))
+        slices = CPU_SLICES
+        if self.device.type == "cuda":
+            slices = torch.cuda.get_device_properties(self.device).multi_processor_count // self._parts
+        self.args.room, self.args.slices = self.room, max(1, min(slices, self.args.actor_blocks))
+        self.args.stash = self.stash.data_ptr()
+
+    def gradient(self, samples: Tensor, minibatch: int = 0) -> None:
+        """See ``UpdateKernels.gradient()``."""
+        args, shared_bytes = self.args, self.sizes.update_memory.shared_bytes
+        blocks, sums = args.actor_blocks + args.critic_blocks, self._parts * args.slices
+        whole = args.rows
+        for first in range(0, whole, self.room):
+            args.samples = samples.data_ptr() + 4 * first
+            args.rows, args.adds = min(self.room, whole - first), int(first > 0)
+            for name, teams in (("gv_first_units", blocks), ("gv_deltas", blocks), ("gv_weight_sums", sums)):
+                self._launch(name, teams, shared_bytes)
+        args.rows = whole
