@@ -1,4 +1,4 @@
-"""Functions that make one env each, as ``make_vec_env`` of Stable-Baselines3 passes them to a ``VecEnv``: all worlds in one env."""
+"""One vector env for functions that make an env each, as ``make_vec_env`` of Stable-Baselines3 passes them to a ``VecEnv``."""
 
 from __future__ import annotations
 

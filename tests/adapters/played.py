@@ -16,7 +16,7 @@ class RandomPolicy:
 
 
 def mean_returns(model, env_id):
-    """Mean returns of 10 episodes in Gymnasium's env of the rules of ``env_id``: those of a model, and those of random actions."""
+    """Mean returns of 10 episodes in Gymnasium's env with the rules of ``env_id``, of a model and of random actions."""
     env = make_vec_env(env_id.removeprefix("Warp"), n_envs=10, seed=9)
     env.action_space.seed(9)
     return [evaluate_policy(policy, env, n_eval_episodes=10)[0] for policy in (model, RandomPolicy(env.action_space))]
