@@ -85,10 +85,10 @@ class Sb3VecEnv(VecEnv):
         self._log: ResultsWriter | None = None
         if isinstance(env, str):
             env = gymnasium.make_vec(env, num_envs=num_envs, view="agents", array="torch", **options)
-        elif isinstance(env, Sequence) and num_envs == 1:
+        elif num_envs != 1 or (options and not isinstance(env, Sequence)):
+            raise ParameterError(f"num_envs and keywords of make_vec need an id as env, got {type(env).__name__}.")
+        elif isinstance(env, Sequence):
             env, self._log = one_vector_env(env, options)
-        elif options or num_envs != 1:
-            raise ParameterError("num_envs and keywords of make_vec need an id as env, got an env that is made.")
         self._inner = checked_env(env, "Sb3VecEnv", view="agents")
         self.env = EpisodeStatistics(env)
         self.device = torch.device(self._inner.device)

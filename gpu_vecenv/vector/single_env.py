@@ -129,4 +129,5 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
     def _whole_mask(self) -> np.ndarray:
         if self._mask is None:
             raise SequenceError("call reset() before action_masks().")
-        return whole_mask(self.vector.layout.groups[0], self._mask).flatten()  # a copy
+        mask: np.ndarray = whole_mask(self.vector.layout.groups[0], self._mask)
+        return mask.flatten()  # a copy

@@ -91,7 +91,7 @@ def test_other_lists_and_unknown_options_raise_errors():
     for given in ([], [gymnasium.make(CARTPOLE)]):
         with pytest.raises(ParameterError, match="a list of functions that make an env each, got"):
             Sb3VecEnv(given)
-    with pytest.raises(ParameterError, match="num_envs"):
+    with pytest.raises(ParameterError, match="num_envs and keywords of make_vec need an id as env, got list"):
         Sb3VecEnv(functions, num_envs=2)
     with pytest.raises(UnknownParameterError, match="mass"):
         Sb3VecEnv(functions, device="cpu", mass=1.0)
