@@ -84,13 +84,15 @@ class Sb3VecEnv(VecEnv):
     ) -> None:
         self._log: ResultsWriter | None = None
         if isinstance(env, str):
-            env = gymnasium.make_vec(env, num_envs=num_envs, view="agents", array="torch", **options)
-        elif num_envs != 1 or (options and not isinstance(env, Sequence)):
+            made: VectorEnv = gymnasium.make_vec(env, num_envs=num_envs, view="agents", array="torch", **options)
+        elif num_envs != 1 or (options and isinstance(env, VectorEnv)):
             raise ParameterError(f"num_envs and keywords of make_vec need an id as env, got {type(env).__name__}.")
-        elif isinstance(env, Sequence):
-            env, self._log = one_vector_env(env, options)
-        self._inner = checked_env(env, "Sb3VecEnv", view="agents")
-        self.env = EpisodeStatistics(env)
+        elif isinstance(env, VectorEnv):
+            made = env
+        else:
+            made, self._log = one_vector_env(env, options)
+        self._inner = checked_env(made, "Sb3VecEnv", view="agents")
+        self.env = EpisodeStatistics(made)
         self.device = torch.device(self._inner.device)
         roles, others = self._inner.role_rows, dict(others or {})
         _check_roles(role, others, roles)
