@@ -29,7 +29,7 @@ def one_vector_env(functions: Sequence[EnvFunction], options: dict[str, Any]) ->
         ParameterError: there is no function, or its env is of another kind or has wrappers that a vector env does not have.
     """
     if not isinstance(functions, Sequence) or not functions or not callable(functions[0]):
-        raise ParameterError(f"Sb3VecEnv takes an id, a vector env or a list of functions that make an env each, got {functions}.")
+        raise ParameterError(f"Sb3VecEnv takes an id, a vector env or a list of functions that make envs, got {functions}.")
     made = functions[0]()
     layer, log, limits = made, None, []
     while isinstance(layer, gymnasium.Wrapper):

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import yaml
 
+from gpu_vecenv.errors import ParameterError
+
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -132,6 +134,16 @@ def test_tag_trains_and_plays(zoo):
     zoo("train", "ppo", "WarpTag-v0", *tag, "--eval-freq", "256", "--eval-episodes", "4", "--n-eval-envs", "4")
     assert np.load("logs/ppo/WarpTag-v0_1/evaluations.npz")["results"].shape == (2, 4)
     zoo("enjoy", "ppo", "WarpTag-v0", *tag, "-n", "30", "--n-envs", "8", "--no-render")
+
+
+@pytest.mark.limit("rl_zoo3", "`env_wrapper` on the rows of `Sb3VecEnv`: there are no single envs; use `vec_env_wrapper`")
+def test_rows_take_wrappers_of_rows_only(zoo):
+    rows, common = written("gpu_rows"), ["n_steps:32", "batch_size:32"]
+    with pytest.raises(ParameterError, match="without the wrappers of single envs, got <HistoryWrapper"):
+        zoo("train", "ppo", "WarpPendulum-v1", *rows, "-params", *common, "env_wrapper:'rl_zoo3.wrappers.HistoryWrapper'")
+    wrapper = "vec_env_wrapper:'stable_baselines3.common.vec_env.VecCheckNan'"
+    zoo("train", "ppo", "WarpPendulum-v1", *rows, "-n", "64", "-params", *common, wrapper)
+    assert Path("logs/ppo/WarpPendulum-v1_2/WarpPendulum-v1.zip").is_file()
 
 
 @works("algorithms of SBX")

@@ -89,7 +89,7 @@ def test_envs_that_are_no_worlds_raise_errors(made, message):
 def test_other_lists_and_unknown_options_raise_errors():
     functions = [lambda: gymnasium.make(CARTPOLE)]
     for given in ([], [gymnasium.make(CARTPOLE)], gymnasium.make(CARTPOLE)):
-        with pytest.raises(ParameterError, match="a list of functions that make an env each, got"):
+        with pytest.raises(ParameterError, match="a list of functions that make envs, got"):
             Sb3VecEnv(given)
     with pytest.raises(ParameterError, match="num_envs and keywords of make_vec need an id as env, got list"):
         Sb3VecEnv(functions, num_envs=2)
