@@ -1,4 +1,4 @@
-"""Returns of a policy in Gymnasium's own env, and those of random actions, for tests of learning with SB3's interface."""
+"""Learning with SB3's interface, judged by returns in Gymnasium's own env beside those of random actions."""
 
 import numpy as np
 from stable_baselines3.common.env_util import make_vec_env
@@ -15,8 +15,20 @@ class RandomPolicy:
         return np.stack([self.action_space.sample() for _ in obs]), state
 
 
-def mean_returns(model, env_id):
-    """Mean returns of 10 episodes in Gymnasium's env with the rules of ``env_id``, of a model and of random actions."""
+def mean_return(policy, env_id):
+    """Mean return of 10 episodes in Gymnasium's env with the rules of ``env_id``."""
     env = make_vec_env(env_id.removeprefix("Warp"), n_envs=10, seed=9)
     env.action_space.seed(9)
-    return [evaluate_policy(policy, env, n_eval_episodes=10)[0] for policy in (model, RandomPolicy(env.action_space))]
+    return evaluate_policy(policy or RandomPolicy(env.action_space), env, n_eval_episodes=10)[0]
+
+
+def learns_to_play(model, env_id, steps):
+    """Return True if learning takes a model past three times the return of random actions, or half of their cost.
+
+    An untrained model must not be there: some random networks balance CartPole.
+    """
+    random = mean_return(None, env_id)
+    goal = 3 * random if random > 0 else random / 2
+    before, after = mean_return(model, env_id), mean_return(model.learn(steps), env_id)
+    assert before < goal, f"choose another seed: {before} of the untrained model, goal {goal}"
+    return after > goal
