@@ -20,8 +20,10 @@ from gpu_vecenv.vector.random_actions import uniform_actions
 from gpu_vecenv.vector.whole import whole_mask
 
 try:
-    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.monitor import Monitor, ResultsWriter
     from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices
+
+    from gpu_vecenv.adapters.sb3_functions import EnvFunction, one_vector_env
 except ImportError as error:
     raise MissingExtraError('this adapter needs Stable-Baselines3: pip install "gpu-vecenv[sb3]"') from error
 
@@ -60,11 +62,12 @@ class Sb3VecEnv(VecEnv):
 
     Args:
         env: an id, or an env made with ``array="torch"`` and, if worlds have several agents, ``view="agents"``; or ``RoleRows``,
-            if roles have spaces of their own.
+            if roles have spaces of their own; or a function for each row that makes an env of one agent, as ``make_vec_env`` of
+            SB3 passes with ``vec_env_cls=Sb3VecEnv``: all worlds are those of the first function's env, without its wrappers.
         num_envs: rows of all roles together, for an id; ``num_worlds`` in ``options`` may give the number of worlds instead.
         role: the role whose agents are the rows; None for all roles.
         others: policies of the other roles, by role; a role without one acts at random.
-        options: further keywords of ``gymnasium.make_vec``, for an id.
+        options: further keywords of ``gymnasium.make_vec``, for an id or functions.
 
     Raises:
         ParameterError: the env is of another kind, or a role is unknown.
@@ -73,18 +76,23 @@ class Sb3VecEnv(VecEnv):
 
     def __init__(
         self,
-        env: str | VectorEnv,
+        env: str | VectorEnv | Sequence[EnvFunction],
         num_envs: int = 1,
         role: str | None = None,
         others: Mapping[str, Policy] | None = None,
         **options: Any,
     ) -> None:
+        self._log: ResultsWriter | None = None
         if isinstance(env, str):
-            env = gymnasium.make_vec(env, num_envs=num_envs, view="agents", array="torch", **options)
-        elif options or num_envs != 1:
-            raise ParameterError("num_envs and keywords of make_vec need an id as env, got an env that is already made.")
-        self._inner = checked_env(env, "Sb3VecEnv", view="agents")
-        self.env = EpisodeStatistics(env)
+            made: VectorEnv = gymnasium.make_vec(env, num_envs=num_envs, view="agents", array="torch", **options)
+        elif num_envs != 1 or (options and isinstance(env, VectorEnv)):
+            raise ParameterError(f"num_envs and keywords of make_vec need an id as env, got {type(env).__name__}.")
+        elif isinstance(env, VectorEnv):
+            made = env
+        else:
+            made, self._log = one_vector_env(env, options)
+        self._inner = checked_env(made, "Sb3VecEnv", view="agents")
+        self.env = EpisodeStatistics(made)
         self.device = torch.device(self._inner.device)
         roles, others = self._inner.role_rows, dict(others or {})
         _check_roles(role, others, roles)
@@ -191,8 +199,10 @@ class Sb3VecEnv(VecEnv):
         return _host(whole_mask(self._group, self._mask[self._rows]))
 
     def close(self) -> None:
-        """Close the env."""
+        """Close the env, and the log of episodes."""
         self.env.close()
+        if self._log is not None:
+            self._log.close()
 
     def get_images(self) -> Sequence[np.ndarray | None]:
         """Return a frame for each world, uint8 (H, W, 3); without ``render_mode``, None for each row."""
@@ -248,6 +258,8 @@ class Sb3VecEnv(VecEnv):
             info["episode"] = {"r": returns[k], "l": lengths[k], "t": seconds}
             if alive is not None:
                 info["agent_alive"] = alive[k]
+            if self._log is not None:
+                self._log.write_row(info["episode"])
 
     def _with_others(self, actions: Tensor) -> Tensor:
         """Return the actions of all agents: those of the trained role, and those of the other roles' policies."""

@@ -11,11 +11,12 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import HumanRendering
 
-from gpu_vecenv.errors import MissingExtraError, SeveralAgentsError, ShapeError
+from gpu_vecenv.errors import MissingExtraError, ParameterError, SequenceError, SeveralAgentsError, ShapeError
 from gpu_vecenv.render.worlds import warn_without_mode
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.given import host_array
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.whole import whole_mask
 
 
 def entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, Any]]:
@@ -53,28 +54,49 @@ def refusing_entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.nd
 class SingleEnv(gymnasium.Env[np.ndarray, Any]):
     """Plain Gymnasium env of one agent, made by ``gymnasium.make``: the same kernel, one world, no autoreset.
 
-    It can be pickled and copied. The copy continues as the original does.
+    It can be pickled and copied. The copy continues as the original does. If actions have masks, ``info["action_mask"]`` is the
+    mask of each observation, bool (M,).
 
     Args:
         env_spec: definition of the env.
         render_mode: None or ``"rgb_array"``.
         params: parameters of the env by their spec names.
+
+    Raises:
+        ParameterError: roles of the env have spaces of their own.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
 
     def __init__(self, env_spec: EnvSpec, render_mode: str | None = None, **params: Any) -> None:
+        if env_spec.by_role:
+            raise ParameterError(f"{env_spec.name}: a single env needs the same spaces for all agents, got roles with their own.")
         fixed: dict[str, Any] = {"device": "cpu", "array": "numpy", "autoreset_mode": AutoresetMode.DISABLED}
         self.vector = GpuVectorEnv(env_spec, render_mode=render_mode, **fixed, **params)
         self.render_mode = render_mode
         self.observation_space = self.vector.single_observation_space
         self.action_space = self.vector.single_action_space
+        self._mask: np.ndarray | None = None
+
+    @property
+    def action_masks(self) -> Callable[[], np.ndarray]:
+        """Function that returns the choices allowed now, as MaskablePPO of sb3-contrib expects them.
+
+        It returns bool (sum of the choices of all entries,), True for all choices of entries without a mask. It raises
+        SequenceError before the first reset.
+
+        Raises:
+            AttributeError: the env has no masks. Libraries then find no such attribute.
+        """
+        if not self.vector.layout.groups[0].masked:
+            raise AttributeError(f"{self.vector.env_spec.name} has no masks.")
+        return self._whole_mask
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Start a new episode; options are the env's reset options."""
         super().reset(seed=seed)
-        obs, _ = self.vector.reset(seed=seed, options=options)
-        return obs[0], {}
+        obs, info = self.vector.reset(seed=seed, options=options)
+        return obs[0], self._first(info)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Advance by one step; the action is an element of the action space."""
@@ -82,8 +104,8 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
             actions = np.asarray(host_array(action, "the action"))[None]
         except ValueError as error:
             raise ShapeError(f"the action must have shape {self.action_space.shape}, got lists of unequal lengths.") from error
-        obs, reward, terminated, truncated, _ = self.vector.step(actions)
-        return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}
+        obs, reward, terminated, truncated, info = self.vector.step(actions)
+        return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), self._first(info)
 
     def render(self) -> np.ndarray | None:
         """Draw the world, uint8 (H, W, 3). Without ``render_mode``, warn and return None."""
@@ -96,3 +118,16 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
     def close(self) -> None:
         """Close the world."""
         self.vector.close()
+
+    def _first(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Return the info of the only world, and keep its mask."""
+        if "action_mask" not in info:
+            return {}
+        self._mask = info["action_mask"][0]
+        return {"action_mask": self._mask.copy()}
+
+    def _whole_mask(self) -> np.ndarray:
+        if self._mask is None:
+            raise SequenceError("call reset() before action_masks().")
+        mask: np.ndarray = whole_mask(self.vector.layout.groups[0], self._mask)
+        return mask.flatten()  # a copy

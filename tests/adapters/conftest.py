@@ -14,6 +14,8 @@ import pytest
 
 DISTRIBUTIONS = {
     "Stable-Baselines3": "stable-baselines3",
+    "sb3-contrib": "sb3-contrib",
+    "SBX": "sbx-rl",
     "CleanRL-style": "torch",
     "TorchRL": "torchrl",
     "PettingZoo": "pettingzoo",

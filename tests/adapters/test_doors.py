@@ -2,7 +2,6 @@
 
 import copy
 import os
-import re
 import subprocess
 import sys
 from functools import partial
@@ -127,36 +126,6 @@ def test_algorithms_of_sb3_take_an_id():
     env = make_vec_env(CARTPOLE, n_envs=2, seed=4)
     single = gymnasium.make(CARTPOLE)
     np.testing.assert_array_equal(env.reset()[0], single.reset(seed=4)[0])
-
-
-# ---- rl_zoo3 ------------------------------------------------------------------------------------------------------
-
-ZOO = """
-WarpCartPole-v1:
-  n_envs: 2
-  n_timesteps: 128
-  policy: MlpPolicy
-  n_steps: 32
-  batch_size: 32
-  n_epochs: 1
-"""
-
-
-@pytest.mark.works("rl_zoo3", "`rl_zoo3.train` by id with `--gym-packages gpu_vecenv`, and `rl_zoo3.enjoy` of its result")
-@pytest.mark.filterwarnings("ignore")
-def test_the_command_line_of_rl_zoo3_trains_and_plays(tmp_path, monkeypatch, capsys):
-    """The functions that ``python -m rl_zoo3.train`` and ``python -m rl_zoo3.enjoy`` call, in this process."""
-    train, enjoy = (pytest.importorskip(f"rl_zoo3.{name}") for name in ("train", "enjoy"))
-    monkeypatch.chdir(tmp_path)
-    Path("zoo.yml").write_text(ZOO)
-    common = ["--algo", "ppo", "--env", "WarpCartPole-v1", "--gym-packages", "gpu_vecenv", "-f", "logs", "--num-threads", "1"]
-    monkeypatch.setattr(sys, "argv", ["train", *common, "-conf", "zoo.yml", "--eval-freq", "64", "--eval-episodes", "1"])
-    train.train()
-    results = np.load("logs/ppo/WarpCartPole-v1_1/evaluations.npz")
-    assert results["timesteps"].tolist() == [64, 128] and (results["results"] >= 8).all()
-    monkeypatch.setattr(sys, "argv", ["enjoy", *common, "-n", "600", "--no-render"])
-    enjoy.enjoy()  # an episode has 500 steps at most
-    assert re.search(r"Episode Reward: \d+", capsys.readouterr().out)
 
 
 # ---- Tianshou -----------------------------------------------------------------------------------------------------

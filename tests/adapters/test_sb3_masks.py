@@ -1,29 +1,36 @@
-"""MaskablePPO of sb3-contrib on rows of one role, with the masks that the kernels write."""
+"""MaskablePPO of sb3-contrib on rows of one role and on envs by id, with the masks that the kernels write."""
 
+import copy
+from functools import partial
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
 
-from gpu_vecenv import GpuVectorEnv, RoleRows
+from gpu_vecenv import GpuVectorEnv, RoleRows, SingleEnv
 from gpu_vecenv.adapters.sb3 import Sb3VecEnv
 from gpu_vecenv.errors import ParameterError, SequenceError
+from tests.adapters import role_cases
 from tests.roles import harvest
 from tests.roles.town import SPEC
 from tools.docs.readme import blocks
 
 pytest.importorskip("sb3_contrib")
 from sb3_contrib import MaskablePPO  # noqa: E402
+from sb3_contrib.common.maskable.callbacks import MaskableEvalCallback  # noqa: E402
+from sb3_contrib.common.maskable.evaluation import evaluate_policy  # noqa: E402
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported  # noqa: E402
 from stable_baselines3 import PPO  # noqa: E402
+from stable_baselines3.common.env_util import make_vec_env  # noqa: E402
 from stable_baselines3.common.vec_env import VecCheckNan  # noqa: E402
 
 WORLDS, CITIZENS = 3, 4
 
 
 def works(what):
-    return pytest.mark.works("Stable-Baselines3", what)
+    return pytest.mark.works("sb3-contrib", what)
 
 
 def town(**options):
@@ -50,7 +57,7 @@ def forbidden(env):
     return int((~chosen).sum()), int((~masks).any(-1).sum())
 
 
-@works("MaskablePPO of sb3-contrib on the rows of a role, which takes no forbidden action")
+@works("MaskablePPO on the rows of a role, which takes no forbidden action")
 def test_maskable_ppo_takes_no_forbidden_action():
     env = Recorder(RoleRows(town(), "citizen"))
     model = MaskablePPO("MlpPolicy", env, n_steps=25, batch_size=100, n_epochs=2, seed=0, device="cpu")
@@ -72,7 +79,7 @@ def test_ppo_without_masks_takes_forbidden_actions():
     assert forbidden(env)[0] > 0
 
 
-@works("PPO on the rows of a role with a Box")
+@pytest.mark.works("Stable-Baselines3", "PPO on the rows of a role with a Box")
 def test_ppo_trains_the_mayor():
     def obey(obs, mask):
         return mask[..., 1].int()
@@ -152,3 +159,98 @@ def test_other_roles_of_the_agents_view_get_masks(others):
         counts += torch.stack([(~allowed).sum(), (~mask).any(1).sum()])
         env.step(np.ones((60, 2), int))
     assert counts[0] == (counts[1] if others else 0) and counts[1] > 100
+
+
+# ---- every env with masks -----------------------------------------------------------------------------------------
+
+
+def maskable_rows(name):
+    """``Sb3VecEnv`` of each role with masks, or of all agents if roles are alike, and the masks of a reset with seed 4."""
+    env_id, params = role_cases.CASES[name]
+    plain = role_cases.vector_env(name, WORLDS)
+    masks = role_cases.by_role(plain, plain.reset(seed=4)[1]["action_mask"])
+    options = {"num_worlds": WORLDS, "device": "cpu", **params}
+    if not plain.env_spec.by_role:
+        rows = np.concatenate([mask.reshape(-1, mask.shape[-1]) for mask in masks.values()])
+        return [(Sb3VecEnv(env_id, **options), rows)]
+    env = partial(gymnasium.make_vec, env_id, array="torch", **options)
+    return [(Sb3VecEnv(RoleRows(env().unwrapped, role)), mask.reshape(-1, mask.shape[-1])) for role, mask in masks.items()]
+
+
+@works("the `action_masks` hook, for every env with masks")
+@pytest.mark.parametrize("name", role_cases.CASES)
+def test_the_hook_gives_the_masks_of_every_env(name, monkeypatch, tmp_path):
+    role_cases.register(monkeypatch, tmp_path)
+    for env, expected in maskable_rows(name):
+        assert env.has_attr("action_masks") and is_masking_supported(env)
+        env.seed(4)
+        env.reset()
+        masks = np.stack(env.env_method("action_masks"))
+        np.testing.assert_array_equal(masks[:, : expected.shape[1]], expected)
+        assert masks[:, expected.shape[1] :].all()  # the choices of an entry without a mask
+        np.testing.assert_array_equal(env.get_attr("action_masks")[0](), masks)
+        MaskablePPO("MlpPolicy", env, n_steps=8, batch_size=env.num_envs, n_epochs=1, device="cpu").learn(8 * env.num_envs)
+
+
+# ---- envs by id, of one world each --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def one(monkeypatch):
+    """Id of an env with one agent, whose masks forbid one of three choices; the right one, observed as one-hot, gives 1."""
+    spec = role_cases.make_one(device="cpu").env_spec
+    made = gymnasium.envs.registration.EnvSpec("One-v0", entry_point=partial(SingleEnv, spec), max_episode_steps=10)
+    monkeypatch.setitem(gymnasium.registry, "One-v0", made)
+    return "One-v0"
+
+
+def test_a_single_env_gives_masks_with_each_observation(one):
+    env = gymnasium.make(one)
+    assert is_masking_supported(env) and not is_masking_supported(gymnasium.make("WarpCartPole-v1"))
+    with pytest.raises(SequenceError, match=r"call reset\(\) before action_masks\(\)"):
+        get_action_masks(env)
+    obs, info = env.reset(seed=1)
+    for _ in range(5):
+        right = obs.argmax()
+        expected = np.arange(3) != (right + 1) % 3
+        np.testing.assert_array_equal(info["action_mask"], expected)
+        np.testing.assert_array_equal(get_action_masks(env), expected)
+        for array in (info["action_mask"], get_action_masks(env)):
+            array[:] = False  # the caller's own arrays
+        np.testing.assert_array_equal(get_action_masks(copy.deepcopy(env)), expected)
+        obs, reward, *_, info = env.step(right)
+        assert reward == 1
+
+
+def test_a_single_env_of_several_agents_gives_the_masks_of_all_entries_side_by_side():
+    env = SingleEnv(harvest.SPEC)
+    moves = env.reset(seed=0)[1]["action_mask"]
+    masks = env.action_masks().reshape(5, 7)  # 5 agents, with a masked move of 5 and a zap of 2
+    np.testing.assert_array_equal(masks[:, :5], moves)
+    assert masks[:, 5:].all() and not moves.all()
+
+
+def test_a_single_env_refuses_roles_with_spaces_of_their_own():
+    with pytest.raises(ParameterError, match="Town-v0: a single env needs the same spaces for all agents"):
+        SingleEnv(SPEC)
+
+
+@works("MaskablePPO by id, through `make_vec_env`, of an env whose spec has masks; it learns")
+def test_maskable_ppo_learns_by_id(one):
+    env = make_vec_env(one, n_envs=4, seed=0)
+    model = MaskablePPO("MlpPolicy", one, n_steps=128, batch_size=64, learning_rate=2e-3, seed=0, device="cpu").learn(1_500)
+    assert evaluate_policy(model, env, n_eval_episodes=8)[0] > 9  # of 10; random actions have 5 with masks
+    with pytest.raises(ValueError, match="does not support action masking"):
+        MaskablePPO("MlpPolicy", "WarpCartPole-v1", device="cpu").learn(1)
+
+
+@works("`evaluate_policy` and `MaskableEvalCallback` with masks")
+def test_evaluation_with_masks(tmp_path):
+    env, judge = Recorder(RoleRows(town(), "citizen")), Recorder(RoleRows(town(), "citizen"))
+    model = MaskablePPO("MlpPolicy", env, n_steps=25, batch_size=100, n_epochs=1, seed=0, device="cpu")
+    callback = MaskableEvalCallback(judge, n_eval_episodes=12, eval_freq=20, log_path=str(tmp_path), verbose=0)
+    model.learn(300, callback=callback)
+    wrong, masks = forbidden(judge)
+    assert wrong == 0 and masks > 10 and np.load(tmp_path / "evaluations.npz")["results"].shape == (1, 12)
+    returns, lengths = evaluate_policy(model, judge, n_eval_episodes=12, return_episode_rewards=True)
+    assert len(returns) == 12 and max(lengths) <= 20

@@ -22,6 +22,8 @@ SPEED = ROOT / "benchmarks" / "results" / "adapter_speed.json"
 
 PAGES = {
     "Stable-Baselines3": "sb3.md",
+    "sb3-contrib": "sb3-contrib.md",
+    "SBX": "sbx.md",
     "CleanRL-style": "cleanrl.md",
     "TorchRL": "torchrl.md",
     "PettingZoo": "pettingzoo.md",
