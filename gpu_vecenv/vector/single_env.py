@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import HumanRendering
 
-from gpu_vecenv.errors import MissingExtraError, SeveralAgentsError, ShapeError
+from gpu_vecenv.errors import MissingExtraError, ParameterError, SeveralAgentsError, ShapeError
 from gpu_vecenv.render.worlds import warn_without_mode
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.given import host_array
@@ -64,6 +64,11 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
 
     def __init__(self, env_spec: EnvSpec, render_mode: str | None = None, **params: Any) -> None:
+        if params.get("preset") is not None:
+            raise ParameterError(
+                "a preset is for vector envs: use gymnasium.make_vec, in RLlib with "
+                'env_runners(gym_env_vectorize_mode="vector_entry_point"); or leave out preset.'
+            )
         fixed: dict[str, Any] = {"device": "cpu", "array": "numpy", "autoreset_mode": AutoresetMode.DISABLED}
         self.vector = GpuVectorEnv(env_spec, render_mode=render_mode, **fixed, **params)
         self.render_mode = render_mode
