@@ -19,9 +19,19 @@ SEED = 11
 _played: list[tuple[int, dict]] = []
 
 
-def keep_played(*, episode, env_index, **_):
-    """Callback ``on_episode_end``: add the episode of each agent, by the number of its env."""
-    _played.append((env_index, {agent: as_stored(part) for agent, part in episode.agent_episodes.items()}))
+def keep_played(*, episode, env_index, prev_episode_chunks, **_):
+    """Callback ``on_episode_end``: add the whole episode of each agent, with the number of its env."""
+    chunks = [*prev_episode_chunks, episode]  # RLlib cuts an episode at the end of a sample
+    whole = {}
+    for agent in sorted({agent for chunk in chunks for agent in chunk.agent_episodes}):
+        parts = [as_stored(chunk.agent_episodes[agent]) for chunk in chunks if agent in chunk.agent_episodes]
+        last = whole[agent] = parts[-1]
+        for part, after in reversed(list(zip(parts, parts[1:], strict=False))):
+            steps = after.start - part.start  # the learner has added steps to earlier parts
+            for name in ("obs", "actions", "rewards"):
+                joined = np.concatenate([getattr(part, name)[:steps], getattr(last, name)])
+                setattr(last, name, joined)
+    _played.append((env_index, whole))
 
 
 def keep_truncations(*, episode, **_):
@@ -30,7 +40,7 @@ def keep_truncations(*, episode, **_):
         agent.is_terminated = agent.is_terminated and not agent.is_truncated
 
 
-def two_policies(steps=240):
+def two_policies(steps=250):
     from ray import tune
     from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
 
