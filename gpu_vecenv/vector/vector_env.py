@@ -84,6 +84,8 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         OutOfMemoryError: the env needs more memory than is free on its device.
     """
 
+    closed = True  # until the env is complete, so that one whose arguments raise an error is not closed
+
     @with_preset
     def __init__(
         self,
@@ -104,7 +106,6 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         preset: str | None = None,  # with_preset() reads it
         **params: Any,
     ) -> None:
-        self.closed = True  # until the env is complete
         self._guard = OneCaller(env_spec.name)
         require_one_of("view", view, ("worlds", "agents"))
         require_one_of("array", array, ("torch", "cupy", "numpy"))
