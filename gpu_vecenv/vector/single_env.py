@@ -71,6 +71,11 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
     def __init__(self, env_spec: EnvSpec, render_mode: str | None = None, **params: Any) -> None:
         if env_spec.by_role:
             raise ParameterError(f"{env_spec.name}: a single env needs the same spaces for all agents, got roles with their own.")
+        if params.get("preset") is not None:
+            raise ParameterError(
+                "a preset is for vector envs: use gymnasium.make_vec, in RLlib with "
+                'env_runners(gym_env_vectorize_mode="vector_entry_point"); or leave out preset.'
+            )
         fixed: dict[str, Any] = {"device": "cpu", "array": "numpy", "autoreset_mode": AutoresetMode.DISABLED}
         self.vector = GpuVectorEnv(env_spec, render_mode=render_mode, **fixed, **params)
         self.render_mode = render_mode

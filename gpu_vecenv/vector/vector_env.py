@@ -24,6 +24,7 @@ from gpu_vecenv.vector.copied import CopiedEnv
 from gpu_vecenv.vector.memory_needs import require_room
 from gpu_vecenv.vector.one_caller import OneCaller, one_caller
 from gpu_vecenv.vector.outputs import OutputArrays
+from gpu_vecenv.vector.presets import check_reader, with_preset
 from gpu_vecenv.vector.resets import read_mask, read_options, read_worlds
 from gpu_vecenv.vector.role_actions import action_reader
 from gpu_vecenv.vector.rollout_plan import plan_rollout
@@ -66,6 +67,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         render_mode: None or ``"rgb_array"``.
         render_theme: colours of pictures, ``"dark"`` or ``"light"``.
         render_scale: factor on width and height of pictures, from 0.1 to 8.
+        preset: ``"rllib"`` sets ``array="numpy"``, ``autoreset_mode="next_step"`` and ``copy=True``, which RLlib needs.
         params: parameters of the env by their spec names.
 
     Attributes:
@@ -82,6 +84,9 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         OutOfMemoryError: the env needs more memory than is free on its device.
     """
 
+    closed = True  # until the env is complete, so that one whose arguments raise an error is not closed
+
+    @with_preset
     def __init__(
         self,
         env_spec: EnvSpec,
@@ -97,9 +102,10 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         render_mode: str | None = None,
         render_theme: str = "dark",
         render_scale: float = 1.0,
+        *,
+        preset: str | None = None,  # with_preset() reads it
         **params: Any,
     ) -> None:
-        self.closed = True  # until the env is complete
         self._guard = OneCaller(env_spec.name)
         require_one_of("view", view, ("worlds", "agents"))
         require_one_of("array", array, ("torch", "cupy", "numpy"))
@@ -115,6 +121,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         self.first_world = check_first_world(first_world, self.num_worlds)
         self.view, self.array, self.debug, self.render_mode = view, array, debug, render_mode
         self.autoreset_mode = mode = parse_autoreset_mode(autoreset_mode)
+        check_reader(env_spec.name, array=array, autoreset_mode=mode, copy=copy)
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 30, "autoreset_mode": mode}
         shapes = View(layout, self.num_worlds, view == "agents")
         self.num_envs, self.role_rows = shapes.num_envs, shapes.role_rows

@@ -25,6 +25,7 @@ DISTRIBUTIONS = {
     "JAX": "jax",
     "CuPy": "cupy-cuda13x",
     "SuperSuit": "supersuit",
+    "RLlib": "ray",
     "rl_zoo3": "rl_zoo3",
     "Tianshou": "tianshou",
 }

@@ -33,6 +33,7 @@ PAGES = {
     "JAX": "arrays.md",
     "CuPy": "arrays.md",
     "SuperSuit": "supersuit.md",
+    "RLlib": "rllib.md",
     "rl_zoo3": "by_id.md",
     "Tianshou": "by_id.md",
 }
