@@ -61,11 +61,10 @@ class OtherRoles:
         env = self._env
         last, public = env.worlds.last(), env.worlds.outputs.results.public
         masks = public.get("action_mask", {})
-        convert = env.worlds.output_memory.to_numpy if env.array == "numpy" and env.device != "cpu" else None
         chosen = {name: draw(last[masks[name]] if name in masks else None) for name, draw in self._random.items()}
         with torch.no_grad():
             for name, policy in self.policies.items():
-                chosen[name] = policy(*(nest(places[name], last, convert) for places in (public["obs"], masks) if name in places))
+                chosen[name] = policy(*(nest(places[name], last, env._convert) for places in (public["obs"], masks) if name in places))
         return chosen
 
     def _random_actions(self, group: Group) -> Callable[[Array], Array]:
