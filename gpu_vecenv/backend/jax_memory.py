@@ -39,7 +39,7 @@ class JaxMemory(TorchMemory):
         return JaxMemory, (str(self._device),)
 
     def meet(self) -> None:
-        """On a GPU, order what torch queues from now on after what JAX queued, and the other way round. The host does not wait."""
+        """On a GPU, order later work of torch after earlier work of JAX, and the other way round. The host does not wait."""
         if self._index is None:
             return
         with self._current():

@@ -7,7 +7,6 @@ from typing import Any
 
 from gpu_vecenv.vector.role_actions import require_roles
 
-
 Convert = Callable[[Any], Any]
 """From an array to one of another kind."""
 

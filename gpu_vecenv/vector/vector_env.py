@@ -59,8 +59,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         device: ``"auto"`` (a GPU if one is usable), ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
         array: kind of the arrays handed out: ``"torch"``, ``"cupy"``, ``"numpy"`` or ``"jax"``.
         autoreset_mode: an ``AutoresetMode``, its value, or its name in lower case.
-        copy: True to hand out arrays that are never written again, False for persistent ones, valid until the next call, which
-            JAX arrays cannot be.
+        copy: True to hand out arrays that are never written again, False for persistent ones, valid until the next call.
         debug: True to raise ActionError in the step of an invalid action on CUDA too, and for a mask without an allowed choice;
             it waits for the device in each step.
         first_world: ``world_id`` of the first world after a ``reset`` with one seed; set it to split worlds over several GPUs.
@@ -207,8 +206,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
             self.worlds.require_capturable(self._waits)
             read = self._actions.read(actions)
             results = self.worlds.step(read)
-            # A queued kernel may still read the actions. Torch and CuPy reuse memory in the order of the kernel's stream; JAX does
-            # so after the next allocation of JaxMemory.
+            # A queued kernel may still read them. Memory is reused in stream order, JAX's after the next JaxMemory.meet().
             self._held = read if self.array == "jax" else None
             del read
             return self._results(results)
@@ -280,7 +278,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         """Copies of the state fields named, of all by default, leading axis worlds in both views, physical fields first."""
         self._require_started("get_state()")
         state = self.worlds.state
-        return state.on_host(*names) if self._to_host else self._public(state.get(self.worlds.output_memory, *names))
+        return self._public(state.on_host(*names) if self._to_host else state.get(self.worlds.output_memory, *names))
 
     @one_caller
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -324,8 +322,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
     def get_reset_pool(self) -> dict[str, Array]:
         """Copies of the reset pool's fields by name, leading axis the entries; empty without a pool."""
         self._require_open()
-        fields = self.worlds.pool.get(None if self._to_host else self.worlds.output_memory)
-        return fields if self._to_host else self._public(fields)
+        return self._public(self.worlds.pool.get(None if self._to_host else self.worlds.output_memory))
 
     def draw_start_states(self, size: int, seed: int) -> dict[str, Array]:
         """Return the start states of ``size`` worlds under a seed, for ``set_reset_pool()``; i has parameters of world i % N."""
@@ -380,8 +377,9 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         self.worlds.outputs.unbind()
 
     def _public(self, arrays: dict[str, Array]) -> dict[str, Array]:
-        """Return arrays of the output memory as arrays of the env's kind."""
-        return arrays if self._convert is None else {name: self._convert(array) for name, array in arrays.items()}
+        """Return copies of the state in the env's kind of arrays."""
+        convert = None if self._to_host else self._convert
+        return arrays if convert is None else {name: convert(array) for name, array in arrays.items()}
 
     def _results(self, results: OutputArrays) -> StepResults:
         """Return the arrays of a step or a rollout as ``step()`` documents them."""
