@@ -10,9 +10,9 @@ from gymnasium.wrappers.utils import RunningMeanStd
 import gpu_vecenv
 from gpu_vecenv.errors import ParameterError, SequenceError
 from tests.api.envs import MODES, host, make, random_actions
-from tests.devices import DEVICES
+from tests.devices import DEVICES, JAX
 
-ARRAYS = ["numpy", "torch"]
+ARRAYS = ["numpy", "torch", JAX]
 
 
 def steps_of(env, count=60, mode="same_step", seed=1):
