@@ -42,7 +42,7 @@ def jittable(env: VectorEnv) -> tuple[Reset, Step]:
     """
     if not isinstance(env, GpuVectorEnv):
         raise ParameterError(
-            f"jittable() takes an env of this package without wrappers, got {type(env).__name__}; compute what a wrapper does in JAX."
+            f"jittable() takes an env of this package without wrappers, got {type(env).__name__}; do in JAX what wrappers do."
         )
     if env.array != "numpy":
         raise ParameterError(f'callbacks of JAX pass arrays through the host: jittable() needs array="numpy", got {env.array!r}.')
@@ -53,7 +53,8 @@ def jittable(env: VectorEnv) -> tuple[Reset, Step]:
 
     results = env.worlds.outputs.results
     arrays = [jax.ShapeDtypeStruct(shape, dtype_of(name)) for name, shape in results.shapes.items()]
-    of_reset, of_step = (tuple(nest(place, arrays) for place in places) for places in (results.returned_by_reset, results.returned))
+    of_reset = tuple(nest(place, arrays) for place in results.returned_by_reset)
+    of_step = tuple(nest(place, arrays) for place in results.returned)
 
     def reset(seed: Any) -> tuple[Any, dict[str, Any]]:
         """Start new episodes of all worlds."""

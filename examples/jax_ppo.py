@@ -65,7 +65,8 @@ def network(key: Any, inputs: int, outputs: int, last_gain: float) -> list[tuple
     """Make weights and biases of a network with two hidden layers; weights are orthogonal."""
     sizes, gains = (inputs, 64, 64, outputs), (2**0.5, 2**0.5, last_gain)
     layers = zip(jax.random.split(key, 3), sizes[:-1], sizes[1:], gains, strict=True)
-    return [(jax.nn.initializers.orthogonal(gain)(one, (rows, columns)), jnp.zeros(columns)) for one, rows, columns, gain in layers]
+    orthogonal = jax.nn.initializers.orthogonal
+    return [(orthogonal(gain)(one, (rows, columns)), jnp.zeros(columns)) for one, rows, columns, gain in layers]
 
 
 def apply(layers: list[tuple[Any, Any]], inputs: Any) -> Any:
@@ -93,6 +94,12 @@ def act(params: Any, key: Any, obs: Any) -> tuple[Any, dict[str, Any]]:
     logits = apply(params["actor"], obs)
     actions = jax.random.categorical(now, logits)
     return key, {"obs": obs, "action": actions, "log_prob": log_prob_of(logits, actions), "value": value_of(params, obs)}
+
+
+@jax.jit
+def stacked(steps: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the arrays of T steps with T as leading axis."""
+    return jax.tree.map(lambda *arrays: jnp.stack(arrays), *steps)
 
 
 def outcome(results: Any) -> dict[str, Any]:
@@ -144,6 +151,7 @@ def adam(args: Args, state: dict[str, Any], gradients: Any, rate: Any) -> dict[s
     return {"params": params, "mean": mean, "square": square, "count": count}
 
 
+@jax.jit
 def episodes_of(running: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
     """Return the returns so far of episodes in progress, and number and sum of returns of the episodes that ended."""
 
@@ -196,6 +204,7 @@ def train(args: Args) -> dict[str, float]:
     features, choices = env.single_observation_space.shape[0], int(env.single_action_space.n)
     params = {"actor": network(actor, features, choices, 0.01), "critic": network(critic, features, 1, 1.0)}
     zeros = jax.tree.map(jnp.zeros_like, params)
+    env_step = jittable(env)[1] if args.inside_jit else env.step
     state: dict[str, Any] = {"params": params, "mean": zeros, "square": zeros, "count": jnp.int32(0)}
 
     def outside(state: Any, key: Any, obs: Any, running: Any, rate: Any) -> Any:
@@ -203,17 +212,13 @@ def train(args: Args) -> dict[str, float]:
         steps = []
         for _ in range(args.num_steps):
             key, chosen = act(state["params"], key, obs)
-            results = env.step(chosen["action"])
+            results = env_step(chosen["action"])
             steps.append({**chosen, **outcome(results)})
             obs = results[0]
         batch = stacked(steps)
-        running, episodes = jax.jit(episodes_of)(running, batch)
+        running, episodes = episodes_of(running, batch)
         key, state = update(args, state, key, batch, obs, rate)
         return state, key, obs, running, episodes
-
-    @jax.jit
-    def stacked(steps: Any) -> Any:
-        return jax.tree.map(lambda *arrays: jnp.stack(arrays), *steps)
 
     @jax.jit
     def inside(state: Any, key: Any, obs: Any, running: Any, rate: Any) -> Any:
@@ -222,7 +227,7 @@ def train(args: Args) -> dict[str, float]:
         def step(carry: Any, _: None) -> Any:
             key, obs = carry
             key, chosen = act(state["params"], key, obs)
-            results = jittable(env)[1](chosen["action"])
+            results = env_step(chosen["action"])
             return (key, results[0]), {**chosen, **outcome(results)}
 
         (key, obs), batch = jax.lax.scan(step, (key, obs), None, args.num_steps)
