@@ -27,7 +27,7 @@ class JaxMemory(TorchMemory):
     def __init__(self, device: str) -> None:
         super().__init__(device)
         self._jax = import_jax()
-        self._index = self._device.index  # None on the CPU
+        self._index: int | None = None if self._device.type == "cpu" else self._device.index
         self._place = jax_device(device)
         if self._index is not None:
             with on_device(self._index):  # JAX makes its last GPU current when it starts

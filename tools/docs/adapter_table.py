@@ -28,7 +28,7 @@ PAGES = {
     "skrl": "skrl.md",
     "rl_games": "rl_games.md",
     "rsl_rl": "rsl_rl.md",
-    "JAX": "arrays.md",
+    "JAX": "jax.md",
     "CuPy": "arrays.md",
     "SuperSuit": "supersuit.md",
     "rl_zoo3": "by_id.md",
