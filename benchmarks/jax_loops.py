@@ -117,9 +117,9 @@ def gymnax_loop(worlds: int, device: str) -> Loop:
 
         return jax.lax.scan(body, (key, obs, state), None, NUM_STEPS)
 
-    with jax.default_device(jax_device(device)):
-        key = jax.random.key(0)
-        carried = [(key, *jax.vmap(env.reset, (0, None))(jax.random.split(key, worlds), params))]
+    key = jax.random.key(0)
+    start = (key, *jax.vmap(env.reset, (0, None))(jax.random.split(key, worlds), params))
+    carried = [jax.device_put(start, jax_device(device))]
 
     def loop() -> None:
         carried[0], _ = scan(*carried[0])
