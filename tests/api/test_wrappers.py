@@ -54,7 +54,7 @@ def test_observations_equal_those_of_gymnasiums_wrapper(name, view, array):
     for step, (left, right) in enumerate(zip(steps_of(ours), steps_of(theirs), strict=True)):
         if step == 50:
             ours.update_running_mean = theirs.update_running_mean = False
-        np.testing.assert_allclose(host(left[0]), right[0], rtol=1e-5, atol=1e-4 if array == "jax" else 1e-5)  # JAX has float32
+        np.testing.assert_allclose(host(left[0]), right[0], rtol=1e-5, atol=5e-4 if array == "jax" else 1e-5)  # JAX has float32
         assert left[0].dtype in (np.float32, torch.float32)
     np.testing.assert_allclose(host(ours.obs_rms.mean), theirs.obs_rms.mean, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(host(ours.obs_rms.var), theirs.obs_rms.var, rtol=1e-5, atol=1e-5)
