@@ -272,10 +272,11 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def output_memory(kind: str, device: str) -> Memory:
-    """Return the memory of the arrays that an env hands out.
+    """Return the memory of the arrays that kernels write for callers: ``kind``, or tensors that become arrays of that kind.
 
     Raises:
-        DeviceError: CuPy arrays on the CPU.
+        DeviceError: CuPy arrays on the CPU, or a device that JAX does not see.
+        MissingExtraError: JAX is not installed.
     """
     if kind == "numpy" and device == "cpu":
         return NumpyMemory()
@@ -283,4 +284,17 @@ def output_memory(kind: str, device: str) -> Memory:
         if device == "cpu":
             raise DeviceError('array="cupy" needs a CUDA device, and this env runs on the CPU; use "torch" or "numpy".')
         return CupyMemory(device)
+    if kind == "jax":
+        from gpu_vecenv.backend.jax_memory import JaxMemory
+
+        return JaxMemory(device)
     return TorchMemory(device)
+
+
+def public_memory(kind: str, device: str) -> Any:
+    """Return the memory of arrays as callers have them, for code that computes with them: on the host for ``"numpy"``."""
+    if kind == "jax":
+        from gpu_vecenv.backend.jax_memory import JaxArrays
+
+        return JaxArrays(device)
+    return output_memory(kind, "cpu" if kind == "numpy" else device)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError
 
 Array = Any
-"""A numpy.ndarray, torch.Tensor or cupy.ndarray."""
+"""A numpy.ndarray, torch.Tensor, cupy.ndarray or jax.Array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +23,10 @@ class ArrayKind:
     """Library, device and dtype of a value.
 
     Attributes:
-        kind: ``"torch"`` for a tensor, also of a subclass; otherwise the top-level module of the value's type, such as
-            ``"numpy"``, ``"cupy"`` or ``"builtins"``; ``""`` for a type of torch that is no tensor.
-        device: ``"cuda:N"`` or ``"cpu"``; for a tensor any name that torch has, such as ``"meta"``.
+        kind: ``"torch"`` for a tensor, also of a subclass; ``"jax"`` for a ``jax.Array``; otherwise the top-level module of the
+            value's type, such as ``"numpy"``, ``"cupy"`` or ``"builtins"``; ``""`` for a type of torch that is no tensor.
+        device: ``"cuda:N"`` or ``"cpu"``; for a tensor any name that torch has, such as ``"meta"``. ``"cpu"`` for JAX, whose
+            arrays are read through the host.
         dtype: name of the dtype as NumPy spells it, such as ``"float32"``; ``""`` without one.
     """
 
@@ -48,8 +50,15 @@ def _library(value: Any) -> str:
     """``ArrayKind.kind`` alone, without the cost of device and dtype."""
     if isinstance(value, getattr(sys.modules.get("torch"), "Tensor", ())):
         return "torch"
+    if isinstance(value, getattr(sys.modules.get("jax"), "Array", ())):
+        return "jax"
     module = type(value).__module__.partition(".")[0]
     return "" if module == "torch" else module
+
+
+def array_library(kind: str) -> Any:
+    """Import the functions on arrays of a kind, such as ``concatenate``: those of torch, CuPy, NumPy or ``jax.numpy``."""
+    return import_module("jax.numpy" if kind == "jax" else kind)
 
 
 def on_device(index: int) -> AbstractContextManager[Any]:
@@ -64,7 +73,7 @@ def real_number(value: Any) -> int | float | None:
 
     Numbers of NumPy and arrays without axes are numbers; bools, complex numbers and durations are not. An int may have any size.
     """
-    if _library(value) in ("numpy", "torch", "cupy") and np.ndim(value) == 0 and not isinstance(value, np.generic):
+    if _library(value) in ("numpy", "torch", "cupy", "jax") and np.ndim(value) == 0 and not isinstance(value, np.generic):
         try:
             value = value.item()
         except (RuntimeError, TypeError, ValueError):  # a sparse, nested or meta tensor
@@ -138,7 +147,7 @@ def host_array(value: Any, where: str = "an array") -> Any:
         where: name of the value in error messages.
 
     Raises:
-        ArrayTypeError: a sparse tensor, a dtype that NumPy does not have, or an array with a mask.
+        ArrayTypeError: a sparse tensor, a dtype that NumPy does not have, an array with a mask, or a JAX array without values.
         DeviceError: a tensor on the device "meta".
     """
     kind = _library(value)
@@ -151,6 +160,11 @@ def host_array(value: Any, where: str = "an array") -> Any:
     if kind == "cupy":
         with on_device(value.device.id):  # CuPy waits for the current stream of the current device
             return value.get()
+    if kind == "jax":
+        try:
+            return np.asarray(value)
+        except (TypeError, RuntimeError) as error:  # inside jax.jit; deleted
+            raise ArrayTypeError(f"{where} must be an array with values, got a JAX array without: {error}") from error
     if isinstance(value, np.ma.MaskedArray):
         raise ArrayTypeError(f"{where} must be an array without a mask, got {type(value).__name__}.")
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ _UNSIGNED = {4: np.uint32, 8: np.uint64}
 KernelActions = tuple[Array, int, int]
 """A C-contiguous array on the env's device, its address, and the bytes of one element."""
 
+Take = Callable[[Any], Any]
+"""From an array of a further library to a tensor or a NumPy array of the same memory; other values unchanged."""
+
 
 class ActionReader:
     """Turns the caller's actions into an array on the env's device.
@@ -29,8 +33,8 @@ class ActionReader:
         lead: leading axes of an action array.
         backend: gives the device, the memory for uploads, and ``max_index``, which checks indices microseconds faster than NumPy.
         warn: True to warn at the first upload, False if the caller asked for host arrays.
-
         name: name of the actions in messages, such as ``actions of citizen``.
+        take: turns arrays of a library that this class does not know into ones that it does.
 
     Attributes:
         shape: shape of the actions of one step.
@@ -39,10 +43,18 @@ class ActionReader:
 
     drawn: KernelActions = (None, 0, 4)
 
-    def __init__(self, space: Space, lead: tuple[int, ...], backend: Backend, warn: bool = True, name: str = "actions") -> None:
+    def __init__(
+        self,
+        space: Space,
+        lead: tuple[int, ...],
+        backend: Backend,
+        warn: bool = True,
+        name: str = "actions",
+        take: Take | None = None,
+    ) -> None:
         device = backend.device
         self.shape = lead + (space.shape or ())
-        self._name = name
+        self._name, self._take = name, take
         self._continuous = isinstance(space, Box)
         self._dtypes = ("float32", "float64") if self._continuous else ("int32", "int64")
         self._choices = _choices(space)
@@ -70,6 +82,8 @@ class ActionReader:
             ShapeError, ArrayTypeError, DeviceError: the actions do not fit; the message says what was expected and what came.
             ActionError: on the CPU, an index out of range or NaN.
         """
+        if self._take is not None:
+            actions = self._take(actions)
         if type(actions) is self._tensor:  # fast path: a trainer's tensors are read in a microsecond
             size = self._element_bytes.get(actions.dtype)
             if size and actions.device == self._torch_device and (address := _plain_address(actions, lead + self.shape)):

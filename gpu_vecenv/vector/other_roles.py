@@ -59,9 +59,8 @@ class OtherRoles:
     def actions(self) -> dict[str, Array]:
         """Return actions for the last observations of the env, by role, each ``(N, A_r)`` or ``(N, A_r, k)``."""
         env = self._env
-        last, public = env.worlds.last(), env.worlds.outputs.results.public
+        last, public, convert = env.worlds.last(), env.worlds.outputs.results.public, env._convert
         masks = public.get("action_mask", {})
-        convert = env.worlds.output_memory.to_numpy if env.array == "numpy" and env.device != "cpu" else None
         chosen = {name: draw(last[masks[name]] if name in masks else None) for name, draw in self._random.items()}
         with torch.no_grad():
             for name, policy in self.policies.items():

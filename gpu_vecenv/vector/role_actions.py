@@ -8,7 +8,7 @@ from typing import Any
 from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.errors import ParameterError, ShapeError
 from gpu_vecenv.spec.given import abbreviated
-from gpu_vecenv.vector.actions import ActionReader, KernelActions
+from gpu_vecenv.vector.actions import ActionReader, KernelActions, Take
 from gpu_vecenv.vector.views import View
 
 
@@ -56,13 +56,13 @@ class RoleActions:
         return [reader.drawn for reader in self._readers.values()]
 
 
-def action_reader(view: View, backend: Backend, warn: bool) -> ActionReader | RoleActions:
+def action_reader(view: View, backend: Backend, warn: bool, take: Take | None = None) -> ActionReader | RoleActions:
     """Return the reader of an env's actions; see ``ActionReader`` for the arguments."""
     if not view.layout.spec.by_role:
-        return ActionReader(view.layout.groups[0].action, view.lead, backend, warn)
+        return ActionReader(view.layout.groups[0].action, view.lead, backend, warn, take=take)
     return RoleActions(
         {
-            group.role: ActionReader(group.action, view.group_lead(group), backend, warn, f"actions of {group.role}")
+            group.role: ActionReader(group.action, view.group_lead(group), backend, warn, f"actions of {group.role}", take)
             for group in view.layout.groups
         }
     )

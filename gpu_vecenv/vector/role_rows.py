@@ -11,7 +11,7 @@ from gymnasium.spaces import Space
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from gpu_vecenv.backend.memory import output_memory
+from gpu_vecenv.backend.memory import public_memory
 from gpu_vecenv.errors import ParameterError, ShapeError
 from gpu_vecenv.spec.given import Array, describe, host_array, plain_tensor, require_mapping
 from gpu_vecenv.vector.copied import carried
@@ -68,7 +68,7 @@ class RoleRows(VectorEnv):
         self.single_observation_space, self.single_action_space = whole_space(self.group), self.group.action
         before = sum(list(counts.values())[: list(counts).index(role)])
         self._agents = slice(before, before + self.num_agents)
-        self._memory = output_memory(self.array, "cpu" if self.array == "numpy" else self.device)
+        self._memory = public_memory(self.array, self.device)
         self._worlds = np.repeat(np.arange(self.num_worlds), self.num_agents)
         self._world_of_row = self._memory.from_numpy(self._worlds)
 
@@ -217,7 +217,8 @@ class RoleRows(VectorEnv):
 
     def _public(self, array: Array) -> Array:
         """Return an array of the device in the array kind of the env."""
-        return self.env.worlds.output_memory.to_numpy(array) if self.array == "numpy" and self.device != "cpu" else array
+        convert = self.env._convert
+        return array if convert is None else convert(array)
 
     def _world_mask(self, mask: np.ndarray) -> np.ndarray:
         """Return a mask over rows as a mask over worlds."""

@@ -7,8 +7,11 @@ from typing import Any
 
 from gpu_vecenv.vector.role_actions import require_roles
 
+Convert = Callable[[Any], Any]
+"""From an array to one of another kind."""
 
-def nest(tree: Any, arrays: Any, convert: Callable[[Any], Any] | None = None) -> Any:
+
+def nest(tree: Any, arrays: Any, convert: Convert | None = None) -> Any:
     """Return ``tree`` with ``arrays[leaf]`` in place of each leaf, converted if ``convert`` is given."""
     if isinstance(tree, Mapping):
         return {name: nest(branch, arrays, convert) for name, branch in tree.items()}

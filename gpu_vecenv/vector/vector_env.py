@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.backend.memory import output_memory
 from gpu_vecenv.backend.select import choose_device, make_backend
-from gpu_vecenv.errors import ArrayTypeError, ClosedError, SequenceError
+from gpu_vecenv.errors import ArrayTypeError, ClosedError, ParameterError, SequenceError
 from gpu_vecenv.render.style import make_style
 from gpu_vecenv.render.worlds import WorldRenderers
 from gpu_vecenv.spec.env_spec import EnvSpec
@@ -30,7 +30,7 @@ from gpu_vecenv.vector.role_actions import action_reader
 from gpu_vecenv.vector.rollout_plan import plan_rollout
 from gpu_vecenv.vector.seeding import check_first_world, check_seed, draw_seed, world_keys
 from gpu_vecenv.vector.shown import ShownEnv
-from gpu_vecenv.vector.tree import nest
+from gpu_vecenv.vector.tree import Convert, nest
 from gpu_vecenv.vector.views import View, count_worlds
 from gpu_vecenv.vector.worlds import Worlds
 
@@ -58,7 +58,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         num_worlds: the size in worlds, instead of ``num_envs``.
         view: ``"worlds"`` or ``"agents"``.
         device: ``"auto"`` (a GPU if one is usable), ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
-        array: kind of the arrays handed out: ``"torch"``, ``"cupy"`` or ``"numpy"``.
+        array: kind of the arrays handed out: ``"torch"``, ``"cupy"``, ``"numpy"`` or ``"jax"``.
         autoreset_mode: an ``AutoresetMode``, its value, or its name in lower case.
         copy: True to hand out arrays that are never written again, False for persistent ones, valid until the next call.
         debug: True to raise ActionError in the step of an invalid action on CUDA too, and for a mask without an allowed choice;
@@ -108,11 +108,13 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
     ) -> None:
         self._guard = OneCaller(env_spec.name)
         require_one_of("view", view, ("worlds", "agents"))
-        require_one_of("array", array, ("torch", "cupy", "numpy"))
+        require_one_of("array", array, ("torch", "cupy", "numpy", "jax"))
         require_one_of("render_mode", render_mode, (None, "rgb_array"))
         style = make_style(render_theme, render_scale, ("render_theme", "render_scale"))
         for name, value in (("copy", copy), ("debug", debug)):
             require_one_of(name, value, (True, False))
+        if array == "jax" and not copy:
+            raise ParameterError('copy=False overwrites arrays, which JAX treats as immutable; use copy=True or array="torch".')
         params = {name: 0 if (name, value) == ("max_episode_steps", None) else value for name, value in params.items()}
         self.env_spec = env_spec
         self.layout = layout = Layout(env_spec, env_spec.resolve(params))
@@ -132,9 +134,11 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         memory, copy = output_memory(array, self.device), copy and not self._to_host
         require_room(shapes, mode, copy, self.device, memory)
         self.worlds = Worlds(shapes, make_backend(layout, self.device, array), memory, mode, copy)
-        self._places, self._convert = self.worlds.outputs.results, memory.to_numpy if self._to_host else None
-        self._plain = not (self._waits or self._places.nested)
-        self._actions = action_reader(shapes, self.worlds.backend, warn=not self._to_host)
+        self._places = self.worlds.outputs.results
+        self._convert: Convert | None = memory.to_numpy if self._to_host else getattr(memory, "hand_out", None)
+        self._plain = not (self._waits or self._places.nested or self._convert)
+        self._actions = action_reader(shapes, self.worlds.backend, not self._to_host, getattr(memory, "take", None))
+        self._held: Any = None  # actions of the last step, if they are JAX's
         self._renderers = WorldRenderers(env_spec, self.params, self.num_worlds, style)
         self._started = False
         self.closed = False
@@ -209,7 +213,9 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
             self.worlds.require_capturable(self._waits)
             read = self._actions.read(actions)
             results = self.worlds.step(read)
-            del read  # a queued kernel may still read it, and memory is reused in stream order only
+            # A queued kernel may still read them. Memory is reused in stream order, JAX's after the next JaxMemory.meet().
+            self._held = read if self.array == "jax" else None
+            del read
             return self._results(results)
         finally:
             guard.in_call = False
@@ -244,6 +250,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         self.worlds.require_capturable(self._waits)
         plan = plan_rollout(actions, num_steps, keep_actions, self._actions, self.worlds.arguments.can_draw)
         results = self.worlds.rollout(plan)
+        self._held = plan.actions if self.array == "jax" else None
         returned = self._results(results)
         if plan.keep:
             returned[4]["actions"] = nest(self._places.actions_by_role, results.actions, self._convert)
@@ -278,7 +285,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         """Copies of the state fields named, of all by default, leading axis worlds in both views, physical fields first."""
         self._require_started("get_state()")
         state = self.worlds.state
-        return state.on_host(*names) if self._to_host else state.get(self.worlds.output_memory, *names)
+        return self._public(state.on_host(*names) if self._to_host else state.get(self.worlds.output_memory, *names))
 
     @one_caller
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -322,7 +329,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
     def get_reset_pool(self) -> dict[str, Array]:
         """Copies of the reset pool's fields by name, leading axis the entries; empty without a pool."""
         self._require_open()
-        return self.worlds.pool.get(None if self._to_host else self.worlds.output_memory)
+        return self._public(self.worlds.pool.get(None if self._to_host else self.worlds.output_memory))
 
     def draw_start_states(self, size: int, seed: int) -> dict[str, Array]:
         """Return the start states of ``size`` worlds under a seed, for ``set_reset_pool()``; i has parameters of world i % N."""
@@ -362,6 +369,8 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         self._require_open()
         if self._to_host:
             raise ArrayTypeError('bind() needs arrays on the device; array="numpy" hands out host copies.')
+        if self.array == "jax":
+            raise ArrayTypeError('bind() overwrites arrays, which JAX treats as immutable; use rollout(), or array="torch".')
         self.worlds.outputs.bind(slabs, self.device)
 
     @one_caller
@@ -373,6 +382,11 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
     def unbind(self) -> None:
         """Write into the env's own arrays again."""
         self.worlds.outputs.unbind()
+
+    def _public(self, arrays: dict[str, Array]) -> dict[str, Array]:
+        """Return copies of the state in the env's kind of arrays."""
+        convert = None if self._to_host else self._convert
+        return arrays if convert is None else {name: convert(array) for name, array in arrays.items()}
 
     def _results(self, results: OutputArrays) -> StepResults:
         """Return the arrays of a step or a rollout as ``step()`` documents them."""

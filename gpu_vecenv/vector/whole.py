@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box
 
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import Array, describe, on_device
+from gpu_vecenv.spec.given import Array, array_library, describe, on_device
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.vector.role_actions import require_roles
 
@@ -21,7 +20,7 @@ def whole_obs(parts: Mapping[str, Array]) -> Array:
 
     Args:
         parts: ``shared`` float32 ``(N, S)`` and ``own`` float32 ``(N, A_r, P)``, as an env with a shared part returns them for a
-            role; both may have further leading axes, such as the steps of a rollout. Torch, CuPy or NumPy.
+            role; both may have further leading axes, such as the steps of a rollout. Torch, CuPy, NumPy or JAX.
 
     Returns:
         float32 ``(N, A_r, S + P)``: for each agent the shared features, then its own. It is a new array.
@@ -34,8 +33,8 @@ def whole_obs(parts: Mapping[str, Array]) -> Array:
     given = require_roles("parts", parts, {"shared": None, "own": None})
     shared, own = given["shared"], given["own"]
     kinds = {describe(array).kind for array in (shared, own)}
-    if len(kinds) > 1 or not kinds <= {"torch", "cupy", "numpy"}:
-        raise ArrayTypeError(f"parts must be two arrays of torch, CuPy or NumPy, got {' and '.join(sorted(kinds))}.")
+    if len(kinds) > 1 or not kinds <= {"torch", "cupy", "numpy", "jax"}:
+        raise ArrayTypeError(f"parts must be two arrays of torch, CuPy, NumPy or JAX, got {' and '.join(sorted(kinds))}.")
     if len(own.shape) < 2 or tuple(shared.shape[:-1]) != tuple(own.shape[:-2]) or len(shared.shape) != len(own.shape) - 1:
         raise ShapeError(f"parts must be shared (N, S) and own (N, A_r, P), got {tuple(shared.shape)} and {tuple(own.shape)}.")
     return _side_by_side([shared[..., None, :], own], own.shape[:-1])
@@ -81,7 +80,7 @@ def whole_mask(group: Group, mask: Array) -> Array:
 def _side_by_side(arrays: Sequence[Array], lead: Any, lengths: Sequence[int] | None = None) -> Array:
     """Concatenate arrays along their last axis, after broadcasts to the leading axes ``lead`` and to ``lengths``."""
     kind = describe(arrays[0])
-    library = import_module(kind.kind)  # torch, CuPy and NumPy have the two functions below
+    library = array_library(kind.kind)
     lengths = lengths or [array.shape[-1] for array in arrays]
     with on_device(arrays[0].device.id) if kind.kind == "cupy" else nullcontext():
         whole = [library.broadcast_to(array, (*lead, length)) for array, length in zip(arrays, lengths, strict=True)]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
-from gpu_vecenv.backend.memory import Memory, output_memory
+from gpu_vecenv.backend.memory import Memory, public_memory
 from gpu_vecenv.errors import ParameterError, SequenceError
-from gpu_vecenv.spec.given import Array, host_array
+from gpu_vecenv.spec.given import Array, array_library, host_array
 from gpu_vecenv.vector.role_rows import RoleRows
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
@@ -43,13 +42,13 @@ class DeviceWrapper(VectorWrapper):
                     f"use gpu_vecenv.{NUMPY_ONLY[theirs]}."
                 )
             env = env.env
-        self._memory = output_memory(inner.array, "cpu" if inner.array == "numpy" else inner.device)
+        self._memory = public_memory(inner.array, inner.device)
         self._mode: AutoresetMode = inner.autoreset_mode
 
     @property
     def _library(self) -> Any:
         """The library of the arrays; a module cannot be pickled, so it is no attribute."""
-        return importlib.import_module(self.unwrapped.array)  # type: ignore[attr-defined]  # an env of this package
+        return array_library(self.unwrapped.array)  # type: ignore[attr-defined]  # an env of this package
 
     def _zeros(self, *shape: int, dtype: str = "float64") -> Array:
         """Return zeros on the device."""

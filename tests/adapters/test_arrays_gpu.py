@@ -1,11 +1,16 @@
 """Arrays shared by DLPack with CuPy and JAX on a GPU: without a copy, in the order of streams, and in CUDA graphs."""
 
+import os
+import subprocess
+import sys
+import warnings
+
 import gymnasium
 import numpy as np
 import pytest
 import torch
 
-import gpu_vecenv  # noqa: F401
+from gpu_vecenv import EpisodeStatistics
 
 pytestmark = pytest.mark.gpu
 TAG = {"num_taggers": 2, "num_runners": 4, "episode_length": 12, "tagging_distance": 0.1}
@@ -204,10 +209,96 @@ def test_jax_and_the_env_read_arrays_after_they_are_written(jnp):
         del held
 
 
-@pytest.mark.limit("JAX", "on the GPU: actions as JAX arrays go through the host, with a warning; use torch.from_dlpack")
+@pytest.mark.limit("JAX", "on the GPU: actions as JAX arrays go through the host, with a warning, unless array='jax'")
 def test_jax_actions_without_dlpack_are_uploaded_from_the_host(jnp):
     env, actions = make(), random_actions(1)
     (expected,) = eager_obs(actions)
     with pytest.warns(UserWarning, match="Host actions are uploaded to cuda:0"):
         obs, *_ = env.step(jnp.from_dlpack(actions[0]))
     np.testing.assert_array_equal(host(obs), expected)
+
+
+# ---- array="jax" --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.works("JAX", 'array="jax" on the GPU: arrays and actions stay on the device, without a copy')
+def test_a_jax_env_copies_nothing_to_the_host(jnp):
+    import jax
+
+    env, actions = make("jax"), random_actions(8)
+    expected = eager_obs(actions)
+    given = [jnp.from_dlpack(action) for action in actions]
+    kept = [env.step(given[0])[0]]
+    with jax.transfer_guard("disallow"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for action in given[1:]:
+            out = env.step(action)
+            assert all(isinstance(array, jax.Array) and array.devices() == given[0].devices() for array in arrays(out))
+            assert address(out[0]) == env.worlds.outputs.last_kept()[0].data_ptr()
+            kept.append(out[0])
+    for obs, then in zip(kept, expected, strict=True):
+        np.testing.assert_array_equal(np.asarray(obs), then)
+
+
+@pytest.mark.works("JAX", 'array="jax" on the GPU: in the order of both streams, also for arrays that were dropped')
+@pytest.mark.parametrize("side_stream", [False, True])
+def test_a_jax_env_keeps_the_order_of_both_streams(jnp, side_stream):
+    """Work of JAX and of torch is queued far ahead. Without the order of streams, memory would be reused before it is read."""
+    import jax
+
+    actions = random_actions(12)
+    expected = eager_obs(actions)
+    heavy = jnp.ones((4096, 4096)) / 4096
+    slow = jax.jit(lambda x, y: x + ((y @ y @ y @ y).sum() * 0).astype(x.dtype))
+    for late in ("jax", "torch"):
+        env = make("jax")
+        stream = torch.cuda.Stream() if side_stream else torch.cuda.current_stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        slow(jnp.from_dlpack(actions[0]), heavy).block_until_ready()  # compiled
+        seen, junk = [], []
+        with torch.cuda.stream(stream):
+            for action in actions:
+                if late == "torch":
+                    torch.cuda._sleep(20_000_000)
+                chosen = slow(jnp.from_dlpack(action), heavy) if late == "jax" else jnp.from_dlpack(action) + 0
+                obs, *_ = env.step(chosen)
+                del chosen
+                junk = [jnp.full(action.shape, 7 + n, jnp.int32) for n in range(4)]  # JAX may reuse the memory of the actions
+                seen.append(slow(obs, heavy) if late == "jax" else obs * 1)
+                del obs  # torch may reuse the memory of the observations
+        for t, array in enumerate(seen):
+            np.testing.assert_array_equal(np.asarray(array), expected[t], err_msg=f"{late}, step {t}")
+        assert len(junk) == 4
+        env.close()
+
+
+@pytest.mark.works("JAX", 'array="jax" on the GPU: observations donated to a compiled function')
+def test_donated_observations_do_not_change_a_jax_env(jnp):
+    """In a process of its own, which XLA would end if it could not donate memory of torch."""
+    script = """
+import jax, numpy as np, torch
+from tests.adapters.test_arrays_gpu import eager_obs, make, random_actions
+actions = random_actions(6)
+expected = eager_obs(actions)
+env = make("jax")
+donate = jax.jit(lambda x: x * 0 + 9, donate_argnums=0)
+for action, then in zip(actions, expected):
+    obs = env.step(jax.dlpack.from_dlpack(action))[0]
+    np.testing.assert_array_equal(np.asarray(obs), then)
+    donate(obs).block_until_ready()
+"""
+    variables = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    ended = subprocess.run([sys.executable, "-c", script], env=variables, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.works("JAX", 'array="jax" on the GPU: wrappers and rows of a role')
+def test_wrappers_of_a_jax_env_equal_those_of_a_torch_env(jnp):
+    envs = [EpisodeStatistics(make(kind)) for kind in ("jax", "torch")]
+    actions = random_actions(15)
+    for env in envs:
+        env.reset(seed=3)
+    for action in actions:
+        left, right = (env.step(action)[4] for env in envs)
+        for name in ("r", "l"):
+            np.testing.assert_array_equal(np.asarray(left["episode"][name]), host(right["episode"][name]))

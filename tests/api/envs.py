@@ -33,8 +33,8 @@ def random_actions(env, steps, seed=0):
 
 
 def host(array):
-    """NumPy array of a NumPy array or a CPU tensor."""
-    return array if isinstance(array, np.ndarray) else array.numpy()
+    """NumPy array of an array on the CPU."""
+    return np.asarray(array)
 
 
 def host_info(info):

@@ -21,7 +21,7 @@ from gpu_vecenv import EpisodeStatistics, GpuVectorEnv, RoleRows
 from gpu_vecenv.errors import ClosedError, CopyError, SequenceError
 from gpu_vecenv.spec import reference
 from tests.api.envs import MODES, make
-from tests.devices import DEVICES
+from tests.devices import DEVICES, JAX
 from tests.roles import harvest, shared, town
 from tests.trees import assert_trees_equal, map_tree, to_host
 
@@ -125,7 +125,7 @@ def test_a_copy_of_role_rows_continues_as_the_original_does(others, copier):
     assert_continue_alike(rows, again)
 
 
-@pytest.mark.parametrize("array", ["numpy", "torch"])
+@pytest.mark.parametrize("array", ["numpy", "torch", JAX])
 def test_a_copy_keeps_the_statistics_of_episodes_in_progress(array):
     env = EpisodeStatistics(make("cartpole", 5, array=array))
     env.reset(seed=4)

@@ -24,7 +24,7 @@ from tests.api.envs import assert_same, host_info, make, random_actions
     ("WarpTag-v0", {"max_episode_steps": 10}, errors.UnknownParameterError, "keyword argument 'max_episode_steps'"),
     ("WarpTag-v0", {"seed": 10}, errors.UnknownParameterError, "keyword argument 'seed'"),
     ("WarpTag-v0", {"view": "rows"}, errors.ParameterError, "view must be one of 'worlds', 'agents', got 'rows'"),
-    ("WarpTag-v0", {"array": "list"}, errors.ParameterError, "array must be one of 'torch', 'cupy', 'numpy', got 'list'"),
+    ("WarpTag-v0", {"array": "list"}, errors.ParameterError, "array must be one of 'torch', 'cupy', 'numpy', 'jax', got 'list'"),
     ("WarpTag-v0", {"autoreset_mode": "later"}, errors.ParameterError, "autoreset_mode must be one of .*same_step.*got 'later'"),
     ("WarpTag-v0", {"device": "gpu"}, errors.ParameterError, 'device must be "auto", "cpu", "cuda" or "cuda:N", got \'gpu\''),
     ("WarpTag-v0", {"render_mode": "human"}, errors.ParameterError, "render_mode must be one of None, 'rgb_array', got 'human'"),

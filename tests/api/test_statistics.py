@@ -9,9 +9,10 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.vector.stats import EpisodeStatistics
 from tests.api.envs import MODES, VIEWS, host, make, random_actions
+from tests.devices import JAX
 
 
-@pytest.mark.parametrize("array", ["numpy", "torch"])
+@pytest.mark.parametrize("array", ["numpy", "torch", JAX])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", ["tag", "cartpole"])

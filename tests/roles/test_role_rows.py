@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, MultiDiscrete
 from gpu_vecenv import EpisodeStatistics, GpuVectorEnv, NormalizeObservation, RoleRows
 from gpu_vecenv.errors import ArrayTypeError, ClosedError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.vector.random_actions import uniform_actions
-from tests.devices import DEVICES
+from tests.devices import DEVICES, JAX
 from tests.roles import shared as pot
 from tests.roles.town import SPEC
 
@@ -115,7 +115,7 @@ def test_rows_equal_those_of_the_env_by_role(role, mode, copy):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("array", ["torch", "numpy", pytest.param("cupy", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("array", ["torch", "numpy", JAX, pytest.param("cupy", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("role", AGENTS)
 def test_rows_of_all_array_kinds(role, array, device):
     if array == "cupy" and device == "cpu":
@@ -134,7 +134,7 @@ def test_observations_are_views():
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("array", ["torch", "numpy", pytest.param("cupy", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("array", ["torch", "numpy", JAX, pytest.param("cupy", marks=pytest.mark.gpu)])
 def test_random_citizens_obey_their_masks(array, device):
     """The state says who may work: a citizen that strikes sets ``idle_until``, one that works gains wealth."""
     if array == "cupy" and device == "cpu":

@@ -30,7 +30,7 @@ PAGES = {
     "skrl": "skrl.md",
     "rl_games": "rl_games.md",
     "rsl_rl": "rsl_rl.md",
-    "JAX": "arrays.md",
+    "JAX": "jax.md",
     "CuPy": "arrays.md",
     "SuperSuit": "supersuit.md",
     "RLlib": "rllib.md",
