@@ -7,14 +7,23 @@ import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError
 
-Array = Any
-"""A numpy.ndarray, torch.Tensor or cupy.ndarray."""
+if TYPE_CHECKING:
+    import cupy
+    import torch
+
+# A type checker takes the type of a library that is not installed as Any.
+Array: TypeAlias = "torch.Tensor | np.ndarray | cupy.ndarray"
+"""An array of any kind that an env can hand out."""
+
+ArrayT = TypeVar("ArrayT", default=Any)
+"""The array kind of one env: one of the types in ``Array``."""
 
 
 @dataclass(frozen=True, slots=True)

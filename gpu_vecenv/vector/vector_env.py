@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -17,7 +17,7 @@ from gpu_vecenv.errors import ArrayTypeError, ClosedError, SequenceError
 from gpu_vecenv.render.style import make_style
 from gpu_vecenv.render.worlds import WorldRenderers
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.given import Array, require_mapping, require_one_of
+from gpu_vecenv.spec.given import Array, ArrayT, require_mapping, require_one_of
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.vector.autoreset import parse_autoreset_mode
 from gpu_vecenv.vector.copied import CopiedEnv
@@ -33,11 +33,11 @@ from gpu_vecenv.vector.tree import nest
 from gpu_vecenv.vector.views import View, count_worlds
 from gpu_vecenv.vector.worlds import Worlds
 
-StepResults = tuple[Array, Array, Array, Array, dict[str, Any]]
+StepResults: TypeAlias = tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]
 """obs, reward, terminated, truncated, info."""
 
 
-class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
+class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT]):
     """All worlds of one env on one device.
 
     Made by ``gymnasium.make_vec(id, num_envs=N, ...)``. In the ``"worlds"`` view an env is a world: observations
@@ -145,7 +145,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
     @one_caller
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    ) -> tuple[ArrayT, dict[str, Any]]:
         """Start new episodes.
 
         Args:
@@ -174,7 +174,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         self._started = True
         return tuple(nest(place, results.arrays, self._convert) for place in self._places.returned_by_reset)
 
-    def step(self, actions: Any) -> StepResults:
+    def step(self, actions: Any) -> StepResults[ArrayT]:
         """Advance every world by one step, in one launch.
 
         Args:
@@ -209,7 +209,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
             guard.lock.release()
 
     @one_caller
-    def rollout(self, actions: Any = None, num_steps: int | None = None, keep_actions: bool = True) -> StepResults:
+    def rollout(self, actions: Any = None, num_steps: int | None = None, keep_actions: bool = True) -> StepResults[ArrayT]:
         """Advance every world by T steps in one launch: the same bits as T calls of ``step()``.
 
         Args:
@@ -267,11 +267,12 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
                 self.worlds.backend.close()
 
     @one_caller
-    def get_state(self, *names: str) -> dict[str, Array]:
+    def get_state(self, *names: str) -> dict[str, ArrayT]:
         """Copies of the state fields named, of all by default, leading axis worlds in both views, physical fields first."""
         self._require_started("get_state()")
         state = self.worlds.state
-        return state.on_host(*names) if self._to_host else state.get(self.worlds.output_memory, *names)
+        fields: dict[str, Any] = state.on_host(*names) if self._to_host else state.get(self.worlds.output_memory, *names)
+        return fields
 
     @one_caller
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -312,12 +313,12 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         self.worlds.pool.set(states)
 
     @one_caller
-    def get_reset_pool(self) -> dict[str, Array]:
+    def get_reset_pool(self) -> dict[str, ArrayT]:
         """Copies of the reset pool's fields by name, leading axis the entries; empty without a pool."""
         self._require_open()
         return self.worlds.pool.get(None if self._to_host else self.worlds.output_memory)
 
-    def draw_start_states(self, size: int, seed: int) -> dict[str, Array]:
+    def draw_start_states(self, size: int, seed: int) -> dict[str, ArrayT]:
         """Return the start states of ``size`` worlds under a seed, for ``set_reset_pool()``; i has parameters of world i % N."""
         params = self.layout.repeated_params(count_worlds(1, size, self.layout, by_agent=False))
         env = GpuVectorEnv(self.env_spec, num_worlds=size, device=self.device, array=self.array, **params)
@@ -326,10 +327,11 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
             return env.get_state(*(field.name for field in self.env_spec.state))
 
     @one_caller
-    def observe(self) -> Array:
+    def observe(self) -> ArrayT:
         """Observations of the present state, in a fresh array. Changes nothing."""
         self._require_started("observe()")
-        return nest(self._places.public["obs"], self.worlds.observe(), self._convert)
+        obs: ArrayT = nest(self._places.public["obs"], self.worlds.observe(), self._convert)
+        return obs
 
     @one_caller
     def action_mask(self) -> Any:
@@ -367,7 +369,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         """Write into the env's own arrays again."""
         self.worlds.outputs.unbind()
 
-    def _results(self, results: OutputArrays) -> StepResults:
+    def _results(self, results: OutputArrays) -> StepResults[ArrayT]:
         """Return the arrays of a step or a rollout as ``step()`` documents them."""
         arrays, places = results.arrays, self._places
         if self._plain:  # the general case, faster
