@@ -29,7 +29,9 @@ class TransformObservation(DeviceWrapper[ArrayT]):
         ParameterError: the wrapped env is not one of this package.
     """
 
-    def __init__(self, env: VectorEnv[ArrayT, Any, Any], func: Callable[[Any], Any], single_observation_space: Space | None = None) -> None:
+    def __init__(
+        self, env: VectorEnv[ArrayT, Any, Any], func: Callable[[Any], Any], single_observation_space: Space | None = None
+    ) -> None:
         super().__init__(env)
         self.func = func
         if single_observation_space is not None:
@@ -89,7 +91,9 @@ class ClipReward(TransformReward[ArrayT]):
         ParameterError: no bound, a bound that is no number, or ``min_reward`` above ``max_reward``.
     """
 
-    def __init__(self, env: VectorEnv[ArrayT, Any, Any], min_reward: float | None = None, max_reward: float | None = None) -> None:
+    def __init__(
+        self, env: VectorEnv[ArrayT, Any, Any], min_reward: float | None = None, max_reward: float | None = None
+    ) -> None:
         for name, bound in (("min_reward", min_reward), ("max_reward", max_reward)):
             if bound is not None and real_number(bound) is None:
                 raise ParameterError(f"{name} must be a number or None, got {abbreviated(bound)}.")

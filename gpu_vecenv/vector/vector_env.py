@@ -20,6 +20,7 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.given import Array, ArrayT, require_mapping, require_one_of
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.vector.autoreset import parse_autoreset_mode
+from gpu_vecenv.vector.called import CalledEnv
 from gpu_vecenv.vector.copied import CopiedEnv
 from gpu_vecenv.vector.memory_needs import require_room
 from gpu_vecenv.vector.one_caller import OneCaller, one_caller
@@ -37,7 +38,7 @@ StepResults: TypeAlias = tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]
 """obs, reward, terminated, truncated, info."""
 
 
-class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT]):
+class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT]):
     """All worlds of one env on one device.
 
     Made by ``gymnasium.make_vec(id, num_envs=N, ...)``. In the ``"worlds"`` view an env is a world: observations
