@@ -1,7 +1,6 @@
 """Continuous Tag: taggers chase runners on a square."""
 
 from functools import partial
-from typing import Any
 
 from gpu_vecenv.envs.tag.spec import SPEC
 from gpu_vecenv.spec.contract import with_contract
@@ -15,14 +14,3 @@ make_vec = partial(GpuVectorEnv, SPEC)
 
 make = refusing_entry_point(SPEC)
 """Entry point of ``gymnasium.make("WarpTag-v0")``, which raises an error: the env has several agents."""
-
-
-def parallel_env(**options: Any) -> Any:
-    """Make a PettingZoo ``ParallelEnv`` of one world; keywords are those of ``PettingZooEnv``.
-
-    Raises:
-        MissingExtraError: PettingZoo is not installed.
-    """
-    from gpu_vecenv.adapters import pettingzoo
-
-    return pettingzoo.parallel_env("WarpTag-v0", **options)

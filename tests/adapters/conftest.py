@@ -25,6 +25,7 @@ DISTRIBUTIONS = {
     "SuperSuit": "supersuit",
     "rl_zoo3": "rl_zoo3",
     "Tianshou": "tianshou",
+    "AgileRL": "agilerl",
 }
 """Distribution of each library; its version is recorded."""
 

@@ -32,7 +32,8 @@ PAGES = {
     "CuPy": "arrays.md",
     "SuperSuit": "supersuit.md",
     "rl_zoo3": "by_id.md",
-    "Tianshou": "by_id.md",
+    "Tianshou": "tianshou.md",
+    "AgileRL": "agilerl.md",
 }
 """Page of each library, in the order of the table."""
 
