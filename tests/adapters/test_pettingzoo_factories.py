@@ -16,7 +16,9 @@ GRID = {"device": "cpu", "episode_length": 12}
 
 
 @pytest.mark.works("PettingZoo", "`parallel_env(id, ...)`, which can be pickled")
-@pytest.mark.parametrize("make", [partial(adapter.parallel_env, **SMALL), partial(adapter.parallel_env, "WarpGridTag-v0", **GRID)])
+@pytest.mark.parametrize(
+    "make", [partial(adapter.parallel_env, **SMALL), partial(adapter.parallel_env, "WarpGridTag-v0", **GRID)]
+)
 def test_parallel_env_passes_pettingzoos_test_and_can_be_pickled(make):
     parallel_api_test(make(), num_cycles=40)
     env, copied = pickle.loads(pickle.dumps(make))(), pickle.loads(pickle.dumps(make()))
