@@ -20,7 +20,8 @@ from gpu_vecenv.vector.masks import sample_mask
 from gpu_vecenv.vector.whole import whole_obs, whole_space
 
 try:
-    from pettingzoo import ParallelEnv
+    from pettingzoo import AECEnv, ParallelEnv
+    from pettingzoo.utils import parallel_to_aec, wrappers
 except ImportError as error:
     raise MissingExtraError('this adapter needs PettingZoo: pip install "gpu-vecenv[pettingzoo]"') from error
 
@@ -224,3 +225,18 @@ class PettingZooEnv(ParallelEnv):
         joint[acting] = given
         # Copied to the device here: the env would warn of host actions, which this API always has.
         return torch.as_tensor(joint, device=self.vector_env.device)
+
+
+def parallel_env(env_id: str = "WarpTag-v0", **options: Any) -> PettingZooEnv:
+    """Make a ``ParallelEnv``, by PettingZoo's convention for modules of an env; arguments are those of ``PettingZooEnv``."""
+    return PettingZooEnv(env_id, **options)
+
+
+def raw_env(env_id: str = "WarpTag-v0", **options: Any) -> AECEnv:
+    """Make an ``AECEnv`` by PettingZoo's own conversion, in which agents act one after another within a step."""
+    return parallel_to_aec(PettingZooEnv(env_id, **options))
+
+
+def env(env_id: str = "WarpTag-v0", **options: Any) -> AECEnv:
+    """Make ``raw_env`` with PettingZoo's wrapper that raises an error for calls in a wrong order."""
+    return wrappers.OrderEnforcingWrapper(raw_env(env_id, **options))

@@ -29,6 +29,7 @@ _PUBLIC = {
     "spec.contract": ("with_contract",),
     "spec.env_spec": ("EnvSpec",),
     "spec.fields": ("Constant", "Field", "Metric", "ResetOption", "Table", "Workspace"),
+    "spec.given": ("Array",),
     "spec.params": ("LARGEST", "SMALLEST", "TIME_LIMIT", "Param", "Params", "agent_values"),
     "spec.roles": ("Role",),
     "vector.masks": ("sample_mask",),
@@ -49,8 +50,7 @@ _MODULES["make_vec"] = "gymnasium"
 __all__ = sorted(_MODULES)
 
 if TYPE_CHECKING:
-    from gymnasium import make_vec as make_vec
-
+    from gpu_vecenv._make_vec import make_vec as make_vec
     from gpu_vecenv.render.notebook import show as show
     from gpu_vecenv.render.side_by_side import side_by_side as side_by_side
     from gpu_vecenv.render.video import write_video as write_video
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from gpu_vecenv.spec.fields import ResetOption as ResetOption
     from gpu_vecenv.spec.fields import Table as Table
     from gpu_vecenv.spec.fields import Workspace as Workspace
+    from gpu_vecenv.spec.given import Array as Array
     from gpu_vecenv.spec.params import LARGEST as LARGEST
     from gpu_vecenv.spec.params import SMALLEST as SMALLEST
     from gpu_vecenv.spec.params import TIME_LIMIT as TIME_LIMIT

@@ -17,6 +17,10 @@ class UnknownParameterError(GpuVecenvError, TypeError):
     """The env has no parameter of this name."""
 
 
+class UnknownAttributeError(GpuVecenvError, AttributeError):
+    """The env has no attribute or method of this name for each env."""
+
+
 class ShapeError(GpuVecenvError, ValueError):
     """An array has the wrong shape."""
 

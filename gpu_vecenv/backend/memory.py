@@ -38,13 +38,13 @@ class Memory(Protocol):
     def from_numpy(self, values: np.ndarray) -> Array:
         """Return a copy of a host array."""
 
-    def to_numpy(self, array: Array) -> np.ndarray:
+    def to_numpy(self, array: Any) -> np.ndarray:
         """Return a host copy; waits for the device."""
 
-    def copy(self, array: Array) -> Array:
+    def copy(self, array: Any) -> Array:
         """Return a copy on the same device."""
 
-    def assign(self, target: Array, values: Array) -> None:
+    def assign(self, target: Any, values: Any) -> None:
         """Overwrite ``target`` with values of the same shape."""
 
     def adopt(self, array: Array, where: str) -> Array:
@@ -54,7 +54,7 @@ class Memory(Protocol):
             ArrayTypeError, DeviceError: an array that cannot be read; the message starts with ``where``.
         """
 
-    def address(self, array: Array, /) -> int:
+    def address(self, array: Any, /) -> int:
         """Return the address of the first byte."""
 
     def free_bytes(self) -> int | None:
@@ -119,7 +119,7 @@ class TorchMemory:
         self._torch = torch
         self._device = torch.device(device)
         self.moves = self._device.type == "cpu"
-        self.address: Callable[[Array], int] = torch.Tensor.data_ptr  # no wrapper, because each step needs several addresses
+        self.address: Callable[[Any], int] = torch.Tensor.data_ptr  # no wrapper, because each step needs several addresses
         self._dtypes = {name: getattr(torch, name) for name in ("float32", "int32", "uint8", "uint64", "bool")}
 
     def __reduce__(self) -> tuple[type[TorchMemory], tuple[str]]:
@@ -165,16 +165,16 @@ class TorchMemory:
         with self._torch.inference_mode(False):
             return self._torch.from_numpy(np.array(values)).to(self._device)
 
-    def to_numpy(self, array: Array) -> np.ndarray:
+    def to_numpy(self, array: Any) -> np.ndarray:
         """Host copy."""
         return np.array(array.detach().cpu().numpy())
 
-    def copy(self, array: Array) -> Array:
+    def copy(self, array: Any) -> Array:
         """Copy on the same device, writable in any mode like an array of ``empty()``."""
         with self._torch.inference_mode(False):
             return array.clone()
 
-    def assign(self, target: Array, values: Array) -> None:
+    def assign(self, target: Any, values: Any) -> None:
         """Overwrite ``target``."""
         target.copy_(values)
 
@@ -235,17 +235,17 @@ class CupyMemory:
         with self.here():
             return self._cupy.asarray(values)
 
-    def to_numpy(self, array: Array) -> np.ndarray:
+    def to_numpy(self, array: Any) -> np.ndarray:
         """Host copy."""
         with self.here():
             return np.asarray(array.get())
 
-    def copy(self, array: Array) -> Array:
+    def copy(self, array: Any) -> Array:
         """Copy on the same device."""
         with self.here():
             return array.copy()
 
-    def assign(self, target: Array, values: Array) -> None:
+    def assign(self, target: Any, values: Any) -> None:
         """Overwrite ``target``."""
         with self.here():
             target[...] = values
@@ -256,7 +256,7 @@ class CupyMemory:
             given = array if describe(array).kind == "cupy" else host_array(array, where)
             return self._cupy.ascontiguousarray(self._cupy.asarray(given))
 
-    def address(self, array: Array, /) -> int:
+    def address(self, array: Any, /) -> int:
         """Address of the first byte."""
         return int(array.data.ptr)
 

@@ -8,14 +8,24 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError
 
-Array = Any
-"""A numpy.ndarray, torch.Tensor, cupy.ndarray or jax.Array."""
+if TYPE_CHECKING:
+    import cupy
+    import jax
+    import torch
+
+# A type checker takes the type of a library that is not installed as Any.
+Array: TypeAlias = "torch.Tensor | np.ndarray | cupy.ndarray | jax.Array"
+"""An array of any kind that an env can hand out."""
+
+ArrayT = TypeVar("ArrayT", default=Any)
+"""The array kind of one env: one of the types in ``Array``."""
 
 
 @dataclass(frozen=True, slots=True)

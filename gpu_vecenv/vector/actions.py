@@ -152,7 +152,7 @@ class ActionReader:
         actions = np.ascontiguousarray(_as_float32(actions) if self._continuous else actions)
         return actions, int(actions.ctypes.data), actions.itemsize
 
-    def _read_cupy(self, actions: Array) -> KernelActions:
+    def _read_cupy(self, actions: Any) -> KernelActions:
         import cupy
 
         with on_device(actions.device.id):  # CuPy copies on the current device

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec.given import Array, abbreviated, real_number
+from gpu_vecenv.spec.given import Array, ArrayT, abbreviated, real_number
 from gpu_vecenv.vector.wrapper import DeviceWrapper, Running
 
 
@@ -59,7 +59,7 @@ class RunningMoments:
         self.count = total
 
 
-class NormalizeObservation(DeviceWrapper):
+class NormalizeObservation(DeviceWrapper[ArrayT]):
     """Shifts and scales each observed number to mean 0 and deviation 1, by running statistics of all envs together.
 
     An observation ``x`` becomes ``(x - mean) / sqrt(var + epsilon)``, float32. Each observation of an episode counts once, the
@@ -82,7 +82,7 @@ class NormalizeObservation(DeviceWrapper):
         ParameterError: an env or an argument that does not fit.
     """
 
-    def __init__(self, env: VectorEnv, epsilon: float = 1e-8) -> None:
+    def __init__(self, env: VectorEnv[ArrayT, Any, Any], epsilon: float = 1e-8) -> None:
         super().__init__(env)
         space = env.single_observation_space
         if not isinstance(space, Box):
@@ -100,7 +100,7 @@ class NormalizeObservation(DeviceWrapper):
         """Batched observation space, built at its first use."""
         return batch_space(self.single_observation_space, self.num_envs)
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[ArrayT, dict[str, Any]]:
         """Reset the env; observations of the envs that were reset count."""
         obs, info = self.env.reset(seed=seed, options=options)
         begun = self._running.reset(options)
@@ -108,7 +108,7 @@ class NormalizeObservation(DeviceWrapper):
             self._count(obs, begun)
             return self._normal(obs), info
 
-    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Step the env and normalise its observations."""
         self._running.require_started()
         obs, reward, terminated, truncated, info = self.env.step(actions)
@@ -126,13 +126,13 @@ class NormalizeObservation(DeviceWrapper):
         if self.update_running_mean:
             self.obs_rms.update(obs, valid)
 
-    def _normal(self, obs: Array) -> Array:
+    def _normal(self, obs: Any) -> Any:
         """Return normalised observations in a new array."""
         moments = self.obs_rms
         return self._float32((obs - moments.mean) / (moments.var + self.epsilon) ** 0.5)
 
 
-class NormalizeReward(DeviceWrapper):
+class NormalizeReward(DeviceWrapper[ArrayT]):
     """Divides rewards by the deviation of discounted sums of rewards, by running statistics of all envs together.
 
     A reward ``r`` becomes ``r / sqrt(var + epsilon)``, float32, where ``var`` is the variance of the sums. The sum of an env is
@@ -153,7 +153,7 @@ class NormalizeReward(DeviceWrapper):
         ParameterError: an env or an argument that does not fit.
     """
 
-    def __init__(self, env: VectorEnv, gamma: float = 0.99, epsilon: float = 1e-8) -> None:
+    def __init__(self, env: VectorEnv[ArrayT, Any, Any], gamma: float = 0.99, epsilon: float = 1e-8) -> None:
         super().__init__(env)
         discount = real_number(gamma)
         if discount is None or not 0 <= discount <= 1:
@@ -164,7 +164,7 @@ class NormalizeReward(DeviceWrapper):
         self._sums = self._zeros(self.num_envs)
         self._running = Running("NormalizeReward", self._memory, self.num_envs, self._mode)
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[ArrayT, dict[str, Any]]:
         """Reset the env and the sums of the envs that were reset."""
         obs, info = self.env.reset(seed=seed, options=options)
         begun = self._running.reset(options)
@@ -172,7 +172,7 @@ class NormalizeReward(DeviceWrapper):
             self._sums = self._library.where(begun, 0, self._sums)
         return obs, info
 
-    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Step the env and normalise its rewards."""
         self._running.require_started()
         obs, reward, terminated, truncated, info = self.env.step(actions)

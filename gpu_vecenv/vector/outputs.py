@@ -35,9 +35,9 @@ class OutputArrays:
         words: addresses in the order of ``output_members()``, 0 for an output that this env does not have.
     """
 
-    arrays: Sequence[Array]
-    previous: Sequence[Array]
-    actions: Sequence[Array]
+    arrays: Sequence[Any]
+    previous: Sequence[Any]
+    actions: Sequence[Any]
     addresses: tuple[int, ...]
     words: tuple[int, ...]
 

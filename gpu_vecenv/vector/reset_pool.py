@@ -47,11 +47,11 @@ class ResetPool:
         self._set_size(len(next(iter(arrays.values()))) if arrays else -1)
         self._arrays = arrays  # kept alive, because kernels have their addresses
 
-    def get(self, out: Memory | None) -> dict[str, Array]:
+    def get(self, out: Memory | None) -> dict[str, Any]:
         """Return copies of the pool's fields in the array kind of ``out``, on the host for None; empty without a pool."""
         if out is not None and out.kind == self._memory.kind:
             return {name: self._memory.copy(array) for name, array in self._arrays.items()}
-        host = {name: self._memory.to_numpy(array) for name, array in self._arrays.items()}
+        host: dict[str, Any] = {name: self._memory.to_numpy(array) for name, array in self._arrays.items()}
         return host if out is None else {name: out.from_numpy(array) for name, array in host.items()}
 
     def forget_entries(self) -> None:

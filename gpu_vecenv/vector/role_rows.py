@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.backend.memory import public_memory
 from gpu_vecenv.errors import ParameterError, ShapeError
-from gpu_vecenv.spec.given import Array, describe, host_array, plain_tensor, require_mapping
+from gpu_vecenv.spec.given import ArrayT, describe, host_array, plain_tensor, require_mapping
 from gpu_vecenv.vector.copied import carried
 from gpu_vecenv.vector.other_roles import OtherRoles, RolePolicy
 from gpu_vecenv.vector.resets import read_mask
@@ -22,7 +22,7 @@ from gpu_vecenv.vector.views import one_flag_a_world
 from gpu_vecenv.vector.whole import whole_mask, whole_obs, whole_space
 
 
-class RoleRows(VectorEnv):
+class RoleRows(VectorEnv[ArrayT, Any, ArrayT]):
     """Agents of one role, each an env, for trainers with one kind of row. The wrapped env's arrays are by role.
 
     Rows are ordered by world and then by agent: observations ``(R, F)``, actions ``(R,)`` or ``(R, k)``, reward ``(R,)`` with
@@ -48,7 +48,7 @@ class RoleRows(VectorEnv):
         ParameterError: the env is of another kind, or there is no such role.
     """
 
-    def __init__(self, env: VectorEnv, role: str, others: Mapping[str, RolePolicy | str] | None = None) -> None:
+    def __init__(self, env: VectorEnv[Any, Any, ArrayT], role: str, others: Mapping[str, RolePolicy | str] | None = None) -> None:
         if not isinstance(env, GpuVectorEnv):
             raise ParameterError(f"RoleRows takes an env of this package without wrappers, got {type(env).__name__}.")
         name, counts = env.env_spec.name, env.role_counts
@@ -84,7 +84,7 @@ class RoleRows(VectorEnv):
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    ) -> tuple[ArrayT, dict[str, Any]]:
         """Start new episodes, as ``GpuVectorEnv.reset``.
 
         Args:
@@ -104,7 +104,7 @@ class RoleRows(VectorEnv):
         with self._memory.here():
             return self._rows(obs), self._info(info)
 
-    def step(self, actions: Any) -> StepResults:
+    def step(self, actions: Any) -> StepResults[ArrayT]:
         """Advance every world by one step, with actions of the other roles for the last observations.
 
         Args:
@@ -131,7 +131,7 @@ class RoleRows(VectorEnv):
                 rows,
             )
 
-    def action_masks(self) -> Array:
+    def action_masks(self) -> ArrayT:
         """Return the masks of the last observations for all entries of an action, as MaskablePPO of sb3-contrib expects them.
 
         Returns:
@@ -146,14 +146,16 @@ class RoleRows(VectorEnv):
         self.env._require_started("action_masks()")
         place = self.env.worlds.outputs.results.public["action_mask"][self.role]
         with self._memory.here():
-            return self._flat(whole_mask(self.group, self._public(self.env.worlds.last()[place])))
+            masks: ArrayT = self._flat(whole_mask(self.group, self._public(self.env.worlds.last()[place])))
+            return masks
 
-    def observe(self) -> Array:
+    def observe(self) -> ArrayT:
         """Return the observations of the present state, float32 ``(R, F)``."""
         with self._memory.here():
-            return self._rows(self.env.observe())
+            obs: ArrayT = self._rows(self.env.observe())
+            return obs
 
-    def get_state(self, *names: str) -> dict[str, Array]:
+    def get_state(self, *names: str) -> dict[str, ArrayT]:
         """Copies of the state fields named, of all by default, leading axis worlds."""
         return self.env.get_state(*names)
 
@@ -172,7 +174,7 @@ class RoleRows(VectorEnv):
 
     # ---- private ----------------------------------------------------------------------------------------------
 
-    def _by_world(self, actions: Any) -> Array:
+    def _by_world(self, actions: Any) -> Any:
         """Return actions by row as (N, A_r) or (N, A_r, k), without a copy if they are contiguous."""
         if describe(actions).kind == "torch":
             actions = plain_tensor(actions, "actions")
@@ -202,20 +204,20 @@ class RoleRows(VectorEnv):
                 rows[name] = self._flat(value[self.role])
         return rows
 
-    def _rows(self, obs: Mapping[str, Any]) -> Array:
+    def _rows(self, obs: Mapping[str, Any]) -> Any:
         """Return the role's observations, (R, F)."""
         own = obs[self.role]
         return self._flat(own if self.group.shared is None else whole_obs(own))
 
-    def _flat(self, by_world: Array) -> Array:
+    def _flat(self, by_world: Any) -> Any:
         """Return an array (N, A_r, ...) as (R, ...): a view if the array is contiguous."""
         return by_world.reshape((self.num_envs, *by_world.shape[2:]))
 
-    def _repeated(self, by_world: Array) -> Array:
+    def _repeated(self, by_world: Any) -> Any:
         """Return an array (N,) as (R,): the array itself if a world has one agent of the role."""
         return by_world if self.num_agents == 1 else by_world[self._world_of_row]
 
-    def _public(self, array: Array) -> Array:
+    def _public(self, array: Any) -> Any:
         """Return an array of the device in the array kind of the env."""
         convert = self.env._convert
         return array if convert is None else convert(array)

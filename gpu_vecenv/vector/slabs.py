@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import Array, describe, plain_tensor
+from gpu_vecenv.spec.given import describe, plain_tensor
 
 
 def require_slab(
-    name: str, slab: Array, kind: str, device: str, dtype: str, steps: int, shape: tuple[int, ...], extra: int = 0
+    name: str, slab: Any, kind: str, device: str, dtype: str, steps: int, shape: tuple[int, ...], extra: int = 0
 ) -> None:
     """Check one slab.
 

@@ -31,7 +31,7 @@ class State:
 
     def __init__(self, layout: Layout, num_worlds: int, memory: Memory) -> None:
         self._memory = memory
-        self.fields: dict[str, Array] = {}
+        self.fields: dict[str, Any] = {}
         for field in layout.state:
             start = -1 if field.name == "pool_entry" else 0
             self.fields[field.name] = memory.from_numpy(np.full(layout.state_shape(field, num_worlds), start, field.dtype))
@@ -46,7 +46,7 @@ class State:
         others = {"shared_key": self._shared_key, "may_be_finished": self.may_be_finished}
         return {**addresses, **{name: self._memory.address(array) for name, array in others.items()}}
 
-    def get(self, out: Memory, *names: str) -> dict[str, Array]:
+    def get(self, out: Memory, *names: str) -> dict[str, Any]:
         """Copies of the fields named, of all by default, in the array kind of ``out``, physical fields first.
 
         Raises:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from gpu_vecenv.spec.given import Array
+from gpu_vecenv.spec.given import Array, ArrayT
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.wrapper import DeviceWrapper, Running
 
 
-class EpisodeStatistics(DeviceWrapper):
+class EpisodeStatistics(DeviceWrapper[ArrayT]):
     """Adds ``r`` (return, float32 ``(num_envs,)``) and ``l`` (length in steps, int32) to ``info["episode"]``.
 
     If the arrays of the env are by role, ``role_r`` is a dict with the return of each role, the mean over its agents. Metrics of
@@ -26,7 +26,7 @@ class EpisodeStatistics(DeviceWrapper):
         ParameterError: the wrapped env is not one of this package.
     """
 
-    def __init__(self, env: VectorEnv) -> None:
+    def __init__(self, env: VectorEnv[ArrayT, Any, Any]) -> None:
         super().__init__(env)
         inner = env.unwrapped
         self._returns, self._lengths = self._zeros(self.num_envs, dtype="float32"), self._zeros(self.num_envs, dtype="int32")
@@ -36,7 +36,7 @@ class EpisodeStatistics(DeviceWrapper):
         self._role_returns: dict[str, Array] = {role: self._returns for role in self._roles}
         self._running = Running("EpisodeStatistics", self._memory, self.num_envs, self._mode)
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[ArrayT, dict[str, Any]]:
         """Reset the env and the statistics of the envs that were reset."""
         obs, info = self.env.reset(seed=seed, options=options)
         kept = ~self._running.reset(options)
@@ -45,7 +45,7 @@ class EpisodeStatistics(DeviceWrapper):
             self._role_returns = {role: returns * kept for role, returns in self._role_returns.items()}
         return obs, info
 
-    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Step the env and add the statistics of episodes that end in this step."""
         self._running.require_started()
         obs, reward, terminated, truncated, info = self.env.step(actions)

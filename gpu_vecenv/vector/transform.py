@@ -12,11 +12,11 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec.given import Array, abbreviated, real_number
+from gpu_vecenv.spec.given import ArrayT, abbreviated, real_number
 from gpu_vecenv.vector.wrapper import DeviceWrapper
 
 
-class TransformObservation(DeviceWrapper):
+class TransformObservation(DeviceWrapper[ArrayT]):
     """Replaces observations by a function of them, final observations of same-step mode included.
 
     Args:
@@ -29,7 +29,9 @@ class TransformObservation(DeviceWrapper):
         ParameterError: the wrapped env is not one of this package.
     """
 
-    def __init__(self, env: VectorEnv, func: Callable[[Any], Any], single_observation_space: Space | None = None) -> None:
+    def __init__(
+        self, env: VectorEnv[ArrayT, Any, Any], func: Callable[[Any], Any], single_observation_space: Space | None = None
+    ) -> None:
         super().__init__(env)
         self.func = func
         if single_observation_space is not None:
@@ -40,13 +42,13 @@ class TransformObservation(DeviceWrapper):
         """Batched observation space, built at its first use."""
         return batch_space(self.single_observation_space, self.num_envs)
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[ArrayT, dict[str, Any]]:
         """Reset the env and transform its observations."""
         obs, info = self.env.reset(seed=seed, options=options)
         with self._memory.here():
             return self.func(obs), info
 
-    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Step the env and transform its observations."""
         obs, reward, terminated, truncated, info = self.env.step(actions)
         with self._memory.here():
@@ -55,7 +57,7 @@ class TransformObservation(DeviceWrapper):
             return self.func(obs), reward, terminated, truncated, info
 
 
-class TransformReward(DeviceWrapper):
+class TransformReward(DeviceWrapper[ArrayT]):
     """Replaces rewards by a function of them. ``info["agent_reward"]`` stays as it is.
 
     Args:
@@ -66,18 +68,18 @@ class TransformReward(DeviceWrapper):
         ParameterError: the wrapped env is not one of this package.
     """
 
-    def __init__(self, env: VectorEnv, func: Callable[[Array], Array]) -> None:
+    def __init__(self, env: VectorEnv[ArrayT, Any, Any], func: Callable[[ArrayT], ArrayT]) -> None:
         super().__init__(env)
         self.func = func
 
-    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Step the env and transform its rewards."""
         obs, reward, terminated, truncated, info = self.env.step(actions)
         with self._memory.here():
             return obs, self.func(reward), terminated, truncated, info
 
 
-class ClipReward(TransformReward):
+class ClipReward(TransformReward[ArrayT]):
     """Clips rewards to a range.
 
     Args:
@@ -89,7 +91,9 @@ class ClipReward(TransformReward):
         ParameterError: no bound, a bound that is no number, or ``min_reward`` above ``max_reward``.
     """
 
-    def __init__(self, env: VectorEnv, min_reward: float | None = None, max_reward: float | None = None) -> None:
+    def __init__(
+        self, env: VectorEnv[ArrayT, Any, Any], min_reward: float | None = None, max_reward: float | None = None
+    ) -> None:
         for name, bound in (("min_reward", min_reward), ("max_reward", max_reward)):
             if bound is not None and real_number(bound) is None:
                 raise ParameterError(f"{name} must be a number or None, got {abbreviated(bound)}.")
@@ -100,7 +104,7 @@ class ClipReward(TransformReward):
         super().__init__(env, lambda reward: self._library.clip(reward, min_reward, max_reward))
 
 
-class ClipAction(DeviceWrapper):
+class ClipAction(DeviceWrapper[ArrayT]):
     """Clips continuous actions to the bounds of the env, so that a policy may give any numbers.
 
     Actions of another array kind are converted to that of the env first.
@@ -112,7 +116,7 @@ class ClipAction(DeviceWrapper):
         ParameterError: an env that does not fit.
     """
 
-    def __init__(self, env: VectorEnv) -> None:
+    def __init__(self, env: VectorEnv[ArrayT, Any, Any]) -> None:
         super().__init__(env)
         space = env.single_action_space
         if not isinstance(space, Box):
@@ -125,7 +129,7 @@ class ClipAction(DeviceWrapper):
         """Batched action space without bounds, built at its first use."""
         return batch_space(self.single_action_space, self.num_envs)
 
-    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Step the env with clipped actions."""
         with self._memory.here():
             clipped = self._library.clip(self._memory.adopt(actions, "actions"), self._low, self._high)

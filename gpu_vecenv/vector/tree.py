@@ -50,3 +50,8 @@ def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
     if isinstance(tree, list):
         return [tree_map(function, *parts) for parts in zip(tree, *others, strict=True)]
     return function(tree, *others)
+
+
+def converted(arrays: dict[str, Any], convert: Convert | None) -> dict[str, Any]:
+    """Return arrays by name, each converted; the same ones without ``convert``."""
+    return arrays if convert is None else {name: convert(array) for name, array in arrays.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -13,16 +13,18 @@ from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.backend.memory import output_memory
 from gpu_vecenv.backend.select import choose_device, make_backend
-from gpu_vecenv.errors import ArrayTypeError, ClosedError, ParameterError, SequenceError
+from gpu_vecenv.errors import ArrayTypeError, ClosedError, SequenceError
 from gpu_vecenv.render.style import make_style
 from gpu_vecenv.render.worlds import WorldRenderers
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.given import Array, require_mapping, require_one_of
+from gpu_vecenv.spec.given import Array, ArrayT, require_mapping
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.vector.autoreset import parse_autoreset_mode
+from gpu_vecenv.vector.called import CalledEnv
 from gpu_vecenv.vector.copied import CopiedEnv
 from gpu_vecenv.vector.memory_needs import require_room
 from gpu_vecenv.vector.one_caller import OneCaller, one_caller
+from gpu_vecenv.vector.options import check_options
 from gpu_vecenv.vector.outputs import OutputArrays
 from gpu_vecenv.vector.presets import check_reader, with_preset
 from gpu_vecenv.vector.resets import read_mask, read_options, read_worlds
@@ -30,15 +32,15 @@ from gpu_vecenv.vector.role_actions import action_reader
 from gpu_vecenv.vector.rollout_plan import plan_rollout
 from gpu_vecenv.vector.seeding import check_first_world, check_seed, draw_seed, world_keys
 from gpu_vecenv.vector.shown import ShownEnv
-from gpu_vecenv.vector.tree import Convert, nest
+from gpu_vecenv.vector.tree import Convert, converted, nest
 from gpu_vecenv.vector.views import View, count_worlds
 from gpu_vecenv.vector.worlds import Worlds
 
-StepResults = tuple[Array, Array, Array, Array, dict[str, Any]]
+StepResults: TypeAlias = tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]
 """obs, reward, terminated, truncated, info."""
 
 
-class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
+class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT]):
     """All worlds of one env on one device.
 
     Made by ``gymnasium.make_vec(id, num_envs=N, ...)``. In the ``"worlds"`` view an env is a world: observations
@@ -107,14 +109,8 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         **params: Any,
     ) -> None:
         self._guard = OneCaller(env_spec.name)
-        require_one_of("view", view, ("worlds", "agents"))
-        require_one_of("array", array, ("torch", "cupy", "numpy", "jax"))
-        require_one_of("render_mode", render_mode, (None, "rgb_array"))
+        check_options(view=view, array=array, render_mode=render_mode, copy=copy, debug=debug)
         style = make_style(render_theme, render_scale, ("render_theme", "render_scale"))
-        for name, value in (("copy", copy), ("debug", debug)):
-            require_one_of(name, value, (True, False))
-        if array == "jax" and not copy:
-            raise ParameterError('copy=False overwrites arrays, which JAX treats as immutable; use copy=True or array="torch".')
         params = {name: 0 if (name, value) == ("max_episode_steps", None) else value for name, value in params.items()}
         self.env_spec = env_spec
         self.layout = layout = Layout(env_spec, env_spec.resolve(params))
@@ -156,7 +152,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
     @one_caller
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    ) -> tuple[ArrayT, dict[str, Any]]:
         """Start new episodes.
 
         Args:
@@ -185,7 +181,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         self._started = True
         return tuple(nest(place, results.arrays, self._convert) for place in self._places.returned_by_reset)
 
-    def step(self, actions: Any) -> StepResults:
+    def step(self, actions: Any) -> StepResults[ArrayT]:
         """Advance every world by one step, in one launch.
 
         Args:
@@ -213,8 +209,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
             self.worlds.require_capturable(self._waits)
             read = self._actions.read(actions)
             results = self.worlds.step(read)
-            # A queued kernel may still read them. Memory is reused in stream order, JAX's after the next JaxMemory.meet().
-            self._held = read if self.array == "jax" else None
+            self._held = read if self.array == "jax" else None  # a queued kernel may read them until the next JaxMemory.meet()
             del read
             return self._results(results)
         finally:
@@ -222,7 +217,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
             guard.lock.release()
 
     @one_caller
-    def rollout(self, actions: Any = None, num_steps: int | None = None, keep_actions: bool = True) -> StepResults:
+    def rollout(self, actions: Any = None, num_steps: int | None = None, keep_actions: bool = True) -> StepResults[ArrayT]:
         """Advance every world by T steps in one launch: the same bits as T calls of ``step()``.
 
         Args:
@@ -281,11 +276,12 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
                 self.worlds.backend.close()
 
     @one_caller
-    def get_state(self, *names: str) -> dict[str, Array]:
+    def get_state(self, *names: str) -> dict[str, ArrayT]:
         """Copies of the state fields named, of all by default, leading axis worlds in both views, physical fields first."""
         self._require_started("get_state()")
         state = self.worlds.state
-        return self._public(state.on_host(*names) if self._to_host else state.get(self.worlds.output_memory, *names))
+        memory = self.worlds.output_memory
+        return state.on_host(*names) if self._to_host else converted(state.get(memory, *names), self._convert)
 
     @one_caller
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -326,12 +322,13 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         self.worlds.pool.set(states)
 
     @one_caller
-    def get_reset_pool(self) -> dict[str, Array]:
+    def get_reset_pool(self) -> dict[str, ArrayT]:
         """Copies of the reset pool's fields by name, leading axis the entries; empty without a pool."""
         self._require_open()
-        return self._public(self.worlds.pool.get(None if self._to_host else self.worlds.output_memory))
+        pool = self.worlds.pool
+        return pool.get(None) if self._to_host else converted(pool.get(self.worlds.output_memory), self._convert)
 
-    def draw_start_states(self, size: int, seed: int) -> dict[str, Array]:
+    def draw_start_states(self, size: int, seed: int) -> dict[str, ArrayT]:
         """Return the start states of ``size`` worlds under a seed, for ``set_reset_pool()``; i has parameters of world i % N."""
         params = self.layout.repeated_params(count_worlds(1, size, self.layout, by_agent=False))
         env = GpuVectorEnv(self.env_spec, num_worlds=size, device=self.device, array=self.array, **params)
@@ -340,10 +337,11 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
             return env.get_state(*(field.name for field in self.env_spec.state))
 
     @one_caller
-    def observe(self) -> Array:
+    def observe(self) -> ArrayT:
         """Observations of the present state, in a fresh array. Changes nothing."""
         self._require_started("observe()")
-        return nest(self._places.public["obs"], self.worlds.observe(), self._convert)
+        obs: ArrayT = nest(self._places.public["obs"], self.worlds.observe(), self._convert)
+        return obs
 
     @one_caller
     def action_mask(self) -> Any:
@@ -383,12 +381,7 @@ class GpuVectorEnv(CopiedEnv, ShownEnv, VectorEnv):
         """Write into the env's own arrays again."""
         self.worlds.outputs.unbind()
 
-    def _public(self, arrays: dict[str, Array]) -> dict[str, Array]:
-        """Return copies of the state in the env's kind of arrays."""
-        convert = None if self._to_host else self._convert
-        return arrays if convert is None else {name: convert(array) for name, array in arrays.items()}
-
-    def _results(self, results: OutputArrays) -> StepResults:
+    def _results(self, results: OutputArrays) -> StepResults[ArrayT]:
         """Return the arrays of a step or a rollout as ``step()`` documents them."""
         arrays, places = results.arrays, self._places
         if self._plain:  # the general case, faster

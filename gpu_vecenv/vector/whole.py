@@ -10,12 +10,12 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import Array, array_library, describe, on_device
+from gpu_vecenv.spec.given import ArrayT, array_library, describe, on_device
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.vector.role_actions import require_roles
 
 
-def whole_obs(parts: Mapping[str, Array]) -> Array:
+def whole_obs(parts: Mapping[str, ArrayT]) -> ArrayT:
     """Join the parts of a role's observations on their device.
 
     Args:
@@ -37,7 +37,8 @@ def whole_obs(parts: Mapping[str, Array]) -> Array:
         raise ArrayTypeError(f"parts must be two arrays of torch, CuPy, NumPy or JAX, got {' and '.join(sorted(kinds))}.")
     if len(own.shape) < 2 or tuple(shared.shape[:-1]) != tuple(own.shape[:-2]) or len(shared.shape) != len(own.shape) - 1:
         raise ShapeError(f"parts must be shared (N, S) and own (N, A_r, P), got {tuple(shared.shape)} and {tuple(own.shape)}.")
-    return _side_by_side([shared[..., None, :], own], own.shape[:-1])
+    whole: ArrayT = _side_by_side([shared[..., None, :], own], own.shape[:-1])
+    return whole
 
 
 def whole_space(group: Group) -> Box:
@@ -55,7 +56,7 @@ def whole_space(group: Group) -> Box:
     return Box(low, high, dtype=np.float32)
 
 
-def whole_mask(group: Group, mask: Array) -> Array:
+def whole_mask(group: Group, mask: Any) -> Any:
     """Return masks of all entries of an action, with True for each choice of an entry without a mask.
 
     Args:
@@ -77,7 +78,7 @@ def whole_mask(group: Group, mask: Array) -> Array:
     return _side_by_side([piece for piece, _ in pieces], mask.shape[:-1], [choices for _, choices in pieces])
 
 
-def _side_by_side(arrays: Sequence[Array], lead: Any, lengths: Sequence[int] | None = None) -> Array:
+def _side_by_side(arrays: Sequence[Any], lead: Any, lengths: Sequence[int] | None = None) -> Any:
     """Concatenate arrays along their last axis, after broadcasts to the leading axes ``lead`` and to ``lengths``."""
     kind = describe(arrays[0])
     library = array_library(kind.kind)

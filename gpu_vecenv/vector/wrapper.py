@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gpu_vecenv.backend.memory import Memory, public_memory
 from gpu_vecenv.errors import ParameterError, SequenceError
-from gpu_vecenv.spec.given import Array, array_library, host_array
+from gpu_vecenv.spec.given import ArrayT, array_library, host_array
 from gpu_vecenv.vector.role_rows import RoleRows
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
@@ -22,14 +22,14 @@ NUMPY_ONLY = {
 """Gymnasium's vector wrappers that compute with NumPy, and this package's wrappers that replace them."""
 
 
-class DeviceWrapper(VectorWrapper):
+class DeviceWrapper(VectorWrapper[ArrayT, Any, Any, Any, Any]):
     """Wrapper whose arrays have the array kind and the device of the env. A step of it never waits for the device.
 
     Raises:
         ParameterError: the wrapped env is not one of this package, or a wrapper of Gymnasium around it needs NumPy arrays.
     """
 
-    def __init__(self, env: VectorEnv) -> None:
+    def __init__(self, env: VectorEnv[ArrayT, Any, Any]) -> None:
         super().__init__(env)
         name, inner = type(self).__name__, env.unwrapped
         if not isinstance(inner, GpuVectorEnv | RoleRows):
@@ -50,11 +50,11 @@ class DeviceWrapper(VectorWrapper):
         """The library of the arrays; a module cannot be pickled, so it is no attribute."""
         return array_library(self.unwrapped.array)  # type: ignore[attr-defined]  # an env of this package
 
-    def _zeros(self, *shape: int, dtype: str = "float64") -> Array:
+    def _zeros(self, *shape: int, dtype: str = "float64") -> Any:
         """Return zeros on the device."""
         return self._memory.from_numpy(np.zeros(shape, dtype))
 
-    def _float32(self, values: Array) -> Array:
+    def _float32(self, values: Any) -> Any:
         """Return an array as float32, on its device."""
         return self._library.asarray(values, dtype=self._library.float32)
 
@@ -74,9 +74,9 @@ class Running:
 
     def __init__(self, owner: str, memory: Memory, num_envs: int, mode: AutoresetMode) -> None:
         self._owner, self._memory, self._num_envs, self._mode = owner, memory, num_envs, mode
-        self._ended: Array = None
+        self._ended: Any = None
 
-    def reset(self, options: dict[str, Any] | None) -> Array:
+    def reset(self, options: dict[str, Any] | None) -> Any:
         """Note a reset; return which envs it reset, bool (num_envs,)."""
         mask = (options or {}).get("reset_mask")
         begun = self._memory.from_numpy(np.ones(self._num_envs, bool) if mask is None else host_array(mask))
@@ -84,7 +84,7 @@ class Running:
             self._ended = ~begun if self._ended is None else self._ended & ~begun
         return begun
 
-    def step(self, terminated: Array, truncated: Array) -> tuple[Array, Array]:
+    def step(self, terminated: Any, truncated: Any) -> tuple[Any, Any]:
         """Note the flags of a step.
 
         Returns:

@@ -28,6 +28,7 @@ DISTRIBUTIONS = {
     "RLlib": "ray",
     "rl_zoo3": "rl_zoo3",
     "Tianshou": "tianshou",
+    "AgileRL": "agilerl",
 }
 """Distribution of each library; its version is recorded."""
 

@@ -35,7 +35,8 @@ PAGES = {
     "SuperSuit": "supersuit.md",
     "RLlib": "rllib.md",
     "rl_zoo3": "by_id.md",
-    "Tianshou": "by_id.md",
+    "Tianshou": "tianshou.md",
+    "AgileRL": "agilerl.md",
 }
 """Page of each library, in the order of the table."""
 

@@ -1,0 +1,59 @@
+"""Types that an editor and mypy see: arrays of an env have the type of its array kind."""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+import gpu_vecenv
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = """
+import torch
+import gpu_vecenv
+env = gpu_vecenv.make_vec("WarpTag-v0", num_envs=2, device="cpu")
+obs, info = env.reset(seed=0)
+reveal_type(obs)
+obs.cpu()
+reveal_type(env.step(0)[1])
+reveal_type(env.get_state())
+reveal_type(gpu_vecenv.EpisodeStatistics(env).reset()[0])
+reveal_type(gpu_vecenv.make_vec("WarpTag-v0", array="numpy").reset()[0])
+def policy(obs: gpu_vecenv.Array) -> None:
+    reveal_type(obs)
+obs.no_such_method()
+"""
+NDARRAY = r"numpy\.ndarray\[.*"
+REVEALED = [
+    r"torch\._tensor\.Tensor",
+    r"torch\._tensor\.Tensor",
+    r"dict\[(builtins\.)?str, torch\._tensor\.Tensor\]",
+    r"torch\._tensor\.Tensor",
+    NDARRAY,
+    r"torch\._tensor\.Tensor \| " + NDARRAY,
+]
+
+
+@pytest.mark.slow
+def test_mypy_knows_the_type_of_arrays(tmp_path, monkeypatch):
+    api = pytest.importorskip("mypy.api")
+    skipped = shutil.ignore_patterns("__pycache__", "*.so")
+    shutil.copytree(ROOT / "gpu_vecenv", tmp_path / "tree" / "gpu_vecenv", ignore=skipped)
+    for folder in ("envs", "adapters"):
+        shutil.copytree(ROOT / folder, tmp_path / "tree" / "gpu_vecenv" / folder, ignore=skipped, dirs_exist_ok=True)
+    monkeypatch.setenv("MYPYPATH", str(tmp_path / "tree"))
+    (tmp_path / "script.py").write_text(SOURCE)
+    options = ["--follow-imports=silent", "--ignore-missing-imports", f"--cache-dir={tmp_path / 'cache'}"]
+    printed, _, _ = api.run([*options, f"--python-executable={sys.executable}", str(tmp_path / "script.py")])
+    revealed = re.findall(r'Revealed type is "(.*)"', printed)
+    assert len(revealed) == len(REVEALED), printed
+    for pattern, found in zip(REVEALED, revealed, strict=True):
+        assert re.fullmatch(pattern, found), found
+    assert re.findall(r"error: (.*)", printed) == ['"Tensor" has no attribute "no_such_method"  [attr-defined]']
+
+
+def test_make_vec_is_gymnasiums_function():
+    assert gpu_vecenv.make_vec is gymnasium.make_vec
