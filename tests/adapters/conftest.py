@@ -16,6 +16,7 @@ DISTRIBUTIONS = {
     "Stable-Baselines3": "stable-baselines3",
     "CleanRL-style": "torch",
     "TorchRL": "torchrl",
+    "BenchMARL": "benchmarl",
     "PettingZoo": "pettingzoo",
     "skrl": "skrl",
     "rl_games": "rl-games",

@@ -35,7 +35,7 @@ KERNELS = [b for b in BLOCKS if b.language == "cuda" and b not in WALK]
 
 # Pages of libraries that the extra "test" does not install; .ci/run installs them and runs these blocks last.
 LIBRARIES = {"skrl.md": "skrl", "rl_games.md": "rl_games", "rsl_rl.md": "rsl_rl", "arrays.md": "jax",
-             "by_id.md": "tianshou", "supersuit.md": "supersuit"}  # fmt: skip
+             "by_id.md": "tianshou", "supersuit.md": "supersuit", "benchmarl.md": "benchmarl"}  # fmt: skip
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=lambda b: f"{b.path.name}:{b.line}")

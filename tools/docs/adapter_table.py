@@ -24,6 +24,7 @@ PAGES = {
     "Stable-Baselines3": "sb3.md",
     "CleanRL-style": "cleanrl.md",
     "TorchRL": "torchrl.md",
+    "BenchMARL": "benchmarl.md",
     "PettingZoo": "pettingzoo.md",
     "skrl": "skrl.md",
     "rl_games": "rl_games.md",
