@@ -4,8 +4,8 @@ Each case is an ``Experiment`` with the same networks and settings, of 5 taggers
 
 - ``gpu_vecenv``: ``BenchMARLTask``, all worlds in one env on the device;
 - ``pettingzoo``: the same game as ``PettingZooEnv`` in TorchRL's ``PettingZooWrapper``, a process for each world on the CPU;
-- ``vmas cpu`` and ``vmas``: BenchMARL's own task ``VmasTask.SIMPLE_TAG``, which has other rules and observations, with its worlds in
-  one env on the CPU and on the device.
+- ``vmas cpu`` and ``vmas``: BenchMARL's own task ``VmasTask.SIMPLE_TAG``, which has other rules and observations, with its
+  worlds in one env on the CPU and on the device.
 
 Networks are trained on the device in all cases. Run from a checkout:
 ``python benchmarks/benchmarl_tag.py --device cuda:0 --out benchmarks/results/benchmarl_tag.json``. The file keeps what other
