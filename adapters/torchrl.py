@@ -45,6 +45,7 @@ class TorchRLEnv(EnvBase):
         env_id: an id of this package, or one registered with an env of your own.
         num_worlds: number of worlds, W.
         categorical_actions: True for indices as discrete actions, False for one-hot vectors.
+        grouped: True for keys with a role also if a world has one agent.
         options: further keywords of ``gymnasium.make_vec``: ``device`` and the env's own.
 
     Attributes:
@@ -57,7 +58,9 @@ class TorchRLEnv(EnvBase):
         MissingExtraError: on import, when TorchRL is not installed.
     """
 
-    def __init__(self, env_id: str, num_worlds: int = 1, *, categorical_actions: bool = True, **options: Any) -> None:
+    def __init__(
+        self, env_id: str, num_worlds: int = 1, *, categorical_actions: bool = True, grouped: bool = False, **options: Any
+    ) -> None:
         # Autoreset is disabled, because TorchRL resets worlds itself: a transform may end an episode earlier than the env, and
         # "next" must hold the last observation of an episode. The view is by worlds, because TorchRL's reset mask has one flag
         # for each world. copy=True, because rollouts keep references.
@@ -70,8 +73,9 @@ class TorchRLEnv(EnvBase):
         self.vector_env = env
         self.is_closed = False
         self._spec_by_role = by_role = env.env_spec.by_role
-        counts = env.role_counts if env.num_agents > 1 or by_role else {}
+        counts = env.role_counts if env.num_agents > 1 or by_role or grouped else {}
         self.group_map = {role: [f"{role}_{i}" for i in range(count)] for role, count in counts.items()}
+        self._lone = bool(counts) and env.num_agents == 1 and not by_role  # the env's arrays have no axis of agents
         self.agent_names = [name for names in self.group_map.values() for name in names]
         self._leads = {role: torch.Size((env.num_worlds, count)) for role, count in counts.items()}
         groups = env.layout.groups
@@ -177,20 +181,29 @@ class TorchRLEnv(EnvBase):
 
     def _joint_action(self, tensordict: TensorDictBase) -> Tensor | dict[str, Tensor]:
         """Return the actions of all agents, [W, A(, k)] or, with one agent, [W(, k)]; by role for spaces by role."""
-        by_role = {}
-        for role, spec in self._actions.items():
-            action = tensordict.get((role, "action") if self._leads else "action")
-            # safe=False, because the check would make the host wait.
-            by_role[role] = spec.to_categorical(action, safe=False) if isinstance(spec, OneHot) else action
+        by_role = {
+            role: self._entries(role, tensordict.get((role, "action") if self._leads else "action")) for role in self._actions
+        }
         if self._spec_by_role:
             return by_role
-        return torch.cat(list(by_role.values()), dim=1) if self._leads else by_role[""]
+        if self._lone or not self._leads:
+            (action,) = by_role.values()
+            return action.squeeze(1) if self._lone else action
+        return torch.cat(list(by_role.values()), dim=1)
+
+    def _entries(self, role: str, action: Tensor) -> Tensor:
+        """Return a role's actions in the form of the env."""
+        spec = self._actions[role]
+        # safe=False, because the check would make the host wait.
+        return spec.to_categorical(action, safe=False) if isinstance(spec, OneHot) else action
 
     def _tensordict(self, obs: Any, info: Mapping[str, Any], reward: Tensor | None = None) -> TensorDict:
         """Return the outputs of a reset or, with ``reward``, of a step."""
         content: dict[str, Any] = {name: flag.unsqueeze(-1) for name, flag in self._ended.items()}
         content["done"] = content["terminated"] | content["truncated"]
         outputs = {"observation": obs, **{name: info[name] for name in ("action_mask",) if name in info}}
+        if self._lone:
+            outputs = {name: value.unsqueeze(1) for name, value in outputs.items()}
         if reward is not None:
             # With one agent, the env's rewards are (W,) also if arrays are by role.
             outputs["reward"] = (reward.reshape(self._alive.shape) if self._leads else reward).unsqueeze(-1)

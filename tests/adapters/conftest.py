@@ -18,6 +18,7 @@ DISTRIBUTIONS = {
     "SBX": "sbx-rl",
     "CleanRL-style": "torch",
     "TorchRL": "torchrl",
+    "BenchMARL": "benchmarl",
     "PettingZoo": "pettingzoo",
     "skrl": "skrl",
     "rl_games": "rl-games",

@@ -35,7 +35,8 @@ KERNELS = [b for b in BLOCKS if b.language == "cuda" and b not in WALK]
 
 # Pages of libraries that the extra "test" does not install; .ci/run installs them and runs these blocks last.
 LIBRARIES = {"skrl.md": "skrl", "rl_games.md": "rl_games", "rsl_rl.md": "rsl_rl", "jax.md": "jax", "tianshou.md": "tianshou",
-             "agilerl.md": "agilerl", "supersuit.md": "supersuit", "sbx.md": "sbx", "rllib.md": "ray.rllib"}  # fmt: skip
+             "agilerl.md": "agilerl", "supersuit.md": "supersuit", "sbx.md": "sbx", "rllib.md": "ray.rllib",
+             "benchmarl.md": "benchmarl"}  # fmt: skip
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=lambda b: f"{b.path.name}:{b.line}")

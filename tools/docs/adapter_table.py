@@ -26,6 +26,7 @@ PAGES = {
     "SBX": "sbx.md",
     "CleanRL-style": "cleanrl.md",
     "TorchRL": "torchrl.md",
+    "BenchMARL": "benchmarl.md",
     "PettingZoo": "pettingzoo.md",
     "skrl": "skrl.md",
     "rl_games": "rl_games.md",
