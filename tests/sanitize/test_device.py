@@ -40,6 +40,7 @@ SHORT_TRAIN = str(Path(__file__).with_name("short_train.py"))
 TRAININGS = {
     "choices, agents that leave": ("WarpTag-v0", "num_taggers=2", "num_runners=4", "tagging_distance=0.2", "episode_length=4"),
     "numbers": ("WarpPendulum-v1", "max_episode_steps=5"),
+    "split networks": ("WarpTag-v0", "num_taggers=2", "num_runners=4", "episode_length=4", "hidden=(160, 40)"),
 }
 
 

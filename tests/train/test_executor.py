@@ -187,7 +187,8 @@ KL = {"float32": 1e-9, "tf32": 1e-6, "bfloat16": 1e-4, "float16": 1e-5}
 @pytest.mark.parametrize("precision", KL)
 def test_the_first_minibatch_starts_near_the_rollout(precision):
     network = NetworkConfig(hidden_sizes=(256, 256))
-    trainer = Trainer(dataclasses.replace(TAG, precision=precision, network=network, total_steps=64 * 30 * 40), quiet=True)
+    config = dataclasses.replace(TAG, precision=precision, executor="graph", network=network, total_steps=64 * 30 * 40)
+    trainer = Trainer(config, quiet=True)
     trainer.train(iterations=20)
     trainer.parts.collector.advance()
     with in_precision(precision, "cuda:0"):
