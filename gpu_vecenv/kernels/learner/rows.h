@@ -22,6 +22,17 @@ GV_FN const float* gv_sample(const GvSlab& slab, gv_i32 sample, gv_i32 samples_p
     return (const float*)slab.at + gv_place_in(slab, sample, samples_per_step);
 }
 
+// Rows of `slab` that samples have, whose distance is that between two samples; the distance between steps is a multiple of it.
+template <class Samples>
+GV_FN Samples gv_rows_of(const Samples& samples, const GvGroup& group, const GvSlab& slab, gv_i32 samples_per_step) {
+    Samples rows = samples;
+    const gv_i32 further = (gv_i32)(slab.step / slab.sample) - samples_per_step;
+    gv_each_value(rows, group, [&](gv_i32, gv_i32& row) {
+        if (row >= 0 && further != 0) row += (gv_i32)((gv_u32)row / (gv_u32)samples_per_step) * further;
+    });
+    return rows;
+}
+
 // Features of the rows of a group in the next tile. Many features would take too many registers; they are brought to the cache.
 #define GV_FEATURES_HELD (GV_FEATURES <= 32)
 typedef GvValues<gv_i32, GV_OWN> GvOwnSamples;  // -1 for a row without a sample, whose features are 0
@@ -52,13 +63,15 @@ GV_FN void gv_store_features(GvOwnFeatures& features, const GvGroup& group, cons
     if constexpr (GV_FEATURES_HELD) {
         gv_each_value(features, group, [&](gv_i32 i, float& x) { store(i, x); });
     } else {
-        GV_LOOP for (gv_i32 first = 0; first < GV_OWN * GV_FEATURES; first += 256) {
-            GvValues<float, 256> some;  // eight loads of a lane at a time
-            gv_each_value_with(some, group, samples, [&](gv_i32 i) { return (first + i) / GV_FEATURES; },
-                              [&](gv_i32 i, float& x, gv_i32 sample) {
-                                  const bool inside = first + i < GV_OWN * GV_FEATURES && sample >= 0;
-                                  const float* row = gv_sample(obs, inside ? sample : 0, samples_per_step);
-                                  x = inside ? row[(first + i) % GV_FEATURES] : 0.0f;
+        const GvOwnSamples rows = gv_rows_of(samples, group, obs, samples_per_step);  // a division for each row, not for each number
+        constexpr gv_i32 SOME = GV_SPLIT ? 512 : 256;  // 16 or 8 loads of a lane at a time; the first layer alone leaves registers
+        GV_LOOP for (gv_i32 first = 0; first < GV_OWN * GV_FEATURES; first += SOME) {
+            GvValues<float, SOME> some;
+            gv_each_value_with(some, group, rows, [&](gv_i32 i) { return (first + i) / GV_FEATURES; },
+                              [&](gv_i32 i, float& x, gv_i32 row) {
+                                  const bool inside = first + i < GV_OWN * GV_FEATURES && row >= 0;
+                                  const float* own = (const float*)obs.at + (inside ? row : 0) * obs.sample;
+                                  x = inside ? own[(first + i) % GV_FEATURES] : 0.0f;
                               });
             gv_each_value(some, group, [&](gv_i32 i, float& x) {
                 if (first + i < GV_OWN * GV_FEATURES) store(first + i, x);

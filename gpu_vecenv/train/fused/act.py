@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from gpu_vecenv.backend.programs import launches
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ShapeError
 from gpu_vecenv.train.fused.arguments import ActArgs, Slab
-from gpu_vecenv.train.fused.kernels import SMALL, norm_numbers
+from gpu_vecenv.train.fused.kernels import SMALL, is_addressed_by_rows, norm_numbers
 from gpu_vecenv.train.fused.program import Sizes, act_program
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Draw, Inputs
@@ -197,7 +197,7 @@ class _Call:
             raise ArrayTypeError(f"fused policy: {member} must be {dtype}, got {array.dtype}.")
         if array.device != self._fused.device:
             raise DeviceError(f"fused policy: {member} must be on {self._fused.device}, got {array.device}.")
-        copied = self.count > 0 and not array[(0,) * axes].is_contiguous()
+        copied = self.count > 0 and not (is_addressed_by_rows(array if axes == 2 else array[None]))
         array = array.contiguous() if copied else array
         step = array.stride(0) if axes == 2 else rows[0] * array.stride(0)
         setattr(self.args, member, Slab(array.data_ptr(), step, array.stride(axes - 1)))

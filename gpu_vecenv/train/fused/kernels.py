@@ -167,5 +167,5 @@ def slab(array: Tensor) -> Slab:
 
 
 def is_addressed_by_rows(array: Tensor) -> bool:
-    """True if the numbers of a sample lie one after the other."""
-    return bool(array[0, 0].is_contiguous())
+    """True if the numbers of a sample lie one after the other, and steps are whole numbers of samples apart."""
+    return bool(array[0, 0].is_contiguous()) and array.stride(1) > 0 and array.stride(0) % array.stride(1) == 0

@@ -11,7 +11,7 @@ from gpu_vecenv.train.fused.kernels import UpdateKernels
 from gpu_vecenv.train.fused.program import Sizes
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 
-ROOM = {"cpu": 1024, "cuda": 1 << 17}
+ROOM = {"cpu": 1024, "cuda": 1 << 18}
 """Most rows that the arrays between kernels have room for. A minibatch with more is computed in parts."""
 
 CPU_SLICES = 2
