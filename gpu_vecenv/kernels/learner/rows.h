@@ -33,7 +33,7 @@ GV_FN Samples gv_rows_of(const Samples& samples, const GvGroup& group, const GvS
     return rows;
 }
 
-// Features of the rows of a group in the next tile. Many features would take too many registers; they are brought to the cache.
+// Features of the rows of a group in the next tile. Many features would take too many registers; they are brought to the L2 cache.
 #define GV_FEATURES_HELD (GV_FEATURES <= 32)
 typedef GvValues<gv_i32, GV_OWN> GvOwnSamples;  // -1 for a row without a sample, whose features are 0
 typedef GvValues<float, GV_FEATURES_HELD ? GV_OWN * GV_FEATURES : 1> GvOwnFeatures;
@@ -46,12 +46,14 @@ GV_FN void gv_load_features(GvOwnFeatures& features, const GvGroup& group, const
                               x = sample >= 0 ? gv_sample(obs, sample, samples_per_step)[i % GV_FEATURES] : 0.0f;
                           });
     } else {
-        GvOwnSamples own = samples;
-        gv_each_value(own, group, [&](gv_i32, gv_i32& sample) {
-            for (gv_i32 i = 0; sample >= 0 && i < GV_FEATURES; i += 32) {  // 128 bytes, a line of the cache
-                gv_prefetch(gv_sample(obs, sample, samples_per_step) + i);
-            }
-        });
+        constexpr gv_i32 SECTORS = (GV_FEATURES + 7) / 8 + 1;  // 32 bytes each; a row may begin within one
+        const GvOwnSamples rows = gv_rows_of(samples, group, obs, samples_per_step);
+        GvValues<gv_u8, GV_OWN * SECTORS> each;  // unused
+        gv_each_value_with(each, group, rows, [](gv_i32 i) { return i / SECTORS; },
+                           [&](gv_i32 i, gv_u8&, gv_i32 row) {
+                               const gv_i32 at = i % SECTORS * 8, last = GV_FEATURES - 1;
+                               if (row >= 0) gv_prefetch((const float*)obs.at + row * obs.sample + (at < last ? at : last));
+                           });
     }
 }
 
