@@ -103,7 +103,7 @@ def stacked(steps: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def outcome(results: Any) -> dict[str, Any]:
-    """What the update needs to know of a step."""
+    """Return what the update needs to know of a step."""
     _, reward, terminated, truncated, info = results
     return {"reward": reward, "terminated": terminated, "truncated": truncated, "final_obs": info["final_obs"]}
 
