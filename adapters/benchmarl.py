@@ -189,6 +189,7 @@ class TaskEnv(TorchRLEnv):
         choices = self._choices[role]
         if mask is None:
             return torch.ones(*self._leads[role], math.prod(choices), dtype=torch.bool, device=self.device)
+        allowed: Tensor
         allowed, *others = mask.split(choices, dim=-1)
         for other in others:
             allowed = (allowed.unsqueeze(-1) & other.unsqueeze(-2)).flatten(-2)

@@ -38,10 +38,12 @@ class RunningMoments:
 
     def __init__(self, library: Any, zeros: Array) -> None:
         self._library = library
-        self.mean, self.var = zeros, zeros + 1
-        self.count = zeros.sum() + 1e-4
+        # Any: a type checker knows no operation of two arrays that may be of different libraries.
+        self.mean: Any = zeros
+        self.var: Any = self.mean + 1
+        self.count: Any = self.mean.sum() + 1e-4
 
-    def update(self, samples: Array, valid: Array) -> None:
+    def update(self, samples: Any, valid: Any) -> None:
         """Merge samples.
 
         Args:

@@ -56,7 +56,7 @@ class State:
             return {name: self._memory.copy(self._field(name)) for name in names or self.fields}
         return {name: out.from_numpy(array) for name, array in self.on_host(*names).items()}
 
-    def on_host(self, *names: str) -> dict[str, np.ndarray]:
+    def on_host(self, *names: str) -> dict[str, Any]:
         """Host copies of the fields named, of all by default; waits for the device."""
         return {name: self._memory.to_numpy(self._field(name)) for name in names or self.fields}
 
@@ -147,7 +147,7 @@ def checked_field(
     low, high = bounds
     if low == -math.inf and high == math.inf:
         return array
-    values = memory.to_numpy(array) if dtype in ("uint16", "uint64") else array  # torch cannot compare these
+    values: Any = memory.to_numpy(array) if dtype in ("uint16", "uint64") else array  # torch cannot compare these
     with memory.here():
         outside = ~((values >= low) & (values <= high))
         if bool(outside.any()):
