@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from gpu_vecenv.backend.programs import launches
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ShapeError
 from gpu_vecenv.train.fused.arguments import ActArgs, Slab
-from gpu_vecenv.train.fused.kernels import SMALL, is_addressed_by_rows, norm_numbers
+from gpu_vecenv.train.fused.kernels import SMALL, empty_halves, is_addressed_by_rows, norm_numbers
 from gpu_vecenv.train.fused.program import Sizes, act_program
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Draw, Inputs
@@ -143,8 +143,7 @@ class FusedPolicy:
         """Return memory for units of the first layer between two kernels, which all calls share."""
         if self._units is None or len(self._units) < rows:
             tiles = -(-rows // self.sizes.rows)
-            dtype = torch.float16 if self.device.type == "cuda" else torch.float32  # the CPU keeps numbers of 16 bits as floats
-            self._units = torch.empty(tiles * self.sizes.rows, self.sizes.widths[0], dtype=dtype, device=self.device)
+            self._units = empty_halves(tiles * self.sizes.rows, self.sizes.widths[0], device=self.device)
         return self._units
 
     def addresses(self, network: int) -> list[int]:

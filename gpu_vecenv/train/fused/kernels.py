@@ -161,6 +161,11 @@ def norm_numbers(policy: ActorCritic, features: int, device: torch.device) -> tu
     return [zeros, torch.ones_like(zeros), zeros], NO_LIMIT
 
 
+def empty_halves(*shape: int, device: torch.device) -> Tensor:
+    """Return memory for numbers of 16 bits; the CPU keeps them as floats."""
+    return torch.empty(shape, dtype=torch.float16 if device.type == "cuda" else torch.float32, device=device)
+
+
 def slab(array: Tensor) -> Slab:
     """Return a rollout's array, float32, int32 or bool (T, B, ...), as an argument; the axes after B have no gaps."""
     return Slab(array.data_ptr(), array.stride(0), array.stride(1))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
 from gpu_vecenv.train.config import PPOConfig
-from gpu_vecenv.train.fused.kernels import UpdateKernels
+from gpu_vecenv.train.fused.kernels import UpdateKernels, empty_halves
 from gpu_vecenv.train.fused.program import Sizes
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 
@@ -30,8 +30,7 @@ class SplitKernels(UpdateKernels):
         """Allocate the arrays; see ``UpdateKernels``."""
         super().__init__(policy, sizes, config, adam, num_rows)
         self.room = min(-(-num_rows // sizes.rows) * sizes.rows, ROOM[self.device.type])
-        dtype = torch.float16 if self.device.type == "cuda" else torch.float32  # the CPU keeps numbers of 16 bits as floats
-        self.stash = torch.empty(2 * sizes.array_columns * self.room, dtype=dtype, device=self.device)
+        self.stash = empty_halves(2 * sizes.array_columns * self.room, device=self.device)
         self._parts = len(sizes.parts(sizes.outputs)) + len(sizes.parts(1))
         slices = CPU_SLICES
         if self.device.type == "cuda":
