@@ -16,22 +16,34 @@ TAG = {"num_taggers": 1, "num_runners": 3, "episode_length": 12, "grid_length": 
 """A game in which random taggers tag some runners before its end."""
 SEED = 11
 
-_played: list[tuple[int, dict]] = []
+_chunks: dict[str, list[dict]] = {}
+_ended: list[tuple[int, str]] = []
 
 
-def keep_played(*, episode, env_index, prev_episode_chunks, **_):
-    """Callback ``on_episode_end``: add the whole episode of each agent, with the number of its env."""
-    chunks = [*prev_episode_chunks, episode]  # RLlib cuts an episode at the end of a sample
+def keep_chunks(*, samples, **_):
+    """Callback ``on_sample_end``: copy the chunks of all episodes before the learner adds steps to them."""
+    for chunk in samples:
+        agents = {agent: as_stored(part) for agent, part in chunk.agent_episodes.items()}
+        _chunks.setdefault(chunk.id_, []).append(agents)
+
+
+def keep_end(*, episode, env_index, **_):
+    """Callback ``on_episode_end``: note that an env has finished this episode."""
+    _ended.append((env_index, episode.id_))
+
+
+def joined(chunks):
+    """The whole episode of each agent, from its chunks in order."""
     whole = {}
-    for agent in sorted({agent for chunk in chunks for agent in chunk.agent_episodes}):
-        parts = [as_stored(chunk.agent_episodes[agent]) for chunk in chunks if agent in chunk.agent_episodes]
+    for agent in chunks[0]:
+        parts = [chunk[agent] for chunk in chunks if agent in chunk]
+        ends = [index for index, part in enumerate(parts) if part.terminated or part.truncated]
+        parts = parts[: ends[0] + 1]  # where an agent left at a cut, the next chunk holds its last observation once more
         last = whole[agent] = parts[-1]
-        for part, after in reversed(list(zip(parts, parts[1:], strict=False))):
-            steps = after.start - part.start  # the learner has added steps to earlier parts
-            for name in ("obs", "actions", "rewards"):
-                joined = np.concatenate([getattr(part, name)[:steps], getattr(last, name)])
-                setattr(last, name, joined)
-    _played.append((env_index, whole))
+        last.obs = np.concatenate([*(part.obs[:-1] for part in parts[:-1]), last.obs])
+        for name in ("actions", "rewards"):
+            setattr(last, name, np.concatenate([getattr(part, name) for part in parts if len(part.actions)]))
+    return whole
 
 
 def keep_truncations(*, episode, **_):
@@ -71,7 +83,7 @@ def replayed(env, obs, episode):
 
 @works("PPO with a policy for each role of Tag, through `ParallelPettingZooEnv(PettingZooEnv(...))`; agents that leave the game")
 def test_two_policies_train_on_the_episodes_of_the_env():
-    algo = two_policies().callbacks(on_episode_end=keep_played).build_algo()
+    algo = two_policies().callbacks(on_sample_end=keep_chunks, on_episode_end=keep_end).build_algo()
     modules = {role: algo.get_module(role) for role in ("tagger", "runner")}
     before = {role: [value.detach().clone() for value in module.state_dict().values()] for role, module in modules.items()}
     envs = [PettingZooEnv("WarpTag-v0", **TAG) for _ in range(2)]
@@ -79,10 +91,11 @@ def test_two_policies_train_on_the_episodes_of_the_env():
     starts = [env.reset(seed=seed)[0] for env, seed in zip(envs, seeds, strict=True)]
     left = 0
     for _ in range(2):
-        _played.clear()
+        _ended.clear()
         result = algo.train()["env_runners"]
         returns = {agent: [] for agent in envs[0].possible_agents}
-        for number, episode in _played:
+        for number, name in _ended:
+            episode = joined(_chunks.pop(name))
             mine = replayed(envs[number], starts[number], episode)
             starts[number] = envs[number].reset()[0]
             for agent, (obs, rewards, terminated, truncated) in mine.items():
@@ -93,7 +106,7 @@ def test_two_policies_train_on_the_episodes_of_the_env():
                 assert not any(terminated[:-1]) and not any(truncated[:-1])
                 assert (part.terminated or part.truncated) and (terminated[-1] or truncated[-1])
                 returns[agent].append(sum(rewards))
-        assert result["num_episodes"] == len(_played) >= 16
+        assert result["num_episodes"] == len(_ended) >= 16
         for agent, values in returns.items():
             assert result["agent_episode_returns_mean"][agent] == pytest.approx(np.mean(values), abs=1e-4)
         total = np.sum(list(returns.values()), axis=0)
