@@ -12,6 +12,8 @@ from gpu_vecenv import GpuVectorEnv
 from gpu_vecenv.backend.jax_memory import import_jax
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.vector.results import dtype_of
+from gpu_vecenv.vector.role_actions import action_reader
+from gpu_vecenv.vector.seeding import require_seed
 from gpu_vecenv.vector.tree import nest, tree_map
 
 Reset = Callable[[Any], tuple[Any, dict[str, Any]]]
@@ -33,8 +35,11 @@ def jittable(env: VectorEnv) -> tuple[Reset, Step]:
 
     Returns:
         reset: takes a seed and returns ``obs, info`` like ``GpuVectorEnv.reset(seed=...)``.
-        step: takes actions and returns the five results of ``GpuVectorEnv.step``, as JAX arrays. Errors of the env, such as
-            ActionError, stop the program with an error of JAX that quotes them.
+        step: takes actions and returns the five results of ``GpuVectorEnv.step``, as JAX arrays.
+
+        A seed that is no integer, and actions of a wrong shape or dtype, raise ParameterError, ShapeError or ArrayTypeError while
+        JAX traces the function. Errors that depend on values, such as ActionError, stop the program with an error of JAX that
+        quotes them.
 
     Raises:
         ParameterError: an env of another kind, with another array kind, or with ``copy=False``.
@@ -48,7 +53,7 @@ def jittable(env: VectorEnv) -> tuple[Reset, Step]:
         raise ParameterError(f'callbacks of JAX pass arrays through the host: jittable() needs array="numpy", got {env.array!r}.')
     if env.device == "cpu" and not env.worlds.outputs.copy:
         raise ParameterError("JAX may read results after the next step: jittable() needs an env with copy=True, got copy=False.")
-    jax = import_jax()
+    jax = import_jax("jittable()")
     from jax.experimental import io_callback
 
     results = env.worlds.outputs.results
@@ -56,13 +61,25 @@ def jittable(env: VectorEnv) -> tuple[Reset, Step]:
     of_reset = tuple(nest(place, arrays) for place in results.returned_by_reset)
     of_step = tuple(nest(place, arrays) for place in results.returned)
 
+    reader = action_reader(env.worlds.view, env.worlds.backend, warn=False)
+
+    def zeros_like(traced: Any) -> Any:
+        return np.zeros(traced.shape, traced.dtype) if isinstance(traced, jax.Array) else traced
+
     def reset(seed: Any) -> tuple[Any, dict[str, Any]]:
         """Start new episodes of all worlds."""
-        obs, info = io_callback(lambda value: env.reset(seed=int(value)), of_reset, seed, ordered=True)
+        if isinstance(seed, jax.Array):
+            if seed.shape or not jax.numpy.issubdtype(seed.dtype, jax.numpy.integer):
+                raise ParameterError(f"a seed must be an integer array of shape (), got {seed.dtype} of shape {seed.shape}.")
+            obs, info = io_callback(lambda value: env.reset(seed=int(value)), of_reset, seed, ordered=True)
+        else:  # a constant of the program, which need not fit in JAX's 32 bits
+            number = require_seed(seed)
+            obs, info = io_callback(lambda: env.reset(seed=number), of_reset, ordered=True)
         return obs, info
 
     def step(actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Advance every world by one step."""
+        reader.read(tree_map(zeros_like, actions))  # raises if shape or dtype are wrong
         obs, reward, terminated, truncated, info = io_callback(
             lambda given: env.step(tree_map(np.asarray, given)), of_step, actions, ordered=True
         )

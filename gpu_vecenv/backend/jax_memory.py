@@ -139,8 +139,11 @@ class JaxArrays:
         return jax.device_put(given, self._place)
 
 
-def import_jax() -> Any:
+def import_jax(caller: str = 'array="jax"') -> Any:
     """Import JAX.
+
+    Args:
+        caller: what needs it, for the message.
 
     Raises:
         MissingExtraError: JAX is not installed; the message names the extra.
@@ -149,7 +152,7 @@ def import_jax() -> Any:
         import jax
         import jax.dlpack
     except ImportError as error:
-        raise MissingExtraError('array="jax" needs JAX: pip install "gpu-vecenv[jax]", or use array="torch".') from error
+        raise MissingExtraError(f'{caller} needs JAX: pip install "gpu-vecenv[jax]".') from error
     return jax
 
 

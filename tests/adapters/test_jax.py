@@ -11,7 +11,7 @@ import pytest
 
 import tests.roles  # noqa: F401  # registers Town, Harvest and Pot
 from gpu_vecenv import EpisodeStatistics, join_states
-from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError
+from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, ShapeError
 from tests.trees import assert_trees_equal, map_tree
 
 jax = pytest.importorskip("jax")
@@ -224,11 +224,35 @@ def test_large_arrays_pass_through_callbacks():
     np.testing.assert_array_equal(obs, expected)
 
 
+def test_a_constant_seed_may_have_64_bits():
+    env, twin = make(array="numpy"), make(array="numpy")
+    reset, _ = jittable(env)
+    np.testing.assert_array_equal(jax.jit(lambda: reset(2**63 + 5)[0])(), twin.reset(seed=2**63 + 5)[0])
+
+
 def test_errors_of_the_env_stop_the_program():
     reset, step = jittable(make(array="numpy"))
     jax.jit(reset)(0)
     with pytest.raises(Exception, match="actions must lie in 0..1, got 5"):
         jax.block_until_ready(jax.jit(step)(jnp.full(9, 5)))
+
+
+@pytest.mark.parametrize("name", ["cartpole", "pendulum", "town"])
+def test_wrong_shapes_and_dtypes_are_refused_while_tracing(name):
+    env = make(name, array="numpy")
+    reset, step = jittable(env)
+    for seed in (1.7, None, jnp.zeros(9, jnp.int32), jnp.float32(2), "1", -1):
+        with pytest.raises(ParameterError, match="a seed must be an integer"):
+            jax.jit(lambda seed=seed: reset(seed))()
+    jax.jit(reset)(0)
+    good = jax.tree.map(jnp.asarray, dict(env.action_space.sample()) if name == "town" else env.action_space.sample())
+    with pytest.raises(ShapeError, match="must have shape"):
+        jax.jit(step)(jax.tree.map(lambda array: array[1:], good))
+    with pytest.raises(ArrayTypeError, match="got int8"):
+        jax.jit(step)(jax.tree.map(lambda array: array.astype(jnp.int8), good))
+    with pytest.raises((ParameterError, ShapeError)):
+        jax.jit(lambda: step(None))()
+    jax.block_until_ready(jax.jit(step)(good))
 
 
 def test_envs_that_callbacks_cannot_step_are_refused():
