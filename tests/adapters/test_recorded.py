@@ -8,6 +8,7 @@ SUPPORT = Path(__file__).resolve().parents[2] / "benchmarks/results/adapter_supp
 
 def test_every_claim_of_the_collected_tests_is_recorded(request):
     recorded = json.loads(SUPPORT.read_text())
-    claims = {(mark.args, kind) for item in request.session.items for kind in ("works", "limit") for mark in item.iter_markers(kind)}
+    kinds, items = ("works", "limit"), request.session.items
+    claims = {(mark.args, kind) for kind in kinds for item in items for mark in item.iter_markers(kind)}
     missing = [(library, kind, text) for (library, text), kind in claims if text not in recorded.get(library, {}).get(kind, [])]
     assert missing == [], "pytest tests/adapters --record-support benchmarks/results/adapter_support.json records them"
