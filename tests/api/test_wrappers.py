@@ -333,7 +333,7 @@ def test_arguments_that_do_not_fit_raise_an_error(wrap, message):
 
 @pytest.mark.parametrize("given, error, message", [
     (lambda: gpu_vecenv.NormalizeObservation(make("cartpole")).obs_rms, ArrayTypeError, 'have .* "torch", .* got "numpy"'),
-    (lambda: gpu_vecenv.NormalizeReward(make("cartpole", array="torch")).return_rms, ShapeError, r"have the shape \(4,\), got \(\)"),
+    (lambda: gpu_vecenv.NormalizeReward(make("cartpole", array="torch")).return_rms, ShapeError, r"have .* \(4,\), got \(\)"),
     (lambda: RunningMoments(torch.zeros(4, dtype=torch.float64, device="meta")), DeviceError, "be on cpu, .*got arrays on meta"),
     (lambda: RunningMeanStd(shape=(4,)), ArrayTypeError, "be RunningMoments, got RunningMeanStd"),
     (lambda: None, ArrayTypeError, "be RunningMoments, got NoneType"),
