@@ -14,8 +14,8 @@ from gymnasium.spaces import Box, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec.given import Array, ArrayT, abbreviated, real_number
+from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError, ShapeError
+from gpu_vecenv.spec.given import Array, ArrayT, abbreviated, array_library, describe, real_number
 from gpu_vecenv.vector.wrapper import DeviceWrapper, Running
 
 
@@ -24,10 +24,9 @@ class RunningMoments:
 
     The first values, mean 0 and variance 1, count as 1e-4 samples, as in Gymnasium's ``RunningMeanStd``. Moments of a batch are
     merged by the formula of Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
-    variances" (1979).
+    variances" (1979). They can be pickled, and stored by ``torch.save``.
 
     Args:
-        library: module of the arrays: numpy, torch or cupy.
         zeros: float64 zeros, in the shape of a sample, on the device.
 
     Attributes:
@@ -36,12 +35,17 @@ class RunningMoments:
         count: number of samples, float64 ().
     """
 
-    def __init__(self, library: Any, zeros: Array) -> None:
-        self._library = library
+    def __init__(self, zeros: Array) -> None:
+        self._kind = describe(zeros).kind
         # Any: a type checker knows no operation of two arrays that may be of different libraries.
         self.mean: Any = zeros
         self.var: Any = self.mean + 1
         self.count: Any = self.mean.sum() + 1e-4
+
+    @property
+    def _library(self) -> Any:
+        """The library of the arrays; a module cannot be pickled, so it is no attribute."""
+        return array_library(self._kind)
 
     def update(self, samples: Any, valid: Any) -> None:
         """Merge samples.
@@ -76,8 +80,6 @@ class NormalizeObservation(DeviceWrapper[ArrayT]):
         epsilon: added to the variance, above 0.
 
     Attributes:
-        obs_rms: ``mean`` and ``var``, float64 in the shape of one env's observation, and ``count``. An env for evaluation can
-            share it: ``other.obs_rms = env.obs_rms``.
         update_running_mean: False to keep the statistics as they are.
 
     Raises:
@@ -92,10 +94,27 @@ class NormalizeObservation(DeviceWrapper[ArrayT]):
             raise ParameterError(f"NormalizeObservation needs {what}; wrap RoleRows(env, role).")
         self.epsilon = _above_zero("epsilon", epsilon)
         self.single_observation_space = Box(-np.inf, np.inf, space.shape, np.float32)
-        self.obs_rms = RunningMoments(self._library, self._zeros(*space.shape))
+        self._obs_rms = RunningMoments(self._zeros(*space.shape))
         self.update_running_mean = True
         self._all = self._zeros(self.num_envs) == 0
         self._running = Running("NormalizeObservation", self._memory, self.num_envs, self._mode)
+
+    @property
+    def obs_rms(self) -> RunningMoments:
+        """Statistics: ``mean`` and ``var``, float64 in the shape of one env's observation, and ``count``.
+
+        An env for evaluation can share them: ``other.obs_rms = env.obs_rms``.
+
+        Raises:
+            ArrayTypeError: no RunningMoments, or arrays of another kind than those of the env.
+            DeviceError: arrays on another device.
+            ShapeError: statistics of observations of another shape.
+        """
+        return self._obs_rms
+
+    @obs_rms.setter
+    def obs_rms(self, moments: RunningMoments) -> None:
+        self._obs_rms = _fitting("obs_rms", moments, self._obs_rms)
 
     @cached_property
     def observation_space(self) -> Space:  # type: ignore[override]  # it can be assigned, which mypy does not know
@@ -148,7 +167,6 @@ class NormalizeReward(DeviceWrapper[ArrayT]):
         epsilon: added to the variance, above 0.
 
     Attributes:
-        return_rms: ``mean``, ``var`` and ``count`` of the sums, float64 (). An env for evaluation can share it.
         update_running_mean: False to keep the statistics as they are.
 
     Raises:
@@ -161,10 +179,25 @@ class NormalizeReward(DeviceWrapper[ArrayT]):
         if discount is None or not 0 <= discount <= 1:
             raise ParameterError(f"gamma must be a number from 0 to 1, got {abbreviated(gamma)}.")
         self.gamma, self.epsilon = discount, _above_zero("epsilon", epsilon)
-        self.return_rms = RunningMoments(self._library, self._zeros())
+        self._return_rms = RunningMoments(self._zeros())
         self.update_running_mean = True
         self._sums = self._zeros(self.num_envs)
         self._running = Running("NormalizeReward", self._memory, self.num_envs, self._mode)
+
+    @property
+    def return_rms(self) -> RunningMoments:
+        """Statistics of the sums: ``mean``, ``var`` and ``count``, float64 (). An env for evaluation can share them.
+
+        Raises:
+            ArrayTypeError: no RunningMoments, or arrays of another kind than those of the env.
+            DeviceError: arrays on another device.
+            ShapeError: statistics of observations.
+        """
+        return self._return_rms
+
+    @return_rms.setter
+    def return_rms(self, moments: RunningMoments) -> None:
+        self._return_rms = _fitting("return_rms", moments, self._return_rms)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[ArrayT, dict[str, Any]]:
         """Reset the env and the sums of the envs that were reset."""
@@ -186,6 +219,25 @@ class NormalizeReward(DeviceWrapper[ArrayT]):
             self._sums = self._library.where(going & ~over, sums, 0)
             scaled = self._float32(reward / (self.return_rms.var + self.epsilon) ** 0.5)
         return obs, scaled, terminated, truncated, info
+
+
+def _fitting(name: str, moments: Any, present: RunningMoments) -> RunningMoments:
+    """Return given statistics, whose arrays must have the kind, the device and the shape of the present ones.
+
+    Raises:
+        ArrayTypeError, DeviceError, ShapeError: they have not.
+    """
+    if not isinstance(moments, RunningMoments):
+        raise ArrayTypeError(f"{name} must be RunningMoments, got {type(moments).__name__}.")
+    expected, given = describe(present.mean), describe(moments.mean)
+    if given.kind != expected.kind:
+        raise ArrayTypeError(f'{name} must have arrays of the kind "{expected.kind}", as the env, got "{given.kind}".')
+    if given.device != expected.device:
+        raise DeviceError(f"{name} must be on {expected.device}, as the env, got arrays on {given.device}.")
+    shape, got = tuple(present.mean.shape), tuple(moments.mean.shape)
+    if got != shape:
+        raise ShapeError(f"{name} must have the shape {shape}, got {got}.")
+    return moments
 
 
 def _above_zero(name: str, value: Any) -> float:

@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec.given import ArrayT, abbreviated, real_number
+from gpu_vecenv.spec.given import ArrayT, abbreviated, real_number, rounded
 from gpu_vecenv.vector.wrapper import DeviceWrapper
 
 
@@ -26,14 +26,14 @@ class TransformObservation(DeviceWrapper[ArrayT]):
         single_observation_space: space of one env's result; None if it is that of the env.
 
     Raises:
-        ParameterError: the wrapped env is not one of this package.
+        ParameterError: the wrapped env is not one of this package, or ``func`` is no function.
     """
 
     def __init__(
         self, env: VectorEnv[ArrayT, Any, Any], func: Callable[[Any], Any], single_observation_space: Space | None = None
     ) -> None:
         super().__init__(env)
-        self.func = func
+        self.func = _function(func)
         if single_observation_space is not None:
             self.single_observation_space = single_observation_space
 
@@ -65,12 +65,12 @@ class TransformReward(DeviceWrapper[ArrayT]):
         func: takes rewards ``(num_envs,)`` and returns as many, on the device.
 
     Raises:
-        ParameterError: the wrapped env is not one of this package.
+        ParameterError: the wrapped env is not one of this package, or ``func`` is no function.
     """
 
     def __init__(self, env: VectorEnv[ArrayT, Any, Any], func: Callable[[ArrayT], ArrayT]) -> None:
         super().__init__(env)
-        self.func = func
+        self.func = _function(func)
 
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Step the env and transform its rewards."""
@@ -79,8 +79,8 @@ class TransformReward(DeviceWrapper[ArrayT]):
             return obs, self.func(reward), terminated, truncated, info
 
 
-class ClipReward(TransformReward[ArrayT]):
-    """Clips rewards to a range.
+class ClipReward(DeviceWrapper[ArrayT]):
+    """Clips rewards to a range. ``info["agent_reward"]`` stays as it is.
 
     Args:
         env: an env of this package.
@@ -88,20 +88,24 @@ class ClipReward(TransformReward[ArrayT]):
         max_reward: largest reward; None for no bound.
 
     Raises:
-        ParameterError: no bound, a bound that is no number, or ``min_reward`` above ``max_reward``.
+        ParameterError: no bound, a bound that is NaN or no number, or ``min_reward`` above ``max_reward``.
     """
 
     def __init__(
         self, env: VectorEnv[ArrayT, Any, Any], min_reward: float | None = None, max_reward: float | None = None
     ) -> None:
-        for name, bound in (("min_reward", min_reward), ("max_reward", max_reward)):
-            if bound is not None and real_number(bound) is None:
-                raise ParameterError(f"{name} must be a number or None, got {abbreviated(bound)}.")
-        if min_reward is None and max_reward is None:
+        super().__init__(env)
+        self.min_reward, self.max_reward = _bound("min_reward", min_reward), _bound("max_reward", max_reward)
+        if self.min_reward is None and self.max_reward is None:
             raise ParameterError("ClipReward needs min_reward, max_reward or both, got neither.")
-        if min_reward is not None and max_reward is not None and min_reward > max_reward:
+        if self.min_reward is not None and self.max_reward is not None and self.min_reward > self.max_reward:
             raise ParameterError(f"min_reward must not be above max_reward, got {min_reward} and {max_reward}.")
-        super().__init__(env, lambda reward: self._library.clip(reward, min_reward, max_reward))
+
+    def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
+        """Step the env and clip its rewards."""
+        obs, reward, terminated, truncated, info = self.env.step(actions)
+        with self._memory.here():
+            return obs, self._library.clip(reward, self.min_reward, self.max_reward), terminated, truncated, info
 
 
 class ClipAction(DeviceWrapper[ArrayT]):
@@ -134,3 +138,26 @@ class ClipAction(DeviceWrapper[ArrayT]):
         with self._memory.here():
             clipped = self._library.clip(self._memory.adopt(actions, "actions"), self._low, self._high)
         return self.env.step(clipped)
+
+
+def _function(func: Any) -> Any:
+    """Return a function.
+
+    Raises:
+        ParameterError: another value.
+    """
+    if not callable(func):
+        raise ParameterError(f"func must be a function, got {abbreviated(func)}.")
+    return func
+
+
+def _bound(name: str, value: Any) -> float | None:
+    """Return a bound as a float, or None for None.
+
+    Raises:
+        ParameterError: NaN, or no number.
+    """
+    number = real_number(value)
+    if value is not None and (number is None or number != number):
+        raise ParameterError(f"{name} must be a number or None, got {abbreviated(value)}.")
+    return None if number is None else rounded(number, "float64")

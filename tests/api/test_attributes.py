@@ -5,6 +5,7 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 from gpu_vecenv.errors import ParameterError, ShapeError, UnknownAttributeError
 
@@ -64,3 +65,58 @@ def test_set_attr_takes_one_value_or_one_for_each_env_and_no_new_one(pair):
             env.set_attr("gravity", [gravity] * 2)
     with pytest.raises(ShapeError):
         ours.set_attr("gravity", [gravity] * 2)
+
+
+@pytest.mark.parametrize("value", [
+    9.8, np.float64(9.8), np.float32(9.8), np.array(9.8), [9.8] * 3, (9.8,) * 3, np.full(3, 9.8), torch.full((3,), 9.8),
+])  # fmt: skip
+def test_set_attr_takes_a_parameter_as_it_was_given(pair, value):
+    """The parameter is 9.8 rounded to float32."""
+    ours, _ = pair
+    assert ours.params["gravity"] == float(np.float32(9.8)) != 9.8
+    ours.set_attr("gravity", value)
+
+
+@pytest.mark.parametrize("value, got", [
+    (9.81, "9.81"), (np.array([9.8, 9.8, 1.5]), "1.5"), (float("nan"), "nan"), (True, "True"), ("a", "'a'"), (None, "None"),
+    ({}, "{}"), (np.full((3, 2), 9.8), "array"), (1e99, "1e"),
+])  # fmt: skip
+def test_set_attr_refuses_other_values(pair, value, got):
+    ours, _ = pair
+    with pytest.raises(ParameterError, match=f"gravity is read-only, got .*{got}.*; make the env with another value"):
+        ours.set_attr("gravity", value)
+
+
+@pytest.mark.parametrize("values", [np.full(2, 9.8), torch.full((4,), 9.8), []])
+def test_set_attr_refuses_another_number_of_values(pair, values):
+    ours, _ = pair
+    with pytest.raises(ShapeError, match=f"or 3 for as many envs, got {len(values)}"):
+        ours.set_attr("gravity", values)
+
+
+def test_set_attr_takes_a_parameter_by_world():
+    lengths = [0.3, 0.5, 0.7]
+    env = gymnasium.make_vec(NAME, num_envs=3, device="cpu", array="numpy", length=lengths)
+    for values in (lengths, np.array(lengths), torch.tensor(lengths), env.get_attr("length"), env.params["length"]):
+        env.set_attr("length", values)
+    for values, got in ((0.3, "0.3"), ([0.3, 0.5, 0.9], r"\[0.3, 0.5, 0.9\]")):
+        with pytest.raises(ParameterError, match=f"length is read-only, got {got};"):
+            env.set_attr("length", values)
+
+
+def test_set_attr_takes_explicit_starts():
+    starts = [0.25, 0.5, 0.75]
+    options = {f"starting_{name}": starts for name in ("location_x", "location_y", "directions")}
+    env = gymnasium.make_vec("WarpTag-v0", num_envs=2, device="cpu", array="numpy", num_taggers=1, num_runners=2, **options)
+    env.set_attr("starting_location_x", list(starts))
+    env.set_attr("starting_location_x", [np.array(starts)] * 2)
+    with pytest.raises(ParameterError, match="starting_location_x is read-only"):
+        env.set_attr("starting_location_x", [starts, starts[::-1]])
+
+
+@pytest.mark.parametrize("name", [["gravity"], np.array(["gravity", "length"]), 3, None])
+def test_names_that_are_no_str_raise_an_error(pair, name):
+    ours, _ = pair
+    for call in (ours.call, ours.get_attr, lambda name: ours.set_attr(name, 1)):
+        with pytest.raises(UnknownAttributeError, match="the name of an attribute must be a str, got"):
+            call(name)

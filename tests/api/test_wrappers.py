@@ -1,5 +1,7 @@
 """Wrappers on the device, compared with Gymnasium's and with loops over all samples."""
 
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
@@ -8,7 +10,8 @@ from gymnasium.wrappers import vector as wrappers
 from gymnasium.wrappers.utils import RunningMeanStd
 
 import gpu_vecenv
-from gpu_vecenv.errors import ParameterError, SequenceError
+from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError, SequenceError, ShapeError
+from gpu_vecenv.vector.normalize import RunningMoments
 from tests.api.envs import MODES, host, make, random_actions
 from tests.devices import DEVICES, JAX
 
@@ -317,11 +320,38 @@ def test_all_array_kinds_give_the_same(device):
     (gpu_vecenv.ClipReward, "needs min_reward, max_reward or both"),
     (lambda env: gpu_vecenv.ClipReward(env, 2, 1), "min_reward must not be above max_reward, got 2 and 1"),
     (lambda env: gpu_vecenv.ClipReward(env, "a"), "min_reward must be a number or None, got 'a'"),
+    (lambda env: gpu_vecenv.ClipReward(env, float("nan"), 1), "min_reward must be a number or None, got nan"),
+    (lambda env: gpu_vecenv.ClipReward(env, 0, np.float32("nan")), "max_reward must be a number or None, got np.float32"),
+    (lambda env: gpu_vecenv.TransformObservation(env, 3), "func must be a function, got 3"),
+    (lambda env: gpu_vecenv.TransformReward(env, None), "func must be a function, got None"),
     (gpu_vecenv.ClipAction, "action space is a Box, got Discrete"),
 ])  # fmt: skip
 def test_arguments_that_do_not_fit_raise_an_error(wrap, message):
     with pytest.raises(ParameterError, match=message):
         wrap(make("cartpole"))
+
+
+@pytest.mark.parametrize("given, error, message", [
+    (lambda: gpu_vecenv.NormalizeObservation(make("cartpole")).obs_rms, ArrayTypeError, 'have .* "torch", .* got "numpy"'),
+    (lambda: gpu_vecenv.NormalizeReward(make("cartpole", array="torch")).return_rms, ShapeError, r"have .* \(4,\), got \(\)"),
+    (lambda: RunningMoments(torch.zeros(4, dtype=torch.float64, device="meta")), DeviceError, "be on cpu, .*got arrays on meta"),
+    (lambda: RunningMeanStd(shape=(4,)), ArrayTypeError, "be RunningMoments, got RunningMeanStd"),
+    (lambda: None, ArrayTypeError, "be RunningMoments, got NoneType"),
+])  # fmt: skip
+def test_statistics_that_do_not_fit_raise_an_error(given, error, message):
+    env = gpu_vecenv.NormalizeObservation(make("cartpole", array="torch"))
+    before = env.obs_rms
+    with pytest.raises(error, match=f"obs_rms must {message}"):
+        env.obs_rms = given()
+    assert env.obs_rms is before
+
+
+def test_statistics_of_rewards_that_do_not_fit_raise_an_error():
+    env = gpu_vecenv.NormalizeReward(make("cartpole"))
+    with pytest.raises(ShapeError, match=r"return_rms must have the shape \(\), got \(4,\)"):
+        env.return_rms = gpu_vecenv.NormalizeObservation(make("cartpole")).obs_rms
+    with pytest.raises(ArrayTypeError, match='return_rms must have arrays of the kind "numpy", as the env, got "torch"'):
+        env.return_rms = gpu_vecenv.NormalizeReward(make("cartpole", array="torch")).return_rms
 
 
 @pytest.mark.parametrize("wrapper", [gpu_vecenv.NormalizeObservation, gpu_vecenv.NormalizeReward, gpu_vecenv.EpisodeStatistics])
@@ -342,3 +372,26 @@ def test_wrappers_of_gymnasium_that_need_numpy_are_named_with_their_replacement(
     with pytest.raises(ParameterError, match='RecordEpisodeStatistics computes with NumPy.*"torch"; use gpu_vecenv.EpisodeStat'):
         gpu_vecenv.NormalizeReward(theirs)
     gpu_vecenv.NormalizeReward(wrappers.RecordEpisodeStatistics(make("cartpole")))  # NumPy arrays fit
+
+
+GYMNASIUMS = {
+    wrappers.RecordEpisodeStatistics: MODES,
+    wrappers.NormalizeObservation: ("next_step",),
+    wrappers.NormalizeReward: MODES,
+    partial(wrappers.TransformObservation, func=np.negative): ("next_step", "disabled"),
+    wrappers.ClipAction: MODES,
+    partial(wrappers.ClipReward, min_reward=-1): MODES,
+    partial(wrappers.TransformReward, func=np.negative): MODES,
+}
+"""Gymnasium's wrappers, and the modes in which they take an env with NumPy arrays, as the documentation says."""
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("wrap, modes", GYMNASIUMS.items())
+def test_gymnasiums_wrappers_take_numpy_arrays_in_the_modes_documented(wrap, modes, mode):
+    env = gymnasium.make_vec("WarpPendulum-v1", num_envs=3, device="cpu", array="numpy", autoreset_mode=mode, max_episode_steps=7)
+    if mode not in modes:
+        with pytest.raises(ValueError, match="Expected .*autoreset_mode"):
+            next(steps_of(wrap(env), mode=mode))
+        return
+    assert any(result[3].any() for result in steps_of(wrap(env), 20, mode=mode) if result[3] is not None)
