@@ -5,6 +5,7 @@ import math
 import os
 from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -82,6 +83,21 @@ def test_the_changed_step_of_the_compiled_form_gives_tensors_that_do_not_change(
     ends = torch.stack(names["kept"][2::3])
     assert ends.dtype == torch.bool and ends.device.type == torch.device(device).type
     assert ends.nonzero()[:, 0].tolist() == [199] * 4
+
+
+@pytest.mark.parametrize("diff", [PLAIN, COMPILED], ids=lambda diff: diff.stem)
+def test_the_changed_log_keeps_the_returns_of_worlds_that_ended(diff):
+    (log,) = (program for program in hunks(diff, "+") if "avg_returns" in program)
+    flags = torch.tensor([True, False, True, False])
+    infos = {"_episode": flags, "episode": {"r": torch.tensor([1.0, 2.0, 3.0, 4.0])}}
+    results = (torch.zeros(4, 3), torch.zeros(4), flags, torch.zeros_like(flags), infos)
+    names = {"torch": torch, "avg_returns": deque(maxlen=20), "max_ep_ret": 2.5, "global_step": 8, "infos": infos}
+    names |= {"envs": SimpleNamespace(step=lambda action: results), "action": None, "rewards": torch.zeros(1, 4), "step": 0}
+    exec(log, names)
+    assert list(names["avg_returns"]) == [1, 3] and names["max_ep_ret"] == (3 if diff == PLAIN else 2.5)
+    flags[:] = False
+    exec(log, names)
+    assert list(names["avg_returns"]) == [1, 3]
 
 
 def with_wandb(folder):
