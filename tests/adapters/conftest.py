@@ -17,6 +17,7 @@ DISTRIBUTIONS = {
     "sb3-contrib": "sb3-contrib",
     "SBX": "sbx-rl",
     "CleanRL-style": "torch",
+    "LeanRL": "torch",
     "TorchRL": "torchrl",
     "BenchMARL": "benchmarl",
     "PettingZoo": "pettingzoo",

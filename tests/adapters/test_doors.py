@@ -14,6 +14,7 @@ import torch
 
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.errors import UnknownParameterError
+from tests.adapters.upstream_scripts import needs_cleanrl
 
 ROOT = Path(__file__).resolve().parents[2]
 CARTPOLE, PENDULUM = "gpu_vecenv:WarpCartPole-v1", "gpu_vecenv:WarpPendulum-v1"
@@ -219,12 +220,11 @@ OLD = {
     "td3_continuous_action.py": "final_observation",
     "ddpg_continuous_action.py": "final_observation",
 }
-needs_cleanrl = pytest.mark.skipif("CLEANRL_PPO" not in os.environ, reason="CLEANRL_PPO names no upstream cleanrl/ppo.py")
 
 
 def run_cleanrl(script, folder, *options):
-    """Run an unchanged script of the checkout that holds CLEANRL_PPO."""
-    path = Path(os.environ["CLEANRL_PPO"]).resolve().with_name(script)
+    """Run an unchanged script of the repository that CLEANRL names."""
+    path = Path(os.environ["CLEANRL"]).resolve() / "cleanrl" / script
     search = os.pathsep.join(filter(None, [str(path.parents[1]), str(ROOT), os.environ.get("PYTHONPATH")]))
     command = [sys.executable, "-W", "ignore", path, "--no-cuda", *map(str, options)]
     env = {**os.environ, "PYTHONPATH": search}

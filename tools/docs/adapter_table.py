@@ -25,6 +25,7 @@ PAGES = {
     "sb3-contrib": "sb3-contrib.md",
     "SBX": "sbx.md",
     "CleanRL-style": "cleanrl.md",
+    "LeanRL": "leanrl.md",
     "TorchRL": "torchrl.md",
     "BenchMARL": "benchmarl.md",
     "PettingZoo": "pettingzoo.md",
@@ -40,6 +41,9 @@ PAGES = {
     "AgileRL": "agilerl.md",
 }
 """Page of each library, in the order of the table."""
+
+FILES = ("CleanRL-style", "LeanRL")
+"""Libraries without a version: single files, tested with a version of torch."""
 
 HEADER = ["library", "works", "does not work, and why", "rows/s, NumPy path", "rows/s, device path", "version tested"]
 NOTHING = "–"
@@ -69,7 +73,7 @@ def versions(support: dict[str, Any], speed: dict[str, Any], library: str) -> li
     measured = [row for path in ("numpy", "device") for row in rows_of(speed, library, path).values()]
     found = {row["version"] for row in measured if "version" in row}
     found |= {support[library]["version"]} if library in support else set()
-    return [f"torch {one}" if library == "CleanRL-style" else one for one in sorted(found)]
+    return [f"torch {one}" if library in FILES else one for one in sorted(found)]
 
 
 def library_row(support: dict[str, Any], speed: dict[str, Any], library: str) -> list[str]:
