@@ -115,9 +115,13 @@ def ppo(env):
     from tianshou.utils.net.common import Net
     from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
 
+    class Network(Net):
+        def forward(self, obs, state=None, info=None):
+            return super().forward(obs.obs, state, info)  # beside the agent's name and its mask
+
     size = env.observation_space.shape
-    actor = DiscreteActor(preprocess_net=Net(state_shape=size, hidden_sizes=[32]), action_shape=env.action_space.n)
-    critic = DiscreteCritic(preprocess_net=Net(state_shape=size, hidden_sizes=[32]))
+    actor = DiscreteActor(preprocess_net=Network(state_shape=size, hidden_sizes=[32]), action_shape=env.action_space.n)
+    critic = DiscreteCritic(preprocess_net=Network(state_shape=size, hidden_sizes=[32]))
     policy = ProbabilisticActorPolicy(
         actor=actor, dist_fn=torch.distributions.Categorical, action_space=env.action_space, action_scaling=False
     )
@@ -166,6 +170,7 @@ def test_multi_agent_ppo_misses_the_rewards_of_all_agents_but_the_last():
 def test_a_game_ends_for_tianshou_when_the_first_runner_is_tagged():
     env = make(tagging_distance=1.0, starting_location_x=[1, 2, 19], starting_location_y=[1, 1, 19])
     env.reset(seed=0)
-    for _ in env.possible_agents:
-        _, _, terminated, _, _ = env.step(0)
-    assert terminated
+    for turn in range(3):
+        _, _, terminated, truncated, _ = env.step(0)
+        assert terminated == (turn == 2) and not truncated
+    assert env.env.terminations == {"tagger_0": False, "runner_0": True, "runner_1": False}  # the game itself goes on
