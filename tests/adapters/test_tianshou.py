@@ -128,7 +128,7 @@ def ppo(env):
     return PPO(policy=policy, critic=critic, optim=AdamOptimizerFactory())
 
 
-@limit("training of games: PPO of each agent but the last of a round gets zeros for rewards, since Tianshou takes only those that "
+@limit("training of games: PPO of each agent but the last of a round gets zeros for rewards, since Tianshou takes those that "
        "come right after the agent's own turn")  # fmt: skip
 def test_multi_agent_ppo_misses_the_rewards_of_all_agents_but_the_last():
     from tianshou.algorithm.multiagent.marl import MultiAgentOnPolicyAlgorithm
