@@ -115,8 +115,8 @@ def test_steps_of_episodes_in_the_replay_memory_are_those_of_gymnasium():
     assert ends.count("terminated") >= 5 and ends.count("truncated") >= 5
 
 
-@limit("`train_off_policy` in next-step mode: AgileRL also stores the step between two episodes, from the last observation to the "
-       "next episode's first, with reward 0")  # fmt: skip
+@limit("`train_off_policy` in next-step mode: AgileRL also stores the step between two episodes, from the last observation to "
+       "the next episode's first, with reward 0")  # fmt: skip
 def test_the_replay_memory_has_steps_between_episodes():
     count = 0
     for world in stored_steps("next_step"):
@@ -128,8 +128,8 @@ def test_the_replay_memory_has_steps_between_episodes():
     assert count >= 10
 
 
-@limit("`train_off_policy` in the default autoreset mode: AgileRL stores the next episode's first observation as the last one, also "
-       "at time limits, from which it bootstraps")  # fmt: skip
+@limit("`train_off_policy` in the default autoreset mode: AgileRL stores the next episode's first observation as the last one, "
+       "and bootstraps from it at time limits")  # fmt: skip
 def test_the_default_mode_gives_first_observations_for_last_ones():
     wrong = 0
     for world in stored_steps("same_step"):
@@ -141,8 +141,8 @@ def test_the_default_mode_gives_first_observations_for_last_ones():
     assert wrong >= 5
 
 
-@limit("PPO's advantages: AgileRL cuts them one step before the end of an episode, and bootstraps from the last observation even if "
-       "the episode terminated")  # fmt: skip
+@limit("PPO's advantages: AgileRL cuts them one step before the end of an episode, and bootstraps from the last observation even "
+       "if the episode terminated")  # fmt: skip
 def test_advantages_of_ppo_end_one_step_too_early():
     env = make(max_episode_steps=LIMIT)
     agent, seen = ppo(env, learn_step=320, gae_lambda=0.0, gamma=0.5), []

@@ -177,7 +177,7 @@ def test_ippo_sees_no_end_of_a_game():
     assert not any(np.any(done) for experiences in seen for dones in experiences["done"].values() for done in dones)
 
 
-@limit("MADDPG and MATD3: at a time limit AgileRL stores the next game's first observation as the last one, and bootstraps from it")
+@limit("MADDPG, MATD3: AgileRL stores the next game's first observation as the last one, and bootstraps from it at time limits")
 def test_the_replay_memory_has_the_first_observation_of_the_next_game():
     env = make()
     calls = record_steps(env)
