@@ -28,6 +28,16 @@ def make(worlds=WORLDS, autoreset_mode="next_step", **options):
     )
 
 
+def gymnasiums(autoreset_mode):
+    """Gymnasium's own CartPole in Gymnasium's own vector env, in which AgileRL's limits are the same."""
+    mode = {"autoreset_mode": gymnasium.vector.AutoresetMode[autoreset_mode.upper()]}
+    return gymnasium.make_vec("CartPole-v1", WORLDS, "sync", vector_kwargs=mode, max_episode_steps=LIMIT)
+
+
+def ours(autoreset_mode):
+    return make(autoreset_mode=autoreset_mode, max_episode_steps=LIMIT)
+
+
 def ppo(env, **options):
     from agilerl.algorithms import PPO
 
@@ -85,11 +95,11 @@ def test_dqn_learns_cartpole():
 # ---- steps that AgileRL stores --------------------------------------------------------------------------------------
 
 
-def stored_steps(autoreset_mode):
+def stored_steps(env):
     """Fields of the replay memory of a short run of DQN, for each world: arrays with a row for each step."""
     from agilerl.components.replay_buffer import ReplayBuffer
 
-    env, memory = make(autoreset_mode=autoreset_mode, max_episode_steps=LIMIT), ReplayBuffer(2000)
+    memory = ReplayBuffer(2000)
     train_dqn(env, memory, max_steps=800, evo_steps=800, eval_steps=1)
     env.close()
     stored = memory.storage[: len(memory)]
@@ -106,10 +116,10 @@ def steps_of_episodes(world):
     return np.flatnonzero(inside), np.flatnonzero(~inside)
 
 
-@works('`train_off_policy` in next-step mode stores the true last observation of each episode, terminations and time limits')
+@works("`train_off_policy` in next-step mode stores the true last observation of each episode, and marks terminations only")
 def test_steps_of_episodes_in_the_replay_memory_are_those_of_gymnasium():
     ends = []
-    for world in stored_steps("next_step"):
+    for world in stored_steps(ours("next_step")):
         inside, _ = steps_of_episodes(world)
         ends += check_episode_steps(*(world[name][inside] for name in ("obs", "action", "next_obs", "done")), LIMIT)
     assert ends.count("terminated") >= 5 and ends.count("truncated") >= 5
@@ -117,9 +127,10 @@ def test_steps_of_episodes_in_the_replay_memory_are_those_of_gymnasium():
 
 @limit("`train_off_policy` in next-step mode: AgileRL also stores the step between two episodes, from the last observation to "
        "the next episode's first, with reward 0")  # fmt: skip
-def test_the_replay_memory_has_steps_between_episodes():
+@pytest.mark.parametrize("env_of", [ours, gymnasiums])
+def test_the_replay_memory_has_steps_between_episodes(env_of):
     count = 0
-    for world in stored_steps("next_step"):
+    for world in stored_steps(env_of("next_step")):
         _, between = steps_of_episodes(world)
         for row in between:
             np.testing.assert_array_equal(world["obs"][row], world["next_obs"][row - 1])
@@ -130,9 +141,10 @@ def test_the_replay_memory_has_steps_between_episodes():
 
 @limit("`train_off_policy` in the default autoreset mode: AgileRL stores the next episode's first observation as the last one, "
        "and bootstraps from it at time limits")  # fmt: skip
-def test_the_default_mode_gives_first_observations_for_last_ones():
+@pytest.mark.parametrize("env_of", [ours, gymnasiums])
+def test_the_default_mode_gives_first_observations_for_last_ones(env_of):
     wrong = 0
-    for world in stored_steps("same_step"):
+    for world in stored_steps(env_of("same_step")):
         first = np.abs(world["obs"]).max(axis=1) <= FIRST
         ends = 1 + np.flatnonzero(first[1:] & (np.abs(world["obs"][:-1]).max(axis=1) > 2 * FIRST))
         for row in ends - 1:  # the step before an episode's first observation
@@ -143,8 +155,9 @@ def test_the_default_mode_gives_first_observations_for_last_ones():
 
 @limit("PPO's advantages: AgileRL cuts them one step before the end of an episode, and bootstraps from the last observation even "
        "if the episode terminated")  # fmt: skip
-def test_advantages_of_ppo_end_one_step_too_early():
-    env = make(max_episode_steps=LIMIT)
+@pytest.mark.parametrize("env_of", [ours, gymnasiums])
+def test_advantages_of_ppo_end_one_step_too_early(env_of):
+    env = env_of("next_step")
     agent, seen = ppo(env, learn_step=320, gae_lambda=0.0, gamma=0.5), []
     learn = agent.learn
 
