@@ -72,8 +72,8 @@ def test_the_changed_lines_store_the_true_last_observation(name):
 @pytest.mark.timeout(900)
 @needs_cleanrl
 @pytest.mark.parametrize("name", claimed("learns"))
-def test_upstream_with_the_diff_learns(name, tmp_path):
-    (tmp_path / "cleanrl_utils").symlink_to(os.path.join(os.environ["CLEANRL"], "cleanrl_utils"))
+def test_upstream_with_the_diff_learns(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.environ["CLEANRL"])  # for cleanrl_utils
     script = f"cleanrl/{name}"
     run_changed(os.environ["CLEANRL"], diff_of(name), tmp_path, *options_on(PAGE, script))
     (run,) = (tmp_path / "runs").iterdir()
