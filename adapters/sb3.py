@@ -13,9 +13,11 @@ from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from gpu_vecenv import EpisodeStatistics
+from gpu_vecenv import EpisodeStatistics, RoleRows
 from gpu_vecenv.adapters.checks import action_tensor, checked_env, row_group
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
+from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.vector.called import SHARED
 from gpu_vecenv.vector.random_actions import uniform_actions
 from gpu_vecenv.vector.whole import whole_mask
 
@@ -92,6 +94,7 @@ class Sb3VecEnv(VecEnv):
         else:
             made, self._log = one_vector_env(env, options)
         self._inner = checked_env(made, "Sb3VecEnv", view="agents")
+        self._vector_env = self._inner.env if isinstance(self._inner, RoleRows) else self._inner
         self.env = EpisodeStatistics(made)
         self.device = torch.device(self._inner.device)
         roles, others = self._inner.role_rows, dict(others or {})
@@ -213,20 +216,33 @@ class Sb3VecEnv(VecEnv):
         return frames[: self._inner.num_worlds * agents : agents]
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return the env's attribute, once for each row in ``indices``."""
-        if attr_name == "action_masks" and not self._group.masked:
-            raise AttributeError("the rows have no masks.")  # tells sb3-contrib
-        owner = self if attr_name == "action_masks" else self._inner
-        return [getattr(owner, attr_name)] * self._count(indices)
-
-    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Set an attribute of the env, for all rows.
+        """Return an attribute of the env, or a parameter by its name, once for each row in ``indices``.
 
         Raises:
-            ParameterError: ``indices`` leaves rows out.
+            UnknownAttributeError: the env has no such attribute and no such parameter.
+        """
+        if attr_name == "action_masks" and not self._group.masked:
+            raise AttributeError("the rows have no masks.")  # tells sb3-contrib
+        if attr_name in ("action_masks", "observation_space", "action_space"):
+            value = getattr(self, attr_name)
+        elif self._shares(attr_name) or not hasattr(self._inner, attr_name):
+            value = self._vector_env.get_attr(attr_name)[0]
+        else:
+            value = getattr(self._inner, attr_name)
+        return [value] * self._count(indices)
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Refuse to change an attribute or a parameter, unless ``value`` is the present one of a parameter.
+
+        Raises:
+            UnknownAttributeError: the env has no such attribute and no such parameter.
+            ParameterError: another value than the present one, or ``indices`` leaves rows out.
         """
         self._require_all(indices, "set_attr()")
-        setattr(self._inner, attr_name, value)
+        self.get_attr(attr_name)
+        if not self._shares(attr_name):
+            raise ParameterError(f"{attr_name} is read-only, got {abbreviated(value)}; it cannot be changed.")
+        self._vector_env.set_attr(attr_name, [value] * self._vector_env.num_envs)
 
     def env_method(self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any) -> list[Any]:
         """Call a method of the env once; return its result once for each row. ``action_masks`` has a result for each row.
@@ -277,6 +293,10 @@ class Sb3VecEnv(VecEnv):
         """Return uniform random actions for the rows of ``obs``, of those that the mask allows."""
         space, masked = self._inner.single_action_space, self._group.masked
         return uniform_actions(space, obs.shape[:1], self._generator, self._bounds, mask, masked)
+
+    def _shares(self, attr_name: str) -> bool:
+        """True for names of parameters, and of attributes that the vector env gives by name."""
+        return attr_name in self._vector_env.params or attr_name in SHARED
 
     @staticmethod
     def _checked(actions: Tensor, rows: Tensor, name: str) -> Tensor:

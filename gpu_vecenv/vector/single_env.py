@@ -83,6 +83,18 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
         self.action_space = self.vector.single_action_space
         self._mask: np.ndarray | None = None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute. Parameters are set when the env is made, so another value of one raises ParameterError."""
+        vector = self.__dict__.get("vector")
+        if vector is None or name not in vector.params:
+            super().__setattr__(name, value)
+        else:
+            vector.set_attr(name, [value])
+
+    def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
+        """Set an attribute, as wrappers around this env ask for; a parameter's name never becomes an attribute of a wrapper."""
+        return super().set_wrapper_attr(name, value, force=force or name in self.vector.params)
+
     @property
     def action_masks(self) -> Callable[[], np.ndarray]:
         """Function that returns the choices allowed now, as MaskablePPO of sb3-contrib expects them.

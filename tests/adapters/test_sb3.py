@@ -290,8 +290,6 @@ def test_attributes_and_methods_reach_the_env():
     assert env.get_attr("params", indices=[1, 4])[0]["num_taggers"] == 2
     assert env.get_attr("num_agents", indices=3) == [5]
     assert env.has_attr("role_counts") and not env.has_attr("colour")
-    env.set_attr("colour", "red")
-    assert env.get_attr("colour", indices=0) == ["red"] == [env.env.unwrapped.colour]
     env.reset()
     states = env.env_method("get_state")
     assert len(states) == 20 and states[0]["t"].shape == (4,)
