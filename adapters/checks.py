@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box, Space
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
-from gpu_vecenv import GpuVectorEnv, RoleRows
+from gpu_vecenv import EpisodeStatistics, GpuVectorEnv, RoleRows
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import Array, host_array
+from gpu_vecenv.spec.given import host_array
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.vector.whole import whole_space
 
 
 def checked_env(env: VectorEnv, adapter: str, view: str) -> GpuVectorEnv | RoleRows:
@@ -46,18 +45,49 @@ def row_group(env: GpuVectorEnv | RoleRows) -> Group:
     return env.group if isinstance(env, RoleRows) else env.layout.groups[0]
 
 
-def row_spaces(env: GpuVectorEnv | RoleRows) -> tuple[Box, Space]:
-    """Return the observation and the action space of one agent."""
-    return whole_space(row_group(env)), row_group(env).action
+def row_spaces(env: VectorEnv) -> tuple[Any, Space]:
+    """Return the observation and the action space of one agent, as the wrappers around an env of this package leave them.
+
+    An action space without bounds, as ``ClipAction`` leaves it, is that of the env: libraries draw and scale actions by bounds.
+
+    Raises:
+        ParameterError: an env is a world of several agents, and a wrapper gives it a space that is not one of equal agents.
+    """
+    inner: Any = env.unwrapped
+    observation, action = env.single_observation_space, env.single_action_space
+    if isinstance(action, Box) and not action.is_bounded() and action.shape == inner.single_action_space.shape:
+        action = inner.single_action_space
+    if inner.view == "agents" or inner.num_agents == 1:
+        return observation, action
+    return _of_one_agent(observation, inner.num_agents), _of_one_agent(action, inner.num_agents)
 
 
-def require_fresh(obs: Array, previous: Array, library: str) -> None:
+def _of_one_agent(space: Space, agents: int) -> Space:
+    """Return the space of one agent from that of all agents of a world, whose first axis is agents."""
+    rows = np.array([space.low, space.high]) if isinstance(space, Box) else np.array([getattr(space, "nvec", [])])
+    if rows.shape[1:2] != (agents,) or (rows != rows[:, :1]).any():
+        raise ParameterError(f"the space of a world must have {agents} equal agents along its first axis, got {space}.")
+    if isinstance(space, Box):
+        return Box(rows[0, 0], rows[1, 0], dtype=space.dtype)
+    return MultiDiscrete(rows[0, 0]) if rows.ndim > 2 else Discrete(int(rows[0, 0]))
+
+
+def has_statistics(env: VectorEnv) -> bool:
+    """Return True if an env or one of the envs in its wrappers is ``EpisodeStatistics``."""
+    while isinstance(env, VectorWrapper):
+        if isinstance(env, EpisodeStatistics):
+            return True
+        env = env.env
+    return False
+
+
+def require_fresh(obs: torch.Tensor, previous: torch.Tensor | None, library: str) -> None:
     """Refuse an env made with ``copy=False``, for a library that reads an observation after the next step.
 
     Raises:
-        ParameterError: ``obs`` and ``previous``, the observations of two consecutive steps, are the same array.
+        ParameterError: ``obs`` and ``previous``, the observations of two consecutive steps, have the same memory.
     """
-    if obs is previous:
+    if previous is not None and obs.data_ptr() == previous.data_ptr():
         raise ParameterError(f"{library} reads observations after the next step: expected an env with copy=True, got copy=False.")
 
 

@@ -48,9 +48,9 @@ class RlGamesEnv(IVecEnv):
         self._agents = self._inner.num_agents
         self._num_rows = self._inner.num_worlds * self._agents
         self._rows_of_env = self._num_rows // self._inner.num_envs
-        self.observation_space, action_space = row_spaces(self._inner)
+        self.observation_space, action_space = row_spaces(env)
         self.action_space = _without_multi_discrete(action_space)
-        self._action_shape = (self._inner.num_envs, *(self._inner.single_action_space.shape or ()))
+        self._action_shape = (self._inner.num_envs, *(env.single_action_space.shape or ()))
 
     def reset(self) -> Tensor | dict[str, Tensor]:
         """Start new episodes in all worlds; return observations, float32 (rows, F), with several agents under ``obs``."""
@@ -85,7 +85,8 @@ class RlGamesEnv(IVecEnv):
 
     def get_env_info(self) -> dict[str, Any]:
         """Return the spaces of a row and of a world's state, the agents in a world, and the autoreset mode."""
-        low, high = (np.tile(bound, self._agents) for bound in (self.observation_space.low, self.observation_space.high))
+        space = self.observation_space
+        low, high = (np.tile(np.ravel(bound), self._agents) for bound in (space.low, space.high))
         return {
             "observation_space": self.observation_space,
             "action_space": self.action_space,

@@ -14,7 +14,7 @@ from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from gpu_vecenv import EpisodeStatistics, RoleRows
-from gpu_vecenv.adapters.checks import action_tensor, checked_env, row_group
+from gpu_vecenv.adapters.checks import action_tensor, checked_env, has_statistics, row_group, row_spaces
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.vector.called import SHARED
@@ -60,7 +60,8 @@ class Sb3VecEnv(VecEnv):
     dict of a row whose episode ended has ``terminal_observation``, ``TimeLimit.truncated``, ``episode`` (as SB3's ``Monitor``
     writes it: ``r``, ``l``, ``t``) and, with several agents, ``agent_alive``; other dicts are empty. An episode ends for all rows
     of a world at once: an agent that left the game earlier keeps its row, with reward 0 and the observation that its env writes.
-    If the rows have masks, ``MaskablePPO`` of sb3-contrib reads them with ``action_masks()``.
+    If the rows have masks, ``MaskablePPO`` of sb3-contrib reads them with ``action_masks()``. Spaces are those of the wrappers
+    around ``env``. Episode returns are sums of the rewards of its ``EpisodeStatistics``, or of the outermost wrapper without one.
 
     Args:
         env: an id, or an env made with ``array="torch"`` and, if worlds have several agents, ``view="agents"``; or ``RoleRows``,
@@ -95,15 +96,16 @@ class Sb3VecEnv(VecEnv):
             made, self._log = one_vector_env(env, options)
         self._inner = checked_env(made, "Sb3VecEnv", view="agents")
         self._vector_env = self._inner.env if isinstance(self._inner, RoleRows) else self._inner
-        self.env = EpisodeStatistics(made)
+        self.env = made if has_statistics(made) else EpisodeStatistics(made)
         self.device = torch.device(self._inner.device)
         roles, others = self._inner.role_rows, dict(others or {})
         _check_roles(role, others, roles)
         self._rows = slice(0, self._inner.num_envs) if role is None else roles[role]
-        space = self._inner.single_action_space
+        observation_space, action_space = row_spaces(made)
         self._bounds: tuple[Tensor, Tensor] | None = None
-        if isinstance(space, Box):
-            self._bounds = torch.as_tensor(space.low, device=self.device), torch.as_tensor(space.high, device=self.device)
+        if isinstance(action_space, Box):
+            low, high = (torch.as_tensor(bound, device=self.device) for bound in (action_space.low, action_space.high))
+            self._bounds = low, high
         self._generator = torch.Generator(self.device)
         self._generator.seed()
         self._others = [(roles[name], others.get(name)) for name in roles if role not in (None, name)]
@@ -114,7 +116,7 @@ class Sb3VecEnv(VecEnv):
         self._actions: Tensor | None = None
         self._start = time.time()
         rows = self._rows.stop - self._rows.start
-        super().__init__(rows, self._inner.single_observation_space, self._inner.single_action_space)
+        super().__init__(rows, observation_space, action_space)
         self.spec = self._inner.spec
         self.metadata["render_fps"] = self._inner.metadata["render_fps"]
 
@@ -279,8 +281,8 @@ class Sb3VecEnv(VecEnv):
 
     def _with_others(self, actions: Tensor) -> Tensor:
         """Return the actions of all agents: those of the trained role, and those of the other roles' policies."""
-        space, obs = self._inner.single_action_space, self._started_obs()
-        joint = torch.empty((self._inner.num_envs, *(space.shape or ())), dtype=actions.dtype, device=self.device)
+        obs, entries = self._started_obs(), self.action_space.shape or ()
+        joint = torch.empty((self._inner.num_envs, *entries), dtype=actions.dtype, device=self.device)
         joint[self._rows] = self._checked(actions, joint[self._rows], "actions")
         with torch.no_grad():
             for rows, policy in self._others:
@@ -291,8 +293,8 @@ class Sb3VecEnv(VecEnv):
 
     def _random_actions(self, obs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return uniform random actions for the rows of ``obs``, of those that the mask allows."""
-        space, masked = self._inner.single_action_space, self._group.masked
-        return uniform_actions(space, obs.shape[:1], self._generator, self._bounds, mask, masked)
+        shape, masked = obs.shape[:1], self._group.masked
+        return uniform_actions(self.action_space, shape, self._generator, self._bounds, mask, masked)
 
     def _shares(self, attr_name: str) -> bool:
         """True for names of parameters, and of attributes that the vector env gives by name."""

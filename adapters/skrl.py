@@ -46,19 +46,20 @@ class SkrlEnv(_Copied, Wrapper):
     def __init__(self, env: VectorEnv) -> None:
         super().__init__(env)
         self._inner = checked_env(env, "SkrlEnv", "agents")
-        self._action_shape = (self._inner.num_envs, *(self._inner.single_action_space.shape or ()))
+        self._spaces: tuple[Space, Space] = row_spaces(env)
+        self._action_shape = (self._inner.num_envs, *(self._spaces[1].shape or ()))
         self._obs: Tensor | None = None
         self._info: dict[str, Any] = {}
 
     @property
     def observation_space(self) -> Space:
-        """Observation space of one row."""
-        return self._inner.single_observation_space
+        """Observation space of one row, as the wrappers around the env leave it."""
+        return self._spaces[0]
 
     @property
     def action_space(self) -> Space:
-        """Action space of one row."""
-        return self._inner.single_action_space
+        """Action space of one row, as the wrappers around the env leave it."""
+        return self._spaces[1]
 
     @property
     def num_agents(self) -> int:
@@ -121,9 +122,9 @@ class SkrlMultiAgentEnv(_Copied, MultiAgentEnvWrapper):
         self._inner = checked_env(env, "SkrlMultiAgentEnv", "worlds")
         if self._inner.num_agents == 1:
             raise ParameterError("SkrlMultiAgentEnv takes worlds of several agents, got one agent; use SkrlEnv.")
-        self._observation_space, self._action_space = row_spaces(self._inner)
+        self._observation_space, self._action_space = space, _ = row_spaces(env)
         self._names = [f"{role}_{i}" for role, count in self._inner.role_counts.items() for i in range(count)]
-        low, high = (np.tile(bound, len(self._names)) for bound in (self._observation_space.low, self._observation_space.high))
+        low, high = (np.tile(np.ravel(bound), len(self._names)) for bound in (space.low, space.high))
         self._state_space = Box(low, high, dtype=np.float32)
         self._obs: Tensor | None = None
         self._info: dict[str, Any] = {}
