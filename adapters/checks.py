@@ -91,8 +91,8 @@ def require_fresh(obs: torch.Tensor, previous: torch.Tensor | None, library: str
         raise ParameterError(f"{library} reads observations after the next step: expected an env with copy=True, got copy=False.")
 
 
-def action_tensor(actions: Any, rows: int, device: str | torch.device) -> torch.Tensor:
-    """Return actions, arrays of any kind or nested lists, as a tensor on a device.
+def action_tensor(actions: Any, rows: int, device: str | torch.device, where: str = "actions") -> torch.Tensor:
+    """Return actions, arrays of any kind or nested lists, as a tensor on a device; ``where`` names them in errors.
 
     Raises:
         ShapeError: ``actions`` is a ragged list, or its first axis is not ``rows``.
@@ -100,11 +100,11 @@ def action_tensor(actions: Any, rows: int, device: str | torch.device) -> torch.
     """
     if not isinstance(actions, torch.Tensor):
         try:
-            actions = np.asarray(host_array(actions, "actions"))
+            actions = np.asarray(host_array(actions, where))
         except ValueError as error:
-            raise ShapeError(f"actions must have {rows} rows, got a ragged list.") from error
+            raise ShapeError(f"{where} must have {rows} rows, got a ragged list.") from error
         if actions.dtype.kind not in "iuf":
-            raise ArrayTypeError(f"actions must be numbers, got {actions.dtype}.")
+            raise ArrayTypeError(f"{where} must be numbers, got {actions.dtype}.")
     if tuple(actions.shape[:1]) != (rows,):
-        raise ShapeError(f"actions must have {rows} rows, got the shape {tuple(actions.shape)}.")
+        raise ShapeError(f"{where} must have {rows} rows, got the shape {tuple(actions.shape)}.")
     return torch.as_tensor(actions, device=device)

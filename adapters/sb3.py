@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from gpu_vecenv import EpisodeStatistics, RoleRows
 from gpu_vecenv.adapters.checks import action_tensor, checked_env, has_statistics, row_group, row_spaces
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.given import Array, abbreviated
 from gpu_vecenv.vector.called import SHARED
+from gpu_vecenv.vector.other_roles import other_policies, random_bounds
 from gpu_vecenv.vector.random_actions import uniform_actions
 from gpu_vecenv.vector.whole import whole_mask
 
@@ -29,9 +29,9 @@ try:
 except ImportError as error:
     raise MissingExtraError('this adapter needs Stable-Baselines3: pip install "gpu-vecenv[sb3]"') from error
 
-Policy = Callable[..., Tensor]
-"""From observations float32 (rows, F), and masks bool (rows, M) if the env has masks, to actions (rows,) or (rows, k), all on the
-env's device."""
+Policy = Callable[..., Array]
+"""From observations float32 (rows, F), and masks bool (rows, M) if the env has masks, both on the env's device, to actions
+(rows,) or (rows, k); actions of another array kind than torch are copied there."""
 
 
 class DeviceStep(NamedTuple):
@@ -69,11 +69,11 @@ class Sb3VecEnv(VecEnv):
             SB3 passes with ``vec_env_cls=Sb3VecEnv``: all worlds are those of the first function's env, without its wrappers.
         num_envs: rows of all roles together, for an id; ``num_worlds`` in ``options`` may give the number of worlds instead.
         role: the role whose agents are the rows; None for all roles.
-        others: policies of the other roles, by role; a role without one acts at random.
+        others: policies of the other roles, by role, or ``"random"``; a role without an entry acts at random.
         options: further keywords of ``gymnasium.make_vec``, for an id or functions.
 
     Raises:
-        ParameterError: the env is of another kind, or a role is unknown.
+        ParameterError: the env is of another kind, a role is unknown, or a value of ``others`` is no function.
         MissingExtraError: on import, when Stable-Baselines3 is not installed.
     """
 
@@ -82,7 +82,7 @@ class Sb3VecEnv(VecEnv):
         env: str | VectorEnv | Sequence[EnvFunction],
         num_envs: int = 1,
         role: str | None = None,
-        others: Mapping[str, Policy] | None = None,
+        others: Mapping[str, Policy | str] | None = None,
         **options: Any,
     ) -> None:
         self._log: ResultsWriter | None = None
@@ -98,17 +98,23 @@ class Sb3VecEnv(VecEnv):
         self._vector_env = self._inner.env if isinstance(self._inner, RoleRows) else self._inner
         self.env = made if has_statistics(made) else EpisodeStatistics(made)
         self.device = torch.device(self._inner.device)
-        roles, others = self._inner.role_rows, dict(others or {})
-        _check_roles(role, others, roles)
+        roles = self._inner.role_rows
+        if role is not None and role not in roles:
+            raise ParameterError(f"there is no role {role!r}; the roles are {', '.join(roles)}.")
+        if role is None and others:
+            raise ParameterError("others act for the roles that are not trained, so role must name the trained one; got None.")
+        not_trained = [name for name in roles if role not in (None, name)]
+        policies = other_policies(others or {}, not_trained, role)
         self._rows = slice(0, self._inner.num_envs) if role is None else roles[role]
         observation_space, action_space = row_spaces(made)
-        self._bounds: tuple[Tensor, Tensor] | None = None
-        if isinstance(action_space, Box):
-            low, high = (torch.as_tensor(bound, device=self.device) for bound in (action_space.low, action_space.high))
-            self._bounds = low, high
         self._generator = torch.Generator(self.device)
         self._generator.seed()
-        self._others = [(roles[name], others.get(name)) for name in roles if role not in (None, name)]
+        self._others: list[tuple[str, slice, Policy | None]] = []
+        self._bounds: tuple[Tensor, Tensor] | None = None
+        for name in not_trained:
+            self._others.append((name, roles[name], policies.get(name)))
+            if name not in policies:
+                self._bounds = random_bounds(action_space, name, self.device)
         self._group = row_group(self._inner)
         self._obs: Tensor | None = None
         self._mask: Tensor | None = None
@@ -285,10 +291,11 @@ class Sb3VecEnv(VecEnv):
         joint = torch.empty((self._inner.num_envs, *entries), dtype=actions.dtype, device=self.device)
         joint[self._rows] = self._checked(actions, joint[self._rows], "actions")
         with torch.no_grad():
-            for rows, policy in self._others:
+            for name, rows, policy in self._others:
                 masks = () if self._mask is None else (self._mask[rows],)
                 chosen = policy(obs[rows], *masks) if policy else self._random_actions(obs[rows], *masks)
-                joint[rows] = self._checked(chosen, joint[rows], "actions of the other policies")
+                where = f"the actions of others[{name!r}]"
+                joint[rows] = self._checked(action_tensor(chosen, len(obs[rows]), self.device, where), joint[rows], where)
         return joint
 
     def _random_actions(self, obs: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -321,16 +328,6 @@ class Sb3VecEnv(VecEnv):
     def _require_all(self, indices: VecEnvIndices, call: str) -> None:
         if self._count(indices) != self.num_envs:
             raise ParameterError(f"{call} affects all rows, which are one env; expected no indices, got {indices!r}.")
-
-
-def _check_roles(role: str | None, others: Mapping[str, Policy], rows: Mapping[str, slice]) -> None:
-    for name in [*others, *([] if role is None else [role])]:
-        if name not in rows:
-            raise ParameterError(f"there is no role {name!r}; the roles are {', '.join(rows)}.")
-    if role is None and others:
-        raise ParameterError("others act for the roles that are not trained, so role must name the trained one; got None.")
-    if role in others:
-        raise ParameterError(f"the {role}s are trained, so others must not name them.")
 
 
 def _host(tensor: Tensor) -> np.ndarray:
