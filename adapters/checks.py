@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
 from typing import Any
 
+import gymnasium
 import numpy as np
 import torch
+from gymnasium.envs.registration import EnvSpec, find_highest_version, get_env_id, load_env_creator, parse_env_id
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
@@ -13,6 +19,50 @@ from gpu_vecenv import EpisodeStatistics, GpuVectorEnv, RoleRows
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.spec.given import host_array
 from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.vector.options import refuse_fixed
+
+
+def made_by_id(env_id: Any, adapter: str, fixed: Mapping[str, Any], options: Mapping[str, Any]) -> VectorEnv:
+    """Make a vector env of this package by its id.
+
+    Args:
+        env_id: the id, or Gymnasium's ``EnvSpec``.
+        adapter: name of the adapter, for errors.
+        fixed: keywords of ``gymnasium.make_vec`` that the adapter needs.
+        options: keywords of the caller.
+
+    Raises:
+        ParameterError: no id, an id that makes an env of another package, or an option that the adapter sets itself.
+    """
+    if not isinstance(env_id, str | EnvSpec):
+        raise ParameterError(f"{adapter} takes an id of an env of this package, got {type(env_id).__name__}.")
+    refuse_fixed(adapter, options, fixed)
+    registered = _registered(env_id) if isinstance(env_id, str) else env_id
+    if registered is not None and _is_foreign(registered):
+        raise ParameterError(f"{adapter} takes an id of an env of this package, got {registered.id!r}.")
+    return gymnasium.make_vec(env_id, **fixed, **options)
+
+
+def _registered(env_id: str) -> EnvSpec | None:
+    """Return what is registered with an id; None if ``gymnasium.make_vec`` raises an error for it."""
+    module, _, name = env_id.rpartition(":")
+    with suppress(ImportError, gymnasium.error.Error):
+        if module:
+            import_module(module)
+        namespace, base, version = parse_env_id(name)
+        newest = find_highest_version(namespace, base) if version is None else version
+        return gymnasium.registry.get(get_env_id(namespace, base, newest))
+    return None
+
+
+def _is_foreign(registered: EnvSpec) -> bool:
+    """Return True if an id makes single envs alone, or vector envs of a class of another package."""
+    entry: Any = registered.vector_entry_point
+    if isinstance(entry, str):
+        entry = load_env_creator(entry)
+    while isinstance(entry, partial):
+        entry = entry.func
+    return entry is None or (isinstance(entry, type) and not issubclass(entry, GpuVectorEnv | VectorWrapper))
 
 
 def checked_env(env: VectorEnv, adapter: str, view: str) -> GpuVectorEnv | RoleRows:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space, Tuple
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from gpu_vecenv import RoleRows
-from gpu_vecenv.adapters.checks import action_tensor, checked_env, row_spaces
+from gpu_vecenv.adapters.checks import action_tensor, checked_env, made_by_id, row_spaces
 from gpu_vecenv.errors import MissingExtraError
 
 try:
@@ -121,8 +120,12 @@ def create_env(env_id: str, num_actors: int = 1, seed: int | None = None, **opti
         num_actors: worlds.
         seed: seed of the first reset.
         options: further keywords of ``gymnasium.make_vec``: ``device`` and the env's own.
+
+    Raises:
+        ParameterError: the id makes an env of another kind, or an option is one that this function sets, such as ``array``.
     """
-    return RlGamesEnv(gymnasium.make_vec(env_id, num_worlds=num_actors, array="torch", **options), seed)
+    fixed = {"num_worlds": num_actors, "view": "worlds", "array": "torch"}
+    return RlGamesEnv(made_by_id(env_id, "create_env()", fixed, options), seed)
 
 
 def register(env_id: str) -> None:

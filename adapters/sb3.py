@@ -13,7 +13,7 @@ from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from gpu_vecenv import EpisodeStatistics, RoleRows
-from gpu_vecenv.adapters.checks import action_tensor, checked_env, has_statistics, row_group, row_spaces
+from gpu_vecenv.adapters.checks import action_tensor, checked_env, has_statistics, made_by_id, row_group, row_spaces
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.spec.given import Array, abbreviated
 from gpu_vecenv.vector.called import SHARED
@@ -87,7 +87,7 @@ class Sb3VecEnv(VecEnv):
     ) -> None:
         self._log: ResultsWriter | None = None
         if isinstance(env, str):
-            made: VectorEnv = gymnasium.make_vec(env, num_envs=num_envs, view="agents", array="torch", **options)
+            made = made_by_id(env, "Sb3VecEnv", {"view": "agents", "array": "torch"}, {"num_envs": num_envs, **options})
         elif num_envs != 1 or (options and isinstance(env, VectorEnv)):
             raise ParameterError(f"num_envs and keywords of make_vec need an id as env, got {type(env).__name__}.")
         elif isinstance(env, VectorEnv):
