@@ -19,6 +19,7 @@ from gpu_vecenv import EpisodeStatistics, GpuVectorEnv, RoleRows
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.spec.given import host_array
 from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.vector.autoreset import spelled
 from gpu_vecenv.vector.options import refuse_fixed
 
 
@@ -65,13 +66,15 @@ def _is_foreign(registered: EnvSpec) -> bool:
     return entry is None or (isinstance(entry, type) and not issubclass(entry, GpuVectorEnv | VectorWrapper))
 
 
-def checked_env(env: VectorEnv, adapter: str, view: str) -> GpuVectorEnv | RoleRows:
+def checked_env(env: VectorEnv | str, adapter: str, view: str) -> GpuVectorEnv | RoleRows:
     """Return the env of this package inside ``env``: with torch tensors, same-step resets and, with several agents, ``view``.
 
     Raises:
         ParameterError: the env is of another kind, or its arrays are by role; the text names the ``adapter``.
     """
-    inner = env.unwrapped
+    if isinstance(env, str):
+        raise ParameterError(f"{adapter} takes an env of this package, got {env!r}; make one with gymnasium.make_vec({env!r}).")
+    inner = getattr(env, "unwrapped", env)
     if not isinstance(inner, GpuVectorEnv | RoleRows):
         raise ParameterError(f"{adapter} takes an env of this package, got {type(inner).__name__}.")
     if isinstance(inner, GpuVectorEnv) and inner.env_spec.by_role:
@@ -86,7 +89,7 @@ def checked_env(env: VectorEnv, adapter: str, view: str) -> GpuVectorEnv | RoleR
         ("autoreset_mode", inner.autoreset_mode, AutoresetMode.SAME_STEP),
     ):
         if value != wanted:
-            raise ParameterError(f"{adapter} needs an env with {name}={wanted!r}, got {value!r}.")
+            raise ParameterError(f"{adapter} needs an env with {name}={spelled(wanted)!r}, got {spelled(value)!r}.")
     return inner
 
 

@@ -41,7 +41,8 @@ class RlGamesEnv(IVecEnv):
     """
 
     def __init__(self, env: VectorEnv, seed: int | None = None) -> None:
-        self._inner = checked_env(env, "RlGamesEnv", "agents" if isinstance(env.unwrapped, RoleRows) else "worlds")
+        view = "agents" if isinstance(getattr(env, "unwrapped", None), RoleRows) else "worlds"
+        self._inner = checked_env(env, "RlGamesEnv", view)
         self.env = env
         self._seed = seed
         self._agents = self._inner.num_agents

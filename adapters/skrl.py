@@ -44,8 +44,9 @@ class SkrlEnv(_Copied, Wrapper):
     """
 
     def __init__(self, env: VectorEnv) -> None:
+        inner = checked_env(env, "SkrlEnv", "agents")
         super().__init__(env)
-        self._inner = checked_env(env, "SkrlEnv", "agents")
+        self._inner = inner
         self._spaces: tuple[Space, Space] = row_spaces(env)
         self._action_shape = (self._inner.num_envs, *(self._spaces[1].shape or ()))
         self._obs: Tensor | None = None
@@ -118,8 +119,9 @@ class SkrlMultiAgentEnv(_Copied, MultiAgentEnvWrapper):
     """
 
     def __init__(self, env: VectorEnv) -> None:
+        inner = checked_env(env, "SkrlMultiAgentEnv", "worlds")
         super().__init__(env)
-        self._inner = checked_env(env, "SkrlMultiAgentEnv", "worlds")
+        self._inner = inner
         if self._inner.num_agents == 1:
             raise ParameterError("SkrlMultiAgentEnv takes worlds of several agents, got one agent; use SkrlEnv.")
         self._observation_space, self._action_space = space, _ = row_spaces(env)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gymnasium.vector import AutoresetMode
-
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.given import require_one_of
+from gpu_vecenv.vector.autoreset import spelled
 
 VALUES: dict[str, tuple[Any, ...]] = {
     "view": ("worlds", "agents"),
@@ -46,5 +45,4 @@ def refuse_fixed(owner: str, given: Mapping[str, Any], fixed: Mapping[str, Any],
     """
     for name, value in fixed.items():
         if name in given:
-            needed = value.name.lower() if isinstance(value, AutoresetMode) else value
-            raise ParameterError(f"{owner} needs {name}={needed!r} and sets it itself; leave out {name}{otherwise}.")
+            raise ParameterError(f"{owner} needs {name}={spelled(value)!r} and sets it itself; leave out {name}{otherwise}.")

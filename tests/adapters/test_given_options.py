@@ -128,3 +128,16 @@ def test_ids_of_one_s_own_are_made(entry, monkeypatch):
 @pytest.mark.filterwarnings("ignore:.*Using the latest versioned environment")
 def test_an_id_without_a_version_is_the_newest():
     assert sb3("WarpCartPole", num_envs=2, device="cpu").num_envs == 2
+
+
+@pytest.mark.parametrize("library, name", [
+    ("skrl", "SkrlEnv"), ("skrl", "SkrlMultiAgentEnv"), ("rsl_rl", "RslRlEnv"), ("rl_games", "RlGamesEnv"),
+])  # fmt: skip
+def test_adapters_of_made_envs_refuse_ids_and_other_values(library, name):
+    pytest.importorskip(library)
+    adapter = getattr(pytest.importorskip(f"gpu_vecenv.adapters.{library}"), name)
+    with pytest.raises(ParameterError, match=rf"^{name} takes an env .*, got '{NAME}'; make one with gymnasium.make_vec\('{NAME}"):
+        adapter(NAME)
+    for given, kind in ((None, "NoneType"), (3, "int"), (gymnasium.make(NAME), "SingleEnv")):
+        with pytest.raises(ParameterError, match=f"^{name} takes an env of this package, got {kind}"):
+            adapter(given)

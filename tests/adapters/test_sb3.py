@@ -295,7 +295,7 @@ def test_invalid_roles_raise_errors():
 @limit("envs with another array kind, autoreset mode, or several agents in the worlds view: SB3 needs same-step rows")
 @pytest.mark.parametrize("options, message", [
     ({"array": "numpy"}, "array='torch'"),
-    ({"autoreset_mode": "next_step"}, "autoreset_mode=<AutoresetMode.SAME_STEP"),
+    ({"autoreset_mode": "next_step"}, "autoreset_mode='same_step', got 'next_step'"),
     ({"view": "worlds"}, "view='agents'"),
 ], ids=["array", "mode", "view"])  # fmt: skip
 def test_unsuitable_envs_raise_errors(options, message):
