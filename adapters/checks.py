@@ -144,6 +144,19 @@ def require_fresh(obs: torch.Tensor, previous: torch.Tensor | None, library: str
         raise ParameterError(f"{library} reads observations after the next step: expected an env with copy=True, got copy=False.")
 
 
+def row_actions(actions: Any, shape: tuple[int, ...], device: str | torch.device) -> torch.Tensor:
+    """Return actions as a tensor of a shape, on a device; a last axis of 1 may follow that shape.
+
+    Raises:
+        ShapeError: ``actions`` is a ragged list, or has another shape.
+        ArrayTypeError: ``actions`` does not consist of numbers.
+    """
+    given = action_tensor(actions, shape[0], device)
+    if tuple(given.shape) not in (shape, (*shape, 1)):
+        raise ShapeError(f"actions must have the shape {shape} or {(*shape, 1)}, got {tuple(given.shape)}.")
+    return given.reshape(shape)
+
+
 def action_tensor(actions: Any, rows: int, device: str | torch.device, where: str = "actions") -> torch.Tensor:
     """Return actions, arrays of any kind or nested lists, as a tensor on a device; ``where`` names them in errors.
 

@@ -129,12 +129,13 @@ class PettingZooEnv(ParallelEnv):
 
         Raises:
             SequenceError: before the first reset, or actions are given although no agent is in the game.
+            ClosedError: after ``close()``.
             ParameterError: ``actions`` has other agents than those in the game.
             ShapeError, ArrayTypeError, ActionError: an action does not fit its space.
         """
+        self.vector_env._require_started("step()")
         acting = self.agents
         if not acting:
-            self.vector_env._require_started("step()")
             if actions:
                 raise SequenceError("no agent is in the game; call reset() before step().")
             return {}, {}, {}, {}, {}

@@ -19,6 +19,7 @@ from gpu_vecenv.spec.given import Array, abbreviated
 from gpu_vecenv.vector.called import SHARED
 from gpu_vecenv.vector.other_roles import other_policies, random_bounds
 from gpu_vecenv.vector.random_actions import uniform_actions
+from gpu_vecenv.vector.seeding import check_one_seed
 from gpu_vecenv.vector.whole import whole_mask
 
 try:
@@ -125,6 +126,14 @@ class Sb3VecEnv(VecEnv):
         super().__init__(rows, observation_space, action_space)
         self.spec = self._inner.spec
         self.metadata["render_fps"] = self._inner.metadata["render_fps"]
+
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """Set the seed of the next reset; None draws one. Return a seed for each row, of which the first one is used.
+
+        Raises:
+            ParameterError: not an integer in [0, 2^64).
+        """
+        return super().seed(None if seed is None else check_one_seed(seed))
 
     def reset(self) -> np.ndarray:
         """Start new episodes, with the seed of ``seed()`` and the options of ``set_options()``.

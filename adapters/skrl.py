@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Space
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from gpu_vecenv.adapters.checks import action_tensor, checked_env, require_fresh, row_spaces
+from gpu_vecenv.adapters.checks import checked_env, require_fresh, row_actions, row_spaces
 from gpu_vecenv.errors import MissingExtraError, ParameterError
 
 try:
@@ -85,7 +85,7 @@ class SkrlEnv(_Copied, Wrapper):
             terminated, truncated: bool (rows, 1).
             infos: the env's ``info``, with ``final_observations`` (rows, F) and ``ended`` bool (rows, 1).
         """
-        obs, reward, terminated, truncated, info = self._env.step(actions.reshape(self._action_shape))
+        obs, reward, terminated, truncated, info = self._env.step(row_actions(actions, self._action_shape, self._inner.device))
         require_fresh(obs, self._obs, "skrl")
         info["final_observations"], info["final_states"] = info["final_obs"], None
         info["ended"] = info["_final_obs"].view(-1, 1)
@@ -175,8 +175,7 @@ class SkrlMultiAgentEnv(_Copied, MultiAgentEnvWrapper):
             infos: the env's ``info``, with ``final_observations`` and ``final_states`` by agent and ``ended`` bool (worlds, 1).
         """
         rows = (self._inner.num_envs, *(self._action_space.shape or ()))
-        given = (action_tensor(actions[name], rows[0], self._inner.device) for name in self._names)
-        joint = torch.stack([action.reshape(rows) for action in given], dim=1)
+        joint = torch.stack([row_actions(actions[name], rows, self._inner.device) for name in self._names], dim=1)
         obs, _, terminated, truncated, info = self._env.step(joint)
         require_fresh(obs, self._obs, "skrl")
         info["final_observations"] = self._by_agent(info["final_obs"])

@@ -13,6 +13,7 @@ from torch import Tensor
 from gpu_vecenv import GpuVectorEnv
 from gpu_vecenv.adapters.checks import made_by_id
 from gpu_vecenv.errors import DeviceError, MissingExtraError, ParameterError
+from gpu_vecenv.vector.seeding import check_one_seed
 from gpu_vecenv.vector.tree import nest
 from gpu_vecenv.vector.whole import whole_mask, whole_obs, whole_space
 
@@ -119,7 +120,12 @@ class TorchRLEnv(EnvBase):
         return f"TorchRLEnv({self.vector_env.env_spec.name}, batch_size={list(self.batch_size)}, device={self.device})"
 
     def _set_seed(self, seed: int | None) -> None:
-        self._seed = seed
+        """Keep the seed of the next reset of all worlds.
+
+        Raises:
+            ParameterError: not an integer in [0, 2^64).
+        """
+        self._seed = None if seed is None else check_one_seed(seed)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         mask = None if tensordict is None else tensordict.get("_reset", None)

@@ -3,12 +3,14 @@
 from functools import partial
 
 import gymnasium
+import numpy as np
 import pytest
+import torch
 from gymnasium.vector import VectorWrapper
 
 from gpu_vecenv import EpisodeStatistics, GpuVectorEnv
 from gpu_vecenv.adapters.checks import made_by_id
-from gpu_vecenv.errors import ParameterError, UnknownParameterError
+from gpu_vecenv.errors import ClosedError, ParameterError, ShapeError, UnknownParameterError
 
 NAME = "WarpCartPole-v1"
 
@@ -136,8 +138,51 @@ def test_an_id_without_a_version_is_the_newest():
 def test_adapters_of_made_envs_refuse_ids_and_other_values(library, name):
     pytest.importorskip(library)
     adapter = getattr(pytest.importorskip(f"gpu_vecenv.adapters.{library}"), name)
-    with pytest.raises(ParameterError, match=rf"^{name} takes an env .*, got '{NAME}'; make one with gymnasium.make_vec\('{NAME}"):
+    with pytest.raises(ParameterError, match=rf"^{name} takes an env .*, got '{NAME}'; make one with gymnasium.make_vec"):
         adapter(NAME)
     for given, kind in ((None, "NoneType"), (3, "int"), (gymnasium.make(NAME), "SingleEnv")):
         with pytest.raises(ParameterError, match=f"^{name} takes an env of this package, got {kind}"):
             adapter(given)
+
+
+@pytest.mark.parametrize("make", [sb3, torchrl])
+@pytest.mark.parametrize("seed", [-1, 2**64, 2**70, 1.5, "a", True])
+def test_seeds_out_of_range_are_refused_when_they_are_set(make, seed):
+    env = make(num_worlds=2, device="cpu")
+    with pytest.raises(ParameterError, match=rf"a seed must be an integer from 0 to 2\*\*64 - 1, got {seed!r}"):
+        getattr(env, "set_seed", getattr(env, "seed", None))(seed)
+
+
+@pytest.mark.parametrize("make", [sb3, torchrl])
+@pytest.mark.parametrize("seed", [0, 2**64 - 1, np.int64(7)])
+def test_seeds_are_those_of_the_vector_env(make, seed):
+    env = make(num_worlds=2, device="cpu")
+    getattr(env, "set_seed", getattr(env, "seed", None))(seed)
+    obs = env.reset()
+    expected, _ = gymnasium.make_vec(NAME, num_envs=2, device="cpu", array="numpy").reset(seed=int(seed))
+    np.testing.assert_array_equal(obs if isinstance(obs, np.ndarray) else obs["observation"], expected)
+
+
+def test_a_closed_pettingzoo_env_says_so():
+    env = pettingzoo("WarpTag-v0", num_taggers=2, num_runners=2, device="cpu")
+    env.reset()
+    env.close()
+    for actions in ({}, dict.fromkeys(env.agents, [0, 0])):
+        with pytest.raises(ClosedError, match="WarpTag-v0 was closed"):
+            env.step(actions)
+
+
+@pytest.mark.parametrize("shape, message", [
+    ((3, 1), r"actions must have 4 rows, got the shape \(3, 1\)"),
+    ((4, 2), r"actions must have the shape \(4,\) or \(4, 1\), got \(4, 2\)"),
+    ((2, 2), r"actions must have 4 rows, got the shape \(2, 2\)"),
+])  # fmt: skip
+def test_skrl_actions_of_a_wrong_shape_are_refused(shape, message):
+    pytest.importorskip("skrl")
+    from gpu_vecenv.adapters.skrl import SkrlEnv
+
+    env = SkrlEnv(gymnasium.make_vec(NAME, num_envs=4, device="cpu"))
+    env.reset()
+    with pytest.raises(ShapeError, match=message):
+        env.step(torch.zeros(shape, dtype=torch.int64))
+    assert env.step(torch.zeros(4, dtype=torch.int64))[0].shape == env.step(torch.zeros(4, 1, dtype=torch.int64))[0].shape
