@@ -2,27 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
 from typing import Any
 
+import gymnasium
 import numpy as np
 import torch
-from gymnasium.spaces import Box, Space
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.envs.registration import EnvSpec, find_highest_version, get_env_id, load_env_creator, parse_env_id
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
-from gpu_vecenv import GpuVectorEnv, RoleRows
+from gpu_vecenv import EpisodeStatistics, GpuVectorEnv, RoleRows
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import Array, host_array
+from gpu_vecenv.spec.given import host_array
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.vector.whole import whole_space
+from gpu_vecenv.vector.autoreset import spelled
+from gpu_vecenv.vector.options import refuse_fixed
 
 
-def checked_env(env: VectorEnv, adapter: str, view: str) -> GpuVectorEnv | RoleRows:
+def made_by_id(env_id: Any, adapter: str, fixed: Mapping[str, Any], options: Mapping[str, Any]) -> VectorEnv:
+    """Make a vector env of this package by its id.
+
+    Args:
+        env_id: the id, or Gymnasium's ``EnvSpec``.
+        adapter: name of the adapter, for errors.
+        fixed: keywords of ``gymnasium.make_vec`` that the adapter needs.
+        options: keywords of the caller.
+
+    Raises:
+        ParameterError: no id, an id that makes an env of another package, or an option that the adapter sets itself.
+    """
+    if not isinstance(env_id, str | EnvSpec):
+        raise ParameterError(f"{adapter} takes an id of an env of this package, got {type(env_id).__name__}.")
+    refuse_fixed(adapter, options, fixed)
+    registered = _registered(env_id) if isinstance(env_id, str) else env_id
+    if registered is not None and _is_foreign(registered):
+        raise ParameterError(f"{adapter} takes an id of an env of this package, got {registered.id!r}.")
+    return gymnasium.make_vec(env_id, **fixed, **options)
+
+
+def _registered(env_id: str) -> EnvSpec | None:
+    """Return what is registered with an id; None if ``gymnasium.make_vec`` raises an error for it."""
+    module, _, name = env_id.rpartition(":")
+    with suppress(ImportError, gymnasium.error.Error):
+        if module:
+            import_module(module)
+        namespace, base, version = parse_env_id(name)
+        newest = find_highest_version(namespace, base) if version is None else version
+        return gymnasium.registry.get(get_env_id(namespace, base, newest))
+    return None
+
+
+def _is_foreign(registered: EnvSpec) -> bool:
+    """Return True if an id makes single envs alone, or vector envs of a class of another package."""
+    entry: Any = registered.vector_entry_point
+    if isinstance(entry, str):
+        entry = load_env_creator(entry)
+    while isinstance(entry, partial):
+        entry = entry.func
+    return entry is None or (isinstance(entry, type) and not issubclass(entry, GpuVectorEnv | VectorWrapper))
+
+
+def checked_env(env: VectorEnv | str, adapter: str, view: str) -> GpuVectorEnv | RoleRows:
     """Return the env of this package inside ``env``: with torch tensors, same-step resets and, with several agents, ``view``.
 
     Raises:
         ParameterError: the env is of another kind, or its arrays are by role; the text names the ``adapter``.
     """
-    inner = env.unwrapped
+    if isinstance(env, str):
+        raise ParameterError(f"{adapter} takes an env of this package, got {env!r}; make one with gymnasium.make_vec({env!r}).")
+    inner = getattr(env, "unwrapped", env)
     if not isinstance(inner, GpuVectorEnv | RoleRows):
         raise ParameterError(f"{adapter} takes an env of this package, got {type(inner).__name__}.")
     if isinstance(inner, GpuVectorEnv) and inner.env_spec.by_role:
@@ -37,7 +89,7 @@ def checked_env(env: VectorEnv, adapter: str, view: str) -> GpuVectorEnv | RoleR
         ("autoreset_mode", inner.autoreset_mode, AutoresetMode.SAME_STEP),
     ):
         if value != wanted:
-            raise ParameterError(f"{adapter} needs an env with {name}={wanted!r}, got {value!r}.")
+            raise ParameterError(f"{adapter} needs an env with {name}={spelled(wanted)!r}, got {spelled(value)!r}.")
     return inner
 
 
@@ -46,23 +98,67 @@ def row_group(env: GpuVectorEnv | RoleRows) -> Group:
     return env.group if isinstance(env, RoleRows) else env.layout.groups[0]
 
 
-def row_spaces(env: GpuVectorEnv | RoleRows) -> tuple[Box, Space]:
-    """Return the observation and the action space of one agent."""
-    return whole_space(row_group(env)), row_group(env).action
+def row_spaces(env: VectorEnv) -> tuple[Any, Space]:
+    """Return the observation and the action space of one agent, as the wrappers around an env of this package leave them.
+
+    An action space without bounds, as ``ClipAction`` leaves it, is that of the env: libraries draw and scale actions by bounds.
+
+    Raises:
+        ParameterError: an env is a world of several agents, and a wrapper gives it a space that is not one of equal agents.
+    """
+    inner: Any = env.unwrapped
+    observation, action = env.single_observation_space, env.single_action_space
+    if isinstance(action, Box) and not action.is_bounded() and action.shape == inner.single_action_space.shape:
+        action = inner.single_action_space
+    if inner.view == "agents" or inner.num_agents == 1:
+        return observation, action
+    return _of_one_agent(observation, inner.num_agents), _of_one_agent(action, inner.num_agents)
 
 
-def require_fresh(obs: Array, previous: Array, library: str) -> None:
+def _of_one_agent(space: Space, agents: int) -> Space:
+    """Return the space of one agent from that of all agents of a world, whose first axis is agents."""
+    rows = np.array([space.low, space.high]) if isinstance(space, Box) else np.array([getattr(space, "nvec", [])])
+    if rows.shape[1:2] != (agents,) or (rows != rows[:, :1]).any():
+        raise ParameterError(f"the space of a world must have {agents} equal agents along its first axis, got {space}.")
+    if isinstance(space, Box):
+        return Box(rows[0, 0], rows[1, 0], dtype=space.dtype)
+    return MultiDiscrete(rows[0, 0]) if rows.ndim > 2 else Discrete(int(rows[0, 0]))
+
+
+def has_statistics(env: VectorEnv) -> bool:
+    """Return True if an env or one of the envs in its wrappers is ``EpisodeStatistics``."""
+    while isinstance(env, VectorWrapper):
+        if isinstance(env, EpisodeStatistics):
+            return True
+        env = env.env
+    return False
+
+
+def require_fresh(obs: torch.Tensor, previous: torch.Tensor | None, library: str) -> None:
     """Refuse an env made with ``copy=False``, for a library that reads an observation after the next step.
 
     Raises:
-        ParameterError: ``obs`` and ``previous``, the observations of two consecutive steps, are the same array.
+        ParameterError: ``obs`` and ``previous``, the observations of two consecutive steps, have the same memory.
     """
-    if obs is previous:
+    if previous is not None and obs.data_ptr() == previous.data_ptr():
         raise ParameterError(f"{library} reads observations after the next step: expected an env with copy=True, got copy=False.")
 
 
-def action_tensor(actions: Any, rows: int, device: str | torch.device) -> torch.Tensor:
-    """Return actions, arrays of any kind or nested lists, as a tensor on a device.
+def row_actions(actions: Any, shape: tuple[int, ...], device: str | torch.device) -> torch.Tensor:
+    """Return actions as a tensor of a shape, on a device; a last axis of 1 may follow that shape.
+
+    Raises:
+        ShapeError: ``actions`` is a ragged list, or has another shape.
+        ArrayTypeError: ``actions`` does not consist of numbers.
+    """
+    given = action_tensor(actions, shape[0], device)
+    if tuple(given.shape) not in (shape, (*shape, 1)):
+        raise ShapeError(f"actions must have the shape {shape} or {(*shape, 1)}, got {tuple(given.shape)}.")
+    return given.reshape(shape)
+
+
+def action_tensor(actions: Any, rows: int, device: str | torch.device, where: str = "actions") -> torch.Tensor:
+    """Return actions, arrays of any kind or nested lists, as a tensor on a device; ``where`` names them in errors.
 
     Raises:
         ShapeError: ``actions`` is a ragged list, or its first axis is not ``rows``.
@@ -70,11 +166,11 @@ def action_tensor(actions: Any, rows: int, device: str | torch.device) -> torch.
     """
     if not isinstance(actions, torch.Tensor):
         try:
-            actions = np.asarray(host_array(actions, "actions"))
+            actions = np.asarray(host_array(actions, where))
         except ValueError as error:
-            raise ShapeError(f"actions must have {rows} rows, got a ragged list.") from error
+            raise ShapeError(f"{where} must have {rows} rows, got a ragged list.") from error
         if actions.dtype.kind not in "iuf":
-            raise ArrayTypeError(f"actions must be numbers, got {actions.dtype}.")
+            raise ArrayTypeError(f"{where} must be numbers, got {actions.dtype}.")
     if tuple(actions.shape[:1]) != (rows,):
-        raise ShapeError(f"actions must have {rows} rows, got the shape {tuple(actions.shape)}.")
+        raise ShapeError(f"{where} must have {rows} rows, got the shape {tuple(actions.shape)}.")
     return torch.as_tensor(actions, device=device)

@@ -13,7 +13,7 @@ from gpu_vecenv.backend.jax_memory import import_jax
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.vector.results import dtype_of
 from gpu_vecenv.vector.role_actions import action_reader
-from gpu_vecenv.vector.seeding import require_seed
+from gpu_vecenv.vector.seeding import check_one_seed
 from gpu_vecenv.vector.tree import nest, tree_map
 
 Reset = Callable[[Any], tuple[Any, dict[str, Any]]]
@@ -73,7 +73,7 @@ def jittable(env: VectorEnv) -> tuple[Reset, Step]:
                 raise ParameterError(f"a seed must be an integer array of shape (), got {seed.dtype} of shape {seed.shape}.")
             obs, info = io_callback(lambda value: env.reset(seed=int(value)), of_reset, seed, ordered=True)
         else:  # a constant of the program, which need not fit in JAX's 32 bits
-            number = require_seed(seed)
+            number = check_one_seed(seed)
             obs, info = io_callback(lambda: env.reset(seed=number), of_reset, ordered=True)
         return obs, info
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Space
 
 from gpu_vecenv import GpuVectorEnv
+from gpu_vecenv.adapters.checks import made_by_id
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.spec.given import host_array, require_mapping
 from gpu_vecenv.spec.roles import Group
@@ -50,20 +50,14 @@ class PettingZooEnv(ParallelEnv):
         vector_env: the wrapped env of one world.
 
     Raises:
-        ParameterError: the id makes an env of another kind.
+        ParameterError: the id makes an env of another kind, or an option is one that this class sets, such as ``array``.
         MissingExtraError: on import, when PettingZoo is not installed.
     """
 
     def __init__(self, env_id: str, render_mode: str | None = None, **options: Any) -> None:
-        env = gymnasium.make_vec(
-            env_id,
-            num_worlds=1,
-            view="worlds",
-            array="numpy",
-            autoreset_mode="disabled",  # a finished world waits for reset()
-            render_mode=render_mode,
-            **options,
-        ).unwrapped
+        fixed = {"num_envs": 1, "num_worlds": 1, "view": "worlds", "array": "numpy", "copy": True}
+        fixed["autoreset_mode"] = "disabled"  # a finished world waits for reset()
+        env = made_by_id(env_id, "PettingZooEnv", fixed, {"render_mode": render_mode, **options}).unwrapped
         if not isinstance(env, GpuVectorEnv):
             raise ParameterError(f"PettingZooEnv takes an id of an env of this package, got {env_id!r}.")
         self.vector_env = env
@@ -135,12 +129,13 @@ class PettingZooEnv(ParallelEnv):
 
         Raises:
             SequenceError: before the first reset, or actions are given although no agent is in the game.
+            ClosedError: after ``close()``.
             ParameterError: ``actions`` has other agents than those in the game.
             ShapeError, ArrayTypeError, ActionError: an action does not fit its space.
         """
+        self.vector_env._require_started("step()")
         acting = self.agents
         if not acting:
-            self.vector_env._require_started("step()")
             if actions:
                 raise SequenceError("no agent is in the game; call reset() before step().")
             return {}, {}, {}, {}, {}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space, Tuple
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from gpu_vecenv import RoleRows
-from gpu_vecenv.adapters.checks import action_tensor, checked_env, row_spaces
+from gpu_vecenv.adapters.checks import action_tensor, checked_env, made_by_id, row_spaces
 from gpu_vecenv.errors import MissingExtraError
 
 try:
@@ -42,15 +41,16 @@ class RlGamesEnv(IVecEnv):
     """
 
     def __init__(self, env: VectorEnv, seed: int | None = None) -> None:
-        self._inner = checked_env(env, "RlGamesEnv", "agents" if isinstance(env.unwrapped, RoleRows) else "worlds")
+        view = "agents" if isinstance(getattr(env, "unwrapped", None), RoleRows) else "worlds"
+        self._inner = checked_env(env, "RlGamesEnv", view)
         self.env = env
         self._seed = seed
         self._agents = self._inner.num_agents
         self._num_rows = self._inner.num_worlds * self._agents
         self._rows_of_env = self._num_rows // self._inner.num_envs
-        self.observation_space, action_space = row_spaces(self._inner)
+        self.observation_space, action_space = row_spaces(env)
         self.action_space = _without_multi_discrete(action_space)
-        self._action_shape = (self._inner.num_envs, *(self._inner.single_action_space.shape or ()))
+        self._action_shape = (self._inner.num_envs, *(env.single_action_space.shape or ()))
 
     def reset(self) -> Tensor | dict[str, Tensor]:
         """Start new episodes in all worlds; return observations, float32 (rows, F), with several agents under ``obs``."""
@@ -85,7 +85,8 @@ class RlGamesEnv(IVecEnv):
 
     def get_env_info(self) -> dict[str, Any]:
         """Return the spaces of a row and of a world's state, the agents in a world, and the autoreset mode."""
-        low, high = (np.tile(bound, self._agents) for bound in (self.observation_space.low, self.observation_space.high))
+        space = self.observation_space
+        low, high = (np.tile(np.ravel(bound), self._agents) for bound in (space.low, space.high))
         return {
             "observation_space": self.observation_space,
             "action_space": self.action_space,
@@ -120,8 +121,12 @@ def create_env(env_id: str, num_actors: int = 1, seed: int | None = None, **opti
         num_actors: worlds.
         seed: seed of the first reset.
         options: further keywords of ``gymnasium.make_vec``: ``device`` and the env's own.
+
+    Raises:
+        ParameterError: the id makes an env of another kind, or an option is one that this function sets, such as ``array``.
     """
-    return RlGamesEnv(gymnasium.make_vec(env_id, num_worlds=num_actors, array="torch", **options), seed)
+    fixed = {"num_worlds": num_actors, "view": "worlds", "array": "torch"}
+    return RlGamesEnv(made_by_id(env_id, "create_env()", fixed, options), seed)
 
 
 def register(env_id: str) -> None:

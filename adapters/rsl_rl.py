@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from gymnasium.spaces import Box
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import VectorActionWrapper, VectorEnv, VectorObservationWrapper, VectorRewardWrapper, VectorWrapper
 from torch import Tensor
 
+from gpu_vecenv import (
+    ClipAction,
+    ClipReward,
+    EpisodeStatistics,
+    NormalizeObservation,
+    NormalizeReward,
+    TransformObservation,
+    TransformReward,
+)
 from gpu_vecenv.adapters.checks import checked_env, require_fresh
 from gpu_vecenv.errors import MissingExtraError, ParameterError
 
@@ -17,6 +27,13 @@ try:
     from tensordict import TensorDict
 except ImportError as error:
     raise MissingExtraError('this adapter needs rsl_rl: pip install "gpu-vecenv[rsl-rl]"') from error
+
+
+KEEPS_OBSERVATIONS = (
+    *(ClipAction, ClipReward, EpisodeStatistics, NormalizeReward, TransformReward),
+    *(VectorActionWrapper, VectorRewardWrapper),
+)
+"""Wrappers that leave observations as they are."""
 
 
 class RslRlEnv(VecEnv):
@@ -43,7 +60,7 @@ class RslRlEnv(VecEnv):
 
     def __init__(self, env: VectorEnv, seed: int | None = None, cfg: dict[str, Any] | None = None) -> None:
         self._inner = checked_env(env, "RslRlEnv", "agents")
-        space, params = self._inner.single_action_space, self._inner.params
+        space, params = env.single_action_space, self._inner.params
         if not isinstance(space, Box):
             raise ParameterError(f"rsl_rl's policies have continuous actions, so the action space must be a Box, got {space}.")
         self.env = env
@@ -83,6 +100,10 @@ class RslRlEnv(VecEnv):
 
         Assigning an array of any integer dtype sets the time of the worlds. With several agents, the entry of a world's first row
         counts. Observations that hold the time change with it.
+
+        Raises:
+            ParameterError: the env has a wrapper of another kind than those of this package and Gymnasium's base classes for
+                actions, rewards and observations, which may change observations.
         """
         steps = self._inner.get_state()["t"]
         return torch.cat([steps.repeat_interleave(count) for count in self._inner.role_counts.values()])
@@ -91,9 +112,28 @@ class RslRlEnv(VecEnv):
     def episode_length_buf(self, steps: Tensor) -> None:
         role, rows = next(iter(self._inner.role_rows.items()))
         first = steps[rows][:: self._inner.role_counts[role]]
+        functions = _observation_functions(self.env)
         self._inner.set_state({"t": first.to(self.device, torch.int32)})
         self._obs = self._inner.observe()
+        for function in functions:
+            self._obs = function(self._obs)
 
     def close(self) -> None:
         """Close the env."""
         self.env.close()
+
+
+def _observation_functions(env: VectorEnv) -> list[Callable[[Tensor], Tensor]]:
+    """Return the functions that the wrappers around an env apply to observations, that of the innermost wrapper first."""
+    functions: list[Callable[[Tensor], Tensor]] = []
+    while isinstance(env, VectorWrapper):
+        if isinstance(env, TransformObservation):
+            functions.insert(0, env.func)
+        elif isinstance(env, NormalizeObservation):
+            functions.insert(0, env._normal)
+        elif isinstance(env, VectorObservationWrapper):
+            functions.insert(0, env.observations)
+        elif not isinstance(env, KEEPS_OBSERVATIONS):
+            raise ParameterError(f"episode_length_buf cannot be set: {type(env).__name__} may change observations.")
+        env = env.env
+    return functions

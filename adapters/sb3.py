@@ -9,14 +9,17 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from gpu_vecenv import EpisodeStatistics
-from gpu_vecenv.adapters.checks import action_tensor, checked_env, row_group
+from gpu_vecenv import EpisodeStatistics, RoleRows
+from gpu_vecenv.adapters.checks import action_tensor, checked_env, has_statistics, made_by_id, row_group, row_spaces
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
+from gpu_vecenv.spec.given import Array, abbreviated
+from gpu_vecenv.vector.called import SHARED
+from gpu_vecenv.vector.other_roles import other_policies, random_bounds
 from gpu_vecenv.vector.random_actions import uniform_actions
+from gpu_vecenv.vector.seeding import check_one_seed
 from gpu_vecenv.vector.whole import whole_mask
 
 try:
@@ -27,9 +30,9 @@ try:
 except ImportError as error:
     raise MissingExtraError('this adapter needs Stable-Baselines3: pip install "gpu-vecenv[sb3]"') from error
 
-Policy = Callable[..., Tensor]
-"""From observations float32 (rows, F), and masks bool (rows, M) if the env has masks, to actions (rows,) or (rows, k), all on the
-env's device."""
+Policy = Callable[..., Array]
+"""From observations float32 (rows, F), and masks bool (rows, M) if the env has masks, both on the env's device, to actions
+(rows,) or (rows, k); actions of another array kind than torch are copied there."""
 
 
 class DeviceStep(NamedTuple):
@@ -58,7 +61,8 @@ class Sb3VecEnv(VecEnv):
     dict of a row whose episode ended has ``terminal_observation``, ``TimeLimit.truncated``, ``episode`` (as SB3's ``Monitor``
     writes it: ``r``, ``l``, ``t``) and, with several agents, ``agent_alive``; other dicts are empty. An episode ends for all rows
     of a world at once: an agent that left the game earlier keeps its row, with reward 0 and the observation that its env writes.
-    If the rows have masks, ``MaskablePPO`` of sb3-contrib reads them with ``action_masks()``.
+    If the rows have masks, ``MaskablePPO`` of sb3-contrib reads them with ``action_masks()``. Spaces are those of the wrappers
+    around ``env``. Episode returns are sums of the rewards of its ``EpisodeStatistics``, or of the outermost wrapper without one.
 
     Args:
         env: an id, or an env made with ``array="torch"`` and, if worlds have several agents, ``view="agents"``; or ``RoleRows``,
@@ -66,11 +70,11 @@ class Sb3VecEnv(VecEnv):
             SB3 passes with ``vec_env_cls=Sb3VecEnv``: all worlds are those of the first function's env, without its wrappers.
         num_envs: rows of all roles together, for an id; ``num_worlds`` in ``options`` may give the number of worlds instead.
         role: the role whose agents are the rows; None for all roles.
-        others: policies of the other roles, by role; a role without one acts at random.
+        others: policies of the other roles, by role, or ``"random"``; a role without an entry acts at random.
         options: further keywords of ``gymnasium.make_vec``, for an id or functions.
 
     Raises:
-        ParameterError: the env is of another kind, or a role is unknown.
+        ParameterError: the env is of another kind, a role is unknown, or a value of ``others`` is no function.
         MissingExtraError: on import, when Stable-Baselines3 is not installed.
     """
 
@@ -79,12 +83,12 @@ class Sb3VecEnv(VecEnv):
         env: str | VectorEnv | Sequence[EnvFunction],
         num_envs: int = 1,
         role: str | None = None,
-        others: Mapping[str, Policy] | None = None,
+        others: Mapping[str, Policy | str] | None = None,
         **options: Any,
     ) -> None:
         self._log: ResultsWriter | None = None
         if isinstance(env, str):
-            made: VectorEnv = gymnasium.make_vec(env, num_envs=num_envs, view="agents", array="torch", **options)
+            made = made_by_id(env, "Sb3VecEnv", {"view": "agents", "array": "torch"}, {"num_envs": num_envs, **options})
         elif num_envs != 1 or (options and isinstance(env, VectorEnv)):
             raise ParameterError(f"num_envs and keywords of make_vec need an id as env, got {type(env).__name__}.")
         elif isinstance(env, VectorEnv):
@@ -92,18 +96,26 @@ class Sb3VecEnv(VecEnv):
         else:
             made, self._log = one_vector_env(env, options)
         self._inner = checked_env(made, "Sb3VecEnv", view="agents")
-        self.env = EpisodeStatistics(made)
+        self._vector_env = self._inner.env if isinstance(self._inner, RoleRows) else self._inner
+        self.env = made if has_statistics(made) else EpisodeStatistics(made)
         self.device = torch.device(self._inner.device)
-        roles, others = self._inner.role_rows, dict(others or {})
-        _check_roles(role, others, roles)
+        roles = self._inner.role_rows
+        if role is not None and role not in roles:
+            raise ParameterError(f"there is no role {role!r}; the roles are {', '.join(roles)}.")
+        if role is None and others:
+            raise ParameterError("others act for the roles that are not trained, so role must name the trained one; got None.")
+        not_trained = [name for name in roles if role not in (None, name)]
+        policies = other_policies(others or {}, not_trained, role)
         self._rows = slice(0, self._inner.num_envs) if role is None else roles[role]
-        space = self._inner.single_action_space
-        self._bounds: tuple[Tensor, Tensor] | None = None
-        if isinstance(space, Box):
-            self._bounds = torch.as_tensor(space.low, device=self.device), torch.as_tensor(space.high, device=self.device)
+        observation_space, action_space = row_spaces(made)
         self._generator = torch.Generator(self.device)
         self._generator.seed()
-        self._others = [(roles[name], others.get(name)) for name in roles if role not in (None, name)]
+        self._others: list[tuple[str, slice, Policy | None]] = []
+        self._bounds: tuple[Tensor, Tensor] | None = None
+        for name in not_trained:
+            self._others.append((name, roles[name], policies.get(name)))
+            if name not in policies:
+                self._bounds = random_bounds(action_space, name, self.device)
         self._group = row_group(self._inner)
         self._obs: Tensor | None = None
         self._mask: Tensor | None = None
@@ -111,9 +123,17 @@ class Sb3VecEnv(VecEnv):
         self._actions: Tensor | None = None
         self._start = time.time()
         rows = self._rows.stop - self._rows.start
-        super().__init__(rows, self._inner.single_observation_space, self._inner.single_action_space)
+        super().__init__(rows, observation_space, action_space)
         self.spec = self._inner.spec
         self.metadata["render_fps"] = self._inner.metadata["render_fps"]
+
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """Set the seed of the next reset; None draws one. Return a seed for each row, of which the first one is used.
+
+        Raises:
+            ParameterError: not an integer in [0, 2^64).
+        """
+        return super().seed(None if seed is None else check_one_seed(seed))
 
     def reset(self) -> np.ndarray:
         """Start new episodes, with the seed of ``seed()`` and the options of ``set_options()``.
@@ -213,20 +233,33 @@ class Sb3VecEnv(VecEnv):
         return frames[: self._inner.num_worlds * agents : agents]
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return the env's attribute, once for each row in ``indices``."""
-        if attr_name == "action_masks" and not self._group.masked:
-            raise AttributeError("the rows have no masks.")  # tells sb3-contrib
-        owner = self if attr_name == "action_masks" else self._inner
-        return [getattr(owner, attr_name)] * self._count(indices)
-
-    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Set an attribute of the env, for all rows.
+        """Return an attribute of the env, or a parameter by its name, once for each row in ``indices``.
 
         Raises:
-            ParameterError: ``indices`` leaves rows out.
+            UnknownAttributeError: the env has no such attribute and no such parameter.
+        """
+        if attr_name == "action_masks" and not self._group.masked:
+            raise AttributeError("the rows have no masks.")  # tells sb3-contrib
+        if attr_name in ("action_masks", "observation_space", "action_space"):
+            value = getattr(self, attr_name)
+        elif self._shares(attr_name) or not hasattr(self._inner, attr_name):
+            value = self._vector_env.get_attr(attr_name)[0]
+        else:
+            value = getattr(self._inner, attr_name)
+        return [value] * self._count(indices)
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Refuse to change an attribute or a parameter, unless ``value`` is the present one of a parameter.
+
+        Raises:
+            UnknownAttributeError: the env has no such attribute and no such parameter.
+            ParameterError: another value than the present one, or ``indices`` leaves rows out.
         """
         self._require_all(indices, "set_attr()")
-        setattr(self._inner, attr_name, value)
+        self.get_attr(attr_name)
+        if not self._shares(attr_name):
+            raise ParameterError(f"{attr_name} is read-only, got {abbreviated(value)}; it cannot be changed.")
+        self._vector_env.set_attr(attr_name, [value] * self._vector_env.num_envs)
 
     def env_method(self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any) -> list[Any]:
         """Call a method of the env once; return its result once for each row. ``action_masks`` has a result for each row.
@@ -263,20 +296,25 @@ class Sb3VecEnv(VecEnv):
 
     def _with_others(self, actions: Tensor) -> Tensor:
         """Return the actions of all agents: those of the trained role, and those of the other roles' policies."""
-        space, obs = self._inner.single_action_space, self._started_obs()
-        joint = torch.empty((self._inner.num_envs, *(space.shape or ())), dtype=actions.dtype, device=self.device)
+        obs, entries = self._started_obs(), self.action_space.shape or ()
+        joint = torch.empty((self._inner.num_envs, *entries), dtype=actions.dtype, device=self.device)
         joint[self._rows] = self._checked(actions, joint[self._rows], "actions")
         with torch.no_grad():
-            for rows, policy in self._others:
+            for name, rows, policy in self._others:
                 masks = () if self._mask is None else (self._mask[rows],)
                 chosen = policy(obs[rows], *masks) if policy else self._random_actions(obs[rows], *masks)
-                joint[rows] = self._checked(chosen, joint[rows], "actions of the other policies")
+                where = f"the actions of others[{name!r}]"
+                joint[rows] = self._checked(action_tensor(chosen, len(obs[rows]), self.device, where), joint[rows], where)
         return joint
 
     def _random_actions(self, obs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return uniform random actions for the rows of ``obs``, of those that the mask allows."""
-        space, masked = self._inner.single_action_space, self._group.masked
-        return uniform_actions(space, obs.shape[:1], self._generator, self._bounds, mask, masked)
+        shape, masked = obs.shape[:1], self._group.masked
+        return uniform_actions(self.action_space, shape, self._generator, self._bounds, mask, masked)
+
+    def _shares(self, attr_name: str) -> bool:
+        """True for names of parameters, and of attributes that the vector env gives by name."""
+        return attr_name in self._vector_env.params or attr_name in SHARED
 
     @staticmethod
     def _checked(actions: Tensor, rows: Tensor, name: str) -> Tensor:
@@ -299,16 +337,6 @@ class Sb3VecEnv(VecEnv):
     def _require_all(self, indices: VecEnvIndices, call: str) -> None:
         if self._count(indices) != self.num_envs:
             raise ParameterError(f"{call} affects all rows, which are one env; expected no indices, got {indices!r}.")
-
-
-def _check_roles(role: str | None, others: Mapping[str, Policy], rows: Mapping[str, slice]) -> None:
-    for name in [*others, *([] if role is None else [role])]:
-        if name not in rows:
-            raise ParameterError(f"there is no role {name!r}; the roles are {', '.join(rows)}.")
-    if role is None and others:
-        raise ParameterError("others act for the roles that are not trained, so role must name the trained one; got None.")
-    if role in others:
-        raise ParameterError(f"the {role}s are trained, so others must not name them.")
 
 
 def _host(tensor: Tensor) -> np.ndarray:

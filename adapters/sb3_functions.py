@@ -11,6 +11,7 @@ from stable_baselines3.common.monitor import Monitor, ResultsWriter
 
 from gpu_vecenv import GpuVectorEnv, SingleEnv
 from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.vector.options import refuse_fixed
 
 EnvFunction = Callable[[], gymnasium.Env]
 """Makes one env of this package, as ``gymnasium.make`` does."""
@@ -26,7 +27,8 @@ def one_vector_env(functions: Sequence[EnvFunction], options: dict[str, Any]) ->
         options: further keywords of ``GpuVectorEnv``, which go before those of the env.
 
     Raises:
-        ParameterError: there is no function, or its env is of another kind or has wrappers that a vector env does not have.
+        ParameterError: there is no function, its env is of another kind or has wrappers that a vector env does not have, or an
+            option is ``num_worlds``, ``view`` or ``array``.
     """
     if not isinstance(functions, Sequence) or not functions or not callable(functions[0]):
         raise ParameterError(f"Sb3VecEnv takes an id, a vector env or a list of functions that make envs, got {functions}.")
@@ -46,8 +48,9 @@ def one_vector_env(functions: Sequence[EnvFunction], options: dict[str, Any]) ->
     limits += [params["max_episode_steps"]] if params.get("max_episode_steps") else []
     if limits:
         params["max_episode_steps"] = min(limits)
-    given = {"render_mode": layer.render_mode, **params, **options}
-    env = GpuVectorEnv(layer.vector.env_spec, num_envs=len(functions), view="agents", array="torch", **given)
+    fixed = {"num_worlds": len(functions), "view": "agents", "array": "torch"}
+    refuse_fixed("Sb3VecEnv", options, fixed)
+    env = GpuVectorEnv(layer.vector.env_spec, **{"render_mode": layer.render_mode, **params, **options, **fixed})
     env.spec = made.spec
     layer.close()
     return env, log

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Space
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from gpu_vecenv.adapters.checks import action_tensor, checked_env, require_fresh, row_spaces
+from gpu_vecenv.adapters.checks import checked_env, require_fresh, row_actions, row_spaces
 from gpu_vecenv.errors import MissingExtraError, ParameterError
 
 try:
@@ -44,21 +44,23 @@ class SkrlEnv(_Copied, Wrapper):
     """
 
     def __init__(self, env: VectorEnv) -> None:
+        inner = checked_env(env, "SkrlEnv", "agents")
         super().__init__(env)
-        self._inner = checked_env(env, "SkrlEnv", "agents")
-        self._action_shape = (self._inner.num_envs, *(self._inner.single_action_space.shape or ()))
+        self._inner = inner
+        self._spaces: tuple[Space, Space] = row_spaces(env)
+        self._action_shape = (self._inner.num_envs, *(self._spaces[1].shape or ()))
         self._obs: Tensor | None = None
         self._info: dict[str, Any] = {}
 
     @property
     def observation_space(self) -> Space:
-        """Observation space of one row."""
-        return self._inner.single_observation_space
+        """Observation space of one row, as the wrappers around the env leave it."""
+        return self._spaces[0]
 
     @property
     def action_space(self) -> Space:
-        """Action space of one row."""
-        return self._inner.single_action_space
+        """Action space of one row, as the wrappers around the env leave it."""
+        return self._spaces[1]
 
     @property
     def num_agents(self) -> int:
@@ -83,7 +85,7 @@ class SkrlEnv(_Copied, Wrapper):
             terminated, truncated: bool (rows, 1).
             infos: the env's ``info``, with ``final_observations`` (rows, F) and ``ended`` bool (rows, 1).
         """
-        obs, reward, terminated, truncated, info = self._env.step(actions.reshape(self._action_shape))
+        obs, reward, terminated, truncated, info = self._env.step(row_actions(actions, self._action_shape, self._inner.device))
         require_fresh(obs, self._obs, "skrl")
         info["final_observations"], info["final_states"] = info["final_obs"], None
         info["ended"] = info["_final_obs"].view(-1, 1)
@@ -117,13 +119,14 @@ class SkrlMultiAgentEnv(_Copied, MultiAgentEnvWrapper):
     """
 
     def __init__(self, env: VectorEnv) -> None:
+        inner = checked_env(env, "SkrlMultiAgentEnv", "worlds")
         super().__init__(env)
-        self._inner = checked_env(env, "SkrlMultiAgentEnv", "worlds")
+        self._inner = inner
         if self._inner.num_agents == 1:
             raise ParameterError("SkrlMultiAgentEnv takes worlds of several agents, got one agent; use SkrlEnv.")
-        self._observation_space, self._action_space = row_spaces(self._inner)
+        self._observation_space, self._action_space = space, _ = row_spaces(env)
         self._names = [f"{role}_{i}" for role, count in self._inner.role_counts.items() for i in range(count)]
-        low, high = (np.tile(bound, len(self._names)) for bound in (self._observation_space.low, self._observation_space.high))
+        low, high = (np.tile(np.ravel(bound), len(self._names)) for bound in (space.low, space.high))
         self._state_space = Box(low, high, dtype=np.float32)
         self._obs: Tensor | None = None
         self._info: dict[str, Any] = {}
@@ -172,8 +175,7 @@ class SkrlMultiAgentEnv(_Copied, MultiAgentEnvWrapper):
             infos: the env's ``info``, with ``final_observations`` and ``final_states`` by agent and ``ended`` bool (worlds, 1).
         """
         rows = (self._inner.num_envs, *(self._action_space.shape or ()))
-        given = (action_tensor(actions[name], rows[0], self._inner.device) for name in self._names)
-        joint = torch.stack([action.reshape(rows) for action in given], dim=1)
+        joint = torch.stack([row_actions(actions[name], rows, self._inner.device) for name in self._names], dim=1)
         obs, _, terminated, truncated, info = self._env.step(joint)
         require_fresh(obs, self._obs, "skrl")
         info["final_observations"] = self._by_agent(info["final_obs"])

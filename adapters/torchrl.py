@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from torch import Tensor
 
 from gpu_vecenv import GpuVectorEnv
+from gpu_vecenv.adapters.checks import made_by_id
 from gpu_vecenv.errors import DeviceError, MissingExtraError, ParameterError
+from gpu_vecenv.vector.seeding import check_one_seed
 from gpu_vecenv.vector.tree import nest
 from gpu_vecenv.vector.whole import whole_mask, whole_obs, whole_space
 
@@ -54,7 +55,7 @@ class TorchRLEnv(EnvBase):
         agent_names: names of all agents.
 
     Raises:
-        ParameterError: the id makes an env of another kind.
+        ParameterError: the id makes an env of another kind, or an option is one that this class sets, such as ``array``.
         MissingExtraError: on import, when TorchRL is not installed.
     """
 
@@ -64,9 +65,10 @@ class TorchRLEnv(EnvBase):
         # Autoreset is disabled, because TorchRL resets worlds itself: a transform may end an episode earlier than the env, and
         # "next" must hold the last observation of an episode. The view is by worlds, because TorchRL's reset mask has one flag
         # for each world. copy=True, because rollouts keep references.
-        env = gymnasium.make_vec(
-            env_id, num_worlds=num_worlds, view="worlds", array="torch", autoreset_mode="disabled", copy=True, **options
-        ).unwrapped
+        fixed = {"view": "worlds", "array": "torch", "autoreset_mode": "disabled", "copy": True}
+        if "num_envs" in options:
+            raise ParameterError("TorchRLEnv takes num_worlds, the number of worlds, and no num_envs.")
+        env = made_by_id(env_id, "TorchRLEnv", fixed, {"num_worlds": num_worlds, **options}).unwrapped
         if not isinstance(env, GpuVectorEnv):
             raise ParameterError(f"TorchRLEnv takes an id of an env of this package, got {env_id!r}.")
         super().__init__(device=env.device, batch_size=[env.num_worlds])
@@ -118,7 +120,12 @@ class TorchRLEnv(EnvBase):
         return f"TorchRLEnv({self.vector_env.env_spec.name}, batch_size={list(self.batch_size)}, device={self.device})"
 
     def _set_seed(self, seed: int | None) -> None:
-        self._seed = seed
+        """Keep the seed of the next reset of all worlds.
+
+        Raises:
+            ParameterError: not an integer in [0, 2^64).
+        """
+        self._seed = None if seed is None else check_one_seed(seed)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         mask = None if tensordict is None else tensordict.get("_reset", None)

@@ -13,6 +13,11 @@ KERNEL_MODE = {AutoresetMode.NEXT_STEP: 0, AutoresetMode.SAME_STEP: 1, Autoreset
 _SPELLINGS = {mode.name.lower(): mode for mode in AutoresetMode} | {mode.value: mode for mode in AutoresetMode}
 
 
+def spelled(value: object) -> object:
+    """Return a mode's name in lower case, as error messages spell it, and any other value unchanged."""
+    return value.name.lower() if isinstance(value, AutoresetMode) else value
+
+
 def parse_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     """Return the mode for a mode, its value (``"SameStep"``) or its name in lower case (``"same_step"``).
 

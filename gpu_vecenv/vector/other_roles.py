@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Space
 from torch.utils.dlpack import from_dlpack
 
 from gpu_vecenv.errors import ParameterError
@@ -39,15 +40,9 @@ class OtherRoles:
     def __init__(self, env: GpuVectorEnv, role: str, others: Mapping[str, RolePolicy | str]) -> None:
         self._env = env
         groups = {group.role: group for group in env.layout.groups if group.role != role}
-        for name, policy in require_mapping(others, "others").items():
-            if name not in groups:
-                wrong = f"{name!r}, whose rows are those of this env" if name == role else repr(name)
-                raise ParameterError(f"others must name roles among {', '.join(groups) or 'none'}, got {wrong}.")
-            if not callable(policy) and policy != "random":
-                raise ParameterError(f"others[{name!r}] must be 'random' or a function, got {abbreviated(policy)}.")
+        self.policies = other_policies(others, list(groups), role)
         self.generator = torch.Generator(env.device)
         self.generator.seed()
-        self.policies = {name: policy for name, policy in others.items() if callable(policy)}
         self._random = {name: self._random_actions(group) for name, group in groups.items() if name not in self.policies}
 
     def seed(self, seed: int | Sequence[int | None]) -> None:
@@ -69,13 +64,8 @@ class OtherRoles:
 
     def _random_actions(self, group: Group) -> Callable[[Array], Array]:
         """Return a function that draws actions of a group on the env's device, from its masks or None."""
-        space, shape, bounds = group.action, (self._env.num_worlds, group.count), None
-        if isinstance(space, Box):
-            with np.errstate(over="ignore", invalid="ignore"):
-                bounded = np.isfinite(space.high - space.low).all()
-            if not bounded:
-                raise ParameterError(f"random actions of {group.role} need finite bounds, got {space}; give others a function.")
-            bounds = (torch.as_tensor(space.low, device=self._env.device), torch.as_tensor(space.high, device=self._env.device))
+        space, shape = group.action, (self._env.num_worlds, group.count)
+        bounds = random_bounds(space, group.role, self._env.device)
 
         def draw(mask: Array) -> Array:
             # CuPy may work on another stream than torch; DLPack orders the reads of both after the writes.
@@ -85,6 +75,42 @@ class OtherRoles:
             return actions if self._env.array != "cupy" else _cupy_array(actions)
 
         return draw
+
+
+def other_policies(others: Mapping[str, RolePolicy | str], roles: Sequence[str], role: str | None) -> dict[str, RolePolicy]:
+    """Return the functions among ``others``, by role.
+
+    Args:
+        others: ``"random"`` or a function for each role.
+        roles: the roles that it may name.
+        role: the role whose rows are those of the env.
+
+    Raises:
+        ArrayTypeError: not a mapping with names as keys.
+        ParameterError: a name that is no other role, or a value that is neither.
+    """
+    for name, policy in require_mapping(others, "others").items():
+        if name not in roles:
+            wrong = f"{name!r}, whose rows are those of this env" if name == role else repr(name)
+            raise ParameterError(f"others must name roles among {', '.join(roles) or 'none'}, got {wrong}.")
+        if not callable(policy) and policy != "random":
+            raise ParameterError(f"others[{name!r}] must be 'random' or a function, got {abbreviated(policy)}.")
+    return {name: policy for name, policy in others.items() if callable(policy)}
+
+
+def random_bounds(space: Space, role: str, device: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Return the bounds to draw a role's random actions between, on a device; None if the space is no Box.
+
+    Raises:
+        ParameterError: a Box without finite bounds.
+    """
+    if not isinstance(space, Box):
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        bounded = np.isfinite(space.high - space.low).all()
+    if not bounded:
+        raise ParameterError(f"random actions of {role} need finite bounds, got {space}; give others a function.")
+    return torch.as_tensor(space.low, device=device), torch.as_tensor(space.high, device=device)
 
 
 def _cupy_array(tensor: torch.Tensor) -> Array:

@@ -26,11 +26,11 @@ def check_seed(seed: object, num_worlds: int) -> Seed:
         return None
     is_list = getattr(seed, "ndim", 0) > 0 or isinstance(seed, Sequence) and not isinstance(seed, str | bytes)
     if not is_list:
-        return require_seed(seed)
+        return check_one_seed(seed)
     given = list(cast(Iterable[object], seed))
     if len(given) != num_worlds:
         raise ShapeError(f"a list of seeds holds one seed a world: expected {num_worlds}, got {len(given)}.")
-    return [None if one is None else require_seed(one) for one in given]
+    return [None if one is None else check_one_seed(one) for one in given]
 
 
 def world_keys(
@@ -72,8 +72,8 @@ def check_first_world(first_world: object, num_worlds: int) -> int:
     return number
 
 
-def require_seed(seed: object) -> int:
-    """Return a seed as an int.
+def check_one_seed(seed: object) -> int:
+    """Return a seed as Python's int.
 
     Raises:
         ParameterError: not an integer in [0, 2^64).

@@ -15,8 +15,20 @@ from gpu_vecenv.errors import MissingExtraError, ParameterError, SequenceError, 
 from gpu_vecenv.render.worlds import warn_without_mode
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.given import host_array
+from gpu_vecenv.vector.options import refuse_fixed
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.whole import whole_mask
+
+FIXED: dict[str, Any] = {
+    "num_envs": 1,
+    "num_worlds": 1,
+    "view": "worlds",
+    "device": "cpu",
+    "array": "numpy",
+    "autoreset_mode": AutoresetMode.DISABLED,
+    "copy": True,
+}
+"""Keywords of the vector env inside a single env."""
 
 
 def entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.ndarray, Any]]:
@@ -63,7 +75,7 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
         params: parameters of the env by their spec names.
 
     Raises:
-        ParameterError: roles of the env have spaces of their own.
+        ParameterError: roles of the env have spaces of their own, or a keyword is one of vector envs alone, such as ``device``.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
@@ -76,12 +88,24 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
                 "a preset is for vector envs: use gymnasium.make_vec, in RLlib with "
                 'env_runners(gym_env_vectorize_mode="vector_entry_point"); or leave out preset.'
             )
-        fixed: dict[str, Any] = {"device": "cpu", "array": "numpy", "autoreset_mode": AutoresetMode.DISABLED}
-        self.vector = GpuVectorEnv(env_spec, render_mode=render_mode, **fixed, **params)
+        refuse_fixed(f"{env_spec.name} as a single env", params, FIXED, ", or use gymnasium.make_vec")
+        self.vector = GpuVectorEnv(env_spec, render_mode=render_mode, **FIXED, **params)
         self.render_mode = render_mode
         self.observation_space = self.vector.single_observation_space
         self.action_space = self.vector.single_action_space
         self._mask: np.ndarray | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute. Parameters are set when the env is made, so another value of one raises ParameterError."""
+        vector = self.__dict__.get("vector")
+        if vector is None or name not in vector.params:
+            super().__setattr__(name, value)
+        else:
+            vector.set_attr(name, [value])
+
+    def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
+        """Set an attribute, as wrappers around this env ask for; a parameter's name never becomes an attribute of a wrapper."""
+        return super().set_wrapper_attr(name, value, force=force or name in self.vector.params)
 
     @property
     def action_masks(self) -> Callable[[], np.ndarray]:

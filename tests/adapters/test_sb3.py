@@ -14,7 +14,7 @@ from stable_baselines3.common.monitor import Monitor
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.adapters import sb3, sb3_gpu
 from gpu_vecenv.adapters.sb3 import Sb3VecEnv
-from gpu_vecenv.errors import MissingExtraError, ParameterError, SequenceError
+from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
 from tests.devices import DEVICES
 
 TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 9, "tagging_distance": 0.5}
@@ -244,11 +244,48 @@ def test_roles_without_a_function_act_uniformly_at_random(params, actions):
         assert counts.min() > 900 / actions / 2 and counts.max() < 900 / actions * 2
 
 
+def test_random_is_the_name_of_random_actions():
+    by_name, unnamed = make("tag", role="tagger", others={"runner": "random"}), make("tag", role="tagger")
+    for env in (by_name, unnamed):
+        env.seed(4)
+        env.reset()
+    for _ in range(3):
+        for ours, other in zip(by_name.step(np.zeros((8, 2), int)), unnamed.step(np.zeros((8, 2), int)), strict=True):
+            np.testing.assert_array_equal(ours, other)
+
+
+def test_a_function_of_another_role_may_return_arrays_of_any_kind():
+    given = np.full((12, 2), 3)
+    envs = [make("tag", role="tagger", others={"runner": lambda _, give=give: give})
+            for give in (torch.tensor(given), given, given.tolist())]  # fmt: skip
+    results = []
+    for env in envs:
+        env.seed(4)
+        env.reset()
+        results.append(env.step(np.zeros((8, 2), int))[0])
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("given, error, message", [
+    (None, ArrayTypeError, "must be numbers, got object"),
+    (np.zeros(12, int), ShapeError, r"must have shape \(12, 2\), got \(12,\)"),
+    (np.zeros((3, 2), int), ShapeError, r"must have 12 rows, got the shape \(3, 2\)"),
+    (torch.zeros(12, 2), ArrayTypeError, "must be of the kind of torch.int64, got torch.float32"),
+])  # fmt: skip
+def test_wrong_actions_of_another_role_raise_errors(given, error, message):
+    env = make("tag", role="tagger", others={"runner": lambda _: given})
+    env.reset()
+    with pytest.raises(error, match=rf"^the actions of others\['runner'\] {message}"):
+        env.step(np.zeros((8, 2), int))
+
+
 def test_invalid_roles_raise_errors():
     for options, message in (
         ({"role": "cop"}, "no role 'cop'; the roles are tagger, runner"),
-        ({"role": "tagger", "others": {"robber": len}}, "no role 'robber'"),
-        ({"role": "tagger", "others": {"tagger": len}}, "must not name"),
+        ({"role": "tagger", "others": {"robber": len}}, "others must name roles among runner, got 'robber'"),
+        ({"role": "tagger", "others": {"tagger": len}}, "got 'tagger', whose rows are those of this env"),
+        ({"role": "tagger", "others": {"runner": 3}}, r"others\['runner'\] must be 'random' or a function, got 3"),
         ({"others": {"runner": len}}, "role must name the trained one"),
     ):
         with pytest.raises(ParameterError, match=message):
@@ -258,7 +295,7 @@ def test_invalid_roles_raise_errors():
 @limit("envs with another array kind, autoreset mode, or several agents in the worlds view: SB3 needs same-step rows")
 @pytest.mark.parametrize("options, message", [
     ({"array": "numpy"}, "array='torch'"),
-    ({"autoreset_mode": "next_step"}, "autoreset_mode=<AutoresetMode.SAME_STEP"),
+    ({"autoreset_mode": "next_step"}, "autoreset_mode='same_step', got 'next_step'"),
     ({"view": "worlds"}, "view='agents'"),
 ], ids=["array", "mode", "view"])  # fmt: skip
 def test_unsuitable_envs_raise_errors(options, message):
@@ -290,8 +327,6 @@ def test_attributes_and_methods_reach_the_env():
     assert env.get_attr("params", indices=[1, 4])[0]["num_taggers"] == 2
     assert env.get_attr("num_agents", indices=3) == [5]
     assert env.has_attr("role_counts") and not env.has_attr("colour")
-    env.set_attr("colour", "red")
-    assert env.get_attr("colour", indices=0) == ["red"] == [env.env.unwrapped.colour]
     env.reset()
     states = env.env_method("get_state")
     assert len(states) == 20 and states[0]["t"].shape == (4,)
