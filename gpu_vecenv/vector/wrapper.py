@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
@@ -13,6 +13,14 @@ from gpu_vecenv.spec.given import ArrayT, array_library, host_array
 from gpu_vecenv.vector.role_rows import RoleRows
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
+if TYPE_CHECKING:
+    Wrapper = VectorWrapper[ArrayT, Any, Any, Any, Any]
+else:
+
+    class Wrapper(VectorWrapper, Generic[ArrayT]):
+        """Gymnasium's class, which has no type parameters before 1.4."""
+
+
 NUMPY_ONLY = {
     "RecordEpisodeStatistics": "EpisodeStatistics",
     "NormalizeObservation": "NormalizeObservation",
@@ -22,7 +30,7 @@ NUMPY_ONLY = {
 """Gymnasium's vector wrappers that compute with NumPy, and this package's wrappers that replace them."""
 
 
-class DeviceWrapper(VectorWrapper[ArrayT, Any, Any, Any, Any]):
+class DeviceWrapper(Wrapper[ArrayT]):
     """Wrapper whose arrays have the array kind and the device of the env. A step of it never waits for the device.
 
     Raises:
