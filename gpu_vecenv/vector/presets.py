@@ -41,7 +41,7 @@ def with_preset(constructor: Constructor) -> Constructor:
             given |= preset_keywords(given)
         constructor(*args, **given)
 
-    return construct  # type: ignore[return-value]
+    return construct  # type: ignore[return-value]  # it takes what the constructor takes
 
 
 def preset_keywords(given: dict[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 
 import gpu_vecenv  # noqa: F401
-from tests.adapters.test_cleanrl_upstream import Writer
-from tests.adapters.upstream_scripts import PAGES, hunks, names_for, needs_cleanrl, options_on, run_changed, script_and_counts
+from tests.adapters.upstream_scripts import (
+    PAGES,
+    Writer,
+    claims,
+    hunks,
+    names_for,
+    needs_cleanrl,
+    options_on,
+    run_changed,
+    script_and_counts,
+)
 
 pytest.importorskip("tensorboard")
 from tests.adapters.tensorboard_curves import curves  # noqa: E402
@@ -17,38 +26,31 @@ from tests.adapters.tensorboard_curves import curves  # noqa: E402
 PAGE = PAGES / "cleanrl.md"
 LIMIT = 200  # steps of an episode of these envs
 PENDULUM = "WarpPendulum-v1"
-FILES = {"dqn.py": "WarpMountainCar-v0", "sac_continuous_action.py": PENDULUM, "td3_continuous_action.py": PENDULUM}
+DQN, SAC, TD3 = (PAGES / f"cleanrl_{name}.diff" for name in ("dqn", "sac_continuous_action", "td3_continuous_action"))
+ENVS = {DQN: "WarpMountainCar-v0", SAC: PENDULUM, TD3: PENDULUM}
 
 
-def diff_of(name):
-    return PAGES / f"cleanrl_{name.removesuffix('.py')}.diff"
-
-
-def claimed(said):
-    """Parameters of a test: each file, with the text of its row in the support table."""
-    works = (pytest.mark.works("CleanRL-style", f"upstream's {name} with seven lines changed {said}") for name in FILES)
-    return [pytest.param(name, id=name, marks=mark) for name, mark in zip(FILES, works, strict=True)]
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_the_page_links_a_short_diff(name):
-    diff = diff_of(name)
+@pytest.mark.parametrize("diff", ENVS, ids=lambda diff: diff.stem)
+def test_the_page_links_a_short_diff(diff):
     path, added, removed = script_and_counts(diff)
-    assert (path, added) == (f"cleanrl/{name}", 7) and removed <= 11 and f"]({diff.name})" in PAGE.read_text()
+    assert (path, added) == (f"cleanrl/{diff.stem.removeprefix('cleanrl_')}.py", 7) and removed <= 11
+    assert f"]({diff.name})" in PAGE.read_text()
 
 
 def test_the_page_shows_the_diff_of_dqn():
-    assert f"~~~diff\n{diff_of('dqn.py').read_text()}~~~" in PAGE.read_text()
+    assert f"~~~diff\n{DQN.read_text()}~~~" in PAGE.read_text()
 
 
-@pytest.mark.parametrize("name", claimed("stores the true last observation of episodes that a time limit ends"))
-def test_the_changed_lines_store_the_true_last_observation(name):
+@pytest.mark.parametrize(
+    "diff", claims(ENVS, "with seven lines changed stores the true last observation of episodes that a time limit ends")
+)
+def test_the_changed_lines_store_the_true_last_observation(diff):
     """The twin does not reset worlds by itself, so that the observations that it returns are the last ones."""
-    twin = gymnasium.make_vec(FILES[name], num_envs=4, device="cpu", array="numpy", autoreset_mode="disabled")
+    twin = gymnasium.make_vec(ENVS[diff], num_envs=4, device="cpu", array="numpy", autoreset_mode="disabled")
     stored, writer = [], Writer()
     buffer = SimpleNamespace(add=lambda *transition: stored.append(transition))
-    names = {**names_for(FILES[name], "cpu"), "writer": writer, "rb": buffer}
-    imports, setup, step = hunks(diff_of(name), "+")
+    names = {**names_for(ENVS[diff], "cpu"), "writer": writer, "rb": buffer}
+    imports, setup, step = hunks(diff, "+")
     for program in (imports, setup):
         exec(program, names)
     names["obs"], _ = names["envs"].reset(seed=3)
@@ -71,13 +73,13 @@ def test_the_changed_lines_store_the_true_last_observation(name):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @needs_cleanrl
-@pytest.mark.parametrize("name", claimed("learns"))
-def test_upstream_with_the_diff_learns(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize("diff", claims(ENVS, "with seven lines changed learns"))
+def test_upstream_with_the_diff_learns(diff, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.environ["CLEANRL"])  # for cleanrl_utils
-    script = f"cleanrl/{name}"
-    run_changed(os.environ["CLEANRL"], diff_of(name), tmp_path, *options_on(PAGE, script))
+    script, *_ = script_and_counts(diff)
+    run_changed(os.environ["CLEANRL"], diff, tmp_path, *options_on(PAGE, script))
     (run,) = (tmp_path / "runs").iterdir()
     returns = curves(run)["charts/episodic_return"]
     print(returns[:5], returns[-10:])
     first, last = np.mean(returns[:5]), np.mean(returns[-10:])
-    assert last > 3 * first if name == "dqn.py" else last > first + 600
+    assert last > 3 * first if diff == DQN else last > first + 600

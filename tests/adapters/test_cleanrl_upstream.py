@@ -11,6 +11,8 @@ import torch
 import gpu_vecenv  # noqa: F401
 from tests.adapters.upstream_scripts import (
     PAGES,
+    Writer,
+    claims,
     hunks,
     names_for,
     needs_cleanrl,
@@ -47,13 +49,6 @@ def test_the_page_shows_the_diff_of_ppo_and_the_env_of_the_others():
         assert len(env) == 3 and f"~~~diff\n{''.join(env)}~~~" in shown
 
 
-class Writer(list):
-    """Collects logged values as (name, step, value)."""
-
-    def add_scalar(self, name, value, step):
-        self.append((name, step, float(value)))
-
-
 def upstream_loop(diff, sign, steps, env_id, device, **names):
     """Run the rollout of upstream's file before the diff (``-``) or after it (``+``); return the names that it sets."""
     names = {**names_for(env_id, device), "writer": Writer(), "rewards": torch.zeros(steps, 4, device=device), **names}
@@ -81,11 +76,7 @@ def test_the_changed_lines_log_every_episode(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("diff", [
-    pytest.param(diff, id=name, marks=pytest.mark.works(
-        "CleanRL-style", f"upstream's {name} with twelve lines changed, its arrays on the device"))
-    for diff in CONTINUOUS for name in [f"{diff.stem.removeprefix('cleanrl_')}.py"]
-])  # fmt: skip
+@pytest.mark.parametrize("diff", claims(CONTINUOUS, "with twelve lines changed, its arrays on the device"))
 def test_the_changed_lines_normalise_and_log_raw_returns(diff, device):
     names = upstream_loop(diff, "+", 201, "WarpPendulum-v1", device)
     (name, step, mean), length = names["writer"]
@@ -135,11 +126,7 @@ def test_upstream_with_the_diff_solves_cartpole(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @needs_cleanrl
-@pytest.mark.parametrize("diff", [
-    pytest.param(diff, id=name, marks=pytest.mark.works(
-        "CleanRL-style", f"upstream's {name} with twelve lines changed swings up the pendulum"))
-    for diff in CONTINUOUS for name in [f"{diff.stem.removeprefix('cleanrl_')}.py"]
-])  # fmt: skip
+@pytest.mark.parametrize("diff", claims(CONTINUOUS, "with twelve lines changed swings up the pendulum"))
 def test_upstream_with_the_diff_swings_up_the_pendulum(diff, tmp_path):
     returns = returns_of_training(diff, tmp_path, *options_on(PAGE, "cleanrl/ppo_continuous_action.py"))
     print(returns)

@@ -24,6 +24,20 @@ needs_cleanrl, needs_leanrl = (
 )
 
 
+class Writer(list):
+    """Collects logged values as (name, step, value)."""
+
+    def add_scalar(self, name, value, step):
+        self.append((name, step, float(value)))
+
+
+def claims(diffs, said):
+    """Parameters of a test: diffs of CleanRL's scripts, each with the text of its row in the support table."""
+    names = [f"{diff.stem.removeprefix('cleanrl_')}.py" for diff in diffs]
+    works = [pytest.mark.works("CleanRL-style", f"upstream's {name} {said}") for name in names]
+    return [pytest.param(diff, id=name, marks=mark) for diff, name, mark in zip(diffs, names, works, strict=True)]
+
+
 def script_and_counts(diff):
     """Path of the script that a diff changes, and the numbers of added and removed lines."""
     counts = subprocess.run(["git", "apply", "--numstat", diff], capture_output=True, text=True, check=True).stdout

@@ -38,7 +38,7 @@ class FusedPPO(PPO):
         """
         super().__init__(policy, config, shape, seed, device)
         self.sizes = require_fused(policy, device)
-        self.fused = FusedPolicy(policy, self.sizes, device)  # type: ignore[arg-type]
+        self.fused = FusedPolicy(policy, self.sizes, device)  # type: ignore[arg-type]  # a policy that fits is an ActorCritic
         self._kernels: UpdateKernels | None = None
 
     def actor(self) -> FusedPolicy:
@@ -96,7 +96,7 @@ class FusedPPO(PPO):
         if self._kernels is None:
             rows = -(-samples.valid.numel() // self.config.num_minibatches)
             make = SplitKernels if self.sizes.split else UpdateKernels
-            self._kernels = make(self.policy, self.sizes, self.config, self.adam, rows)  # type: ignore[arg-type]
+            self._kernels = make(self.policy, self.sizes, self.config, self.adam, rows)  # type: ignore[arg-type]  # as above
         args = self._kernels.args
         # A policy with all agents of a role has views of the slabs, with a gap between steps at most.
         arrays = [x if x is None or is_addressed_by_rows(x) else x.contiguous() for x in (obs, samples.action, samples.mask)]
