@@ -7,27 +7,17 @@
 struct GvKept;
 template <gv_i32 LAYER, gv_i32 N>  // slopes of N units, from `first` on
 GV_FN GvRows<GV_OWN, N> gv_kept_slopes(GvKept& kept, const GvGroup& group, gv_i32 first);
-template <gv_i32 LAYER, gv_i32 N>  // derivatives of all units of a layer
-GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OWN, N>& deltas);
+template <gv_i32 LAYER, gv_i32 N>  // derivatives of N units
+GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OWN, N>& deltas, gv_i32 first);
 
-// Slopes in registers; those of the first layer of a split network are in global memory.
-template <gv_i32 ROWS, gv_i32 LAYER>
-struct GvSlopes : GvSlopes<ROWS, LAYER - 1> {
-    GvRows<ROWS, gv_width(LAYER)> slope;
-};
-template <gv_i32 ROWS>
-struct GvSlopes<ROWS, GV_SPLIT> {};
-template <gv_i32 LAYER, gv_i32 ROWS>
-GV_FN GvRows<ROWS, gv_width(LAYER)>& gv_slope(GvSlopes<ROWS, GV_LAYERS>& slopes) {
-    return static_cast<GvSlopes<ROWS, LAYER>&>(slopes).slope;
-}
-
-// Derivatives of a layer and those below it; `above` has the K derivatives of the group's rows of the layer above.
+// Derivatives of a layer and those below it; `above` has the K derivatives of the group's rows of the layer above. Those of the
+// first layer of a split network leave chunk by chunk, see gv_forward_from().
 template <gv_i32 LAYER, gv_i32 K, gv_i32 OUTPUTS, class Above>
 GV_FN void gv_backward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& group, const Above& above, GvKept& kept) {
     constexpr gv_i32 WIDTH = gv_width(LAYER), CHUNK = gv_chunk(WIDTH);
-    GvRows<GV_OWN, WIDTH> deltas;
-    GV_UNROLL for (gv_i32 first = 0; first < WIDTH; first += CHUNK) {
+    constexpr bool LEAVES = GV_SPLIT && LAYER == 1;
+    GvRows<GV_OWN, LEAVES ? CHUNK : WIDTH> deltas;
+    const auto chunk = [&](gv_i32 first) {
         const GvRows<GV_OWN, CHUNK> slopes = gv_kept_slopes<LAYER, CHUNK>(kept, group, first);
         GvSums<GV_OWN, CHUNK> sums;
         gv_clear(sums);
@@ -35,9 +25,15 @@ GV_FN void gv_backward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& gr
         gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
             float one, two;
             gv_get(slopes, place, 0, one, two);
-            gv_put_finite(deltas, place, first, x * one, y * two);
+            gv_put_finite(deltas, place, LEAVES ? 0 : first, x * one, y * two);
         });
+        if constexpr (LEAVES) gv_keep_deltas<LAYER>(kept, group, deltas, first);
+    };
+    if constexpr (LEAVES) {
+        GV_LOOP for (gv_i32 first = 0; first < WIDTH; first += CHUNK) chunk(first);
+    } else {
+        GV_UNROLL for (gv_i32 first = 0; first < WIDTH; first += CHUNK) chunk(first);
+        gv_keep_deltas<LAYER>(kept, group, deltas, 0);
+        if constexpr (LAYER > 1) gv_backward_from<LAYER - 1, WIDTH>(network, group, deltas, kept);
     }
-    gv_keep_deltas<LAYER>(kept, group, deltas);
-    if constexpr (LAYER > 1) gv_backward_from<LAYER - 1, WIDTH>(network, group, deltas, kept);
 }

@@ -49,6 +49,18 @@ GV_FN GvTile<gv_unit_stride(LAYER)> gv_delta_tile(GvHalf* tiles) {
 }
 GV_FN GvTile<GV_DELTA_STRIDE> gv_last_deltas(GvHalf* tiles) { return {tiles + gv_units_at(GV_LAST)}; }
 
+// Slopes of layers 1 .. LAYER.
+template <gv_i32 ROWS, gv_i32 LAYER>
+struct GvSlopes : GvSlopes<ROWS, LAYER - 1> {
+    GvRows<ROWS, gv_width(LAYER)> slope;
+};
+template <gv_i32 ROWS>
+struct GvSlopes<ROWS, 0> {};
+template <gv_i32 LAYER, gv_i32 ROWS>
+GV_FN GvRows<ROWS, gv_width(LAYER)>& gv_slope(GvSlopes<ROWS, GV_LAYERS>& slopes) {
+    return static_cast<GvSlopes<ROWS, LAYER>&>(slopes).slope;
+}
+
 // Keeps slopes in registers and units in tiles.
 struct GvKept {
     GvSlopes<GV_OWN, GV_LAYERS> slopes;
@@ -68,8 +80,8 @@ GV_FN GvRows<GV_OWN, N> gv_kept_slopes(GvKept& kept, const GvGroup&, gv_i32 firs
     return gv_columns<N>(gv_slope<LAYER>(kept.slopes), first);
 }
 template <gv_i32 LAYER, gv_i32 N>
-GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OWN, N>& deltas) {
-    gv_store(deltas, group, gv_part(gv_delta_tile<LAYER>(kept.tiles), kept.row, 0));
+GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OWN, N>& deltas, gv_i32 first) {
+    gv_store(deltas, group, gv_part(gv_delta_tile<LAYER>(kept.tiles), kept.row, first));
 }
 
 // ---- sums of the gradient ----------------------------------------------------------------------------------------

@@ -134,18 +134,22 @@ GV_FN void gv_keep_slopes(GvForget&, const GvPlace&, gv_i32, float, float) {}
 
 // Computes a hidden layer and those above it, then the outputs. `input` has the group's rows. From the first layer of a split
 // network it computes this layer alone, and no outputs.
+//
+// Chunks that leave at once need no registers, so in split networks their loop is not unrolled: with the code of all chunks, the
+// kernels took more time.
 template <gv_i32 LAYER, gv_i32 ROWS, gv_i32 OUTPUTS, class Input, class Keep>
 GV_FN void gv_forward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& group, const Input& input, Keep& keep,
                            GvSums<ROWS, GvNetwork<OUTPUTS>::COLUMNS>& outputs) {
-    constexpr gv_i32 WIDTH = gv_width(LAYER), CHUNK = LAYER == 1 ? gv_chunk(WIDTH) : 16;  // the upper layers hold more
     constexpr bool LAST = LAYER == GV_LAYERS;  // its units go into the outputs chunk by chunk
+    constexpr bool LEAVES = LAST || (GV_SPLIT && LAYER == 1);
+    constexpr gv_i32 WIDTH = gv_width(LAYER), CHUNK = LAYER == 1 || (GV_SPLIT && LAST) ? gv_chunk(WIDTH) : 16;
     static_assert(!(LAST && GV_SPLIT && LAYER == 1), "a split network has two hidden layers or more");
     const float* biases = network.floats + gv_biases_at(LAYER);
     const auto weights = gv_weights<LAYER>(network);
-    GvRows<ROWS, LAST ? CHUNK : WIDTH> high;
+    GvRows<ROWS, LEAVES ? CHUNK : WIDTH> high;
     GvRows<ROWS, LAST ? CHUNK : 16> low;
     if constexpr (LAST) gv_fill(outputs, group, network.floats + gv_biases_at(GV_LAST));
-    GV_UNROLL for (gv_i32 first = 0; first < WIDTH; first += CHUNK) {
+    const auto chunk = [&](gv_i32 first) {
         GvSums<ROWS, CHUNK> sums;
         gv_fill(sums, group, biases + first);
         if constexpr (LAYER == 1) {
@@ -154,7 +158,7 @@ GV_FN void gv_forward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& gro
         } else {
             gv_add_layer<gv_width(LAYER - 1)>(sums, group, input, gv_part(weights, first, 0));
         }
-        const gv_i32 at = LAST ? 0 : first;
+        const gv_i32 at = LEAVES ? 0 : first;
         gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
             const GvUnit one = gv_activated<LAYER>(x), two = gv_activated<LAYER>(y);
             if constexpr (GV_ACTIVATION == GV_TANH) gv_put(high, place, at, one.value, two.value);
@@ -171,11 +175,16 @@ GV_FN void gv_forward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& gro
             gv_add_layer<CHUNK>(outputs, group, low, of_outputs);
             gv_add_layer<CHUNK>(outputs, group, high, gv_part(gv_last_low(network), 0, first));
             gv_add_layer<CHUNK>(outputs, group, high, of_outputs);
-            gv_keep_units<LAYER>(keep, group, high, first);
         }
+        if constexpr (LEAVES) gv_keep_units<LAYER>(keep, group, high, first);
+    };
+    if constexpr (GV_SPLIT && LEAVES) {
+        GV_LOOP for (gv_i32 first = 0; first < WIDTH; first += CHUNK) chunk(first);
+    } else {
+        GV_UNROLL for (gv_i32 first = 0; first < WIDTH; first += CHUNK) chunk(first);
     }
-    if constexpr (!LAST) gv_keep_units<LAYER>(keep, group, high, 0);
-    if constexpr (!LAST && !(GV_SPLIT && LAYER == 1)) {
+    if constexpr (!LEAVES) {
+        gv_keep_units<LAYER>(keep, group, high, 0);
         gv_forward_from<LAYER + 1>(network, group, high, keep, outputs);
     }
 }

@@ -66,7 +66,7 @@ GV_FN void gv_store_features(GvOwnFeatures& features, const GvGroup& group, cons
         gv_each_value(features, group, [&](gv_i32 i, float& x) { store(i, x); });
     } else {
         const GvOwnSamples rows = gv_rows_of(samples, group, obs, samples_per_step);  // a division for each row, not for each number
-        constexpr gv_i32 SOME = GV_SPLIT ? 512 : 256;  // 16 or 8 loads of a lane at a time; the first layer alone leaves registers
+        constexpr gv_i32 SOME = GV_SPLIT ? 1280 : 256;  // 40 or 8 loads of a lane at a time; the first layer alone leaves registers
         GV_LOOP for (gv_i32 first = 0; first < GV_OWN * GV_FEATURES; first += SOME) {
             GvValues<float, SOME> some;
             gv_each_value_with(some, group, rows, [&](gv_i32 i) { return (first + i) / GV_FEATURES; },

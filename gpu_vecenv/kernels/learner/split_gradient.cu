@@ -16,19 +16,19 @@
 
 // ---- arrays between the kernels --------------------------------------------------------------------------------
 
-// Columns of a network's arrays, each with a.room rows in stripes: features; units and derivatives of each hidden layer, the slopes
-// of the first one at the place of its derivatives until these replace them; derivatives of the outputs.
+// Arrays with a.room rows in stripes: features, then the arrays of each network. Columns of these: units and derivatives of each
+// hidden layer, with slopes at the place of derivatives until these replace them; derivatives of the outputs.
 GV_FN constexpr gv_i32 gv_array_at(gv_i32 layer) {  // of the units of a layer
-    return layer == 1 ? GV_HIGH_COLUMNS : gv_array_at(layer - 1) + 2 * gv_width(layer - 1);
+    return layer == 1 ? 0 : gv_array_at(layer - 1) + 2 * gv_width(layer - 1);
 }
 #define GV_OUTPUT_ROWS GvNetwork<GV_OUTPUTS>::ROWS
 #define GV_ARRAY_COLUMNS (gv_array_at(GV_LAST) + GV_OUTPUT_ROWS)
 static_assert(GV_ARRAY_COLUMNS == GV_PLANNED_COLUMNS, "as in gpu_vecenv/train/fused/program.py");
 
 GV_FN GvHalf* gv_array(const GvArgs& a, gv_i32 network, gv_i32 columns) {
-    return a.stash + ((gv_i64)network * GV_ARRAY_COLUMNS + columns) * a.room;
+    return a.stash + (GV_HIGH_COLUMNS + (gv_i64)network * GV_ARRAY_COLUMNS + columns) * a.room;
 }
-GV_FN GvStripes<GV_HIGH_COLUMNS> gv_features_of(const GvArgs& a, gv_i32 network) { return {gv_array(a, network, 0)}; }
+GV_FN GvStripes<GV_HIGH_COLUMNS> gv_features_of(const GvArgs& a) { return {a.stash}; }
 template <gv_i32 LAYER>
 GV_FN GvStripes<gv_width(LAYER)> gv_units_of(const GvArgs& a, gv_i32 network) {
     return {gv_array(a, network, gv_array_at(LAYER))};
@@ -83,12 +83,11 @@ GV_FN float* gv_floats(const GvTeam& team) { return (float*)((GvHalf*)team.scrat
 
 // ---- forward and backward --------------------------------------------------------------------------------------
 
-// Units go to global memory. Slopes of the first layer do so, too; others stay in registers.
+// Units and slopes go to global memory.
 struct GvKept {
     const GvArgs& a;
     gv_i32 network;
     gv_i64 row;  // first row of the group
-    GvSlopes<GV_OWN, GV_LAYERS> slopes;
 };
 template <gv_i32 LAYER, gv_i32 ROWS, gv_i32 N>
 GV_FN void gv_keep_units(GvKept& kept, const GvGroup& group, const GvRows<ROWS, N>& units, gv_i32 first) {
@@ -96,27 +95,22 @@ GV_FN void gv_keep_units(GvKept& kept, const GvGroup& group, const GvRows<ROWS, 
 }
 template <gv_i32 LAYER>
 GV_FN void gv_keep_slopes(GvKept& kept, const GvPlace& place, gv_i32 first, float x, float y) {
-    if constexpr (LAYER == 1) gv_put_pair(gv_part(gv_deltas_of<1>(kept.a, kept.network), kept.row, first), place, x, y);
-    else gv_put(gv_slope<LAYER>(kept.slopes), place, first, x, y);
+    gv_put_pair(gv_part(gv_deltas_of<LAYER>(kept.a, kept.network), kept.row, first), place, x, y);
 }
 template <gv_i32 LAYER, gv_i32 N>
 GV_FN GvRows<GV_OWN, N> gv_kept_slopes(GvKept& kept, const GvGroup& group, gv_i32 first) {
-    if constexpr (LAYER == 1) {
-        GvRows<GV_OWN, N> slopes;
-        gv_load(slopes, group, gv_part(gv_deltas_of<1>(kept.a, kept.network), kept.row, first));
-        return slopes;
-    } else {
-        return gv_columns<N>(gv_slope<LAYER>(kept.slopes), first);
-    }
+    GvRows<GV_OWN, N> slopes;
+    gv_load(slopes, group, gv_part(gv_deltas_of<LAYER>(kept.a, kept.network), kept.row, first));
+    return slopes;
 }
 template <gv_i32 LAYER, gv_i32 N>
-GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OWN, N>& deltas) {
-    gv_store(deltas, group, gv_part(gv_deltas_of<LAYER>(kept.a, kept.network), kept.row, 0));
+GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OWN, N>& deltas, gv_i32 first) {
+    gv_store(deltas, group, gv_part(gv_deltas_of<LAYER>(kept.a, kept.network), kept.row, first));
 }
 
-// Units and slopes of the first layer of one network, in the tiles `first`, `first` + `blocks`, ...
-template <class Head>
-GV_FN void gv_first_of(const GvArgs& a, const GvTeam& team, gv_i32 first, gv_i32 blocks) {
+// Units and slopes of the first layer of network 0, the actor, or 1, in the tiles `first`, `first` + `blocks`, ... The actor's
+// teams also write the features.
+GV_FN void gv_first_of(const GvArgs& a, const GvTeam& team, gv_i32 number, gv_i32 first, gv_i32 blocks) {
     const GvGroup group = gv_group(team);
     const GvNetwork<1> network = {(GvHalf*)team.scratch, gv_floats(team)};  // biases of the outputs are not needed
     const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
@@ -129,16 +123,16 @@ GV_FN void gv_first_of(const GvArgs& a, const GvTeam& team, gv_i32 first, gv_i32
     };
     load(first);
     gv_clear_halves(team, all.at, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features stay 0
-    gv_load_network<1, GV_FIRST>(team, network, a.layers[Head::NUMBER], a.norm);
+    gv_load_network<1, GV_FIRST>(team, network, a.layers[number], a.norm);
     gv_barrier(team);
     GV_LOOP for (gv_i32 tile = first; tile < tiles; tile += blocks) {
         gv_store_features(features, group, samples, a.obs, a.samples_per_step, network, a.norm.limit, own);
         gv_group_barrier(group);
         load(tile + blocks);
-        GvKept kept = {a, Head::NUMBER, (gv_i64)tile * GV_ROWS + row, {}};
+        GvKept kept = {a, number, (gv_i64)tile * GV_ROWS + row};
         GvSums<GV_OWN, GvNetwork<1>::COLUMNS> none;
         gv_forward_from<1>(network, group, own, kept, none);
-        gv_copy_rows<GV_OWN, GV_HIGH_COLUMNS>(group, own, gv_part(gv_features_of(a, Head::NUMBER), kept.row, 0));
+        if (number == 0) gv_copy_rows<GV_OWN, GV_HIGH_COLUMNS>(group, own, gv_part(gv_features_of(a), kept.row, 0));
         gv_group_barrier(group);
     }
 }
@@ -161,7 +155,7 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvTeam& team, gv_i32 firs
     gv_barrier(team);
     GV_LOOP for (gv_i32 tile = first; tile < tiles; tile += blocks) {
         GvOwnSamples present = ahead.samples;
-        GvKept kept = {a, Head::NUMBER, (gv_i64)tile * GV_ROWS + row, {}};
+        GvKept kept = {a, Head::NUMBER, (gv_i64)tile * GV_ROWS + row};
         GvSums<GV_OWN, GvNetwork<OUTPUTS>::COLUMNS> sums;
         {
             GvRows<GV_OWN, gv_width(1)> units;
@@ -218,7 +212,7 @@ GV_FN void gv_sum_units(const GvArgs& a, const GvTeam& team, gv_i32 slice, Delta
 
 template <gv_i32 LAYER>
 GV_FN auto gv_below_of(const GvArgs& a, gv_i32 network) {
-    if constexpr (LAYER == 1) return gv_features_of(a, network);
+    if constexpr (LAYER == 1) return gv_features_of(a);
     else return gv_units_of<LAYER - 1>(a, network);
 }
 
@@ -250,8 +244,8 @@ GV_FN float* gv_critic_columns(const GvArgs& a, gv_i32 row) {
 
 GV_FN void gv_first_block(const GvArgs& a, const GvTeam& team) {
     const gv_i32 of_critic = team.world - a.actor_blocks;
-    if (of_critic < 0) gv_first_of<GvActor>(a, team, team.world, a.actor_blocks);
-    else gv_first_of<GvCritic>(a, team, of_critic, a.critic_blocks);
+    const bool actor = of_critic < 0;
+    gv_first_of(a, team, actor ? 0 : 1, actor ? team.world : of_critic, actor ? a.actor_blocks : a.critic_blocks);
 }
 GV_FN void gv_deltas_block(const GvArgs& a, const GvTeam& team) {
     const gv_i32 of_critic = team.world - a.actor_blocks;

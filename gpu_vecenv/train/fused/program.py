@@ -150,7 +150,12 @@ class Sizes:
     @property
     def array_columns(self) -> int:
         """Columns of a network's arrays between kernels, ``GV_ARRAY_COLUMNS`` of ``kernels/learner/split_gradient.cu``."""
-        return _up_to(self.features, 16) + 2 * sum(self.widths) + _up_to(self.outputs, 16)
+        return 2 * sum(self.widths) + _up_to(self.outputs, 16)
+
+    @property
+    def stash_columns(self) -> int:
+        """Columns of all arrays between kernels: features, and the arrays of the actor and of the critic."""
+        return _up_to(self.features, 16) + 2 * self.array_columns
 
     def parts(self, outputs: int) -> list[Part]:
         """Return the parts of the gradient of a split network, from the first layer on."""

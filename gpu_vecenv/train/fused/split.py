@@ -23,14 +23,14 @@ class SplitKernels(UpdateKernels):
 
     Attributes:
         room: rows of the arrays between kernels.
-        stash: these arrays, of the actor and of the critic.
+        stash: these arrays: features, then those of the actor and of the critic.
     """
 
     def __init__(self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: GatedAdam, num_rows: int) -> None:
         """Allocate the arrays; see ``UpdateKernels``."""
         super().__init__(policy, sizes, config, adam, num_rows)
         self.room = min(-(-num_rows // sizes.rows) * sizes.rows, ROOM[self.device.type])
-        self.stash = empty_halves(2 * sizes.array_columns * self.room, device=self.device)
+        self.stash = empty_halves(sizes.stash_columns * self.room, device=self.device)
         self._parts = len(sizes.parts(sizes.outputs)) + len(sizes.parts(1))
         slices = CPU_SLICES
         if self.device.type == "cuda":
