@@ -3,7 +3,7 @@
 #include "learner/network.h"
 
 // N numbers on their way from global memory to the memory of the team. load() starts all loads, if they fit in the registers of
-// the lanes, so that the team waits once for several arrays; otherwise store() loads 32 of a lane at a time.
+// the lanes, so that the team waits once for several arrays; otherwise store() loads 16 of a lane at a time.
 template <gv_i32 N>
 struct GvPiece {
     static constexpr gv_i32 EACH = (N + GV_TEAM_LANES - 1) / GV_TEAM_LANES;
@@ -27,7 +27,7 @@ GV_FN void gv_store_piece(const GvPiece<N>& piece, const GvTeam& team, Load load
             if (N % GV_TEAM_LANES == 0 || i < N) store(i, piece.v[j]);
         }
     } else {
-        constexpr gv_i32 SOME = 32;
+        constexpr gv_i32 SOME = 16;
         GV_LOOP for (gv_i32 first = team.lane; first < N; first += SOME * GV_TEAM_LANES) {
             float value[SOME];
             GV_UNROLL for (gv_i32 j = 0; j < SOME; ++j) {
