@@ -117,6 +117,7 @@ def with_wandb(folder):
         "LeanRL", "ppo_continuous_action_torchcompile.py with eleven lines changed swings up the pendulum")),
     pytest.param(COMPILED, ["--compile"], id="compiled", marks=pytest.mark.works(
         "LeanRL", "ppo_continuous_action_torchcompile.py swings up the pendulum with `--compile`")),
+    pytest.param(COMPILED, ["--compile", "--cudagraphs"], id="graphs", marks=pytest.mark.gpu),
 ])  # fmt: skip
 def test_upstream_with_the_diff_swings_up_the_pendulum(diff, more, tmp_path):
     run_changed(os.environ["LEANRL"], diff, with_wandb(tmp_path), *options_on(PAGE, "leanrl/ppo_continuous_action.py"), *more)

@@ -21,8 +21,8 @@ COMMAND = "python tools/docs/bench_table.py"
 RESULTS = [ROOT / "benchmarks" / "results" / f"bench_{kind}.json" for kind in ("cuda", "cpu")]
 """Files of results; README.md shows the first that exists."""
 
-TRAINING = [ROOT / "benchmarks" / "results" / f"training_{kind}.json" for kind in ("cuda", "cpu")]
-"""Files of results of training, which may come from another machine; README.md shows that of a GPU."""
+TRAINING = [ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("training_cuda", "startup_cuda", "training_cpu")]
+"""Files of results of training, which may come from another machine; README.md shows the first of a GPU."""
 
 ELSEWHERE = "[The trainer](docs/design/trainer.md#executors) has times of iterations on an H200.\n"
 """Block of README.md without results of a GPU."""
