@@ -11,7 +11,7 @@ template <gv_i32 LAYER, gv_i32 N>  // derivatives of N units
 GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OWN, N>& deltas, gv_i32 first);
 
 // Derivatives of a layer and those below it; `above` has the K derivatives of the group's rows of the layer above. Those of the
-// first layer of a split network leave chunk by chunk, see gv_forward_from().
+// first layer of a split network go to memory chunk by chunk, as in gv_forward_from().
 template <gv_i32 LAYER, gv_i32 K, gv_i32 OUTPUTS, class Above>
 GV_FN void gv_backward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& group, const Above& above, GvKept& kept) {
     constexpr gv_i32 WIDTH = gv_width(LAYER), CHUNK = gv_chunk(WIDTH);

@@ -135,13 +135,13 @@ GV_FN void gv_keep_slopes(GvForget&, const GvPlace&, gv_i32, float, float) {}
 // Computes a hidden layer and those above it, then the outputs. `input` has the group's rows. From the first layer of a split
 // network it computes this layer alone, and no outputs.
 //
-// Chunks that leave at once need no registers, so in split networks their loop is not unrolled: with the code of all chunks, the
-// kernels took more time.
+// A layer is computed in chunks of columns. If nothing of a chunk stays in registers, the loop over chunks of a split network is
+// not unrolled: the longer code took more time (docs/training-speed.md).
 template <gv_i32 LAYER, gv_i32 ROWS, gv_i32 OUTPUTS, class Input, class Keep>
 GV_FN void gv_forward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& group, const Input& input, Keep& keep,
                            GvSums<ROWS, GvNetwork<OUTPUTS>::COLUMNS>& outputs) {
     constexpr bool LAST = LAYER == GV_LAYERS;  // its units go into the outputs chunk by chunk
-    constexpr bool LEAVES = LAST || (GV_SPLIT && LAYER == 1);
+    constexpr bool LEAVES = LAST || (GV_SPLIT && LAYER == 1);  // no unit stays in registers
     constexpr gv_i32 WIDTH = gv_width(LAYER), CHUNK = LAYER == 1 || (GV_SPLIT && LAST) ? gv_chunk(WIDTH) : 16;
     static_assert(!(LAST && GV_SPLIT && LAYER == 1), "a split network has two hidden layers or more");
     const float* biases = network.floats + gv_biases_at(LAYER);
