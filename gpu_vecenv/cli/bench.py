@@ -39,7 +39,7 @@ MODES = ("env", "inference", "training", "goal", "startup")
 PEER_MODES = ("env", "training", "goal")
 """Modes with peers."""
 
-TRAINING_MODES = ("training", "goal")
+MODES_OF_FILES = {"startup": {"startup"}, "training": {"training", "goal"}}
 """Modes whose tables come from a file of their own."""
 
 FIXED = ("cases", "sizes", "modes", "warpdrive", "purejaxrl", "rounds", "seconds")
@@ -85,8 +85,9 @@ def bench(
         peers: measure other libraries, too.
         warpdrive: source folder of WarpDrive; it contains the folders warp_drive and example_envs.
         purejaxrl: folder of PureJaxRL's scripts ppo.py and wrappers.py.
-        out: file to write. Its default is bench_cpu.json or bench_cuda.json in benchmarks/results, and training_cpu.json or
-            training_cuda.json if the modes are training and goal alone.
+        out: file to write. Its default is bench_cpu.json or bench_cuda.json in benchmarks/results; training_cpu.json or
+            training_cuda.json if the modes are training and goal alone; startup_cpu.json or startup_cuda.json if the mode is
+            startup alone.
         rounds: samples of each way.
         seconds: length of a sample, which has at least one call.
         threads: CPU threads of PyTorch.
@@ -106,7 +107,7 @@ def bench(
     if device != "cpu":
         torch.cuda.set_device(device)  # also sets CuPy's device
     if out is None and not quick:
-        out = Path(f"benchmarks/results/{'training' if {*modes} <= {*TRAINING_MODES} else 'bench'}_{kind}.json")
+        out = default_file(modes, kind)
     if out is not None and (not out.name or out.is_dir()):
         raise ParameterError(f"--out must be a file to write, got {str(out)!r}.")
     if out is not None:
@@ -246,6 +247,12 @@ def _check_envs(envs: Sequence[str], cases: Sequence[Case], quick: bool) -> None
         measured = ", ".join(dict.fromkeys(case.env for case in cases))
         ids = f"the ids {measured} with --quick" if quick else "ids such as cartpole or WarpTag"
         raise ParameterError(f"--envs must be parts of {ids}, got {', '.join(map(repr, unknown))}.")
+
+
+def default_file(modes: Sequence[str], kind: str) -> Path:
+    """Return the file of the results of some modes on a kind of device, cpu or cuda."""
+    names = [name for name, alone in MODES_OF_FILES.items() if {*modes} <= alone]
+    return Path(f"benchmarks/results/{[*names, 'bench'][0]}_{kind}.json")
 
 
 def _require_defaults(options: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """``gpu-vecenv bench`` at small sizes: its file, the rows of the file, and peers that fail."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,7 @@ from gpu_vecenv.bench.results import figures
 from gpu_vecenv.bench.run import measure
 from gpu_vecenv.bench.settings import SETTINGS
 from gpu_vecenv.bench.timing import Local, Summary
-from gpu_vecenv.cli.bench import groups
+from gpu_vecenv.cli.bench import default_file, groups
 from gpu_vecenv.cli.main import main
 
 SMALL = ["--device", "cpu", "--rounds", "2", "--seconds", "0.0001"]
@@ -190,6 +191,20 @@ def test_cases_are_chosen_by_words_of_their_names():
 def test_invalid_options_print_one_line(words, said, capsys):
     assert main(["bench", "--device", "cpu", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("modes", "name"),
+    [
+        (["startup"], "startup"),
+        (["goal"], "training"),
+        (["training", "goal"], "training"),
+        (["training", "startup"], "bench"),
+        (["env"], "bench"),
+    ],
+)
+def test_modes_with_tables_of_their_own_have_files_of_their_own(modes, name):
+    assert default_file(modes, "cuda") == Path(f"benchmarks/results/{name}_cuda.json")
 
 
 def test_start_up_is_measured_with_both_caches(tmp_path):

@@ -118,6 +118,11 @@ def test_a_missing_file_raises_an_error(tmp_path):
         load_checkpoint(tmp_path / "none.pt")
     with pytest.raises(CheckpointError, match="/checkpoint: expected a checkpoint file, got none"):
         load_checkpoint(tmp_path)
+    for name in ("seed-0", "seed-1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").touch()
+    with pytest.raises(CheckpointError, match="expected the folder of one run, such as .*/seed-0, got a folder of 2 runs"):
+        load_checkpoint(tmp_path)
 
 
 def test_files_of_other_kinds_and_versions_raise_errors(tmp_path, saved):

@@ -11,7 +11,7 @@ from torch import nn
 from gpu_vecenv.train import Callback, NetworkConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.config import SMALL_TAG
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.runner.executor import GraphExecutor, eager
+from gpu_vecenv.train.runner.executor import GraphExecutor, eager, first_line
 from gpu_vecenv.train.runner.precision import in_precision
 
 CARTPOLE = TrainConfig("WarpCartPole-v1", num_envs=64, total_steps=64 * 32 * 8, ppo=PPOConfig(), device="cuda:0")
@@ -177,6 +177,13 @@ def test_code_that_cannot_be_captured_stays_eager_and_trains_alike(capsys, call,
     assert re.search(reason, trainer.executor.reason)
     states = weights(trainer), weights(plain)
     assert all(torch.equal(x, states[1][name]) for name, x in states[0].items())
+
+
+@pytest.mark.parametrize(
+    ("error", "line"), [(NotImplementedError(), "NotImplementedError"), (ValueError("one\ntwo"), "ValueError: one")]
+)
+def test_the_reason_of_an_error_is_its_first_line(error, line):
+    assert first_line(error) == line
 
 
 # Largest mean KL divergence, by Schulman's estimate k3, between a rollout and the evaluation of its actions before an update.

@@ -303,6 +303,27 @@ def test_wrong_arguments_are_named(config, tmp_path, names, changes, options, te
         train_many(dict.fromkeys(names, dataclasses.replace(config, **changes)), tmp_path / "runs", quiet=True, **options)
 
 
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (lambda config: [config], "configs: expected a mapping of names to TrainConfig"),
+        (lambda config: {1: config}, "name of a run: expected a str, got 1"),
+        (lambda config: {"a": 3}, "a: expected a TrainConfig, got 3"),
+    ],
+)
+def test_wrong_types_are_named(config, given, text):
+    with pytest.raises(ConfigError, match=text):
+        train_many(given(config), quiet=True)
+
+
+def test_the_last_line_has_all_steps(config, capsys, monkeypatch):
+    """A pipe gets the last drawing alone."""
+    results = train_many({"a": config, "b": dataclasses.replace(config, seed=1)}, at_once=1)
+    steps = sum(result.metrics["steps"] for result in results.values())
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("100%") and f"{steps:,.0f} steps" in last and "2 of 2 runs over" in last
+
+
 def test_wrong_folders_are_named(tmp_path):
     with pytest.raises(ConfigError, match=f"{tmp_path}: expected a folder of runs, such as {tmp_path}/seed-0, got none"):
         resume_many(tmp_path)

@@ -25,7 +25,7 @@ struct GvArgs {
     gv_i32 rows, samples_per_step;
     gv_i32 likeliest, partly;                    // partly: gv_first computes the rows that gv_wanted() names
 };
-static_assert(sizeof(GvArgs) == GV_ARGS_SIZE, "as in gpu_vecenv/train/fused/act.py");
+static_assert(sizeof(GvArgs) == GV_ARGS_SIZE, "as in gpu_vecenv/train/fused/arguments.py");
 
 // Memory of a team: the network and features of 16 bits, then outputs. With the upper layers of a split network it has no features.
 #define GV_FEATURES_AT (GV_SPLIT ? GV_FIRST_HALVES : GvNetwork<GV_OUTPUTS>::HALVES)

@@ -17,7 +17,7 @@
 #define GV_ELU 2
 
 // Derivatives are kept as numbers of 16 bits. Those of hidden layers are GV_SCALE times as large as those of the outputs, so that
-// slopes of units are normal numbers from 2e-6 on.
+// slopes of the last hidden layer are normal numbers from 2e-6 on. Slopes of the layers below are from 2e-4 on.
 #define GV_SCALE 32.0f
 
 // Weights and biases of hidden layers are multiplied by this in memory, so that tanh takes the power 2^sum = e^(2 x).

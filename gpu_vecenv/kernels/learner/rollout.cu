@@ -21,7 +21,7 @@ struct GvRolloutArgs {
     gv_i32 num_worlds, num_agents;  // teams; 1
     gv_i32 steps, unused;
 };
-static_assert(sizeof(GvRolloutArgs) == GV_ARGS_SIZE, "as in gpu_vecenv/train/fused/rollout.py");
+static_assert(sizeof(GvRolloutArgs) == GV_ARGS_SIZE, "as in gpu_vecenv/train/fused/arguments.py");
 #undef GV_KERNEL_ARGS
 #define GV_KERNEL_ARGS GvRolloutArgs
 

@@ -16,7 +16,7 @@ struct GvTensor {
 #endif
 #define GV_TENSORS (4 * GV_LAST + (GV_SPREADS > 0 ? 1 : 0))
 
-// gpu_vecenv/train/fused/update.py fills this struct.
+// gpu_vecenv/train/fused/kernels.py and update.py fill this struct.
 struct GvArgs {
     GvLayer layers[2][4];                      // of the actor and of the critic
     GvNorm norm;

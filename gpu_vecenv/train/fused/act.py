@@ -63,7 +63,7 @@ class FusedPolicy:
         if device.type == "cuda":
             self.multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
             self.most_teams = self.multiprocessors * sizes.act_memory.resident
-        self._units: Tensor | None = None
+        self._units: list[Tensor] = []  # the last one is used; earlier ones stay, because a recorded graph may use them
         self._prepared: weakref.WeakKeyDictionary[Draw, dict[bool, _Act]] = weakref.WeakKeyDictionary()
 
     def act(
@@ -141,10 +141,10 @@ class FusedPolicy:
 
     def room_for_units(self, rows: int) -> Tensor:
         """Return memory for units of the first layer between two kernels, which all calls share."""
-        if self._units is None or len(self._units) < rows:
+        if not self._units or len(self._units[-1]) < rows:
             tiles = -(-rows // self.sizes.rows)
-            self._units = empty_halves(tiles * self.sizes.rows, self.sizes.widths[0], device=self.device)
-        return self._units
+            self._units.append(empty_halves(tiles * self.sizes.rows, self.sizes.widths[0], device=self.device))
+        return self._units[-1]
 
     def addresses(self, network: int) -> list[int]:
         """Return the addresses of weights and biases, layer by layer, of the normalisation and of the scale of actions."""

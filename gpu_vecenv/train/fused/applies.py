@@ -24,7 +24,10 @@ MAX_WHOLE = 128
 FIRST_CAPABILITY = (8, 0)
 """GPUs before Ampere have no product of 16 x 16 and 16 x 8 numbers of 16 bits."""
 
-CPU_BYTES = 227 * 1024
+OTHER_BYTES = 1024
+"""Bytes of a block's shared memory that are kept free for static arrays of the kernels."""
+
+CPU_BYTES = 227 * 1024 - OTHER_BYTES
 """The CPU has no limit of its own; with that of Hopper it takes the same policies."""
 
 _MODULES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu"}
@@ -68,18 +71,18 @@ def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
         if torch.cuda.get_device_capability(device) < FIRST_CAPABILITY:
             return f"the GPU has a compute capability below {'.'.join(map(str, FIRST_CAPABILITY))}"
         properties: Any = torch.cuda.get_device_properties(device)
-        most = properties.shared_memory_per_block_optin
+        most = properties.shared_memory_per_block_optin - OTHER_BYTES
     choices = [replace(sizes, rows=rows) for rows in (128, 64)] if max(sizes.hidden) <= MAX_WHOLE else []
     if len(sizes.hidden) > 1:
         choices.append(replace(sizes, split=True))
     needed = 0
     for choice in choices:
         needed = choice.update_memory.shared_bytes
-        if needed <= most - 1024:
+        if needed <= most:
             return choice
     if not choices:
         return f"its only hidden layer has {sizes.hidden[0]} units, not at most {MAX_WHOLE}"
-    return f"its layers need {needed:,} bytes of shared memory, and a block has {most:,}"
+    return f"its layers need {needed:,} bytes of shared memory, and a block has {most:,} for them"
 
 
 def require_fused(policy: Policy, device: torch.device) -> Sizes:

@@ -19,6 +19,7 @@ from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import CheckpointError
 from gpu_vecenv.train.run_folder.checkpoint_file import OTHER_VERSION, read_checkpoint, reason, verified_content
 from gpu_vecenv.train.run_folder.checkpoints import CHECKPOINT_FOLDER, OLD_NAME, numbered
+from gpu_vecenv.train.run_folder.runs import run_folders
 
 FREE_WEIGHTS = 1 << 24
 """Weights of a layered network that options may ask for although the state has fewer. A network of the user can be smaller than
@@ -29,7 +30,7 @@ def checkpoint_path(path: str | Path) -> Path:
     """Return the checkpoint file of ``path``, which is the file itself, or a run's folder: its newest checkpoint.
 
     Raises:
-        CheckpointError: the folder holds no checkpoint, or one of an older layout.
+        CheckpointError: the folder holds no checkpoint, one of an older layout, or several runs.
     """
     path = Path(path)
     if not path.is_dir():
@@ -40,6 +41,9 @@ def checkpoint_path(path: str | Path) -> Path:
     old = path / CHECKPOINT_FOLDER / OLD_NAME
     if old.exists():
         raise CheckpointError(f"{old}: expected checkpoints of format version 3, got that of an older version. {OTHER_VERSION}")
+    runs = run_folders(path)
+    if runs:
+        raise CheckpointError(f"{path}: expected the folder of one run, such as {runs[0]}, got a folder of {len(runs)} runs")
     raise CheckpointError(f"{path / CHECKPOINT_FOLDER}: expected a checkpoint file, got none")
 
 

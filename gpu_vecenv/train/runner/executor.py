@@ -116,7 +116,7 @@ class GraphExecutor:
                 self._metrics = iteration.run(False)
             self._graph = graph
         except Exception as error:
-            self._stay_eager(f"{type(error).__name__}: {str(error).splitlines()[0]}")
+            self._stay_eager(first_line(error))
         iteration.collector.undo_capture()
 
     def _stay_eager(self, reason: str) -> None:
@@ -134,3 +134,8 @@ class GraphExecutor:
                 yield
         finally:
             callers.wait_stream(self._stream)
+
+
+def first_line(error: Exception) -> str:
+    """Return the type of an error and the first line of its text, if it has one."""
+    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])

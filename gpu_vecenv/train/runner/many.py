@@ -73,6 +73,10 @@ def train_many(
         config = TrainConfig("WarpCartPole-v1", total_steps=100_000)
         train_many({f"seed-{seed}": dataclasses.replace(config, seed=seed) for seed in range(8)}, "runs/cartpole")
     """
+    require(isinstance(configs, Mapping), "train_many: configs", "a mapping of names to TrainConfig", configs)
+    for name, config in configs.items():
+        require(isinstance(name, str), "train_many: name of a run", "a str", name)
+        require(isinstance(config, TrainConfig), f"train_many: {name}", "a TrainConfig", config)
     _require(at_once, configs)
     for name, config in configs.items():
         require(config.out is None, f"{name}: out", "None, because train_many(out=...) holds all runs", config.out)
@@ -185,9 +189,9 @@ def _train(runs: Sequence[OneOfMany], at_once: int, quiet: bool, new: bool) -> d
                     end(run)
             for run in tuple(active):
                 report(run, run.notes())
-                if run.go_on():
-                    display.log(run.name, run.metrics)
-                else:
+                going = run.go_on()
+                display.log(run.name, run.metrics)
+                if not going:
                     active.remove(run)
                     end(run)
             display.show()

@@ -2,6 +2,8 @@
 
 import copy
 import dataclasses
+import gc
+import weakref
 
 import pytest
 import torch
@@ -152,6 +154,17 @@ def test_changes_of_weights_statistics_and_arrays_count_at_once():
     action, log_prob = fused.act(new, draw, outputs=outputs)
     expected = other.act(new, draw, outputs=wanted)
     assert torch.equal(outputs, wanted) and torch.equal(action, expected[0]) and torch.equal(log_prob, expected[1])
+
+
+def test_memory_for_units_stays_when_more_rows_need_more():
+    """A recorded graph may use it."""
+    fused, inputs, _, _ = made("split", 30)
+    fused.value(inputs)
+    units = weakref.ref(fused.room_for_units(30))
+    _, more, of_more, _ = made("split", 900)
+    fused.act(more, of_more)
+    gc.collect()
+    assert units() is not None and len(fused.room_for_units(30)) >= 900
 
 
 def test_threads_and_teams_change_no_bit():

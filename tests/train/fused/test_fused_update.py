@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ from reference import slow
 from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.algorithms.registry import register_algorithm
-from gpu_vecenv.train.fused.applies import fused_sizes
+from gpu_vecenv.train.fused import applies
+from gpu_vecenv.train.fused.applies import _fitted, fused_sizes
+from gpu_vecenv.train.fused.program import Sizes
 from gpu_vecenv.train.fused.update import FusedPPO
 
 register_algorithm("fused", FusedPPO)
@@ -175,6 +179,24 @@ def test_actions_of_a_run_have_a_ratio_of_one(name):
     algorithm.update = watched
     trainer.train()
     assert len(seen) == 3 and all(abs(metrics["kl"]) < 1e-6 and metrics["clip_fraction"] == 0.0 for metrics in seen)
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "training-speed.md"
+WIDTHS = range(16, 257, 16)
+COLUMNS = Sizes(4, (), "tanh", 2, (2,)), Sizes(71, (), "tanh", 42, (21, 21))
+"""CartPole and Tag, without hidden layers."""
+
+
+def test_the_page_has_the_largest_widths_that_fit(monkeypatch):
+    rows = re.findall(r"^\| .* \| (\d+) KiB \| (.*) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    assert len(rows) == 3
+    for kibibytes, *columns in rows:
+        monkeypatch.setattr(applies, "CPU_BYTES", 1024 * int(kibibytes) - applies.OTHER_BYTES)
+        for sizes, column in zip(COLUMNS, columns, strict=True):
+            hidden = [[layers * (width,) for width in WIDTHS] for layers in (1, 2, 3)]
+            fitted = [[_fitted(dataclasses.replace(sizes, hidden=one), CPU) for one in each] for each in hidden]
+            widest = [max(found.hidden[0] for found in each if isinstance(found, Sizes)) for each in fitted]
+            assert widest == [int(width) for width in column.split(", ")]
 
 
 class Own(torch.nn.Module):
