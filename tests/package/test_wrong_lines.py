@@ -126,7 +126,7 @@ train WarpTag-v0 --checkpoint-interval 0 | checkpoint_interval: expected an inte
 train WarpTag-v0 --threads 0 | threads: expected an integer from 1 to 1024, got 0
 train WarpTag-v0 --threads 99999999999 | threads: expected an integer from 1 to 1024, got 99999999999
 eval nowhere | nowhere: expected a checkpoint file, got none
-eval '' | expected a checkpoint file, got none
+eval '' | expected the folder of one run, such as
 eval folder | expected a checkpoint file, got none
 eval file | file: expected a gpu_vecenv.train checkpoint of format version 3
 eval file/below | expected a checkpoint, got
