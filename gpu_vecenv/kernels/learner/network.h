@@ -132,6 +132,62 @@ GV_FN void gv_keep_units(GvForget&, const GvGroup&, const GvRows<ROWS, N>&, gv_i
 template <gv_i32 LAYER>
 GV_FN void gv_keep_slopes(GvForget&, const GvPlace&, gv_i32, float, float) {}
 
+// Columns of the last hidden layer whose share in the outputs is computed at a time.
+#define GV_LAST_CHUNK (GV_LAYERS == 1 || GV_SPLIT ? gv_chunk(gv_width(GV_LAYERS)) : 16)
+
+// Sums of a chunk of a hidden layer: the columns from `first` on. `input` has the group's rows.
+template <gv_i32 LAYER, gv_i32 CHUNK, gv_i32 ROWS, gv_i32 OUTPUTS, class Input>
+GV_FN GvSums<ROWS, CHUNK> gv_chunk_sums(const GvNetwork<OUTPUTS>& network, const GvGroup& group, const Input& input, gv_i32 first) {
+    const auto weights = gv_weights<LAYER>(network);
+    GvSums<ROWS, CHUNK> sums;
+    gv_fill(sums, group, network.floats + gv_biases_at(LAYER) + first);
+    if constexpr (LAYER == 1) {
+        gv_add_layer<GV_FEATURE_COLUMNS>(sums, group, input, gv_part(weights, first, 0));
+        gv_add_layer<GV_HIGH_COLUMNS>(sums, group, input, gv_part(weights, first, GV_FEATURE_COLUMNS));
+    } else {
+        gv_add_layer<gv_width(LAYER - 1)>(sums, group, input, gv_part(weights, first, 0));
+    }
+    return sums;
+}
+
+// Units of these sums: they become the columns of `high` from `at` on. `low` gets their low parts in the last hidden layer.
+template <gv_i32 LAYER, gv_i32 ROWS, gv_i32 CHUNK, gv_i32 N, gv_i32 LOW, class Keep>
+GV_FN void gv_activate(GvSums<ROWS, CHUNK>& sums, const GvGroup& group, Keep& keep, gv_i32 first, GvRows<ROWS, N>& high, gv_i32 at,
+                       GvRows<ROWS, LOW>& low) {
+    gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
+        const GvUnit one = gv_activated<LAYER>(x), two = gv_activated<LAYER>(y);
+        if constexpr (GV_ACTIVATION == GV_TANH) gv_put(high, place, at, one.value, two.value);
+        else gv_put_finite(high, place, at, one.value, two.value);
+        gv_keep_slopes<LAYER>(keep, place, first, one.slope, two.slope);
+        if constexpr (LAYER == GV_LAYERS) {
+            float kept, other;
+            gv_get(high, place, at, kept, other);
+            gv_put(low, place, at, one.value - kept, two.value - other);
+        }
+    });
+}
+
+// Adds the products of a chunk of the last hidden layer to the outputs.
+template <gv_i32 ROWS, gv_i32 CHUNK, gv_i32 OUTPUTS>
+GV_FN void gv_add_to_outputs(const GvNetwork<OUTPUTS>& network, const GvGroup& group, const GvRows<ROWS, CHUNK>& high,
+                             const GvRows<ROWS, CHUNK>& low, gv_i32 first, GvSums<ROWS, GvNetwork<OUTPUTS>::COLUMNS>& outputs) {
+    const auto weights = gv_part(gv_weights<GV_LAST>(network), 0, first);
+    gv_add_layer<CHUNK>(outputs, group, low, weights);
+    gv_add_layer<CHUNK>(outputs, group, high, gv_part(gv_last_low(network), 0, first));
+    gv_add_layer<CHUNK>(outputs, group, high, weights);
+}
+
+// True if each chunk's share of the outputs is summed apart. Groups that compute chunks side by side (crew.h) do the same, and get
+// the bits of one group. Kernels that learn have no registers for it, and add chunk after chunk.
+template <class Keep>
+struct GvShares {
+    static constexpr bool APART = false;
+};
+template <>
+struct GvShares<GvForget> {
+    static constexpr bool APART = !GV_SPLIT;
+};
+
 // Computes a hidden layer and those above it, then the outputs. `input` has the group's rows. From the first layer of a split
 // network it computes this layer alone, and no outputs.
 //
@@ -142,39 +198,21 @@ GV_FN void gv_forward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& gro
                            GvSums<ROWS, GvNetwork<OUTPUTS>::COLUMNS>& outputs) {
     constexpr bool LAST = LAYER == GV_LAYERS;  // its units go into the outputs chunk by chunk
     constexpr bool LEAVES = LAST || (GV_SPLIT && LAYER == 1);  // no unit stays in registers
-    constexpr gv_i32 WIDTH = gv_width(LAYER), CHUNK = LAYER == 1 || (GV_SPLIT && LAST) ? gv_chunk(WIDTH) : 16;
+    constexpr gv_i32 WIDTH = gv_width(LAYER), CHUNK = LAST ? GV_LAST_CHUNK : LAYER == 1 ? gv_chunk(WIDTH) : 16;
     static_assert(!(LAST && GV_SPLIT && LAYER == 1), "a split network has two hidden layers or more");
-    const float* biases = network.floats + gv_biases_at(LAYER);
-    const auto weights = gv_weights<LAYER>(network);
     GvRows<ROWS, LEAVES ? CHUNK : WIDTH> high;
     GvRows<ROWS, LAST ? CHUNK : 16> low;
     if constexpr (LAST) gv_fill(outputs, group, network.floats + gv_biases_at(GV_LAST));
     const auto chunk = [&](gv_i32 first) {
-        GvSums<ROWS, CHUNK> sums;
-        gv_fill(sums, group, biases + first);
-        if constexpr (LAYER == 1) {
-            gv_add_layer<GV_FEATURE_COLUMNS>(sums, group, input, gv_part(weights, first, 0));
-            gv_add_layer<GV_HIGH_COLUMNS>(sums, group, input, gv_part(weights, first, GV_FEATURE_COLUMNS));
-        } else {
-            gv_add_layer<gv_width(LAYER - 1)>(sums, group, input, gv_part(weights, first, 0));
-        }
-        const gv_i32 at = LEAVES ? 0 : first;
-        gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
-            const GvUnit one = gv_activated<LAYER>(x), two = gv_activated<LAYER>(y);
-            if constexpr (GV_ACTIVATION == GV_TANH) gv_put(high, place, at, one.value, two.value);
-            else gv_put_finite(high, place, at, one.value, two.value);
-            gv_keep_slopes<LAYER>(keep, place, first, one.slope, two.slope);
-            if constexpr (LAST) {
-                float kept, other;
-                gv_get(high, place, at, kept, other);
-                gv_put(low, place, at, one.value - kept, two.value - other);
-            }
-        });
-        if constexpr (LAST) {
-            const auto of_outputs = gv_part(gv_weights<GV_LAST>(network), 0, first);
-            gv_add_layer<CHUNK>(outputs, group, low, of_outputs);
-            gv_add_layer<CHUNK>(outputs, group, high, gv_part(gv_last_low(network), 0, first));
-            gv_add_layer<CHUNK>(outputs, group, high, of_outputs);
+        auto sums = gv_chunk_sums<LAYER, CHUNK, ROWS>(network, group, input, first);
+        gv_activate<LAYER>(sums, group, keep, first, high, LEAVES ? 0 : first, low);
+        if constexpr (LAST && GvShares<Keep>::APART) {
+            GvSums<ROWS, GvNetwork<OUTPUTS>::COLUMNS> share;
+            gv_clear(share);
+            gv_add_to_outputs(network, group, high, low, first, share);
+            gv_add_sums(outputs, share);
+        } else if constexpr (LAST) {
+            gv_add_to_outputs(network, group, high, low, first, outputs);
         }
         if constexpr (LEAVES) gv_keep_units<LAYER>(keep, group, high, first);
     };

@@ -1,9 +1,12 @@
 // A rollout of single-agent worlds in one launch: in each step the policy acts for a tile of worlds, and the env steps them. This
 // text follows the .cu of an env.
 //
-// A group owns the worlds of its rows. One lane holds the state of a world in variables from the first step to the last, and
-// reads the outputs of the network from the memory of the team. Results have the bits of gv_act (act.cu) and gv_step in turn.
+// One lane holds the state of a world in variables from the first step to the last, and reads the outputs of the network from the
+// memory of the team. Many worlds fill a GPU: then each group computes the network for worlds of its own. Of few worlds a
+// multiprocessor has one tile, and its time is the latency of a step: then a crew of groups shares the tile (GV_WORKERS > 0).
+// Results have the bits of gv_act (act.cu) and gv_step in turn.
 #include "learner/choose.h"
+#include "learner/crew.h"
 #include "learner/load_network.h"
 #include "learner/rows.h"
 #include "protocol.h"
@@ -25,9 +28,11 @@ static_assert(sizeof(GvRolloutArgs) == GV_ARGS_SIZE, "as in gpu_vecenv/train/fus
 #undef GV_KERNEL_ARGS
 #define GV_KERNEL_ARGS GvRolloutArgs
 
-// Memory of a team: the network and features of 16 bits, then outputs.
-#define GV_HALVES (GvNetwork<GV_OUTPUTS>::HALVES + GV_ROWS * GV_FEATURE_STRIDE)
-#define GV_FLOATS (GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE)
+// Memory of a team: the network, features and units of a crew of 16 bits, then outputs and their shares.
+#define GV_CREW_AT (GvNetwork<GV_OUTPUTS>::HALVES + GV_ROWS * GV_FEATURE_STRIDE)
+#define GV_SHARES_AT (GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE)
+#define GV_HALVES (GV_CREW_AT + (GV_WORKERS > 0 ? GV_CREW_HALVES : 0))
+#define GV_FLOATS (GV_SHARES_AT + (GV_WORKERS > 0 ? GV_CREW_SHARES * GV_SHARE_FLOATS : 0))
 #undef GV_SCRATCH
 #define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
@@ -95,51 +100,116 @@ GV_FN void gv_step_own(const GvArgs& a, GvOwnWorld& own, GvEntry (&action)[GV_EN
     gv_store_once(a.agent_reward + row, reward);
 }
 
-GV_FN void gv_rollout_tile(const GvRolloutArgs& r, const GvTeam& team) {
-    const GvArgs& a = r.env;
-    const GvGroup group = gv_group(team);
-    GvHalf* halves = (GvHalf*)team.scratch;
-    float* floats = (float*)(halves + GV_HALVES);
-    const GvNetwork<GV_OUTPUTS> network = {halves, floats};
-    const gv_i32 row = group.number * GV_OWN;
-    const GvTile<GV_FEATURE_STRIDE> all = {halves + GvNetwork<GV_OUTPUTS>::HALVES}, features = gv_part(all, row, 0);
-    float* outputs = floats + GvNetwork<GV_OUTPUTS>::FLOATS + row * GV_OUTPUT_STRIDE;
-    GvValues<GvOwnWorld, GV_OWN> worlds;
+// Worlds of the rows of a group.
+typedef GvValues<GvOwnWorld, GV_OWN> GvOwnWorlds;
+
+GV_FN void gv_load_worlds(const GvArgs& a, const GvGroup& group, gv_i64 first, GvOwnWorlds& worlds) {
     gv_each_value(worlds, group, [&](gv_i32 i, GvOwnWorld& own) {
-        const gv_i64 number = (gv_i64)team.world * GV_ROWS + row + i;
-        own.number = number < a.num_worlds ? (gv_i32)number : -1;
+        own.number = first + i < a.num_worlds ? (gv_i32)(first + i) : -1;
         if (own.number >= 0) gv_load_own(a, own);
     });
-    gv_clear_halves(team, all.at, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features, and rows without a world, stay 0
-    gv_load_network<GV_OUTPUTS, GV_WHOLE>(team, network, r.layers, r.norm);
-    gv_block_barrier(team);
+}
+
+GV_FN void gv_set_features(const GvRolloutArgs& r, const GvGroup& group, const GvNetwork<GV_OUTPUTS>& network, GvOwnWorlds& worlds,
+                           GvTile<GV_FEATURE_STRIDE> features, gv_i32 step) {
+    gv_each_value(worlds, group, [&](gv_i32 i, GvOwnWorld& own) {
+        if (own.number < 0) return;
+        GV_UNROLL for (gv_i32 f = 0; f < GV_FEATURES; ++f) {
+            gv_set_feature(network, features, i, f, gv_feature(r.env, own, step, f), r.norm.limit);
+        }
+    });
+}
+
+// Draws the noise of a step, which needs no outputs.
+GV_FN void gv_draw_noise(const GvGroup& group, GvOwnWorlds& worlds) {
+    gv_each_value(worlds, group, [&](gv_i32, GvOwnWorld& own) {
+        if (own.number < 0) return;
+        own.counters.episode = own.held.episode;
+        own.counters.t = own.held.t;
+        GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
+            own.noise[entry] = gv_noise(gv_policy_draw(own.counters, entry), entry);
+        }
+    });
+}
+
+// Chooses an action from the outputs of a world, and steps it.
+GV_FN void gv_choose_and_step(const GvRolloutArgs& r, GvOwnWorld& own, gv_i32 step, float* outputs) {
+    const gv_i64 at = (gv_i64)step * r.env.num_worlds + own.number;
+    GvEntry action[GV_ENTRIES];
+    gv_choose_own(r, own, at, outputs, action);
+    gv_step_own(r.env, own, action, step, at);
+}
+
+// What the groups of a team share.
+struct GvRolloutMemory {
+    GvNetwork<GV_OUTPUTS> network;
+    GvTile<GV_FEATURE_STRIDE> features;  // GV_ROWS rows
+    float* outputs;                      // [GV_ROWS, GV_OUTPUT_STRIDE]
+    GvCrew crew;
+};
+
+#if GV_WORKERS > 0
+
+// Steps worlds: the workers compute the network, the leader does the rest.
+GV_FN void gv_step_worlds(const GvRolloutArgs& r, const GvTeam& team, const GvGroup& group, const GvRolloutMemory& memory,
+                          GvOwnWorlds& worlds) {
     GV_LOOP for (gv_i32 step = 0; step < r.steps; ++step) {
+        if (gv_leads(group)) gv_set_features(r, group, memory.network, worlds, memory.features, step);
+        gv_crew_forward<1>(memory.network, team, group, memory.features, memory.crew, [&] { gv_draw_noise(group, worlds); });
+        if (!gv_leads(group)) continue;
         gv_each_value(worlds, group, [&](gv_i32 i, GvOwnWorld& own) {
             if (own.number < 0) return;
-            GV_UNROLL for (gv_i32 f = 0; f < GV_FEATURES; ++f) {
-                gv_set_feature(network, features, i, f, gv_feature(a, own, step, f), r.norm.limit);
-            }
-            own.counters.episode = own.held.episode;
-            own.counters.t = own.held.t;
-            GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
-                own.noise[entry] = gv_noise(gv_policy_draw(own.counters, entry), entry);
-            }
+            float* outputs = memory.outputs + i * GV_OUTPUT_STRIDE;
+            gv_sum_shares(memory.network, memory.crew, i, outputs);
+            gv_choose_and_step(r, own, step, outputs);
         });
+    }
+}
+
+#else
+
+// The same; each group computes the network for worlds of its own.
+GV_FN void gv_step_worlds(const GvRolloutArgs& r, const GvTeam&, const GvGroup& group, const GvRolloutMemory& memory,
+                          GvOwnWorlds& worlds) {
+    const gv_i32 row = group.number * GV_OWN;
+    const GvTile<GV_FEATURE_STRIDE> features = gv_part(memory.features, row, 0);
+    float* outputs = memory.outputs + row * GV_OUTPUT_STRIDE;
+    GV_LOOP for (gv_i32 step = 0; step < r.steps; ++step) {
+        gv_set_features(r, group, memory.network, worlds, features, step);
+        gv_draw_noise(group, worlds);
         gv_group_barrier(group);
         GvForget forget;
-        auto sums = gv_forward<GV_OWN>(network, group, features, forget);
+        auto sums = gv_forward<GV_OWN>(memory.network, group, features, forget);
         gv_store_outputs<GV_OUTPUTS>(sums, group, outputs);
         gv_group_barrier(group);
         gv_each_value(worlds, group, [&](gv_i32 i, GvOwnWorld& own) {
-            if (own.number < 0) return;
-            const gv_i64 at = (gv_i64)step * a.num_worlds + own.number;
-            GvEntry action[GV_ENTRIES];
-            gv_choose_own(r, own, at, outputs + i * GV_OUTPUT_STRIDE, action);
-            gv_step_own(a, own, action, step, at);
+            if (own.number >= 0) gv_choose_and_step(r, own, step, outputs + i * GV_OUTPUT_STRIDE);
         });
     }
+}
+
+#endif
+
+GV_FN void gv_rollout_tile(const GvRolloutArgs& r, const GvTeam& team) {
+    const GvGroup group = gv_group(team);
+    GvHalf* halves = (GvHalf*)team.scratch;
+    float* floats = (float*)(halves + GV_HALVES);
+    const GvRolloutMemory memory = {{halves, floats},
+                                    {halves + GvNetwork<GV_OUTPUTS>::HALVES},
+                                    floats + GvNetwork<GV_OUTPUTS>::FLOATS,
+                                    {halves + GV_CREW_AT, floats + GV_SHARES_AT}};
+    const bool steps_worlds = GV_WORKERS == 0 || gv_leads(group);
+    GvOwnWorlds worlds;
+    if (steps_worlds) {
+        gv_load_worlds(r.env, group, (gv_i64)team.world * GV_ROWS + (GV_WORKERS > 0 ? 0 : group.number * GV_OWN), worlds);
+    }
+    gv_clear_halves(team, memory.features.at, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features, and rows without a world, stay 0
+    gv_load_network<GV_OUTPUTS, GV_WHOLE>(team, memory.network, r.layers, r.norm);
+    gv_block_barrier(team);
+    gv_step_worlds(r, team, group, memory, worlds);
+    if (!steps_worlds) return;
     gv_each_value(worlds, group, [&](gv_i32, GvOwnWorld& own) {
-        if (own.number >= 0) gv_store_world(a, own.number, own.held);
+        if (own.number >= 0) gv_store_world(r.env, own.number, own.held);
     });
 }
 

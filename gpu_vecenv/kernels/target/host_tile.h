@@ -53,6 +53,12 @@ GV_FN void gv_clear(GvSums<ROWS, N>& sums) {
         for (float& sum : row) sum = 0.0f;
     }
 }
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_add_sums(GvSums<ROWS, N>& sums, const GvSums<ROWS, N>& others) {
+    for (gv_i32 row = 0; row < ROWS; ++row) {
+        for (gv_i32 i = 0; i < N; ++i) sums.v[row][i] += others.v[row][i];
+    }
+}
 
 template <gv_i32 ROWS, gv_i32 N>
 GV_FN void gv_put(GvRows<ROWS, N>& rows, const GvPlace& place, gv_i32 first, float x, float y) {

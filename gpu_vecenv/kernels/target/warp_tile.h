@@ -67,6 +67,13 @@ GV_FN void gv_clear(GvSums<ROWS, N>& sums) {
             GV_UNROLL for (gv_i32 i = 0; i < 4; ++i) sums.v[m][j][i] = 0.0f;
 }
 
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN void gv_add_sums(GvSums<ROWS, N>& sums, const GvSums<ROWS, N>& others) {
+    GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
+        GV_UNROLL for (gv_i32 j = 0; j < N / 8; ++j)
+            GV_UNROLL for (gv_i32 i = 0; i < 4; ++i) sums.v[m][j][i] += others.v[m][j][i];
+}
+
 // Sets a pair of a place, `first` columns further, and reads it. `first` is a multiple of 8.
 template <gv_i32 ROWS, gv_i32 N>
 GV_FN void gv_put(GvRows<ROWS, N>& rows, const GvPlace& place, gv_i32 first, float x, float y) {

@@ -83,11 +83,13 @@ class Sizes:
     """Rows of a tile."""
     split: bool = False
     """The memory of a block holds the first layer or the layers above it, not both."""
+    workers: int = 0
+    """Groups that share the columns of a tile in a rollout, beside one that steps the worlds; 0: each group has its own rows."""
 
     @property
     def lanes(self) -> int:
         """Lanes of a block."""
-        return 32 * self.rows // GROUP_ROWS
+        return 32 * (self.workers + 1 if self.workers else self.rows // GROUP_ROWS)
 
     @property
     def entries(self) -> int:
@@ -137,9 +139,20 @@ class Sizes:
     @property
     def act_memory(self) -> Memory:
         """Memory of a block that acts: the network, a tile of features, and outputs. It is less than an update needs."""
-        features = self.rows * _stride(_up_to(2 * self.features, 16))
+        features, outputs = self.rows * _stride(_up_to(2 * self.features, 16)), self.rows * (self.outputs | 1)
         halves = max(self.first_halves + features, self.network_halves) if self.split else self.network_halves + features
-        return self._memory(halves, self.network_floats + self.rows * (self.outputs | 1))
+        return self._memory(halves, self.network_floats + outputs)
+
+    @property
+    def rollout_memory(self) -> Memory:
+        """Memory of a block of a rollout: that of one that acts, and units and shares of outputs of a crew."""
+        alone = self.act_memory
+        if not self.workers:
+            return alone
+        units = self.rows * sum(map(_stride, self.widths[:-1]))
+        chunk = 32 if len(self.hidden) == 1 and self.widths[0] % 32 == 0 else 16
+        shares = self.widths[-1] // chunk * self.rows * (self.outputs | 1)
+        return self._memory(alone.halves + units, alone.floats + shares)
 
     def _memory(self, halves: int, floats: int) -> Memory:
         """Return the memory of a block with some numbers of 16 bits, and floats."""
@@ -211,7 +224,7 @@ def rollout_program(sizes: Sizes, layout: Layout) -> Program:
         layout: sizes of the env.
     """
     args_size = ctypes.sizeof(rollout_args(layout))
-    program = _program("rollouts", KERNEL_FOLDER / "learner" / "rollout.cu", sizes, sizes.act_memory, args_size)
+    program = _program("rollouts", KERNEL_FOLDER / "learner" / "rollout.cu", sizes, sizes.rollout_memory, args_size)
     constants = {name: value for name, value in program.constants if name != "MASKED"}  # a macro of the env's headers
     constants |= {"BY_WORLD": int(bool(layout.per_world)), **layout.sizes}
     name = f"rollouts of {layout.spec.name}"
@@ -223,7 +236,7 @@ def _program(name: str, kernel: Path, sizes: Sizes, memory: Memory, args_size: i
     constants: dict[str, int | str] = {
         "FEATURES": sizes.features, "LAYERS": len(sizes.hidden), **hidden, "ACTIVATION": ACTIVATIONS.index(sizes.activation),
         "SPLIT": int(sizes.split), "OUTPUTS": sizes.outputs, "ENTRIES": sizes.entries, "ROWS": sizes.rows,
-        "ADAM_COLUMNS": ADAM_COLUMNS,
+        "WORKERS": sizes.workers, "ADAM_COLUMNS": ADAM_COLUMNS,
         "PLANNED_HALVES": memory.halves, "PLANNED_FLOATS": memory.floats, "ARGS_SIZE": args_size,
     }  # fmt: skip
     if sizes.choices is not None:

@@ -14,7 +14,7 @@ from gpu_vecenv.backend.programs import launches
 from gpu_vecenv.spec.struct import is_single
 from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.arguments import rollout_args
-from gpu_vecenv.train.fused.program import GROUP_ROWS, rollout_program
+from gpu_vecenv.train.fused.program import GROUP_ROWS, Sizes, rollout_program
 from gpu_vecenv.train.policies.contract import Actor
 from gpu_vecenv.train.storage.rollout import Rollout
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 MAX_GROUPS = 4
 """Most groups of a tile; a group is a warp with 16 worlds."""
+
+WORKERS, CREWS = 4, 1
+"""Groups that share the network of a tile, and most tiles of a multiprocessor that are shared; with more, each group has its own."""
 
 SMALL = 1024
 """Below this many worlds a second CPU thread saves less time than it takes to wake it."""
@@ -56,9 +59,9 @@ class FusedRollout:
         (slabs,) = rollout.groups
         self._env, self._fused, self._steps = env, fused, rollout.num_steps
         self._slabs = slabs
-        sizes = replace(fused.sizes, rows=_tile_rows(env.num_worlds, fused.multiprocessors))
+        sizes = _tiles(fused.sizes, env.num_worlds, fused.multiprocessors)
         program = rollout_program(sizes, env.layout)
-        self._shared_bytes = sizes.act_memory.shared_bytes
+        self._shared_bytes = sizes.rollout_memory.shared_bytes
         self._launches = launches(program, torch.device(env.device))
         teams = -(-env.num_worlds // sizes.rows)
         self._args = rollout_args(env.layout)(limit=fused.limit, num_worlds=teams, num_agents=1, steps=self._steps)
@@ -73,13 +76,15 @@ class FusedRollout:
         self._launches.launch("gv_rollout_with_policy", self._args, self._args.num_worlds, small, self._shared_bytes)
 
 
-def _tile_rows(num_worlds: int, multiprocessors: int) -> int:
-    """Return the number of worlds of a tile.
+def _tiles(sizes: Sizes, num_worlds: int, multiprocessors: int) -> Sizes:
+    """Return sizes with the rows of a tile, and the workers that share it.
 
-    Few worlds get small tiles, so that more multiprocessors work; the groups of a tile run side by side, so a small tile is not
-    faster.
+    Few worlds get small tiles, so that more multiprocessors work. With one tile on each of them, several groups share its network,
+    because its time is the latency of a step. The groups of a larger tile run side by side and hide each other's latencies.
     """
+    if num_worlds <= GROUP_ROWS * multiprocessors * CREWS:
+        return replace(sizes, rows=GROUP_ROWS, workers=WORKERS)
     count = 1
     while count < MAX_GROUPS and num_worlds > GROUP_ROWS * count * multiprocessors:
         count *= 2
-    return GROUP_ROWS * count
+    return replace(sizes, rows=GROUP_ROWS * count)

@@ -124,7 +124,13 @@ def test_kernels_compile_for_cuda_without_local_memory(make, sizes, arch):
 
 
 @pytest.mark.parametrize(
-    "sizes", [Sizes(4, (64, 64), "tanh", 2, (2,), rows=16), Sizes(4, (32,), "relu", 2, (2,), rows=64)], ids=str
+    "sizes",
+    [
+        Sizes(4, (64, 64), "tanh", 2, (2,), rows=16),
+        Sizes(4, (32,), "relu", 2, (2,), rows=64),
+        Sizes(4, (64, 64), "tanh", 2, (2,), rows=16, workers=4),
+    ],
+    ids=str,
 )
 def test_rollouts_compile_for_cuda_without_local_memory(sizes):
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=2, device="cpu").unwrapped

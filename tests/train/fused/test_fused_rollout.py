@@ -75,6 +75,11 @@ def require_equal(one, other):
         torch.testing.assert_close(values, expected, rtol=0, atol=0)
 
 
+def given_for(env_id, worlds):
+    """Return the env's parameters; those by world are for ``WORLDS`` worlds alone."""
+    return {name: value for name, value in CASES[env_id].items() if worlds == WORLDS or not isinstance(value, list)}
+
+
 @pytest.mark.parametrize("env_id", ["WarpCartPole-v1", "WarpMountainCarContinuous-v0", "Wide-v0"])
 def test_one_launch_has_the_bits_of_single_steps(env_id):
     torch.manual_seed(0)
@@ -83,12 +88,27 @@ def test_one_launch_has_the_bits_of_single_steps(env_id):
     require_equal(rollouts(env_id, "cpu", True, env_kwargs=CASES[env_id]), one)
 
 
+NETWORKS = [((64,), "tanh"), ((64, 64), "tanh"), ((24, 128, 40), "elu")]
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=str)
+@pytest.mark.parametrize("env_id", ["WarpCartPole-v1", "Wide-v0"])
+def test_a_crew_has_the_bits_of_single_steps(env_id, network):
+    given, sizes = given_for(env_id, 13), NetworkConfig(network[0], activation=network[1])
+    torch.manual_seed(0)
+    one = rollouts(env_id, "cpu", False, 13, given, sizes)
+    torch.manual_seed(0)
+    other = rollouts(env_id, "cpu", True, 13, given, sizes)
+    require_equal(other, one)
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("worlds", [WORLDS, 5000, 40_000])
+@pytest.mark.parametrize("worlds", [WORLDS, 1999, 5000, 40_000])
 @pytest.mark.parametrize("env_id", CASES)
 def test_one_launch_has_the_bits_of_single_steps_on_a_gpu(env_id, worlds):
-    given = {name: value for name, value in CASES[env_id].items() if worlds == WORLDS or not isinstance(value, list)}
-    network = NetworkConfig((64, 32), activation="elu") if worlds == 5000 else None
+    given = given_for(env_id, worlds)
+    networks = {1999: NetworkConfig((24, 128, 40)), 5000: NetworkConfig((64, 32), activation="elu")}
+    network = networks.get(worlds)
     torch.manual_seed(0)
     one = rollouts(env_id, "cuda:0", False, worlds, given, network)
     torch.manual_seed(0)
