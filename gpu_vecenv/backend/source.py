@@ -44,6 +44,8 @@ MASKS = Program("masks of transitions", KERNEL_FOLDER / "returns" / "masks.cu")
 
 MOMENTS = Program("running statistics", KERNEL_FOLDER / "returns" / "moments.cu")
 
+STANDARDS = Program("moments of minibatches", KERNEL_FOLDER / "returns" / "standards.cu", lanes=512)
+
 EPISODES = Program("returns of episodes", KERNEL_FOLDER / "returns" / "episodes.cu")
 
 DEAL = Program("order of minibatches", KERNEL_FOLDER / "learner" / "deal.cu")
@@ -52,7 +54,7 @@ FINITE = Program("search for numbers that are not finite", KERNEL_FOLDER / "lear
 
 UPDATE_ENDS = Program("start and end of updates", KERNEL_FOLDER / "learner" / "update_ends.cu")
 
-PROGRAMS = (DRAW, SCAN, MASKS, MOMENTS, EPISODES, DEAL, UPDATE_ENDS, FINITE)
+PROGRAMS = (DRAW, SCAN, MASKS, MOMENTS, STANDARDS, EPISODES, DEAL, UPDATE_ENDS, FINITE)
 
 
 def kernel_source(spec: EnvSpec | Program) -> str:

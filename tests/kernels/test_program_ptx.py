@@ -7,7 +7,19 @@ import pytest
 
 from gpu_vecenv.backend.cuda import OPTIONS, raw_module
 from gpu_vecenv.backend.programs import program_options
-from gpu_vecenv.backend.source import DEAL, DRAW, EPISODES, FINITE, MASKS, MOMENTS, PROGRAMS, SCAN, UPDATE_ENDS, kernel_source
+from gpu_vecenv.backend.source import (
+    DEAL,
+    DRAW,
+    EPISODES,
+    FINITE,
+    MASKS,
+    MOMENTS,
+    PROGRAMS,
+    SCAN,
+    STANDARDS,
+    UPDATE_ENDS,
+    kernel_source,
+)
 from tests.kernels.nvrtc import compile_text
 from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions, shared_bytes, touches
 
@@ -16,13 +28,14 @@ KERNELS = {
     SCAN: ["gv_advantages", "gv_episodes", "gv_returns"],
     MASKS: ["gv_masks"],
     MOMENTS: ["gv_merge", "gv_moments"],
+    STANDARDS: ["gv_standards"],
     EPISODES: ["gv_list", "gv_take"],
     DEAL: ["gv_choose", "gv_deal"],
     UPDATE_ENDS: ["gv_begin", "gv_end"],
     FINITE: ["gv_search"],
 }
-DOUBLE = (MOMENTS, EPISODES, UPDATE_ENDS)
-IN_SCRATCH = (DRAW, MOMENTS, EPISODES)
+DOUBLE = (MOMENTS, STANDARDS, EPISODES, UPDATE_ENDS)
+IN_SCRATCH = (DRAW, MOMENTS, STANDARDS, EPISODES)
 
 
 def test_every_program_is_tested():

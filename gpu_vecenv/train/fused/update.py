@@ -18,6 +18,7 @@ from gpu_vecenv.train.fused.split import SplitKernels
 from gpu_vecenv.train.fused.update_ends import UpdateEnds
 from gpu_vecenv.train.policies.contract import Inputs, Observation, Policy
 from gpu_vecenv.train.returns.moments import moments
+from gpu_vecenv.train.returns.standards import standards
 from gpu_vecenv.train.storage.samples import Samples
 
 MAX_SAMPLES = 2**31 - 1
@@ -78,7 +79,7 @@ class FusedPPO(PPO):
         kernels.args.numbers = numbers.data_ptr()
         transitions, number = choose(samples.valid.flatten(), samples.all_valid), 0
         dealt = deal_samples(transitions, config.num_minibatches, self.deals, 1, config.num_epochs)
-        normal = self._moments(numbers[:, 2], dealt) if config.normalize_advantages == "minibatch" else None
+        normal = standards(numbers[:, 2], dealt) if config.normalize_advantages == "minibatch" else None
         for epoch in range(config.num_epochs):
             for minibatch in range(config.num_minibatches):
                 if normal is not None:
@@ -108,20 +109,6 @@ class FusedPPO(PPO):
         args.entropy_coef, args.clip_coef = scalars.entropy_coef.data_ptr(), scalars.clip_coef.data_ptr()
         self._kernels.begin()
         return self._kernels
-
-    @staticmethod
-    def _moments(advantages: Tensor, dealt: Tensor) -> Tensor:
-        """Return the mean of each minibatch's advantages and the factor that standardises them, float32 (..., M, 2).
-
-        Args:
-            advantages: float32 (T * B,), those of all samples.
-            dealt: int32 (..., M, b), samples of each minibatch, -1 for slots that are left over.
-        """
-        used, advantage = dealt >= 0, advantages[dealt.clamp(min=0)]
-        count = used.sum(-1, keepdim=True).clamp(min=1)
-        mean = torch.where(used, advantage, 0.0).sum(-1, keepdim=True) / count
-        variance = torch.where(used, (advantage - mean).square(), 0.0).sum(-1, keepdim=True) / count
-        return torch.cat((mean, 1.0 / (variance.sqrt() + 1e-8)), -1)
 
 
 def _rows(obs: Observation) -> Tensor:

@@ -13,6 +13,7 @@ from gpu_vecenv.train.algorithms.loss import TERMS
 from gpu_vecenv.train.fused import guard, split
 from gpu_vecenv.train.fused.guard import kernel_gradient as kernel_gradient_of
 from gpu_vecenv.train.fused.update import FusedPPO
+from gpu_vecenv.train.returns.standards import standards
 
 CONFIG = PPOConfig(num_epochs=1, num_minibatches=1)
 TAG = spaces.MultiDiscrete([21, 21])
@@ -32,7 +33,7 @@ def prepared(one, config, rows=None):
     kernels.scales.copy_(scales(columns, one.samples.valid.flatten(), config, one.policy))
     if config.normalize_advantages == "minibatch":
         dealt = torch.where(one.used, one.index, -1).int().unsqueeze(0)
-        kernels.moments.copy_(ppo._moments(one.advantage.flatten(), dealt)[0])
+        kernels.moments.copy_(standards(one.advantage.flatten(), dealt)[0])
     return kernels, numbers
 
 
