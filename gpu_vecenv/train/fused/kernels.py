@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import cast
 
@@ -55,6 +56,7 @@ class UpdateKernels:
             num_rows: b, rows of a minibatch.
         """
         device = adam.rate.device
+        sizes = dataclasses.replace(sizes, alone=self._are_few(sizes, num_rows, device))
         self.policy, self.sizes, self.adam, self.device = policy, sizes, adam, device
         self._launches, self._rows = launches(update_program(sizes), device), num_rows
         columns = sizes.actor_columns + sizes.critic_columns
@@ -70,13 +72,17 @@ class UpdateKernels:
         self._kept: list[Tensor] = []
         self.args = self._constant_args(config, blocks)
 
+    @staticmethod
+    def _are_few(sizes: Sizes, num_rows: int, device: torch.device) -> bool:
+        """True if a GPU has a multiprocessor for each tile of both networks."""
+        return device.type == "cuda" and 2 * -(-num_rows // sizes.rows) <= _multiprocessors(device)
+
     def _blocks(self) -> int:
         """Return the blocks of one network: one for each tile, or as many as the GPU holds at a time for both networks."""
         tiles = -(-self._rows // self.sizes.rows)
         if self.device.type == "cpu":
             return min(tiles, CPU_BLOCKS)
-        multiprocessors = torch.cuda.get_device_properties(self.device).multi_processor_count
-        return min(tiles, max(1, multiprocessors * self.sizes.update_memory.resident // 2))
+        return min(tiles, max(1, _multiprocessors(self.device) * self.sizes.update_memory.resident // 2))
 
     def _constant_args(self, config: PPOConfig, blocks: int) -> UpdateArgs:
         policy, args = self.policy, UpdateArgs()
@@ -150,6 +156,10 @@ class UpdateKernels:
     def _launch(self, name: str, teams: int, shared_bytes: int) -> None:
         self.args.num_worlds = teams
         self._launches.launch(name, self.args, teams, self._rows < SMALL, shared_bytes)
+
+
+def _multiprocessors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def norm_numbers(policy: ActorCritic, features: int, device: torch.device) -> tuple[list[Tensor], float]:

@@ -83,6 +83,8 @@ class Sizes:
     """Rows of a tile."""
     split: bool = False
     """The memory of a block holds the first layer or the layers above it, not both."""
+    alone: bool = False
+    """Blocks are so few that each has a multiprocessor of its own, with all its registers."""
     workers: int = 0
     """Groups that share the columns of a tile in a rollout, beside one that steps the worlds; 0: each group has its own rows."""
 
@@ -158,7 +160,7 @@ class Sizes:
         """Return the memory of a block with some numbers of 16 bits, and floats."""
         static = 256
         room = MULTIPROCESSOR_BYTES // (2 * halves + 4 * floats + static + BLOCK_BYTES)
-        return Memory(halves, floats, max(1, min(512 // self.lanes, room)))
+        return Memory(halves, floats, 1 if self.alone else max(1, min(512 // self.lanes, room)))
 
     @property
     def array_columns(self) -> int:

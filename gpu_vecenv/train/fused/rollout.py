@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 MAX_GROUPS = 4
 """Most groups of a tile; a group is a warp with 16 worlds."""
 
-WORKERS, CREWS = 4, 1
-"""Groups that share the network of a tile, and most tiles of a multiprocessor that are shared; with more, each group has its own."""
+WORKERS = 4
+"""Groups that share the network of a tile."""
+
+MOST_SHARED = 4
+"""Most tiles for each multiprocessor whose groups share them."""
 
 SMALL = 1024
 """Below this many worlds a second CPU thread saves less time than it takes to wake it."""
@@ -79,10 +82,10 @@ class FusedRollout:
 def _tiles(sizes: Sizes, num_worlds: int, multiprocessors: int) -> Sizes:
     """Return sizes with the rows of a tile, and the workers that share it.
 
-    Few worlds get small tiles, so that more multiprocessors work. With one tile on each of them, several groups share its network,
-    because its time is the latency of a step. The groups of a larger tile run side by side and hide each other's latencies.
+    Few worlds get small tiles, so that more multiprocessors work. Then a multiprocessor has so few groups that its time is the
+    latency of a step, and several groups share the network of a tile. Groups of more worlds hide each other's latencies.
     """
-    if num_worlds <= GROUP_ROWS * multiprocessors * CREWS:
+    if num_worlds <= GROUP_ROWS * multiprocessors * MOST_SHARED:
         return replace(sizes, rows=GROUP_ROWS, workers=WORKERS)
     count = 1
     while count < MAX_GROUPS and num_worlds > GROUP_ROWS * count * multiprocessors:
