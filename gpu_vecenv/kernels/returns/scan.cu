@@ -2,17 +2,16 @@
 // team has the columns of a tile, which takes the place of a world in GV_KERNEL. Columns do not depend on each other, and the steps
 // of a column are in order, so results do not depend on the number of lanes.
 #ifndef GV_SCRATCH
-#define GV_SCRATCH 1  // unused
+#define GV_SCRATCH 4096  // SCRATCH of backend/programs.py
 #endif
 #include "target/target.h"
 
-#define GV_TILE 32  // columns of a team, as in gpu_vecenv/train/returns/scan.py: a warp, so that many multiprocessors take part
-#ifdef GV_PACK      // a lane has all columns of a tile, because those of a step lie side by side in memory
-#define GV_COLUMNS GV_TILE
+#define GV_TILE 32   // columns of a team, as in gpu_vecenv/train/returns/scan.py: few, so that many multiprocessors take part
+#define GV_DEPTH 32  // steps that a team has in its memory
+#ifdef GV_PACK
 #define GV_AHEAD 1
-#else               // a lane has a column; the memory of GPUs answers late, so it reads several steps before it uses the first
-#define GV_COLUMNS 1
-#define GV_AHEAD 16
+#else                // the memory of GPUs answers late, so a lane reads several steps before it uses the first
+#define GV_AHEAD 8
 #undef GV_RESIDENT
 #define GV_RESIDENT 4  // leaves registers for these steps
 #endif
@@ -35,41 +34,71 @@ static_assert(sizeof(GvArgs) == 120, "as in gpu_vecenv/train/returns/scan.py");
 // b + a y, and exactly b if a is 0, whatever y holds.
 GV_FN float gv_follow(float b, float a, float y) { return a == 0.0f ? b : b + a * y; }
 
-// Runs a recurrence over the columns of a tile, from the last step to the first if REVERSE. `load(at)` is what a step reads, and
-// `follow(terms, state, at)` computes what it hands on to the next one, where `at` is the place in an array [steps, columns].
-// `start(column)` is the state before all steps, and `end(column, state)` takes the one after them.
-template <bool REVERSE, class Start, class Load, class Follow, class End>
-GV_FN void gv_scan_tile(const GvArgs& a, const GvTeam& team, Start start, Load load, Follow follow, End end) {
-    GV_FOR(part, GV_TILE / GV_COLUMNS) {
-        const gv_i64 first = (gv_i64)team.world * GV_TILE + part * GV_COLUMNS, rest = a.columns - first;
-        if (rest <= 0) continue;
-        const gv_i32 columns = GV_COLUMNS > 1 && rest < GV_COLUMNS ? (gv_i32)rest : GV_COLUMNS;
-        decltype(start(first)) state[GV_COLUMNS];
-        for (gv_i32 k = 0; k < columns; ++k) state[k] = start(first + k);
-        for (gv_i32 done = 0; done < a.steps; done += GV_AHEAD) {
-            decltype(load(first)) terms[GV_AHEAD][GV_COLUMNS];
-            GV_UNROLL for (gv_i32 s = 0; s < GV_AHEAD; ++s) {
-                const gv_i32 i = done + s < a.steps ? done + s : a.steps - 1, t = REVERSE ? a.steps - 1 - i : i;
-                for (gv_i32 k = 0; k < columns; ++k) terms[s][k] = load((gv_i64)t * a.columns + first + k);
+// Runs a recurrence over the columns of a tile, from the last step to the first if REVERSE. Most of the work does not depend on
+// other steps; all lanes share it. `load(at)` is what a step reads, where `at` is its place in an array [steps, columns], and
+// `prepare(loaded)` the terms of the recurrence. Then a lane goes through the steps of a column: `follow(terms, state)` returns the
+// state after a step, and replaces the terms by its results. `store(at, terms)` writes them. `start(column)` is the state before
+// all steps, and `end(column, state)` takes the one after them.
+template <bool REVERSE, class Start, class Load, class Prepare, class Follow, class Store, class End>
+GV_FN void gv_scan_tile(const GvArgs& a, const GvTeam& team, Start start, Load load, Prepare prepare, Follow follow, Store store,
+                        End end) {
+    typedef decltype(load(0)) Loaded;
+    typedef decltype(prepare(load(0))) Terms;
+    typedef decltype(start(0)) State;
+    static_assert((GV_DEPTH * sizeof(Terms) + sizeof(State)) * GV_TILE <= GV_SCRATCH * sizeof(float), "memory of a team");
+    Terms* terms = (Terms*)team.scratch;                       // [GV_DEPTH, GV_TILE]
+    State* states = (State*)(terms + GV_DEPTH * GV_TILE);      // [GV_TILE]
+    const gv_i64 first = (gv_i64)team.world * GV_TILE, rest = a.columns - first;
+    const gv_i32 columns = rest < GV_TILE ? (gv_i32)rest : GV_TILE;
+    GV_FOR(k, columns) states[k] = start(first + k);
+    for (gv_i32 done = 0; done < a.steps; done += GV_DEPTH) {
+        const gv_i32 depth = a.steps - done < GV_DEPTH ? a.steps - done : GV_DEPTH;
+        const auto place = [&](gv_i32 i) {  // of step i / GV_TILE from `done` on
+            const gv_i32 step = done + i / GV_TILE, t = REVERSE ? a.steps - 1 - step : step;
+            return (gv_i64)t * a.columns + first + i % GV_TILE;
+        };
+        const auto exists = [&](gv_i32 i) { return i < depth * GV_TILE && i % GV_TILE < columns; };
+        GV_LOOP for (gv_i32 own = team.lane; own < depth * GV_TILE; own += GV_AHEAD * team.lanes) {
+            Loaded loaded[GV_AHEAD];
+            GV_UNROLL for (gv_i32 j = 0; j < GV_AHEAD; ++j) {
+                const gv_i32 i = own + j * team.lanes;
+                loaded[j] = load(place(exists(i) ? i : 0));  // a branch would cost more
             }
-            GV_UNROLL for (gv_i32 s = 0; s < GV_AHEAD; ++s) {
-                const gv_i32 i = done + s, t = REVERSE ? a.steps - 1 - i : i;
-                for (gv_i32 k = 0; i < a.steps && k < columns; ++k)
-                    state[k] = follow(terms[s][k], state[k], (gv_i64)t * a.columns + first + k);
+            GV_UNROLL for (gv_i32 j = 0; j < GV_AHEAD; ++j) {
+                const gv_i32 i = own + j * team.lanes;
+                if (exists(i)) terms[i] = prepare(loaded[j]);
             }
         }
-        for (gv_i32 k = 0; k < columns; ++k) end(first + k, state[k]);
+        gv_barrier(team);
+        GV_FOR(k, columns) {
+            State state = states[k];
+            GV_LOOP for (gv_i32 step = 0; step < depth; step += GV_AHEAD) {
+                Terms some[GV_AHEAD];
+                GV_UNROLL for (gv_i32 j = 0; j < GV_AHEAD; ++j)
+                    some[j] = terms[(step + j < depth ? step + j : 0) * GV_TILE + k];
+                GV_UNROLL for (gv_i32 j = 0; j < GV_AHEAD; ++j)
+                    if (step + j < depth) state = follow(some[j], state);
+                GV_UNROLL for (gv_i32 j = 0; j < GV_AHEAD; ++j)
+                    if (step + j < depth) terms[(step + j) * GV_TILE + k] = some[j];
+            }
+            states[k] = state;
+        }
+        gv_barrier(team);
+        GV_FOR(i, depth * GV_TILE) {
+            if (exists(i)) store(place(i), terms[i]);
+        }
     }
+    GV_FOR(k, columns) end(first + k, states[k]);
 }
 
 // ---- advantages -----------------------------------------------------------------------------------------------
 
-struct GvAdvantageTerms {
-    float reward, value, final_value;
+struct GvTransition {
+    float reward, value, next_value, final_value;
     gv_u8 valid, cut, timed_out;
 };
 struct GvAdvantage {
-    float advantage, value;  // of the next step
+    float advantage, decay, value;  // first delta; the factor of the next step's advantage; 0 for a transition that does not count
 };
 
 // The reward that an update uses; NaN stays.
@@ -83,50 +112,64 @@ GV_FN float gv_scaled(const GvArgs& a, float reward, float scale) {
 GV_FN void gv_advantages_tile(const GvArgs& a, const GvTeam& team) {
     const gv_i64 size = (gv_i64)a.steps * a.columns;
     const float scale = a.reward_scale == nullptr ? 1.0f : *a.reward_scale;
-    const auto start = [&](gv_i64 column) { return GvAdvantage{0.0f, a.value[size + column]}; };
+    const auto start = [](gv_i64) { return 0.0f; };
     const auto load = [&](gv_i64 at) {
         const float final_value = a.final_value != nullptr ? a.final_value[at] : 0.0f;
-        return GvAdvantageTerms{a.reward[at], a.value[at], final_value, a.valid[at], a.cut[at], a.timed_out[at]};
+        return GvTransition{a.reward[at], a.value[at], a.value[at + a.columns], final_value, a.valid[at], a.cut[at], a.timed_out[at]};
     };
-    const auto follow = [&](const GvAdvantageTerms& x, const GvAdvantage& next, gv_i64 at) {
+    const auto prepare = [&](const GvTransition& x) {
+        if (x.valid == 0) return GvAdvantage{0.0f, x.cut != 0 ? 0.0f : a.decay, 0.0f};
         // A time limit is no terminal state of the task, so the value goes on after it (Pardo et al. 2018, arXiv 1712.00378).
-        const float following = x.timed_out != 0 ? x.final_value : x.cut != 0 ? 0.0f : next.value;
+        const float following = x.timed_out != 0 ? x.final_value : x.cut != 0 ? 0.0f : x.next_value;
         // delta_t = r_t + gamma V(s_{t+1}) - V(s_t)
-        const float delta = x.valid != 0 ? gv_scaled(a, x.reward, scale) + a.gamma * following - x.value : 0.0f;
-        // Equation 16: A_t = sum over l of (gamma lambda)^l delta_{t+l} = delta_t + gamma lambda A_{t+1}, until the episode ends
-        const float advantage = gv_follow(delta, x.cut != 0 ? 0.0f : a.decay, next.advantage);
-        const float value = x.valid != 0 ? x.value : 0.0f;
-        a.results[at] = advantage;
-        a.results[size + at] = advantage + value;
-        a.results[2 * size + at] = value;
-        return GvAdvantage{advantage, x.value};
+        const float delta = gv_scaled(a, x.reward, scale) + a.gamma * following - x.value;
+        return GvAdvantage{delta, x.cut != 0 ? 0.0f : a.decay, x.value};
     };
-    gv_scan_tile<true>(a, team, start, load, follow, [](gv_i64, const GvAdvantage&) {});
+    const auto follow = [](GvAdvantage& x, float next) {
+        // Equation 16: A_t = sum over l of (gamma lambda)^l delta_{t+l} = delta_t + gamma lambda A_{t+1}, until the episode ends
+        return x.advantage = gv_follow(x.advantage, x.decay, next);
+    };
+    const auto store = [&](gv_i64 at, const GvAdvantage& x) {
+        a.results[at] = x.advantage;
+        a.results[size + at] = x.advantage + x.value;
+        a.results[2 * size + at] = x.value;
+    };
+    gv_scan_tile<true>(a, team, start, load, prepare, follow, store, [](gv_i64, float) {});
 }
 
 // ---- sums within episodes -------------------------------------------------------------------------------------
 
-struct GvRewardTerms {
+struct GvReward {
     float reward;
     gv_u8 valid, cut;
 };
 
-GV_FN GvRewardTerms gv_load_reward(const GvArgs& a, gv_i64 at) { return {a.reward[at], a.valid[at], a.cut[at]}; }
+GV_FN GvReward gv_load_reward(const GvArgs& a, gv_i64 at) { return {a.reward[at], a.valid[at], a.cut[at]}; }
+
+struct GvReturn {
+    float sum;  // first the reward
+    bool ends;
+};
 
 // Discounted returns: R_t = r_t + gamma R_{t-1}, from 0 in each episode. The state is R_t, and 0 after the end of an episode.
 GV_FN void gv_returns_tile(const GvArgs& a, const GvTeam& team) {
     const auto start = [&](gv_i64 column) { return a.running[column]; };
     const auto load = [&](gv_i64 at) { return gv_load_reward(a, at); };
-    const auto follow = [&](const GvRewardTerms& x, float last, gv_i64 at) {
-        const float sum = gv_follow(x.valid != 0 ? x.reward : 0.0f, a.gamma, last);
-        a.results[at] = sum;
-        return x.cut != 0 || x.valid == 0 ? 0.0f : sum;
+    const auto prepare = [](const GvReward& x) { return GvReturn{x.valid != 0 ? x.reward : 0.0f, x.cut != 0 || x.valid == 0}; };
+    const auto follow = [&](GvReturn& x, float last) {
+        x.sum = gv_follow(x.sum, a.gamma, last);
+        return x.ends ? 0.0f : x.sum;
     };
-    gv_scan_tile<false>(a, team, start, load, follow, [&](gv_i64 column, float last) { a.running[column] = last; });
+    const auto store = [&](gv_i64 at, const GvReturn& x) { a.results[at] = x.sum; };
+    gv_scan_tile<false>(a, team, start, load, prepare, follow, store, [&](gv_i64 column, float last) { a.running[column] = last; });
 }
 
 struct GvEpisode {
     float sum, steps, taken;  // rewards, steps, and steps that the agent took part in
+};
+struct GvEpisodeStep {
+    float sum, steps;         // first the reward
+    bool taken, cut, finished;
 };
 
 // Returns and lengths of episodes. An episode that ends has finished if the agent took part in it.
@@ -136,20 +179,27 @@ GV_FN void gv_episodes_tile(const GvArgs& a, const GvTeam& team) {
         return GvEpisode{a.running[column], a.running[columns + column], a.running[2 * columns + column]};
     };
     const auto load = [&](gv_i64 at) { return gv_load_reward(a, at); };
-    const auto follow = [&](const GvRewardTerms& x, const GvEpisode& last, gv_i64 at) {
-        const GvEpisode now = {last.sum + (x.valid != 0 ? x.reward : 0.0f), last.steps + 1.0f,
-                               last.taken + (x.valid != 0 ? 1.0f : 0.0f)};
-        a.results[at] = now.sum;
-        a.results[size + at] = now.steps;
-        a.finished[at] = x.cut != 0 && now.taken > 0.0f;
-        return x.cut != 0 ? GvEpisode{0.0f, 0.0f, 0.0f} : now;
+    const auto prepare = [](const GvReward& x) {
+        return GvEpisodeStep{x.valid != 0 ? x.reward : 0.0f, 0.0f, x.valid != 0, x.cut != 0, false};
+    };
+    const auto follow = [](GvEpisodeStep& x, const GvEpisode& last) {
+        const GvEpisode now = {last.sum + x.sum, last.steps + 1.0f, last.taken + (x.taken ? 1.0f : 0.0f)};
+        x.sum = now.sum;
+        x.steps = now.steps;
+        x.finished = x.cut && now.taken > 0.0f;
+        return x.cut ? GvEpisode{0.0f, 0.0f, 0.0f} : now;
+    };
+    const auto store = [&](gv_i64 at, const GvEpisodeStep& x) {
+        a.results[at] = x.sum;
+        a.results[size + at] = x.steps;
+        a.finished[at] = x.finished;
     };
     const auto end = [&](gv_i64 column, const GvEpisode& last) {
         a.running[column] = last.sum;
         a.running[columns + column] = last.steps;
         a.running[2 * columns + column] = last.taken;
     };
-    gv_scan_tile<false>(a, team, start, load, follow, end);
+    gv_scan_tile<false>(a, team, start, load, prepare, follow, store, end);
 }
 
 GV_KERNEL(gv_advantages, gv_advantages_tile)
