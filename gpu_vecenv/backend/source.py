@@ -38,7 +38,7 @@ class Program:
 
 DRAW = Program("draws of policies", KERNEL_FOLDER / "policy" / "draw.cu")
 
-SCAN = Program("recurrences over time", KERNEL_FOLDER / "returns" / "scan.cu")
+SCAN = Program("recurrences over time", KERNEL_FOLDER / "returns" / "scan.cu", lanes=256, scratch=6400)
 
 MASKS = Program("masks of transitions", KERNEL_FOLDER / "returns" / "masks.cu")
 

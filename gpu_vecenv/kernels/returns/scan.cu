@@ -2,18 +2,18 @@
 // team has the columns of a tile, which takes the place of a world in GV_KERNEL. Columns do not depend on each other, and the steps
 // of a column are in order, so results do not depend on the number of lanes.
 #ifndef GV_SCRATCH
-#define GV_SCRATCH 4096  // SCRATCH of backend/programs.py
+#define GV_SCRATCH 6400
 #endif
 #include "target/target.h"
 
 #define GV_TILE 32   // columns of a team, as in gpu_vecenv/train/returns/scan.py: few, so that many multiprocessors take part
-#define GV_DEPTH 32  // steps that a team has in its memory
+#define GV_DEPTH 64  // steps that a team has in its memory
 #ifdef GV_PACK
 #define GV_AHEAD 1
 #else                // the memory of GPUs answers late, so a lane reads several steps before it uses the first
 #define GV_AHEAD 8
 #undef GV_RESIDENT
-#define GV_RESIDENT 4  // leaves registers for these steps
+#define GV_RESIDENT 2  // leaves registers for these steps
 #endif
 
 // gpu_vecenv/train/returns/scan.py fills this struct.

@@ -74,8 +74,11 @@ class UpdateKernels:
 
     @staticmethod
     def _are_few(sizes: Sizes, num_rows: int, device: torch.device) -> bool:
-        """True if a GPU has a multiprocessor for each tile of both networks."""
-        return device.type == "cuda" and 2 * -(-num_rows // sizes.rows) <= _multiprocessors(device)
+        """True if a GPU has two multiprocessors for each tile of both networks.
+
+        With one for each, a single run would gain as well, but several runs side by side would lose more.
+        """
+        return device.type == "cuda" and 4 * -(-num_rows // sizes.rows) <= _multiprocessors(device)
 
     def _blocks(self) -> int:
         """Return the blocks of one network: one for each tile, or as many as the GPU holds at a time for both networks."""
