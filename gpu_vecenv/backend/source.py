@@ -52,9 +52,11 @@ DEAL = Program("order of minibatches", KERNEL_FOLDER / "learner" / "deal.cu")
 
 FINITE = Program("search for numbers that are not finite", KERNEL_FOLDER / "learner" / "finite.cu")
 
+PUBLISH = Program("metrics of iterations", KERNEL_FOLDER / "learner" / "publish.cu")
+
 UPDATE_ENDS = Program("start and end of updates", KERNEL_FOLDER / "learner" / "update_ends.cu")
 
-PROGRAMS = (DRAW, SCAN, MASKS, MOMENTS, STANDARDS, EPISODES, DEAL, UPDATE_ENDS, FINITE)
+PROGRAMS = (DRAW, SCAN, MASKS, MOMENTS, STANDARDS, EPISODES, DEAL, UPDATE_ENDS, FINITE, PUBLISH)
 
 
 def kernel_source(spec: EnvSpec | Program) -> str:

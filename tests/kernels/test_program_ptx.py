@@ -16,6 +16,7 @@ from gpu_vecenv.backend.source import (
     MASKS,
     MOMENTS,
     PROGRAMS,
+    PUBLISH,
     SCAN,
     STANDARDS,
     UPDATE_ENDS,
@@ -34,6 +35,7 @@ KERNELS = {
     DEAL: ["gv_choose", "gv_deal"],
     UPDATE_ENDS: ["gv_begin", "gv_end"],
     FINITE: ["gv_search"],
+    PUBLISH: ["gv_publish"],
 }
 DOUBLE = (MOMENTS, STANDARDS, EPISODES, UPDATE_ENDS)
 IN_SCRATCH = (DRAW, SCAN, MOMENTS, STANDARDS, EPISODES)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Protocol
 
 import torch
-from torch import Tensor
 
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.terminal import say
@@ -18,7 +17,7 @@ from gpu_vecenv.train.runner.iteration import Iteration
 class Executor(Protocol):
     """Runs iterations."""
 
-    def __call__(self, iteration: Iteration, first: bool) -> Tensor:
+    def __call__(self, iteration: Iteration, first: bool) -> None:
         """Run an iteration; see ``Iteration.run()``."""
 
 
@@ -39,9 +38,9 @@ def make_executor(name: str, device: str, quiet: bool) -> Executor:
     return GraphExecutor(torch.device(device), quiet) if on_gpu and name != "eager" else eager
 
 
-def eager(iteration: Iteration, first: bool) -> Tensor:
+def eager(iteration: Iteration, first: bool) -> None:
     """Run an iteration operation by operation."""
-    return iteration.run(first)
+    iteration.run(first)
 
 
 WARM_UP = 2
@@ -75,30 +74,30 @@ class GraphExecutor:
         self._stream = callers if callers != torch.cuda.default_stream(device) else torch.cuda.Stream(device)
         self._done = 0
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._metrics = torch.empty(0)
 
-    def __call__(self, iteration: Iteration, first: bool) -> Tensor:
+    def __call__(self, iteration: Iteration, first: bool) -> None:
         """Run an iteration; see ``Iteration.run()``."""
         if self._graph is None and self._done >= WARM_UP and not first and not self.reason:
             self._capture(iteration)
         if self._graph is not None:
             iteration.collector.retreat()
             self._graph.replay()
-            return self._metrics
+            return
         self._done += 1
         if self.reason:
-            return iteration.run(first)
+            iteration.run(first)
+            return
         with self._on_side_stream():
-            return self._watched(iteration, first)
+            self._watched(iteration, first)
 
-    def _watched(self, iteration: Iteration, first: bool) -> Tensor:
+    def _watched(self, iteration: Iteration, first: bool) -> None:
         """Run an iteration, and keep the reason if the host waits for the device in it, which a graph cannot record."""
         before = torch.cuda.get_sync_debug_mode()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
             try:
-                metrics = iteration.run(first)
+                iteration.run(first)
             finally:
                 torch.cuda.set_sync_debug_mode(before)
         for warning in caught:
@@ -106,14 +105,13 @@ class GraphExecutor:
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
             elif not first and not self.reason:
                 self._stay_eager(f"the host waits for the device in {warning.filename}, line {warning.lineno}")
-        return metrics
 
     def _capture(self, iteration: Iteration) -> None:
         graph = torch.cuda.CUDAGraph()
         iteration.collector.retreat()
         try:
             with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
-                self._metrics = iteration.run(False)
+                iteration.run(False)
             self._graph = graph
         except Exception as error:
             self._stay_eager(first_line(error))

@@ -11,22 +11,19 @@ from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.train.errors import NonFiniteError
 from gpu_vecenv.train.runner.diagnosis import describe_nonfinite, describe_spoiled
 from gpu_vecenv.train.runner.executor import Executor
-from gpu_vecenv.train.runner.iteration import SPOILED
+from gpu_vecenv.train.runner.iteration import IN_FLIGHT, SPOILED
 from gpu_vecenv.train.runner.parts import Parts
-
-IN_FLIGHT = 16
-"""Most iterations in flight. The device has work while the host writes metrics of some iterations."""
 
 
 class Flight:
-    """Launches iterations and finishes them in order. It also copies the metrics to the host.
+    """Launches iterations and finishes them in order.
 
     Attributes:
         most: largest number of iterations in flight, 1 to ``IN_FLIGHT``.
     """
 
     def __init__(self, parts: Parts, executor: Executor, most: int) -> None:
-        """Make the rows that metrics are copied to, in memory of the host that the device can write.
+        """Prepare the launches.
 
         Args:
             parts: the parts of a run.
@@ -36,10 +33,10 @@ class Flight:
         self.parts, self.executor, self.most = parts, executor, most
         self._device = torch.device(parts.collector.env.device)
         on_gpu = self._device.type == "cuda"
-        self._rows = list(torch.zeros(IN_FLIGHT, len(parts.iteration.metric_names), pin_memory=on_gpu))
-        self._copied = [torch.cuda.Event() for _ in self._rows] if on_gpu else []
+        self._done = [torch.cuda.Event() for _ in range(IN_FLIGHT)] if on_gpu else []
+        self._launched = 0
         self._stream = torch.cuda.current_stream(self._device) if on_gpu else None
-        self._waiting: deque[int] = deque()
+        self._waiting: deque[tuple[int, int]] = deque()  # numbers of iterations, and their rows of metrics
         self._times: deque[float] = deque(maxlen=IN_FLIGHT + 1)
 
     @property
@@ -63,12 +60,12 @@ class Flight:
             self._times.append(time.perf_counter())
         self._follow_stream()
         self.parts.schedules.prepare(number)
-        metrics = self.executor(self.parts.iteration, number == 0)
-        row = number % IN_FLIGHT
-        self._rows[row].copy_(metrics, non_blocking=True)
-        if self._copied:
-            self._copied[row].record(self._stream)
-        self._waiting.append(number)
+        self.executor(self.parts.iteration, number == 0)
+        row = self._launched % IN_FLIGHT
+        self._launched += 1
+        if self._done:
+            self._done[row].record(self._stream)
+        self._waiting.append((number, row))
 
     def finish(self) -> tuple[dict[str, float], float]:
         """Wait for the oldest iteration in flight.
@@ -83,12 +80,11 @@ class Flight:
         """
         if not self._waiting:
             raise SequenceError("finish(): expected an iteration in flight, got none; call launch() first.")
-        number = self._waiting.popleft()
-        row = number % IN_FLIGHT
-        if self._copied:
-            self._copied[row].synchronize()  # the one host sync
+        number, row = self._waiting.popleft()
+        if self._done:
+            self._done[row].synchronize()  # the one host sync
         self._times.append(time.perf_counter())
-        values = dict(zip(self.parts.iteration.metric_names, self._rows[row].tolist(), strict=True))
+        values = dict(zip(self.parts.iteration.metric_names, self.parts.iteration.published.rows[row].tolist(), strict=True))
         for name in self.parts.policies:
             if values.pop(f"{SPOILED}/{name}", 0.0) or values.get(f"skipped/{name}", 0.0):
                 where = self._where(name)
@@ -111,8 +107,8 @@ class Flight:
         later, policy = self.count, self.parts.policies[name]
         if not later:
             return describe_nonfinite(name, policy, self.parts.rows[name])
-        if self._copied:
-            self._copied[self._waiting[-1] % IN_FLIGHT].synchronize()
+        if self._done:
+            self._done[self._waiting[-1][1]].synchronize()
         self._waiting.clear()
         how = f"seen {later} iterations later; a resumed run with a callback finds the place in the rollout"
         return f"{describe_spoiled(name, policy)} ({how})"

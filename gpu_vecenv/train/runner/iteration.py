@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
 
 from gpu_vecenv.train.algorithms.contract import Algorithm
 from gpu_vecenv.train.config import Precision
@@ -13,6 +12,7 @@ from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.collector import Collector
 from gpu_vecenv.train.runner.finite import FiniteSearch
+from gpu_vecenv.train.runner.metric_rows import MetricRows
 from gpu_vecenv.train.runner.precision import in_precision
 from gpu_vecenv.train.runner.schedule_table import ScheduleTable
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
@@ -20,6 +20,9 @@ from gpu_vecenv.train.storage.samples import Samples, apply
 
 EPISODE_METRICS = ("return", "episode_length", "recent_return", "recent_length")
 """Names of what ``EpisodeStats.update()`` returns: over the episodes that ended in a rollout, and over the last 100."""
+
+IN_FLIGHT = 16
+"""Most iterations in flight. The device has work while the host writes metrics of some iterations."""
 
 SPOILED = "spoiled"
 """Name of the number that is 1 for a policy whose weights or statistics are not finite, and otherwise 0."""
@@ -29,7 +32,8 @@ class Iteration:
     """Collects a rollout and updates the policies. All shapes are fixed, and the host reads nothing.
 
     Attributes:
-        metric_names: names of the numbers that ``run()`` returns.
+        metric_names: names of the metrics of an iteration.
+        published: their values, in rows on the host.
     """
 
     def __init__(
@@ -51,22 +55,20 @@ class Iteration:
         states = {name: [x for x in policy.state_dict().values() if x.is_floating_point()] for name, policy in policies.items()}
         states = {name: state for name, state in states.items() if state}
         self.metric_names += [f"{SPOILED}/{name}" for name in states]
+        self.published = MetricRows(IN_FLIGHT, len(self.metric_names), device)
         self._search, self._nothing_found = FiniteSearch(list(states.values()), device), torch.zeros(len(states), device=device)
 
-    def run(self, first: bool) -> Tensor:
-        """Collect and learn, with the settings that ``ScheduleTable.prepare()`` chose.
+    def run(self, first: bool) -> None:
+        """Collect and learn, with the settings that ``ScheduleTable.prepare()`` chose, and publish the metrics.
 
         Args:
             first: the first iteration of a run. Its rollout gives the running statistics of observations their first values
                 before it is learned from; later rollouts are observed after the update.
-
-        Returns:
-            Metrics on the device, float32 (len(metric_names),).
         """
         with in_precision(self.precision, self.collector.env.device):
-            return self._run(first)
+            self._run(first)
 
-    def _run(self, first: bool) -> Tensor:
+    def _run(self, first: bool) -> None:
         self.collector.advance()  # at the start, so that the rollout stays as it is until its metrics are checked
         self.schedules.move()
         self.collector.collect()
@@ -83,7 +85,7 @@ class Iteration:
         # An infinite weight or observation may leave gradients finite, for example if a unit is saturated.
         every = torch.cat((*metrics, self._nothing_found))
         self._search(every[len(every) - len(self._nothing_found) :])
-        return every
+        self.published.publish(every)
 
     def _observe(self, name: str, samples: Samples) -> None:
         """Show a rollout's observations to a policy."""
