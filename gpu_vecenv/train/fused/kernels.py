@@ -45,7 +45,9 @@ class UpdateKernels:
         moments: float32 (2,), mean of the advantages that is subtracted, and the factor after it.
     """
 
-    def __init__(self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: GatedAdam, num_rows: int) -> None:
+    def __init__(
+        self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: GatedAdam, num_rows: int, alone: bool = True
+    ) -> None:
         """Allocate the arrays.
 
         Args:
@@ -54,9 +56,10 @@ class UpdateKernels:
             config: hyperparameters.
             adam: optimiser of the policy's parameters.
             num_rows: b, rows of a minibatch.
+            alone: no other run uses the GPU.
         """
         device = adam.rate.device
-        sizes = dataclasses.replace(sizes, alone=self._are_few(sizes, num_rows, device))
+        sizes = dataclasses.replace(sizes, alone=self._are_few(sizes, num_rows, device, alone))
         self.policy, self.sizes, self.adam, self.device = policy, sizes, adam, device
         self._launches, self._rows = launches(update_program(sizes), device), num_rows
         columns = sizes.actor_columns + sizes.critic_columns
@@ -73,12 +76,10 @@ class UpdateKernels:
         self.args = self._constant_args(config, blocks)
 
     @staticmethod
-    def _are_few(sizes: Sizes, num_rows: int, device: torch.device) -> bool:
-        """True if a GPU has two multiprocessors for each tile of both networks.
-
-        With one for each, a single run would gain as well, but several runs side by side would lose more.
-        """
-        return device.type == "cuda" and 4 * -(-num_rows // sizes.rows) <= _multiprocessors(device)
+    def _are_few(sizes: Sizes, num_rows: int, device: torch.device, alone: bool) -> bool:
+        """True if a GPU has a multiprocessor for each tile of both networks, or two if several runs share it."""
+        wanted = (2 if alone else 4) * -(-num_rows // sizes.rows)
+        return device.type == "cuda" and wanted <= _multiprocessors(device)
 
     def _blocks(self) -> int:
         """Return the blocks of one network: one for each tile, or as many as the GPU holds at a time for both networks."""

@@ -15,6 +15,7 @@ from gpu_vecenv.spec.struct import is_single
 from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.arguments import rollout_args
 from gpu_vecenv.train.fused.program import GROUP_ROWS, Sizes, rollout_program
+from gpu_vecenv.train.fused.side_by_side import has_gpu_for_itself
 from gpu_vecenv.train.policies.contract import Actor
 from gpu_vecenv.train.storage.rollout import Rollout
 
@@ -62,7 +63,7 @@ class FusedRollout:
         (slabs,) = rollout.groups
         self._env, self._fused, self._steps = env, fused, rollout.num_steps
         self._slabs = slabs
-        sizes = _tiles(fused.sizes, env.num_worlds, fused.multiprocessors)
+        sizes = _tiles(fused.sizes, env.num_worlds, fused.multiprocessors, has_gpu_for_itself(torch.device(env.device)))
         program = rollout_program(sizes, env.layout)
         self._shared_bytes = sizes.rollout_memory.shared_bytes
         self._launches = launches(program, torch.device(env.device))
@@ -79,12 +80,15 @@ class FusedRollout:
         self._launches.launch("gv_rollout_with_policy", self._args, self._args.num_worlds, small, self._shared_bytes)
 
 
-def _tiles(sizes: Sizes, num_worlds: int, multiprocessors: int) -> Sizes:
+def _tiles(sizes: Sizes, num_worlds: int, multiprocessors: int, alone: bool) -> Sizes:
     """Return sizes with the rows of a tile, and the workers that share it.
 
     Few worlds get small tiles, so that more multiprocessors work. Then a multiprocessor has so few groups that its time is the
     latency of a step, and several groups share the network of a tile. Groups of more worlds hide each other's latencies.
+    A run that shares the GPU with others, ``alone`` is False, gets large tiles: it leaves multiprocessors to the others.
     """
+    if not alone:
+        return replace(sizes, rows=GROUP_ROWS * MAX_GROUPS)
     if num_worlds <= GROUP_ROWS * multiprocessors * MOST_SHARED:
         return replace(sizes, rows=GROUP_ROWS, workers=WORKERS)
     count = 1

@@ -26,9 +26,11 @@ class SplitKernels(UpdateKernels):
         stash: these arrays: features, then those of the actor and of the critic.
     """
 
-    def __init__(self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: GatedAdam, num_rows: int) -> None:
+    def __init__(
+        self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: GatedAdam, num_rows: int, alone: bool = True
+    ) -> None:
         """Allocate the arrays; see ``UpdateKernels``."""
-        super().__init__(policy, sizes, config, adam, num_rows)
+        super().__init__(policy, sizes, config, adam, num_rows, alone)
         self.room = min(-(-num_rows // sizes.rows) * sizes.rows, ROOM[self.device.type])
         self.stash = empty_halves(sizes.stash_columns * self.room, device=self.device)
         self._parts = len(sizes.parts(sizes.outputs)) + len(sizes.parts(1))

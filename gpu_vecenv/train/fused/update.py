@@ -14,6 +14,7 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.applies import require_fused
 from gpu_vecenv.train.fused.kernels import UpdateKernels, is_addressed_by_rows, slab
+from gpu_vecenv.train.fused.side_by_side import has_gpu_for_itself
 from gpu_vecenv.train.fused.split import SplitKernels
 from gpu_vecenv.train.fused.update_ends import UpdateEnds
 from gpu_vecenv.train.policies.contract import Inputs, Observation, Policy
@@ -41,6 +42,7 @@ class FusedPPO(PPO):
         self.sizes = require_fused(policy, device)
         self.fused = FusedPolicy(policy, self.sizes, device)  # type: ignore[arg-type]  # a policy that fits is an ActorCritic
         self._kernels: UpdateKernels | None = None
+        self._alone = has_gpu_for_itself(device)
 
     def actor(self) -> FusedPolicy:
         """See ``Algorithm.actor()``."""
@@ -97,7 +99,7 @@ class FusedPPO(PPO):
         if self._kernels is None:
             rows = -(-samples.valid.numel() // self.config.num_minibatches)
             make = SplitKernels if self.sizes.split else UpdateKernels
-            self._kernels = make(self.policy, self.sizes, self.config, self.adam, rows)  # type: ignore[arg-type]  # as above
+            self._kernels = make(self.policy, self.sizes, self.config, self.adam, rows, self._alone)  # type: ignore[arg-type]  # as above
         args = self._kernels.args
         # A policy with all agents of a role has views of the slabs, with a gap between steps at most.
         arrays = [x if x is None or is_addressed_by_rows(x) else x.contiguous() for x in (obs, samples.action, samples.mask)]
