@@ -1,7 +1,7 @@
 // A network on one tile of rows that the groups of a team compute side by side.
 //
-// A single group computes the columns of a layer one after the other, and waits for special functions most of the time. A crew
-// divides them: GV_WORKERS groups compute chunks of columns, and another one, the leader, prepares the rows and uses the outputs.
+// A single group computes the columns of a layer one after the other. A crew divides them: GV_WORKERS groups compute chunks of
+// columns, and another one, the leader, prepares the rows and uses the outputs.
 // Units of a layer go to the memory of the team, where all workers read them for the next layer. On the host the only group
 // leads and works.
 #pragma once
@@ -50,16 +50,16 @@ GV_FN void gv_work_on_layer(const GvNetwork<OUTPUTS>& network, const GvGroup& gr
     }
 }
 
-// Computes a hidden layer and those above it, up to the shares of the outputs. All groups call it; `besides()` is what the leader
-// does in the meantime. Barriers are before each layer and after the last one.
-template <gv_i32 LAYER, gv_i32 OUTPUTS, gv_i32 STRIDE, class Besides>
+// Computes a hidden layer and those above it, up to the shares of the outputs. All groups call it; the leader calls `meanwhile()`
+// during the first layer. There is a barrier before each layer and after the last one.
+template <gv_i32 LAYER, gv_i32 OUTPUTS, gv_i32 STRIDE, class Meanwhile>
 GV_FN void gv_crew_forward(const GvNetwork<OUTPUTS>& network, const GvTeam& team, const GvGroup& group, GvTile<STRIDE> input,
-                           const GvCrew& crew, Besides besides) {
+                           const GvCrew& crew, Meanwhile meanwhile) {
     gv_block_barrier(team);
-    if (LAYER == 1 && gv_leads(group)) besides();
+    if (LAYER == 1 && gv_leads(group)) meanwhile();
     if (gv_works(group)) gv_work_on_layer<LAYER>(network, group, input, crew);
     if constexpr (LAYER < GV_LAYERS) {
-        gv_crew_forward<LAYER + 1>(network, team, group, gv_crew_tile<LAYER>(crew), crew, besides);
+        gv_crew_forward<LAYER + 1>(network, team, group, gv_crew_tile<LAYER>(crew), crew, meanwhile);
     } else {
         gv_block_barrier(team);
     }

@@ -2,9 +2,9 @@
 // text follows the .cu of an env.
 //
 // One lane holds the state of a world in variables from the first step to the last, and reads the outputs of the network from the
-// memory of the team. Many worlds fill a GPU: then each group computes the network for worlds of its own. Of few worlds a
-// multiprocessor has one tile, and its time is the latency of a step: then a crew of groups shares the tile (GV_WORKERS > 0).
-// Results have the bits of gv_act (act.cu) and gv_step in turn.
+// memory of the team. With many worlds, each group computes the network for worlds of its own. With few worlds a multiprocessor has
+// so few groups that they mostly wait for results; then the groups of a crew share the network of a tile (GV_WORKERS > 0). Results
+// have the bits of gv_act (act.cu) and gv_step in turn.
 #include "learner/choose.h"
 #include "learner/crew.h"
 #include "learner/load_network.h"
@@ -140,7 +140,7 @@ GV_FN void gv_choose_and_step(const GvRolloutArgs& r, GvOwnWorld& own, gv_i32 st
     gv_step_own(r.env, own, action, step, at);
 }
 
-// What the groups of a team share.
+// Memory that the groups of a team share.
 struct GvRolloutMemory {
     GvNetwork<GV_OUTPUTS> network;
     GvTile<GV_FEATURE_STRIDE> features;  // GV_ROWS rows
@@ -203,7 +203,7 @@ GV_FN void gv_rollout_tile(const GvRolloutArgs& r, const GvTeam& team) {
     if (steps_worlds) {
         gv_load_worlds(r.env, group, (gv_i64)team.world * GV_ROWS + (GV_WORKERS > 0 ? 0 : group.number * GV_OWN), worlds);
     }
-    gv_clear_halves(team, memory.features.at, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features, and rows without a world, stay 0
+    gv_clear_halves(team, memory.features.at, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features and rows of no world stay 0
     gv_load_network<GV_OUTPUTS, GV_WHOLE>(team, memory.network, r.layers, r.norm);
     gv_block_barrier(team);
     gv_step_worlds(r, team, group, memory, worlds);

@@ -2,7 +2,7 @@
 #pragma once
 #include "learner/network.h"
 
-// Rows of a group. The groups of a crew (crew.h) share the rows of a tile; otherwise each group has some for itself.
+// Rows of a group. The groups of a crew (crew.h) share the rows of a tile; otherwise each group has rows of its own.
 #define GV_OWN (GV_WORKERS > 0 ? GV_ROWS : gv_group_rows(GV_ROWS))
 #define GV_OUTPUT_STRIDE (GV_OUTPUTS | 1)  // floats of a row of outputs; an odd number, so that lanes read different banks
 #define GV_FEATURE_STRIDE gv_stride(GV_FEATURE_COLUMNS)

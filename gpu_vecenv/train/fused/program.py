@@ -148,13 +148,13 @@ class Sizes:
     @property
     def rollout_memory(self) -> Memory:
         """Memory of a block of a rollout: that of one that acts, and units and shares of outputs of a crew."""
-        alone = self.act_memory
+        acting = self.act_memory
         if not self.workers:
-            return alone
+            return acting
         units = self.rows * sum(map(_stride, self.widths[:-1]))
         chunk = 32 if len(self.hidden) == 1 and self.widths[0] % 32 == 0 else 16
         shares = self.widths[-1] // chunk * self.rows * (self.outputs | 1)
-        return self._memory(alone.halves + units, alone.floats + shares)
+        return self._memory(acting.halves + units, acting.floats + shares)
 
     def _memory(self, halves: int, floats: int) -> Memory:
         """Return the memory of a block with some numbers of 16 bits, and floats."""

@@ -29,7 +29,7 @@ WORKERS = 4
 """Groups that share the network of a tile."""
 
 MOST_SHARED = 4
-"""Most tiles for each multiprocessor whose groups share them."""
+"""With more tiles than so many for each multiprocessor, each group has worlds of its own."""
 
 SMALL = 1024
 """Below this many worlds a second CPU thread saves less time than it takes to wake it."""
@@ -83,9 +83,9 @@ class FusedRollout:
 def _tiles(sizes: Sizes, num_worlds: int, multiprocessors: int, alone: bool) -> Sizes:
     """Return sizes with the rows of a tile, and the workers that share it.
 
-    Few worlds get small tiles, so that more multiprocessors work. Then a multiprocessor has so few groups that its time is the
-    latency of a step, and several groups share the network of a tile. Groups of more worlds hide each other's latencies.
-    A run that shares the GPU with others, ``alone`` is False, gets large tiles: it leaves multiprocessors to the others.
+    Few worlds get small tiles, so that more multiprocessors work, and several groups share the network of a tile. With many
+    worlds a multiprocessor has many groups, which hide each other's latencies. A run that shares the GPU with others (``alone``
+    is False) gets large tiles, so that it leaves multiprocessors to the others.
     """
     if not alone:
         return replace(sizes, rows=GROUP_ROWS * MAX_GROUPS)

@@ -24,7 +24,7 @@ WIDE = EnvSpec(
     params=(TIME_LIMIT,),
     state=(Field("x", "float32", (), "moves by the first entry"), Field("y", "float32", (), "turns round in each step")),
     observation=lambda params: Box(-np.inf, np.inf, (40,), np.float32),
-    action=lambda params: MultiDiscrete([3, 2]),
+    action=lambda params: MultiDiscrete([9, 2]),
     rewards={"x": "x after the step"},
 )
 gymnasium.register("Wide-v0", vector_entry_point=partial(GpuVectorEnv, WIDE))

@@ -14,7 +14,7 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     const auto s = gv_state(a, team);
     GV_ONCE {
         const gv_i64 row = gv_row(a, team.world, 0);
-        s.x += 0.1f * (float)(gv_action_index(a, row, 0, 2, 3) - 1);
+        s.x += 0.025f * (float)(gv_action_index(a, row, 0, 2, 9) - 4);
         s.y = 0.05f * (float)gv_action_index(a, row, 1, 2, 2) - s.y;
         a.agent_reward[row] = s.x;
         s.terminated = gv_abs(s.x) > 0.8f;
