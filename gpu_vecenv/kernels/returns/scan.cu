@@ -118,12 +118,13 @@ GV_FN void gv_advantages_tile(const GvArgs& a, const GvTeam& team) {
         return GvTransition{a.reward[at], a.value[at], a.value[at + a.columns], final_value, a.valid[at], a.cut[at], a.timed_out[at]};
     };
     const auto prepare = [&](const GvTransition& x) {
-        if (x.valid == 0) return GvAdvantage{0.0f, x.cut != 0 ? 0.0f : a.decay, 0.0f};
+        const float decay = x.cut != 0 ? 0.0f : a.decay;
+        if (x.valid == 0) return GvAdvantage{0.0f, decay, 0.0f};
         // A time limit is no terminal state of the task, so the value goes on after it (Pardo et al. 2018, arXiv 1712.00378).
         const float following = x.timed_out != 0 ? x.final_value : x.cut != 0 ? 0.0f : x.next_value;
         // delta_t = r_t + gamma V(s_{t+1}) - V(s_t)
         const float delta = gv_scaled(a, x.reward, scale) + a.gamma * following - x.value;
-        return GvAdvantage{delta, x.cut != 0 ? 0.0f : a.decay, x.value};
+        return GvAdvantage{delta, decay, x.value};
     };
     const auto follow = [](GvAdvantage& x, float next) {
         // Equation 16: A_t = sum over l of (gamma lambda)^l delta_{t+l} = delta_t + gamma lambda A_{t+1}, until the episode ends
