@@ -32,8 +32,9 @@ from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback
 from gpu_vecenv.train.runner.executor import make_executor
-from gpu_vecenv.train.runner.flight import IN_FLIGHT, Flight
+from gpu_vecenv.train.runner.flight import Flight
 from gpu_vecenv.train.runner.interrupt import StopRequest
+from gpu_vecenv.train.runner.iteration import IN_FLIGHT
 from gpu_vecenv.train.runner.pace import Pace, until_next
 from gpu_vecenv.train.runner.parts import Parts
 from gpu_vecenv.train.runner.resumed import Resumed
