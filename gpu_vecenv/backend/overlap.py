@@ -1,7 +1,7 @@
 """Launches that may begin before the previous kernel ends: CUDA's programmatic dependent launch.
 
-Every kernel of ours first waits for the end of the previous kernel, then lets the next one begin
-(``kernels/target/cuda_entry.h``). So only the start of a grid overlaps, until its arguments are read. CuPy has no such launch.
+A kernel of ours waits for the end of the previous one before it uses what that one wrote, and says when the next one may begin
+(``kernels/target/cuda_entry.h``). So the start of a grid overlaps, until its arguments are read. CuPy has no such launch.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
     const GvBlock<OUTPUTS> block = gv_block<OUTPUTS>(team);
     const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
     // Rows are older than the previous kernel, which was the step of the minibatch before. The first minibatch has no such step.
-    if (a.minibatch == 0) gv_grid_dependency_sync();
+    if (a.minibatch == 0) gv_wait_for_previous();
     GvAhead ahead = gv_ahead(group, block.ahead);
     gv_load_samples(ahead.samples, a, group, first);
     gv_start_features(ahead, a, group);
@@ -136,7 +136,7 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
     Head head = {};
     gv_clear_halves(team, block.tiles, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features and outputs stay 0
     gv_clear_halves(team, gv_last_deltas(block.tiles).at, GV_ROWS * GV_DELTA_STRIDE);
-    gv_grid_dependency_sync();  // for the weights
+    gv_wait_for_previous();  // for the weights
     gv_load_network<OUTPUTS, GV_WHOLE>(team, block.network, a.layers[Head::NUMBER], a.norm);
 
     GvGradient<GV_LAYERS> gradient;
@@ -170,6 +170,7 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
         gv_add_gradient(gradient, group, block.tiles);
         gv_barrier(team);
     }
+    gv_start_next();
     const float unscale = 1.0f / a.scales[Head::NUMBER];
     gv_write_gradient(gradient, group, columns, unscale / GV_SCALE);
     gv_write_sums(last, group, columns + gv_weight_column(GV_LAST), 0, OUTPUTS, gv_units(GV_LAYERS), unscale, false);
@@ -187,7 +188,7 @@ GV_FN void gv_gradient_block(const GvArgs& a, const GvTeam& team) {
 }
 
 GV_EARLY_KERNEL(gv_gradient, gv_gradient_block)
-GV_KERNEL(gv_reduce, gv_reduce_columns)
+GV_EARLY_KERNEL(gv_reduce, gv_reduce_columns)
 GV_EARLY_KERNEL(gv_adam, gv_adam_columns)
 
 #ifdef GV_PACK

@@ -207,6 +207,7 @@ GV_FN void gv_rollout_tile(const GvRolloutArgs& r, const GvTeam& team) {
     gv_load_network<GV_OUTPUTS, GV_WHOLE>(team, memory.network, r.layers, r.norm);
     gv_block_barrier(team);
     gv_step_worlds(r, team, group, memory, worlds);
+    gv_start_next();
     if (!steps_worlds) return;
     gv_each_value(worlds, group, [&](gv_i32, GvOwnWorld& own) {
         if (own.number >= 0) gv_store_world(r.env, own.number, own.held);

@@ -262,7 +262,7 @@ GV_FN void gv_sums_block(const GvArgs& a, const GvTeam& team) {
 GV_KERNEL(gv_first_units, gv_first_block)
 GV_KERNEL(gv_deltas, gv_deltas_block)
 GV_KERNEL(gv_weight_sums, gv_sums_block)
-GV_KERNEL(gv_reduce, gv_reduce_columns)
+GV_EARLY_KERNEL(gv_reduce, gv_reduce_columns)
 GV_EARLY_KERNEL(gv_adam, gv_adam_columns)
 
 #ifdef GV_PACK

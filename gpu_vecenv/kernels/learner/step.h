@@ -7,16 +7,17 @@
 #define GV_REDUCED 32  // columns of a team of gv_reduce
 #define GV_SLICES 8    // sums of a column, one after the other added at the end
 
-// Sum of a column over the blocks slice, slice + GV_SLICES, ... Eight loads are in flight.
-GV_FN float gv_slice_sum(const float* column, gv_i32 blocks, gv_i32 stride, gv_i32 slice) {
+// Sum of the numbers slice, slice + SLICES, ... of `count` numbers that lie `stride` apart. FLIGHT loads are in flight.
+template <gv_i32 SLICES, gv_i32 FLIGHT>
+GV_FN float gv_slice_sum(const float* numbers, gv_i32 count, gv_i32 stride, gv_i32 slice) {
     float sum = 0.0f;
-    for (gv_i32 first = slice; first < blocks; first += 8 * GV_SLICES) {
-        float value[8];
-        GV_UNROLL for (gv_i32 j = 0; j < 8; ++j) {
-            const gv_i32 block = first + j * GV_SLICES;
-            value[j] = block < blocks ? column[(gv_i64)block * stride] : 0.0f;
+    for (gv_i32 first = slice; first < count; first += FLIGHT * SLICES) {
+        float value[FLIGHT];
+        GV_UNROLL for (gv_i32 j = 0; j < FLIGHT; ++j) {
+            const gv_i32 number = first + j * SLICES;
+            value[j] = number < count ? numbers[(gv_i64)number * stride] : 0.0f;
         }
-        GV_UNROLL for (gv_i32 j = 0; j < 8; ++j) sum += value[j];
+        GV_UNROLL for (gv_i32 j = 0; j < FLIGHT; ++j) sum += value[j];
     }
     return sum;
 }
@@ -27,16 +28,19 @@ GV_FN bool gv_is_weight(gv_i32 column) {
 }
 
 // Adds the partial sums of GV_REDUCED columns, and the squares of those that are weights.
+// gv_adam may start at once: what it reads before its wait is older than the sums of the teams.
 GV_FN void gv_reduce_columns(const GvArgs& a, const GvTeam& team) {
+    gv_start_next();
+    gv_wait_for_previous();
     float *slices = team.scratch, *squares = slices + GV_REDUCED * GV_SLICES;
     const gv_i32 first = team.world * GV_REDUCED;
     GV_FOR(i, GV_REDUCED * GV_SLICES) {
         const gv_i32 column = first + i % GV_REDUCED, of_critic = column - GV_ACTOR_COLUMNS;
         const float* critic = a.partial + (gv_i64)a.actor_blocks * GV_ACTOR_COLUMNS;
         float sum = 0.0f;
-        if (of_critic < 0) sum = gv_slice_sum(a.partial + column, a.actor_blocks, GV_ACTOR_COLUMNS, i / GV_REDUCED);
+        if (of_critic < 0) sum = gv_slice_sum<GV_SLICES, 8>(a.partial + column, a.actor_blocks, GV_ACTOR_COLUMNS, i / GV_REDUCED);
         else if (of_critic < GV_CRITIC_COLUMNS)
-            sum = gv_slice_sum(critic + of_critic, a.critic_blocks, GV_CRITIC_COLUMNS, i / GV_REDUCED);
+            sum = gv_slice_sum<GV_SLICES, 8>(critic + of_critic, a.critic_blocks, GV_CRITIC_COLUMNS, i / GV_REDUCED);
         slices[i] = sum;
     }
     gv_barrier(team);
@@ -59,12 +63,14 @@ struct GvStep {
     bool wanted, taken;
     float norm, factor, before;  // steps of Adam before
 };
-GV_FN GvStep gv_step_of(const GvArgs& a, const GvTeam& team, float before) {
+// `open` says whether the epoch takes steps. The loads of the count and of the squares are in flight at the same time.
+GV_FN GvStep gv_step_of(const GvArgs& a, const GvTeam& team, bool open, float before) {
     constexpr gv_i32 TEAMS = (GV_COLUMNS + GV_REDUCED - 1) / GV_REDUCED;
-    const float squares = gv_sum(team, TEAMS, [&](gv_i32 i) { return a.squares[i]; });
     const float count = a.sums[GV_ACTOR_COLUMNS - 1], inverse = 1.0f / gv_max(count, 1.0f);
-    const float norm = gv_sqrt(squares) * inverse, scale = norm / a.max_grad_norm;
-    const bool wanted = count > 0.0f && a.stopped[a.epoch] == 0;
+    GV_FOR(p, 32) team.sums[p] = gv_slice_sum<32, 16>(a.squares, TEAMS, 1, p);
+    gv_barrier(team);
+    const float norm = gv_sqrt(gv_add_partial_sums(team, 32)) * inverse, scale = norm / a.max_grad_norm;
+    const bool wanted = count > 0.0f && open;
     return {wanted, wanted && norm < GV_INFINITY, norm, inverse / gv_max(scale, 1.0f), before};
 }
 
@@ -75,48 +81,79 @@ GV_FN float gv_bias_correction(bool second, float n) {
     return (float)(1.0 - gv_exp_in_double((double)n * log_beta));
 }
 
-// Adds the terms of a minibatch to the totals, and stops the epochs after one whose mean divergence is too large.
-GV_FN void gv_add_to_totals(const GvArgs& a, const GvStep& step) {
-    const float* terms = a.sums + GV_ACTOR_WEIGHTS;
-    const float inverse = 1.0f / gv_max(terms[4], 1.0f), value_loss = a.sums[GV_COLUMNS - 1];
-    a.totals[7] += step.wanted ? 1.0f : 0.0f;
-    a.steps[a.minibatch + 1] = step.before + (step.taken ? 1.0f : 0.0f);
-    if (step.taken) {
-        const float added[7] = {terms[0] * inverse, value_loss * inverse, terms[1] * inverse, terms[2] * inverse,
-                                terms[3] * inverse, step.norm,            1.0f};
-        GV_UNROLL for (gv_i32 i = 0; i < 7; ++i) a.totals[i] += added[i];
+// Adds the terms of a minibatch to the totals, and stops the epochs after one whose mean divergence is too large. A lane has read
+// `totals`, `started` (epoch_start) and `terms`, so that their loads are in flight at the same time.
+struct GvTotals {
+    float totals[8], started[2], terms[5], value_loss;
+};
+GV_FN void gv_add_to_totals(const GvArgs& a, const GvStep& step, bool open, GvTotals& now) {
+    const float inverse = 1.0f / gv_max(now.terms[4], 1.0f);
+    const float added[8] = {now.terms[0] * inverse, now.value_loss * inverse, now.terms[1] * inverse, now.terms[2] * inverse,
+                            now.terms[3] * inverse, step.norm,                1.0f,                   1.0f};
+    GV_UNROLL for (gv_i32 i = 0; i < 8; ++i) {
+        if (i < 7 ? step.taken : step.wanted) a.totals[i] = now.totals[i] += added[i];
     }
+    a.steps[a.minibatch + 1] = step.before + (step.taken ? 1.0f : 0.0f);
     if (a.ends_epoch != 0) {
-        const float kl = (a.totals[3] - a.epoch_start[0]) / (a.totals[6] - a.epoch_start[1]);  // NaN without a step
-        a.stopped[a.epoch + 1] = a.stopped[a.epoch] != 0 || kl > a.target_kl ? 1 : 0;
-        a.epoch_start[0] = a.totals[3];
-        a.epoch_start[1] = a.totals[6];
+        const float kl = (now.totals[3] - now.started[0]) / (now.totals[6] - now.started[1]);  // NaN without a step
+        a.stopped[a.epoch + 1] = !open || kl > a.target_kl ? 1 : 0;
+        a.epoch_start[0] = now.totals[3];
+        a.epoch_start[1] = now.totals[6];
     }
 }
 
-// Adam of the columns of a team, one a lane. torch.optim.Adam computes the same. The number of steps is older than the sums.
+// A column: its parameter, its place there, and what Adam reads.
+struct GvColumn {
+    gv_i32 tensor, at;
+    float weight, mean, square, sum;
+};
+GV_FN GvColumn gv_column(const GvArgs& a, gv_i32 column) {
+    gv_i32 t = 0;
+    GV_UNROLL for (gv_i32 other = 1; other < GV_TENSORS; ++other) t = column >= a.tensors[other].first ? other : t;
+    const gv_i32 at = column - a.tensors[t].first;
+    if (at >= a.tensors[t].size) return {t, -1};  // a term, or behind the last column
+    return {t, at, a.tensors[t].weight[at], a.tensors[t].mean[at], a.tensors[t].square[at]};
+}
+
+// Adam of the columns of a team. torch.optim.Adam computes the same. One more team, the last one, adds to the totals. Everything
+// but the sums is older than the gradient, so it is read before the wait.
 GV_FN void gv_adam_columns(const GvArgs& a, const GvTeam& team) {
-    const float before = a.steps[a.minibatch];
+    constexpr gv_i32 EACH = (GV_ADAM_COLUMNS + GV_TEAM_LANES - 1) / GV_TEAM_LANES;  // columns of a lane
+    const float before = a.steps[a.minibatch], learning_rate = *a.rate;
+    const bool open = a.stopped[a.epoch] == 0, sums_up = team.world == a.num_worlds - 1;
+    const gv_i32 first = team.world * GV_ADAM_COLUMNS + team.lane;
+    GvColumn columns[EACH];
+    GV_UNROLL for (gv_i32 j = 0; j < EACH; ++j) {
+        columns[j] = sums_up ? GvColumn{0, -1} : gv_column(a, first + j * GV_TEAM_LANES);
+    }
+    GvTotals now = {};
+    if (sums_up) {
+        GV_UNROLL for (gv_i32 i = 0; i < 8; ++i) now.totals[i] = a.totals[i];
+        GV_UNROLL for (gv_i32 i = 0; i < 2; ++i) now.started[i] = a.epoch_start[i];
+    }
     GV_FOR(i, 2) team.scratch[i] = gv_bias_correction(i == 1, before + 1.0f);
-    gv_grid_dependency_sync();  // for the sums
-    const GvStep step = gv_step_of(a, team, before);
-    if (team.world == 0) GV_ONCE gv_add_to_totals(a, step);
-    gv_barrier(team);
-    const float rate = *a.rate / team.scratch[0], root = gv_sqrt(team.scratch[1]);
-    const gv_i32 first = team.world * GV_ADAM_COLUMNS;
-    GV_FOR(i, GV_ADAM_COLUMNS) {
-        const gv_i32 column = first + i;
-        gv_i32 t = 0;
-        GV_UNROLL for (gv_i32 other = 1; other < GV_TENSORS; ++other) t = column >= a.tensors[other].first ? other : t;
-        const gv_i32 at = column - a.tensors[t].first;
-        if (step.taken && at < a.tensors[t].size) {
-            float *weight = a.tensors[t].weight + at, *mean = a.tensors[t].mean + at, *square = a.tensors[t].square + at;
-            const float gradient = a.sums[column] * step.factor;
-            const float m = 0.9f * *mean + 0.1f * gradient, s = 0.999f * *square + 0.001f * gradient * gradient;
-            *mean = m;
-            *square = s;
-            *weight -= rate * m / (gv_sqrt(s) / root + a.eps);
-            if (at == 0) *a.tensors[t].step = step.before + 1.0f;
-        }
+    gv_wait_for_previous();  // for the sums
+    gv_start_next();
+    if (sums_up) {
+        GV_UNROLL for (gv_i32 i = 0; i < 5; ++i) now.terms[i] = a.sums[GV_ACTOR_WEIGHTS + i];
+        now.value_loss = a.sums[GV_COLUMNS - 1];
+    }
+    GV_UNROLL for (gv_i32 j = 0; j < EACH; ++j) {
+        if (columns[j].at >= 0) columns[j].sum = a.sums[first + j * GV_TEAM_LANES];
+    }
+    const GvStep step = gv_step_of(a, team, open, before);
+    if (sums_up) GV_ONCE gv_add_to_totals(a, step, open, now);
+    if (!step.taken) return;
+    const float rate = learning_rate / team.scratch[0], root = gv_sqrt(team.scratch[1]);
+    GV_UNROLL for (gv_i32 j = 0; j < EACH; ++j) {
+        const GvColumn& column = columns[j];
+        const GvTensor& tensor = a.tensors[column.tensor];
+        if (column.at < 0) continue;
+        const float gradient = column.sum * step.factor;
+        const float m = 0.9f * column.mean + 0.1f * gradient, s = 0.999f * column.square + 0.001f * gradient * gradient;
+        tensor.mean[column.at] = m;
+        tensor.square[column.at] = s;
+        tensor.weight[column.at] = column.weight - rate * m / (gv_sqrt(s) / root + a.eps);
+        if (column.at == 0) *tensor.step = step.before + 1.0f;
     }
 }

@@ -6,17 +6,26 @@
 #define GV_FIRST_WORLD ((gv_i32)(blockIdx.x * (GV_LANES == 1 ? blockDim.x : GV_TEAMS)))
 
 // In a captured graph a grid may start before the previous grid ends (programmatic dependent launch). Each grid waits for the end
-// of the previous grid before it accesses memory, and only then allows the next grid to start. So it sees the writes of all earlier
-// grids. Before this wait a grid already sees the writes of all grids but the previous one, since that one has waited.
+// of the previous grid before it accesses memory, and then allows the next grid to start. So it sees the writes of all earlier
+// grids. Before this wait a grid already sees the writes of all grids but the previous one, since that one has waited. A grid that
+// waits takes registers and places from other streams, so a long grid allows the next one to start when it is nearly done.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define GV_OVERLAPS 1
 #else
 #define GV_OVERLAPS 0
 #endif
 
-static __device__ __forceinline__ void gv_grid_dependency_sync() {
+// Waits for the end of the previous grid.
+static __device__ __forceinline__ void gv_wait_for_previous() {
 #if GV_OVERLAPS
-    asm volatile("griddepcontrol.wait; griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Allows the next grid to start as soon as all blocks have called this or have ended.
+static __device__ __forceinline__ void gv_start_next() {
+#if GV_OVERLAPS
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
@@ -57,10 +66,11 @@ static __device__ __forceinline__ bool gv_touch_args(const Args& a) {
         wait                                                                                               \
         body(a, team);                                                                                     \
     }
-#define GV_KERNEL(name, body) GV_ENTRY(name, gv_grid_dependency_sync();, body)
-#define GV_EARLY_KERNEL(name, body) GV_ENTRY(name, , body)  // its body calls gv_grid_dependency_sync()
+#define GV_KERNEL(name, body) GV_ENTRY(name, gv_wait_for_previous(); gv_start_next();, body)
+#define GV_EARLY_KERNEL(name, body) GV_ENTRY(name, , body)  // its body calls gv_wait_for_previous() and gv_start_next()
 
 // Entry point of a kernel whose blocks compute tiles, in a program whose hooks have teams of one lane. `team.world` is the block.
+// Its body calls gv_start_next().
 #define GV_TILE_KERNEL(name, body)                                                                         \
     extern "C" __global__ void __launch_bounds__(GV_TILE_LANES, GV_RESIDENT) name(const GV_KERNEL_ARGS a) { \
         extern __shared__ float4 gv_given[];                                                               \
@@ -68,6 +78,6 @@ static __device__ __forceinline__ bool gv_touch_args(const Args& a) {
         __builtin_assume((gv_u32)lane < GV_TILE_LANES);                                                    \
         const GvTeam team = {(gv_i32)blockIdx.x, lane, GV_TILE_LANES, nullptr, (float*)gv_given, false};   \
         if (!gv_touch_args(a)) return;                                                                     \
-        gv_grid_dependency_sync();                                                                         \
+        gv_wait_for_previous();                                                                            \
         body(a, team);                                                                                     \
     }

@@ -54,4 +54,5 @@ GV_FN void gv_pause() {
 #define GV_KERNEL(name, body) GV_KERNEL_OF(name, for (; w < hi; ++w) { GV_HOST_TEAM body(a, team); })
 #define GV_TILE_KERNEL GV_KERNEL  // see cuda_entry.h
 #define GV_EARLY_KERNEL GV_KERNEL
-GV_FN void gv_grid_dependency_sync() {}
+GV_FN void gv_wait_for_previous() {}
+GV_FN void gv_start_next() {}

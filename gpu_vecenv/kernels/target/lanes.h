@@ -56,4 +56,5 @@ GV_FN bool gv_any_in_group(gv_i32, bool condition) { return condition; }
     }
 #define GV_TILE_KERNEL GV_KERNEL  // see cuda_entry.h
 #define GV_EARLY_KERNEL GV_KERNEL
-GV_FN void gv_grid_dependency_sync() {}
+GV_FN void gv_wait_for_previous() {}
+GV_FN void gv_start_next() {}

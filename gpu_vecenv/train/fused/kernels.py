@@ -63,7 +63,8 @@ class UpdateKernels:
         self.policy, self.sizes, self.adam, self.device = policy, sizes, adam, device
         self._launches, self._rows = launches(update_program(sizes), device), num_rows
         columns = sizes.actor_columns + sizes.critic_columns
-        self._reduce_teams, self._adam_teams = -(-columns // REDUCED), -(-columns // ADAM_COLUMNS)
+        self._reduce_teams = -(-columns // REDUCED)
+        self._adam_teams = -(-columns // ADAM_COLUMNS) + 1  # one more adds to the totals
         blocks = self._blocks()
         size = blocks * columns
         minibatches = config.num_epochs * config.num_minibatches

@@ -21,6 +21,7 @@ from gpu_vecenv.train.fused.applies import require_fused
 from gpu_vecenv.train.fused.program import Sizes, act_program, rollout_program, update_program
 from gpu_vecenv.train.policies.contract import Inputs
 from tests.kernels.nvrtc import compile_text
+from tests.kernels.test_ptx import touches
 
 
 class Lanes:
@@ -105,6 +106,10 @@ SIZES = [
 ]
 
 
+WAIT, START = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
+"""Instructions that wait for the previous kernel, and let the next one start."""
+
+
 def entries(make, sizes):
     """Return the names of the kernels of a program."""
     if make is act_program:
@@ -123,6 +128,27 @@ def test_kernels_compile_for_cuda_without_local_memory(make, sizes, arch):
     assert ".local" not in ptx and "mma.sync" in ptx
 
 
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_kernels_write_nothing_before_they_have_waited(sizes):
+    program = update_program(sizes)
+    ptx = compile_text(kernel_source(program), 90, *program_options(program))
+    found = {text.partition("(")[0]: touches("".join((".entry ", text)))[0] for text in re.split(r"\.entry ", ptx)[1:]}
+    for name, order in found.items():
+        before = order[: order.index(WAIT)]
+        assert not [each for each in before if each.startswith(("st", "atom", "red"))], name
+    assert found["gv_reduce"][:2] == [START, WAIT]
+    assert all(each.startswith("ld") for each in found["gv_adam"][: found["gv_adam"].index(WAIT)])
+
+
+def test_a_gradient_lets_the_next_kernel_start_after_its_last_product():
+    """A kernel that waits takes registers from other runs."""
+    program = update_program(SIZES[0])
+    ptx = compile_text(kernel_source(program), 90, *program_options(program))
+    (text,) = [text for text in re.split(r"\.entry ", ptx)[1:] if text.startswith("gv_gradient(")]
+    actor, critic, after = text.split(START)
+    assert "mma.sync" in actor and "mma.sync" in critic and "mma.sync" not in after
+
+
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -138,3 +164,4 @@ def test_rollouts_compile_for_cuda_without_local_memory(sizes):
     ptx = compile_text(kernel_source(program), 90, *program_options(program))
     assert re.findall(r"\.entry (\w+)", ptx) == ["gv_rollout_with_policy"]
     assert ".local" not in ptx and "mma.sync" in ptx
+    assert "mma.sync" not in ptx.split(START)[1]
