@@ -5,31 +5,34 @@ Reading order: ``config``; ``policies/contract.py`` and ``algorithms/contract.py
 and ``run_folder``. ``docs/design/trainer.md`` gives the reasons.
 """
 
-from gpu_vecenv.train.algorithms.contract import Algorithm
-from gpu_vecenv.train.algorithms.registry import register_algorithm
-from gpu_vecenv.train.config import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig
-from gpu_vecenv.train.errors import (
-    CheckpointError,
-    ConfigError,
-    MetricsError,
-    NonFiniteError,
-    PolicyMapError,
-    RunExistsError,
-    RunGoneError,
-    RunLockedError,
-    RunsError,
-)
-from gpu_vecenv.train.policies.networks import NetworkSpec
-from gpu_vecenv.train.policies.registry import register_network
-from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint
-from gpu_vecenv.train.run_folder.plot import plot_curves
-from gpu_vecenv.train.run_folder.shown import Run
-from gpu_vecenv.train.runner.callbacks import Callback
-from gpu_vecenv.train.runner.evaluation import Evaluation, evaluate, play
-from gpu_vecenv.train.runner.export import export_policy
-from gpu_vecenv.train.runner.many import resume_many, train_many
-from gpu_vecenv.train.runner.one_of_many import RunResult
-from gpu_vecenv.train.runner.trainer import Trainer
+from gpu_vecenv.importing import collector_paused
+
+with collector_paused():
+    from gpu_vecenv.train.algorithms.contract import Algorithm
+    from gpu_vecenv.train.algorithms.registry import register_algorithm
+    from gpu_vecenv.train.config import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig
+    from gpu_vecenv.train.errors import (
+        CheckpointError,
+        ConfigError,
+        MetricsError,
+        NonFiniteError,
+        PolicyMapError,
+        RunExistsError,
+        RunGoneError,
+        RunLockedError,
+        RunsError,
+    )
+    from gpu_vecenv.train.policies.networks import NetworkSpec
+    from gpu_vecenv.train.policies.registry import register_network
+    from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint
+    from gpu_vecenv.train.run_folder.plot import plot_curves
+    from gpu_vecenv.train.run_folder.shown import Run
+    from gpu_vecenv.train.runner.callbacks import Callback
+    from gpu_vecenv.train.runner.evaluation import Evaluation, evaluate, play
+    from gpu_vecenv.train.runner.export import export_policy
+    from gpu_vecenv.train.runner.many import resume_many, train_many
+    from gpu_vecenv.train.runner.one_of_many import RunResult
+    from gpu_vecenv.train.runner.trainer import Trainer
 
 __all__ = [
     "Algorithm",

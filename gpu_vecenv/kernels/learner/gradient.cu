@@ -22,7 +22,7 @@ GV_FN constexpr gv_i32 gv_units_at(gv_i32 layer) {  // behind the network; the d
 #define GV_TILE_HALVES (gv_units_at(GV_LAST) + GV_ROWS * GV_DELTA_STRIDE)
 #define GV_HALVES (GvNetwork<GV_OUTPUTS>::HALVES + GV_TILE_HALVES)
 #define GV_AHEAD_AT gv_up_to(GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE, 4)
-#define GV_FLOATS (GV_AHEAD_AT + GV_ROWS * GV_STAGED_FLOATS)
+#define GV_FLOATS (GV_AHEAD_AT + GV_AHEAD_FLOATS)
 #define GV_MEMORY_FLOATS (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
 
@@ -30,7 +30,7 @@ template <gv_i32 OUTPUTS>
 struct GvBlock {
     GvNetwork<OUTPUTS> network;
     GvHalf* tiles;
-    float *outputs, *ahead;  // [GV_ROWS, GV_OUTPUT_STRIDE] and [GV_ROWS, GV_STAGED_FLOATS]
+    float *outputs, *ahead;  // [GV_ROWS, GV_OUTPUT_STRIDE] and [GV_AHEAD_FLOATS]
 };
 template <gv_i32 OUTPUTS>
 GV_FN GvBlock<OUTPUTS> gv_block(const GvTeam& team) {
@@ -134,6 +134,7 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
     GvOwnSamples present = ahead.samples;
     gv_load_samples(ahead.samples, a, group, first + blocks);
     Head head = {};
+    gv_load_settings(ahead, a, team, Head::NUMBER);
     gv_clear_halves(team, block.tiles, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features and outputs stay 0
     gv_clear_halves(team, gv_last_deltas(block.tiles).at, GV_ROWS * GV_DELTA_STRIDE);
     gv_wait_for_previous();  // for the weights
@@ -171,7 +172,7 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
         gv_barrier(team);
     }
     gv_start_next();
-    const float unscale = 1.0f / a.scales[Head::NUMBER];
+    const float unscale = 1.0f / ahead.settings->scale;
     gv_write_gradient(gradient, group, columns, unscale / GV_SCALE);
     gv_write_sums(last, group, columns + gv_weight_column(GV_LAST), 0, OUTPUTS, gv_units(GV_LAYERS), unscale, false);
     gv_write_terms(head, team, (float*)block.tiles, columns + gv_columns_of(OUTPUTS, 0), false);

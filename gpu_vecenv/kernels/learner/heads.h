@@ -16,7 +16,7 @@ struct GvCritic {
 template <gv_i32 STRIDE>
 GV_FN void gv_row_loss(GvActor& actor, const GvArgs& a, float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, GvRow row,
                        const GvSettings& settings) {
-    row.advantage = (row.advantage - a.moments[0]) * a.moments[1];
+    row.advantage = (row.advantage - settings.mean) * settings.factor;
     GvAction action[GV_ENTRIES];
     if constexpr (GV_ENTRIES > GV_HELD_ENTRIES) {
         const GvAction* taken = (const GvAction*)gv_sample(a.action, row.sample, a.samples_per_step);
@@ -56,9 +56,8 @@ GV_FN void gv_group_loss(Head& head, const GvArgs& a, const GvGroup& group, cons
                          float* outputs, GvTile<STRIDE> deltas) {
     gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) {
         if (sample >= 0) {
-            const float scale = a.scales[Head::NUMBER];
-            const GvSettings settings = {*a.clip_coef, *a.entropy_coef, a.value_coef, scale, a.clip_value != 0};
-            gv_row_loss(head, a, outputs + i * GV_OUTPUT_STRIDE, deltas, i, gv_take_row(ahead, i, sample), settings);
+            const GvRow row = gv_take_row(ahead, i, sample);
+            gv_row_loss(head, a, outputs + i * GV_OUTPUT_STRIDE, deltas, i, row, *ahead.settings);
         } else {
             for (gv_i32 column = 0; column < Head::OUTPUTS; ++column) gv_set(deltas, i, column, 0.0f);
         }

@@ -24,7 +24,8 @@ struct GvRow {
 // Settings of a minibatch.
 struct GvSettings {
     float clip, entropy_coef, value_coef, scale;  // the scale of derivatives in 16 bits, a power of 2
-    bool clip_value;
+    float mean, factor;                           // of advantages: mean to subtract, inverse of the deviation
+    gv_i32 clip_value;
 };
 
 // Sums of a lane, in the order of TERMS of loss.py but for the value loss, and the number of rows.
@@ -155,7 +156,7 @@ template <gv_i32 STRIDE>
 GV_FN float gv_critic_loss(float value, GvTile<STRIDE> deltas, gv_i32 in_tile, const GvRow& row, const GvSettings& settings) {
     const float off = value - row.target, error = off * off;
     const float near_off = gv_clamp(value, row.value - settings.clip, row.value + settings.clip) - row.target;
-    const bool held = settings.clip_value && near_off * near_off > error;
+    const bool held = settings.clip_value != 0 && near_off * near_off > error;
     gv_set_delta(deltas, in_tile, 0, held ? 0.0f : settings.value_coef * off, settings);
     return 0.5f * (held ? near_off * near_off : error);
 }

@@ -75,7 +75,7 @@ static_assert(GV_ACTOR_PARTS + GV_CRITIC_PARTS == GV_PLANNED_PARTS, "as in gpu_v
 #define GV_SUMS_PART (GV_STAGES * GV_STAGE_ROWS * GV_STAGE_COLUMNS)
 #define GV_HALVES gv_larger(gv_larger(GV_FIRST_PART, GV_UPPER_PART), GV_SUMS_PART)
 #define GV_AHEAD_AT gv_up_to(GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE, 4)
-#define GV_FLOATS (GV_AHEAD_AT + GV_ROWS * GV_STAGED_FLOATS)
+#define GV_FLOATS (GV_AHEAD_AT + GV_AHEAD_FLOATS)
 #define GV_MEMORY_FLOATS (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
 
@@ -148,6 +148,7 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvTeam& team, gv_i32 firs
     gv_load_samples(ahead.samples, a, group, first);
     gv_start_rows(ahead, a, group, Head::NUMBER == 0);
     Head head = {};
+    gv_load_settings(ahead, a, team, Head::NUMBER);
     const GvTile<GV_DELTA_STRIDE> all = {network.weights + GvNetwork<GV_OUTPUTS>::HALVES}, deltas = gv_part(all, row, 0);
     float* outputs = gv_floats(team) + GvNetwork<GV_OUTPUTS>::FLOATS + row * GV_OUTPUT_STRIDE;
     gv_clear_halves(team, all.at, GV_ROWS * GV_DELTA_STRIDE);  // columns behind outputs stay 0

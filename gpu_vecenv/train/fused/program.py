@@ -28,6 +28,9 @@ GROUP_ROWS = 16
 STAGES, STAGE_ROWS, MOST_SUMS = 4, 64, 32768
 """``GV_STAGES``, ``GV_STAGE_ROWS`` and ``GV_MOST_SUMS`` of ``kernels/learner/split_gradient.cu``."""
 
+SETTINGS = 7
+"""Floats of the settings of a loss, ``GvSettings`` of ``kernels/learner/loss.h``."""
+
 MULTIPROCESSOR_BYTES, BLOCK_BYTES = 228 * 1024, 1024
 """Shared memory of a multiprocessor of Hopper, and what each block takes beside its own."""
 
@@ -122,8 +125,8 @@ class Sizes:
 
     @property
     def update_memory(self) -> Memory:
-        """Memory of a block of an update: the network, tiles of features, units and derivatives, and outputs of a tile."""
-        floats = _up_to(self.network_floats + self.rows * (self.outputs | 1), 4) + self.rows * self._staged_floats
+        """Memory of a block of an update: the network, tiles of features, units and derivatives, outputs of a tile, settings."""
+        floats = _up_to(self.network_floats + self.rows * (self.outputs | 1), 4) + self.rows * self._staged_floats + SETTINGS
         features, deltas = (_stride(_up_to(columns, 16)) for columns in (2 * self.features, self.outputs))
         if self.split:
             stages = STAGES * STAGE_ROWS * max(part.units + part.below for part in self.parts(self.outputs))
