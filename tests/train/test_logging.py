@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import math
+import resource
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -153,6 +154,50 @@ def test_sinks_are_closed_if_another_cannot_be_opened(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError), Logger(tmp_path, 200, quiet=True):
         pass
     assert calls == ["close"]
+
+
+@pytest.fixture
+def small_disk():
+    """Let no file of this process grow beyond 4 KiB, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("sink", ["TensorBoard", "JsonLines"])
+def test_a_full_disk_is_an_error_of_the_caller_that_names_the_file(sink, small_disk, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr("gpu_vecenv.train.run_folder.tensorboard.POINT_S", 0.0)
+    opened = TensorBoard(tmp_path, 0) if sink == "TensorBoard" else JsonLines(tmp_path / "metrics.jsonl", 0)
+    with pytest.raises(OSError, match="File too large") as caught:
+        for step in range(200):
+            opened.log({"iteration": step, "steps": step, "return": 0.1 * step})
+        opened.flush()
+    (file,) = tmp_path.iterdir()
+    assert caught.value.filename == str(file)
+    with contextlib.suppress(OSError):
+        opened.close()
+    assert capfd.readouterr().err == ""
+
+
+def test_an_error_of_a_sink_that_is_closed_does_not_hide_the_error_of_the_run(tmp_path, monkeypatch):
+    full = Notes([])
+    full.close = fail(OSError(28, "No space left on device"))
+    monkeypatch.setattr(logger_module, "JsonLines", lambda path, first: full)
+    with pytest.raises(ValueError, match="of the run") as caught, Logger(tmp_path, 200, quiet=True):
+        raise ValueError("of the run")
+    assert caught.value.__notes__ == ["While the sinks of the metrics were closed: [Errno 28] No space left on device"]
+    with pytest.raises(OSError, match="No space"), Logger(tmp_path, 200, quiet=True):
+        pass
+
+
+def fail(error):
+    """Return a function that raises the error."""
+
+    def raises():
+        raise error
+
+    return raises
 
 
 def test_sinks_are_closed_if_the_trainer_cannot_be_made(config):

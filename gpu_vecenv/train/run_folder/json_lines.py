@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpu_vecenv.atomic_file import atomic_file
+from gpu_vecenv.atomic_file import atomic_file, name_in_errors
 from gpu_vecenv.train.run_folder.metrics import metrics_line, read_metrics
 
 FLUSH_S = 0.5
@@ -30,28 +30,29 @@ class JsonLines:
             OSError: the file cannot be written.
         """
         keep_until(path, first_iteration)
+        self._path = path
         self._file = open(path, "a", encoding="utf-8")
         self._flushed = -math.inf
 
     def log(self, metrics: Mapping[str, float]) -> None:
         """Append a line. Lines that follow each other quickly reach the file together."""
-        self._file.write(metrics_line(metrics) + "\n")
-        now = time.monotonic()
-        if now - self._flushed >= FLUSH_S:
-            self._file.flush()
-            self._flushed = now
+        with name_in_errors(self._path):
+            self._file.write(metrics_line(metrics) + "\n")
+            now = time.monotonic()
+            if now - self._flushed >= FLUSH_S:
+                self._file.flush()
+                self._flushed = now
 
     def flush(self) -> None:
         """Put all lines on the disk: after a power cut, no line before a checkpoint may be missing."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with name_in_errors(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Put all lines on the disk and close the file."""
-        try:
+        with name_in_errors(self._path), self._file:
             self.flush()
-        finally:
-            self._file.close()
 
 
 def keep_until(path: Path, iteration: int) -> None:

@@ -79,9 +79,14 @@ class Logger:
         self._sinks.append(sink)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close the sinks that were opened."""
+        """Close the sinks that were opened. An error of a sink does not replace the error that ended the run."""
         self._sinks.clear()
-        self._resources.close()
+        try:
+            self._resources.close()
+        except OSError as closing:
+            if error is None:
+                raise
+            error.add_note(f"While the sinks of the metrics were closed: {closing}")
 
     def log(self, metrics: Mapping[str, float]) -> None:
         """Record an iteration.
