@@ -113,26 +113,58 @@ def compile_to_bytes(spec: EnvSpec | Program, level: str, extra: tuple[str, ...]
     # zig spells the psABI levels with underscores
     zig = "ziglang" in compiler or Path(compiler[0]).name == "zig"
     march = level.replace("-", "_") if zig else level
-    text = kernel_source(spec)
+    command = [*compiler, *flags(spec), f"-march={march}", *extra]
+    return _built(spec.name, spec.kernel.name, kernel_source(spec), command)
+
+
+def _built(name: str, file_name: str, text: str, command: list[str]) -> bytes:
+    """Return the shared object that a compiler makes of a text.
+
+    Args:
+        name: name of the kernels, for the error's text.
+        file_name: name of the source file, which messages of the compiler quote.
+        text: the source.
+        command: the compiler with its flags, without files.
+
+    Raises:
+        CompileError: the text does not compile, or files cannot be written.
+    """
     try:
         # Only this user may write this folder; others could exchange the source.
         with tempfile.TemporaryDirectory(prefix="gpu_vecenv-") as folder:
-            source, built = Path(folder) / spec.kernel.name, Path(folder) / "kernel.so"
+            source, built = Path(folder) / file_name, Path(folder) / "kernel.so"
             source.write_text(text)
-            command = [*compiler, *flags(spec), f"-march={march}", *extra, str(source), "-o", str(built)]
+            command = [*command, str(source), "-o", str(built)]
             done = _run(command)
             if done.returncode != 0:
                 said = done.stderr.strip() or f"no message, status {done.returncode}. Name a C++ compiler in CXX."
-                raise CompileError(f"{spec.name}: {' '.join(command)} failed:\n{said}")
+                raise CompileError(f"{name}: {' '.join(command)} failed:\n{said}")
             if not built.is_file():
-                raise CompileError(
-                    f"{spec.name}: {' '.join(command)} succeeded but made no file. Name a C++ compiler in CXX."
-                )
+                raise CompileError(f"{name}: {' '.join(command)} succeeded but made no file. Name a C++ compiler in CXX.")
             return built.read_bytes()
     except OSError as error:
         raise CompileError(
-            f"{spec.name}: cannot compile in the temporary folder: {error}. Set TMPDIR to a folder with free space."
+            f"{name}: cannot compile in the temporary folder: {error}. Set TMPDIR to a folder with free space."
         ) from error
+
+
+def try_compiler(compiler: list[str]) -> None:
+    """Compile a function that returns 7, and call it in another process.
+
+    Raises:
+        CompileError: one of these fails.
+    """
+    text = 'extern "C" __attribute__((visibility("default"))) int gv_trial() { return 7; }\n'
+    built = _built("a trial", "trial.cu", text, [*compiler, *FLAGS])
+    with open(os.memfd_create("gpu_vecenv-trial"), "wb") as file:  # no folder, because a disk may forbid execution
+        file.write(built)
+        file.flush()
+        call = f"import ctypes, sys; sys.exit(ctypes.CDLL('/proc/self/fd/{file.fileno()}').gv_trial())"
+        command = [sys.executable, "-I", "-c", call]
+        done = subprocess.run(command, pass_fds=[file.fileno()], capture_output=True, text=True, errors="replace")
+    if done.returncode != 7:
+        said = "".join(done.stderr.splitlines()[-1:]) or f"status {done.returncode}"
+        raise CompileError(f"a trial: expected the function that {' '.join(compiler)} made to return 7, got {said}")
 
 
 def require_compiler(spec: EnvSpec | Program) -> list[str]:

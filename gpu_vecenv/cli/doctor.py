@@ -7,7 +7,6 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-import subprocess
 import tempfile
 import time
 import warnings
@@ -148,7 +147,7 @@ def check_cupy(driver: Driver | None) -> list[Check]:
 
 
 def check_compiler() -> Check:
-    """Check the C++ compiler, which kernels that are not prebuilt need."""
+    """Check the C++ compiler, which kernels that are not prebuilt need: it compiles a function, which is called."""
     remedy = "needed for kernels of your own only: install g++ or clang++, or pip install ziglang"
     try:
         command = compiler.find_compiler()
@@ -157,10 +156,11 @@ def check_compiler() -> Check:
     if command is None:
         return Check("C++ compiler", None, "none", remedy)
     try:
-        done = subprocess.run([*command, "--version"], capture_output=True, text=True, errors="replace", check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        return Check("C++ compiler", False, f"{' '.join(command)} does not run: {error}", "check CXX; " + remedy)
-    return Check("C++ compiler", True, ": ".join([" ".join(command), *done.stdout.splitlines()[:1]]))
+        compiler.try_compiler(command)
+        version = compiler.version(tuple(command)).splitlines()[:1]
+    except CompileError as error:
+        return Check("C++ compiler", False, f"{' '.join(command)} does not work: {error}", "check CXX; " + remedy)
+    return Check("C++ compiler", True, ": ".join([" ".join(command), *version]))
 
 
 def check_prebuilt() -> Check:
@@ -184,9 +184,14 @@ def check_cache() -> Check:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
-            return Check("cache folder", True, str(folder))
+            pass
+        executable = not os.statvfs(folder).f_flag & os.ST_NOEXEC
     except OSError as error:
         return Check("cache folder", False, f"cannot be written: {error}", cache.REMEDY)
+    if not executable:
+        detail = f"{folder} is on a disk that is mounted with noexec: kernels cannot be loaded from it"
+        return Check("cache folder", False, detail, f"Set {cache.VARIABLE} to a folder on another disk.")
+    return Check("cache folder", True, str(folder))
 
 
 def check_train_extra() -> Check:

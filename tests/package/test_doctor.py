@@ -1,6 +1,7 @@
 """The doctor: every state of a machine that it reports, with stand-ins for drivers and libraries."""
 
 import importlib.metadata
+import os
 import types
 
 import pytest
@@ -147,19 +148,40 @@ def test_a_user_without_a_cache_folder_is_reported(monkeypatch):
     assert check.remedy == "Set GPU_VECENV_CACHE_DIR to a folder of your own that can be written."
 
 
-@pytest.mark.parametrize("command", ["'g++", "false", __file__, "/tmp"])
+@pytest.mark.parametrize("command", ["'g++", "false", "true", __file__, "/tmp"])
 def test_commands_that_are_no_compiler_are_reported(monkeypatch, command):
     monkeypatch.setenv("CXX", command)
     check = doctor.check_compiler()
     assert check.ok is False and command in check.detail and "check CXX" in check.remedy
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("int other() { return 7; }", "undefined symbol: gv_trial"), ("int gv_trial() { return 8; }", "got status 8")],
+)
+def test_a_compiler_that_makes_something_else_is_reported(monkeypatch, tmp_path, text, said):
+    wrong = tmp_path / "c++"
+    wrong.write_text(f"#!/bin/sh\nfor last; do :; done; echo '{text}' | cc -shared -fPIC -x c - -o \"$last\"\n")
+    wrong.chmod(0o755)
+    monkeypatch.setenv("CXX", str(wrong))
+    check = doctor.check_compiler()
+    assert check.ok is False and said in check.detail
+
+
 def test_a_compiler_without_version_output_is_accepted(monkeypatch, tmp_path):
     quiet = tmp_path / "c++"
-    quiet.write_text("#!/bin/sh\n")
+    quiet.write_text('#!/bin/sh\n[ "$1" = --version ] || c++ "$@"\n')
     quiet.chmod(0o755)
     monkeypatch.setenv("CXX", str(quiet))
     assert doctor.check_compiler() == doctor.Check("C++ compiler", True, str(quiet))
+
+
+def test_a_cache_from_which_nothing_can_be_loaded_is_reported(monkeypatch, tmp_path):
+    monkeypatch.setenv("GPU_VECENV_CACHE_DIR", str(tmp_path))
+    assert doctor.check_cache() == doctor.Check("cache folder", True, str(tmp_path))
+    monkeypatch.setattr(doctor.os, "statvfs", lambda folder: types.SimpleNamespace(f_flag=os.ST_NOEXEC))
+    check = doctor.check_cache()
+    assert check.ok is False and "noexec" in check.detail and "GPU_VECENV_CACHE_DIR" in check.remedy
 
 
 def test_an_invalid_thread_count_fails_the_cpu_check(monkeypatch):
