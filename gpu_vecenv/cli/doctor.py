@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import importlib.util
 import os
 import platform
 import tempfile
@@ -17,7 +16,7 @@ from gpu_vecenv import __version__
 from gpu_vecenv.backend import cache, compiler
 from gpu_vecenv.backend.cpu import num_threads
 from gpu_vecenv.backend.driver import Driver, DriverError, find_driver, nvidia_card
-from gpu_vecenv.cli.main import TRAIN_EXTRA
+from gpu_vecenv.cli.main import TRAIN_EXTRA, missing_modules
 from gpu_vecenv.errors import CompileError, GpuVecenvError, ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
 
@@ -196,7 +195,7 @@ def check_cache() -> Check:
 
 def check_train_extra() -> Check:
     """Check the packages that the trainer and videos need."""
-    missing = [name for name in TRAIN_EXTRA if importlib.util.find_spec(name) is None]
+    missing = missing_modules(TRAIN_EXTRA)
     if not missing:
         return Check("train extra", True, "installed")
     return Check("train extra", None, f"without {', '.join(missing)}", 'to train: pip install "gpu-vecenv[train]"')

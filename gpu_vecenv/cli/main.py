@@ -31,11 +31,24 @@ COMMANDS = {
 }
 """Subcommand to its function and its line of help."""
 
-TRAIN_EXTRA = ("tyro", "rich", "tensorboard", "matplotlib", "imageio", "imageio_ffmpeg", "PIL")
-"""Modules that most subcommands need in addition to the core."""
+EXTRA_MODULES: dict[str, tuple[str, ...]] = {
+    "train": ("tyro", "rich"),
+    "eval": ("tyro", "rich"),
+    "plot": ("tyro", "matplotlib", "PIL"),
+    "watch": ("tyro", "rich", "PIL"),
+    "export": ("tyro",),
+    "envs": (),
+    "bench": ("tyro", "rich"),
+    "memory": ("tyro",),
+    "doctor": (),
+}
+"""Modules that a subcommand needs in addition to the core. Subcommands without tyro take no options, because tyro parses them."""
 
-EXTRA_MODULES: dict[str, tuple[str, ...]] = {"bench": ("tyro", "rich"), "doctor": (), "envs": ()}
-"""Modules of the subcommands that need fewer. Subcommands without tyro take no options, because tyro parses them."""
+RUN_PARTS = {"curves": ("matplotlib", "PIL"), "video": ("imageio_ffmpeg", "PIL"), "TensorBoard events": ("tensorboard",)}
+"""Parts of a run's folder that are left out if one of their modules is missing."""
+
+TRAIN_EXTRA = ("tyro", "rich", *dict.fromkeys(name for names in RUN_PARTS.values() for name in names))
+"""Modules of the extra ``train``."""
 
 USAGE = "\n".join(
     ["usage: gpu-vecenv COMMAND ...", "       gpu-vecenv --version", "", "commands (COMMAND --help explains one):"]
@@ -99,9 +112,8 @@ def _run(words: list[str]) -> int:
         close = difflib.get_close_matches(command, COMMANDS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(COMMANDS)}."
         raise ParameterError(f"there is no command {command!r}; {hint}")
-    needed = EXTRA_MODULES.get(command, TRAIN_EXTRA)
-    missing = [name for name in needed if importlib.util.find_spec(name) is None]
-    if missing:
+    needed = EXTRA_MODULES[command]
+    if missing := missing_modules(needed):
         raise MissingExtraError(f'this command needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
     module, name = COMMANDS[command][0].split(":")
     with Heartbeat(_say_importing) if command == "train" and "--help" not in words else contextlib.nullcontext():
@@ -120,6 +132,11 @@ def _run(words: list[str]) -> int:
     if words:
         raise ParameterError(f"expected no further words, got {words[0]!r}.")
     return int(function())
+
+
+def missing_modules(names: Sequence[str]) -> list[str]:
+    """Return the modules that are not installed."""
+    return [name for name in names if importlib.util.find_spec(name) is None]
 
 
 def _say_importing(seconds: float) -> None:

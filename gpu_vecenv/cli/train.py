@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,9 @@ import tyro
 
 from gpu_vecenv.cli import many
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
+from gpu_vecenv.cli.main import RUN_PARTS, missing_modules
 from gpu_vecenv.cli.run_options import RunOptions, option_name, with_file
+from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.render.canvas import has_renderer
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import ConfigError
@@ -52,10 +54,11 @@ def train(
     from gpu_vecenv.train.runner.trainer import Trainer
 
     given = options.given()
+    left_out = say_left_out()
     if resume:
         folder = _resumed_folder(env_id, config, seeds, given)
         if many.holds_runs(folder):
-            return _finish(folder, many.resume_seeds(folder, given, at_once))
+            return _finish(folder, many.resume_seeds(folder, given, at_once), left_out)
     else:
         given = with_file(given if env_id is None else {"env_id": env_id, **given}, config)
         if not given.get("env_id"):
@@ -63,18 +66,43 @@ def train(
         if given.get("out") is None:
             given["out"] = f"runs/{given['env_id']}"
         if seeds is not None:
-            return _finish(given["out"], many.train_seeds(TrainConfig.from_options(given), seeds, at_once))
+            return _finish(given["out"], many.train_seeds(TrainConfig.from_options(given), seeds, at_once), left_out)
     if at_once is not None:
         raise ConfigError(f"--at-once: expected it with several runs, as by --seeds, got one run and {at_once}")
     with Progress(sys.stdout, task="making the env, its kernels and the policies"):
         trainer = Trainer.resume(folder, **given) if resume else Trainer(TrainConfig.from_options(given))
     with contextlib.closing(trainer):
         trainer.train()
-    show_run(trainer)
+    show_run(trainer, left_out)
 
 
-def show_run(trainer: Trainer) -> None:
-    """Draw curves, and after the end of the run say what it learned, write a video and name commands that may come next."""
+def say_left_out() -> set[str]:
+    """Return the parts of a run's folder that are left out because a package is missing, and name them."""
+    missing = {part: names for part, modules in RUN_PARTS.items() if (names := missing_modules(modules))}
+    if missing:
+        packages = ", ".join(sorted({name for names in missing.values() for name in names}))
+        print(f'without {packages}: the run gets no {" and no ".join(missing)}; pip install "gpu-vecenv[train]"', flush=True)
+    return set(missing)
+
+
+@contextlib.contextmanager
+def optional(part: str) -> Iterator[None]:
+    """Say why a part of a run's folder is left out if the block fails: the policies that the run learned are saved."""
+    try:
+        yield
+    except BrokenPipeError:  # the reader of the output is gone
+        raise
+    except (GpuVecenvError, OSError) as error:
+        print(f"{part}: none, because {error}", flush=True)
+
+
+def show_run(trainer: Trainer, left_out: Container[str] = ()) -> None:
+    """Draw curves, and after the end of the run say what it learned, write a video and name commands that may come next.
+
+    Args:
+        trainer: the trainer of a run with a folder.
+        left_out: parts that ``say_left_out()`` named.
+    """
     from gpu_vecenv.cli.learned import learned_lines, next_lines
     from gpu_vecenv.cli.watch import watch
     from gpu_vecenv.train.run_folder.matches import save_matches
@@ -84,25 +112,31 @@ def show_run(trainer: Trainer) -> None:
     config, folder = trainer.config, str(trainer.config.out)
     if not read_metrics(folder):  # an interrupt in the first iteration
         return
-    if not trainer.finished:  # an interrupted run ends at once
-        return plot(folder)
-    matches = play_matches(folder, config.device, progress=True)
-    save_matches(matches, Path(folder))
-    print("\n".join(learned_lines(matches)), flush=True)
-    plot(folder)
+    if trainer.finished:  # an interrupted run ends at once
+        with optional("matches"):
+            matches = play_matches(folder, config.device, progress=True)
+            save_matches(matches, Path(folder))
+            print("\n".join(learned_lines(matches)), flush=True)
+    if "curves" not in left_out:
+        with optional("curves"):
+            plot(folder)
+    if not trainer.finished:
+        return
     source = trainer.env.env_spec.kernel.parent
     drawn = has_renderer(source)
-    if drawn:
-        watch(folder, out=Path(folder) / "video.mp4", device=config.device, beside_random=True)
-    else:
+    if drawn and "video" not in left_out:
+        with optional("video"):
+            watch(folder, out=Path(folder) / "video.mp4", device=config.device, beside_random=True)
+    elif not drawn:
         print(f"video: none, because {source} has no render.py")
-    print("\n".join(next_lines(config, drawn)))
+    print("\n".join(next_lines(config, drawn and "video" not in left_out)))
 
 
-def _finish(folder: str, results: Mapping[str, RunResult]) -> None:
+def _finish(folder: str, results: Mapping[str, RunResult], left_out: Container[str]) -> None:
     """Draw the curves of several runs, print their returns, and raise RunsError if one of them failed."""
-    if any(result.metrics for result in results.values()):
-        plot(folder)
+    if any(result.metrics for result in results.values()) and "curves" not in left_out:
+        with optional("curves"):
+            plot(folder)
     many.print_returns(results)
     many.raise_failures(results)
 

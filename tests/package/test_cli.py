@@ -15,10 +15,11 @@ import pytest
 import torch
 
 import gpu_vecenv
-from gpu_vecenv.cli.main import COMMANDS, TRAIN_EXTRA, main
+from gpu_vecenv.cli.main import COMMANDS, EXTRA_MODULES, RUN_PARTS, TRAIN_EXTRA, main
 from gpu_vecenv.cli.run_options import RunOptions
+from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.train import TrainConfig, Trainer
+from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.config import PRESETS, Preset, resolve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,9 +44,46 @@ def test_help_lists_every_command_without_the_train_extra():
 
 @pytest.mark.parametrize("command", ["train", "eval", "plot", "watch", "memory", "bench"])
 def test_missing_extra_is_named(command):
-    done = run(command, "WarpTag-v0", setup="sys.modules.update(tyro=None, rich=None)")
+    done = run(command, "WarpTag-v0", setup=f"sys.modules.update(dict.fromkeys({EXTRA_MODULES[command]}))")
     assert done.returncode == 2
-    assert done.stderr == f'gpu-vecenv {command}: this command needs tyro, rich: pip install "gpu-vecenv[train]".\n'
+    missing = ", ".join(EXTRA_MODULES[command])
+    assert done.stderr == f'gpu-vecenv {command}: this command needs {missing}: pip install "gpu-vecenv[train]".\n'
+
+
+def test_a_run_leaves_out_what_needs_a_missing_package_and_says_so_once(tmp_path):
+    without = {name: None for names in RUN_PARTS.values() for name in names}
+    done = run("train", "WarpTag-v0", *SMALL, "--out", str(tmp_path / "run"), setup=f"sys.modules.update({without})")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(
+        "without PIL, imageio_ffmpeg, matplotlib, tensorboard: the run gets no curves and no video and no TensorBoard events; "
+        'pip install "gpu-vecenv[train]"\n'
+    )
+    assert "What was learned" in done.stdout and "none, because" not in done.stdout and "gpu-vecenv watch" not in done.stdout
+    files = {path.name for path in (tmp_path / "run").iterdir()}
+    assert {"checkpoint", "metrics.jsonl"} <= files and files.isdisjoint({"curves.png", "video.mp4", "tensorboard"})
+
+
+@pytest.mark.parametrize("command", ["memory WarpTag-v0", "eval RUN --episodes 2", "export RUN OUT"])
+def test_commands_that_draw_nothing_need_no_package_that_draws(command, tmp_path):
+    config = TrainConfig("WarpCartPole-v1", num_envs=2, total_steps=8, out=str(tmp_path / "run"), ppo=PPOConfig(num_steps=4))
+    Trainer(config, quiet=True).train()
+    words = [{"RUN": str(config.out), "OUT": str(tmp_path / "policy.pt2")}.get(word, word) for word in command.split()]
+    done = run(*words, setup=f"sys.modules.update({ {name: None for names in RUN_PARTS.values() for name in names} })")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("part", ["matches", "curves", "video"])
+def test_a_run_that_learned_ends_with_status_0_although_a_part_of_its_end_fails(part, tmp_path, capsys, monkeypatch):
+    functions = {"matches": "train.runner.matches.play_matches", "curves": "cli.train.plot", "video": "cli.watch.watch"}
+
+    def broken(*_, **__):
+        raise ParameterError("it is broken")
+
+    monkeypatch.setattr(f"gpu_vecenv.{functions[part]}", broken)
+    assert main(["train", "WarpTag-v0", *SMALL, "--out", str(tmp_path / "run")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "none, because" in line] == [f"{part}: none, because it is broken"]
+    assert any(line == "Next:" for line in lines)
 
 
 def test_bench_needs_no_video_library(tmp_path):
