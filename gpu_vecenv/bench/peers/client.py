@@ -33,9 +33,12 @@ class PeerProcess:
         module: full name of the peer's module.
         device: the device of the run; for ``"cpu"`` JAX uses no GPU.
         environment: environment variables in addition to those of this process.
+        python: the program that runs it.
     """
 
-    def __init__(self, module: str, device: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, module: str, device: str, environment: dict[str, str] | None = None, python: str = sys.executable
+    ) -> None:
         paths = [str(Path(gpu_vecenv.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
         variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **(environment or {})}
         variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # the GPU is shared
@@ -44,7 +47,7 @@ class PeerProcess:
         self._errors = tempfile.TemporaryFile("w+")
         self._numbers = count()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gpu_vecenv.bench.peers.worker", module],
+            [python, "-m", "gpu_vecenv.bench.peers.worker", module],
             env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
         )  # fmt: skip
         self._lines: queue.Queue[str] = queue.Queue()
