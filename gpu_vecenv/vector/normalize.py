@@ -6,6 +6,8 @@ The formulas and the names of arguments and attributes are those of ``NormalizeO
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +19,7 @@ from gymnasium.vector.utils import batch_space
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError, ShapeError
 from gpu_vecenv.spec.given import Array, ArrayT, abbreviated, array_library, describe, real_number
 from gpu_vecenv.vector.wrapper import DeviceWrapper, Running
+from gpu_vecenv.vector.wrapper_state import fitting_state
 
 
 class RunningMoments:
@@ -63,6 +66,14 @@ class RunningMoments:
         self.var = (self.var * self.count + squares + shift**2 * (self.count * number / total)) / total
         self.mean = self.mean + shift * (number / total)
         self.count = total
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the three arrays by name. An update makes new ones."""
+        return {"mean": self.mean, "var": self.var, "count": self.count}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take arrays of the kind, device, shapes and dtypes of the present ones."""
+        self.mean, self.var, self.count = state["mean"], state["var"], state["count"]
 
 
 class NormalizeObservation(DeviceWrapper[ArrayT]):
@@ -142,6 +153,21 @@ class NormalizeObservation(DeviceWrapper[ArrayT]):
                 info["final_obs"] = self._normal(info["final_obs"])
             return self._normal(obs), reward, terminated, truncated, info
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return statistics, ``update_running_mean``, and which envs wait for a reset; see ``DeviceWrapper``."""
+        updates = {"update_running_mean": bool(self.update_running_mean)}
+        return {"obs_rms": self.obs_rms.state_dict(), **updates, "ended": self._running.ended}
+
+    def freeze_statistics(self, state: Mapping[str, Any] | None = None) -> None:
+        """Take the statistics of a state, or keep the present ones, and update them no longer; see ``DeviceWrapper``."""
+        if state is not None:
+            self.obs_rms = _saved_moments("obs_rms", state, self.obs_rms, self._memory)
+        self.update_running_mean = False
+
+    def _continue_from(self, state: dict[str, Any]) -> None:
+        self.obs_rms.load_state_dict(state["obs_rms"])
+        self.update_running_mean, self._running.ended = state["update_running_mean"], state["ended"]
+
     def _count(self, obs: Array, valid: Array) -> None:
         """Update the statistics."""
         if self.update_running_mean:
@@ -219,6 +245,35 @@ class NormalizeReward(DeviceWrapper[ArrayT]):
             self._sums = self._library.where(going & ~over, sums, 0)
             scaled = self._float32(reward / (self.return_rms.var + self.epsilon) ** 0.5)
         return obs, scaled, terminated, truncated, info
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return statistics, ``update_running_mean``, sums, and which envs wait for a reset; see ``DeviceWrapper``."""
+        of_envs = {"sums": self._sums, "ended": self._running.ended}
+        return {"return_rms": self.return_rms.state_dict(), "update_running_mean": bool(self.update_running_mean), **of_envs}
+
+    def freeze_statistics(self, state: Mapping[str, Any] | None = None) -> None:
+        """Take the statistics of a state, or keep the present ones, and update them no longer; see ``DeviceWrapper``."""
+        if state is not None:
+            self.return_rms = _saved_moments("return_rms", state, self.return_rms, self._memory)
+        self.update_running_mean = False
+
+    def _continue_from(self, state: dict[str, Any]) -> None:
+        self.return_rms.load_state_dict(state["return_rms"])
+        self.update_running_mean, self._sums, self._running.ended = state["update_running_mean"], state["sums"], state["ended"]
+
+
+def _saved_moments(name: str, state: Mapping[str, Any], present: RunningMoments, memory: Any) -> RunningMoments:
+    """Return new statistics from the state of a wrapper; ``present`` may be shared with another env.
+
+    Raises:
+        ParameterError, ArrayTypeError, ShapeError: the state has none of this form.
+    """
+    if not isinstance(state, Mapping) or name not in state:
+        got = f"the keys {list(state)}" if isinstance(state, Mapping) else type(state).__name__
+        raise ParameterError(f"the state must be a dict with the key {name!r}, got {got}.")
+    moments = copy.copy(present)
+    moments.load_state_dict(fitting_state(state[name], present.state_dict(), memory, name))
+    return moments
 
 
 def _fitting(name: str, moments: Any, present: RunningMoments) -> RunningMoments:

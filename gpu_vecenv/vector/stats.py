@@ -64,6 +64,15 @@ class EpisodeStatistics(DeviceWrapper[ArrayT]):
             self._returns, self._lengths = returns * ~over, lengths * ~over
         return obs, reward, terminated, truncated, info
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the sums of the present episodes, and which envs wait for a reset; see ``DeviceWrapper``."""
+        sums = {"returns": self._returns, "lengths": self._lengths, "role_returns": dict(self._role_returns)}
+        return {**sums, "ended": self._running.ended}
+
+    def _continue_from(self, state: dict[str, Any]) -> None:
+        self._returns, self._lengths, self._role_returns = state["returns"], state["lengths"], state["role_returns"]
+        self._running.ended = state["ended"]
+
 
 def _agents_of_roles(counts: Mapping[str, int]) -> dict[str, slice]:
     """Numbers of the agents of each role."""

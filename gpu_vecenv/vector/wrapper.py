@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
@@ -12,6 +13,7 @@ from gpu_vecenv.errors import ParameterError, SequenceError
 from gpu_vecenv.spec.given import ArrayT, array_library, host_array
 from gpu_vecenv.vector.role_rows import RoleRows
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.wrapper_state import fitting_state
 
 if TYPE_CHECKING:
     Wrapper = VectorWrapper[ArrayT, Any, Any, Any, Any]
@@ -52,6 +54,44 @@ class DeviceWrapper(Wrapper[ArrayT]):
             env = env.env
         self._memory = public_memory(inner.array, inner.device)
         self._mode: AutoresetMode = inner.autoreset_mode
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that later steps of this wrapper depend on; empty if they depend on nothing.
+
+        The env inside has ``get_state()``, and other wrappers have states of their own.
+
+        Returns:
+            A dict of dicts, bools and arrays. The arrays are on the device and are never written again.
+
+        Raises:
+            SequenceError: before the first reset.
+        """
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state that ``state_dict()`` of an env of this size returned.
+
+        Args:
+            state: the dict; its arrays may be of any kind, on any device.
+
+        Raises:
+            SequenceError: before the first reset.
+            ParameterError, ArrayTypeError, ShapeError: a state of another wrapper, of another array dtype, or of another size.
+        """
+        self._continue_from(fitting_state(state, self.state_dict(), self._memory, f"the state of {type(self).__name__}"))
+
+    def freeze_statistics(self, state: Mapping[str, Any] | None = None) -> None:
+        """Take the running statistics in a state of ``state_dict()``, and update them no longer, for an evaluation.
+
+        Args:
+            state: state of an env of any size; None keeps the present statistics.
+
+        Raises:
+            ParameterError, ArrayTypeError, ShapeError: no such statistics, or those of observations of another shape.
+        """
+
+    def _continue_from(self, state: dict[str, Any]) -> None:
+        """Take a state of the form of ``state_dict()``."""
 
     @property
     def _library(self) -> Any:
@@ -105,7 +145,17 @@ class Running:
             self._ended = over if self._mode is AutoresetMode.NEXT_STEP else self._ended | over
         return going, over
 
-    def require_started(self) -> None:
+    def require_started(self, call: str = "step()") -> None:
         """Raise SequenceError before the first reset."""
         if self._ended is None:
-            raise SequenceError(f"call reset() of {self._owner} before step().")
+            raise SequenceError(f"call reset() of {self._owner} before {call}.")
+
+    @property
+    def ended(self) -> Any:
+        """Which envs wait for a reset, bool (num_envs,); part of the state of a wrapper."""
+        self.require_started("state_dict()")
+        return self._ended
+
+    @ended.setter
+    def ended(self, ended: Any) -> None:
+        self._ended = ended
