@@ -55,6 +55,7 @@ class Group:
         action: action space of one agent.
         masked: numbers of the entries of an action that have a mask.
         shared: space of the shared part; None without one.
+        random_action: space of random actions; None if it is ``action``. Under ``ClipAction``, ``action`` has no bounds.
     """
 
     role: str
@@ -64,6 +65,7 @@ class Group:
     action: Space
     masked: tuple[int, ...] = ()
     shared: Box | None = None
+    random_action: Space | None = None
 
     @cached_property
     def num_features(self) -> int:

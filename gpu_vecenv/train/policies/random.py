@@ -24,7 +24,7 @@ class RandomPolicy(Policy):
         """Store the actions.
 
         Args:
-            group: agents with the spaces of this policy; a Box must be bounded.
+            group: agents with the spaces of this policy; the Box that actions are drawn from must be bounded.
 
         Raises:
             ConfigError: the action space is of another kind, or an unbounded Box.
@@ -33,11 +33,12 @@ class RandomPolicy(Policy):
         require_actions(group.action)
         self.discrete, self.choices, self.masked = isinstance(group.action, spaces.Discrete), group.choices, group.masked
         self.continuous = isinstance(group.action, spaces.Box)
-        if isinstance(group.action, spaces.Box):
-            bounds = {"low": group.action.low, "high": group.action.high}
+        drawn = group.action if group.random_action is None else group.random_action
+        if isinstance(drawn, spaces.Box):
+            bounds = {"low": drawn.low, "high": drawn.high}
             width = bounds["high"].astype(np.float64) - bounds["low"].astype(np.float64)
             if not (width <= np.finfo(np.float32).max).all():  # a draw multiplies the width by a number
-                raise ConfigError(f"random policy: expected bounds with finite float32 distances, got {group.action}")
+                raise ConfigError(f"random policy: expected bounds with finite float32 distances, got {drawn}")
             for name, bound in bounds.items():
                 self.register_buffer(name, torch.tensor(bound, dtype=torch.float32), persistent=False)
 

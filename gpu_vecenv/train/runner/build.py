@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import gymnasium
+from gymnasium.vector import VectorEnv
 
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.errors import GpuVecenvError, RoleSpacesError
@@ -19,6 +20,7 @@ from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, require_same_form
+from gpu_vecenv.train.runner.wrappers import through_wrappers
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
@@ -50,10 +52,11 @@ def make_env(
         autoreset_mode: ``same_step``, ``next_step`` or ``disabled``.
 
     Returns:
-        The unwrapped env.
+        The env, or a ``WrappedEnv`` in its place if the id makes an env with wrappers.
 
     Raises:
-        ConfigError: the id is unknown or makes no ``GpuVectorEnv``, or ``env_kwargs`` holds an argument of ``make_vec``.
+        ConfigError: the id is unknown or makes no ``GpuVectorEnv``, ``env_kwargs`` holds an argument of ``make_vec``, or the env
+            has wrappers that the trainer cannot train through.
     """
     options: dict[str, Any] = {
         "num_worlds": config.num_envs if num_worlds is None else num_worlds,
@@ -63,9 +66,11 @@ def make_env(
         "autoreset_mode": autoreset_mode,
     }
     try:
-        return make_vec(config.env_id, config.env_kwargs, options)
+        env = _made(config.env_id, config.env_kwargs, options)
     except RoleSpacesError:
-        return make_vec(config.env_id, config.env_kwargs, options | {"view": "worlds"})
+        env = _made(config.env_id, config.env_kwargs, options | {"view": "worlds"})
+    with close_on_error(env):
+        return through_wrappers(env, config.env_id)
 
 
 def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, Any]) -> GpuVectorEnv:
@@ -77,11 +82,16 @@ def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, A
         options: further arguments of ``make_vec``.
 
     Returns:
-        The unwrapped env.
+        The env inside all wrappers.
 
     Raises:
         ConfigError: the id is unknown or makes no ``GpuVectorEnv``, or ``env_kwargs`` holds an argument of ``make_vec``.
     """
+    return cast("GpuVectorEnv", _made(env_id, env_kwargs, options).unwrapped)
+
+
+def _made(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, Any]) -> VectorEnv:
+    """Return what ``make_vec()`` unwraps."""
     reserved = [name for name in env_kwargs if name in {*options, *RESERVED_KEYWORDS}]
     if reserved:
         raise ConfigError(f"env_kwargs: expected parameters of the env, got {reserved}, which are arguments of make_vec")
@@ -89,7 +99,7 @@ def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, A
     if colon and not all(part.isidentifier() for part in module.split(".")):
         raise ConfigError(_unknown(env_id))
     try:
-        env = gymnasium.make_vec(env_id, **options, **env_kwargs)
+        return gymnasium.make_vec(env_id, **options, **env_kwargs)
     except GpuVecenvError:
         raise
     except ModuleNotFoundError as error:
@@ -99,7 +109,6 @@ def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, A
             raise
         # Gymnasium's own envs raise a TypeError for the options of this package.
         raise ConfigError(_unknown(env_id)) from error
-    return cast("GpuVectorEnv", env.unwrapped)
 
 
 RESERVED_KEYWORDS = ("self", "env_spec", *inspect.signature(gymnasium.make_vec).parameters)

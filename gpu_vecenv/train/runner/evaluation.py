@@ -25,6 +25,7 @@ from gpu_vecenv.train.runner.build import load_policy, make_env
 from gpu_vecenv.train.runner.collector import Collector
 from gpu_vecenv.train.runner.parts import make_policies, rows_of_policies
 from gpu_vecenv.train.runner.torch_threads import torch_threads
+from gpu_vecenv.train.runner.wrappers import evaluate_as_saved
 from gpu_vecenv.train.storage.policy_map import is_random, with_changes
 from gpu_vecenv.train.storage.rollout import Rollout
 from gpu_vecenv.vector.views import MAX_WORLDS
@@ -107,6 +108,7 @@ class Players:
         rows = rows_of_policies(env, rollout, present)
         with checkpoint_in_errors(checkpoint):
             policies = make_policies(rows, config, torch.device(env.device))
+        evaluate_as_saved(env, checkpoint)
         if checkpoint is not None:
             for name in policies:
                 if not is_random(name):

@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.runner.iteration import Iteration
+from gpu_vecenv.train.storage.wrapped_env import WrappedEnv
+
+if TYPE_CHECKING:
+    from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 
 class Executor(Protocol):
@@ -21,21 +25,23 @@ class Executor(Protocol):
         """Run an iteration; see ``Iteration.run()``."""
 
 
-def make_executor(name: str, device: str, quiet: bool) -> Executor:
+def make_executor(name: str, env: GpuVectorEnv, quiet: bool) -> Executor:
     """Return an executor by its name in ``TrainConfig.executor``.
 
     Args:
         name: one of the values of ``TrainConfig.executor``.
-        device: device of the run.
+        env: the run's env, on the device of the run.
         quiet: print nothing.
 
     Raises:
         ConfigError: a graph or fused kernels are asked for on the CPU.
     """
-    on_gpu = torch.device(device).type == "cuda"
-    if name in ("graph", "fused") and not on_gpu:
+    device = torch.device(env.device)
+    if name in ("graph", "fused") and device.type != "cuda":
         raise ConfigError(f"executor: expected auto or eager on {device}, got {name!r}, which needs a GPU")
-    return GraphExecutor(torch.device(device), quiet) if on_gpu and name != "eager" else eager
+    if device.type != "cuda" or name == "eager":
+        return eager
+    return GraphExecutor(device, quiet, env.why_eager if isinstance(env, WrappedEnv) else "")
 
 
 def eager(iteration: Iteration, first: bool) -> None:
@@ -60,14 +66,17 @@ class GraphExecutor:
         reason: why iterations stay eager; empty if they do not.
     """
 
-    def __init__(self, device: torch.device, quiet: bool = False) -> None:
+    def __init__(self, device: torch.device, quiet: bool = False, reason: str = "") -> None:
         """Prepare a run.
 
         Args:
             device: the GPU.
             quiet: print no reason.
+            reason: why iterations must stay eager; empty to try a graph.
         """
         self.device, self.quiet, self.reason = device, quiet, ""
+        if reason:
+            self._stay_eager(reason)
         callers = torch.cuda.current_stream(device)
         # cuBLAS has a workspace for each stream, and a graph keeps that of the stream of its capture. Graphs that run at the same
         # time are therefore captured on the streams of their runs.

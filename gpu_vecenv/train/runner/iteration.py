@@ -73,7 +73,8 @@ class Iteration:
         self.schedules.move()
         self.collector.collect()
         samples = {name: rows.samples() for name, rows in self.rows.items()}
-        metrics = [self.episodes[name].update(own.reward, own.ended, own.valid) for name, own in samples.items()]
+        rewards = {name: own.reward if own.env_reward is None else own.env_reward for name, own in samples.items()}
+        metrics = [self.episodes[name].update(rewards[name], own.ended, own.valid) for name, own in samples.items()]
         for name, algorithm in self.algorithms.items():
             own = samples[name]
             if first:

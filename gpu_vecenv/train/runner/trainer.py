@@ -172,7 +172,7 @@ class Trainer:
         self.config: ResolvedConfig = dataclasses.replace(resolved, device=self.env.device)
         with torch_threads(resolved.threads):
             self.parts = Parts(self.env, self.config, networks)
-        self.executor = make_executor(resolved.executor, self.env.device, self.quiet)
+        self.executor = make_executor(resolved.executor, self.env, self.quiet)
         # A callback may read and change the run after an iteration, and the CPU has no queue.
         alone = bool(self.callbacks) or self.env.device == "cpu"
         self.flight = Flight(self.parts, self.executor, 1 if alone else IN_FLIGHT)

@@ -11,6 +11,7 @@ from gpu_vecenv.train.run_folder.best import BestReturn
 from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.train.runner.evaluation import Evaluation, Players, evaluation_seed, measure, piece_steps
 from gpu_vecenv.train.runner.parts import Parts
+from gpu_vecenv.train.runner.wrappers import evaluate_as_in_training
 
 
 class Trial:
@@ -54,6 +55,7 @@ class Trial:
             env = make_env(self.config, self.config.evaluation_episodes)
             self._resources.callback(env.close)
             self._players = Players(env, self.config.policy_map, self.parts.actors, piece_steps(env))
+        evaluate_as_in_training(self._players.collector.env, self.parts.collector.env)
         result = measure(self._players, evaluation_seed(self.config.seed), deterministic=False)
         mean_return = result.mean_return[self.role]
         self.latest, self.latest_is_best = result, self.best.update(mean_return)

@@ -173,6 +173,7 @@ class PolicyRows:
             **masks._asdict(),
             mask=None if parts[0].slabs.mask is None else own("mask"),
             final_obs=observed([part.slabs.final_obs for part in parts]),
+            env_reward=None if rollout.env_reward is None else self.gather(rollout.env_reward),
             all_valid=rollout.alive_next is None,
         )
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.train.storage.slabs import GroupSlabs, group_rows
+from gpu_vecenv.train.storage.wrapped_env import WrappedEnv
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
@@ -55,6 +56,8 @@ class Rollout:
     """bool (T, N, A), alive before the next step, after a reset; None if the env's agents never leave."""
     by_world: WorldSlabs | None = None
     """Arrays that the env writes instead of the five above; ``spread()`` copies it to them. None if the env writes rows."""
+    env_reward: Tensor | None = None
+    """float32 (T, R), rewards before wrappers change them; None for an env without wrappers."""
 
     @classmethod
     def allocate(cls, env: GpuVectorEnv, num_steps: int, with_final_obs: bool) -> Rollout:
@@ -83,6 +86,7 @@ class Rollout:
             alive_start=torch.ones(env.num_worlds, env.num_agents, dtype=torch.bool, device=device),
             alive_next=None if alive_field(env) is None else torch.ones(alive, dtype=torch.bool, device=device),
             by_world=WorldSlabs.allocate(num_steps, env.num_worlds, env.num_agents, device) if groups[0][0].role else None,
+            env_reward=slab(torch.float32) if isinstance(env, WrappedEnv) else None,
         )
 
     @property
@@ -113,6 +117,8 @@ class Rollout:
         if env.num_agents > 1:
             # In a world of one agent no agent leaves early, so the slab stays all True.
             slabs["agent_alive"] = written.agent_alive
+        if self.env_reward is not None:
+            slabs["env_reward"] = self.env_reward
         env.bind(**slabs)
 
     def spread(self) -> None:

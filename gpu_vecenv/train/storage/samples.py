@@ -38,6 +38,8 @@ class Samples:
     """bool (T + 1, B[, a], M); None without masks."""
     final_obs: Observation | None = None
     """float32 (T, B, ...), valid where an episode ended; None if time limits are not bootstrapped."""
+    env_reward: Tensor | None = None
+    """float32 (T, B[, a]), rewards before wrappers change them; None if they are ``reward``."""
     all_valid: bool = False
     """True if ``valid`` is known to be True everywhere, because agents of the env never leave."""
 
