@@ -44,6 +44,27 @@ def made_by_id(env_id: Any, adapter: str, fixed: Mapping[str, Any], options: Map
     return gymnasium.make_vec(env_id, **fixed, **options)
 
 
+def without_wrappers(env: VectorEnv, env_id: Any, adapter: str, instead: str) -> GpuVectorEnv:
+    """Return an env that an id made, for an adapter that steps the env itself, so that wrappers would have no effect.
+
+    Args:
+        env: the env, which is closed if it is refused.
+        env_id: its id, for errors.
+        adapter: name of the adapter, for errors.
+        instead: what does the work of wrappers, for errors.
+
+    Raises:
+        ParameterError: the env is of another kind, or has wrappers.
+    """
+    if isinstance(env, GpuVectorEnv):
+        return env
+    env.close()
+    if isinstance(env, VectorWrapper):
+        made = type(env).__name__
+        raise ParameterError(f"{adapter} takes an env without wrappers, and {env_id!r} makes one in {made}; use {instead}.")
+    raise ParameterError(f"{adapter} takes an id of an env of this package, got {env_id!r}.")
+
+
 def _registered(env_id: str) -> EnvSpec | None:
     """Return what is registered with an id; None if ``gymnasium.make_vec`` raises an error for it."""
     module, _, name = env_id.rpartition(":")

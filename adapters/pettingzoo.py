@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Space
 
-from gpu_vecenv import GpuVectorEnv
-from gpu_vecenv.adapters.checks import made_by_id
+from gpu_vecenv.adapters.checks import made_by_id, without_wrappers
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.spec.given import host_array, require_mapping
 from gpu_vecenv.spec.roles import Group
@@ -50,16 +49,16 @@ class PettingZooEnv(ParallelEnv):
         vector_env: the wrapped env of one world.
 
     Raises:
-        ParameterError: the id makes an env of another kind, or an option is one that this class sets, such as ``array``.
+        ParameterError: the id makes an env of another kind or with wrappers, or an option is one that this class sets, such as
+            ``array``.
         MissingExtraError: on import, when PettingZoo is not installed.
     """
 
     def __init__(self, env_id: str, render_mode: str | None = None, **options: Any) -> None:
         fixed = {"num_envs": 1, "num_worlds": 1, "view": "worlds", "array": "numpy", "copy": True}
         fixed["autoreset_mode"] = "disabled"  # a finished world waits for reset()
-        env = made_by_id(env_id, "PettingZooEnv", fixed, {"render_mode": render_mode, **options}).unwrapped
-        if not isinstance(env, GpuVectorEnv):
-            raise ParameterError(f"PettingZooEnv takes an id of an env of this package, got {env_id!r}.")
+        made = made_by_id(env_id, "PettingZooEnv", fixed, {"render_mode": render_mode, **options})
+        env = without_wrappers(made, env_id, "PettingZooEnv", "wrappers of PettingZoo or SuperSuit")
         self.vector_env = env
         self.render_mode = render_mode
         self.metadata = {

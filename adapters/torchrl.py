@@ -10,8 +10,7 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from torch import Tensor
 
-from gpu_vecenv import GpuVectorEnv
-from gpu_vecenv.adapters.checks import made_by_id
+from gpu_vecenv.adapters.checks import made_by_id, without_wrappers
 from gpu_vecenv.errors import DeviceError, MissingExtraError, ParameterError
 from gpu_vecenv.vector.seeding import check_one_seed
 from gpu_vecenv.vector.tree import nest
@@ -55,7 +54,8 @@ class TorchRLEnv(EnvBase):
         agent_names: names of all agents.
 
     Raises:
-        ParameterError: the id makes an env of another kind, or an option is one that this class sets, such as ``array``.
+        ParameterError: the id makes an env of another kind or with wrappers, or an option is one that this class sets, such as
+            ``array``.
         MissingExtraError: on import, when TorchRL is not installed.
     """
 
@@ -68,9 +68,8 @@ class TorchRLEnv(EnvBase):
         fixed = {"view": "worlds", "array": "torch", "autoreset_mode": "disabled", "copy": True}
         if "num_envs" in options:
             raise ParameterError("TorchRLEnv takes num_worlds, the number of worlds, and no num_envs.")
-        env = made_by_id(env_id, "TorchRLEnv", fixed, {"num_worlds": num_worlds, **options}).unwrapped
-        if not isinstance(env, GpuVectorEnv):
-            raise ParameterError(f"TorchRLEnv takes an id of an env of this package, got {env_id!r}.")
+        made = made_by_id(env_id, "TorchRLEnv", fixed, {"num_worlds": num_worlds, **options})
+        env = without_wrappers(made, env_id, "TorchRLEnv", "transforms of TorchRL")
         super().__init__(device=env.device, batch_size=[env.num_worlds])
         self.vector_env = env
         self.is_closed = False

@@ -185,3 +185,25 @@ def test_setting_the_time_refuses_wrappers_that_may_change_observations():
     with pytest.raises(ParameterError, match="Mine may change observations"):
         env.episode_length_buf = torch.ones(4)
     assert env.episode_length_buf.tolist() == [0] * 4
+
+
+@pytest.mark.parametrize("adapter, instead", [
+    ("torchrl.TorchRLEnv", "transforms of TorchRL"),
+    ("pettingzoo.PettingZooEnv", "wrappers of PettingZoo or SuperSuit"),
+])  # fmt: skip
+def test_adapters_that_step_the_env_itself_refuse_ids_with_wrappers(adapter, instead, monkeypatch):
+    module, name = adapter.split(".")
+    pytest.importorskip(module)
+    made = getattr(pytest.importorskip(f"gpu_vecenv.adapters.{module}"), name)
+    envs = []
+
+    def make(**options):
+        envs.append(ClipAction(gymnasium.make_vec("WarpPendulum-v1", **options)))
+        return TransformReward(envs[0], abs)
+
+    registered = gymnasium.envs.registration.EnvSpec("InWrappers-v0", vector_entry_point=make)
+    monkeypatch.setitem(gymnasium.registry, "InWrappers-v0", registered)
+    text = f"{name} takes an env without wrappers, and 'InWrappers-v0' makes one in TransformReward; use {instead}"
+    with pytest.raises(ParameterError, match=text):
+        made("InWrappers-v0", device="cpu")
+    assert envs[0].unwrapped.closed
