@@ -102,7 +102,9 @@ class NormalizeObservation(DeviceWrapper[ArrayT]):
         space = env.single_observation_space
         if not isinstance(space, Box):
             what = f"observations in one array, got the space {type(space).__name__}"
-            raise ParameterError(f"NormalizeObservation needs {what}; wrap RoleRows(env, role).")
+            raise ParameterError(
+                f"NormalizeObservation needs {what}; wrap RoleRows(env, role). The bundled trainer normalises by itself."
+            )
         self.epsilon = _above_zero("epsilon", epsilon)
         self.single_observation_space = Box(-np.inf, np.inf, space.shape, np.float32)
         self._obs_rms = RunningMoments(self._zeros(*space.shape))
