@@ -16,7 +16,6 @@ from gymnasium.wrappers import vector as gymnasium_wrappers
 
 import gpu_vecenv
 from gpu_vecenv.cli import train as commands
-from gpu_vecenv.cli.watch import watch
 from gpu_vecenv.errors import ArrayTypeError, ShapeError
 from gpu_vecenv.train import CheckpointError, ConfigError, NetworkConfig, PPOConfig, TrainConfig, Trainer, evaluate, play
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint
@@ -205,7 +204,7 @@ def test_clipped_actions_have_no_bounds_and_random_ones_those_of_the_env():
     assert evaluate(config, episodes=3).mean_return["agent"] < 0
 
 
-def test_commands_train_evaluate_and_show_an_id_with_wrappers_of_a_module(tmp_path, monkeypatch, capsys):
+def test_commands_train_show_and_evaluate_an_id_with_wrappers_of_a_module(tmp_path, monkeypatch, capsys):
     (tmp_path / "swing.py").write_text(
         "import gymnasium\nfrom gpu_vecenv import ClipAction, NormalizeObservation, NormalizeReward\n"
         "def make_vec(**options):\n"
@@ -216,12 +215,9 @@ def test_commands_train_evaluate_and_show_an_id_with_wrappers_of_a_module(tmp_pa
     out, small = tmp_path / "run", "--num-envs 4 --device cpu --ppo num_steps=8 --network hidden_sizes=(4,)"
     tyro.cli(commands.train, args=f"swing:Swing-v0 --out {out} {small} --total-steps 64 --env max_episode_steps=4".split())
     assert (out / "video.mp4").exists() and (out / "curves.png").exists()
-    tyro.cli(commands.train, args=f"swing:Swing-v0 --out {out} --total-steps 96 --resume".split())
-    assert [line["steps"] for line in read_metrics(out)] == [32, 64, 96]
+    assert [line["steps"] for line in read_metrics(out)] == [32, 64]
     tyro.cli(commands.eval_run, args=f"{out} --episodes 3 --device cpu".split())
     assert "3 episodes of" in capsys.readouterr().out
-    tyro.cli(watch, args=f"{out} --out {tmp_path}/other.mp4 --max-frames 2".split())
-    assert (tmp_path / "other.mp4").exists()
     del gymnasium.registry["Swing-v0"], sys.modules["swing"]
 
 

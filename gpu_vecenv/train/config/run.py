@@ -109,7 +109,7 @@ class TrainConfig:
 
     ``fused`` is a graph in which policies with small built-in networks act and learn by kernels of their own, whose products have
     operands of 16 bits; other policies do as in ``graph``. ``auto`` is eager on the CPU. On a GPU it is fused, or graph with
-    another ``precision`` than float32; it is eager if the user's code cannot be captured.
+    another ``precision`` than float32; it is eager if the user's code cannot be captured, or if the env has wrappers.
     """
     precision: Precision = "float32"
     """Operands of matrix products: ``float32``, ``tf32``, ``bfloat16`` or ``float16``. Sums and weights are float32.

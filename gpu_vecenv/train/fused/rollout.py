@@ -18,7 +18,7 @@ from gpu_vecenv.train.fused.program import GROUP_ROWS, Sizes, rollout_program
 from gpu_vecenv.train.fused.side_by_side import has_gpu_for_itself
 from gpu_vecenv.train.policies.contract import Actor
 from gpu_vecenv.train.storage.rollout import Rollout
-from gpu_vecenv.train.storage.wrapped_env import WrappedEnv
+from gpu_vecenv.train.storage.wrapped_env import as_wrapped
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
@@ -39,7 +39,7 @@ SMALL = 1024
 def whole_rollout(env: GpuVectorEnv, rollout: Rollout, actors: Mapping[str, Actor]) -> FusedRollout | None:
     """Return what fills a rollout by one launch, or None if env and actors must be launched in every step."""
     fused = list(actors.values())
-    if isinstance(env, WrappedEnv):
+    if as_wrapped(env):
         return None
     if len(fused) != 1 or not isinstance(fused[0], FusedPolicy):
         return None

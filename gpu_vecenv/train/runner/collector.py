@@ -10,7 +10,7 @@ import torch
 from gpu_vecenv.train.policies.contract import Actor
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.rollout import Rollout, alive_field
-from gpu_vecenv.train.storage.wrapped_env import WrappedEnv
+from gpu_vecenv.train.storage.wrapped_env import as_wrapped
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
@@ -102,10 +102,10 @@ class Collector:
     def state_dict(self) -> dict[str, object]:
         """Return the state to save after ``advance()``."""
         kept = {group.role: slabs.kept() for group, slabs in zip(self.env.layout.groups, self.rollout.groups, strict=True)}
-        wrappers = {"wrappers": self.env.wrapper_states()} if isinstance(self.env, WrappedEnv) else {}
+        wrapped = as_wrapped(self.env)
         return {
             "env": dict(self.env.get_state()),
-            **wrappers,
+            **({"wrappers": wrapped.wrapper_states()} if wrapped else {}),
             "roles": kept,
             "alive": self.rollout.alive_start.clone(),
         }
@@ -116,8 +116,8 @@ class Collector:
         for group, slabs in zip(self.env.layout.groups, self.rollout.groups, strict=True):
             slabs.restore(state["roles"][group.role])
         self.rollout.alive_start.copy_(state["alive"])
-        if isinstance(self.env, WrappedEnv):
-            self.env.load_wrapper_states(state["wrappers"])
+        if wrapped := as_wrapped(self.env):
+            wrapped.load_wrapper_states(state["wrappers"])
         self._collected = False
 
     def _actions(self, t: int) -> Any:

@@ -12,7 +12,7 @@ import torch
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.runner.iteration import Iteration
-from gpu_vecenv.train.storage.wrapped_env import WrappedEnv
+from gpu_vecenv.train.storage.wrapped_env import as_wrapped
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
@@ -41,7 +41,8 @@ def make_executor(name: str, env: GpuVectorEnv, quiet: bool) -> Executor:
         raise ConfigError(f"executor: expected auto or eager on {device}, got {name!r}, which needs a GPU")
     if device.type != "cuda" or name == "eager":
         return eager
-    return GraphExecutor(device, quiet, env.why_eager if isinstance(env, WrappedEnv) else "")
+    wrapped = as_wrapped(env)
+    return GraphExecutor(device, quiet, wrapped.why_eager if wrapped else "")
 
 
 def eager(iteration: Iteration, first: bool) -> None:

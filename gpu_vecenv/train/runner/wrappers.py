@@ -11,7 +11,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, checkpoint_path, load_checkpoint
-from gpu_vecenv.train.storage.wrapped_env import WrappedEnv
+from gpu_vecenv.train.storage.wrapped_env import WrappedEnv, as_wrapped
 from gpu_vecenv.vector.normalize import NormalizeObservation, NormalizeReward
 from gpu_vecenv.vector.role_rows import RoleRows
 from gpu_vecenv.vector.stats import EpisodeStatistics
@@ -89,8 +89,9 @@ def _name(env: VectorEnv) -> str:
 
 def evaluate_as_in_training(env: GpuVectorEnv, training: GpuVectorEnv) -> None:
     """Give the wrappers of an env for evaluation the present statistics of a training, which they leave as they are."""
-    if isinstance(env, WrappedEnv) and isinstance(training, WrappedEnv):
-        env.evaluate_with(training.wrapper_states())
+    evaluated, trained = as_wrapped(env), as_wrapped(training)
+    if evaluated and trained:
+        evaluated.evaluate_with(trained.wrapper_states())
 
 
 def evaluate_as_saved(env: GpuVectorEnv, checkpoint: str | Path | None) -> None:
@@ -103,17 +104,15 @@ def evaluate_as_saved(env: GpuVectorEnv, checkpoint: str | Path | None) -> None:
     Raises:
         CheckpointError: the run had other wrappers.
     """
-    present = list(env.wrappers) if isinstance(env, WrappedEnv) else []
-    if checkpoint is None:
-        if isinstance(env, WrappedEnv):
-            env.evaluate_with(None)
-        return
-    saved = load_checkpoint(checkpoint)["collector"].get("wrappers", {})
-    if list(saved) != present:
-        raise CheckpointError(
-            f"{checkpoint_path(checkpoint)}: expected an env with the wrappers of the run, {list(saved) or 'none'}, got "
-            f"{present or 'none'}; the innermost wrapper is first"
-        )
-    if isinstance(env, WrappedEnv):
+    wrapped, saved = as_wrapped(env), None
+    if checkpoint is not None:
+        saved = load_checkpoint(checkpoint)["collector"].get("wrappers", {})
+        present = list(wrapped.wrappers) if wrapped else []
+        if list(saved) != present:
+            raise CheckpointError(
+                f"{checkpoint_path(checkpoint)}: expected an env with the wrappers of the run, {list(saved) or 'none'}, got "
+                f"{present or 'none'}; the innermost wrapper is first"
+            )
+    if wrapped:
         with checkpoint_in_errors(checkpoint):
-            env.evaluate_with(saved)
+            wrapped.evaluate_with(saved)

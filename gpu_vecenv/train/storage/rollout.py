@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.train.storage.slabs import GroupSlabs, group_rows
-from gpu_vecenv.train.storage.wrapped_env import WrappedEnv
+from gpu_vecenv.train.storage.wrapped_env import as_wrapped
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
@@ -86,7 +86,7 @@ class Rollout:
             alive_start=torch.ones(env.num_worlds, env.num_agents, dtype=torch.bool, device=device),
             alive_next=None if alive_field(env) is None else torch.ones(alive, dtype=torch.bool, device=device),
             by_world=WorldSlabs.allocate(num_steps, env.num_worlds, env.num_agents, device) if groups[0][0].role else None,
-            env_reward=slab(torch.float32) if isinstance(env, WrappedEnv) else None,
+            env_reward=slab(torch.float32) if as_wrapped(env) else None,
         )
 
     @property

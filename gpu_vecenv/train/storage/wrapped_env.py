@@ -193,3 +193,8 @@ class WrappedEnv:
     @property
     def _names(self) -> str:
         return ", ".join(type(wrapper).__name__ for wrapper in self.wrappers.values())
+
+
+def as_wrapped(env: object) -> WrappedEnv | None:
+    """Return an env that is stepped through wrappers; None for an env alone."""
+    return env if isinstance(env, WrappedEnv) else None
