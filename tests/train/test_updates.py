@@ -133,6 +133,14 @@ def test_the_adaptive_rate_follows_the_divergence():
     assert learn(one, dataclasses.replace(small, target_kl=1e-4), updates=30)[1]["learning_rate"] == pytest.approx(1e-6)
 
 
+@pytest.mark.parametrize(("rate", "target", "ends_at"), [(5e-2, 1e9, 5e-2), (1e-7, 1e-9, 1e-7)])
+def test_the_bounds_of_the_adaptive_rate_contain_the_rate_of_the_start(rate, target, ends_at):
+    """The divergence asks for a rate beyond the start, which is itself beyond the usual bounds."""
+    config = dataclasses.replace(EPOCHS, learning_rate_schedule="adaptive", target_kl=target, learning_rate=rate)
+    assert learn(case(), config)[1]["learning_rate"] == pytest.approx(rate)
+    assert learn(case(), config, updates=3)[1]["learning_rate"] == pytest.approx(ends_at)
+
+
 def nothing_valid(one):
     one.samples.valid = torch.zeros_like(one.samples.valid)
     one.samples.timed_out = torch.zeros_like(one.samples.valid)
@@ -150,7 +158,7 @@ def test_an_update_without_valid_transitions_moves_neither_weights_nor_moments(s
     for parameter, state in moments.items():
         assert_equal(state.values(), ppo.adam.state_dict()[parameter].values())
     assert metrics["updates"] == metrics["skipped"] == metrics["valid_fraction"] == 0
-    assert math.isnan(metrics["policy_loss"])
+    assert math.isnan(metrics["policy_loss"]) and math.isnan(metrics["explained_variance"])
 
 
 def test_minibatches_without_valid_transitions_take_no_step():

@@ -95,7 +95,8 @@ GV_FN void gv_end_update(const GvArgs& a, const GvTeam&) {
     const double *var = (const double*)a.var, count = *(const double*)a.count;
     const float *totals = a.work, taken = totals[6], wanted = totals[7];
     for (gv_i32 i = 0; i < 6; ++i) a.metrics[i] = totals[i] / taken;  // NaN, which stands for no value, without a step
-    a.metrics[6] = (float)(1.0 - var[0] / (var[1] + 1e-8));  // the advantage is the target minus the value
+    // The advantage is the target minus the value. Without a sample, count / count is NaN, which stands for no value.
+    a.metrics[6] = (float)(count / count - var[0] / (var[1] + 1e-8));
     a.metrics[7] = *a.rate;
     a.metrics[8] = (float)(count / a.size);
     a.metrics[9] = taken;

@@ -25,7 +25,8 @@ MAX_CHUNK_ROWS = 1 << 18
 """Most rows in one call of the policy outside minibatches; bounds temporary memory."""
 
 ADAPTIVE_STEP, ADAPTIVE_RANGE = 1.5, (1e-6, 1e-2)
-"""Factor of one change of the adaptive learning rate, and its bounds (Rudin et al. 2022, arXiv 2109.11978, and rsl_rl)."""
+"""Factor of one change of the adaptive learning rate, and its bounds (Rudin et al. 2022, arXiv 2109.11978, and rsl_rl). A rate of
+the start beyond a bound is the bound instead."""
 
 
 class PPO(Algorithm):
@@ -53,6 +54,8 @@ class PPO(Algorithm):
         self.reward_norm = RewardNorm(shape, config.gamma).to(device) if config.normalize_rewards else None
         self.deals = torch.tensor(seed, device=device)
         self.factor = torch.ones((), device=device)
+        low, high = ADAPTIVE_RANGE
+        self.adaptive_range = min(low, config.learning_rate), max(high, config.learning_rate)
 
     @torch.no_grad()
     def begin(self, samples: Samples) -> None:
@@ -80,7 +83,8 @@ class PPO(Algorithm):
         sums = sums[:-1]
         means = sums / taken_steps  # NaN, which stands for no value, if no step was taken
         self._adapt(means[TERMS.index("kl")], scalars.learning_rate)
-        explained = 1.0 - var[0] / (var[1] + 1e-8)  # the advantage is the target minus the value
+        # The advantage is the target minus the value. Without a transition, count / count is NaN, which stands for no value.
+        explained = torch.addcdiv(count / count, var[0], var[1] + 1e-8, value=-1.0)
         others = (explained, self.adam.rate, count / valid.numel(), taken_steps, skipped)
         return torch.cat((means, torch.stack(others))).float()
 
@@ -177,7 +181,7 @@ class PPO(Algorithm):
         if self.config.learning_rate_schedule != "adaptive" or target is None:
             return
         change = torch.where(kl > 2.0 * target, 1.0 / ADAPTIVE_STEP, torch.where(kl < 0.5 * target, ADAPTIVE_STEP, 1.0))
-        rate = (self.factor * base_rate * change).clamp(*ADAPTIVE_RANGE)
+        rate = (self.factor * base_rate * change).clamp(*self.adaptive_range)
         self.factor.copy_(rate / base_rate)
 
     def state_dict(self) -> dict[str, Any]:

@@ -42,7 +42,8 @@ class PPOConfig:
     learning_rate: float = 3e-4
     """Adam's step size at the start."""
     learning_rate_schedule: Literal["constant", "linear", "adaptive"] = "linear"
-    """``linear`` falls to zero at ``schedule_steps``; ``adaptive`` keeps the KL divergence of an update near ``target_kl``."""
+    """``linear`` falls to zero at ``schedule_steps``; ``adaptive`` keeps the KL divergence of an update near ``target_kl``, with
+    rates from 1e-6 to 1e-2, or to ``learning_rate`` if that lies outside."""
     gamma: float = 0.99
     """Discount per step."""
     gae_lambda: float = 0.95
