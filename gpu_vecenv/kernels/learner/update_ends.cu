@@ -62,14 +62,14 @@ GV_FN void gv_set_scales(const GvArgs& a) {
     float size = a.normalize == GV_OVER_MINIBATCH ? 1.0f
                  : a.normalize == GV_OVER_ROLLOUT ? deviation / gv_spread(a).deviation
                                                   : error;
-    size += *a.entropy_coef;
+    size += gv_abs(*a.entropy_coef);
     if (a.log_std != nullptr) {
         float least = a.log_std[0];
         for (gv_i32 i = 1; i < a.entries; ++i) least = gv_min(least, a.log_std[i]);
         size *= gv_exp(-least);
     }
     a.scales[0] = gv_scale_for(a, size);
-    a.scales[1] = gv_scale_for(a, a.value_coef * error);
+    a.scales[1] = gv_scale_for(a, gv_abs(a.value_coef) * error);
 }
 
 GV_FN void gv_begin_tile(const GvArgs& a, const GvTeam& team) {

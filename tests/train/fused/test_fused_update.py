@@ -53,6 +53,10 @@ CASES = {
     "statistics": ({"action": ACTIONS[0], "normalize": True}, {"normalize_rewards": True}),
     "no clip of values": ({"action": ACTIONS[0]}, {"clip_value": False}),
     "adaptive rate": ({"action": ACTIONS[0]}, {"learning_rate_schedule": "adaptive", "target_kl": 0.01}),
+    "entropy weight against the advantages": (
+        {"action": ACTIONS[0]}, {"entropy_coef": -1.0, "normalize_advantages": "rollout"},
+    ),
+    "negative weight of the value loss": ({"action": ACTIONS[0]}, {"value_coef": -0.5, "clip_value": False}),
     "large adaptive rate": (
         {"action": ACTIONS[0]}, {"learning_rate_schedule": "adaptive", "target_kl": 1e9, "learning_rate": 2e-2},
     ),
