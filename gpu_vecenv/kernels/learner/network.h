@@ -9,6 +9,9 @@
 //
 // Hidden layers multiply numbers of 16 bits. The first and the last layer are nearly exact: both operands have a high part of 16
 // bits and a low part, the rest, and the product of the low parts is left out.
+//
+// A feature or a unit out of the range of 16 bits has infinite parts of both signs, so the outputs are NaN. So has a weight of the
+// first or the last layer; one between two layers of tanh saturates its unit.
 #pragma once
 #include "learner/tile.h"
 
@@ -156,8 +159,7 @@ GV_FN void gv_activate(GvSums<ROWS, CHUNK>& sums, const GvGroup& group, Keep& ke
                        GvRows<ROWS, LOW>& low) {
     gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
         const GvUnit one = gv_activated<LAYER>(x), two = gv_activated<LAYER>(y);
-        if constexpr (GV_ACTIVATION == GV_TANH) gv_put(high, place, at, one.value, two.value);
-        else gv_put_finite(high, place, at, one.value, two.value);
+        gv_put(high, place, at, one.value, two.value);
         gv_keep_slopes<LAYER>(keep, place, first, one.slope, two.slope);
         if constexpr (LAYER == GV_LAYERS) {
             float kept, other;

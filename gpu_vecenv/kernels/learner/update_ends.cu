@@ -54,7 +54,7 @@ GV_FN float gv_scale_for(const GvArgs& a, float size) {
 }
 
 // Sets the scales of the derivatives by the outputs of actor and critic, from the root mean squares of advantages and of errors
-// of values; the error of a value is its advantage before it is normalised.
+// of values; the error of a value is its advantage before it is normalised. Weights of the loss may be negative.
 // double: as the statistics.
 GV_FN void gv_set_scales(const GvArgs& a) {
     const double mean = *(const double*)a.mean, var = *(const double*)a.var;

@@ -19,7 +19,7 @@ from gpu_vecenv.backend.programs import launches
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ShapeError
 from gpu_vecenv.train.fused.arguments import ActArgs, Slab
 from gpu_vecenv.train.fused.kernels import SMALL, empty_halves, is_addressed_by_rows, norm_numbers
-from gpu_vecenv.train.fused.program import Sizes, act_program
+from gpu_vecenv.train.fused.program import LARGEST_HALF, Sizes, act_program
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Draw, Inputs
 from gpu_vecenv.train.policies.networks import FeedForward
@@ -39,6 +39,9 @@ class FusedPolicy:
 
     Kernels read the weights and the statistics of the module where they are, so a change counts at once. The module's parameters
     must stay the same objects. Arrays may have gaps between steps and between samples.
+
+    Attributes:
+        largest: size of the largest observation; results of a larger one are NaN.
     """
 
     def __init__(self, policy: ActorCritic, sizes: Sizes, device: torch.device) -> None:
@@ -53,6 +56,7 @@ class FusedPolicy:
         self.action_type = torch.float32 if sizes.choices is None else torch.int32
         self.mask_columns = sum(policy.choices[entry] for entry in policy.masked or ()) if sizes.choices is not None else 0
         norm, self.limit = norm_numbers(policy, sizes.features, device)
+        self.largest = LARGEST_HALF if math.isinf(self.limit) else math.inf
         box = () if policy.box is None else (policy.log_std, policy.box.centre, policy.box.half_width)
         self._tensors = []
         for layers in (cast(FeedForward, policy.network).actor_layers, cast(FeedForward, policy.network).critic_layers):

@@ -6,11 +6,13 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
+from gymnasium.spaces import Box
 from torch import nn
 
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.fused.program import Sizes
+from gpu_vecenv.train.fused.program import LARGEST_HALF, Sizes
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.policies.networks import FeedForward
@@ -40,6 +42,8 @@ def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
     group, network = policy.group, policy.network
     if group.shared is not None:
         return "its observations have a shared part"
+    if policy.obs_norm is None and (largest := _largest_bound(group.observation)) > LARGEST_HALF:
+        return f"its observations are not normalised and reach {largest:g}, beyond {LARGEST_HALF:,.0f}, the largest of 16 bits"
     if any(isinstance(layer, nn.Linear) for layer in network.trunk):
         return "its actor and critic share hidden layers"
     if any(p.dtype != torch.float32 or not p.requires_grad or not p.is_contiguous() for p in policy.parameters()):
@@ -62,6 +66,12 @@ def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
         first = dict(zip(covered, before, strict=False))
         sizes = replace(sizes, mask_first=tuple(first.get(entry, -1) for entry in range(len(choices))))
     return _fitted(sizes, device)
+
+
+def _largest_bound(space: Box) -> float:
+    """Return the size of the largest bound. An infinite one says nothing: an observation that is too large ends the run."""
+    bounds = np.abs(np.stack((space.low, space.high)).astype(np.float64))
+    return float(bounds[np.isfinite(bounds)].max(initial=0.0))
 
 
 def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:

@@ -27,9 +27,6 @@ SMALL = 1024
 SMALL_BYTES = 4096
 """Shared memory of a block of the kernels after the gradient."""
 
-NO_LIMIT = 6e4
-"""Limit of features that are not normalised, so that 16 bits hold their high parts."""
-
 
 class UpdateKernels:
     """The kernels for one policy and one size of minibatches, and the arrays that they work on.
@@ -168,12 +165,15 @@ def _multiprocessors(device: torch.device) -> int:
 
 
 def norm_numbers(policy: ActorCritic, features: int, device: torch.device) -> tuple[list[Tensor], float]:
-    """Return offset, scale and shift of the features, float32 (features,) each, and the limit of the normalised ones."""
+    """Return offset, scale and shift of the features, float32 (features,) each, and the limit of the normalised ones.
+
+    Features that are not normalised have no limit; the results of one beyond ``LARGEST_HALF`` of ``program.py`` are NaN.
+    """
     norm = None if policy.obs_norm is None else policy.obs_norm.parts["own"]
     if isinstance(norm, RunningNorm):
         return [norm.offset, norm.scale, norm.shift], norm.clip
     zeros = torch.zeros(features, device=device)
-    return [zeros, torch.ones_like(zeros), zeros], NO_LIMIT
+    return [zeros, torch.ones_like(zeros), zeros], math.inf
 
 
 def empty_halves(*shape: int, device: torch.device) -> Tensor:

@@ -31,6 +31,9 @@ STAGES, STAGE_ROWS, MOST_SUMS = 4, 64, 32768
 SETTINGS = 7
 """Floats of the settings of a loss, ``GvSettings`` of ``kernels/learner/loss.h``."""
 
+LARGEST_HALF = 65_504.0
+"""Largest number of 16 bits, ``GV_LARGEST_HALF`` of ``kernels/target/tile_types.h``."""
+
 MULTIPROCESSOR_BYTES, BLOCK_BYTES = 228 * 1024, 1024
 """Shared memory of a multiprocessor of Hopper, and what each block takes beside its own."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from torch import Tensor
@@ -10,13 +11,14 @@ from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 
 
-def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows) -> str:
+def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows, largest: float = math.inf) -> str:
     """Return a text about the first number of a rollout that is not finite, in the order of steps. It reads the device.
 
     Args:
         name: name of the policy.
         policy: the policy.
         rows: its rows; the rollout must not have advanced.
+        largest: size of the largest observation that what acts for the policy can compute with.
     """
     samples = rows.samples()
     world, agent = rows.world_and_agent()
@@ -27,7 +29,7 @@ def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows) -> str:
     for what, slab in slabs:
         if what == "log-probability" and found is not None:
             break  # after the first rollout it depends on statistics of all observations
-        bad = ~slab.isfinite()
+        bad = ~slab.isfinite() | (slab.abs() > largest) if what.startswith("observation") else ~slab.isfinite()
         axes = min(samples.valid.dim(), slab.dim()) if what != "observation (shared)" else 2
         bad = bad.flatten(axes).any(-1) if bad.dim() > axes else bad
         bad = bad & (samples.valid if axes == samples.valid.dim() else samples.valid.any(-1))
@@ -36,12 +38,13 @@ def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows) -> str:
             index = tuple(place[1:])
             who = world[index].flatten()[0].item(), agent[index].flatten()[0].item()
             if found is None or place[0] < found[0]:
-                found = place[0], f"{what} of world {who[0]}, agent {who[1]} in step {place[0]} of the rollout"
+                where = f"{what} of world {who[0]}, agent {who[1]} in step {place[0]} of the rollout"
+                found = place[0], f"{where} is {_excess(slab[tuple(place)], largest)}"
     # Weights come first, because they spoil actions; statistics come last, because observations spoil them.
     if weights := _not_finite(dict(policy.named_parameters())):
         return f"policy {name!r}: weights {weights} are not finite"
     if found is not None:
-        return f"policy {name!r}: {found[1]} is not finite"
+        return f"policy {name!r}: {found[1]}"
     if statistics := _not_finite(policy.state_dict()):
         return f"policy {name!r}: {statistics} are not finite"
     return f"policy {name!r}: the gradient is not finite, although observations, actions, rewards and weights are"
@@ -51,6 +54,16 @@ def describe_spoiled(name: str, policy: Policy) -> str:
     """Return a text about weights and statistics that are not finite, without a look at the rollout. It reads the device."""
     spoiled = _not_finite(policy.state_dict())
     return f"policy {name!r}: {spoiled} are not finite" if spoiled else f"policy {name!r}: a gradient is not finite"
+
+
+def _excess(numbers: Tensor, largest: float) -> str:
+    """Say what is wrong with numbers of a row."""
+    if not numbers.isfinite().all():
+        return "not finite"
+    return (
+        f"{numbers.abs().max().item():g}, and fused kernels compute with numbers up to {largest:,.0f}: "
+        "normalise observations, or choose the executor graph or eager"
+    )
 
 
 def _not_finite(tensors: Mapping[str, Tensor]) -> str:

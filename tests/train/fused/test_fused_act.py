@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import gc
+import math
 import weakref
 
 import pytest
@@ -202,3 +203,45 @@ def test_values_that_are_not_wanted_may_be_left_out():
     wanted[0, 5] = wanted[1, 149] = True
     found = fused.values(obs, wanted)
     assert torch.equal(found[wanted], fused.values(obs)[wanted])
+
+
+def raw(size, activation, hidden, features=4):
+    """Return a policy in kernels that reads observations as they are, and two rows of size ``size``."""
+    one = case(action=spaces.Discrete(2), normalize=False, activation=activation, hidden=hidden, rows=2, filling=0)
+    fused = FusedPolicy(one.policy, require_fused(one.policy, CPU), CPU)
+    return fused, size * torch.tensor([[1.0] * features, [-1.0, 1.0, 1.0, -1.0]])
+
+
+@pytest.mark.parametrize(("activation", "hidden"), [("tanh", (64, 64)), ("relu", (40,)), ("elu", (64, 48, 33)), ("tanh", (256, 256))])
+def test_numbers_beyond_16_bits_give_no_finite_value(activation, hidden):
+    """Observations, and units that have no bound, are not clipped without a word."""
+    for size in (65_000.0, 7e4, 1e6, 1e30, math.inf):
+        fused, obs = raw(size, activation, hidden)
+        with torch.no_grad():
+            for layer in fused.policy.network.critic_layers:
+                if isinstance(layer, torch.nn.Linear):  # units stay small, so that only the observation may be too large
+                    layer.weight.mul_(1e-3 if activation == "tanh" else 0.1)
+            exact = copy.deepcopy(fused.policy).double().value(Inputs(obs.double())).double()
+        found = fused.value(Inputs(obs))
+        if size < 65_504:
+            torch.testing.assert_close(found.double(), exact, rtol=2e-3, atol=1e-3)
+        else:
+            assert found.isnan().all()
+
+
+@pytest.mark.parametrize("activation", ["relu", "elu"])
+@pytest.mark.parametrize("hidden", [(40,), (64, 48, 33)])
+@pytest.mark.parametrize("layer", [0, -1])
+def test_units_beyond_16_bits_give_no_finite_value(activation, hidden, layer):
+    """Units of a layer are up to 2,000, or 2,000,000."""
+    for factor, is_finite in ((1.0, True), (1000.0, False)):
+        fused, obs = raw(100.0, activation, hidden)
+        critic = [each for each in fused.policy.network.critic_layers if isinstance(each, torch.nn.Linear)][:-1]
+        with torch.no_grad():
+            critic[layer].weight.mul_(10.0 * factor)
+            exact = copy.deepcopy(fused.policy).double().value(Inputs(obs.double())).double()
+        found = fused.value(Inputs(obs))
+        if is_finite:
+            torch.testing.assert_close(found.double(), exact, rtol=5e-3, atol=1.0)
+        else:
+            assert found.isnan().all()

@@ -9,17 +9,19 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from policy_cases import ACTIONS, policy_of
+from policy_cases import ACTIONS, group, policy_of
 from ppo_cases import PLAIN, case, scalars, weights
 from reference import slow
 
 from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.algorithms.registry import register_algorithm
+from gpu_vecenv.train.errors import NonFiniteError
 from gpu_vecenv.train.fused import applies
 from gpu_vecenv.train.fused.applies import _fitted, fused_sizes
 from gpu_vecenv.train.fused.program import Sizes
 from gpu_vecenv.train.fused.update import FusedPPO
+from gpu_vecenv.train.policies.build import make_policy
 
 register_algorithm("fused", FusedPPO)
 
@@ -189,6 +191,24 @@ def test_actions_of_a_run_have_a_ratio_of_one(name):
     assert len(seen) == 3 and all(abs(metrics["kl"]) < 1e-6 and metrics["clip_fraction"] == 0.0 for metrics in seen)
 
 
+def test_an_observation_beyond_16_bits_ends_the_run_with_its_place():
+    config = TrainConfig(
+        "WarpCartPole-v1", num_envs=4, total_steps=4 * 8, device="cpu", network=NetworkConfig((32, 32)),
+        ppo=PPOConfig(num_steps=8, normalize_observations=False), policies={"agent": PolicyConfig(algorithm="fused")},
+    )  # fmt: skip
+    trainer = Trainer(config, quiet=True)
+    collect = trainer.parts.collector.collect
+
+    def changed():
+        collect()
+        trainer.parts.rollout.groups[0].obs.own[3, 2, 1] = -7e4
+
+    trainer.parts.collector.collect = changed
+    said = r"observation of world 2, agent 0 in step 3 of the rollout is 70000, and fused kernels compute with numbers up to 65,504"
+    with pytest.raises(NonFiniteError, match=said):
+        trainer.train()
+
+
 PAGE = Path(__file__).parents[3] / "docs" / "training-speed.md"
 WIDTHS = range(16, 257, 16)
 COLUMNS = Sizes(4, (), "tanh", 2, (2,)), Sizes(71, (), "tanh", 42, (21, 21))
@@ -215,6 +235,13 @@ class Own(torch.nn.Module):
         return obs[:, :4], obs[:, 4]
 
 
+def bounded(high, normalize):
+    """Return a policy whose observations have bounds, but for one feature."""
+    low = np.array([-1.0, -np.inf, 0.0], np.float32)
+    space = spaces.Box(low, np.array([high, np.inf, 1.0], np.float32))
+    return make_policy("agent", dataclasses.replace(group(), observation=space), 0, NetworkConfig((8,)), normalize)
+
+
 def test_policies_that_do_not_fit_have_a_reason():
     box = spaces.Box(-1.0, 1.0, (200,), np.float32)
     for policy, reason in (
@@ -226,7 +253,9 @@ def test_policies_that_do_not_fit_have_a_reason():
         (policy_of(ACTIONS[0], network=NetworkConfig((8, 8, 8, 8))), "hidden sizes"),
         (policy_of(box), "200 outputs"),
         (policy_of(ACTIONS[0], module=Own()), "not the built-in one"),
+        (bounded(1e5, normalize=False), "not normalised and reach 100000, beyond 65,504"),
     ):
         assert reason in fused_sizes(policy, CPU)
+    assert all(isinstance(fused_sizes(policy, CPU), Sizes) for policy in (bounded(1e5, True), bounded(6e4, False)))
     with pytest.raises(ConfigError, match="shared part"):
         FusedPPO(policy_of(ACTIONS[0], shared=True), EPOCHS, (6, 3), 0, CPU)
