@@ -212,7 +212,9 @@ def raw(size, activation, hidden, features=4):
     return fused, size * torch.tensor([[1.0] * features, [-1.0, 1.0, 1.0, -1.0]])
 
 
-@pytest.mark.parametrize(("activation", "hidden"), [("tanh", (64, 64)), ("relu", (40,)), ("elu", (64, 48, 33)), ("tanh", (256, 256))])
+@pytest.mark.parametrize(
+    ("activation", "hidden"), [("tanh", (64, 64)), ("relu", (40,)), ("elu", (64, 48, 33)), ("tanh", (256, 256))]
+)
 def test_numbers_beyond_16_bits_give_no_finite_value(activation, hidden):
     """Observations, and units that have no bound, are not clipped without a word."""
     for size in (65_000.0, 7e4, 1e6, 1e30, math.inf):
