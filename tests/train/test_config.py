@@ -10,8 +10,8 @@ import pytest
 
 from gpu_vecenv.cli.key_value import parse_settings
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig
-from gpu_vecenv.train.config import PRESETS, ResolvedConfig, bootstraps, from_options, require_minibatches, resolve
+from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train.config import PRESETS, ResolvedConfig, bootstraps, from_options, require_samples, resolve
 
 
 def test_options_survive_json():
@@ -84,7 +84,18 @@ def test_minibatches_need_a_transition_each(rows, minibatches, good):
     with contextlib.nullcontext() if good else pytest.raises(
         ConfigError, match=rf"num_minibatches: expected at most {20 * rows} for the policy 'a', .* got {minibatches}"
     ):
-        require_minibatches(ppo, rows, "a")
+        require_samples(ppo, rows, "a")
+
+
+def test_samples_of_a_rollout_are_numbered_by_32_bits():
+    """The limit counts places that fill minibatches up. A run of that size is refused before its rollout is allocated."""
+    ppo = PPOConfig(num_steps=65_535, num_minibatches=1)
+    require_samples(ppo, 32_768, "a")
+    for config, rows in ((ppo, 32_769), (dataclasses.replace(ppo, num_minibatches=65_537), 32_768)):
+        with pytest.raises(ConfigError, match="num_steps: expected at most 2,147,483,647 samples for the policy 'a', .* 2,14"):
+            require_samples(config, rows, "a")
+    with pytest.raises(ConfigError, match="for the policy 'agent', which has 32,768 rows and 65,536 steps"):
+        Trainer(TrainConfig("WarpCartPole-v1", num_envs=32_768, ppo=PPOConfig(num_steps=65_536), device="cpu"), quiet=True)
 
 
 def test_the_spec_says_if_time_limits_are_bootstrapped():
@@ -98,7 +109,7 @@ def test_the_spec_says_if_time_limits_are_bootstrapped():
 def test_every_id_has_a_preset():
     assert set(PRESETS) == set(IDS)
     for name, preset in PRESETS.items():
-        require_minibatches(preset.ppo, preset.num_envs, name)
+        require_samples(preset.ppo, preset.num_envs, name)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from gpu_vecenv.train.algorithms.gated_adam import gradient_scale
 from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Evaluated, Inputs, Policy
 
 
@@ -85,6 +86,9 @@ class PPOLoss:
         The loss is elementwise in what the policy returns, so its derivatives are written out. Autograd would take three times as
         many operations for them.
 
+        Raises:
+            ConfigError: nothing that the policy returns has a gradient.
+
         Returns:
             ``TERMS``, float32 (5,). ``kl`` is Schulman's estimate k3, ``clip_fraction`` the share of ratios outside the clip
             range.
@@ -93,6 +97,8 @@ class PPOLoss:
         with torch.no_grad():
             gradients, terms = self._gradients(evaluated, batch)
         pairs = [(x, gradient) for x, gradient in zip(evaluated, gradients, strict=True) if x.requires_grad]
+        if not pairs:
+            raise ConfigError(f"network of policy {policy.name!r}: expected results with gradients, got none")
         _run_backward(tuple(x for x, _ in pairs), tuple(gradient for _, gradient in pairs))
         return terms
 

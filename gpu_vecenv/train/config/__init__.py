@@ -6,7 +6,7 @@ Reading order: ``run``, ``ppo``, ``network``, ``policy``, ``presets``, ``checks`
 from gpu_vecenv.train.config.checks import from_options, require_threads
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.policy import PolicyConfig
-from gpu_vecenv.train.config.ppo import PPOConfig, bootstraps, require_minibatches
+from gpu_vecenv.train.config.ppo import PPOConfig, bootstraps, require_samples
 from gpu_vecenv.train.config.presets import PRESETS, Preset
 from gpu_vecenv.train.config.run import CONFIG_FILE, Precision, ResolvedConfig, TrainConfig, read_yaml, resolve
 from gpu_vecenv.train.config.small_tag import SMALL_GRID_TAG, SMALL_TAG
@@ -26,7 +26,7 @@ __all__ = [
     "bootstraps",
     "from_options",
     "read_yaml",
-    "require_minibatches",
+    "require_samples",
     "require_threads",
     "resolve",
 ]

@@ -10,6 +10,7 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.train.config.checks import (
     COUNT,
     FLAG,
+    MAX_INT,
     NOT_NEGATIVE,
     NUMBER,
     POSITIVE,
@@ -106,20 +107,21 @@ def require_advantages(value: object) -> None:
         require(False, "normalize_advantages", expected, value)
 
 
-def require_minibatches(ppo: PPOConfig, rows: int, policy: str) -> None:
-    """Raise ConfigError if a rollout cannot fill all minibatches of a policy.
+def require_samples(ppo: PPOConfig, rows: int, policy: str) -> None:
+    """Raise ConfigError if a rollout cannot fill all minibatches of a policy, or has more samples than 32 bits number.
 
     Args:
         ppo: hyperparameters of the policy.
-        rows: number of agents that the policy acts for, over all worlds.
+        rows: number of agents that the policy acts for, over all worlds, or of worlds if observations have a shared part.
         policy: name of the policy.
     """
     transitions = ppo.num_steps * rows
+    has = f"for the policy {policy!r}, which has {rows:,} rows and {ppo.num_steps:,} steps in a rollout"
     if ppo.num_minibatches > transitions:
-        raise ConfigError(
-            f"num_minibatches: expected at most {transitions:,} for the policy {policy!r}, which has {rows:,} rows and "
-            f"{ppo.num_steps:,} steps in a rollout, got {ppo.num_minibatches:,}"
-        )
+        raise ConfigError(f"num_minibatches: expected at most {transitions:,} {has}, got {ppo.num_minibatches:,}")
+    places = -(-transitions // ppo.num_minibatches) * ppo.num_minibatches  # of all minibatches, which have equal sizes
+    if places > MAX_INT:
+        raise ConfigError(f"num_steps: expected at most {MAX_INT:,} samples {has}, got {places:,}: take fewer worlds or steps")
 
 
 def bootstraps(ppo: PPOConfig, spec: EnvSpec) -> bool:

@@ -22,9 +22,6 @@ from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.returns.standards import standards
 from gpu_vecenv.train.storage.samples import Samples
 
-MAX_SAMPLES = 2**31 - 1
-"""Most samples of a rollout; kernels number them by int32."""
-
 
 class FusedPPO(PPO):
     """PPO of a policy that fits the kernels of ``kernels/learner``; its results differ from PPO's by rounding to 16 bits.
@@ -94,8 +91,6 @@ class FusedPPO(PPO):
     def _prepared(self, samples: Samples, scalars: DeviceScalars) -> UpdateKernels:
         """Return the kernels, which point to samples, settings and weights."""
         obs = _rows(samples.obs)
-        if samples.valid.numel() > MAX_SAMPLES:
-            raise ConfigError(f"fused update: expected at most {MAX_SAMPLES:,} samples, got {samples.valid.numel():,}")
         if self._kernels is None:
             rows = -(-samples.valid.numel() // self.config.num_minibatches)
             make = SplitKernels if self.sizes.split else UpdateKernels

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
@@ -9,10 +11,11 @@ from torch import Tensor, nn
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.box_scale import BoxScale
+from gpu_vecenv.train.policies.check import results_of
 from gpu_vecenv.train.policies.contract import Draw, Evaluated, Inputs, Observation, Policy
 from gpu_vecenv.train.policies.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
 from gpu_vecenv.train.policies.draw import draw_choices, draw_normal
-from gpu_vecenv.train.policies.networks import network_input
+from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec, network_input
 from gpu_vecenv.train.policies.observations import ObservationNorm
 
 
@@ -25,7 +28,14 @@ class ActorCritic(Policy):
     In the env's units they would differ by a constant, the sum of the logarithms of the half widths.
     """
 
-    def __init__(self, network: nn.Module, group: Group, normalize_observations: bool = True, log_std: float = 0.0):
+    def __init__(
+        self,
+        network: nn.Module,
+        group: Group,
+        normalize_observations: bool = True,
+        log_std: float = 0.0,
+        name: str = "",
+    ):
         """Store the network.
 
         Args:
@@ -33,13 +43,16 @@ class ActorCritic(Policy):
             group: agents with the spaces of this policy.
             normalize_observations: shift and scale observations by running statistics.
             log_std: natural logarithm of the deviation of Box actions at the start, in normalised units.
+            name: name of the policy, for messages.
 
         Raises:
             ConfigError: the action space is of another kind.
         """
         super().__init__()
         require_actions(group.action)
-        self.network = network
+        self.network, self.name = network, name
+        self.checks_results = type(network) is not FeedForward
+        self.num_outputs = NetworkSpec.of(group).num_outputs
         # A submodule may be named actor too, but only a method of the class takes observations.
         self.has_actor, self.has_critic = (callable(getattr(type(network), part, None)) for part in ("actor", "critic"))
         self.group = group
@@ -48,7 +61,7 @@ class ActorCritic(Policy):
         self.box: BoxScale | None = None
         if isinstance(group.action, spaces.Box):
             self.box = BoxScale(group.action)
-            self.log_std = nn.Parameter(torch.full(group.action.shape, log_std))
+            self.log_std = nn.Parameter(torch.full(group.action.shape, log_std, dtype=torch.float32, device="cpu"))
         self.obs_norm = ObservationNorm(group) if normalize_observations else None
 
     def distribution(self, outputs: Tensor, mask: Tensor | None = None) -> Distribution:
@@ -64,12 +77,7 @@ class ActorCritic(Policy):
 
     def outputs(self, obs: Observation) -> Tensor:
         """Return the outputs of the network alone, float32 (B, num_outputs) or (B, a, num_outputs)."""
-        network = self.network
-        rows = self._input(network, obs)
-        if self.has_actor:
-            outputs: Tensor = network.actor(rows)  # type: ignore[operator]  # a method of the network's class
-        else:
-            outputs = network(rows)[0]
+        outputs: Tensor = self._results(obs, "actor") if self.has_actor else self._results(obs)[0]
         return _as_observed(outputs.float(), obs, 2)
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
@@ -83,8 +91,7 @@ class ActorCritic(Policy):
 
     def evaluate(self, inputs: Inputs, action: Tensor) -> Evaluated:
         """See ``Policy.evaluate()``; a Box action is in the env's units."""
-        network = self.network
-        outputs, value = network(self._input(network, inputs.obs))
+        outputs, value = self._results(inputs.obs)
         distribution = self.distribution(_as_observed(outputs.float(), inputs.obs, 2), inputs.mask)
         if self.box is not None:
             action = self.box.to_normalized(action)
@@ -92,12 +99,7 @@ class ActorCritic(Policy):
 
     def value(self, inputs: Inputs) -> Tensor:
         """See ``Policy.value()``."""
-        network = self.network
-        rows = self._input(network, inputs.obs)
-        if self.has_critic:
-            value: Tensor = network.critic(rows)  # type: ignore[operator]  # a method of the network's class
-        else:
-            value = network(rows)[1]
+        value: Tensor = self._results(inputs.obs, "critic") if self.has_critic else self._results(inputs.obs)[1]
         return _as_observed(value.float(), inputs.obs, 1)
 
     def observe(self, obs: Observation, valid: Tensor) -> None:
@@ -105,9 +107,13 @@ class ActorCritic(Policy):
         if self.obs_norm is not None:
             self.obs_norm.update(obs, valid)
 
-    def _input(self, network: nn.Module, obs: Observation) -> Observation:
-        norm = self.obs_norm
-        return network_input(network, obs if norm is None else norm.forward(obs))
+    def _results(self, obs: Observation, part: str | None = None) -> Any:
+        """Return what the network, or its method ``part``, returns for observations that are not normalised."""
+        network, norm = self.network, self.obs_norm
+        rows = network_input(network, obs if norm is None else norm.forward(obs))
+        if self.checks_results:
+            return results_of(network, rows, self.num_outputs, self.name, part)
+        return network(rows) if part is None else getattr(network, part)(rows)
 
 
 def require_actions(space: spaces.Space) -> None:

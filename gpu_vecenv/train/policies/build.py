@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 
 import torch
 from torch import nn
@@ -23,6 +24,7 @@ def make_policy(
     network: NetworkConfig,
     normalize_observations: bool = True,
     module: nn.Module | str | None = None,
+    learns: bool = False,
 ) -> ActorCritic:
     """Build a new policy on the CPU, or on the device of ``module``.
 
@@ -33,20 +35,30 @@ def make_policy(
         network: shape of the built-in network, and the first deviation of Box actions.
         normalize_observations: shift and scale observations that are vectors; images stay as they are.
         module: the user's network, or the name under which it is registered. None builds the built-in one.
+        learns: the policy learns by gradients, which some weights of its network must have.
 
     Raises:
         ConfigError: the action space is not supported, the name is not registered, or the network does not fit the spaces.
     """
     require_actions(group.action)
-    # A builder may draw from torch's own generator, whose state is restored afterwards. No other policy changes the weights.
-    with torch.random.fork_rng(devices=[]):
-        generator = torch.default_generator.manual_seed(weight_seed(seed, name))
-        if module is None:
-            module = FeedForward(NetworkSpec.of(group), network, generator)
-        elif isinstance(module, str):
-            module = network_builder(module)(NetworkSpec.of(group))
-        check_network(module, group, name)
-    return ActorCritic(module, group, normalize_observations and is_vector(group.observation), network.log_std)
+    first = weight_seed(seed, name)
+    if module is None:
+        module = FeedForward(NetworkSpec.of(group), network, torch.Generator("cpu").manual_seed(first))
+        check_network(module, group, name, learns)
+    else:
+        # A builder, and the check's call, may draw from torch's own generator of the CPU, whose state is restored afterwards. No
+        # other policy changes the weights, also not one that another thread builds.
+        with _TORCHS_GENERATOR, torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(first)
+            if isinstance(module, str):
+                module = network_builder(module)(NetworkSpec.of(group))
+            check_network(module, group, name, learns)
+    normalize = normalize_observations and is_vector(group.observation)
+    return ActorCritic(module, group, normalize, network.log_std, name)
+
+
+_TORCHS_GENERATOR = threading.RLock()
+"""Held while torch's own generator of the CPU has another state; a builder may build further policies."""
 
 
 def weight_seed(seed: int, name: str) -> int:

@@ -74,6 +74,9 @@ class Policy(nn.Module, ABC):
     All shapes are fixed for fixed inputs, and no call reads the device, so a CUDA graph can capture each of them.
     """
 
+    name: str = ""
+    """Name of the policy, for messages."""
+
     @abstractmethod
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """Choose an action for every row.

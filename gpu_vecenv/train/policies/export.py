@@ -61,12 +61,13 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
     if path.suffix == ".onnx" and importlib.util.find_spec("onnxscript") is None:
         raise MissingExtraError("export: a file that ends with .onnx needs onnxscript: pip install onnxscript")
     policy = copy.deepcopy(policy).cpu().eval()
+    policy.checks_results = False  # torch.export cannot trace the check
     group = policy.group
     obs = samples_of(policy.network, group)
     inputs = {"obs": obs} if isinstance(obs, Tensor) else dict(obs)
     if group.masked:
         rows = (len(inputs["obs"]),) if "obs" in inputs else inputs["own"].shape[:2]
-        inputs["mask"] = torch.ones(*rows, group.num_choices, dtype=torch.bool)
+        inputs["mask"] = torch.ones(*rows, group.num_choices, dtype=torch.bool, device="cpu")
     program = _Rows(policy) if "obs" in inputs else _Worlds(policy)
     try:
         exported = torch.export.export(program, tuple(inputs.values()), dynamic_shapes=_any_batch(inputs))
@@ -90,8 +91,8 @@ class _Program(nn.Module):
         self.output_names = ["action", "logits"]
         if isinstance(policy.group.action, Box):
             self.output_names = ["action", "mean", "std"]
-            self.register_buffer("low", torch.tensor(policy.group.action.low, dtype=torch.float32))
-            self.register_buffer("high", torch.tensor(policy.group.action.high, dtype=torch.float32))
+            self.register_buffer("low", torch.tensor(policy.group.action.low, dtype=torch.float32, device="cpu"))
+            self.register_buffer("high", torch.tensor(policy.group.action.high, dtype=torch.float32, device="cpu"))
 
     def results(self, obs: Observation, mask: Tensor | None) -> tuple[Tensor, ...]:
         """Return the outputs."""

@@ -22,7 +22,8 @@ class NetworkSpec:
     """Inputs and outputs of a network.
 
     A network is a module whose ``forward(obs)`` returns ``(outputs, value)``: float32 (B, num_outputs) and float32 (B,).
-    ``obs`` is float32 (B, *shape); with a shared part it is float32 (B, S + P), the shared features first.
+    ``obs`` is float32 (B, *shape); with a shared part it is float32 (B, S + P), the shared features first. The module must not
+    change it in place, as it may be a part of the rollout.
 
     If the class of the network sets ``shared_parts = True`` and observations have a shared part, ``obs`` is instead the dict
     ``{"shared": (B, S), "own": (B, a, P)}`` of B worlds with a agents each, and the results are (B, a, num_outputs) and (B, a).
@@ -87,9 +88,23 @@ class SharedLinear(nn.Linear):
 
 def _layer(parts: tuple[int, ...], size_out: int, gain: float, generator: torch.Generator) -> nn.Linear:
     """Return a layer with orthogonal weights and zero biases. Two parts are the shared features and an agent's own."""
-    layer = nn.Linear(parts[0], size_out) if len(parts) == 1 else SharedLinear(parts[0], parts[1], size_out)
+    layer = _blank(nn.Linear if len(parts) == 1 else SharedLinear, sum(parts), size_out)
+    if isinstance(layer, SharedLinear):
+        layer.parts = list(parts)
+    for tensor in (layer.weight, layer.bias):
+        nn.init.uniform_(tensor, generator=generator)  # nn.Linear() draws as many; so the weights of a seed have not changed
     nn.init.orthogonal_(layer.weight, gain, generator=generator)
     nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _blank(kind: type[nn.Linear], size_in: int, size_out: int) -> nn.Linear:
+    """Return a linear layer on the CPU without first weights. ``nn.Linear()`` draws them from a generator that threads share."""
+    layer = kind.__new__(kind)
+    nn.Module.__init__(layer)
+    layer.in_features, layer.out_features = size_in, size_out
+    for name, shape in (("weight", (size_out, size_in)), ("bias", (size_out,))):
+        setattr(layer, name, nn.Parameter(torch.empty(shape, dtype=torch.float32, device="cpu")))
     return layer
 
 

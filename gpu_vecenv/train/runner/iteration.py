@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 import torch
 
+from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.train.algorithms.contract import Algorithm
 from gpu_vecenv.train.config import Precision
+from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.collector import Collector
-from gpu_vecenv.train.runner.finite import FiniteSearch
+from gpu_vecenv.train.runner.finite import EXPONENTS, FiniteSearch
 from gpu_vecenv.train.runner.metric_rows import MetricRows
 from gpu_vecenv.train.runner.precision import in_precision
 from gpu_vecenv.train.runner.schedule_table import ScheduleTable
@@ -26,6 +28,12 @@ IN_FLIGHT = 16
 
 SPOILED = "spoiled"
 """Name of the number that is 1 for a policy whose weights or statistics are not finite, and otherwise 0."""
+
+
+def require_gradients() -> None:
+    """Raise SequenceError in inference mode: torch makes tensors there that can never be trained."""
+    if torch.is_inference_mode_enabled():
+        raise SequenceError("training: expected a call outside of torch.inference_mode(), got one inside; no_grad() is allowed.")
 
 
 class Iteration:
@@ -54,9 +62,13 @@ class Iteration:
         device = collector.rollout.reward.device
         states = {name: [x for x in policy.state_dict().values() if x.is_floating_point()] for name, policy in policies.items()}
         states = {name: state for name, state in states.items() if state}
+        for name, state in states.items():
+            if unknown := next((x.dtype for x in state if x.dtype not in EXPONENTS), None):
+                raise ConfigError(f"network of policy {name!r}: expected floats out of {list(EXPONENTS)}, got {unknown}")
         self.metric_names += [f"{SPOILED}/{name}" for name in states]
         self.published = MetricRows(IN_FLIGHT, len(self.metric_names), device)
-        self._search, self._nothing_found = FiniteSearch(list(states.values()), device), torch.zeros(len(states), device=device)
+        self._search = FiniteSearch(list(states.values()), device)
+        self._nothing_found = torch.zeros(len(states), dtype=torch.float32, device=device)
 
     def run(self, first: bool) -> None:
         """Collect and learn, with the settings that ``ScheduleTable.prepare()`` chose, and publish the metrics.
@@ -65,7 +77,8 @@ class Iteration:
             first: the first iteration of a run. Its rollout gives the running statistics of observations their first values
                 before it is learned from; later rollouts are observed after the update.
         """
-        with in_precision(self.precision, self.collector.env.device):
+        require_gradients()
+        with in_precision(self.precision, self.collector.env.device), torch.enable_grad():  # the caller may have switched it off
             self._run(first)
 
     def _run(self, first: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +12,7 @@ from torch import nn
 
 from gpu_vecenv.train.algorithms.contract import Algorithm
 from gpu_vecenv.train.algorithms.registry import algorithm_builder
-from gpu_vecenv.train.config import PPOConfig, ResolvedConfig, bootstraps, require_minibatches
+from gpu_vecenv.train.config import PPOConfig, ResolvedConfig, bootstraps, require_samples
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.applies import fused_sizes
 from gpu_vecenv.train.fused.rollout import whole_rollout
@@ -22,7 +22,7 @@ from gpu_vecenv.train.policies.contract import Actor, Policy
 from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.collector import Collector
-from gpu_vecenv.train.runner.iteration import Iteration
+from gpu_vecenv.train.runner.iteration import Iteration, require_gradients
 from gpu_vecenv.train.runner.schedule_table import ScheduleTable
 from gpu_vecenv.train.storage.policy_map import assign_members, is_random, trainable_policies
 from gpu_vecenv.train.storage.policy_rows import PolicyRows, policy_rows
@@ -45,7 +45,11 @@ def rows_of_policies(env: GpuVectorEnv, rollout: Rollout, policy_map: Mapping[st
 
 
 def make_policies(
-    rows: Mapping[str, PolicyRows], config: ResolvedConfig, device: torch.device, networks: Mapping[str, nn.Module] | None = None
+    rows: Mapping[str, PolicyRows],
+    config: ResolvedConfig,
+    device: torch.device,
+    networks: Mapping[str, nn.Module] | None = None,
+    learn: Collection[str] = (),
 ) -> dict[str, Policy]:
     """Build new policies on a device.
 
@@ -54,20 +58,26 @@ def make_policies(
         config: resolved options.
         device: device of the policies.
         networks: policy name to the user's network; others are built from the options.
+        learn: names of the policies that learn by gradients.
 
     Raises:
-        ConfigError: a network does not fit the spaces, or ``networks`` names an unknown policy.
+        ConfigError: a network does not fit the spaces or does not learn, or ``networks`` names a policy that has no network.
     """
-    given = dict(networks or {})
+    networks = {} if networks is None else networks
+    if not isinstance(networks, Mapping):
+        raise ConfigError(f"networks: expected a mapping from policies to networks, got {type(networks).__name__}")
+    require_policies("networks", networks, [name for name in rows if not is_random(name)])
+    for name, module in networks.items():
+        if module is None:
+            raise ConfigError(f"networks: expected a torch.nn.Module for the policy {name!r}, got None")
     policies: dict[str, Policy] = {}
     for name, own in rows.items():
         if is_random(name):
             policies[name] = RandomPolicy(own.group)
             continue
         normalize = config.ppo_of(name).normalize_observations
-        module: Any = given.pop(name, None) or config.settings_of(name).module
-        policies[name] = make_policy(name, own.group, config.seed, config.network_of(name), normalize, module)
-    require_policies("networks", given, policies)
+        given: Any = networks[name] if name in networks else config.settings_of(name).module
+        policies[name] = make_policy(name, own.group, config.seed, config.network_of(name), normalize, given, name in learn)
     return {name: policy.to(device) for name, policy in policies.items()}
 
 
@@ -98,24 +108,27 @@ class Parts:
         Raises:
             ConfigError, PolicyMapError: options do not fit the env.
         """
+        require_gradients()
         device = torch.device(env.device)
         num_steps = config.ppo.num_steps
-        rollout = Rollout.allocate(env, num_steps, with_final_obs=False)
-        names = list(rows_of_policies(env, rollout, config.policy_map))
-        require_policies("policies", config.policies, names)
-        learn = trainable_policies(names, config.frozen)
+        # Rows of one step tell the sizes, so that nothing large is allocated for options that do not fit.
+        rows = rows_of_policies(env, Rollout.allocate(env, 1, with_final_obs=False), config.policy_map)
+        require_policies("policies", config.policies, rows)
+        learn = trainable_policies(list(rows), config.frozen)
         self.settings = {name: self._settings(env, config, name) for name in learn}
-        if any(ppo.bootstrap_at_time_limit for ppo in self.settings.values()):
-            rollout = Rollout.allocate(env, num_steps, with_final_obs=True)
-        self.rollout = rollout
+        for name, ppo in self.settings.items():
+            require_samples(ppo, rows[name].num_samples, name)
+        with_final_obs = any(ppo.bootstrap_at_time_limit for ppo in self.settings.values())
+        self.rollout = rollout = Rollout.allocate(env, num_steps, with_final_obs)
         self.rows = rows_of_policies(env, rollout, config.policy_map)
-        self.policies = make_policies(self.rows, config, device, networks)
+        self.policies = make_policies(
+            self.rows, config, device, networks, [name for name in learn if config.settings_of(name).algorithm == "ppo"]
+        )
         self.not_fused = {name: reason for name in learn if (reason := self._not_fused(config, name, device))}
         use_fused = may_be_fused(config, device)
         shapes = {name: rows.shape for name, rows in self.rows.items()}
         self.algorithms: dict[str, Algorithm] = {}
         for name, ppo in self.settings.items():
-            require_minibatches(ppo, self.rows[name].num_samples, name)
             fused = use_fused and name not in self.not_fused
             build = FusedPPO if fused else algorithm_builder(config.settings_of(name).algorithm)
             self.algorithms[name] = build(self.policies[name], ppo, shapes[name], seed_of(config.seed, name), device)
