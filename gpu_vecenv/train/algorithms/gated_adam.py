@@ -50,10 +50,10 @@ class GatedAdam:
         self.parameters = list(parameters)
         self.max_grad_norm, self.eps = max_grad_norm, eps
         device = self.parameters[0].device
-        self.rate, self.closed, self.scale = (torch.zeros((), device=device) for _ in range(3))
+        self.rate, self.closed, self.scale = (torch.zeros((), dtype=torch.float32, device=device) for _ in range(3))
         self._state: dict[int, dict[str, Tensor]] = {}
         self._trained: list[int] = []
-        self._steps = torch.zeros(0, device=device)
+        self._steps = torch.zeros(0, dtype=torch.float32, device=device)
         self._groups: list[_Group] = []
 
     def zero_grad(self) -> None:
@@ -99,7 +99,7 @@ class GatedAdam:
             if i not in self._state:
                 p = self.parameters[i]
                 moments = {"exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
-                self._state[i] = {"step": torch.zeros((), device=p.device), **moments}
+                self._state[i] = {"step": torch.zeros((), dtype=torch.float32, device=p.device), **moments}
         # The counts become views of one tensor, which one operation increases.
         self._trained, self._steps = trained, torch.stack([self._state[i]["step"] for i in trained])
         for i, step in zip(trained, self._steps.unbind(), strict=True):
@@ -123,7 +123,7 @@ class GatedAdam:
 
     def like(self) -> dict[int, dict[str, Tensor]]:
         """Return tensors in the form of a ``state_dict()`` after a step."""
-        step = torch.zeros((), device=self.rate.device)
+        step = torch.zeros((), dtype=torch.float32, device=self.rate.device)
         return {i: {"step": step, "exp_avg": p, "exp_avg_sq": p} for i, p in enumerate(self.parameters)}
 
     def load_state_dict(self, state: dict[int, dict[str, Any]], where: str) -> None:

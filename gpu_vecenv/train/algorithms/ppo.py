@@ -52,8 +52,8 @@ class PPO(Algorithm):
         self.policy, self.config = policy, config
         self.adam = GatedAdam(policy.parameters(), config.max_grad_norm)
         self.reward_norm = RewardNorm(shape, config.gamma).to(device) if config.normalize_rewards else None
-        self.deals = torch.tensor(seed, device=device)
-        self.factor = torch.ones((), device=device)
+        self.deals = torch.tensor(seed, dtype=torch.int64, device=device)
+        self.factor = torch.ones((), dtype=torch.float32, device=device)
         low, high = ADAPTIVE_RANGE
         self.adaptive_range = min(low, config.learning_rate), max(high, config.learning_rate)
 
@@ -101,7 +101,8 @@ class PPO(Algorithm):
             were wanted, float32 ().
         """
         config, valid = self.config, samples.valid
-        sums = torch.zeros(len(TERMS) + 2, device=valid.device)  # of TERMS, gradient norm and 1, over the steps taken
+        # of TERMS, gradient norm and 1, over the steps taken
+        sums = torch.zeros(len(TERMS) + 2, dtype=torch.float32, device=valid.device)
         one, nothing, wanted_steps = torch.ones_like(sums[:1]), torch.zeros_like(sums), torch.zeros_like(sums[0])
         stopped = torch.zeros_like(one, dtype=torch.bool)
         loss = PPOLoss(config, scalars.entropy_coef, scalars.clip_coef)

@@ -102,7 +102,7 @@ class FusedPolicy:
             ShapeError, ArrayTypeError, DeviceError: a tensor does not fit.
         """
         rows, obs = tuple(action.shape[:2]), cast(Tensor, inputs.obs)
-        result = torch.empty(rows, device=self.device)
+        result = torch.empty(rows, dtype=torch.float32, device=self.device)
         for steps in self._steps(rows):
             call = _Call(self, "gv_evaluate", 0, tuple(result[steps].shape))
             call.place("obs", obs[steps], torch.float32, self.sizes.features)
@@ -127,7 +127,7 @@ class FusedPolicy:
             ShapeError, ArrayTypeError, DeviceError: the tensor does not fit.
         """
         rows = tuple(obs.shape[:2])
-        result = torch.empty(rows, device=self.device)
+        result = torch.empty(rows, dtype=torch.float32, device=self.device)
         for steps in self._steps(rows):
             call = _Call(self, "gv_values", 1, tuple(result[steps].shape))
             call.place("obs", obs[steps], torch.float32, self.sizes.features)
@@ -258,7 +258,7 @@ class _Act(_Call):
     def _new_results(self) -> tuple[Tensor, Tensor]:
         fused = self._fused
         action = torch.empty((*self.rows, fused.sizes.entries), dtype=fused.action_type, device=fused.device)
-        return action, torch.empty(self.rows, device=fused.device)
+        return action, torch.empty(self.rows, dtype=torch.float32, device=fused.device)
 
     def _place_results(self, action: Tensor, log_prob: Tensor) -> None:
         """Check arrays for the results, and store their places; those of new ones differ by their addresses alone."""

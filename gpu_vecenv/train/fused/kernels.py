@@ -65,11 +65,13 @@ class UpdateKernels:
         blocks = self._blocks()
         size = blocks * columns
         minibatches = config.num_epochs * config.num_minibatches
-        self.partial, self.sums, self.squares = (torch.zeros(n, device=device) for n in (size, columns, self._reduce_teams))
-        self.work = torch.zeros(8 + 2 + minibatches + 1, device=device)
+        counts = (size, columns, self._reduce_teams, 8 + 2 + minibatches + 1)
+        made = [torch.zeros(count, dtype=torch.float32, device=device) for count in counts]
+        self.partial, self.sums, self.squares, self.work = made
         self.totals, self._epoch_start, self.steps = self.work.split((8, 2, minibatches + 1))
         self.stopped = torch.zeros(config.num_epochs + 1, dtype=torch.int32, device=device)
-        self.scales, self.moments = torch.ones(2, device=device), torch.tensor([0.0, 1.0], device=device)
+        self.scales = torch.ones(2, dtype=torch.float32, device=device)
+        self.moments = torch.tensor([0.0, 1.0], dtype=torch.float32, device=device)
         self._kept: list[Tensor] = []
         self.args = self._constant_args(config, blocks)
 
@@ -172,7 +174,7 @@ def norm_numbers(policy: ActorCritic, features: int, device: torch.device) -> tu
     norm = None if policy.obs_norm is None else policy.obs_norm.parts["own"]
     if isinstance(norm, RunningNorm):
         return [norm.offset, norm.scale, norm.shift], norm.clip
-    zeros = torch.zeros(features, device=device)
+    zeros = torch.zeros(features, dtype=torch.float32, device=device)
     return [zeros, torch.ones_like(zeros), zeros], math.inf
 
 

@@ -72,7 +72,7 @@ class UpdateEnds:
             rollout.
         """
         log_prob = log_prob if log_prob.stride(1) == 1 else log_prob.contiguous()
-        numbers = torch.empty(log_prob.numel(), 4, device=log_prob.device)
+        numbers = torch.empty(log_prob.numel(), 4, dtype=torch.float32, device=log_prob.device)
         args, tiles = self._args, -(-len(numbers) // TILE)
         args.size, args.samples_per_step, args.log_prob_step = len(numbers), log_prob.shape[1], log_prob.stride(0)
         arrays = {"advantage": found.advantage, "target": found.target, "value": found.value}
@@ -83,7 +83,7 @@ class UpdateEnds:
 
     def end(self) -> Tensor:
         """Count the deals, and return the numbers of ``PPO.metric_names``, float32 (METRICS,)."""
-        metrics = torch.empty(METRICS, device=self._kernels.device)
+        metrics = torch.empty(METRICS, dtype=torch.float32, device=self._kernels.device)
         self._point({"metrics": metrics})
         self._args.num_worlds = 1
         self._launches.launch("gv_end", self._args, 1, True)

@@ -28,8 +28,8 @@ class BoxScale(nn.Module):
         bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
         low, high = np.where(bounded, low, -1.0), np.where(bounded, high, 1.0)
         # The spaces of the env determine these, so they are no part of a checkpoint.
-        self.register_buffer("centre", torch.tensor((high + low) / 2, dtype=torch.float32), persistent=False)
-        self.register_buffer("half_width", torch.tensor((high - low) / 2, dtype=torch.float32), persistent=False)
+        self.register_buffer("centre", torch.tensor((high + low) / 2, dtype=torch.float32, device="cpu"), persistent=False)
+        self.register_buffer("half_width", torch.tensor((high - low) / 2, dtype=torch.float32, device="cpu"), persistent=False)
 
     def to_env(self, action: Tensor) -> Tensor:
         """Return actions in the env's units, float32 (..., k)."""

@@ -48,5 +48,6 @@ def counters_of(env: GpuVectorEnv, world: Tensor, agent: Tensor) -> Draw:
         agent: int32 of the same shape, number of each row's agent in its world.
     """
     fields = env.worlds.state.fields
-    seed, world_id, episode, t = (torch.as_tensor(fields[name]) for name in ("seed", "world_id", "episode", "t"))
+    names = ("seed", "world_id", "episode", "t")
+    seed, world_id, episode, t = (torch.as_tensor(fields[name], device=env.device) for name in names)
     return Draw(seed.view(torch.int64), world_id, episode, t, world.contiguous(), agent.contiguous())

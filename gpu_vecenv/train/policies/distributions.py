@@ -137,7 +137,7 @@ def _groups(sizes: tuple[int, ...], covered: tuple[int, ...], device: torch.devi
         if every == list(range(every[0], every[0] + len(every))):
             return slice(every[0], every[0] + len(every))
         with torch.inference_mode(False):  # the cached tensor is used with gradients
-            return torch.tensor(every, device=device)
+            return torch.tensor(every, dtype=torch.int64, device=device)
 
     return [
         _Group(

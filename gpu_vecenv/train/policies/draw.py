@@ -272,7 +272,7 @@ def _table(sizes: tuple[int, ...], masked: tuple[int, ...] | None, device: torch
         mask_first[entry] = mask_columns
         mask_columns += sizes[entry]
     with torch.inference_mode(False):
-        entries = torch.tensor([first, sizes, mask_first], dtype=torch.int32).to(device)
+        entries = torch.tensor([first, sizes, mask_first], dtype=torch.int32, device="cpu").to(device)
     return _Table(entries, sum(sizes), mask_columns)
 
 

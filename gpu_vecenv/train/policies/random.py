@@ -40,7 +40,7 @@ class RandomPolicy(Policy):
             if not (width <= np.finfo(np.float32).max).all():  # a draw multiplies the width by a number
                 raise ConfigError(f"random policy: expected bounds with finite float32 distances, got {drawn}")
             for name, bound in bounds.items():
-                self.register_buffer(name, torch.tensor(bound, dtype=torch.float32), persistent=False)
+                self.register_buffer(name, torch.tensor(bound, dtype=torch.float32, device="cpu"), persistent=False)
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """Draw an allowed action; ``deterministic`` changes nothing, and the log-probabilities are 0 (unused)."""

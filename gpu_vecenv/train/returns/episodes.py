@@ -41,9 +41,10 @@ class EpisodeStats(nn.Module):
         """
         super().__init__()
         # Three sums of each row's episode so far: return, steps, and steps that the agent took part in.
-        self.register_buffer("totals", torch.zeros(3, *((shape,) if isinstance(shape, int) else shape)))
-        self.register_buffer("recent", torch.zeros(2, window))
-        self.register_buffer("num_recent", torch.zeros((), dtype=torch.int64))
+        axes = (shape,) if isinstance(shape, int) else shape
+        self.register_buffer("totals", torch.zeros(3, *axes, dtype=torch.float32, device="cpu"))
+        self.register_buffer("recent", torch.zeros(2, window, dtype=torch.float32, device="cpu"))
+        self.register_buffer("num_recent", torch.zeros((), dtype=torch.int64, device="cpu"))
 
     @torch.no_grad()
     def update(self, reward: Tensor, finished: Tensor, valid: Tensor) -> Tensor:
@@ -64,8 +65,9 @@ class EpisodeStats(nn.Module):
         """
         sums, counted = episode_sums(reward, valid, finished, self.totals)
         device, size, window = counted.device, counted.numel(), self.recent.shape[1]
-        tiles, means = -(-size // TILE), torch.empty(4, device=device)
-        ended, counts = torch.empty(2, tiles * TILE, device=device), torch.empty(tiles, dtype=torch.int32, device=device)
+        tiles, means = -(-size // TILE), torch.empty(4, dtype=torch.float32, device=device)
+        ended = torch.empty(2, tiles * TILE, dtype=torch.float32, device=device)
+        counts = torch.empty(tiles, dtype=torch.int32, device=device)
         totals = torch.empty(2, tiles, dtype=torch.float64, device=device)
         args = _Args(size=size, num_worlds=tiles, num_agents=1, tiles=tiles, window=window)
         for name, array in (

@@ -34,12 +34,12 @@ class RunningNorm(nn.Module):
         """
         super().__init__()
         self.clip = clip
-        self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
-        self.register_buffer("var", torch.ones(shape, dtype=torch.float64))
-        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64, device="cpu"))
+        self.register_buffer("var", torch.ones(shape, dtype=torch.float64, device="cpu"))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64, device="cpu"))
         # float32 numbers of forward(), which follow from the statistics, so a checkpoint does not hold them.
         for name, value in (("offset", 0.0), ("scale", 1.0), ("shift", 0.0)):
-            self.register_buffer(name, torch.full(shape, value), persistent=False)
+            self.register_buffer(name, torch.full(shape, value, dtype=torch.float32, device="cpu"), persistent=False)
         self.register_load_state_dict_post_hook(_prepare_loaded)
 
     @torch.no_grad()
@@ -96,7 +96,7 @@ class RewardNorm(nn.Module):
         super().__init__()
         self.gamma = gamma
         self.norm = RunningNorm(())
-        self.register_buffer("running_return", torch.zeros(shape))
+        self.register_buffer("running_return", torch.zeros(shape, dtype=torch.float32, device="cpu"))
 
     @property
     def scale(self) -> Tensor:

@@ -188,7 +188,7 @@ class _Call:
 
     def launch(self, name: str, results: int) -> Tensor:
         """Run a kernel over all rows and return its results, float32 (results, T, ...)."""
-        made = torch.empty((results, *self.shape), device=self.device)
+        made = torch.empty((results, *self.shape), dtype=torch.float32, device=self.device)
         args, columns = self.args, made[0, 0].numel()
         tiles = -(-columns // TILE)
         args.results, args.steps, args.columns = made.data_ptr(), self.shape[0], columns

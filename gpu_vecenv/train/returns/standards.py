@@ -27,7 +27,7 @@ def standards(numbers: Tensor, dealt: Tensor) -> Tensor:
         numbers: float32 (S,), of any stride, those of all samples.
         dealt: int32 (..., b), contiguous: the samples of each minibatch, -1 for places that are left over.
     """
-    found = torch.empty((*dealt.shape[:-1], 2), device=dealt.device)
+    found = torch.empty((*dealt.shape[:-1], 2), dtype=torch.float32, device=dealt.device)
     minibatches = found.numel() // 2
     args = _Args(num_worlds=minibatches, num_agents=1, stride=numbers.stride(0), places=dealt.shape[-1])
     args.numbers, args.samples, args.standards = (array.data_ptr() for array in (numbers, dealt, found))

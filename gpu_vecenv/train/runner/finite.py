@@ -41,7 +41,7 @@ class FiniteSearch:
         """
         self._states, self._args = states, _Args(num_agents=1)  # the states keep their memory
         chunks = [row for number, state in enumerate(states) for x in state if x.device == device for row in _chunks(x, number)]
-        self._chunks = torch.tensor(chunks, dtype=torch.int64).view(-1, 4).to(device)
+        self._chunks = torch.tensor(chunks, dtype=torch.int64, device="cpu").view(-1, 4).to(device)
         self._args.chunks, self._args.num_worlds = self._chunks.data_ptr(), len(chunks)
 
     def __call__(self, flags: Tensor) -> None:

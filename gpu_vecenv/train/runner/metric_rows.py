@@ -27,7 +27,7 @@ class MetricRows:
             count: number of metrics.
             device: where iterations run.
         """
-        self.rows = torch.zeros(num_rows, count, pin_memory=device.type == "cuda")
+        self.rows = torch.zeros(num_rows, count, pin_memory=device.type == "cuda", dtype=torch.float32, device="cpu")
         self._row = torch.zeros(1, dtype=torch.int32, device=device)
         self._args = _Args(num_worlds=1, num_agents=1, count=count, num_rows=num_rows)
         self._args.rows, self._args.row = self.rows.data_ptr(), self._row.data_ptr()

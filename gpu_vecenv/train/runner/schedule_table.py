@@ -31,7 +31,7 @@ class ScheduleTable:
             device: device of the run.
         """
         self._settings, self._steps, self._schedule_steps = settings, steps, schedule_steps
-        self._table = torch.zeros(TABLE_ROWS, len(settings) * len(DeviceScalars._fields), device=device)
+        self._table = torch.zeros(TABLE_ROWS, len(settings) * len(DeviceScalars._fields), dtype=torch.float32, device=device)
         self._row = torch.zeros(1, dtype=torch.int64, device=device)
         self._present = torch.zeros_like(self._table[:1])
         rows = self._present.view(len(settings), -1)
@@ -53,7 +53,7 @@ class ScheduleTable:
     def _upload(self, first: int) -> None:
         """Put the settings of ``TABLE_ROWS`` iterations on the device, in order with earlier work of the current stream."""
         rows = [self._settings_of(iteration) for iteration in range(first, first + TABLE_ROWS)]
-        on_host = torch.tensor(rows).view_as(self._table)
+        on_host = torch.tensor(rows, dtype=torch.float32, device="cpu").view_as(self._table)
         # A new tensor each time, because the device may still read the last one.
         self._table.copy_(on_host.pin_memory() if self._table.is_cuda else on_host, non_blocking=True)
         self._row.zero_()

@@ -135,7 +135,7 @@ class PolicyRows:
         """Return the places that a part reads from and writes to in each step. Their counters follow the env's state."""
         number = self.parts.index(part)
         draw = counters_of(env, self.worlds[number], self.agents[number])
-        entropy = torch.empty(draw.world.shape, device=draw.world.device)
+        entropy = torch.empty(draw.world.shape, dtype=torch.float32, device=draw.world.device)
         return [Turn(self, part, step, draw, entropy) for step in range(self.rollout.num_steps)]
 
     def inputs(self, part: Part, step: int) -> Inputs:

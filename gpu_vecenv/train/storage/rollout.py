@@ -33,7 +33,7 @@ class WorldSlabs:
         """Allocate slabs; agents are alive."""
         flags = torch.zeros(2, num_steps, num_worlds, dtype=torch.bool, device=device)
         alive = torch.ones(num_steps, num_worlds, num_agents, dtype=torch.bool, device=device)
-        return cls(torch.zeros(alive.shape, device=device), alive, *flags)
+        return cls(torch.zeros(alive.shape, dtype=torch.float32, device=device), alive, *flags)
 
 
 @dataclass
@@ -153,4 +153,4 @@ class Rollout:
 def alive_field(env: GpuVectorEnv) -> Tensor | None:
     """Return the env's own array of who is in the game, integers (N, A); None if its agents never leave."""
     name = env.env_spec.alive
-    return None if name is None else torch.as_tensor(env.worlds.state.fields[name])
+    return None if name is None else torch.as_tensor(env.worlds.state.fields[name], device=env.device)
