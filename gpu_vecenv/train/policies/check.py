@@ -90,29 +90,26 @@ def results_of(network: nn.Module, obs: Observation, num_outputs: int, name: str
         raise ConfigError(f"{_where(name, obs)}: expected (outputs, value), got {type(error).__name__}: {error}") from error
     if _versions(obs) != before:
         raise ConfigError(f"{_where(name, obs)}: {CHANGED}")
-    rows = obs.shape[:1] if isinstance(obs, Tensor) else obs["own"].shape[:2]
+    rows = (obs.shape[0],) if isinstance(obs, Tensor) else tuple(obs["own"].shape[:2])
     if part is None:
         if not (isinstance(results, tuple) and len(results) == 2):
             raise ConfigError(f"{_where(name, obs)}: expected a tuple (outputs, value), got {_form(results)}")
         outputs, value = results
     else:
-        outputs, value = (results, None) if part == "actor" else (None, results)
-    if part != "critic" and not _has_form(outputs, (*rows, num_outputs)):
+        outputs = value = results
+    if part != "critic" and not (isinstance(outputs, Tensor) and outputs.shape == (*rows, num_outputs)):
         _refuse(outputs, (*rows, num_outputs), f"{_where(name, obs)}: {'outputs' if part is None else 'actor()'}")
-    if part != "actor" and not _has_form(value, tuple(rows)):
-        _refuse(value, tuple(rows), f"{_where(name, obs)}: {'value' if part is None else 'critic()'}")
+    if part != "actor" and not (isinstance(value, Tensor) and value.shape == rows):
+        _refuse(value, rows, f"{_where(name, obs)}: {'value' if part is None else 'critic()'}")
     return results
 
 
-def _versions(obs: Observation) -> tuple[int, ...]:
-    """Return counts of the changes in place of an observation; torch keeps none for tensors of inference mode."""
-    if isinstance(obs, Tensor):
-        return () if obs.is_inference() else (obs._version,)
-    return tuple(part._version for part in obs.values() if not part.is_inference())
-
-
-def _has_form(result: object, shape: tuple[int, ...]) -> bool:
-    return isinstance(result, Tensor) and result.shape == shape and result.is_floating_point()
+def _versions(obs: Observation) -> int:
+    """Return the number of changes in place of an observation so far."""
+    try:
+        return obs._version if isinstance(obs, Tensor) else sum(part._version for part in obs.values())
+    except RuntimeError:  # torch does not count those of tensors that were made in inference mode
+        return 0
 
 
 def _refuse(result: object, shape: tuple[int, ...], where: str) -> NoReturn:
