@@ -7,7 +7,9 @@ import torch
 from policy_cases import ACTIONS, observations, policy_of
 from torch import nn
 
-from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train.algorithms.ppo import PPO
+from gpu_vecenv.train.algorithms.registry import register_algorithm
 from gpu_vecenv.train.policies.contract import Inputs
 
 CARTPOLE = TrainConfig(
@@ -181,6 +183,29 @@ class Container(Net):
 def test_a_network_that_is_empty_as_a_container_is_used():
     network = Container()
     assert train(network).policies["agent"].network is network
+
+
+class Listed(list):
+    """Acts as a policy, and is falsy."""
+
+    def __init__(self, policy):
+        super().__init__()
+        self.act = policy.act
+
+
+class WithActor(PPO):
+    """Has an actor that is falsy."""
+
+    def actor(self):
+        return Listed(self.policy)
+
+
+register_algorithm("test_users_networks.actor", WithActor)
+
+
+def test_an_actor_that_is_empty_as_a_container_acts():
+    config = dataclasses.replace(CARTPOLE, policies={"agent": PolicyConfig(algorithm="test_users_networks.actor")})
+    assert isinstance(Trainer(config, quiet=True).parts.actors["agent"], Listed)
 
 
 @pytest.mark.parametrize(

@@ -132,8 +132,8 @@ class Parts:
             fused = use_fused and name not in self.not_fused
             build = FusedPPO if fused else algorithm_builder(config.settings_of(name).algorithm)
             self.algorithms[name] = build(self.policies[name], ppo, shapes[name], seed_of(config.seed, name), device)
-        actors = {name: algorithm.actor() or self.policies[name] for name, algorithm in self.algorithms.items()}
-        self.actors: dict[str, Actor] = {**self.policies, **actors}
+        actors = {name: algorithm.actor() for name, algorithm in self.algorithms.items()}
+        self.actors: dict[str, Actor] = self.policies | {name: actor for name, actor in actors.items() if actor is not None}
         self.collector = Collector(env, rollout, self.actors, self.rows, whole_rollout(env, rollout, self.actors))
         self.episodes = {name: EpisodeStats(shape).to(device) for name, shape in shapes.items()}
         self.schedules = ScheduleTable(self.settings, config.num_envs * num_steps, config.schedule_steps, device)
