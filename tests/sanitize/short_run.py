@@ -13,18 +13,13 @@ import torch
 import gpu_vecenv  # noqa: F401
 import tests.roles  # noqa: F401
 from gpu_vecenv.backend import cuda
+from tests.sanitize.faults import ON_GPU
 from tests.trees import map_tree
-
-FAULTS = {
-    "overrun": ("i)] = reward;\n    if (i >=", "i) + (1 << 28)] = reward;\n    if (i >="),
-    "race": ("set_world(a, scratch, t);\n    gv_barrier(team);", "set_world(a, scratch, t);"),
-}
-"""Pieces of text of Tag's kernel, and their replacements with a planted fault."""
 
 
 def plant(fault: str) -> None:
     """Make the CUDA back end compile a kernel with a planted fault."""
-    piece, wrong = FAULTS[fault]
+    _, piece, wrong, _ = ON_GPU[fault]
     right = cuda.kernel_source
 
     def faulty(spec: object) -> str:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.sanitize.faults import RACES, TAG, WRITES
 from tests.sanitize.replay import build, record, replay
 
 pytestmark = pytest.mark.slow
@@ -60,67 +61,26 @@ def test_a_recording_causes_no_sanitizer_error(case, flags, program, tmp_path):
     assert done.returncode == 0 and done.stdout == "replayed\n", done.stderr[:4000]
 
 
-MOVE = "GV_FOR(i, agents) move(a, team, scratch, i);\n    GV_ONCE set_world(a, scratch, t);\n"
-RACES = {
-    "no barrier after moving": {MOVE + "    gv_barrier(team);": MOVE},
-    "no barrier inside a sum": {"gv_barrier_sums(team);\n    GV_ONCE a.reward": "GV_ONCE a.reward"},
-    "every lane counts the step": {"GV_ONCE a.t[w] = t;": "a.t[w] = t;"},
-    "a shared counter without an atomic": {
-        "return index;\n    gv_fetch_add(a.invalid_actions);":
-        "return index;\n    *a.invalid_actions = *a.invalid_actions + 1;",
-    },
-    "rewards scattered by runners": {
-        "s.tagged_by[i] = catcher;":
-        "s.tagged_by[i] = catcher; if (tagged) a.agent_reward[gv_row(a, team.world, catcher)] += a.tag_reward_for_tagger;",
-    },
-    "a list filled without an atomic": {"gv_fetch_add(scratch.tags)": "(*scratch.tags)++"},
-}  # fmt: skip
+def said_of(fault, flags, folder, steps=20, **options):
+    """Return what a sanitizer says of a kernel with a planted fault, and whether it reported an error."""
+    spec = record(folder / "recording", fault.env_id, steps, num_envs=2, **options)
+    done = replay(build(spec, folder, flags, {fault.piece: fault.wrong}), folder / "recording")
+    return done.stderr, done.returncode != 0
 
 
-@pytest.mark.parametrize("fault", RACES)
-def test_a_planted_race_is_reported(fault, tmp_path):
-    spec = record(tmp_path / "recording", "WarpTag-v0", 20, num_envs=2, num_taggers=2, num_runners=30, tagging_distance=0.3)
-    done = replay(build(spec, tmp_path, THREADS, RACES[fault]), tmp_path / "recording")
-    assert done.returncode != 0 and "WARNING: ThreadSanitizer: data race" in done.stderr
+LIMIT = {"max_episode_steps": 6}
 
 
-FAULTS = {
-    "a reward beyond the last agent": (
-        {"i)] = reward;\n    if (i >=": "i) + 1] = reward;\n    if (i >="}, "heap-buffer-overflow"
-    ),
-    "an action head beyond the table": ({"if (index >= 0 && index < n)": "if (index >= 0)"}, "heap-buffer-overflow|SEGV"),
-    "a float too large for an integer": (
-        {"(float)(draw.word[2] >> 30)": "(float)(gv_i32)((float)draw.word[2] * 1e9f)"}, "outside the range of representable"
-    ),
-    "a signed overflow": ({"a.episode[w] += 1;": "a.episode[w] += 2147483647;"}, "signed integer overflow"),
-}  # fmt: skip
+@pytest.mark.parametrize("name", RACES)
+def test_a_planted_race_is_reported(name, tmp_path):
+    fault = RACES[name]
+    crowd = {"num_taggers": 2, "num_runners": 30, "tagging_distance": 0.3} if fault.env_id == TAG else LIMIT
+    said, reported = said_of(fault, THREADS, tmp_path, **crowd)
+    assert reported and fault.words in said
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_reported(fault, tmp_path):
-    planted, words = FAULTS[fault]
-    spec = record(tmp_path / "recording", "WarpTag-v0", 20, num_envs=2, **SMALL)
-    done = replay(build(spec, tmp_path, BOUNDS, planted), tmp_path / "recording")
-    assert done.returncode != 0 and any(word in done.stderr for word in words.split("|"))
-
-
-OF_ROLES = {
-    "a choice beyond a mask": ("Town-v0", BOUNDS, {"mask[REST] = 1;": "mask[REST] = mask[3] = 1;"}, "heap-buffer-overflow"),
-    "a row beyond a role": (
-        "Pot-v0", BOUNDS, {"gv_judge_obs(a, obs, w, 0)": "gv_judge_obs(a, obs, w, 1)"}, "heap-buffer-overflow"
-    ),
-    "no barrier after walking": (
-        "Harvest-v0", THREADS, {"gv_barrier(team);\n    GV_FOR(i, agents) meet": "GV_FOR(i, agents) meet"}, "data race"
-    ),
-    "every lane records a metric": (
-        "Town-v0", THREADS, {"GV_ONCE number = number ==": "number = number =="}, "data race"
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("fault", OF_ROLES)
-def test_a_planted_fault_of_an_env_with_roles_is_reported(fault, tmp_path):
-    env_id, flags, planted, words = OF_ROLES[fault]
-    spec = record(tmp_path / "recording", env_id, 20, num_envs=2, max_episode_steps=6)
-    done = replay(build(spec, tmp_path, flags, planted), tmp_path / "recording")
-    assert done.returncode != 0 and words in done.stderr
+@pytest.mark.parametrize("name", WRITES)
+def test_a_planted_fault_is_reported(name, tmp_path):
+    fault = WRITES[name]
+    said, reported = said_of(fault, BOUNDS, tmp_path, **(SMALL if fault.env_id == TAG else LIMIT))
+    assert reported and any(words in said for words in fault.words.split("|"))

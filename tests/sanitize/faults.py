@@ -1,0 +1,74 @@
+"""Faults to plant in kernels, which a sanitizer must report.
+
+A planted fault replaces a piece of text that occurs exactly once in the kernel of its env. The fast tests check the pieces.
+"""
+
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """One fault."""
+
+    env_id: str
+    """Env whose kernel has the piece of text."""
+    piece: str
+    """Text of the kernel, with all headers inserted."""
+    wrong: str
+    """Its replacement."""
+    words: str
+    """What the sanitizer says; ``|`` separates alternatives."""
+
+
+TAG, TOWN, HARVEST, POT = "WarpTag-v0", "Town-v0", "Harvest-v0", "Pot-v0"
+RACE, OVERFLOW = "WARNING: ThreadSanitizer: data race", "heap-buffer-overflow"
+
+MOVE = "GV_FOR(i, agents) move(a, team, scratch, i);\n    GV_ONCE set_world(a, scratch, t);\n"
+
+RACES = {
+    "no barrier after moving": Fault(TAG, MOVE + "    gv_barrier(team);", MOVE, RACE),
+    "no barrier inside a sum": Fault(TAG, "gv_barrier_sums(team);\n    GV_ONCE a.reward[w]", "GV_ONCE a.reward[w]", RACE),
+    "every lane counts the step": Fault(
+        TAG, "GV_ONCE a.t[w] = t;\n    gv_barrier(team);  //", "a.t[w] = t;\n    gv_barrier(team);  //", RACE
+    ),
+    "a shared counter without an atomic": Fault(
+        TAG, "return index;\n    gv_fetch_add(a.invalid_actions);",
+        "return index;\n    *a.invalid_actions = *a.invalid_actions + 1;", RACE,
+    ),
+    "rewards scattered by runners": Fault(
+        TAG, "s.tagged_by[i] = catcher;",
+        "s.tagged_by[i] = catcher; if (tagged) a.agent_reward[gv_row(a, team.world, catcher)] += a.tag_reward_for_tagger;", RACE,
+    ),
+    "a list filled without an atomic": Fault(TAG, "gv_fetch_add(scratch.tags)", "(*scratch.tags)++", RACE),
+    "no barrier after walking": Fault(
+        HARVEST, "gv_barrier(team);\n    GV_FOR(i, agents) meet", "GV_FOR(i, agents) meet", RACE
+    ),
+    "every lane records a metric": Fault(HARVEST, "GV_ONCE number = number ==", "number = number ==", RACE),
+    "every lane stores a metric": Fault(
+        TOWN, "GV_ONCE a.episode_##name[team.world] = numbers.name;", "a.episode_##name[team.world] = numbers.name;", RACE
+    ),
+    "no barrier inside a sum of roles": Fault(
+        TOWN, "gv_barrier_sums(team);\n    GV_ONCE a.reward[team.world]", "GV_ONCE a.reward[team.world]", RACE
+    ),
+    "every lane counts the step of roles": Fault(
+        TOWN, "GV_ONCE a.t[w] = t;\n    gv_barrier(team);\n", "a.t[w] = t;\n    gv_barrier(team);\n", RACE
+    ),
+}  # fmt: skip
+"""Races between lanes of the host."""
+
+WRITES = {
+    "a reward beyond the last agent": Fault(TAG, "i)] = reward;\n    if (i >=", "i) + 1] = reward;\n    if (i >=", OVERFLOW),
+    "an action head beyond the table": Fault(TAG, "if (index >= 0 && index < n)", "if (index >= 0)", f"{OVERFLOW}|SEGV"),
+    "a float too large for an integer": Fault(
+        TAG, "(float)(draw.word[2] >> 30)", "(float)(gv_i32)((float)draw.word[2] * 1e9f)", "outside the range of representable"
+    ),
+    "a signed overflow": Fault(TAG, "a.episode[w] += 1;", "a.episode[w] += 2147483647;", "signed integer overflow"),
+    "a choice beyond a mask": Fault(TOWN, "mask[REST] = 1;", "mask[REST] = mask[3] = 1;", OVERFLOW),
+    "a row beyond a role": Fault(POT, "gv_judge_obs(a, obs, w, 0)", "gv_judge_obs(a, obs, w, 1)", OVERFLOW),
+}  # fmt: skip
+"""Accesses outside an array, and undefined behaviour."""
+
+ON_GPU = {
+    "overrun": Fault(TAG, "i)] = reward;\n    if (i >=", "i) + (1 << 28)] = reward;\n    if (i >=", "Invalid __global__ write"),
+    "race": Fault(TAG, "set_world(a, scratch, t);\n    gv_barrier(team);", "set_world(a, scratch, t);", "Error: Race reported"),
+}
+"""Faults of the GPU build, which compute-sanitizer must report."""
