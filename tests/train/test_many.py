@@ -136,14 +136,6 @@ def test_an_error_before_a_run_begins_is_its_own_unless_it_is_the_first(configs,
     train_many(configs, tmp_path / "runs", quiet=True)  # the folder is unlocked
 
 
-@pytest.fixture
-def interruptible():
-    """Handle SIGINT as Python does by default; a shell lets background processes ignore it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 class Signal(Callback):
     """Sends signals to this process after some iterations of the first run."""
 

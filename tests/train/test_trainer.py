@@ -105,8 +105,8 @@ def test_resumed_metrics_hold_every_iteration_once(config, tmp_path):
     assert [line["iteration"] for line in read_metrics(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_training_after_the_iteration_and_saves(config, tmp_path, capsys, number):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_training_after_the_iteration_and_saves(config, tmp_path, capsys, number, interruptible):
     config = dataclasses.replace(config, out=str(tmp_path))
     trainer = Trainer(config)
     collect = trainer.parts.collector.collect
@@ -124,18 +124,13 @@ def test_a_signal_ends_training_after_the_iteration_and_saves(config, tmp_path, 
     assert Trainer.resume(tmp_path, quiet=True).iteration == 2
 
 
-def test_a_second_signal_has_its_usual_effect():
-    # A shell starts background programs with SIGINT ignored; Python then has no handler of its own.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with StopRequest() as stop:
+def test_a_second_signal_has_its_usual_effect(interruptible):
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.received == "SIGINT"
+        with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-            assert stop.received == "SIGINT"
-            with pytest.raises(KeyboardInterrupt):
-                os.kill(os.getpid(), signal.SIGINT)
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, before)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_loading_a_policy_from_another_run(config, tmp_path):
