@@ -111,7 +111,7 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
         self._guard = OneCaller(env_spec.name)
         check_options(view=view, array=array, render_mode=render_mode, copy=copy, debug=debug)
         style = make_style(render_theme, render_scale, ("render_theme", "render_scale"))
-        params = {name: 0 if (name, value) == ("max_episode_steps", None) else value for name, value in params.items()}
+        params = {name: 0 if name == "max_episode_steps" and value is None else value for name, value in params.items()}
         self.env_spec = env_spec
         self.layout = layout = Layout(env_spec, env_spec.resolve(params))
         self.params, self.num_agents, self.role_counts = layout.params, layout.num_agents, layout.role_counts

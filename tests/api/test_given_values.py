@@ -57,6 +57,12 @@ def test_parameters_that_are_no_float32_raise_an_error(value):
         make("cartpole", num_worlds=2, gravity=value)
 
 
+@pytest.mark.parametrize("value", [np.array([5, 6]), np.array([5]), "5"])
+def test_step_limits_that_are_no_number_raise_an_error(value):
+    with pytest.raises(ParameterError, match="max_episode_steps must be a number, got "):
+        make("cartpole", num_worlds=2, max_episode_steps=value)
+
+
 @pytest.mark.parametrize("value", [
     [3.9999999999] * 5, np.full(5, 1 + 5j), ["a"] * 5, [None] * 5, [101] * 5, [-1] * 5, [HUGE] * 5, torch.zeros(5, device="meta"),
     np.ma.masked_array([1] * 5, [0, 0, 1, 0, 0]),
