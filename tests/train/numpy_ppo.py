@@ -78,9 +78,10 @@ def choices(logits, action, sizes, mask):
         z = logits[:, first : first + size]
         allowed = np.ones_like(z, bool) if mask is None else mask[:, first : first + size]
         e = np.where(allowed, np.exp(z - z.max(1, keepdims=True)), 0.0)
-        p = e / e.sum(1, keepdims=True)
+        free = allowed.any(1, keepdims=True)  # otherwise the entry has no effect
+        p = e / np.where(free, e.sum(1, keepdims=True), 1.0)
         log_p = np.log(np.where(allowed, p, 1.0))
-        chosen = np.eye(size)[action[:, entry]]
+        chosen = np.eye(size)[action[:, entry]] * free
         log_prob = log_prob + log_p[rows, action[:, entry]]
         own = -(p * log_p).sum(1)
         entropy = entropy + own

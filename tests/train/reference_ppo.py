@@ -1,0 +1,218 @@
+"""Whole iterations of PPO in NumPy float64, for comparison. They share no code with the trainer.
+
+Written from Schulman et al. 2017 (arXiv 1707.06347, algorithm 1), with the advantages of Schulman et al. 2016 (arXiv 1506.02438)
+and the optimiser of Kingma & Ba 2015 (arXiv 1412.6980, algorithm 1). Terms of the loss and their gradients are those of
+``numpy_ppo``. Running statistics are those of all samples, which are kept.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy_ppo
+
+CLIP, SMALLEST = 10.0, 1e-4
+"""Bound of normalised numbers, and the smallest deviation that they are divided by."""
+
+BETAS, EPSILON = (0.9, 0.999), 1e-5
+"""Settings of Adam."""
+
+TERMS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm")
+"""Numbers of each step of the optimiser, whose means are metrics."""
+
+
+@dataclass
+class Transitions:
+    """T steps of the agents of one policy, a agents in each of N worlds."""
+
+    own: np.ndarray
+    """Observations of agents, (T + 1, N, a, F)."""
+    shared: np.ndarray | None
+    """Shared part of the observations, (T + 1, N, S)."""
+    mask: np.ndarray | None
+    """bool (T, N, a, all choices), False for forbidden choices; None allows all."""
+    action: np.ndarray
+    """(T, N, a, entries of an action), in the env's units."""
+    reward: np.ndarray
+    """(T, N, a)."""
+    before: np.ndarray
+    """bool (T, N, a), in the game before the step."""
+    after: np.ndarray
+    """bool (T, N, a), in the game after the step, before the next episode begins."""
+    terminated: np.ndarray
+    """bool (T, N)."""
+    truncated: np.ndarray
+    """bool (T, N)."""
+    final_own: np.ndarray
+    """Last observations of episodes, (T, N, a, F); of other steps any finite numbers."""
+    final_shared: np.ndarray | None
+    """The same of the shared part, (T, N, S)."""
+
+
+class Statistics:
+    """Mean and deviation of each feature over all samples so far."""
+
+    def __init__(self):
+        self.samples = []
+
+    def add(self, samples):
+        """Add samples (n, features)."""
+        self.samples.append(samples)
+
+    def normalized(self, x):
+        """Return numbers (..., features), shifted, scaled and clipped."""
+        every = np.concatenate(self.samples)
+        return np.clip((x - every.mean(0)) / self.deviation(), -CLIP, CLIP)
+
+    def deviation(self):
+        return np.maximum(np.concatenate(self.samples).std(0), SMALLEST)
+
+
+class Adam:
+    """Adam for a list of arrays, which it changes in place, with gradients of bounded norm."""
+
+    def __init__(self, arrays, max_norm):
+        self.arrays, self.max_norm, self.steps = arrays, max_norm, 0
+        self.first, self.second = ([np.zeros_like(x) for x in arrays] for _ in range(2))
+
+    def step(self, gradients, rate):
+        """Take a step, and return the norm of the gradient."""
+        norm = np.sqrt(sum((g**2).sum() for g in gradients))
+        self.steps += 1
+        for x, g, m, v in zip(self.arrays, gradients, self.first, self.second, strict=True):
+            g = g * min(1.0, self.max_norm / norm)
+            m += (1 - BETAS[0]) * (g - m)
+            v += (1 - BETAS[1]) * (g**2 - v)
+            mean, square = m / (1 - BETAS[0] ** self.steps), v / (1 - BETAS[1] ** self.steps)
+            x -= rate * mean / (np.sqrt(square) + EPSILON)
+        return norm
+
+
+class ReferencePPO:
+    """PPO of one policy."""
+
+    def __init__(self, actor, critic, log_std, bounds, choices, config):
+        """Store the state at the start of a run.
+
+        Args:
+            actor, critic: layers, lists of (weight, bias), which are changed.
+            log_std: logarithms of the deviations of numbers; None for choices.
+            bounds: lowest and highest numbers of an action; None for choices.
+            choices: number of choices of each entry of an action.
+            config: a PPOConfig.
+        """
+        self.actor, self.critic, self.log_std = actor, critic, log_std
+        self.bounds, self.choices, self.config = bounds, choices, config
+        self.weights = [x for layer in (*actor, *critic) for x in layer] + ([] if log_std is None else [log_std])
+        self.adam = Adam(self.weights, config.max_grad_norm)
+        self.own, self.shared, self.returns = Statistics(), Statistics(), Statistics()
+        self.running = 0.0
+
+    def iterate(self, t, orders, progress):
+        """Learn from a rollout.
+
+        Args:
+            t: the transitions.
+            orders: for each epoch its minibatches, each bool (T, N, a).
+            progress: share of the run that is done, on which the schedules depend.
+
+        Returns:
+            Metrics by name.
+        """
+        first = not self.own.samples
+        if first:
+            self._observe(t)
+        metrics = self._learn(t, orders, progress)
+        if not first:
+            self._observe(t)
+        return metrics
+
+    def _observe(self, t):
+        """Add the observations to the statistics: a shared part once a world, others once an agent."""
+        if self.config.normalize_observations:
+            self.own.add(t.own[:-1][t.before])
+            if t.shared is not None:
+                self.shared.add(t.shared[:-1][t.before.any(-1)])
+
+    def _inputs(self, own, shared):
+        """Return the inputs of the networks, (..., N, a, features)."""
+        if self.config.normalize_observations:
+            own, shared = self.own.normalized(own), None if shared is None else self.shared.normalized(shared)
+        if shared is None:
+            return own
+        return np.concatenate((np.broadcast_to(shared[..., None, :], (*own.shape[:-1], shared.shape[-1])), own), axis=-1)
+
+    def _values(self, inputs):
+        return numpy_ppo.forward(self.critic, inputs)[1][..., 0]
+
+    def _head(self, action, mask):
+        """Return the function of the actor's outputs for some transitions, see ``numpy_ppo.loss_and_gradients()``."""
+        if self.bounds is None:
+            return lambda logits: numpy_ppo.choices(logits, action.astype(int), self.choices, mask)
+        low, high = self.bounds
+        return lambda mean: numpy_ppo.gaussian(mean, (2 * action - low - high) / (high - low), self.log_std)
+
+    def _scaled(self, t):
+        """Return rewards divided by the deviation of the discounted returns of all rollouts (arXiv 2005.12729), clipped."""
+        if not self.config.normalize_rewards:
+            return t.reward
+        for reward, before, after, ended in zip(t.reward, t.before, t.after, t.terminated | t.truncated, strict=True):
+            self.running = np.where(before, reward + self.config.gamma * self.running, 0.0)
+            self.returns.add(self.running[before])
+            self.running = np.where(ended[:, None] | ~after, 0.0, self.running)
+        return np.clip(t.reward / self.returns.deviation(), -CLIP, CLIP)
+
+    def _advantages(self, t, value):
+        """Return advantages and value targets, each (T, N, a)."""
+        final = None
+        if self.config.bootstrap_at_time_limit:
+            final = self._values(self._inputs(t.final_own, t.final_shared))
+        reward, found = self._scaled(t), np.zeros((2, *t.reward.shape))
+        for world, agent in np.ndindex(t.reward.shape[1:]):
+            at = np.s_[:, world, agent]
+            row = [reward[at], value[at], None if final is None else final[at], t.before[at], t.after[at]]
+            row += [t.terminated[:, world], t.truncated[:, world]]
+            estimates = numpy_ppo.advantages(*row, self.config.gamma, self.config.gae_lambda)
+            found[:, :, world, agent] = estimates
+        return found
+
+    def _learn(self, t, orders, progress):
+        """Take the steps of an update, and return the metrics."""
+        config, inputs = self.config, self._inputs(t.own, t.shared)
+        value = self._values(inputs)
+        advantage, target = self._advantages(t, value)
+        explained = 1 - advantage[t.before].var() / target[t.before].var()
+        if config.normalize_advantages == "rollout":
+            advantage = standardized(advantage, t.before)
+        rows = {"obs": inputs[:-1], "value": value[:-1], "advantage": advantage, "target": target}
+        rows["log_prob"] = np.zeros(t.before.shape)
+        outputs, mask = numpy_ppo.forward(self.actor, inputs[:-1][t.before])[1], None if t.mask is None else t.mask[t.before]
+        rows["log_prob"][t.before] = self._head(t.action[t.before], mask)(outputs)[0]
+        rate = config.learning_rate * (1 - progress if config.learning_rate_schedule == "linear" else 1)
+        weights = [config.value_coef, linear(config.entropy_coef, config.entropy_coef_final, progress)]
+        clip, terms = linear(config.clip_coef, config.clip_coef_final, progress), []
+        for order in orders:
+            for chosen in order:
+                batch = {name: x[chosen] for name, x in rows.items()}
+                if config.normalize_advantages == "minibatch":
+                    batch["advantage"] = standardized(advantage, chosen)[chosen]
+                head = self._head(t.action[chosen], None if t.mask is None else t.mask[chosen])
+                numbers, layers, by_log_std = numpy_ppo.loss_and_gradients(
+                    self.actor, self.critic, batch, head, clip, *weights, config.clip_value
+                )
+                gradients = [x for layer in layers for x in layer] + ([] if self.log_std is None else [by_log_std])
+                terms.append([*numbers, self.adam.step(gradients, rate)])
+            if config.target_kl is not None and np.mean(terms[-len(order) :], axis=0)[TERMS.index("kl")] > config.target_kl:
+                break
+        metrics = dict(zip(TERMS, np.mean(terms, axis=0), strict=True))
+        return {**metrics, "explained_variance": explained, "learning_rate": rate, "valid_fraction": t.before.mean(),
+                "updates": len(terms)}  # fmt: skip
+
+
+def linear(start, end, progress):
+    """Return a setting that moves from its start to its end; it stays if the end is None."""
+    return start if end is None else start + (end - start) * progress
+
+
+def standardized(x, chosen):
+    """Return numbers shifted and scaled to mean 0 and deviation 1 over those that are chosen."""
+    return (x - x[chosen].mean()) / x[chosen].std()

@@ -1,0 +1,181 @@
+"""Whole iterations of eager and fused PPO, against PPO in float64 that steps the worlds of the run itself."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import role_envs  # noqa: F401  (registers Arena-v0 and Pairs-v0)
+import torch
+from reference_ppo import ReferencePPO
+from replay import Replay
+
+from gpu_vecenv.train import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train.algorithms.deal import choose, deal
+from gpu_vecenv.train.algorithms.registry import register_algorithm
+from gpu_vecenv.train.fused.update import FusedPPO
+from tests.devices import DEVICES
+
+register_algorithm("fused", FusedPPO)
+
+ITERATIONS = 3
+"""Iterations of each run, which are half of its schedules."""
+
+ERRORS = {"ppo": 1e-4, "fused": 2e-2}
+"""Largest error of the change of the weights, by its norm, as a share of that change."""
+
+PPO = PPOConfig(
+    num_steps=16, num_epochs=3, num_minibatches=2, learning_rate=6e-3, entropy_coef=0.02, bootstrap_at_time_limit=True
+)  # fmt: skip
+TAG = {"num_taggers": 2, "num_runners": 4, "tagging_distance": 0.2, "episode_length": 12}
+PLAIN = {"normalize_rewards": False, "normalize_observations": False, "normalize_advantages": "none", "clip_value": False}
+CASES = {
+    "time limits": ("WarpCartPole-v1", 8, {"max_episode_steps": 11}, {"normalize_advantages": "minibatch"}, {}),
+    "no bootstrap": ("WarpCartPole-v1", 8, {"max_episode_steps": 11}, {"bootstrap_at_time_limit": False}, {}),
+    "one step": ("WarpCartPole-v1", 32, {"max_episode_steps": 2}, {"num_steps": 1}, {}),
+    "largest divergence": ("WarpCartPole-v1", 8, {"max_episode_steps": 11}, {"target_kl": 0.005}, {}),
+    "numbers": ("WarpPendulum-v1", 8, {"max_episode_steps": 13}, {"clip_coef_final": 0.05, "entropy_coef_final": 0.5}, {}),
+    "deaths": ("WarpTag-v0", 4, TAG, {}, {"runner": {"bootstrap_at_time_limit": False, "gamma": 0.9}}),
+    "deaths, plain": ("WarpTag-v0", 4, TAG, {**PLAIN, "learning_rate_schedule": "constant"}, {}),
+    "absent agents, masks, shared part": ("Arena-v0", 6, {"max_episode_steps": 9}, {}, {}),
+    "shared parts": ("Pairs-v0", 6, {"max_episode_steps": 9}, {"normalize_advantages": "minibatch"}, {}),
+}
+"""Env, worlds, parameters of the env, settings of PPO, and settings of some policies."""
+
+FUSED = [name for name in CASES if name != "shared parts"]
+"""Fused kernels take no observations with a shared part."""
+
+EVENTS = {
+    "WarpCartPole-v1": {"time limits", "clipped ratios"},
+    "WarpPendulum-v1": {"time limits", "clipped ratios"},
+    "WarpTag-v0": {"time limits", "clipped ratios", "agents leave", "agents are out of the game"},
+    "Arena-v0": {"time limits", "terminal states", "clipped ratios", "agents leave", "agents are out of the game", "no choice"},
+    "Pairs-v0": {"time limits", "clipped ratios"},
+}
+"""What happens in a run of an env, so that its cases mean something."""
+
+
+def numbers(x):
+    return x.detach().double().cpu().numpy().copy()
+
+
+def run_of(name, algorithm, device):
+    """Return a trainer of a case, and the reference of each policy."""
+    env_id, worlds, env_kwargs, settings, of_policies = CASES[name]
+    ppo = dataclasses.replace(PPO, **settings)
+    config = TrainConfig(
+        env_id, num_envs=worlds, total_steps=2 * ITERATIONS * worlds * ppo.num_steps, device=device, env_kwargs=env_kwargs,
+        network=NetworkConfig((32, 32)), ppo=ppo, executor="eager",
+    )  # fmt: skip
+    policies = {}
+    for role, policy in Trainer(config, quiet=True).policies.items():
+        own = algorithm if policy.group.shared is None else "ppo"
+        policies[role] = PolicyConfig(algorithm=own, ppo=of_policies.get(role, {}))
+    trainer = Trainer(dataclasses.replace(config, policies=policies), quiet=True)
+    references = {}
+    for role, policy in trainer.policies.items():
+        with torch.no_grad():  # outputs of a new policy are nearly 0
+            policy.network.actor_layers[-1].weight.mul_(30.0)
+        parts = (policy.network.actor_layers, policy.network.critic_layers)
+        layers = [[(numbers(x.weight), numbers(x.bias)) for x in part if hasattr(x, "weight")] for part in parts]
+        space, log_std, bounds = policy.group.action, None, None
+        if policy.group.continuous:
+            log_std, bounds = numbers(policy.log_std), (space.low, space.high)
+        references[role] = ReferencePPO(*layers, log_std, bounds, policy.group.choices, trainer.parts.settings[role])
+    return trainer, references
+
+
+def weights(policy):
+    """Return the weights in the order of ``ReferencePPO.weights``, in one array."""
+    named = dict(policy.named_parameters())
+    names = [name for part in ("actor", "critic", "log_std") for name in named if part in name]
+    return np.concatenate([numbers(named[name]).ravel() for name in names])
+
+
+def orders_of(before, deals, config, by_world):
+    """Return the minibatches of each epoch that the trainer deals, each bool (T, N, a).
+
+    Args:
+        before: bool (T, N, a), the transitions that count.
+        deals: state of the deals before the update.
+        config: settings of PPO.
+        by_world: a minibatch has worlds with all their agents.
+    """
+    counts = before.any(-1) if by_world else before
+    found, transitions = [], choose(torch.tensor(counts.ravel(), device=deals.device))
+    for epoch in range(config.num_epochs):
+        index, used = (x.cpu().numpy() for x in deal(transitions, config.num_minibatches, deals, epoch + 1))
+        order = np.zeros((config.num_minibatches, counts.size), bool)
+        for minibatch, at, use in zip(order, index, used, strict=True):
+            minibatch[at[use]] = True
+        assert (order.sum(0) == counts.ravel()).all() and np.ptp(order.sum(1)) <= 1  # each that counts once
+        order = order.reshape(-1, *counts.shape)
+        found.append([(each[..., None] if by_world else each) & before for each in order])
+    return found
+
+
+class Episodes:
+    """Returns and lengths of the episodes of a role's agents, by a loop."""
+
+    def __init__(self):
+        self.totals = 0.0
+
+    def means(self, t):
+        """Return the mean return and length of episodes that ended in a rollout, for each agent that took part in one."""
+        found = []
+        for reward, before, ended in zip(t.reward, t.before, t.terminated | t.truncated, strict=True):
+            self.totals = self.totals + np.stack((np.where(before, reward, 0.0), np.ones_like(reward), before))
+            found += list(self.totals[:2, ended[:, None] & (self.totals[2] > 0)].T)
+            self.totals[:, ended] = 0.0
+        return np.mean(found, axis=0) if found else np.full(2, math.nan)
+
+
+def events(t, metrics):
+    """Return what happens in a rollout."""
+    happens = {
+        "time limits": t.truncated, "terminal states": t.terminated, "clipped ratios": metrics["clip_fraction"],
+        "agents leave": t.before & ~t.after, "agents are out of the game": ~t.before,
+        "updates end early": metrics["updates"] < PPO.num_epochs * PPO.num_minibatches,
+        "no choice": False if t.mask is None else ~t.mask.all(-1) & (t.mask.sum(-1) == 3),
+    }  # fmt: skip
+    return {name for name, values in happens.items() if np.any(values)}
+
+
+def actions_of(trainer):
+    """Return the actions that each role took in the last rollout, (T, N, a, entries)."""
+    found = {}
+    for role, rows in trainer.parts.rows.items():
+        shape = (-1, trainer.env.num_worlds, trainer.env.role_counts[role], trainer.policies[role].group.num_entries)
+        found[role] = rows.samples().action.cpu().numpy().reshape(shape)
+    return found
+
+
+def assert_equal(found, want, loose):
+    """Compare metrics. ``loose`` allows rounding that puts a few ratios to the other side of their bound."""
+    bounds = {"rel": 0.02, "abs": 5e-3} if loose else {"rel": 1e-4, "abs": 1e-5}
+    assert found == {name: pytest.approx(x, nan_ok=True, **bounds) for name, x in want.items()}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("name", "algorithm"), [*((name, "ppo") for name in CASES), *((name, "fused") for name in FUSED)])
+def test_iterations_are_those_of_the_reference(name, algorithm, device):
+    """The reference learns from its own replay, and goes on from its own weights."""
+    trainer, references = run_of(name, algorithm, device)
+    start = {role: weights(policy) for role, policy in trainer.policies.items()}
+    replay, episodes, seen = Replay(trainer.config), {role: Episodes() for role in references}, set()
+    for iteration in range(ITERATIONS):
+        deals = {role: own.deals.clone() for role, own in trainer.parts.algorithms.items()}
+        metrics = trainer.train(iterations=1)
+        for role, t in replay.rollout(actions_of(trainer)).items():
+            reference = references[role]
+            orders = orders_of(t.before, deals[role], reference.config, t.shared is not None)
+            want = reference.iterate(t, orders, iteration / (2 * ITERATIONS))
+            seen |= events(t, want)
+            want["return"], want["episode_length"] = episodes[role].means(t)
+            change = weights(trainer.policies[role]) - start[role]
+            expected = np.concatenate([x.ravel() for x in reference.weights]) - start[role]
+            used = "fused" if isinstance(trainer.parts.algorithms[role], FusedPPO) else "ppo"
+            assert np.linalg.norm(change - expected) <= ERRORS[used] * np.linalg.norm(expected)
+            assert_equal({name: metrics[f"{name}/{role}"] for name in want}, want, used == "fused")
+    assert EVENTS[trainer.config.env_id] <= seen
+    assert ("updates end early" in seen) == (trainer.config.ppo.target_kl is not None)
