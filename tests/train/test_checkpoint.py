@@ -42,10 +42,16 @@ def assert_same(a, b):
 
 
 @pytest.mark.parametrize(
-    "policy_map", [None, {"catcher": "one", "runner": "one"}], ids=["separate", "shared"]
-)
-def test_an_interrupted_run_equals_an_uninterrupted_one(config, tmp_path, policy_map):
-    config = dataclasses.replace(config, policy_map=policy_map, out=str(tmp_path / "run"))
+    ("policy_map", "settings"),
+    [
+        (None, {}), ({"catcher": "one", "runner": "one"}, {}),
+        (None, {"learning_rate_schedule": "adaptive", "target_kl": 1.0}),
+    ],
+    ids=["separate", "shared", "adaptive"],
+)  # fmt: skip
+def test_an_interrupted_run_equals_an_uninterrupted_one(config, tmp_path, policy_map, settings):
+    ppo = dataclasses.replace(config.ppo, **settings)
+    config = dataclasses.replace(config, ppo=ppo, policy_map=policy_map, out=str(tmp_path / "run"))
     whole = Trainer(config, quiet=True)
     whole.train()
     whole.close()
@@ -65,6 +71,8 @@ def test_an_interrupted_run_equals_an_uninterrupted_one(config, tmp_path, policy
     for line in (*lines[0], *lines[1]):
         del line["steps_per_second"]
     assert len(lines[0]) == 6 and lines[0] == lines[1]
+    if settings:  # the rate has risen before the interruption
+        assert lines[0][2]["learning_rate/catcher"] > config.ppo.learning_rate
 
 
 def test_a_run_changes_the_policies(config, tmp_path):

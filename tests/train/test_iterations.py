@@ -8,6 +8,7 @@ import torch
 from dispatched import HostReads
 
 from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train.algorithms.deal import choose, deal
 from gpu_vecenv.train.config import small_tag
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 
@@ -138,6 +139,25 @@ def test_metrics_are_read_once_an_iteration(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "tolist", lambda x: reads.append(x.shape) or tolist(x))
     trainer.train(iterations=3)
     assert reads == [(len(trainer.parts.iteration.metric_names),)] * 3
+
+
+def test_recent_returns_are_those_of_the_last_100_episodes():
+    """Episodes of two steps."""
+    config = dataclasses.replace(CARTPOLE, env_id="WarpPendulum-v1", env_kwargs={"max_episode_steps": 2})
+    trainer, returns = Trainer(config, quiet=True), []
+    for _ in range(6):
+        metrics = trainer.train(iterations=1)
+        returns += trainer.parts.rows["agent"].samples().reward.unflatten(0, (-1, 2)).sum(1).flatten().tolist()
+        assert metrics["recent_return/agent"] == pytest.approx(sum(returns[-100:]) / len(returns[-100:]))
+    assert len(returns) > 200
+
+
+def test_policies_and_seeds_have_orders_of_minibatches_of_their_own():
+    transitions, orders = choose(torch.ones(80, dtype=torch.bool)), set()
+    for seed in (0, 1):
+        for algorithm in Trainer(dataclasses.replace(TAG, seed=seed), quiet=True).parts.algorithms.values():
+            orders.add(tuple(deal(transitions, 2, algorithm.deals)[0].flatten().tolist()))
+    assert len(orders) == 4
 
 
 def test_torchs_generator_has_no_effect_and_stays():

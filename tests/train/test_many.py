@@ -103,6 +103,26 @@ def test_results_need_no_files(configs, alone):
         assert without_rate([metrics]) == alone(config)[0][-1:]
 
 
+class Worse(Callback):
+    """Makes the policies do the opposite after four iterations."""
+
+    def on_iteration(self, trainer, metrics):
+        if trainer.iteration == 4:
+            with torch.no_grad():
+                for policy in trainer.policies.values():
+                    policy.network.actor_layers[-1].weight.neg_()
+                    policy.network.actor_layers[-1].bias.neg_()
+
+
+def test_results_have_the_best_evaluation(config, tmp_path):
+    config = dataclasses.replace(
+        config, evaluation_interval=1, evaluation_episodes=4, ppo=dataclasses.replace(config.ppo, learning_rate=0.05)
+    )
+    result = train_many({"run": config}, tmp_path / "runs", quiet=True, callbacks=[Worse()])["run"]
+    evaluations = [line["evaluation/catcher"] for line in read_metrics(tmp_path / "runs" / "run")]
+    assert len(evaluations) == 6 and evaluations[-1] < max(evaluations) == result.best
+
+
 class Spoil(Callback):
     """Makes a weight of the run with seed 1 NaN after its second iteration."""
 

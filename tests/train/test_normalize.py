@@ -44,6 +44,19 @@ def test_samples_are_shifted_scaled_and_clipped():
     torch.testing.assert_close(got, torch.tensor([[1.0, 0.0], [3.0, 0.5]]), atol=0.02, rtol=0.0)
 
 
+def test_numbers_are_clipped_at_ten_deviations():
+    norm = RunningNorm(())
+    norm.update(torch.tensor([-2.0, 2.0]), torch.ones(2, dtype=torch.bool))
+    torch.testing.assert_close(norm(torch.tensor([-22.0, -18.0, 18.0, 22.0])), torch.tensor([-10.0, -9.0, 9.0, 10.0]))
+
+
+def test_a_mean_between_two_float32_numbers_is_subtracted():
+    """Two neighbours of float32, whose mean has no float32."""
+    norm, samples = RunningNorm(()), torch.tensor([2.0**20, 2.0**20 + 0.125])
+    norm.update(samples, torch.ones(2, dtype=torch.bool))
+    torch.testing.assert_close(norm(samples), torch.tensor([-1.0, 1.0]))
+
+
 def test_an_update_without_valid_samples_changes_nothing():
     norm, none = RunningNorm((2,)), torch.zeros(3, 4, dtype=torch.bool)
     norm.update(torch.full((3, 4, 2), torch.nan), none)

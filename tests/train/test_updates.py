@@ -126,9 +126,9 @@ def test_the_adaptive_rate_follows_the_divergence():
     assert learn(one, config, updates=30)[1]["learning_rate"] == pytest.approx(1e-2)  # the upper bound
     near = learn(case(off=0.0), config)[1]["kl"]
     small = dataclasses.replace(config, target_kl=near / 10)
-    assert learn(case(off=0.0), small, updates=2)[1]["learning_rate"] == pytest.approx(1e-4 / 1.5)
-    same = dataclasses.replace(config, target_kl=near)
-    assert learn(case(off=0.0), same, updates=2)[1]["learning_rate"] == pytest.approx(1e-4)
+    for target, factor in ((0.1, 1 / 1.5), (0.49, 1 / 1.5), (0.51, 1), (1, 1), (1.9, 1), (2.1, 1.5)):
+        at = dataclasses.replace(config, target_kl=target * near)
+        assert learn(case(off=0.0), at, updates=2)[1]["learning_rate"] == pytest.approx(factor * 1e-4)
     one = case(off=3.0)  # the divergence stays above its target
     assert learn(one, dataclasses.replace(small, target_kl=1e-4), updates=30)[1]["learning_rate"] == pytest.approx(1e-6)
 
