@@ -31,6 +31,9 @@ State = dict[str, np.ndarray]
 
 MAX_FPS = 1_000
 
+MAX_FRAMES = sys.maxsize
+"""``itertools.islice()`` takes no more."""
+
 
 def watch(
     run: tyro.conf.Positional[str],
@@ -83,7 +86,7 @@ def watch(
     if out.is_dir():
         raise ParameterError(f"--out must be a file to write, got the folder {out}.")
     if max_frames is not None:
-        require_within("--max-frames", max_frames, 1)
+        require_within("--max-frames", max_frames, 1, MAX_FRAMES)
     changes = {} if threads is None else {"threads": threads}
     # play() gives episode k the seed + k. The step of the range keeps the seeds of two worlds apart.
     seeds = range(seed, seed + worlds * episodes, episodes)

@@ -174,8 +174,9 @@ watch run --episodes 0 | --episodes: expected an integer >= 1, got 0
 watch run --episodes -1 | --episodes: expected an integer >= 1, got -1
 watch run --worlds 0 | --worlds: expected an integer from 1 to 1000, got 0
 watch run --worlds 1000000000 | --worlds: expected an integer from 1 to 1000, got 1000000000
-watch run --max-frames 0 | --max-frames: expected an integer >= 1, got 0
-watch run --max-frames -1 | --max-frames: expected an integer >= 1, got -1
+watch run --max-frames 0 | --max-frames: expected an integer from 1 to 9223372036854775807, got 0
+watch run --max-frames -1 | --max-frames: expected an integer from 1 to 9223372036854775807, got -1
+watch run --max-frames 99999999999999999999 | --max-frames: expected an integer from 1 to 9223372036854775807, got 99999999999999
 watch run --seed -1 | --seed: expected an integer from 0 to 18446744073709551615, got -1
 watch run --seed 18446744073709551615 --episodes 2 | seed
 watch run --device tpu | got 'tpu'
