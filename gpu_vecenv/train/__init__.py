@@ -12,6 +12,7 @@ with collector_paused():
     from gpu_vecenv.train.algorithms.registry import register_algorithm
     from gpu_vecenv.train.config import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig
     from gpu_vecenv.train.errors import (
+        CallbackError,
         CheckpointError,
         ConfigError,
         MetricsError,
@@ -37,6 +38,7 @@ with collector_paused():
 __all__ = [
     "Algorithm",
     "Callback",
+    "CallbackError",
     "CheckpointError",
     "ConfigError",
     "Evaluation",

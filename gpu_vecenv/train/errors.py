@@ -7,6 +7,10 @@ class ConfigError(GpuVecenvError, ValueError):
     """A training option is unknown or out of range."""
 
 
+class CallbackError(GpuVecenvError, TypeError):
+    """A callback or a sink has the wrong type, or a callback returned a value without a meaning."""
+
+
 class PolicyMapError(GpuVecenvError, ValueError):
     """Roles and policies do not fit together."""
 

@@ -12,7 +12,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from gpu_vecenv.train import ConfigError, PolicyMapError, Trainer, load_checkpoint
+from gpu_vecenv.train import Callback, ConfigError, PolicyMapError, Trainer, load_checkpoint
 from gpu_vecenv.train.run_folder import logger as logger_module
 from gpu_vecenv.train.run_folder.json_lines import JsonLines
 from gpu_vecenv.train.run_folder.logger import Logger
@@ -149,11 +149,18 @@ def test_a_sink_of_the_user_gets_every_iteration_and_is_closed_by_the_trainer(co
 
 def test_sinks_are_closed_if_another_cannot_be_opened(tmp_path, monkeypatch):
     calls = []
-    monkeypatch.setattr(logger_module, "JsonLines", lambda path, first: Notes(calls))
+    monkeypatch.setattr(logger_module, "require_wandb", lambda project: None)
+    monkeypatch.setattr(logger_module, "WeightsAndBiases", lambda *arguments: Notes(calls))
     monkeypatch.setattr(logger_module.tensorboard, "is_installed", lambda: 1 / 0)
-    with pytest.raises(ZeroDivisionError), Logger(tmp_path, 200, quiet=True):
+    with pytest.raises(ZeroDivisionError), Logger(tmp_path, 200, quiet=True, wandb="games"):
         pass
     assert calls == ["close"]
+    monkeypatch.undo()
+    monkeypatch.setattr(logger_module, "JsonLines", lambda path, first: Notes(calls))
+    monkeypatch.setattr(logger_module, "Terminal", lambda *arguments: 1 / 0)
+    with pytest.raises(ZeroDivisionError), Logger(tmp_path, 200, quiet=True) as logger:
+        logger.begin()
+    assert calls == ["close", "close"]
 
 
 @pytest.fixture
@@ -265,13 +272,35 @@ def test_weights_and_biases_works_without_a_folder(config, wandb):
     assert "id" not in wandb.runs[0].options and len(wandb.runs[0].points) == 1
 
 
-def test_a_missing_package_wandb_is_named_before_training(config, monkeypatch):
+def test_a_missing_package_wandb_is_named_before_a_folder_is_made(config, tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "wandb" else find(name))
-    trainer = Trainer(dataclasses.replace(config, wandb="games"), quiet=True)
-    with pytest.raises(ConfigError, match="wandb: expected the package wandb for the project 'games', got none: pip"):
-        trainer.train()
-    assert trainer.iteration == 0
+    text = "wandb: expected the package wandb for the project 'games', got none: pip install wandb"
+    with pytest.raises(ConfigError, match=text):
+        Trainer(dataclasses.replace(config, wandb="games", out=str(tmp_path / "run")), quiet=True)
+    assert not (tmp_path / "run").exists()
+    saved = Trainer(config, quiet=True).save(tmp_path / "a.pt")
+    with pytest.raises(ConfigError, match=text):
+        Trainer.resume(saved, quiet=True, wandb="games", out=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("fails", ["wandb", "tensorboard", "on_start"])
+def test_a_run_that_cannot_begin_leaves_its_folder_free(config, tmp_path, wandb, monkeypatch, fails):
+    """Nothing that makes the folder one of a run is written before all sinks are open and ``on_start`` has returned."""
+    config = dataclasses.replace(config, out=str(tmp_path / "run"), wandb="games")
+    callback = Callback()
+    with monkeypatch.context() as patched:
+        if fails == "wandb":
+            patched.setattr(wandb, "init", lambda **options: 1 / 0)
+        elif fails == "tensorboard":
+            patched.setattr(logger_module.tensorboard, "TensorBoard", lambda *arguments: 1 / 0)
+        else:
+            callback.on_start = lambda trainer: 1 / 0
+        with contextlib.closing(Trainer(config, quiet=True, callbacks=[callback])) as trainer, pytest.raises(ZeroDivisionError):
+            trainer.train()
+    with contextlib.closing(Trainer(config, quiet=True)) as trainer:
+        assert trainer.train(iterations=1)["iteration"] == 1
 
 
 class Closed(io.StringIO):

@@ -73,6 +73,7 @@ def open_terminal(monkeypatch, stream=Terminal, width=80, **variables):
 def train(policies, clock, iterations=(1, 2, 3)):
     """Log a run of 20 iterations of 10 s each; no episode ends in the third."""
     with Logger(None, 20_000_000) as logger:
+        logger.begin()
         for k in iterations:
             clock.now = 100.0 + 10.0 * k
             metrics = {"iteration": k, "steps": 1e6 * k, "steps_per_second": 1e5}

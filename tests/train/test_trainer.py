@@ -245,8 +245,8 @@ def test_an_error_while_dropping_lines_loses_no_line(tmp_path, monkeypatch):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(OSError, match="no space left"), Logger(tmp_path, 20, first_iteration=1, quiet=True):
-        pass
+    with pytest.raises(OSError, match="no space left"), Logger(tmp_path, 20, first_iteration=1, quiet=True) as logger:
+        logger.begin()
     assert [line["iteration"] for line in read_metrics(tmp_path)] == [1, 2]
 
 
@@ -265,6 +265,7 @@ def test_saving_without_a_path_raises_an_error(config):
 def test_nan_is_written_as_null(tmp_path):
     metrics = {"iteration": 1, "steps": 10, "steps_per_second": 2.0, "return/a": float("nan")}
     with Logger(tmp_path, 20, quiet=True) as logger:
+        logger.begin()
         logger.log(metrics)
     assert read_metrics(tmp_path) == [{**metrics, "return/a": None}]
 

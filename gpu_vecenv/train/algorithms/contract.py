@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.policies.contract import Actor
 from gpu_vecenv.train.storage.samples import Samples
 
@@ -64,4 +65,11 @@ class Algorithm(ABC):
 
         Raises:
             CheckpointError: the state has another form.
+        """
+
+    def options_changed(self, before: PPOConfig) -> None:  # noqa: B027  (nothing, unless an algorithm overrides it)
+        """Drop what a loaded state owes to other hyperparameters than those of this run; called after ``load_state_dict()``.
+
+        Args:
+            before: hyperparameters of the run that wrote the state; they may be the same.
         """

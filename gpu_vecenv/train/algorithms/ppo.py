@@ -204,4 +204,12 @@ class PPO(Algorithm):
         if self.reward_norm is not None:
             self.reward_norm.load_state_dict(state["reward_norm"])
         self.deals.copy_(state["deals"])
-        self.factor.copy_(state["factor"])
+        if self.config.learning_rate_schedule == "adaptive":  # the other schedules have no factor
+            self.factor.copy_(state["factor"])
+
+    def options_changed(self, before: PPOConfig) -> None:
+        """See ``Algorithm.options_changed()``."""
+        if before.learning_rate != self.config.learning_rate:
+            self.factor.fill_(1.0)
+        if before.gamma != self.config.gamma and self.reward_norm is not None:
+            self.reward_norm.reset()

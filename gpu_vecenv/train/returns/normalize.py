@@ -113,3 +113,7 @@ class RewardNorm(nn.Module):
             cut: bool (T, ...), True where the row's episode ended with this step.
         """
         self.norm.update(discounted_returns(reward, valid, cut, self.gamma, self.running_return), valid)
+
+    def reset(self) -> None:
+        """Forget all rewards."""
+        self.load_state_dict(RewardNorm(tuple(self.running_return.shape), self.gamma).state_dict())

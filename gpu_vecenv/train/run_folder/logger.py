@@ -18,7 +18,10 @@ from gpu_vecenv.train.run_folder.weights_and_biases import WeightsAndBiases, req
 
 
 class Logger:
-    """Records one dict of numbers for each iteration. Use as a context manager."""
+    """Records one dict of numbers for each iteration. Use as a context manager, in which ``begin()`` comes first.
+
+    Entering it opens what may fail for reasons outside the run's folder; files that make the folder one of a run come later.
+    """
 
     def __init__(
         self,
@@ -32,7 +35,7 @@ class Logger:
         options: Mapping[str, Any] | None = None,
         sinks: Sequence[Sink] = (),
     ):
-        """Set the logger up; entering the context opens the sinks.
+        """Set the logger up; nothing is opened yet.
 
         Args:
             out: folder for files; None writes no files.
@@ -60,23 +63,30 @@ class Logger:
         self._resources = contextlib.ExitStack()
 
     def __enter__(self) -> Logger:
-        """Open the sinks; if one cannot be opened, close the others."""
+        """Open Weights & Biases and TensorBoard; if one cannot be opened, close the other."""
         self._sinks = list(self._given)
         with contextlib.ExitStack() as opened:
-            if self.out is not None:
-                self.out.mkdir(parents=True, exist_ok=True)
-                self._add(JsonLines(self.out / METRICS_FILE, self.first_iteration), opened)
-                if tensorboard.is_installed():
-                    self._add(tensorboard.TensorBoard(self.out / "tensorboard", self.first_steps), opened)
             if self.wandb is not None:
                 self._add(WeightsAndBiases(self.wandb, self.out, self.options), opened)
-            self._add(Terminal(self.total_steps, sys.stdout, self.quiet), opened)
+            if self.out is not None and tensorboard.is_installed():
+                self._add(tensorboard.TensorBoard(self.out / "tensorboard", self.first_steps), opened)
             self._resources = opened.pop_all()
         return self
 
-    def _add(self, sink: Sink, opened: contextlib.ExitStack) -> None:
+    def begin(self) -> None:
+        """Open the file of metrics and the display.
+
+        Raises:
+            MetricsError: the file is damaged; it is unchanged.
+            OSError: the file cannot be written.
+        """
+        if self.out is not None:  # before the others, so that an error of these leaves the line of the iteration in the file
+            self._add(JsonLines(self.out / METRICS_FILE, self.first_iteration), self._resources, len(self._given))
+        self._add(Terminal(self.total_steps, sys.stdout, self.quiet), self._resources)
+
+    def _add(self, sink: Sink, opened: contextlib.ExitStack, place: int = sys.maxsize) -> None:
         opened.callback(sink.close)
-        self._sinks.append(sink)
+        self._sinks.insert(place, sink)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Close the sinks that were opened. An error of a sink does not replace the error that ended the run."""

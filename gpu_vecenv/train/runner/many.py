@@ -24,9 +24,10 @@ from gpu_vecenv.train.run_folder.folder import RunFolder
 from gpu_vecenv.train.run_folder.runs import lock_new_runs, run_folders
 from gpu_vecenv.train.run_folder.runs_terminal import RunsTerminal
 from gpu_vecenv.train.run_folder.terminal import say
-from gpu_vecenv.train.runner.callbacks import Callback
+from gpu_vecenv.train.runner.callbacks import Callback, checked_callbacks
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.one_of_many import OneOfMany, RunResult, Streams, describe
+from gpu_vecenv.train.runner.resumed import changed
 from gpu_vecenv.train.runner.trainer import Trainer
 
 AT_ONCE = 16
@@ -61,6 +62,7 @@ def train_many(
         The result of each run by its name.
 
     Raises:
+        CallbackError: see ``Trainer``.
         ConfigError: there is no run, a name cannot be that of a folder, options have an ``out`` or send to Weights & Biases, or
             ``at_once`` is out of range.
         RunExistsError: ``out`` holds a run or runs.
@@ -78,6 +80,7 @@ def train_many(
         require(isinstance(name, str), "train_many: name of a run", "a str", name)
         require(isinstance(config, TrainConfig), f"train_many: {name}", "a TrainConfig", config)
     _require(at_once, configs)
+    callbacks = checked_callbacks(callbacks)
     for name, config in configs.items():
         require(config.out is None, f"{name}: out", "None, because train_many(out=...) holds all runs", config.out)
     if out is None:
@@ -108,12 +111,14 @@ def resume_many(
         The result of each run by its name.
 
     Raises:
+        CallbackError: see ``Trainer``.
         CheckpointError: the env of a run that waits is in a module that is not imported.
-        ConfigError: the folder holds no runs, the options of a run are damaged, ``changes`` has an ``out`` or a value out of
-            range, or ``at_once`` is out of range.
+        ConfigError: the folder holds no runs, the options of a run are damaged, ``changes`` has an ``out``, an option that a run
+            keeps or a value out of range, or ``at_once`` is out of range.
         RunLockedError: another trainer has locked the folder.
         OSError: the folder cannot be read or written.
     """
+    callbacks = checked_callbacks(callbacks)
     require("out" not in changes, "resume_many: out", "none, because runs stay in their folders", changes.get("out"))
     if not run_folders(folder):
         raise ConfigError(f"{folder}: expected a folder of runs, such as {Path(folder) / 'seed-0'}, got none")
@@ -138,7 +143,7 @@ def _new(name: str, config: TrainConfig, callbacks: Sequence[Callback]) -> OneOf
 
 def _found(path: Path, callbacks: Sequence[Callback], changes: dict[str, Any]) -> OneOfMany:
     """Return the run of a folder."""
-    config = dataclasses.replace(TrainConfig.from_yaml(path / CONFIG_FILE), out=str(path), **changes)
+    config = changed(TrainConfig.from_yaml(path / CONFIG_FILE), {"out": str(path), **changes})
     if not has_checkpoint(path):
         return _new(path.name, without_import(config, path / CONFIG_FILE), callbacks)
     return OneOfMany(path.name, config, lambda: Trainer.resume(path, quiet=True, callbacks=callbacks, **changes))

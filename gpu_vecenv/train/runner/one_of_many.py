@@ -32,7 +32,7 @@ class RunResult:
     best: float = -math.inf
     """Highest mean return of the evaluations; minus infinity without one."""
     finished: str = ""
-    """Reason why the run is over; empty after an error, and if the run was stopped and can go on."""
+    """Reason why the run is over, or that of ``Trainer.request_stop()``; empty after an error or a signal."""
     error: Exception | None = None
     """Error that ended the run; None without one."""
 

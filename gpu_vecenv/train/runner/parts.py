@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import nn
 from gpu_vecenv.train.algorithms.contract import Algorithm
 from gpu_vecenv.train.algorithms.registry import algorithm_builder
 from gpu_vecenv.train.config import PPOConfig, ResolvedConfig, bootstraps, require_samples
-from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.fused.applies import fused_sizes
 from gpu_vecenv.train.fused.rollout import whole_rollout
 from gpu_vecenv.train.fused.update import FusedPPO
@@ -21,6 +22,7 @@ from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Actor, Policy
 from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.returns.episodes import EpisodeStats
+from gpu_vecenv.train.run_folder.checkpoint import require_same_form
 from gpu_vecenv.train.runner.collector import Collector
 from gpu_vecenv.train.runner.iteration import Iteration, require_gradients
 from gpu_vecenv.train.runner.schedule_table import ScheduleTable
@@ -163,7 +165,40 @@ class Parts:
             "algorithms": {name: algorithm.state_dict() for name, algorithm in self.algorithms.items()},
             "collector": self.collector.state_dict(),
             "episodes": {name: episodes.state_dict() for name, episodes in self.episodes.items()},
+            "reset_pool": self.collector.env.get_reset_pool(),
         }
+
+    def load_state_dict(self, state: Mapping[str, Any], path: Path, before: ResolvedConfig) -> None:
+        """Restore what ``state_dict()`` returned, after a reset of the env.
+
+        Args:
+            state: the state.
+            path: the checkpoint file, which errors name.
+            before: options of the run that wrote the state.
+
+        Raises:
+            CheckpointError: the state has another form.
+        """
+        expected = self.state_dict()
+        for key in ("collector", "episodes", "policies"):
+            require_same_form(state[key], expected[key], f"{path}: {key}")
+        try:
+            for name, policy in self.policies.items():
+                policy.load_state_dict(state["policies"][name])
+            for name, algorithm in self.algorithms.items():
+                algorithm.load_state_dict(state["algorithms"].get(name), f"{path}: algorithms/{name}")
+                algorithm.options_changed(before.ppo_of(name))
+            for name, episodes in self.episodes.items():
+                episodes.load_state_dict(state["episodes"][name])
+            # Before the state of the env: without a pool, a state that is set may hold no entries of one.
+            self.collector.env.set_reset_pool(state["reset_pool"] or None)
+            self.collector.load_state_dict(state["collector"])
+        except CheckpointError:
+            raise
+        except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
+            raise CheckpointError(
+                f"{path}: expected the state of this run's env and policies, got {type(error).__name__}: {error}"
+            ) from error
 
 
 def may_be_fused(config: ResolvedConfig, device: torch.device) -> bool:

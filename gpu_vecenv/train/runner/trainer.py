@@ -7,37 +7,32 @@ import dataclasses
 import math
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
-from gpu_vecenv.errors import DeviceError, SequenceError
+from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve
-from gpu_vecenv.train.errors import CheckpointError, ConfigError
+from gpu_vecenv.train.config.checks import is_name, require
+from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.best import BestReturn
-from gpu_vecenv.train.run_folder.checkpoint import (
-    checkpoint_in_errors,
-    checkpoint_path,
-    load_checkpoint,
-    require_same_form,
-    saved_config,
-)  # fmt: skip
 from gpu_vecenv.train.run_folder.checkpoint_file import save_checkpoint
-from gpu_vecenv.train.run_folder.checkpoints import Checkpoints, run_of
-from gpu_vecenv.train.run_folder.folder import RunFolder, lock_run_folder
+from gpu_vecenv.train.run_folder.folder import lock_run_folder
 from gpu_vecenv.train.run_folder.logger import Logger
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
+from gpu_vecenv.train.run_folder.run_files import RunFiles
 from gpu_vecenv.train.run_folder.sink import Sink
 from gpu_vecenv.train.run_folder.terminal import say
+from gpu_vecenv.train.run_folder.weights_and_biases import require_wandb
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
-from gpu_vecenv.train.runner.callbacks import Callback
+from gpu_vecenv.train.runner.callbacks import Callback, checked_callbacks, checked_sinks, reason_to_stop
 from gpu_vecenv.train.runner.executor import make_executor
 from gpu_vecenv.train.runner.flight import Flight
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT
 from gpu_vecenv.train.runner.pace import Pace, until_next
 from gpu_vecenv.train.runner.parts import Parts
-from gpu_vecenv.train.runner.resumed import Resumed
+from gpu_vecenv.train.runner.resumed import Resumed, resumed_run
 from gpu_vecenv.train.runner.stagger import stagger_starts
 from gpu_vecenv.train.runner.texts import move_text, run_text
 from gpu_vecenv.train.runner.torch_threads import torch_threads
@@ -77,33 +72,32 @@ class Trainer:
             resumed: checkpoint to resume from, passed by ``resume()``; None starts a new run.
 
         Raises:
-            ConfigError, PolicyMapError: options do not fit the env.
+            CallbackError: ``callbacks`` or ``sinks`` is no list or tuple, or an entry has the wrong type.
+            ConfigError, PolicyMapError: options do not fit the env, or the package that ``wandb`` needs is missing.
             CheckpointError: a file of ``load_policies`` is unusable, or ``resumed`` does not fit the options.
             RunExistsError: ``config.out`` already holds a run; ``resume()`` continues it.
             RunLockedError: another trainer has locked ``config.out``.
             OSError: the run's folder cannot be made or written.
         """
-        self.quiet, self.callbacks, self._sinks = quiet, tuple(callbacks), tuple(sinks)
+        self.quiet, self.callbacks, self._sinks = quiet, checked_callbacks(callbacks), checked_sinks(sinks)
+        require_wandb(config.wandb)
         self._resources = contextlib.ExitStack()
-        for sink in sinks:
+        for sink in self._sinks:
             self._resources.callback(sink.close)
-        self._folder: RunFolder | None = None
         with close_on_error(self):
-            if resumed is not None:
-                self._own_folder(resumed.folder)
-                self._build(config, networks)
-                self._load(resumed.state, resumed.path)
-                if (text := move_text(resumed.device, self.env.device)) and not quiet:
-                    say(f"{resumed.path}: {text}")
-                return
+            if resumed is not None and resumed.folder is not None:
+                self._resources.callback(resumed.folder.close)
             self._build(config, networks)
-            self.parts.collector.reset(self.config.seed)
-            if self.config.stagger_starts:
-                stagger_starts(self.env, self.parts.collector)
-            for name, path in self.config.load_policies.items():
-                load_policy(self.policies, name, path)
-            # The folder comes last, so that wrong options leave no folder behind.
-            self._own_folder(None if config.out is None else lock_run_folder(Path(config.out)))
+            if resumed is not None:
+                self._load(resumed)
+                self._folder = resumed.folder
+            else:
+                self._start()
+                # The folder comes last, so that wrong options leave no folder behind.
+                self._folder = None if config.out is None else lock_run_folder(Path(config.out))
+                if self._folder is not None:
+                    self._resources.callback(self._folder.close)
+            self._files = None if self._folder is None else RunFiles(self._folder, self.config)
 
     @classmethod
     def resume(
@@ -128,42 +122,17 @@ class Trainer:
             **changes: options to change, such as ``total_steps`` or ``out``.
 
         Raises:
+            CallbackError: see ``Trainer``.
             CheckpointError: the file is no checkpoint, is damaged, or does not fit the run.
-            ConfigError: a value in ``changes`` is out of range.
+            ConfigError: an option in ``changes`` is unknown, out of range, or one that a run keeps, such as ``num_envs``.
             DeviceError: the run's device is missing here.
             RunExistsError: ``out`` holds another run.
             RunLockedError: another trainer has locked ``out``.
             OSError: the run's folder cannot be made or written.
         """
-        run = Path(path) if Path(path).is_dir() else run_of(Path(path))
-        if run is not None:
-            changes.setdefault("out", str(run))
-        file = checkpoint_path(path)
-        out = dataclasses.replace(saved_config(path, load_checkpoint(path)), **changes).out
-        folder = None if out is None else lock_run_folder(Path(out), file)
-        with contextlib.nullcontext() if folder is None else close_on_error(folder):
-            # Read again: another trainer may have saved before the folder was locked.
-            file = checkpoint_path(path)
-            state = load_checkpoint(file)
-            saved = saved_config(file, state)
-            config = dataclasses.replace(saved, **changes)
-            try:
-                resumed = Resumed(file, state, folder, saved.device)
-                with checkpoint_in_errors(file, changes):
-                    return cls(config, quiet, callbacks=callbacks, sinks=sinks, networks=networks, resumed=resumed)
-            except DeviceError as error:
-                if "device" in changes:
-                    raise
-                raise DeviceError(
-                    f"{path}: this run was on {config.device}, which is missing here ({error}) "
-                    "Resume on another device: --device cpu (device='cpu')."
-                ) from error
-
-    def _own_folder(self, folder: RunFolder | None) -> None:
-        """Store the run's folder; ``close()`` closes it."""
-        if folder is not None:
-            self._folder = folder
-            self._resources.callback(folder.close)
+        callbacks, sinks = checked_callbacks(callbacks), checked_sinks(sinks)
+        with resumed_run(path, changes) as resumed:
+            return cls(resumed.config, quiet, callbacks=callbacks, sinks=sinks, networks=networks, resumed=resumed)
 
     def _build(self, config: TrainConfig, networks: Mapping[str, nn.Module] | None) -> None:
         resolved = resolve(config)
@@ -178,8 +147,23 @@ class Trainer:
         self.flight = Flight(self.parts, self.executor, 1 if alone else IN_FLIGHT)
         self.trial = Trial(self.config, self.parts)
         self._resources.callback(self.trial.close)
-        self.iteration = 0
+        self._iteration = 0
+        self._phase: Literal["idle", "training", "ending"] = "idle"
+        self._stop_reason = ""
         self.metrics: dict[str, float] = {}
+
+    def _start(self) -> None:
+        """Begin a new run."""
+        self.parts.collector.reset(self.config.seed)
+        if self.config.stagger_starts:
+            stagger_starts(self.env, self.parts.collector)
+        for name, path in self.config.load_policies.items():
+            load_policy(self.policies, name, path)
+
+    @property
+    def iteration(self) -> int:
+        """Iterations done."""
+        return self._iteration
 
     @property
     def policies(self) -> dict[str, Any]:
@@ -193,8 +177,8 @@ class Trainer:
 
     @property
     def finished(self) -> str:
-        """The reason why the run is over; empty while it may go on."""
-        return "done" if self.iteration >= self.num_iterations else self.trial.finished
+        """The reason why the run is over, or why ``request_stop()`` ended the last ``train()``; empty while it may go on."""
+        return "done" if self.iteration >= self.num_iterations else self.trial.finished or self._stop_reason
 
     @property
     def steps_per_iteration(self) -> int:
@@ -237,17 +221,24 @@ class Trainer:
         Yields:
             None, before each wait for an iteration; ``metrics`` holds those of the last finished one.
         """
-        self.metrics = {}
+        if self._phase != "idle":
+            raise SequenceError("train(): this trainer is training already; a callback or another thread called train() again.")
+        self._phase, self._stop_reason, self.metrics = "training", "", {}
+        try:
+            yield from self._pauses(stop, iterations)
+            self._phase = "ending"
+            self._call("on_end")
+        finally:
+            self._phase = "idle"
+
+    def _pauses(self, stop: StopRequest, iterations: int | None) -> Generator[None]:
+        """See ``pauses()``; ``on_end`` is still to be called."""
         stop_at = self.num_iterations if iterations is None else min(self.iteration + iterations, self.num_iterations)
         out = None if self._folder is None else self._folder.path
         if not self.quiet:
             say(run_text(self.config, self.parts))
         if self._folder is not None:
             self._folder.check()
-            self._checkpoints().remove_after(self.iteration)
-        if out is not None and self.iteration == 0:
-            self.config.save(out)
-            self.save()  # From here on a killed run can be resumed.
         pace = Pace(out is not None, self.config.checkpoint_interval, self.config.evaluation_interval)
         self._call("on_start")
         with (
@@ -263,6 +254,11 @@ class Trainer:
                 sinks=self._sinks,
             ) as logger,
         ):
+            if self._files is not None:
+                self._files.begin(self.iteration)
+                if self.iteration == 0:
+                    self.save()  # From here on a killed run can be resumed.
+            logger.begin()
             if self._folder is not None:
                 self._folder.remember(METRICS_FILE)
             while self.flight.count or self._goes_on(stop_at, stop):
@@ -283,7 +279,24 @@ class Trainer:
                 path = self.save()
         if out is not None and not self.quiet:
             say(f"{stop.received or self.finished or 'paused'}: iteration {self.iteration}, saved {path}")
-        self._call("on_end")
+
+    def request_stop(self, reason: str) -> None:
+        """End the present ``train()`` after the iterations in flight, with a save; ``finished`` then holds the reason.
+
+        Callbacks, sinks and other threads may call this; the first reason counts. The run can go on: ``train()`` or ``resume()``
+        continues it.
+
+        Args:
+            reason: printable text.
+
+        Raises:
+            ConfigError: ``reason`` is empty or no printable text.
+            SequenceError: ``train()`` is not running, or is ending already.
+        """
+        require(is_name(reason), "request_stop: reason", "printable text", reason)
+        if self._phase != "training":
+            raise SequenceError("request_stop(): expected a call during train(), by a callback, a sink or another thread.")
+        self._stop_reason = self._stop_reason or reason
 
     def launch(self) -> None:
         """Queue the next iteration on the caller's current stream and return; the device may still be busy with earlier ones.
@@ -303,31 +316,34 @@ class Trainer:
             NonFiniteError: see ``train()``. Later iterations in flight are dropped.
         """
         values, rate = self.flight.finish()
-        self.iteration += 1
+        self._iteration += 1
         numbers = {"iteration": self.iteration, "steps": self.iteration * self.steps_per_iteration}
         evaluated = self.trial.evaluate(self.iteration)
         return {**numbers, "steps_per_second": rate * self.steps_per_iteration, **values, **evaluated}
 
     def _goes_on(self, stop_at: int, stop: StopRequest) -> bool:
         """True if ``train()`` may launch an iteration."""
-        return self.iteration + self.flight.count < stop_at and stop.received is None and not self.trial.finished
+        asked = stop.received is not None or self._stop_reason != ""
+        return self.iteration + self.flight.count < stop_at and not asked and not self.trial.finished
 
     def _report(self, metrics: dict[str, float]) -> None:
         """Call callbacks after an iteration, and keep the checkpoint of the best evaluation."""
         for name in self.parts.rows:
             if not math.isnan(metrics[f"return/{name}"]):
                 self._call("on_episodes", name, metrics[f"return/{name}"], metrics[f"episode_length/{name}"])
-        self._call("on_iteration", metrics)
+        if self.callbacks:
+            self._call("on_iteration", dict(metrics))  # a copy, because a callback may change it
         if self.trial.latest is not None:
-            if self.trial.latest_is_best and self._folder is not None:
-                self._folder.check()
-                self._checkpoints().save_best(self._state())
+            if self.trial.latest_is_best and self._files is not None:
+                self._files.save_best(self._state())
             self._call("on_evaluation", self.trial.latest, self.trial.latest_is_best)
             self.trial.latest = None
 
     def _call(self, method: str, *arguments: Any) -> None:
         for callback in self.callbacks:
-            getattr(callback, method)(self, *arguments)
+            answer = getattr(callback, method)(self, *arguments)
+            if answer is not None and (reason := reason_to_stop(callback, method, answer)):
+                self.request_stop(reason)
 
     def save(self, path: str | Path | None = None) -> Path:
         """Write a checkpoint.
@@ -347,18 +363,12 @@ class Trainer:
         if path is not None:
             written = Path(path)
             save_checkpoint(written, self._state())
-        elif self._folder is None:
+        elif self._files is None:
             raise ConfigError("save: expected a path, or a run with `out`, got neither")
         else:
-            self._folder.check()
-            written = self._checkpoints().save(self._state())
+            written = self._files.save(self._state())
         self._call("on_save", written)
         return written
-
-    def _checkpoints(self) -> Checkpoints:
-        """Return the checkpoints of the run's folder."""
-        assert self._folder is not None
-        return Checkpoints(self._folder.path, self.config.keep_checkpoints)
 
     def _state(self) -> dict[str, Any]:
         """Return the content of a checkpoint."""
@@ -367,33 +377,17 @@ class Trainer:
             "config": self.config.to_json(),
             "iteration": self.iteration,
             **self.parts.state_dict(),
-            "reset_pool": self.env.get_reset_pool(),
             "best": self.best.state_dict(),
         }
 
-    def _load(self, state: dict[str, Any], path: Path) -> None:
+    def _load(self, resumed: Resumed) -> None:
+        """Take the state of a checkpoint."""
         self.parts.collector.reset(self.config.seed)  # An env must be reset before its state can be set.
-        expected = self._state()
-        for key in ("collector", "episodes", "policies"):
-            require_same_form(state[key], expected[key], f"{path}: {key}")
-        try:
-            for name, policy in self.policies.items():
-                policy.load_state_dict(state["policies"][name])
-            for name, algorithm in self.parts.algorithms.items():
-                algorithm.load_state_dict(state["algorithms"].get(name), f"{path}: algorithms/{name}")
-            for name, episodes in self.parts.episodes.items():
-                episodes.load_state_dict(state["episodes"][name])
-            # Before the state of the env: without a pool, a state that is set may hold no entries of one.
-            self.env.set_reset_pool(state["reset_pool"] or None)
-            self.parts.collector.load_state_dict(state["collector"])
-            self.best.load_state_dict(state["best"], f"{path}: best")
-        except CheckpointError:
-            raise
-        except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
-            raise CheckpointError(
-                f"{path}: expected the state of this run's env and policies, got {type(error).__name__}: {error}"
-            ) from error
-        self.iteration = state["iteration"]
+        self.parts.load_state_dict(resumed.state, resumed.path, resumed.saved)
+        self.trial.load_state_dict(resumed.state["best"], f"{resumed.path}: best", resumed.saved)
+        self._iteration = resumed.state["iteration"]
+        if (text := move_text(resumed.saved.device, self.env.device)) and not self.quiet:
+            say(f"{resumed.path}: {text}")
 
     def close(self) -> None:
         """Close the env and the sinks, and unlock the run's folder."""

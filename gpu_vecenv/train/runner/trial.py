@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from typing import Any
 
 from gpu_vecenv.train.config import ResolvedConfig
 from gpu_vecenv.train.errors import ConfigError
@@ -12,6 +13,7 @@ from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.train.runner.evaluation import Evaluation, Players, evaluation_seed, measure, piece_steps
 from gpu_vecenv.train.runner.parts import Parts
 from gpu_vecenv.train.runner.wrappers import evaluate_as_in_training
+from gpu_vecenv.train.storage.policy_map import trainable_policies
 
 
 class Trial:
@@ -31,10 +33,32 @@ class Trial:
         roles = list(parts.collector.env.role_rows)
         if config.best_of is not None and config.best_of not in roles:
             raise ConfigError(f"best_of: expected one of the roles {roles}, got {config.best_of!r}")
-        learn = [part.members.role for name in parts.algorithms for part in parts.rows[name].parts]
-        self.role = config.best_of or learn[0]
+        self.role = self._role(config)
         self._resources = contextlib.ExitStack()
         self._players: Players | None = None
+
+    def _role(self, config: ResolvedConfig) -> str:
+        """Return the role whose mean return counts with some options of this run."""
+        learn = trainable_policies(list(self.parts.rows), config.frozen)
+        return config.best_of or self.parts.rows[learn[0]].parts[0].members.role
+
+    def load_state_dict(self, state: dict[str, Any], where: str, before: ResolvedConfig) -> None:
+        """Restore the best return of a checkpoint. It starts anew if evaluations now measure something else.
+
+        Args:
+            state: the state.
+            where: its name in errors.
+            before: options of the run that wrote it.
+
+        Raises:
+            CheckpointError: the state is damaged.
+        """
+        self.best.load_state_dict(state, where)
+        measured, now = (
+            (self._role(config), config.evaluation_episodes, config.env_kwargs) for config in (before, self.config)
+        )
+        if measured != now:
+            self.best = BestReturn()
 
     @property
     def finished(self) -> str:
