@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 MEMINFO, CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
@@ -35,3 +36,13 @@ def _cached() -> int:
     """Bytes of cached files, which count against the limit and are freed on demand."""
     stat = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
     return int(stat.get("inactive_file", 0))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True if NumPy, CuPy or torch ran out of memory.
+
+    On the CPU torch raises a plain RuntimeError, so its text is compared.
+    """
+    if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
+        return True
+    return "torch" in sys.modules and isinstance(error, sys.modules["torch"].OutOfMemoryError)

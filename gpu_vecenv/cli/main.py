@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import gymnasium
 
 from gpu_vecenv import __version__
+from gpu_vecenv.backend.host_memory import is_out_of_memory
 from gpu_vecenv.errors import GpuVecenvError, MissingExtraError, ParameterError
 from gpu_vecenv.heartbeat import Heartbeat
 
@@ -26,7 +27,7 @@ COMMANDS = {
     "export": ("gpu_vecenv.cli.export:export", "write a policy of a run as a program of torch.export or as an ONNX model"),
     "envs": ("gpu_vecenv.cli.envs:envs", "list the env ids"),
     "bench": ("gpu_vecenv.cli.bench:bench", "measure the speed of envs and training; prints a table (--quick) or writes JSON"),
-    "memory": ("gpu_vecenv.cli.memory:memory", "print the memory that an env takes on its device"),
+    "memory": ("gpu_vecenv.cli.memory:memory", "print the memory that an env, or training, takes on its device"),
     "doctor": ("gpu_vecenv.cli.doctor:doctor", "check this machine, and print a remedy for each check that fails"),
 }
 """Subcommand to its function and its line of help."""
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (GpuVecenvError, gymnasium.error.Error, OSError) as error:
         failure, status = str(error), 2
     except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         failure, status = f"out of memory: {error}", 2
     except KeyboardInterrupt:
@@ -147,16 +148,6 @@ def _say_importing(seconds: float) -> None:
 def _is_unicode(word: str) -> bool:
     """Return False for a word with bytes that are not UTF-8: Python makes them surrogates, which cannot be printed."""
     return not any("\ud800" <= letter <= "\udfff" for letter in word)
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Return True if NumPy, CuPy or torch ran out of memory.
-
-    On the CPU torch raises a plain RuntimeError, so its text is compared.
-    """
-    if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
-        return True
-    return "torch" in sys.modules and isinstance(error, sys.modules["torch"].OutOfMemoryError)
 
 
 def _flush() -> OSError | None:

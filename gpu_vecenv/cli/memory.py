@@ -1,16 +1,21 @@
-"""The command ``memory``: bytes that an env would take on its device."""
+"""The command ``memory``: bytes that an env, or a training run, would take on its device."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import Annotated
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any
 
+import torch
 import tyro
 
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
-from gpu_vecenv.train.runner.build import make_vec
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.train.runner.build import make_env, make_vec
 from gpu_vecenv.vector.autoreset import parse_autoreset_mode
 from gpu_vecenv.vector.memory_needs import memory_needs, room_for
 from gpu_vecenv.vector.views import View, count_worlds
@@ -18,15 +23,20 @@ from gpu_vecenv.vector.views import View, count_worlds
 
 def memory(
     env_id: tyro.conf.Positional[str],
-    num_envs: int = 1,
+    num_envs: Annotated[int | None, help_option("1; with --train the preset's", "INT")] = None,
     num_worlds: Annotated[int | None, help_option("from --num-envs", "INT")] = None,
-    view: str = "worlds",
-    autoreset_mode: str = "same_step",
+    view: Annotated[str | None, help_option("worlds", "STR")] = None,
+    autoreset_mode: Annotated[str | None, help_option("same_step", "STR")] = None,
     copy: bool = True,
     device: str = "auto",
-    env: Annotated[Settings, help_option("the env's defaults", "KEY=VALUE ...")] = (),
+    env: Annotated[Settings, help_option("the env's defaults; with --train the preset's", "KEY=VALUE ...")] = (),
+    train: bool = False,
+    ppo: Annotated[Settings, help_option("the preset's", "KEY=VALUE ...")] = (),
+    network: Annotated[Settings, help_option("the preset's", "KEY=VALUE ...")] = (),
+    policy: Annotated[Settings, help_option("a policy of its own for each role", "ROLE=NAME ...")] = (),
+    executor: Annotated[str | None, help_option("auto", "{auto,eager,graph,fused}")] = None,
 ) -> None:
-    """Print the memory that an env takes on its device, without making it.
+    """Print the memory that an env takes on its device, without making it; with --train, the memory that a training run takes.
 
     Example: gpu-vecenv memory WarpTag-v0 --num-envs 2000 --env num_runners=20
 
@@ -41,18 +51,57 @@ def memory(
         copy: new arrays in each step, the default of make_vec.
         device: auto, cpu or cuda:0; for a GPU its free memory is printed, too.
         env: env parameters by name, such as num_taggers=5 num_runners=20.
+        train: print what gpu-vecenv train takes with the same options, without --view, --autoreset-mode and --no-copy.
+        ppo: with --train: hyperparameters, such as num_steps=64.
+        network: with --train: shape of the networks, such as hidden_sizes=[64,64].
+        policy: with --train: policies of the roles, such as runner=random.
+        executor: with --train: how iterations run, see gpu-vecenv train.
     """
     device = choose_device(device)
-    options = {"num_worlds": 1, "view": view, "device": "cpu", "array": "numpy", "autoreset_mode": autoreset_mode}
-    with contextlib.closing(make_vec(env_id, parse_settings(env, "--env"), options)) as small_env:
+    of_training = {"ppo": ppo, "network": network, "policy": policy, "executor": executor}
+    of_env = {"view": view, "autoreset_mode": autoreset_mode, "no_copy": None if copy else True}
+    unused = [name for name, value in (of_env if train else of_training).items() if value not in (None, ())]
+    if unused:
+        where = "without --train" if train else "with --train"
+        raise ParameterError(f"--{unused[0].replace('_', '-')}: expected it {where} only.")
+    if train:
+        if None not in (num_envs, num_worlds):
+            raise ParameterError("--num-worlds: expected it or --num-envs, got both.")
+        given: dict[str, Any] = {"executor": executor, "num_envs": num_envs if num_worlds is None else num_worlds}
+        given |= {"ppo": parse_settings(ppo, "--ppo"), "network": parse_settings(network, "--network")}
+        given["env_kwargs"] = parse_settings(env, "--env")
+        given["policy_map"] = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
+        worlds, layout, needs = _of_training(env_id, {k: v for k, v in given.items() if v is not None and v != {}}, device)
+    else:
+        by_agent, mode = view == "agents", autoreset_mode or "same_step"
+        options = {"num_worlds": 1, "view": view or "worlds", "device": "cpu", "array": "numpy", "autoreset_mode": mode}
+        with contextlib.closing(make_vec(env_id, parse_settings(env, "--env"), options)) as small_env:
+            layout = small_env.layout
+        worlds = count_worlds(1 if num_envs is None else num_envs, num_worlds, layout, by_agent)
+        needs = memory_needs(View(layout, worlds, by_agent), parse_autoreset_mode(mode), copy)
+    _print(env_id, layout, worlds, needs, device)
+
+
+def _of_training(env_id: str, given: Mapping[str, Any], device: str) -> tuple[int, Layout, dict[str, int]]:
+    """Return the worlds of a training run, the layout of its env, and the bytes that the run takes by purpose."""
+    from gpu_vecenv.train.config import TrainConfig, resolve
+    from gpu_vecenv.train.runner.executor import make_executor
+    from gpu_vecenv.train.runner.memory import training_needs
+
+    config = resolve(TrainConfig.from_options({"env_id": env_id, **given}))
+    with contextlib.closing(make_env(dataclasses.replace(config, device="cpu"), 1)) as small_env:
         layout = small_env.layout
-    worlds = count_worlds(num_envs, num_worlds, layout, view == "agents")
-    needs = memory_needs(View(layout, worlds, view == "agents"), parse_autoreset_mode(autoreset_mode), copy)
+    make_executor(config.executor, device, quiet=True)  # refuses what the device cannot run
+    return config.num_envs, layout, training_needs(config, layout, torch.device(device))
+
+
+def _print(env_id: str, layout: Layout, worlds: int, needs: Mapping[str, int], device: str) -> None:
+    """Print bytes by purpose, and for a GPU the worlds that fit."""
     total = sum(needs.values())
     agents = f"{layout.num_agents} agents" if layout.num_agents > 1 else "one agent"
     print(f"{env_id}: {worlds:,} worlds of {agents}")
     for use, size in [*needs.items(), ("in all", total)]:
-        print(f"  {use:28}{size / 1e6:14,.3f} MB{size / worlds:14,.1f} B a world")
+        print(f"  {use:{max(28, *map(len, needs))}}{size / 1e6:14,.3f} MB{size / worlds:14,.1f} B a world")
     if device != "cpu":
         free = TorchMemory(device).free_bytes() or 0
         print(f"{device} has {free / 1e6:,.0f} MB free: room for about {room_for(needs, free, worlds):,} worlds")

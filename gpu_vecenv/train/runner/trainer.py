@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from torch import nn
 
+from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve
 from gpu_vecenv.train.config.checks import is_name, require
@@ -30,6 +31,7 @@ from gpu_vecenv.train.runner.executor import make_executor
 from gpu_vecenv.train.runner.flight import Flight
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT
+from gpu_vecenv.train.runner.memory import memory_in_errors, require_rollout_room
 from gpu_vecenv.train.runner.pace import Pace, until_next
 from gpu_vecenv.train.runner.parts import Parts
 from gpu_vecenv.train.runner.resumed import Resumed, resumed_run
@@ -77,6 +79,7 @@ class Trainer:
             CheckpointError: a file of ``load_policies`` is unusable, or ``resumed`` does not fit the options.
             RunExistsError: ``config.out`` already holds a run; ``resume()`` continues it.
             RunLockedError: another trainer has locked ``config.out``.
+            OutOfMemoryError: the run does not fit into memory; the message says what it needs.
             OSError: the run's folder cannot be made or written.
         """
         self.quiet, self.callbacks, self._sinks = quiet, checked_callbacks(callbacks), checked_sinks(sinks)
@@ -139,7 +142,9 @@ class Trainer:
         self.env = make_env(resolved)
         self._resources.callback(self.env.close)
         self.config: ResolvedConfig = dataclasses.replace(resolved, device=self.env.device)
-        with torch_threads(resolved.threads):
+        self._free_bytes = TorchMemory(self.env.device).free_bytes()
+        require_rollout_room(self.config, self.env, self._free_bytes)
+        with torch_threads(resolved.threads), memory_in_errors(self.config, self.env, self._free_bytes):
             self.parts = Parts(self.env, self.config, networks)
         self.executor = make_executor(resolved.executor, self.env, self.quiet)
         # A callback may read and change the run after an iteration, and the CPU has no queue.
@@ -225,7 +230,8 @@ class Trainer:
             raise SequenceError("train(): this trainer is training already; a callback or another thread called train() again.")
         self._phase, self._stop_reason, self.metrics = "training", "", {}
         try:
-            yield from self._pauses(stop, iterations)
+            with memory_in_errors(self.config, self.env, self._free_bytes):
+                yield from self._pauses(stop, iterations)
             self._phase = "ending"
             self._call("on_end")
         finally:

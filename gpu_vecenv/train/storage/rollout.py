@@ -84,7 +84,7 @@ class Rollout:
             truncated=slab(torch.bool),
             agent_alive=torch.ones(num_steps, num_rows, dtype=torch.bool, device=device),
             alive_start=torch.ones(env.num_worlds, env.num_agents, dtype=torch.bool, device=device),
-            alive_next=None if alive_field(env) is None else torch.ones(alive, dtype=torch.bool, device=device),
+            alive_next=None if env.env_spec.alive is None else torch.ones(alive, dtype=torch.bool, device=device),
             by_world=WorldSlabs.allocate(num_steps, env.num_worlds, env.num_agents, device) if groups[0][0].role else None,
             env_reward=slab(torch.float32) if as_wrapped(env) else None,
         )

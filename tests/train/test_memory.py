@@ -1,0 +1,176 @@
+"""Memory of a training run: the estimate from its options, compared with tensors that are alive and with torch's profiler."""
+
+import contextlib
+import dataclasses
+import gc
+import warnings
+
+import pytest
+import role_envs  # noqa: F401  (registers Pairs-v0 and Masked-v0)
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from gpu_vecenv.backend.memory import TorchMemory
+from gpu_vecenv.cli.main import main
+from gpu_vecenv.errors import OutOfMemoryError
+from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train.runner import trainer as trainer_module
+from gpu_vecenv.train.runner.memory import training_needs
+
+TAG = {"num_taggers": 5, "num_runners": 20, "num_other_agents_observed": 5}
+CARTPOLE = TrainConfig("WarpCartPole-v1", 512, device="cpu", ppo=PPOConfig(num_steps=8, num_minibatches=2))
+RUNS = {
+    "cartpole": CARTPOLE,
+    "wide": dataclasses.replace(CARTPOLE, num_envs=64, network=NetworkConfig((256, 256), "relu", shared_trunk=True)),
+    "box": TrainConfig("WarpPendulum-v1", 512, device="cpu", ppo=PPOConfig(num_steps=8)),
+    "two policies": TrainConfig("WarpTag-v0", 64, device="cpu", env_kwargs=TAG, ppo=PPOConfig(num_steps=10)),
+    "one policy": TrainConfig(
+        "WarpTag-v0", 64, device="cpu", env_kwargs=TAG, ppo=PPOConfig(num_steps=10), policy_map={"tagger": "a", "runner": "a"}
+    ),
+    "ranges": TrainConfig(
+        "Masked-v0", 256, device="cpu", ppo=PPOConfig(num_steps=8), policy_map={"left[0:1]": "a", "left[1:2]": "b", "right": "b"}
+    ),
+    "shared part": TrainConfig("Pairs-v0", 128, device="cpu", ppo=PPOConfig(num_steps=8), evaluation_interval=9),
+}
+
+
+def alive():
+    """Return the bytes of all tensors on the CPU."""
+    gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tensors = [x for x in gc.get_objects() if isinstance(x, torch.Tensor) and x.device.type == "cpu"]
+    return sum({x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}.values())
+
+
+def peak(function):
+    """Return the most bytes that a function takes at a time beside what is alive before, by the profiler's allocations."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        function()
+    events = [event for event in seen.profiler.kineto_results.events() if event.name() == "[memory]"]
+    now = most = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        now += event.nbytes()
+        most = max(most, now)
+    return most
+
+
+@pytest.mark.parametrize("run", ["cartpole", *(pytest.param(run, marks=pytest.mark.slow) for run in RUNS if run != "cartpole")])
+def test_the_estimate_is_what_a_run_takes(run):
+    before = alive()
+    with contextlib.closing(Trainer(RUNS[run], quiet=True)) as trainer:
+        needs = training_needs(trainer.config, trainer.env.layout, torch.device("cpu"))
+        trainer.launch(), trainer.finish()
+        assert needs["rollout"] == sum(x.nbytes for x in tensors_of(trainer.parts.rollout))
+        update = peak(lambda: (trainer.launch(), trainer.finish()))
+        needs.pop("evaluation", None)
+        assert sum(needs.values()) == pytest.approx(alive() - before + update, rel=0.15)
+
+
+def tensors_of(value):
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if dataclasses.is_dataclass(value):
+        value = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    return [x for one in value for x in tensors_of(one)] if isinstance(value, list | tuple) else []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("executor", ["eager", "graph", "fused"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        TrainConfig("WarpCartPole-v1", 65_536, ppo=PPOConfig(num_steps=32, num_minibatches=4)),
+        TrainConfig("WarpTag-v0", 1_000, ppo=PPOConfig(num_steps=20, num_minibatches=4)),
+        TrainConfig("WarpPendulum-v1", 65_536, ppo=PPOConfig(num_steps=32), network=NetworkConfig((256, 256))),
+    ],
+    ids=lambda config: config.env_id,
+)
+def test_the_estimate_is_what_a_run_takes_on_a_gpu(config, executor):
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    with contextlib.closing(Trainer(dataclasses.replace(config, executor=executor, device="cuda:0"), quiet=True)) as trainer:
+        for _ in range(4):
+            trainer.launch(), trainer.finish()
+        needs = training_needs(trainer.config, trainer.env.layout, torch.device("cuda:0"))
+    assert sum(needs.values()) == pytest.approx(torch.cuda.max_memory_allocated() - before, rel=0.2)
+
+
+def test_a_rollout_that_does_not_fit_is_refused_before_it_is_made(monkeypatch, tmp_path):
+    monkeypatch.setattr(TorchMemory, "free_bytes", lambda memory: 80_000)
+    monkeypatch.setattr(trainer_module, "Parts", lambda *arguments: 1 / 0)
+    text = (
+        r"WarpCartPole-v1: training with 512 worlds and 8 steps in a rollout needs about .* MB on cpu \(env 0.0, rollout 0.2, "
+        r"networks, .*, samples and update, at most .*\), and 0.1 MB were free; take fewer num_envs, .* --train prints this"
+    )
+    with pytest.raises(OutOfMemoryError, match=text):
+        Trainer(dataclasses.replace(CARTPOLE, out=str(tmp_path / "run")), quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory"), MemoryError()],
+)
+@pytest.mark.parametrize("when", ["made", "trained"])
+def test_an_allocation_that_fails_names_what_training_needs(monkeypatch, error, when):
+    def fail(*arguments):
+        raise error
+
+    if when == "made":
+        monkeypatch.setattr(trainer_module, "Parts", fail)
+    else:
+        monkeypatch.setattr(Trainer, "finish", fail)
+    with pytest.raises(OutOfMemoryError, match="needs about .* MB on cpu .*; take fewer num_envs") as raised:
+        Trainer(CARTPOLE, quiet=True).train()
+    assert raised.value.__cause__ is error
+
+
+def test_other_errors_are_left_as_they_are(monkeypatch):
+    monkeypatch.setattr(Trainer, "finish", lambda trainer: [][0])
+    with pytest.raises(IndexError):
+        Trainer(CARTPOLE, quiet=True).train()
+
+
+def test_the_command_prints_what_a_run_with_its_options_needs(capsys):
+    words = "--train --num-envs 512 --device cpu --ppo num_steps=8 num_minibatches=2"
+    assert main(["memory", "WarpCartPole-v1", *words.split()]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    with contextlib.closing(Trainer(CARTPOLE, quiet=True)) as trainer:
+        needs = training_needs(trainer.config, trainer.env.layout, torch.device("cpu"))
+    assert lines[-1][:4] == ["in", "all", f"{sum(needs.values()) / 1e6:,.3f}", "MB"]
+    assert next(line for line in lines if line[0] == "rollout")[1] == f"{needs['rollout'] / 1e6:,.3f}"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("--ppo num_steps=4", "--ppo: expected it with --train only"),
+        ("--executor eager", "--executor: expected it with --train only"),
+        ("--train --view agents", "--view: expected it without --train only"),
+        ("--train --no-copy", "--no-copy: expected it without --train only"),
+        ("--train --num-envs 0", "num_envs: expected an integer from 1"),
+        ("--train --executor fused", "executor: expected auto or eager on cpu"),
+        ("--train --policy agent=random", "expected at least one policy to train"),
+    ],
+)
+def test_options_without_an_effect_are_refused(capsys, words, text):
+    assert main(["memory", "WarpCartPole-v1", "--device", "cpu", *words.split()]) == 2
+    assert text in capsys.readouterr().err
+
+
+@pytest.mark.gpu
+def test_a_run_beyond_the_memory_of_a_gpu_names_what_it_needs():
+    config = TrainConfig("WarpCartPole-v1", 65_536, device="cuda:0", ppo=PPOConfig(num_steps=32), executor="eager")
+    torch.cuda.empty_cache()
+    limit = torch.cuda.memory_allocated() + 120_000_000  # the rollout takes 62 MB, an update 500 MB
+    torch.cuda.set_per_process_memory_fraction(limit / torch.cuda.get_device_properties(0).total_memory)
+    try:
+        with contextlib.closing(Trainer(config, quiet=True)) as trainer, pytest.raises(OutOfMemoryError) as raised:
+            trainer.train()
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert isinstance(raised.value.__cause__, torch.OutOfMemoryError)
+    assert "WarpCartPole-v1: training with 65,536 worlds and 32 steps" in str(raised.value)
