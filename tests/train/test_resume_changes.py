@@ -33,7 +33,7 @@ def given(config, tmp_path):
         ({"seed": 1}, "seed: expected 0, .* got 1"),
         ({"stagger_starts": True}, "stagger_starts: expected False, .* got True"),
         ({"load_policies": {"runner": "x"}}, "load_policies: expected {}, .* got {'runner': 'x'}"),
-        ({"policy_map": {"catcher": "a", "runner": "a"}}, "policy_map: expected {}, .* got {'catcher': 'a', 'runner': 'a'}"),
+        ({"policy_map": {"catcher": "a", "runner": "a"}}, "policy_map: expected None, .* got {'catcher': 'a', 'runner': 'a'}"),
         ({"ppo": dataclasses.replace(PPO, normalize_rewards=False)}, "ppo.normalize_rewards: expected True, .* got False"),
         (
             {"policies": {"runner": PolicyConfig(ppo={"gamma": 0.9, "normalize_observations": False})}},

@@ -307,8 +307,8 @@ def require_rollout_room(config: ResolvedConfig, env: GpuVectorEnv, free: int | 
     Raises:
         OutOfMemoryError: it needs more than ``free`` bytes; the message says what the run needs.
     """
-    planned = cast("GpuVectorEnv", PlannedEnv(env.layout, env.num_worlds))
-    if free is not None and _bytes(Rollout.allocate(planned, config.ppo.num_steps, with_final_obs=False)) > free:
+    rollout = Rollout.allocate(env, config.ppo.num_steps, with_final_obs=False, device=torch.device("meta"))
+    if free is not None and _bytes(rollout) > free:
         raise OutOfMemoryError(_text(config, env, free))
 
 

@@ -116,8 +116,8 @@ def _kept(config: ResolvedConfig, policies: Iterable[str]) -> dict[str, Any]:
         "env_id": config.env_id.rpartition(":")[2],
         "num_envs": config.num_envs,
         "seed": config.seed,
-        # An entry of a role for a policy of its name is the default.
-        "policy_map": {role: name for role, name in (config.policy_map or {}).items() if role != name},
+        # None gives each role the policy of its name.
+        "policy_map": {role: name for role, name in (config.policy_map or {}).items() if role != name} or None,
         "load_policies": config.load_policies,
         "stagger_starts": config.stagger_starts,
         "ppo.num_steps": config.ppo.num_steps,

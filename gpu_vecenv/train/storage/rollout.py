@@ -60,15 +60,18 @@ class Rollout:
     """float32 (T, R), rewards before wrappers change them; None for an env without wrappers."""
 
     @classmethod
-    def allocate(cls, env: GpuVectorEnv, num_steps: int, with_final_obs: bool) -> Rollout:
-        """Allocate slabs on the env's device.
+    def allocate(
+        cls, env: GpuVectorEnv, num_steps: int, with_final_obs: bool, device: torch.device | None = None
+    ) -> Rollout:
+        """Allocate slabs.
 
         Args:
             env: vector env in the agents view, or one whose arrays are by role.
             num_steps: T.
             with_final_obs: also keep final observations.
+            device: their device; None takes the env's. Slabs on the device "meta" have shapes and no memory.
         """
-        device, num_rows = torch.device(env.device), env.num_worlds * env.num_agents
+        device, num_rows = device or torch.device(env.device), env.num_worlds * env.num_agents
         alive = (num_steps, env.num_worlds, env.num_agents)
         groups = group_rows(env)
 
