@@ -30,6 +30,7 @@ class EpisodeStatistics(DeviceWrapper[ArrayT]):
         super().__init__(env)
         inner = env.unwrapped
         self._returns, self._lengths = self._zeros(self.num_envs, dtype="float32"), self._zeros(self.num_envs, dtype="int32")
+        self._zero = self._zeros(dtype="float32")  # where() with it, because NaN and infinity times 0 are NaN
         self._roles: dict[str, slice] = {}
         if isinstance(inner, GpuVectorEnv) and inner.env_spec.by_role:
             self._roles = _agents_of_roles(inner.role_counts)
@@ -39,29 +40,32 @@ class EpisodeStatistics(DeviceWrapper[ArrayT]):
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[ArrayT, dict[str, Any]]:
         """Reset the env and the statistics of the envs that were reset."""
         obs, info = self.env.reset(seed=seed, options=options)
-        kept = ~self._running.reset(options)
+        kept, where = ~self._running.reset(options), self._library.where
         with self._memory.here():
-            self._returns, self._lengths = self._returns * kept, self._lengths * kept
-            self._role_returns = {role: returns * kept for role, returns in self._role_returns.items()}
+            self._returns, self._lengths = where(kept, self._returns, self._zero), self._lengths * kept
+            self._role_returns = {role: where(kept, returns, self._zero) for role, returns in self._role_returns.items()}
         return obs, info
 
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Step the env and add the statistics of episodes that end in this step."""
         self._running.require_started()
         obs, reward, terminated, truncated, info = self.env.step(actions)
+        where, zero = self._library.where, self._zero
         with self._memory.here():
             going, over = self._running.step(terminated, truncated)
-            returns = self._returns + reward * going
+            unfinished = ~over
+            returns = self._returns + where(going, reward, zero)
             lengths = self._lengths + going
             info["episode"] = {**info.get("episode", {}), "r": returns, "l": lengths}
             if self._roles:
                 rewards = info.get("agent_reward", reward[:, None])
                 info["episode"]["role_r"] = sums = {
-                    role: self._role_returns[role] + rewards[:, agents].mean(1) * going for role, agents in self._roles.items()
+                    role: self._role_returns[role] + where(going, rewards[:, agents].mean(1), zero)
+                    for role, agents in self._roles.items()
                 }
-                self._role_returns = {role: total * ~over for role, total in sums.items()}
+                self._role_returns = {role: where(unfinished, total, zero) for role, total in sums.items()}
             info["_episode"] = over
-            self._returns, self._lengths = returns * ~over, lengths * ~over
+            self._returns, self._lengths = where(unfinished, returns, zero), lengths * unfinished
         return obs, reward, terminated, truncated, info
 
     def state_dict(self) -> dict[str, Any]:

@@ -49,6 +49,36 @@ def test_statistics_equal_those_of_gymnasiums_wrapper(name, view, mode, array):
     assert episodes > 5
 
 
+@pytest.mark.parametrize("array", ["numpy", "torch", JAX])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_reward_that_is_not_finite_stays_in_its_episode(bad, mode, array):
+    """World 0 of two gets such a reward in its first and its third episode; the third one is ended by a reset."""
+    options = {"num_envs": 2, "max_episode_steps": 3, "device": "cpu", "autoreset_mode": mode}
+    ours = EpisodeStatistics(gymnasium.make_vec("WarpPendulum-v1", array=array, **options))
+    theirs = RecordEpisodeStatistics(gymnasium.make_vec("WarpPendulum-v1", array="numpy", **options))
+    for env in (ours, theirs):
+        env.reset(seed=1)
+    finished, over = [], np.zeros(2, bool)
+    for step in range(24):
+        for env in (ours, theirs):
+            if mode == "disabled" and over.any():
+                env.reset(options={"reset_mask": over})
+            elif step == 11:
+                env.reset()
+            if step in (1, 9):
+                state = host(env.unwrapped.get_state("state")["state"]).copy()
+                state[0, 1] = bad  # the reward is minus the square of the speed
+                env.unwrapped.set_state({"state": state})
+        info, expected = (env.step(np.zeros((2, 1), np.float32))[-1] for env in (ours, theirs))
+        over = host(info["_episode"])
+        np.testing.assert_array_equal(over, expected.get("_episode", np.zeros(2, bool)))
+        if over.any():
+            np.testing.assert_allclose(host(info["episode"]["r"])[over], expected["episode"]["r"][over], rtol=1e-5)
+            finished.append(host(info["episode"]["r"])[0])
+    assert not np.isfinite(finished[0]) and np.isfinite(finished[1:]).sum() >= 3
+
+
 def world_rows(env, mask, world):
     """Set ``mask`` for the envs of one world."""
     inner = env.unwrapped
