@@ -15,6 +15,7 @@ from gpu_vecenv.adapters.checks import made_by_id, without_wrappers
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.spec.given import host_array, require_mapping
 from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.vector.copied import Copied
 from gpu_vecenv.vector.masks import sample_mask
 from gpu_vecenv.vector.whole import whole_obs, whole_space
 
@@ -25,7 +26,7 @@ except ImportError as error:
     raise MissingExtraError('this adapter needs PettingZoo: pip install "gpu-vecenv[pettingzoo]"') from error
 
 
-class PettingZooEnv(ParallelEnv):
+class PettingZooEnv(Copied, ParallelEnv):
     """A ``ParallelEnv`` of one world, in NumPy, for evaluation, teaching and code written for PettingZoo.
 
     Agents are named after their role, such as ``tagger_0`` and ``runner_3``. An agent that leaves the game, such as a tagged

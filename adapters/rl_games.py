@@ -12,6 +12,7 @@ from torch import Tensor
 from gpu_vecenv import RoleRows
 from gpu_vecenv.adapters.checks import action_tensor, checked_env, made_by_id, row_spaces
 from gpu_vecenv.errors import MissingExtraError
+from gpu_vecenv.vector.copied import Copied
 
 try:
     from rl_games.common import env_configurations, vecenv
@@ -23,7 +24,7 @@ KIND = "GPU_VECENV"
 """Name in rl_games of the kind of env that ``create_env()`` makes."""
 
 
-class RlGamesEnv(IVecEnv):
+class RlGamesEnv(Copied, IVecEnv):
     """A vector env of rl_games whose tensors stay on the env's device.
 
     A world is an actor of rl_games. Each row is an agent. Rows are ordered by world and then by agent, as rl_games expects.

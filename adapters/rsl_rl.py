@@ -21,6 +21,7 @@ from gpu_vecenv import (
 )
 from gpu_vecenv.adapters.checks import checked_env, require_fresh
 from gpu_vecenv.errors import MissingExtraError, ParameterError
+from gpu_vecenv.vector.copied import Copied
 
 try:
     from rsl_rl.env import VecEnv
@@ -36,7 +37,7 @@ KEEPS_OBSERVATIONS = (
 """Wrappers that leave observations as they are."""
 
 
-class RslRlEnv(VecEnv):
+class RslRlEnv(Copied, VecEnv):
     """rsl_rl's ``VecEnv`` whose tensors stay on the env's device; each of its envs is a row, that is one agent.
 
     Observations are a ``TensorDict`` with one group, ``policy``. A step that ends an episode also starts the next one.

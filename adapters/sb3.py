@@ -17,6 +17,7 @@ from gpu_vecenv.adapters.checks import action_tensor, checked_env, has_statistic
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.spec.given import Array, abbreviated
 from gpu_vecenv.vector.called import SHARED
+from gpu_vecenv.vector.copied import Copied
 from gpu_vecenv.vector.other_roles import other_policies, random_bounds
 from gpu_vecenv.vector.random_actions import uniform_actions
 from gpu_vecenv.vector.seeding import check_one_seed
@@ -54,7 +55,7 @@ class DeviceStep(NamedTuple):
     """int32 (num_envs,), steps of the episode up to this one."""
 
 
-class Sb3VecEnv(VecEnv):
+class Sb3VecEnv(Copied, VecEnv):
     """A ``VecEnv`` whose rows are agents: all agents of all worlds, or those of one role.
 
     Results are new NumPy arrays. A step that ends an episode also starts the next one. ``infos`` holds a dict for each row. The

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gpu_vecenv.adapters.checks import checked_env, require_fresh, row_actions, row_spaces
 from gpu_vecenv.errors import MissingExtraError, ParameterError
+from gpu_vecenv.vector.copied import Copied
 
 try:
     from skrl import config
@@ -20,7 +21,7 @@ except ImportError as error:
     raise MissingExtraError('this adapter needs skrl: pip install "gpu-vecenv[skrl]"') from error
 
 
-class _Copied:
+class _Copied(Copied):
     """Base of an env that can be pickled: skrl's ``__getattr__`` fails in the search for this method, before ``_env`` is set."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:

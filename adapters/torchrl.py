@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gpu_vecenv.adapters.checks import made_by_id, without_wrappers
 from gpu_vecenv.errors import DeviceError, MissingExtraError, ParameterError
+from gpu_vecenv.vector.copied import Copied
 from gpu_vecenv.vector.seeding import check_one_seed
 from gpu_vecenv.vector.tree import nest
 from gpu_vecenv.vector.whole import whole_mask, whole_obs, whole_space
@@ -24,7 +25,7 @@ except ImportError as error:
     raise MissingExtraError('this adapter needs TorchRL: pip install "gpu-vecenv[torchrl]"') from error
 
 
-class TorchRLEnv(EnvBase):
+class TorchRLEnv(Copied, EnvBase):
     """An ``EnvBase`` with ``batch_size=[num_worlds]`` whose tensors stay on the env's device.
 
     With several agents in a world each role is a group: ``(role, "observation")`` float32 ``[W, A, F]``, ``(role, "action")``,

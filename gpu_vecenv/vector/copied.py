@@ -18,7 +18,15 @@ CARRIED = ("spec", "metadata", "_np_random", "_np_random_seed", *_SPACES)
 """Attributes that a copy takes over if the original has them. Spaces hold the generators of their samples."""
 
 
-class CopiedEnv:
+class Copied:
+    """Base of envs, wrappers and adapters: ``copy.copy`` returns a deep copy, because two of them must not share worlds."""
+
+    def __copy__(self) -> Any:
+        """The same as a deep copy."""
+        return copy.deepcopy(self)
+
+
+class CopiedEnv(Copied):
     """Base of a vector env that can be pickled and copied.
 
     A copy is a new env, made with the same spec and keywords on the same device, with memory of its own. Its worlds have the
@@ -58,10 +66,6 @@ class CopiedEnv:
             last = [self.worlds.output_memory.to_numpy(array) for array in self.worlds.outputs.last_kept() or ()]
             state["started"] = self.worlds.state.on_host(), last
         return _make, (type(self), self.env_spec, self._keywords()), state
-
-    def __copy__(self) -> Any:
-        """The same as a deep copy: two envs never share generators."""
-        return copy.deepcopy(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over the state of the original."""

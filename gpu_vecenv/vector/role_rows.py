@@ -14,7 +14,7 @@ from gymnasium.vector.utils import batch_space
 from gpu_vecenv.backend.memory import public_memory
 from gpu_vecenv.errors import ParameterError, ShapeError
 from gpu_vecenv.spec.given import ArrayT, describe, host_array, plain_tensor, require_mapping
-from gpu_vecenv.vector.copied import carried
+from gpu_vecenv.vector.copied import Copied, carried
 from gpu_vecenv.vector.other_roles import OtherRoles, RolePolicy
 from gpu_vecenv.vector.resets import read_mask
 from gpu_vecenv.vector.vector_env import GpuVectorEnv, StepResults
@@ -22,7 +22,7 @@ from gpu_vecenv.vector.views import one_flag_a_world
 from gpu_vecenv.vector.whole import whole_mask, whole_obs, whole_space
 
 
-class RoleRows(VectorEnv[ArrayT, Any, ArrayT]):
+class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
     """Agents of one role, each an env, for trainers with one kind of row. The wrapped env's arrays are by role.
 
     Rows are ordered by world and then by agent: observations ``(R, F)``, actions ``(R,)`` or ``(R, k)``, reward ``(R,)`` with

@@ -15,6 +15,7 @@ from gpu_vecenv.errors import MissingExtraError, ParameterError, SequenceError, 
 from gpu_vecenv.render.worlds import warn_without_mode
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.given import host_array
+from gpu_vecenv.vector.copied import Copied
 from gpu_vecenv.vector.options import refuse_fixed
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.whole import whole_mask
@@ -63,7 +64,7 @@ def refusing_entry_point(env_spec: EnvSpec) -> Callable[..., gymnasium.Env[np.nd
     return make
 
 
-class SingleEnv(gymnasium.Env[np.ndarray, Any]):
+class SingleEnv(Copied, gymnasium.Env[np.ndarray, Any]):
     """Plain Gymnasium env of one agent, made by ``gymnasium.make``: the same kernel, one world, no autoreset.
 
     It can be pickled and copied. The copy continues as the original does. If actions have masks, ``info["action_mask"]`` is the

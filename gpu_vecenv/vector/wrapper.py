@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gpu_vecenv.backend.memory import Memory, public_memory
 from gpu_vecenv.errors import ParameterError, SequenceError
 from gpu_vecenv.spec.given import ArrayT, array_library, host_array
+from gpu_vecenv.vector.copied import Copied
 from gpu_vecenv.vector.role_rows import RoleRows
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.wrapper_state import fitting_state
@@ -32,8 +33,10 @@ NUMPY_ONLY = {
 """Gymnasium's vector wrappers that compute with NumPy, and this package's wrappers that replace them."""
 
 
-class DeviceWrapper(Wrapper[ArrayT]):
+class DeviceWrapper(Copied, Wrapper[ArrayT]):
     """Wrapper whose arrays have the array kind and the device of the env. A step of it never waits for the device.
+
+    A copy of a wrapper wraps a copy of the env.
 
     Raises:
         ParameterError: the wrapped env is not one of this package, or a wrapper of Gymnasium around it needs NumPy arrays.

@@ -12,7 +12,7 @@ import gpu_vecenv  # noqa: F401
 from tests.devices import DEVICES
 
 TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 6, "tagging_distance": 0.3}
-COPIERS = [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))]
+COPIERS = [copy.deepcopy, copy.copy, lambda env: pickle.loads(pickle.dumps(env))]
 
 
 def vector(env_id, device, **options):
@@ -90,7 +90,7 @@ def rsl_rl(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("copier", COPIERS, ids=["deepcopy", "pickle"])
+@pytest.mark.parametrize("copier", COPIERS, ids=["deepcopy", "copy", "pickle"])
 @pytest.mark.parametrize("adapter", [sb3, torchrl, pettingzoo, skrl, skrl_by_agent, rl_games, rsl_rl])
 def test_a_copy_of_an_adapter_continues_as_the_original_does(adapter, copier, device):
     env, step = adapter(device)

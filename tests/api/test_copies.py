@@ -113,7 +113,7 @@ def zero_taxes(obs):
     return np.zeros((len(obs), 1, 2), np.float32)
 
 
-@pytest.mark.parametrize("copier", ["deepcopy", "pickle"])
+@pytest.mark.parametrize("copier", ["copy", "deepcopy", "pickle"])
 @pytest.mark.parametrize("others", [None, {"mayor": zero_taxes}])
 def test_a_copy_of_role_rows_continues_as_the_original_does(others, copier):
     env = GpuVectorEnv(town.SPEC, num_worlds=4, device="cpu", array="numpy", max_episode_steps=6)

@@ -186,6 +186,14 @@ def test_a_copy_of_a_single_env_continues_as_the_original_does(name, duplicate):
     assert ends
 
 
+def test_a_step_of_a_shallow_copy_of_a_single_env_leaves_the_original():
+    env = gymnasium.make("WarpCartPole-v1").unwrapped
+    env.reset(seed=3)
+    again = copy.copy(env)
+    again.step(1)
+    assert [one.vector.get_state("t")["t"].tolist() for one in (env, again)] == [[0], [1]]
+
+
 def test_sync_vectorization_equals_single_envs():
     env = gymnasium.make_vec("WarpCartPole-v1", num_envs=2, vectorization_mode="sync")
     rows = run(env, steps=8, seed=5)

@@ -17,7 +17,7 @@ from tests.devices import DEVICES, JAX
 from tests.trees import assert_trees_equal, to_host
 
 ARRAYS = ["numpy", "torch", JAX]
-COPIERS = {"deepcopy": copy.deepcopy, "pickle": lambda value: pickle.loads(pickle.dumps(value))}
+COPIERS = {"deepcopy": copy.deepcopy, "copy": copy.copy, "pickle": lambda value: pickle.loads(pickle.dumps(value))}
 
 
 def double(values):
