@@ -26,6 +26,12 @@ Point = tuple[float, float]
 SUPERSAMPLING = 2
 """Shapes are drawn at this multiple of the size and averaged down, which smooths edges."""
 
+FARTHEST = 2.0**30
+"""Maximum absolute coordinate in Pillow's pixels, which it counts in 32 bits."""
+
+LARGEST_RADIUS = 2.0**18
+"""Maximum radius of a circle in Pillow's pixels; some 700,000 take it half a minute."""
+
 
 def import_pillow() -> ModuleType:
     """Import Pillow with the submodules that drawing needs.
@@ -51,6 +57,8 @@ class Canvas:
     """A drawing surface with smooth edges.
 
     Positions and lengths are pixels of the finished picture at scale 1, x to the right and y downwards. They may be fractions.
+    Positions may be outside the picture. Methods raise ParameterError for a position too far away to count its pixels, for a
+    radius above 131,072 at scale 1, and for NaN.
 
     Args:
         width: Width of the finished picture in pixels at scale 1.
@@ -107,6 +115,7 @@ class Canvas:
     ) -> None:
         """Fill a rectangle with edges at the given positions, its corners rounded by radius `corner`."""
         s = self._scale
+        self._scaled((left, top, right, bottom))
         if right > left and bottom > top:
             # Pillow includes the last pixel.
             box = (left * s, top * s, max(left, right - 1 / s) * s, max(top, bottom - 1 / s) * s)
@@ -134,11 +143,20 @@ class Canvas:
     def _scaled(self, points: Sequence[Any]) -> list[Any]:
         s = self._scale
         if isinstance(points[0], tuple):
+            self._scaled([v for point in points for v in point])
             return [(x * s, y * s) for x, y in points]
-        return [v * s for v in points]
+        scaled = [v * s for v in points]
+        for v in scaled:
+            if not abs(v) <= FARTHEST:  # also for NaN
+                limit = FARTHEST / s
+                raise ParameterError(f"a picture needs coordinates from {-limit:g} to {limit:g} pixels, got {v / s:g}.")
+        return scaled
 
     def _box(self, centre: Point, radius: float) -> tuple[float, float, float, float]:
         s = self._scale
+        self._scaled(centre)
+        if not radius * s <= LARGEST_RADIUS:
+            raise ParameterError(f"a circle needs a radius up to {LARGEST_RADIUS / s:g} pixels, got {radius:g}.")
         # Pillow's box includes its last pixel; subtracting it keeps the circle centred on `centre`.
         left, top = (centre[0] - radius) * s, (centre[1] - radius) * s
         return left, top, left + max(1.0, 2 * radius * s - 1), top + max(1.0, 2 * radius * s - 1)

@@ -21,9 +21,6 @@ from gpu_vecenv.spec.params import Params
 TILED_WIDTH, TILED_HEIGHT = 1920, 1080
 """Maximum size of a picture of many worlds, in pixels at scale 1."""
 
-MAX_DRAWN = 1e6
-"""Maximum absolute value in a state that is drawn; Pillow counts pixels in 32 bits."""
-
 MAX_TILES = 1_000
 """Most worlds in a picture; with more, each would have fewer than about 40 x 30 pixels."""
 
@@ -74,7 +71,7 @@ class WorldRenderers:
         """Draw one uint8 (H, W, 3) frame a world, from state arrays with the leading axis worlds; later worlds are not drawn.
 
         Raises:
-            ParameterError: a number outside ``-MAX_DRAWN`` to ``MAX_DRAWN``, or NaN.
+            ParameterError: a shape lies too far outside the picture, or the renderer cannot draw a NaN or an infinite number.
         """
         return self._draw(state, lambda renderer: renderer.frame)
 
@@ -89,22 +86,29 @@ class WorldRenderers:
         return tile(self.scenes(state), style=self.style, legend=self.legend)
 
     def _draw(self, state: Mapping[str, np.ndarray], method: Callable[[Any], Callable[..., np.ndarray]]) -> list[np.ndarray]:
-        state = {name: array[: self._num_worlds] for name, array in state.items()}
+        frames = []
+        with np.errstate(over="ignore", invalid="ignore"):  # the canvas refuses what comes of it, if it is a coordinate
+            for world, renderer in enumerate(self._renderers):
+                fields = {name: array[world] for name, array in state.items()}
+                try:
+                    frames.append(method(renderer)(fields))
+                except (ValueError, ArithmeticError) as error:  # also ParameterError of the canvas
+                    del self._renderers  # their trails may hold the numbers that cannot be drawn
+                    holds = self._not_finite(fields)
+                    if not holds and not isinstance(error, ParameterError):
+                        raise
+                    text = f"{self._spec.name}: world {world} cannot be drawn: {str(error).removesuffix('.')}"
+                    raise ParameterError(f"{text}{holds}.") from error
+        return frames
+
+    def _not_finite(self, state: Mapping[str, np.ndarray]) -> str:
+        """Return words about the first field of a world that holds a NaN or an infinite number; nothing without one."""
         metrics = {metric.field.name for metric in self._spec.metrics}  # NaN in episodes without a record
-        for name, array in state.items():
-            if name in metrics:
-                continue
-            drawable = np.abs(array) <= MAX_DRAWN if array.dtype.kind == "f" else np.ones(array.shape, bool)
-            if not drawable.all():
-                world = int(np.argwhere(~drawable)[0][0])
-                raise ParameterError(
-                    f"a picture needs numbers from {-MAX_DRAWN:g} to {MAX_DRAWN:g}; "
-                    f"{name} of world {world} holds {array[~drawable][0]}."
-                )
-        return [
-            method(renderer)({name: array[world] for name, array in state.items()})
-            for world, renderer in enumerate(self._renderers)
-        ]
+        for name, values in state.items():
+            wrong = values[~np.isfinite(values)] if name not in metrics else values[:0]
+            if wrong.size:
+                return f"; {name} holds {wrong[0]}"
+        return ""
 
 
 def world_params(env_spec: EnvSpec, params: Params, world: int) -> Params:

@@ -33,7 +33,7 @@ class DrawnEnv:
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Draw one uint8 (H, W, 3) frame an env; rows of a world get the same one. Without ``render_mode``, warn and return None.
 
-        Raises ParameterError for a state with numbers too large to draw.
+        Raises ParameterError for a state of which a shape lies too far outside the picture, and for numbers that are not finite.
         """
         self._require_started("render()")
         if self.render_mode is None:
@@ -53,7 +53,7 @@ class DrawnEnv:
             The picture, uint8 (H, W, 3).
 
         Raises:
-            ParameterError: ``worlds`` is out of range, or a state holds numbers too large to draw.
+            ParameterError: ``worlds`` is out of range, or a state cannot be drawn, as in ``render()``.
             SequenceError: the env has not been reset.
             MissingExtraError: Pillow is not installed.
         """

@@ -52,7 +52,7 @@ class ShownEnv(DrawnEnv):
         """Return the HTML that a notebook shows, without the picture if it cannot be drawn."""
         picture = ""
         if self._started and not self.closed:
-            # Such as no Pillow, no renderer, numbers too large to draw, a graph that is captured, or a call of another thread.
+            # Such as no Pillow, no renderer, a shape too far away to draw, a graph that is captured, or a call of another thread.
             with contextlib.suppress(GpuVecenvError):
                 picture = self._picture()
         return table_html(self._rows()) + picture

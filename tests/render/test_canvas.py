@@ -47,6 +47,42 @@ def test_rectangle_covers_exactly_its_pixels():
     np.testing.assert_array_equal(canvas.to_array(), expected)
 
 
+FAR = [1e10, -1e10, 1e30, math.inf, math.nan]
+
+
+@pytest.mark.parametrize("far", FAR)
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda canvas, far: canvas.line((0, 0, far, 1), DARK.ink),
+        lambda canvas, far: canvas.polygon([(0, 0), (1, far), (2, 2)], DARK.ink),
+        lambda canvas, far: canvas.disc((far, 0), 1, DARK.ink),
+        lambda canvas, far: canvas.ring((0, far), 1, DARK.ink),
+        lambda canvas, far: canvas.cross((0, far), 1, DARK.ink),
+        lambda canvas, far: canvas.rectangle(0, 0, far, 1, DARK.ink),
+        lambda canvas, far: canvas.text((far, 0), "far", 20),
+    ],
+)
+def test_a_coordinate_too_far_away_is_refused(draw, far):
+    """Pillow counts pixels in 32 bits: it draws such a shape at another place, without an error."""
+    with pytest.raises(ParameterError, match=r"coordinates from -\S+ to \S+ pixels, got"):
+        draw(Canvas(20, 20), far)
+
+
+def test_shapes_outside_the_picture_draw_nothing_in_it():
+    canvas = Canvas(20, 20)
+    expected = canvas.to_array()
+    canvas.disc((1e8, -1e8), 5, DARK.ink)
+    canvas.rectangle(1e8, 3, 2e8, 9, DARK.ink)
+    np.testing.assert_array_equal(canvas.to_array(), expected)
+
+
+@pytest.mark.parametrize("radius", [1e6, math.inf, math.nan])
+def test_a_radius_that_cannot_be_drawn_is_refused(radius):
+    with pytest.raises(ParameterError, match="radius up to 131072 pixels, got"):
+        Canvas(20, 20).disc((0, 0), radius, DARK.ink)
+
+
 def test_empty_rectangle_draws_nothing():
     canvas = Canvas(20, 20, (0, 0, 0))
     canvas.rectangle(4, 6, 4, 16, (255, 0, 0))

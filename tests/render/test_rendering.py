@@ -153,6 +153,54 @@ def test_the_picture_of_one_world_is_its_frame():
     env.close()
 
 
+@pytest.mark.parametrize("number", [4872904.5, 1e30, np.inf, np.nan])
+def test_a_number_that_is_no_coordinate_does_not_change_the_picture(number):
+    env = gymnasium.make_vec("WarpTag-v0", 1, device="cpu", array="numpy", num_taggers=1, num_runners=2).unwrapped
+    env.reset(seed=1)
+    expected = env.picture()
+    env.set_state({"speed": np.full((1, 3), number, np.float32)})
+    np.testing.assert_array_equal(env.picture(), expected)
+    env.close()
+
+
+@pytest.mark.parametrize("number, message", [(1e30, r"coordinates from -5\.\S+ to 5\.\S+ pixels, got \S+\.$"),
+                                             (np.nan, "got nan; state holds nan"), (np.inf, "state holds inf")])  # fmt: skip
+@pytest.mark.parametrize("name", ["WarpCartPole-v1", "WarpMountainCar-v0"])
+def test_a_shape_too_far_away_is_refused_and_leaves_later_pictures_alone(name, number, message):
+    env = gymnasium.make_vec(name, 2, device="cpu", array="numpy").unwrapped
+    env.reset(seed=1)
+    expected, state = env.picture(), env.get_state()["state"]
+    env.set_state({"state": np.where(np.arange(2)[:, None] == 1, np.float32(number), state)})
+    with pytest.raises(ParameterError, match=f"{name}: world 1 cannot be drawn: .*{message}"):
+        env.picture()
+    env.set_state({"state": state})
+    np.testing.assert_array_equal(env.picture(), expected)
+    env.close()
+
+
+def test_trails_do_not_hold_a_position_that_could_not_be_drawn():
+    env = gymnasium.make_vec("WarpTag-v0", 1, device="cpu", array="numpy", num_taggers=1, num_runners=1).unwrapped
+    env.reset(seed=1)
+    state = env.get_state("loc_x", "t")
+    env.set_state({"loc_x": np.full((1, 2), np.nan, np.float32), "t": state["t"]})
+    with pytest.raises(ParameterError, match="loc_x holds nan"):
+        env.picture()
+    env.set_state({**state, "t": state["t"] + 1})
+    assert env.picture().any()
+    env.close()
+
+
+def test_an_error_of_a_renderer_that_the_state_does_not_explain_stays_as_it_is(monkeypatch):
+    env = gymnasium.make_vec("WarpCartPole-v1", 1, device="cpu", array="numpy").unwrapped
+    env.reset(seed=1)
+    env.picture()
+    monkeypatch.setattr(type(env._renderers.first(1)._renderers[0]), "frame", lambda self, state: int("a mistake"))
+    with pytest.raises(ValueError, match="invalid literal") as raised:
+        env.picture()
+    assert not isinstance(raised.value, ParameterError)
+    env.close()
+
+
 def test_a_world_that_is_not_drawn_may_hold_large_numbers():
     env = gymnasium.make_vec("WarpCartPole-v1", 3, device="cpu", array="numpy").unwrapped
     env.reset(seed=1)
@@ -160,7 +208,7 @@ def test_a_world_that_is_not_drawn_may_hold_large_numbers():
     state[2, 0] = 1e30
     env.set_state({"state": state})
     env.picture(2)
-    with pytest.raises(ParameterError, match="state of world 2 holds 1"):
+    with pytest.raises(ParameterError, match="world 2 cannot be drawn"):
         env.picture(3)
     env.close()
 
