@@ -116,6 +116,9 @@ class ActionReader:
         except (ValueError, RuntimeError):  # lists of unequal lengths, a nested tensor
             shape = ()
         if num_steps:
+            if shape and shape not in (self.shape, (num_steps, *self.shape)):
+                both = f"{(num_steps, *self.shape)}, or {self.shape} for actions that all steps repeat"
+                raise ShapeError(f"{self._name} of {num_steps} steps must have shape {both}, got {shape}.")
             return () if shape == self.shape else (num_steps,)
         if len(shape) != len(self.shape) + 1 or shape[0] < 1:
             spelled = ", ".join(map(str, self.shape))

@@ -43,15 +43,21 @@ class CalledEnv:
 
         Args:
             name: ``"render"``, or a name that ``get_attr`` takes.
-            args: arguments of the method.
-            kwargs: keywords of the method.
+            args: none; Gymnasium's interface has them for other methods.
+            kwargs: none.
 
         Raises:
             UnknownAttributeError: an env has no such attribute or method.
+            ParameterError: arguments, which neither an attribute nor ``render`` takes.
         """
-        if not isinstance(name, str) or name not in METHODS:
-            return self.get_attr(name)
-        results = getattr(self, name)(*args, **kwargs)
+        is_method = isinstance(name, str) and name in METHODS
+        values = () if is_method else self.get_attr(name)
+        if args or kwargs:
+            given = ", ".join([*map(abbreviated, args), *(f"{key}={abbreviated(value)}" for key, value in kwargs.items())])
+            raise ParameterError(f"{self.env_spec.name}: {name} takes no arguments, got {given}.")
+        if not is_method:
+            return values
+        results = getattr(self, name)()
         return (None,) * self.num_envs if results is None else tuple(results)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gymnasium.vector import VectorEnv, VectorWrapper
 
 from gpu_vecenv.errors import ArrayTypeError, ClosedError, DeviceError, ParameterError, SequenceError
-from gpu_vecenv.spec.given import require_steps
+from gpu_vecenv.spec.given import abbreviated, require_steps
 from gpu_vecenv.vector.one_caller import one_caller
 from gpu_vecenv.vector.tree import tree_map
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
@@ -74,19 +74,22 @@ def capture_steps(
 
     Raises:
         DeviceError, ArrayTypeError: an env on the CPU, or an env whose arrays are not tensors.
-        ParameterError: ``num_steps`` is not a positive integer, or ``debug=True``, which waits for the device in each step.
+        ParameterError: ``num_steps`` is not a positive integer, ``policy`` is no function, or ``debug=True``, which waits for the
+            device in each step.
         SequenceError: before the first reset.
     """
-    inner = env.unwrapped
+    inner = getattr(env, "unwrapped", env)
     if not isinstance(inner, GpuVectorEnv):
         raise ParameterError(f"capture_steps() needs a GpuVectorEnv, got {type(inner).__name__}.")
+    num_steps = require_steps(num_steps)
+    if policy is not None and not callable(policy):
+        raise ParameterError(f"policy must be a function or None, got {abbreviated(policy)}.")
     if inner.device == "cpu":
         raise DeviceError("a CUDA graph needs an env on a GPU, and this one is on cpu; call rollout() or step().")
     if inner.array != "torch":
         raise ArrayTypeError(f'capture_steps() needs an env with array="torch", got array={inner.array!r}.')
     if inner.debug:
         raise ParameterError("debug=True waits for the device in each step, which a CUDA graph cannot do; use debug=False.")
-    num_steps = require_steps(num_steps)
     import torch
 
     outputs = inner.worlds.outputs

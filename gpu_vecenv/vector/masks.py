@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpu_vecenv.backend.memory import Memory
-from gpu_vecenv.errors import ActionError, ParameterError
-from gpu_vecenv.spec.given import Array, host_array
+from gpu_vecenv.errors import ActionError, ParameterError, ShapeError
+from gpu_vecenv.spec.given import Array, abbreviated, host_array, whole_number
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.vector.results import Results
+from gpu_vecenv.vector.role_actions import require_roles
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
@@ -38,13 +39,27 @@ def sample_mask(env: GpuVectorEnv, action_mask: Any, index: int) -> Any:
         single array for a single Discrete entry; by role a dict, with None for roles without masks.
 
     Raises:
-        ParameterError: the env has no masks.
+        ParameterError: the env has no masks, or is no env of this package without wrappers; or there is no env of this number.
+        ShapeError: masks of another shape than those of a step.
     """
+    if not isinstance(getattr(env, "layout", None), Layout):
+        raise ParameterError(f"sample_mask() takes an env of this package without wrappers, got {type(env).__name__}.")
     groups = env.layout.groups
     if not any(group.masked for group in groups):
         raise ParameterError(f"{env.env_spec.name} has no action masks.")
-    masks = action_mask if env.env_spec.by_role else {"": action_mask}
-    of = {group.role: _of_group(group, host_array(masks[group.role])[index]) if group.masked else None for group in groups}
+    number = whole_number(index)
+    if number is None or not -env.num_envs <= number < env.num_envs:
+        raise ParameterError(f"index must be the number of one of {env.num_envs} envs, got {abbreviated(index)}.")
+    masked = {group.role: None for group in groups if group.masked}
+    masks = require_roles("action_mask", action_mask, masked) if env.env_spec.by_role else {"": action_mask}
+    of: dict[str, Any] = dict.fromkeys(group.role for group in groups)
+    for group in groups:
+        if group.masked:
+            shape, mask = env.worlds.outputs.results.shapes[f"{group.prefix}action_mask"], host_array(masks[group.role])
+            if not isinstance(mask, np.ndarray) or mask.shape != shape:
+                got = abbreviated(getattr(mask, "shape", mask))
+                raise ShapeError(f"action_mask must be an array of the shape {shape}, got {got}.")
+            of[group.role] = _of_group(group, mask[number])
     return of if env.env_spec.by_role else of[""]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec.given import require_one_of
+from gpu_vecenv.errors import ParameterError, UnknownParameterError
+from gpu_vecenv.spec.given import abbreviated, require_one_of
 from gpu_vecenv.vector.autoreset import spelled
 
 VALUES: dict[str, tuple[Any, ...]] = {
@@ -29,6 +29,20 @@ def check_options(**given: Any) -> None:
         require_one_of(name, value, VALUES[name])
     if given["array"] == "jax" and not given["copy"]:
         raise ParameterError('copy=False overwrites arrays, which JAX treats as immutable; use copy=True or array="torch".')
+
+
+def refuse_keywords(owner: str, given: Mapping[str, Any]) -> None:
+    """Refuse the keywords of a call that Gymnasium's interface passes on and that would have no effect.
+
+    Args:
+        owner: the call, for the error.
+        given: keywords of the caller.
+
+    Raises:
+        UnknownParameterError: there is a keyword.
+    """
+    for name, value in given.items():
+        raise UnknownParameterError(f"{owner} takes no keywords, got {name}={abbreviated(value)}.")
 
 
 def refuse_fixed(owner: str, given: Mapping[str, Any], fixed: Mapping[str, Any], otherwise: str = "") -> None:

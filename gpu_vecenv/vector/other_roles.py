@@ -10,7 +10,7 @@ import torch
 from gymnasium.spaces import Box, Space
 from torch.utils.dlpack import from_dlpack
 
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.errors import ConcurrentCallError, ParameterError
 from gpu_vecenv.spec.given import Array, abbreviated, require_mapping
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.vector.random_actions import uniform_actions
@@ -43,6 +43,7 @@ class OtherRoles:
         self.policies = other_policies(others, list(groups), role)
         self.generator = torch.Generator(env.device)
         self.generator.seed()
+        self._acting = False
         self._random = {name: self._random_actions(group) for name, group in groups.items() if name not in self.policies}
 
     def seed(self, seed: int | Sequence[int | None]) -> None:
@@ -52,14 +53,27 @@ class OtherRoles:
         self.generator.manual_seed(int(entropy.generate_state(1, np.uint64)[0]))
 
     def actions(self) -> dict[str, Array]:
-        """Return actions for the last observations of the env, by role, each ``(N, A_r)`` or ``(N, A_r, k)``."""
+        """Return actions for the last observations of the env, by role, each ``(N, A_r)`` or ``(N, A_r, k)``.
+
+        Raises:
+            ConcurrentCallError: a function that chooses actions asks for actions itself, or another thread does meanwhile.
+        """
         env = self._env
         last, public, convert = env.worlds.last(), env.worlds.outputs.results.public, env._convert
         masks = public.get("action_mask", {})
         chosen = {name: draw(last[masks[name]] if name in masks else None) for name, draw in self._random.items()}
-        with torch.no_grad():
-            for name, policy in self.policies.items():
-                chosen[name] = policy(*(nest(places[name], last, convert) for places in (public["obs"], masks) if name in places))
+        if not self.policies:
+            return chosen
+        if self._acting:
+            raise ConcurrentCallError(f"{env.env_spec.name}: functions of others must not step the rows that they act for.")
+        self._acting = True
+        try:
+            with torch.no_grad():
+                for name, policy in self.policies.items():
+                    places = (places[name] for places in (public["obs"], masks) if name in places)
+                    chosen[name] = policy(*(nest(place, last, convert) for place in places))
+        finally:
+            self._acting = False
         return chosen
 
     def _random_actions(self, group: Group) -> Callable[[Array], Array]:

@@ -16,7 +16,7 @@ from gpu_vecenv.errors import OutOfMemoryError, ParameterError, SequenceError, U
 from gpu_vecenv.spec.given import Array
 from gpu_vecenv.spec.struct import output_members
 from gpu_vecenv.vector.results import Results, dtype_of, previous_member
-from gpu_vecenv.vector.slabs import require_slab
+from gpu_vecenv.vector.slabs import require_dense, require_slab
 from gpu_vecenv.vector.tree import flatten, nest
 from gpu_vecenv.vector.views import View
 
@@ -255,11 +255,13 @@ class Outputs:
         }
 
     def _check_slabs(self, slabs: Mapping[str, Array], device: str) -> None:
-        shape: tuple[int, ...] = tuple(getattr(slabs[self.results.kept[0]], "shape", ()))
+        kind = self._memory.kind
+        for name, slab in slabs.items():
+            require_dense(name, slab, kind, device)
+        shape: tuple[int, ...] = tuple(getattr(slabs[self.results.kept[0]], "shape"))  # noqa: B009  (CuPy's type is unknown)
         steps = shape[0] - 1 if shape else 0
         for name, slab in slabs.items():
-            extra = int(name in self.results.kept)
-            require_slab(name, slab, self._memory.kind, device, dtype_of(name), steps, self.results.shapes[name], extra)
+            require_slab(name, slab, kind, dtype_of(name), steps, self.results.shapes[name], int(name in self.results.kept))
         spans = sorted((self._memory.address(slab), slab.nbytes, name) for name, slab in slabs.items())
         for (first, length, name), (second, _, other) in pairwise(spans):
             if first + length > second:

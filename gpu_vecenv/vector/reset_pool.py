@@ -70,7 +70,7 @@ class ResetPool:
             raise ParameterError(f"a reset pool holds fields of {', '.join(fields)}; got {', '.join(states) or 'nothing'}.")
         try:
             size = len(states[given[0]])
-        except TypeError:  # a number, an array without axes
+        except (TypeError, RuntimeError):  # a number, an array without axes, a nested tensor
             size = 0
         if not 1 <= size < 2**31:
             raise ParameterError(f"a reset pool holds 1 to 2**31 - 1 start states, got {size}.")

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.given import abbreviated, host_array, real_number, rounded
+from gpu_vecenv.spec.given import abbreviated, host_array, real_number, require_one_of, rounded
 
 
 def read_mask(mask: Any, num_envs: int, world_mask: Callable[[np.ndarray], np.ndarray]) -> np.ndarray | None:
@@ -61,8 +61,14 @@ def read_options(options: Mapping[str, Any], spec: EnvSpec) -> np.ndarray:
     return np.array(list(known.values()) or [0.0], np.float32)
 
 
-def read_worlds(source: Any, target: Any, num_worlds: int) -> tuple[np.ndarray, bool]:
-    """Check the numbers of the worlds to copy from and to.
+def read_worlds(source: Any, target: Any, diverge: Any, num_worlds: int) -> tuple[np.ndarray, bool]:
+    """Check the arguments of ``copy_worlds``.
+
+    Args:
+        source: numbers of the worlds to copy from.
+        target: numbers of the worlds to copy to.
+        diverge: True or False.
+        num_worlds: number of worlds.
 
     Returns:
         sources: int32 (num_worlds,), the world to copy into each world, -1 for none.
@@ -72,8 +78,9 @@ def read_worlds(source: Any, target: Any, num_worlds: int) -> tuple[np.ndarray, 
         ArrayTypeError: not integers.
         DeviceError: a tensor on the device "meta".
         ShapeError: more or fewer than one axis, or different lengths.
-        ParameterError: a number that no world has, or a world that is a target twice.
+        ParameterError: a number that no world has, a world that is a target twice, or another ``diverge``.
     """
+    require_one_of("diverge", diverge, (True, False))
     both = []
     for name, given in (("source", source), ("target", target)):
         try:

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.backend.memory import public_memory
 from gpu_vecenv.errors import ParameterError, ShapeError
-from gpu_vecenv.spec.given import ArrayT, describe, host_array, plain_tensor, require_mapping
+from gpu_vecenv.spec.given import ArrayT, abbreviated, describe, host_array, plain_tensor, require_mapping
 from gpu_vecenv.vector.copied import Copied, carried
 from gpu_vecenv.vector.other_roles import OtherRoles, RolePolicy
 from gpu_vecenv.vector.resets import read_mask
@@ -54,8 +54,8 @@ class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         name, counts = env.env_spec.name, env.role_counts
         if not env.env_spec.by_role:
             raise ParameterError(f'{name}: all roles have the same spaces, so RoleRows is not needed; use view="agents".')
-        if role not in counts:
-            raise ParameterError(f"{name} has no role {role!r}; the roles are {', '.join(counts)}.")
+        if not isinstance(role, str) or role not in counts:
+            raise ParameterError(f"{name} has no role {abbreviated(role)}; the roles are {', '.join(counts)}.")
         self.env, self.role = env, role
         self.group = next(group for group in env.layout.groups if group.role == role)
         self._others = OtherRoles(env, role, {} if others is None else others)
@@ -170,7 +170,7 @@ class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the wrapped env."""
-        self.env.close()
+        self.env.close(**kwargs)
 
     # ---- private ----------------------------------------------------------------------------------------------
 

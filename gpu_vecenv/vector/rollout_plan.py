@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec.given import require_steps
+from gpu_vecenv.spec.given import require_one_of, require_steps
 from gpu_vecenv.vector.actions import ActionReader, KernelActions
 from gpu_vecenv.vector.role_actions import RoleActions
 
@@ -42,14 +42,17 @@ def plan_rollout(
 
     Raises:
         ShapeError, ArrayTypeError, DeviceError, ActionError: actions that do not fit.
-        ParameterError: ``num_steps`` that does not fit, a Box without bounds to draw between, or other roles than those of
-            the env.
+        ParameterError: ``num_steps`` that does not fit, a Box without bounds to draw between, other roles than those of the
+            env, or ``keep_actions=False`` with given actions, which are never stored.
     """
+    require_one_of("keep_actions", keep_actions, (True, False))
     steps = require_steps(num_steps) if num_steps is not None or actions is None else 0
     if actions is None:
         if not can_draw:
             raise ParameterError("the action space has no bounds to draw between; give rollout() actions.")
         return RolloutPlan(steps, True, keep_actions, reader.drawn, _strides(reader, reader.drawn, keep_actions))
+    if not keep_actions:
+        raise ParameterError("keep_actions=False is for actions that rollout() draws; leave it out where actions are given.")
     lead = reader.lead(actions, steps)
     read = reader.read(actions, lead)
     return RolloutPlan(lead[0] if lead else steps, False, False, read, _strides(reader, read, bool(lead)))

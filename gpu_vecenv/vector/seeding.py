@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from gpu_vecenv.errors import ParameterError, ShapeError
-from gpu_vecenv.spec.given import abbreviated, whole_number
+from gpu_vecenv.spec.given import abbreviated, host_array, whole_number
 
 MAX_SEED = 2**64 - 1
 
@@ -21,9 +21,11 @@ def check_seed(seed: object, num_worlds: int) -> Seed:
     Raises:
         ShapeError: a list of the wrong length.
         ParameterError: not an integer in [0, 2^64).
+        ArrayTypeError, DeviceError: an array that cannot be read.
     """
     if seed is None:
         return None
+    seed = host_array(seed, "a seed")
     is_list = getattr(seed, "ndim", 0) > 0 or isinstance(seed, Sequence) and not isinstance(seed, str | bytes)
     if not is_list:
         return check_one_seed(seed)

@@ -17,6 +17,7 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.given import host_array
 from gpu_vecenv.vector.copied import Copied
 from gpu_vecenv.vector.options import refuse_fixed
+from gpu_vecenv.vector.seeding import check_one_seed
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.whole import whole_mask
 
@@ -124,6 +125,7 @@ class SingleEnv(Copied, gymnasium.Env[np.ndarray, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Start a new episode; options are the env's reset options."""
+        seed = None if seed is None else check_one_seed(seed)
         super().reset(seed=seed)
         obs, info = self.vector.reset(seed=seed, options=options)
         return obs[0], self._first(info)

@@ -11,8 +11,9 @@ from gymnasium.spaces import Box, Space
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.errors import ArrayTypeError, GpuVecenvError, ParameterError, ShapeError
 from gpu_vecenv.spec.given import ArrayT, abbreviated, real_number, rounded
+from gpu_vecenv.vector.tree import leaves
 from gpu_vecenv.vector.wrapper import DeviceWrapper
 
 
@@ -26,7 +27,8 @@ class TransformObservation(DeviceWrapper[ArrayT]):
         single_observation_space: space of one env's result; None if it is that of the env.
 
     Raises:
-        ParameterError: the wrapped env is not one of this package, or ``func`` is no function.
+        ParameterError: the wrapped env is not one of this package, ``func`` is no function, or the space is none.
+        ShapeError: in a reset, if the leading axis of a result is not envs.
     """
 
     def __init__(
@@ -34,6 +36,9 @@ class TransformObservation(DeviceWrapper[ArrayT]):
     ) -> None:
         super().__init__(env)
         self.func = _function(func)
+        if not isinstance(single_observation_space, Space | None):
+            got = abbreviated(single_observation_space)
+            raise ParameterError(f"single_observation_space must be a Space or None, got {got}.")
         if single_observation_space is not None:
             self.single_observation_space = single_observation_space
 
@@ -46,7 +51,7 @@ class TransformObservation(DeviceWrapper[ArrayT]):
         """Reset the env and transform its observations."""
         obs, info = self.env.reset(seed=seed, options=options)
         with self._memory.here():
-            return self.func(obs), info
+            return _with_rows(self.func(obs), self.num_envs), info
 
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Step the env and transform its observations."""
@@ -66,17 +71,22 @@ class TransformReward(DeviceWrapper[ArrayT]):
 
     Raises:
         ParameterError: the wrapped env is not one of this package, or ``func`` is no function.
+        ShapeError: in the first step, if ``func`` does not return one number for each env.
     """
 
     def __init__(self, env: VectorEnv[ArrayT, Any, Any], func: Callable[[ArrayT], ArrayT]) -> None:
         super().__init__(env)
         self.func = _function(func)
+        self._checked = False
 
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
         """Step the env and transform its rewards."""
         obs, reward, terminated, truncated, info = self.env.step(actions)
         with self._memory.here():
-            return obs, self.func(reward), terminated, truncated, info
+            changed = self.func(reward)
+        if not self._checked:
+            self._checked = _with_rows(changed, self.num_envs, axes=1) is changed
+        return obs, changed, terminated, truncated, info
 
 
 class ClipReward(DeviceWrapper[ArrayT]):
@@ -134,10 +144,35 @@ class ClipAction(DeviceWrapper[ArrayT]):
         return batch_space(self.single_action_space, self.num_envs)
 
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
-        """Step the env with clipped actions."""
+        """Step the env with clipped actions.
+
+        Raises:
+            ArrayTypeError: actions that are no numbers, or that do not fit into one array.
+        """
         with self._memory.here():
-            clipped = self._library.clip(self._memory.adopt(actions, "actions"), self._low, self._high)
+            try:
+                clipped = self._library.clip(self._memory.adopt(actions, "actions"), self._low, self._high)
+            except GpuVecenvError:
+                raise
+            except (TypeError, ValueError, RuntimeError) as error:  # NumPy, torch, CuPy and JAX differ
+                got = str(getattr(actions, "dtype", abbreviated(actions)))
+                raise ArrayTypeError(f"actions must be numbers in the shape of action_space, got {got}: {error}.") from error
         return self.env.step(clipped)
+
+
+def _with_rows(result: Any, num_envs: int, axes: int | None = None) -> Any:
+    """Return the result of a function, in which each array must have the leading axis envs, and ``axes`` axes if it is given.
+
+    Raises:
+        ShapeError: it has not.
+    """
+    for array in leaves(result):
+        shape = tuple(getattr(array, "shape", ()))
+        if shape[:1] != (num_envs,) or axes not in (None, len(shape)):
+            expected = f"({num_envs},)" if axes == 1 else f"({num_envs}, ...)"
+            got = shape if hasattr(array, "shape") else abbreviated(array)
+            raise ShapeError(f"func must return an array of the shape {expected}, got {got}.")
+    return result
 
 
 def _function(func: Any) -> Any:

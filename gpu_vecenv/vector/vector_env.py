@@ -24,7 +24,7 @@ from gpu_vecenv.vector.called import CalledEnv
 from gpu_vecenv.vector.copied import CopiedEnv
 from gpu_vecenv.vector.memory_needs import require_room
 from gpu_vecenv.vector.one_caller import OneCaller, one_caller
-from gpu_vecenv.vector.options import check_options
+from gpu_vecenv.vector.options import check_options, refuse_keywords
 from gpu_vecenv.vector.outputs import OutputArrays
 from gpu_vecenv.vector.presets import check_reader, with_preset
 from gpu_vecenv.vector.resets import read_mask, read_options, read_worlds
@@ -261,9 +261,9 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
     def close_extras(self, **kwargs: Any) -> None:
         """Check the last actions and stop the back end. Arrays handed out stay valid.
 
-        Actions are not checked while a CUDA graph is captured, because a check waits for the device. Python may close an
-        unreferenced env at such a time.
+        Actions are not checked while a CUDA graph is captured, in which Python may close an unreferenced env: a check waits.
         """
+        refuse_keywords(f"{self.env_spec.name}: close()", kwargs)
         self._guard.closing = True
         with self._guard.lock:  # waits until a call of another thread ends
             if self.closed:  # that call was close()
@@ -305,7 +305,7 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
                 both get the same actions; True gives each copy a new random key.
         """
         self._require_started("copy_worlds()")
-        sources, overlap = read_worlds(source, target, self.num_worlds)
+        sources, overlap = read_worlds(source, target, diverge, self.num_worlds)
         self.worlds.require_wait("copy_worlds()")
         self.worlds.copy(sources, overlap, (draw_seed(self.np_random), self.first_world) if diverge else None)
 

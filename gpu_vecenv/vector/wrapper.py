@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gpu_vecenv.backend.memory import Memory, public_memory
-from gpu_vecenv.errors import ParameterError, SequenceError
+from gpu_vecenv.errors import ParameterError, SequenceError, UnknownAttributeError
 from gpu_vecenv.spec.given import ArrayT, array_library, host_array
 from gpu_vecenv.vector.copied import Copied
 from gpu_vecenv.vector.role_rows import RoleRows
@@ -43,10 +43,10 @@ class DeviceWrapper(Copied, Wrapper[ArrayT]):
     """
 
     def __init__(self, env: VectorEnv[ArrayT, Any, Any]) -> None:
-        super().__init__(env)
-        name, inner = type(self).__name__, env.unwrapped
+        name, inner = type(self).__name__, getattr(env, "unwrapped", env)
         if not isinstance(inner, GpuVectorEnv | RoleRows):
             raise ParameterError(f"{name} wraps an env of this package, got {type(inner).__name__}.")
+        super().__init__(env)
         while inner.array != "numpy" and isinstance(env, VectorWrapper):
             theirs = type(env).__name__
             if type(env).__module__.startswith("gymnasium.") and theirs in NUMPY_ONLY:
@@ -95,6 +95,16 @@ class DeviceWrapper(Copied, Wrapper[ArrayT]):
 
     def _continue_from(self, state: dict[str, Any]) -> None:
         """Take a state of the form of ``state_dict()``."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse a name that neither this class nor Gymnasium's base class has.
+
+        Raises:
+            UnknownAttributeError: always.
+        """
+        inner = getattr(vars(self).get("env"), "unwrapped", None)
+        hint = f"; env.unwrapped.{name} works without wrappers" if name[:1] != "_" and hasattr(type(inner), name) else ""
+        raise UnknownAttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}.")
 
     @property
     def _library(self) -> Any:

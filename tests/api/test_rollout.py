@@ -307,7 +307,7 @@ def test_rollout_copies_are_never_written_again_and_without_copies_arrays_are_re
         (np.zeros(3, int), None, ShapeError, r"must have shape \(T, 3\), or be those of one step with num_steps=T, got \(3,\)"),
         (np.zeros((0, 3), int), None, ShapeError, r"must have shape \(T, 3\).* got \(0, 3\)"),
         (np.zeros((4, 2), int), None, ShapeError, r"must have shape \(4, 3\), got \(4, 2\)"),
-        (np.zeros((4, 3), int), 5, ShapeError, r"must have shape \(5, 3\), got \(4, 3\)"),
+        (np.zeros((4, 3), int), 5, ShapeError, r"must have shape \(5, 3\), or \(3,\) for .*, got \(4, 3\)"),
         ([[0, 1], [0]], None, ShapeError, r"must have shape \(T, 3\)"),
         (np.zeros((4, 3)), None, ArrayTypeError, "must be int32 or int64, got float64"),
         (np.eye(4, 3, dtype=int) * 2, None, ActionError, r"must lie in 0..1, got 2 at \[0, 0\]"),
