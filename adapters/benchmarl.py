@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gpu_vecenv.adapters.torchrl import TorchRLEnv
 from gpu_vecenv.errors import MissingExtraError, ParameterError
+from gpu_vecenv.spec.given import abbreviated, require_one_of, whole_number
 
 try:
     from benchmarl.environments import TaskClass
@@ -46,6 +47,11 @@ class BenchMARLTask(TaskClass):
     """
 
     def __init__(self, env_id: str, *, state: bool = False, max_steps: int | None = None, **options: Any) -> None:
+        if not isinstance(env_id, str):
+            raise ParameterError(f"BenchMARLTask takes an id of an env of this package, got {type(env_id).__name__}.")
+        require_one_of("state", state, (True, False))
+        if max_steps is not None and (whole_number(max_steps) or 0) < 1:
+            raise ParameterError(f"max_steps must be an integer from 1 or None, got {abbreviated(max_steps)}.")
         name = env_id.rpartition(":")[-1].replace("/", "-")  # BenchMARL names files after it
         super().__init__(name, {"state": state, "max_steps": max_steps, **options})
         self.env_id = env_id

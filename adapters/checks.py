@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -16,8 +15,8 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gpu_vecenv import EpisodeStatistics, GpuVectorEnv, RoleRows
-from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import host_array
+from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError, UnknownIdError
+from gpu_vecenv.spec.given import abbreviated, host_array
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.vector.autoreset import spelled
 from gpu_vecenv.vector.options import refuse_fixed
@@ -34,12 +33,13 @@ def made_by_id(env_id: Any, adapter: str, fixed: Mapping[str, Any], options: Map
 
     Raises:
         ParameterError: no id, an id that makes an env of another package, or an option that the adapter sets itself.
+        UnknownIdError: an id that is not registered.
     """
     if not isinstance(env_id, str | EnvSpec):
         raise ParameterError(f"{adapter} takes an id of an env of this package, got {type(env_id).__name__}.")
     refuse_fixed(adapter, options, fixed)
-    registered = _registered(env_id) if isinstance(env_id, str) else env_id
-    if registered is not None and _is_foreign(registered):
+    registered = _registered(env_id, adapter) if isinstance(env_id, str) else env_id
+    if _is_foreign(registered):
         raise ParameterError(f"{adapter} takes an id of an env of this package, got {registered.id!r}.")
     return gymnasium.make_vec(env_id, **fixed, **options)
 
@@ -65,16 +65,21 @@ def without_wrappers(env: VectorEnv, env_id: Any, adapter: str, instead: str) ->
     raise ParameterError(f"{adapter} takes an id of an env of this package, got {env_id!r}.")
 
 
-def _registered(env_id: str) -> EnvSpec | None:
-    """Return what is registered with an id; None if ``gymnasium.make_vec`` raises an error for it."""
-    module, _, name = env_id.rpartition(":")
-    with suppress(ImportError, gymnasium.error.Error):
+def _registered(env_id: str, adapter: str) -> EnvSpec:
+    """Return what is registered with an id.
+
+    Raises:
+        UnknownIdError: nothing is.
+    """
+    try:
+        module, _, name = env_id.rpartition(":")
         if module:
             import_module(module)
         namespace, base, version = parse_env_id(name)
         newest = find_highest_version(namespace, base) if version is None else version
-        return gymnasium.registry.get(get_env_id(namespace, base, newest))
-    return None
+        return gymnasium.envs.registration.spec(get_env_id(namespace, base, newest))
+    except (ImportError, ValueError, gymnasium.error.Error) as error:
+        raise UnknownIdError(f"{adapter} takes an id of an env of this package, got {abbreviated(env_id)}: {error}") from error
 
 
 def _is_foreign(registered: EnvSpec) -> bool:
@@ -94,7 +99,8 @@ def checked_env(env: VectorEnv | str, adapter: str, view: str) -> GpuVectorEnv |
         ParameterError: the env is of another kind, or its arrays are by role; the text names the ``adapter``.
     """
     if isinstance(env, str):
-        raise ParameterError(f"{adapter} takes an env of this package, got {env!r}; make one with gymnasium.make_vec({env!r}).")
+        made = f"gymnasium.make_vec({abbreviated(env)})"
+        raise ParameterError(f"{adapter} takes an env of this package, got {abbreviated(env)}; make one with {made}.")
     inner = getattr(env, "unwrapped", env)
     if not isinstance(inner, GpuVectorEnv | RoleRows):
         raise ParameterError(f"{adapter} takes an env of this package, got {type(inner).__name__}.")

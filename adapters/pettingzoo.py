@@ -13,7 +13,7 @@ from gymnasium.spaces import Box, Space
 
 from gpu_vecenv.adapters.checks import made_by_id, without_wrappers
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
-from gpu_vecenv.spec.given import host_array, require_mapping
+from gpu_vecenv.spec.given import abbreviated, host_array, require_mapping
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.vector.copied import Copied
 from gpu_vecenv.vector.masks import sample_mask
@@ -82,12 +82,20 @@ class PettingZooEnv(Copied, ParallelEnv):
         self.state_space = Box(-np.inf, np.inf, (length,), np.float32)
 
     def observation_space(self, agent: str) -> Space:
-        """Return the space of an agent's observation, the same object in each call."""
-        return self.observation_spaces[agent]
+        """Return the space of an agent's observation, the same object in each call.
+
+        Raises:
+            ParameterError: there is no such agent.
+        """
+        return self.observation_spaces[self._known(agent)]
 
     def action_space(self, agent: str) -> Space:
-        """Return the space of an agent's action, the same object in each call."""
-        return self.action_spaces[agent]
+        """Return the space of an agent's action, the same object in each call.
+
+        Raises:
+            ParameterError: there is no such agent.
+        """
+        return self.action_spaces[self._known(agent)]
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -104,9 +112,11 @@ class PettingZooEnv(Copied, ParallelEnv):
 
         Raises:
             ParameterError: the seed or an option of the env is out of range.
+            ArrayTypeError: ``options`` is no mapping.
         """
+        options = {} if options is None else require_mapping(options, "options")
         known = {option.name for option in self.vector_env.env_spec.reset_options}
-        obs, info = self.vector_env.reset(seed=seed, options={k: v for k, v in (options or {}).items() if k in known})
+        obs, info = self.vector_env.reset(seed=seed, options={k: v for k, v in options.items() if k in known})
         self.agents = list(self.possible_agents)
         return self._observations(obs), self._infos(info)
 
@@ -168,6 +178,16 @@ class PettingZooEnv(Copied, ParallelEnv):
     def close(self) -> None:
         """Close the wrapped env."""
         self.vector_env.close()
+
+    def _known(self, agent: str) -> str:
+        """Return the name of an agent.
+
+        Raises:
+            ParameterError: there is no such agent.
+        """
+        if not isinstance(agent, str) or agent not in self._row:
+            raise ParameterError(f"there is no agent {abbreviated(agent)}; the agents are {abbreviated(self.possible_agents)}.")
+        return agent
 
     def _observations(self, obs: Any) -> dict[str, np.ndarray]:
         """Return the observation of each agent in the game."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space, Tuple
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from gpu_vecenv import RoleRows
 from gpu_vecenv.adapters.checks import action_tensor, checked_env, made_by_id, row_spaces
-from gpu_vecenv.errors import MissingExtraError
+from gpu_vecenv.errors import MissingExtraError, ParameterError, ShapeError
 from gpu_vecenv.vector.copied import Copied
 
 try:
@@ -71,8 +73,11 @@ class RlGamesEnv(Copied, IVecEnv):
             done: bool (rows,), the same for all agents of a world.
             infos: ``time_outs``, bool (rows,), True if the time limit alone ended an episode.
         """
-        rows = actions.reshape(-1, *actions.shape[1:])  # with one world of one agent, rl_games' player passes no axes
-        given = action_tensor(rows, self._num_rows, self._inner.device)
+        if isinstance(actions, Tensor):
+            actions = torch.atleast_1d(actions)  # with one world of one agent, rl_games' player passes no axes
+        given = action_tensor(actions, self._num_rows, self._inner.device)
+        if given.numel() != math.prod(self._action_shape):
+            raise ShapeError(f"actions must have {math.prod(self._action_shape)} entries, got the shape {tuple(given.shape)}.")
         obs, reward, terminated, truncated, info = self.env.step(given.reshape(self._action_shape))
         if self._rows_of_env > 1:
             reward = info["agent_reward"].flatten()
@@ -131,7 +136,13 @@ def create_env(env_id: str, num_actors: int = 1, seed: int | None = None, **opti
 
 
 def register(env_id: str) -> None:
-    """Register ``env_id`` as an ``env_name`` of rl_games' configurations; ``env_config`` holds keywords of ``create_env()``."""
+    """Register ``env_id`` as an ``env_name`` of rl_games' configurations; ``env_config`` holds keywords of ``create_env()``.
+
+    Raises:
+        ParameterError: no id.
+    """
+    if not isinstance(env_id, str):
+        raise ParameterError(f"register() takes an id of an env of this package, got {type(env_id).__name__}.")
     vecenv.register(KIND, create_env)
     creator = {"vecenv_type": KIND, "env_creator": lambda **options: create_env(env_id, **options)}
     env_configurations.register(env_id, creator)

@@ -20,7 +20,8 @@ from gpu_vecenv import (
     TransformReward,
 )
 from gpu_vecenv.adapters.checks import checked_env, require_fresh
-from gpu_vecenv.errors import MissingExtraError, ParameterError
+from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, ShapeError
+from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.vector.copied import Copied
 
 try:
@@ -103,6 +104,7 @@ class RslRlEnv(Copied, VecEnv):
         counts. Observations that hold the time change with it.
 
         Raises:
+            ArrayTypeError, ShapeError: no integer tensor with an entry for each row.
             ParameterError: the env has a wrapper of another kind than those of this package and Gymnasium's base classes for
                 actions, rewards and observations, which may change observations.
         """
@@ -111,6 +113,11 @@ class RslRlEnv(Copied, VecEnv):
 
     @episode_length_buf.setter
     def episode_length_buf(self, steps: Tensor) -> None:
+        if not isinstance(steps, Tensor) or steps.is_floating_point() or steps.is_complex() or steps.dtype is torch.bool:
+            got = getattr(steps, "dtype", abbreviated(steps))
+            raise ArrayTypeError(f"episode_length_buf must be a tensor of integers, got {got}.")
+        if tuple(steps.shape) != (self.num_envs,):
+            raise ShapeError(f"episode_length_buf must have the shape {(self.num_envs,)}, got {tuple(steps.shape)}.")
         role, rows = next(iter(self._inner.role_rows.items()))
         first = steps[rows][:: self._inner.role_counts[role]]
         functions = _observation_functions(self.env)

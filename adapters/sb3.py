@@ -14,8 +14,15 @@ from torch import Tensor
 
 from gpu_vecenv import EpisodeStatistics, RoleRows
 from gpu_vecenv.adapters.checks import action_tensor, checked_env, has_statistics, made_by_id, row_group, row_spaces
-from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
-from gpu_vecenv.spec.given import Array, abbreviated
+from gpu_vecenv.errors import (
+    ArrayTypeError,
+    MissingExtraError,
+    ParameterError,
+    SequenceError,
+    ShapeError,
+    UnknownAttributeError,
+)
+from gpu_vecenv.spec.given import Array, abbreviated, require_mapping, whole_number
 from gpu_vecenv.vector.called import SHARED
 from gpu_vecenv.vector.copied import Copied
 from gpu_vecenv.vector.other_roles import other_policies, random_bounds
@@ -90,7 +97,7 @@ class Sb3VecEnv(Copied, VecEnv):
         self._log: ResultsWriter | None = None
         if isinstance(env, str):
             made = made_by_id(env, "Sb3VecEnv", {"view": "agents", "array": "torch"}, {"num_envs": num_envs, **options})
-        elif num_envs != 1 or (options and isinstance(env, VectorEnv)):
+        elif whole_number(num_envs) != 1 or (options and isinstance(env, VectorEnv)):
             raise ParameterError(f"num_envs and keywords of make_vec need an id as env, got {type(env).__name__}.")
         elif isinstance(env, VectorEnv):
             made = env
@@ -101,12 +108,12 @@ class Sb3VecEnv(Copied, VecEnv):
         self.env = made if has_statistics(made) else EpisodeStatistics(made)
         self.device = torch.device(self._inner.device)
         roles = self._inner.role_rows
-        if role is not None and role not in roles:
-            raise ParameterError(f"there is no role {role!r}; the roles are {', '.join(roles)}.")
-        if role is None and others:
+        if role is not None and (not isinstance(role, str) or role not in roles):
+            raise ParameterError(f"there is no role {abbreviated(role)}; the roles are {', '.join(roles)}.")
+        if role is None and others is not None and require_mapping(others, "others"):
             raise ParameterError("others act for the roles that are not trained, so role must name the trained one; got None.")
         not_trained = [name for name in roles if role not in (None, name)]
-        policies = other_policies(others or {}, not_trained, role)
+        policies = other_policies({} if others is None else others, not_trained, role)
         self._rows = slice(0, self._inner.num_envs) if role is None else roles[role]
         observation_space, action_space = row_spaces(made)
         self._generator = torch.Generator(self.device)
@@ -136,6 +143,22 @@ class Sb3VecEnv(Copied, VecEnv):
         """
         return super().seed(None if seed is None else check_one_seed(seed))
 
+    def set_options(self, options: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None) -> None:
+        """Set the options of the next reset: one mapping, or equal ones for all rows.
+
+        Raises:
+            ArrayTypeError: no mapping with names as keys.
+            ShapeError: another number of mappings than rows.
+            ParameterError: options that differ by row.
+        """
+        if isinstance(options, Sequence) and not isinstance(options, str | bytes):
+            if len(options) != self.num_envs:
+                raise ShapeError(f"options must be one mapping, or {self.num_envs} for as many rows, got {len(options)}.")
+            if any(row != options[0] for row in options):
+                raise ParameterError("options must be the same for all rows, which are one env; got several.")
+            options = options[0]
+        super().set_options(None if options is None else dict(require_mapping(options, "options")))
+
     def reset(self) -> np.ndarray:
         """Start new episodes, with the seed of ``seed()`` and the options of ``set_options()``.
 
@@ -145,11 +168,10 @@ class Sb3VecEnv(Copied, VecEnv):
             float32 (num_envs, F).
 
         Raises:
-            ParameterError: the options differ by row, or the env does not have them.
+            ParameterError: the env does not have the options.
         """
         seed, options = self._seeds[0], self._options[0]
-        if any(row != options for row in self._options):
-            raise ParameterError("options must be the same for all rows, which are one env; got several.")
+        self._actions = None
         self._reset_seeds()
         self._reset_options()
         if seed is not None:
@@ -159,7 +181,17 @@ class Sb3VecEnv(Copied, VecEnv):
         return _host(self.last_obs)
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Store the actions of the next step, (num_envs,) or (num_envs, k)."""
+        """Store a copy of the actions of the next step, (num_envs,) or (num_envs, k).
+
+        Raises:
+            SequenceError: the actions of a step wait already.
+        """
+        if self._actions is not None:
+            raise SequenceError("step_async() was called twice; call step_wait() first.")
+        if isinstance(actions, np.ndarray):
+            actions = actions.copy()  # the caller may change them before step_wait()
+        elif isinstance(actions, Tensor):
+            actions = actions.clone()
         self._actions = action_tensor(actions, self.num_envs, self.device)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
@@ -170,8 +202,14 @@ class Sb3VecEnv(Copied, VecEnv):
             reward: float32 (num_envs,).
             done: bool (num_envs,), terminated or truncated.
             infos: a dict for each row.
+
+        Raises:
+            SequenceError: no actions since the last step or reset.
         """
-        step = self.step_on_device(self._actions)
+        actions, self._actions = self._actions, None
+        if actions is None:
+            raise SequenceError("call step_async() before step_wait().")
+        step = self.step_on_device(actions)
         terminated, truncated = _host(step.terminated), _host(step.truncated)
         done = terminated | truncated
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
@@ -267,14 +305,25 @@ class Sb3VecEnv(Copied, VecEnv):
 
         Raises:
             ParameterError: ``indices`` leaves rows out.
+            UnknownAttributeError: the env has no public method of this name.
         """
         self._require_all(indices, "env_method()")
         if method_name == "action_masks":
             return list(self.action_masks(*method_args, **method_kwargs))
-        return [getattr(self._inner, method_name)(*method_args, **method_kwargs)] * self.num_envs
+        public = isinstance(method_name, str) and not method_name.startswith("_")
+        method = getattr(self._inner, method_name, None) if public else None
+        if not callable(method):
+            raise UnknownAttributeError(f"{self._inner.env_spec.name} has no method {abbreviated(method_name)}.")
+        return [method(*method_args, **method_kwargs)] * self.num_envs
 
     def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: VecEnvIndices = None) -> list[bool]:
-        """Return True for ``Monitor``, whose ``info["episode"]`` this class writes, and False for other wrappers."""
+        """Return True for ``Monitor``, whose ``info["episode"]`` this class writes, and False for other wrappers.
+
+        Raises:
+            ArrayTypeError: ``wrapper_class`` is no class.
+        """
+        if not isinstance(wrapper_class, type):
+            raise ArrayTypeError(f"wrapper_class must be a class, got {abbreviated(wrapper_class)}.")
         return [issubclass(Monitor, wrapper_class)] * self._count(indices)
 
     def _describe_finished(
@@ -333,11 +382,22 @@ class Sb3VecEnv(Copied, VecEnv):
         return self._obs
 
     def _count(self, indices: VecEnvIndices) -> int:
-        return len(list(self._get_indices(indices)))
+        """Return the number of rows that ``indices`` names.
+
+        Raises:
+            ParameterError: not a number of a row, or several.
+        """
+        if indices is None:
+            return self.num_envs
+        given = [indices] if np.ndim(indices) == 0 else list(indices)
+        numbers = [whole_number(index) for index in given]
+        if not all(number is not None and -self.num_envs <= number < self.num_envs for number in numbers):
+            raise ParameterError(f"indices must be numbers of {self.num_envs} rows or None, got {abbreviated(indices)}.")
+        return len(numbers)
 
     def _require_all(self, indices: VecEnvIndices, call: str) -> None:
         if self._count(indices) != self.num_envs:
-            raise ParameterError(f"{call} affects all rows, which are one env; expected no indices, got {indices!r}.")
+            raise ParameterError(f"{call} affects all rows, which are one env; expected no indices, got {abbreviated(indices)}.")
 
 
 def _host(tensor: Tensor) -> np.ndarray:

@@ -11,6 +11,7 @@ from stable_baselines3.common.monitor import Monitor, ResultsWriter
 
 from gpu_vecenv import GpuVectorEnv, SingleEnv
 from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.vector.options import refuse_fixed
 
 EnvFunction = Callable[[], gymnasium.Env]
@@ -31,7 +32,8 @@ def one_vector_env(functions: Sequence[EnvFunction], options: dict[str, Any]) ->
             option is ``num_worlds``, ``view`` or ``array``.
     """
     if not isinstance(functions, Sequence) or not functions or not callable(functions[0]):
-        raise ParameterError(f"Sb3VecEnv takes an id, a vector env or a list of functions that make envs, got {functions}.")
+        got = abbreviated(functions)
+        raise ParameterError(f"Sb3VecEnv takes an id, a vector env or a list of functions that make envs, got {got}.")
     made = functions[0]()
     layer, log, limits = made, None, []
     while isinstance(layer, gymnasium.Wrapper):

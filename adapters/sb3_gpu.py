@@ -15,6 +15,7 @@ from torch.distributions import Distribution
 
 from gpu_vecenv.adapters.sb3 import DeviceStep, Sb3VecEnv
 from gpu_vecenv.errors import DeviceError, MissingExtraError, ParameterError
+from gpu_vecenv.spec.given import abbreviated
 
 try:
     from stable_baselines3 import PPO
@@ -156,8 +157,9 @@ class GpuPPO(PPO):
     def __init__(self, policy: Any, env: Any, *, device: torch.device | str = "auto", **kwargs: Any) -> None:
         env, device = _env_and_device(env, device)
         buffer_class = kwargs.setdefault("rollout_buffer_class", GpuRolloutBuffer)
-        if not issubclass(buffer_class, GpuRolloutBuffer):
-            raise ParameterError(f"rollout_buffer_class must be a GpuRolloutBuffer, got {buffer_class.__name__}.")
+        if not isinstance(buffer_class, type) or not issubclass(buffer_class, GpuRolloutBuffer):
+            got = getattr(buffer_class, "__name__", abbreviated(buffer_class))
+            raise ParameterError(f"rollout_buffer_class must be a GpuRolloutBuffer, got {got}.")
         super().__init__(policy, env, device=device, **kwargs)
 
     @classmethod

@@ -12,7 +12,9 @@ from torch import Tensor
 
 from gpu_vecenv.adapters.checks import checked_env, require_fresh, row_actions, row_spaces
 from gpu_vecenv.errors import MissingExtraError, ParameterError
+from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.vector.copied import Copied
+from gpu_vecenv.vector.role_actions import require_roles
 
 try:
     from skrl import config
@@ -174,8 +176,12 @@ class SkrlMultiAgentEnv(_Copied, MultiAgentEnvWrapper):
             reward: float32 (worlds, 1) for each agent.
             terminated, truncated: bool (worlds, 1) for each agent, the same for all agents of a world.
             infos: the env's ``info``, with ``final_observations`` and ``final_states`` by agent and ``ended`` bool (worlds, 1).
+
+        Raises:
+            ParameterError: other agents than ``agents``.
         """
         rows = (self._inner.num_envs, *(self._action_space.shape or ()))
+        actions = require_roles("actions", actions, dict.fromkeys(self._names))
         joint = torch.stack([row_actions(actions[name], rows, self._inner.device) for name in self._names], dim=1)
         obs, _, terminated, truncated, info = self._env.step(joint)
         require_fresh(obs, self._obs, "skrl")
@@ -214,7 +220,12 @@ def with_final_observations(agent_class: Any) -> Any:
 
     Returns:
         The subclass, with the same arguments, for ``SkrlEnv`` and ``SkrlMultiAgentEnv``.
+
+    Raises:
+        ParameterError: no class.
     """
+    if not isinstance(agent_class, type):
+        raise ParameterError(f"agent_class must be a class of an agent of skrl, got {abbreviated(agent_class)}.")
 
     class WithFinalObservations(agent_class):
         def record_transition(self, *, next_observations: Any, next_states: Any, infos: Any, **transition: Any) -> None:

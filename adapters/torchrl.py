@@ -11,8 +11,10 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from torch import Tensor
 
 from gpu_vecenv.adapters.checks import made_by_id, without_wrappers
-from gpu_vecenv.errors import DeviceError, MissingExtraError, ParameterError
+from gpu_vecenv.errors import ArrayTypeError, DeviceError, MissingExtraError, ParameterError, ShapeError
+from gpu_vecenv.spec.given import require_one_of
 from gpu_vecenv.vector.copied import Copied
+from gpu_vecenv.vector.options import refuse_keywords
 from gpu_vecenv.vector.seeding import check_one_seed
 from gpu_vecenv.vector.tree import nest
 from gpu_vecenv.vector.whole import whole_mask, whole_obs, whole_space
@@ -67,6 +69,8 @@ class TorchRLEnv(Copied, EnvBase):
         # "next" must hold the last observation of an episode. The view is by worlds, because TorchRL's reset mask has one flag
         # for each world. copy=True, because rollouts keep references.
         fixed = {"view": "worlds", "array": "torch", "autoreset_mode": "disabled", "copy": True}
+        for name, value in (("categorical_actions", categorical_actions), ("grouped", grouped)):
+            require_one_of(name, value, (True, False))
         if "num_envs" in options:
             raise ParameterError("TorchRLEnv takes num_worlds, the number of worlds, and no num_envs.")
         made = made_by_id(env_id, "TorchRLEnv", fixed, {"num_worlds": num_worlds, **options})
@@ -128,6 +132,13 @@ class TorchRLEnv(Copied, EnvBase):
         self._seed = None if seed is None else check_one_seed(seed)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        """Reset all worlds, or those of the mask ``_reset``.
+
+        Raises:
+            UnknownParameterError: a keyword, which this env does not have; ``set_seed`` sets the seed.
+            ArrayTypeError, ShapeError: a mask that is not bool, or has not one flag for each world.
+        """
+        refuse_keywords("reset() of TorchRLEnv", kwargs)
         mask = None if tensordict is None else tensordict.get("_reset", None)
         if mask is None:
             obs, info = self.vector_env.reset(seed=self._seed)
@@ -136,6 +147,10 @@ class TorchRLEnv(Copied, EnvBase):
             self._ended = {name: torch.zeros_like(started) for name in ("terminated", "truncated")}
             self._alive = torch.ones_like(self._alive)
         else:
+            if mask.dtype is not torch.bool:
+                raise ArrayTypeError(f"_reset must be bool, got {mask.dtype}.")
+            if mask.numel() != self.batch_size.numel():
+                raise ShapeError(f"_reset must have the shape {(*self.batch_size, 1)}, got {tuple(mask.shape)}.")
             started = mask.reshape(self.batch_size)
             # The copy of a byte of each world adds no host sync: TorchRL calls this after it has read on the host that a world
             # is done.
@@ -188,9 +203,8 @@ class TorchRLEnv(Copied, EnvBase):
 
     def _joint_action(self, tensordict: TensorDictBase) -> Tensor | dict[str, Tensor]:
         """Return the actions of all agents, [W, A(, k)] or, with one agent, [W(, k)]; by role for spaces by role."""
-        by_role = {
-            role: self._entries(role, tensordict.get((role, "action") if self._leads else "action")) for role in self._actions
-        }
+        keys = {role: (role, "action") if self._leads else "action" for role in self._actions}
+        by_role = {role: self._entries(role, tensordict.get(key, None)) for role, key in keys.items()}
         if self._spec_by_role:
             return by_role
         if self._lone or not self._leads:
@@ -199,7 +213,13 @@ class TorchRLEnv(Copied, EnvBase):
         return torch.cat(list(by_role.values()), dim=1)
 
     def _entries(self, role: str, action: Tensor) -> Tensor:
-        """Return a role's actions in the form of the env."""
+        """Return a role's actions in the form of the env.
+
+        Raises:
+            ParameterError: there are none.
+        """
+        if action is None:
+            raise ParameterError(f"a step needs the entry {(role, 'action') if self._leads else 'action'!r}, got none.")
         spec = self._actions[role]
         # safe=False, because the check would make the host wait.
         return spec.to_categorical(action, safe=False) if isinstance(spec, OneHot) else action

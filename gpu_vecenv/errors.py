@@ -1,5 +1,7 @@
 """Typed errors. Each is a subclass of a built-in error, so that ``except ValueError`` catches it."""
 
+from gymnasium.error import UnregisteredEnv
+
 
 class GpuVecenvError(Exception):
     """Base of every error this package raises on purpose."""
@@ -11,6 +13,10 @@ class ParameterError(GpuVecenvError, ValueError):
 
 class RoleSpacesError(ParameterError):
     """The agents view of an env whose roles have spaces of their own."""
+
+
+class UnknownIdError(ParameterError, UnregisteredEnv):
+    """No env is registered with an id, or the module before its colon cannot be imported."""
 
 
 class UnknownParameterError(GpuVecenvError, TypeError):

@@ -1,5 +1,6 @@
 """Ids and keywords that an adapter or a single env cannot take raise errors that say what to give instead."""
 
+import re
 from functools import partial
 
 import gymnasium
@@ -10,7 +11,7 @@ from gymnasium.vector import VectorWrapper
 
 from gpu_vecenv import EpisodeStatistics, GpuVectorEnv
 from gpu_vecenv.adapters.checks import made_by_id
-from gpu_vecenv.errors import ClosedError, ParameterError, ShapeError, UnknownParameterError
+from gpu_vecenv.errors import ClosedError, ParameterError, ShapeError, UnknownIdError, UnknownParameterError
 
 NAME = "WarpCartPole-v1"
 
@@ -95,13 +96,17 @@ def test_values_that_are_no_ids_are_refused(make, owner):
             make(given)
 
 
-def test_ids_that_do_not_exist_raise_gymnasium_s_errors():
-    with pytest.raises(gymnasium.error.NameNotFound, match="WarpCarPole"):
-        sb3("WarpCarPole-v1")
-    with pytest.raises(gymnasium.error.VersionNotFound, match="v99"):
-        sb3("WarpCartPole-v99")
-    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-        sb3("no_such_module:WarpCartPole-v1")
+@pytest.mark.parametrize("env_id, message", [
+    ("WarpCarPole-v1", "Did you mean: `WarpCartPole`"), ("WarpCartPole-v99", "v99"), ("x" * 900, "xxx"), ("", "Malformed"),
+    ("no_such_module:WarpCartPole-v1", "No module named 'no_such_module'"), (":x", "x"), ("nowhere/WarpCartPole-v1", "nowhere"),
+])  # fmt: skip
+@pytest.mark.parametrize("make, owner", [(sb3, "Sb3VecEnv"), (pettingzoo, "PettingZooEnv"), (torchrl, "TorchRLEnv"),
+                                         (rl_games, r"create_env\(\)")])  # fmt: skip
+def test_ids_that_do_not_exist_raise_a_typed_error_with_gymnasium_s_text(make, owner, env_id, message):
+    got = f"takes an id of an env of this package, got {re.escape(repr(env_id)[:97])}.*: .*{message}"
+    with pytest.raises(UnknownIdError, match=f"(?s)^{owner} {got}") as raised:
+        make(env_id)
+    assert isinstance(raised.value, ParameterError) and isinstance(raised.value, gymnasium.error.UnregisteredEnv)
 
 
 class Counted(GpuVectorEnv):
