@@ -14,6 +14,7 @@ from gpu_vecenv.errors import ConcurrentCallError, ParameterError
 from gpu_vecenv.spec.given import Array, abbreviated, require_mapping
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.vector.random_actions import uniform_actions
+from gpu_vecenv.vector.seeding import check_seed
 from gpu_vecenv.vector.tree import nest
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
@@ -48,8 +49,9 @@ class OtherRoles:
 
     def seed(self, seed: int | Sequence[int | None]) -> None:
         """Start the random actions anew. They depend on the seed of the env and on its ``first_world``."""
-        seeds = [seed] if isinstance(seed, int | np.integer) else [one or 0 for one in seed]
-        entropy = np.random.SeedSequence([int(one) for one in (*seeds, self._env.first_world)])
+        checked = check_seed(seed, self._env.num_worlds)
+        seeds = [one or 0 for one in checked] if isinstance(checked, list) else [checked or 0]
+        entropy = np.random.SeedSequence([*seeds, self._env.first_world])
         self.generator.manual_seed(int(entropy.generate_state(1, np.uint64)[0]))
 
     def actions(self) -> dict[str, Array]:
@@ -107,7 +109,7 @@ def other_policies(others: Mapping[str, RolePolicy | str], roles: Sequence[str],
         if name not in roles:
             wrong = f"{name!r}, whose rows are those of this env" if name == role else repr(name)
             raise ParameterError(f"others must name roles among {', '.join(roles) or 'none'}, got {wrong}.")
-        if not callable(policy) and policy != "random":
+        if not callable(policy) and not (isinstance(policy, str) and policy == "random"):
             raise ParameterError(f"others[{name!r}] must be 'random' or a function, got {abbreviated(policy)}.")
     return {name: policy for name, policy in others.items() if callable(policy)}
 

@@ -53,6 +53,7 @@ class EpisodeStatistics(DeviceWrapper[ArrayT]):
         where, zero = self._library.where, self._zero
         with self._memory.here():
             going, over = self._running.step(terminated, truncated)
+            over = info.get("_episode", over)  # an env with metrics says where it wrote them
             unfinished = ~over
             returns = self._returns + where(going, reward, zero)
             lengths = self._lengths + going

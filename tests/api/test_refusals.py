@@ -118,6 +118,8 @@ CALLS = {
         ConcurrentCallError,
         "must not step the rows that they act for",
     ),
+    "policy array": (
+        lambda: RoleRows(town_env(), "citizen", {"mayor": np.zeros(3)}), ParameterError, r"others\['mayor'\] must be 'random'"),
     "capture_steps(5)": (lambda: gpu_vecenv.capture_steps(5, 3), ParameterError, "needs a GpuVectorEnv, got int"),
     "capture_steps(RoleRows)": (
         lambda: gpu_vecenv.capture_steps(RoleRows(town_env(), "citizen"), 3), ParameterError, "got RoleRows"),
@@ -181,6 +183,13 @@ def test_actions_that_cannot_be_clipped_raise_typed_errors(actions, array):
     with pytest.raises(GpuVecenvError, match="actions"):
         env.step(actions)
     env.step(np.full((3, 1), 9, np.float32))
+
+
+def test_rows_take_every_seed_that_the_env_takes():
+    rows = RoleRows(town_env(array="numpy"), "citizen")
+    first = [rows.reset(seed=seed)[0].tobytes() + rows.step(np.zeros(10, int))[0].tobytes()
+             for seed in (3, np.int8(3), np.array(3), torch.tensor(3))]  # fmt: skip
+    assert len(set(first)) == 1
 
 
 def test_rows_can_be_stepped_after_a_policy_of_another_role_failed():

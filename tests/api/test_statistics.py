@@ -6,10 +6,12 @@ import pytest
 import torch
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
+from gpu_vecenv import GpuVectorEnv
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.vector.stats import EpisodeStatistics
 from tests.api.envs import MODES, VIEWS, host, make, random_actions
 from tests.devices import JAX
+from tests.roles import town
 
 
 @pytest.mark.parametrize("array", ["numpy", "torch", JAX])
@@ -77,6 +79,17 @@ def test_a_reward_that_is_not_finite_stays_in_its_episode(bad, mode, array):
             np.testing.assert_allclose(host(info["episode"]["r"])[over], expected["episode"]["r"][over], rtol=1e-5)
             finished.append(host(info["episode"]["r"])[0])
     assert not np.isfinite(finished[0]) and np.isfinite(finished[1:]).sum() >= 3
+
+
+def test_a_world_that_was_set_finished_has_no_episode_to_tell_of():
+    env = GpuVectorEnv(town.SPEC, num_worlds=2, device="cpu", array="numpy", autoreset_mode="disabled", max_episode_steps=3)
+    statistics = EpisodeStatistics(env)
+    statistics.reset(seed=0)
+    env.set_state({"terminated": np.array([1, 0], np.uint8)})
+    for steps in (1, 2, 3):
+        info = statistics.step(env.action_space.sample())[-1]
+        assert info["_episode"].tolist() == [False, steps == 3]
+    assert info["episode"]["l"][1] == 3
 
 
 def world_rows(env, mask, world):
