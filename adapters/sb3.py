@@ -14,14 +14,7 @@ from torch import Tensor
 
 from gpu_vecenv import EpisodeStatistics, RoleRows
 from gpu_vecenv.adapters.checks import action_tensor, checked_env, has_statistics, made_by_id, row_group, row_spaces
-from gpu_vecenv.errors import (
-    ArrayTypeError,
-    MissingExtraError,
-    ParameterError,
-    SequenceError,
-    ShapeError,
-    UnknownAttributeError,
-)
+from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError, UnknownAttributeError
 from gpu_vecenv.spec.given import Array, abbreviated, require_mapping, whole_number
 from gpu_vecenv.vector.called import SHARED
 from gpu_vecenv.vector.copied import Copied

@@ -68,12 +68,12 @@ class OtherRoles:
             return chosen
         if self._acting:
             raise ConcurrentCallError(f"{env.env_spec.name}: functions of others must not step the rows that they act for.")
+        seen = public["obs"], masks
         self._acting = True
         try:
             with torch.no_grad():
                 for name, policy in self.policies.items():
-                    places = (places[name] for places in (public["obs"], masks) if name in places)
-                    chosen[name] = policy(*(nest(place, last, convert) for place in places))
+                    chosen[name] = policy(*(nest(places[name], last, convert) for places in seen if name in places))
         finally:
             self._acting = False
         return chosen
