@@ -29,12 +29,14 @@ def results(reward, value, valid, cut, timed_out, sums):
     merge(statistics, reward.view(-1, 1), valid.flatten(), normal)
     seed = torch.full((), -(2**50) + 3, device=reward.device)
     with reward.device:
-        stats = EpisodeStats(reward.shape[1])
+        rows = reward.shape[1]
+        stats, by_world = EpisodeStats(rows), EpisodeStats(rows, agents=[1, 2] if rows % 3 == 0 else [rows])
     return (
         *advantages(reward, value, reward + 1.0, valid, cut, timed_out, 0.99, 0.95),
         *advantages(reward, value, None, valid, cut, timed_out, 0.99, 0.95, torch.full((), 7.0, device=reward.device)),
         *transition_masks(valid[0], valid, cut, timed_out, cut),
-        *(stats.update(reward, cut, valid).nan_to_num(nan=7.0) for _ in range(2)), *stats.state_dict().values(),
+        *(each.update(reward, cut, valid).nan_to_num(nan=7.0) for each in (stats, by_world) for _ in range(2)),
+        *stats.state_dict().values(), *by_world.state_dict().values(),
         deal_samples(choose(valid.flatten()), 4, seed, 1, 3),
         discounted_returns(reward, valid, cut, 0.99, running),
         *episode_sums(reward, valid, cut, sums),

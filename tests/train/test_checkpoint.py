@@ -264,3 +264,18 @@ def test_a_run_with_small_networks_can_be_resumed(own, tmp_path):
     first.train(iterations=1)
     second = Trainer.resume(first.save(tmp_path / "run.pt"), quiet=True, networks=networks[1])
     assert_same(second.policies["agent"].state_dict(), first.policies["agent"].state_dict())
+
+
+def test_a_run_of_an_older_version_goes_on(config, tmp_path):
+    """Its last episodes are those of agents, which were not stored by world."""
+    trainer = Trainer(config, quiet=True)
+    trainer.train(iterations=4)
+    state = load_checkpoint(trainer.save(tmp_path / "run.pt"))
+    for episodes in state["episodes"].values():
+        assert episodes["num_recent"] > 0
+        episodes["recent"] = episodes["recent"][:2] / episodes["recent"][2:].clamp(min=1)
+    save_checkpoint(tmp_path / "old.pt", state)
+    resumed = [Trainer.resume(tmp_path / name, quiet=True) for name in ("run.pt", "old.pt")]
+    new, old = (each.train() for each in resumed)
+    differ = {name.partition("/")[0] for name in new if new[name] != old[name] == old[name]} - {"steps_per_second"}
+    assert differ <= {"recent_return", "recent_length"}

@@ -20,13 +20,14 @@ def results(steps=40, rows=700):
     reward, value = torch.randn(steps, rows, generator=g), torch.randn(steps + 1, rows, generator=g)
     valid, cut, timed_out = (torch.rand(steps, rows, generator=g) < share for share in (0.8, 0.1, 0.05))
     running, sums = torch.randn(rows, generator=g), torch.ones(3, rows)
-    stats = episodes.EpisodeStats(rows, 200)
+    stats, by_world = episodes.EpisodeStats(rows, 200), episodes.EpisodeStats(rows, 200, [2, 1, 4])
     wide = torch.randn(3000, 37, generator=g)
     return (
         *scan.advantages(reward, value, -reward, valid, cut, timed_out, 0.9, 0.8),
         scan.discounted_returns(reward, valid, cut, 0.9, running),
         *scan.episode_sums(reward, valid, cut, sums),
-        *(stats.update(reward, cut, valid) for _ in range(2)), *stats.state_dict().values(),
+        *(each.update(reward, cut, valid) for each in (stats, by_world) for _ in range(2)),
+        *stats.state_dict().values(), *by_world.state_dict().values(),
         *masks.transition_masks(valid[0], valid, cut, timed_out, cut),
         running, sums,
         *moments.moments(reward.view(-1, 1), valid.flatten()),

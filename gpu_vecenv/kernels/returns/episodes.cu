@@ -1,6 +1,6 @@
 // Means over the episodes that ended in a rollout, and over the last episodes that ended. The places of a rollout, in order of
-// time and row, are divided into tiles. One kernel lists the episodes of each tile, and another one takes the lists together. The
-// order of additions depends on shapes alone.
+// time and world, are divided into tiles. One kernel lists the episodes of each tile, with sums over the agents of a policy in the
+// world, and another one takes the lists together. The order of additions depends on shapes alone.
 #ifndef GV_SCRATCH
 #define GV_SCRATCH 4096  // SCRATCH of backend/programs.py
 #endif
@@ -12,30 +12,32 @@
 
 // gpu_vecenv/train/returns/episodes.py fills this struct.
 struct GvArgs {
-    const float* sums;              // [2, size] return and length of the episode so far
-    const gv_u8* finished;          // [size] an episode ended that counts
-    float* ended;                   // [2, tiles GV_TILE] those of ended episodes; each tile has its own from its first place on
+    const float* sums;              // [2, steps, rows] return and length of a row's episode so far
+    const gv_u8* ended;             // [steps, rows] the episode of the row's world ended
+    const gv_u8* counted;           // [steps, rows] an episode of the row ended that counts; with one agent in a world as `ended`
+    const gv_i32* agents;           // [agents_of_world, 2] an agent's row in the first world, and the rows from a world to the next
+    float* listed;                  // [3, tiles GV_TILE] return, length and agents of ended episodes, summed over the agents; each
+                                    // tile has its own from its first place on
     gv_i32* counts;                 // [tiles] ended episodes of a tile; later those of all tiles before it
-    void* totals;                   // double [2, tiles] sums over the ended episodes of a tile
-    float* recent;                  // [2, window] the last episodes that ended, the very last one first
+    void* totals;                   // double [3, tiles] sums over the ended episodes of a tile
+    float* recent;                  // [3, window] the last episodes that ended, as in `listed`, the very last one first
     gv_i64* num_recent;             // [1] how many of them there are
     float* means;                   // [4] return and length, over the episodes that ended in the rollout, and over the last ones
     gv_i32* invalid_actions;        // unused; GV_KERNEL expects it
-    gv_i64 size;
+    gv_i64 size, rows;              // places, which are worlds in all steps; rows of a step
     gv_i32 num_worlds, num_agents;  // teams; 1
-    gv_i32 tiles, window;
+    gv_i32 tiles, window, worlds, agents_of_world;
 };
-static_assert(sizeof(GvArgs) == 96, "as in gpu_vecenv/train/returns/episodes.py");
+static_assert(sizeof(GvArgs) == 128, "as in gpu_vecenv/train/returns/episodes.py");
 
-// Memory of a team: room for six arrays of a number for each strand, the last of them unused, and two of numbers of double
-// precision.
+// Memory of a team: room for six arrays of a number for each strand, and three of numbers of double precision.
 GV_FN gv_i32* gv_numbers(const GvTeam& team, gv_i32 which) { return (gv_i32*)team.scratch + which * GV_STRANDS; }
 // double: a long run has many episodes.
 GV_FN double* gv_doubles(const GvTeam& team, gv_i32 which) {
     return (double*)(team.scratch + 6 * GV_STRANDS) + which * GV_STRANDS;
 }
 
-enum { GV_OWN, GV_UP_TO, GV_ENDED, GV_RETURN, GV_LENGTH };  // the five arrays
+enum { GV_OWN, GV_UP_TO, GV_ENDED, GV_RETURN, GV_LENGTH, GV_AGENTS };  // the six arrays
 
 // Adds up GV_OWN: GV_UP_TO gets the sums up to and with each strand. Returns the sum of all.
 GV_FN gv_i32 gv_add_up(const GvTeam& team) {
@@ -54,18 +56,62 @@ GV_FN gv_i32 gv_add_up(const GvTeam& team) {
 // The sum of the strands before one.
 GV_FN gv_i32 gv_before(const GvTeam& team, gv_i32 strand) { return strand == 0 ? 0 : gv_numbers(team, GV_UP_TO)[strand - 1]; }
 
-// Adds the two numbers of all strands to those of strand 0.
+// Stores three sums of a strand: of returns, lengths and agents.
+// double: as above.
+GV_FN void gv_store(const GvTeam& team, gv_i32 strand, const double* sums) {
+    GV_UNROLL for (gv_i32 which = 0; which < 3; ++which) gv_doubles(team, which)[strand] = sums[which];
+}
+
+// Adds the three numbers of all strands to those of strand 0.
 // double: as above.
 GV_FN void gv_add_doubles(const GvTeam& team) {
-    double *sum = gv_doubles(team, 0), *other = gv_doubles(team, 1);
+    double *returns = gv_doubles(team, 0), *lengths = gv_doubles(team, 1), *agents = gv_doubles(team, 2);
     for (gv_i32 half = GV_STRANDS / 2; half > 0; half /= 2) {
         gv_barrier(team);
         GV_FOR(i, half) {
-            sum[i] += sum[i + half];
-            other[i] += other[i + half];
+            returns[i] += returns[i + half];
+            lengths[i] += lengths[i + half];
+            agents[i] += agents[i + half];
         }
     }
     gv_barrier(team);
+}
+
+// A world in a step.
+struct GvPlace {
+    gv_i64 step;
+    gv_i32 world;
+};
+
+GV_FN GvPlace gv_place_at(const GvArgs& a, gv_i64 place) {
+    const gv_i64 step = place / a.worlds;
+    return GvPlace{step, (gv_i32)(place - step * a.worlds)};
+}
+
+// Place of an agent's row in arrays [steps, rows].
+GV_FN gv_i64 gv_row_at(const GvArgs& a, const GvPlace& at, gv_i32 agent) {
+    return at.step * a.rows + a.agents[2 * agent] + (gv_i64)at.world * a.agents[2 * agent + 1];
+}
+
+// True if an agent took part in the episode that ended in a world.
+GV_FN bool gv_any_counted(const GvArgs& a, const GvPlace& at) {
+    for (gv_i32 agent = 0; agent < a.agents_of_world; ++agent)
+        if (a.counted[gv_row_at(a, at, agent)] != 0) return true;
+    return false;
+}
+
+// Computes the sums of returns, lengths and agents over the agents that took part in the episode that ended in a world.
+// double: as above.
+GV_FN void gv_sum_agents(const GvArgs& a, const GvPlace& at, double* sums) {
+    const gv_i64 lengths = a.size / a.worlds * a.rows;
+    GV_UNROLL for (gv_i32 which = 0; which < 3; ++which) sums[which] = 0.0;
+    for (gv_i32 agent = 0; agent < a.agents_of_world; ++agent) {
+        const gv_i64 row = gv_row_at(a, at, agent);
+        if (a.counted[row] == 0) continue;
+        sums[0] += a.sums[row];
+        sums[1] += a.sums[lengths + row];
+        sums[2] += 1.0;
+    }
 }
 
 // Lists the episodes that ended in a tile.
@@ -74,33 +120,39 @@ GV_FN void gv_list_tile(const GvArgs& a, const GvTeam& team) {
     const gv_i64 first = (gv_i64)team.world * GV_TILE, all = (gv_i64)a.tiles * GV_TILE;
     GV_FOR(i, GV_STRANDS) {
         gv_u32 ended = 0;  // a bit for each place
+        GvPlace at = gv_place_at(a, first + i * GV_PLACES);
         GV_UNROLL for (gv_i32 k = 0; k < GV_PLACES; ++k) {
-            const gv_i64 place = first + i * GV_PLACES + k;
-            if (place < a.size && a.finished[place] != 0) ended |= 1u << k;
+            if (first + i * GV_PLACES + k < a.size && a.ended[gv_row_at(a, at, 0)] != 0) ended |= 1u << k;
+            if (++at.world == a.worlds) at = GvPlace{at.step + 1, 0};
         }
         gv_i32 count = 0;
-        for (gv_u32 rest = ended; rest != 0; rest &= rest - 1) ++count;
+        for (gv_u32 rest = ended; rest != 0; rest &= rest - 1) {
+            const gv_i32 k = gv_lowest_bit(rest);
+            if (a.agents_of_world == 1 || gv_any_counted(a, gv_place_at(a, first + i * GV_PLACES + k))) ++count;
+            else ended &= ~(1u << k);
+        }
         gv_numbers(team, GV_ENDED)[i] = (gv_i32)ended;
         gv_numbers(team, GV_OWN)[i] = count;
     }
     const gv_i32 count = gv_add_up(team);
     GV_FOR(i, GV_STRANDS) {
-        double returns = 0.0, lengths = 0.0;
+        double sums[3] = {0.0, 0.0, 0.0};
         gv_i64 to = first + gv_before(team, i);
         for (gv_u32 rest = (gv_u32)gv_numbers(team, GV_ENDED)[i]; rest != 0; rest &= rest - 1) {
-            const gv_i64 place = first + i * GV_PLACES + gv_lowest_bit(rest);
-            returns += a.ended[to] = a.sums[place];
-            lengths += a.ended[all + to] = a.sums[a.size + place];
+            double one[3];
+            gv_sum_agents(a, gv_place_at(a, first + i * GV_PLACES + gv_lowest_bit(rest)), one);
+            GV_UNROLL for (gv_i32 which = 0; which < 3; ++which) {
+                a.listed[which * all + to] = (float)one[which];
+                sums[which] += one[which];
+            }
             ++to;
         }
-        gv_doubles(team, 0)[i] = returns;
-        gv_doubles(team, 1)[i] = lengths;
+        gv_store(team, i, sums);
     }
     gv_add_doubles(team);
     GV_ONCE {
         a.counts[team.world] = count;
-        ((double*)a.totals)[team.world] = gv_doubles(team, 0)[0];
-        ((double*)a.totals)[a.tiles + team.world] = gv_doubles(team, 1)[0];
+        for (gv_i32 which = 0; which < 3; ++which) ((double*)a.totals)[which * a.tiles + team.world] = gv_doubles(team, which)[0];
     }
 }
 
@@ -108,17 +160,16 @@ GV_FN void gv_list_tile(const GvArgs& a, const GvTeam& team) {
 // double: as above.
 GV_FN gv_i32 gv_add_tiles(const GvArgs& a, const GvTeam& team) {
     const gv_i32 each = (a.tiles + GV_STRANDS - 1) / GV_STRANDS;
+    const double* const totals = (const double*)a.totals;
     GV_FOR(i, GV_STRANDS) {
-        double returns = 0.0, lengths = 0.0;
+        double sums[3] = {0.0, 0.0, 0.0};
         gv_i32 count = 0;
         for (gv_i32 tile = i * each; tile < (i + 1) * each && tile < a.tiles; ++tile) {
             count += a.counts[tile];
-            returns += ((const double*)a.totals)[tile];
-            lengths += ((const double*)a.totals)[a.tiles + tile];
+            GV_UNROLL for (gv_i32 which = 0; which < 3; ++which) sums[which] += totals[which * a.tiles + tile];
         }
         gv_numbers(team, GV_OWN)[i] = count;
-        gv_doubles(team, 0)[i] = returns;
-        gv_doubles(team, 1)[i] = lengths;
+        gv_store(team, i, sums);
     }
     const gv_i32 total = gv_add_up(team);
     gv_add_doubles(team);
@@ -134,7 +185,15 @@ GV_FN gv_i32 gv_add_tiles(const GvArgs& a, const GvTeam& team) {
     return total;
 }
 
-// Place of an episode of the rollout in the lists.
+// The mean return and length in the sums of strand 0.
+// double: as above.
+GV_FN void gv_write_means(const GvTeam& team, float* means) {
+    const double agents = gv_doubles(team, 2)[0];
+    means[0] = (float)(gv_doubles(team, 0)[0] / agents);
+    means[1] = (float)(gv_doubles(team, 1)[0] / agents);
+}
+
+// Place of an episode of the rollout in the lists of all tiles.
 GV_FN gv_i64 gv_place(const GvArgs& a, gv_i32 episode) {
     gv_i32 tile = 0, after = a.tiles;  // the last tile with no more episodes before it
     while (after - tile > 1) {
@@ -150,11 +209,9 @@ GV_FN gv_i64 gv_place(const GvArgs& a, gv_i32 episode) {
 GV_FN void gv_take_lists(const GvArgs& a, const GvTeam& team) {
     const gv_i32 total = gv_add_tiles(a, team);
     const gv_i64 all = (gv_i64)a.tiles * GV_TILE, now = *a.num_recent + total, held = now < a.window ? now : a.window;
-    GV_ONCE {
-        a.means[0] = (float)(gv_doubles(team, 0)[0] / (double)total);
-        a.means[1] = (float)(gv_doubles(team, 1)[0] / (double)total);
-    }
+    GV_ONCE { gv_write_means(team, a.means); }
     float *returns = (float*)gv_numbers(team, GV_RETURN), *lengths = (float*)gv_numbers(team, GV_LENGTH);
+    float* agents = (float*)gv_numbers(team, GV_AGENTS);
     // Episodes move to later entries, so the last entries are written first.
     for (gv_i32 first = (a.window - 1) / GV_STRANDS * GV_STRANDS; first >= 0; first -= GV_STRANDS) {
         const gv_i32 entries = a.window - first < GV_STRANDS ? a.window - first : GV_STRANDS;
@@ -162,30 +219,30 @@ GV_FN void gv_take_lists(const GvArgs& a, const GvTeam& team) {
         GV_FOR(i, entries) {
             const gv_i32 entry = first + i;
             const bool is_new = entry < total;
-            const float* from = is_new ? a.ended + gv_place(a, total - 1 - entry) : a.recent + (entry - total);
+            const float* from = is_new ? a.listed + gv_place(a, total - 1 - entry) : a.recent + (entry - total);
+            const gv_i64 next = is_new ? all : a.window;
             returns[i] = *from;
-            lengths[i] = from[is_new ? all : a.window];
+            lengths[i] = from[next];
+            agents[i] = from[2 * next];
         }
         gv_barrier(team);
         GV_FOR(i, entries) {
             a.recent[first + i] = returns[i];
             a.recent[a.window + first + i] = lengths[i];
+            a.recent[2 * a.window + first + i] = agents[i];
         }
     }
     gv_barrier(team);
     GV_FOR(i, GV_STRANDS) {
-        double sum = 0.0, steps = 0.0;
+        double sums[3] = {0.0, 0.0, 0.0};
         for (gv_i32 entry = i; entry < held; entry += GV_STRANDS) {
-            sum += a.recent[entry];
-            steps += a.recent[a.window + entry];
+            GV_UNROLL for (gv_i32 which = 0; which < 3; ++which) sums[which] += a.recent[which * a.window + entry];
         }
-        gv_doubles(team, 0)[i] = sum;
-        gv_doubles(team, 1)[i] = steps;
+        gv_store(team, i, sums);
     }
     gv_add_doubles(team);
     GV_ONCE {
-        a.means[2] = (float)(gv_doubles(team, 0)[0] / (double)held);
-        a.means[3] = (float)(gv_doubles(team, 1)[0] / (double)held);
+        gv_write_means(team, a.means + 2);
         *a.num_recent = held;
     }
 }

@@ -6,6 +6,9 @@ The kernels are in ``kernels/returns/episodes.cu``. A CUDA graph can record a ca
 from __future__ import annotations
 
 import ctypes
+import itertools
+import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +18,10 @@ from gpu_vecenv.backend.source import EPISODES
 from gpu_vecenv.train.returns.scan import episode_sums
 
 TILE = 4096
-"""Transitions of a team, ``GV_TILE`` of the kernels."""
+"""Worlds in all steps, of a team, ``GV_TILE`` of the kernels."""
+
+WINDOW = 100
+"""Number of last episodes to average over."""
 
 SMALL = 1 << 14
 """Below this many transitions a second CPU thread saves less time than it takes to wake it."""
@@ -25,26 +31,38 @@ class EpisodeStats(nn.Module):
     """Sums the rewards of each row of one policy, and averages the sums when episodes end.
 
     An episode counts once for each row whose agent took part in it. The return of an agent that leaves early ends there; its
-    episode ends with that of its world. The sums and the last episodes are buffers, so that a checkpoint loses nothing.
+    episode ends with that of its world. The last episodes are those of whole worlds, with all agents of the policy in the world.
+    The sums and the last episodes are buffers, so that a checkpoint loses nothing.
     """
 
     totals: Tensor
     recent: Tensor
     num_recent: Tensor
+    agents: Tensor
 
-    def __init__(self, shape: int | tuple[int, ...], window: int = 100):
+    def __init__(self, shape: int | tuple[int, ...], window: int = WINDOW, agents: Sequence[int] | None = None):
         """Start with empty episodes.
 
         Args:
-            shape: shape of the rewards of one step, (n,) or n for n rows.
-            window: number of last episodes to average over.
+            shape: shape of the rewards of one step: (n,) or n for n rows, or (N, a) for a rows of each world.
+            window: number of last episodes to average over; those in which no agent of the policy took part do not count.
+            agents: agents of a world in each part of the rows. The rows of a part are ordered by world, then by agent; parts
+                follow each other. None: one part, in which a world has one row, or a rows.
         """
         super().__init__()
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        agents = (math.prod(shape[1:]),) if agents is None else agents
+        worlds = math.prod(shape) // sum(agents)
+        first = [worlds * before for before in itertools.accumulate(agents[:-1], initial=0)]
+        places = [(row + agent, count) for row, count in zip(first, agents, strict=True) for agent in range(count)]
         # Three sums of each row's episode so far: return, steps, and steps that the agent took part in.
-        axes = (shape,) if isinstance(shape, int) else shape
-        self.register_buffer("totals", torch.zeros(3, *axes, dtype=torch.float32, device="cpu"))
-        self.register_buffer("recent", torch.zeros(2, window, dtype=torch.float32, device="cpu"))
+        self.register_buffer("totals", torch.zeros(3, *shape, dtype=torch.float32, device="cpu"))
+        # Of each of the last episodes: return and length, both summed over the agents that took part, and their number.
+        self.register_buffer("recent", torch.zeros(3, window, dtype=torch.float32, device="cpu"))
         self.register_buffer("num_recent", torch.zeros((), dtype=torch.int64, device="cpu"))
+        # Of each agent of a world: its row in the first world, and the number of rows from a world to the next.
+        self.register_buffer("agents", torch.tensor(places, dtype=torch.int32, device="cpu").reshape(-1, 2), persistent=False)
+        self.worlds = worlds
 
     @torch.no_grad()
     def update(self, reward: Tensor, finished: Tensor, valid: Tensor) -> Tensor:
@@ -52,32 +70,34 @@ class EpisodeStats(nn.Module):
 
         Args:
             reward: float32 (T, ...).
-            finished: bool (T, ...), the episode of the row's world ended in the step.
+            finished: bool (T, ...), the episode of the row's world ended in the step; equal for all rows of a world.
             valid: bool (T, ...), the agent took part in the step; rewards of other steps may hold anything.
 
         Returns:
             float32 (4,): mean return of an agent and mean length in steps of the world's episode, over the episodes that ended in
-            the rollout, then over the last episodes that ended in this rollout or before. Returns are undiscounted. A mean of
-            nothing is NaN.
+            the rollout, then over the last episodes of worlds, which ended in this rollout or before. Returns are undiscounted.
+            A mean of nothing is NaN.
 
         Raises:
             ShapeError, ArrayTypeError, DeviceError: an array does not fit.
         """
         sums, counted = episode_sums(reward, valid, finished, self.totals)
-        device, size, window = counted.device, counted.numel(), self.recent.shape[1]
+        device, window, size = counted.device, self.recent.shape[1], len(counted) * self.worlds
         tiles, means = -(-size // TILE), torch.empty(4, dtype=torch.float32, device=device)
-        ended = torch.empty(2, tiles * TILE, dtype=torch.float32, device=device)
+        listed = torch.empty(3, tiles * TILE, dtype=torch.float32, device=device)
         counts = torch.empty(tiles, dtype=torch.int32, device=device)
-        totals = torch.empty(2, tiles, dtype=torch.float64, device=device)
-        args = _Args(size=size, num_worlds=tiles, num_agents=1, tiles=tiles, window=window)
+        totals = torch.empty(3, tiles, dtype=torch.float64, device=device)
+        ended = counted if len(self.agents) == 1 else finished.contiguous()
+        args = _Args(size=size, rows=counted[0].numel(), num_worlds=tiles, num_agents=1, tiles=tiles, window=window)
+        args.worlds, args.agents_of_world = self.worlds, len(self.agents)
         for name, array in (
-            ("sums", sums), ("finished", counted), ("ended", ended), ("counts", counts), ("totals", totals),
-            ("recent", self.recent), ("num_recent", self.num_recent), ("means", means),
+            ("sums", sums), ("ended", ended), ("counted", counted), ("agents", self.agents), ("listed", listed),
+            ("counts", counts), ("totals", totals), ("recent", self.recent), ("num_recent", self.num_recent), ("means", means),
         ):  # fmt: skip
             setattr(args, name, array.data_ptr())
         program = launches(EPISODES, device)
         if tiles:
-            program.launch("gv_list", args, tiles, size < SMALL)
+            program.launch("gv_list", args, tiles, counted.numel() < SMALL)
         args.num_worlds = 1
         program.launch("gv_take", args, 1, True)
         return means
@@ -88,8 +108,17 @@ class _Args(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in (
-            "sums", "finished", "ended", "counts", "totals", "recent", "num_recent", "means", "invalid_actions",
+            "sums", "ended", "counted", "agents", "listed", "counts", "totals", "recent", "num_recent", "means",
+            "invalid_actions",
         )),
-        ("size", ctypes.c_int64),
-        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "tiles", "window")),
+        *((name, ctypes.c_int64) for name in ("size", "rows")),
+        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "tiles", "window", "worlds", "agents_of_world")),
     )  # fmt: skip
+
+
+def renew_form(saved: object) -> None:
+    """Give a saved state of an older version the present form: its last episodes are those of one agent each, not of a world."""
+    if isinstance(saved, dict):
+        recent = saved.get("recent")
+        if isinstance(recent, Tensor) and recent.dim() == 2 and len(recent) == 2:
+            saved["recent"] = torch.cat((recent, torch.ones_like(recent[:1])))

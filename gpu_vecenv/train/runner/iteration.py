@@ -21,7 +21,7 @@ from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.samples import Samples, apply
 
 EPISODE_METRICS = ("return", "episode_length", "recent_return", "recent_length")
-"""Names of what ``EpisodeStats.update()`` returns: over the episodes that ended in a rollout, and over the last 100."""
+"""Names of what ``EpisodeStats.update()`` returns: over the episodes that ended in a rollout, and over the last ones."""
 
 IN_FLIGHT = 16
 """Most iterations in flight. The device has work while the host writes metrics of some iterations."""

@@ -137,7 +137,10 @@ class Parts:
         actors = {name: algorithm.actor() for name, algorithm in self.algorithms.items()}
         self.actors: dict[str, Actor] = self.policies | {name: actor for name, actor in actors.items() if actor is not None}
         self.collector = Collector(env, rollout, self.actors, self.rows, whole_rollout(env, rollout, self.actors))
-        self.episodes = {name: EpisodeStats(shape).to(device) for name, shape in shapes.items()}
+        self.episodes = {
+            name: EpisodeStats(shape, agents=[part.agents for part in self.rows[name].parts]).to(device)
+            for name, shape in shapes.items()
+        }
         self.schedules = ScheduleTable(self.settings, config.num_envs * num_steps, config.schedule_steps, device)
         parts = (self.collector, self.policies, self.rows, self.algorithms, self.schedules, self.episodes)
         self.iteration = Iteration(*parts, config.precision)
