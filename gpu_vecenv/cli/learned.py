@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator
 
@@ -31,13 +32,15 @@ def _agents(matches: Matches, role: str) -> str:
 
 
 def _result(matches: Matches, match: Match, role: str) -> tuple[str, str]:
-    """Return the result of a match in words, and its numbers alone: agents that left, or else the role's mean return."""
+    """Return the result of a match in words, and its numbers alone: agents of a world that left, or else the mean return."""
     counted = {name: facts for name, facts in matches.roles.items() if facts.leaving}
+    if math.isnan(match.mean_return[role]):
+        return "no agent took part", "none"
     if not counted:
         return f"mean return {match.mean_return[role]:.4g}", f"{match.mean_return[role]:.4g}"
-    shares = {name: f"{100 * match.mean_exits[name] / facts.count:.0f}" for name, facts in counted.items()}
-    words = ", ".join(f"{share} of 100 {name}s {counted[name].leaving}" for name, share in shares.items())
-    return words, ", ".join(shares.values())
+    exits = {name: f"{match.mean_exits[name]:.1f}".removesuffix(".0") for name in counted}
+    words = ", ".join(f"{exits[name]} of {facts.count} {name}s {facts.leaving}" for name, facts in counted.items())
+    return words, ", ".join(exits.values())
 
 
 def next_lines(config: ResolvedConfig, drawn: bool) -> Iterator[str]:

@@ -3,6 +3,8 @@
 import dataclasses
 import functools
 import importlib
+import json
+import math
 import shlex
 
 import pytest
@@ -83,11 +85,30 @@ def test_lines_say_what_was_learned():
     first, *lines = learned_lines(TAG)
     assert first.startswith("What was learned in 60,000 steps (means over 30 new episodes")
     assert lines == [
-        "  trained taggers against random runners: 93 of 100 runners caught; random taggers: 36",
-        "  trained taggers against trained runners: 84 of 100 runners caught; random taggers: 28",
-        "  trained runners against random taggers: 28 of 100 runners caught; random runners: 36",
-        "  trained runners against trained taggers: 84 of 100 runners caught; random runners: 93",
+        "  trained taggers against random runners: 93.3 of 100 runners caught; random taggers: 36.5",
+        "  trained taggers against trained runners: 84.2 of 100 runners caught; random taggers: 28.4",
+        "  trained runners against random taggers: 28.4 of 100 runners caught; random runners: 36.5",
+        "  trained runners against trained taggers: 84.2 of 100 runners caught; random runners: 93.3",
     ]
+
+
+def test_agents_are_counted_out_of_those_of_a_world():
+    few = dataclasses.replace(
+        TAG,
+        roles={"tagger": RoleFacts(5, ["hunters"], ""), "runner": RoleFacts(20, ["runner"], "caught")},
+        learning=["tagger"],
+        matches=[Match([], {"tagger": 1.0, "runner": 1.0}, {"tagger": 0.0, "runner": 3.74}),
+                 Match(["tagger"], {"tagger": 1.0, "runner": 1.0}, {"tagger": 0.0, "runner": 2.0})],
+    )  # fmt: skip
+    assert list(learned_lines(few))[1:] == ["  trained taggers: 3.7 of 20 runners caught; random taggers: 2"]
+
+
+def test_a_role_that_took_no_part_has_no_return(tmp_path):
+    matches = [Match([], {"agent": math.nan}, {"agent": 0.0}), Match(["agent"], {"agent": math.nan}, {"agent": 0.0})]
+    absent = Matches(100, 400, ["agent"], {"agent": RoleFacts(1, ["agent"], "")}, matches)
+    assert list(learned_lines(absent))[1:] == ["  trained agent: no agent took part; random agent: none"]
+    json.loads(save_matches(absent, tmp_path).read_text(), parse_constant=pytest.fail)
+    assert read_matches(tmp_path).baseline("agent") is None
 
 
 def test_a_role_alone_is_judged_by_its_return():

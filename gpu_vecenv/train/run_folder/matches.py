@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,7 @@ class Match:
     random: list[str]
     """Roles that acted at random in place of a policy that learns."""
     mean_return: dict[str, float]
-    """Role to the undiscounted return of an agent."""
+    """Role to the undiscounted return of an agent; NaN, in the file null, if no agent of the role took part."""
     mean_exits: dict[str, float]
     """Role to the agents of a world that left before the end."""
 
@@ -58,10 +59,11 @@ class Matches:
         return next(match for match in self.matches if set(match.random) == set(random))
 
     def baseline(self, policy: str, *random: str) -> float | None:
-        """Return the mean return of the agents of a policy in a match; None if the policy acts for no role."""
+        """Return the mean return of the agents of a policy in a match; None if there are none."""
         counts = {name: role.count for name, role in self.roles.items() if policy in role.policies}
         returns = self.match(*random).mean_return
-        return sum(count * returns[name] for name, count in counts.items()) / sum(counts.values()) if counts else None
+        mean = sum(count * returns[name] for name, count in counts.items()) / sum(counts.values()) if counts else math.nan
+        return None if math.isnan(mean) else mean
 
 
 def save_matches(matches: Matches, run: Path) -> Path:
@@ -70,9 +72,11 @@ def save_matches(matches: Matches, run: Path) -> Path:
     Raises:
         OSError: the file cannot be written; an earlier file is unchanged.
     """
-    path = run / MATCHES_FILE
+    path, content = run / MATCHES_FILE, dataclasses.asdict(matches)
+    for match in content["matches"]:
+        match["mean_return"] = {role: None if math.isnan(x) else x for role, x in match["mean_return"].items()}
     with atomic_file(path) as partial:
-        partial.write_text(json.dumps(dataclasses.asdict(matches), indent=1) + "\n", "utf-8")
+        partial.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
     return path
 
 
@@ -88,6 +92,11 @@ def read_matches(run: Path) -> Matches | None:
     try:
         content: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
         roles = {name: RoleFacts(**role) for name, role in content["roles"].items()}
-        return Matches(**{**content, "roles": roles, "matches": [Match(**match) for match in content["matches"]]})
+        matches = [Match(**{**match, "mean_return": _returns(match["mean_return"])}) for match in content["matches"]]
+        return Matches(**{**content, "roles": roles, "matches": matches})
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise MetricsError(f"{path}: expected the matches of a run, got {type(error).__name__}: {error}") from error
+
+
+def _returns(stored: Mapping[str, float | None]) -> dict[str, float]:
+    return {role: math.nan if x is None else x for role, x in stored.items()}
