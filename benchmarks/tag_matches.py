@@ -29,7 +29,8 @@ from gpu_vecenv.train.policies.contract import Actor, Draw, Inputs  # noqa: E402
 from gpu_vecenv.train.policies.draw import draw_choices  # noqa: E402
 from gpu_vecenv.train.policies.random import RandomPolicy  # noqa: E402
 from gpu_vecenv.train.runner.build import make_env  # noqa: E402
-from gpu_vecenv.train.runner.evaluation import Players, measure, piece_steps  # noqa: E402
+from gpu_vecenv.train.runner.measure import measure, piece_steps  # noqa: E402
+from gpu_vecenv.train.runner.players import Players  # noqa: E402
 
 RANDOM = "random"
 OWN_FEATURES = 6

@@ -15,7 +15,9 @@ from gpu_vecenv.bench.timing import Reading, synchronise
 from gpu_vecenv.bench.training import WARM_UP, WAYS, require_way, run_iterations
 from gpu_vecenv.train import Trainer
 from gpu_vecenv.train.runner.build import make_env
-from gpu_vecenv.train.runner.evaluation import Players, evaluation_seed, measure
+from gpu_vecenv.train.runner.evaluation import evaluation_seed
+from gpu_vecenv.train.runner.measure import measure
+from gpu_vecenv.train.runner.players import Players
 
 EPISODES = 256
 """Fresh episodes on which a trained policy is evaluated."""

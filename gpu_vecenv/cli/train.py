@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from gpu_vecenv.cli.run_options import RunOptions, option_name, with_file
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.render.canvas import has_renderer
 from gpu_vecenv.train.config import TrainConfig
-from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.errors import ConfigError, UnfinishedError
 from gpu_vecenv.train.runner.many import AT_ONCE
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def show_run(trainer: Trainer, left_out: Container[str] = ()) -> None:
         left_out: parts that ``say_left_out()`` named.
     """
     from gpu_vecenv.cli.learned import learned_lines, next_lines
-    from gpu_vecenv.cli.watch import watch
+    from gpu_vecenv.cli.watch import FRAMES_WITHOUT_END, watch
     from gpu_vecenv.train.run_folder.matches import save_matches
     from gpu_vecenv.train.run_folder.metrics import read_metrics
     from gpu_vecenv.train.runner.matches import play_matches
@@ -112,9 +113,14 @@ def show_run(trainer: Trainer, left_out: Container[str] = ()) -> None:
     config, folder = trainer.config, str(trainer.config.out)
     if not read_metrics(folder):  # an interrupt in the first iteration
         return
+    max_frames = None
     if trainer.finished:  # an interrupted run ends at once
-        with optional("matches"):
-            matches = play_matches(folder, config.device, progress=True)
+        with optional("matches against random play"):
+            try:
+                matches = play_matches(folder, config.device, progress=True)
+            except UnfinishedError:  # a video of such an episode would not end either
+                max_frames = FRAMES_WITHOUT_END
+                raise
             save_matches(matches, Path(folder))
             print("\n".join(learned_lines(matches)), flush=True)
     if "curves" not in left_out:
@@ -126,7 +132,7 @@ def show_run(trainer: Trainer, left_out: Container[str] = ()) -> None:
     drawn = has_renderer(source)
     if drawn and "video" not in left_out:
         with optional("video"):
-            watch(folder, out=Path(folder) / "video.mp4", device=config.device, beside_random=True)
+            watch(folder, out=Path(folder) / "video.mp4", device=config.device, beside_random=True, max_frames=max_frames)
     elif not drawn:
         print(f"video: none, because {source} has no render.py")
     print("\n".join(next_lines(config, drawn and "video" not in left_out)))
@@ -171,6 +177,7 @@ def eval_run(
     device: str = "auto",
     deterministic: bool = False,
     policy: Annotated[Settings, help_option("as in training", "ROLE=NAME ...")] = (),
+    max_steps: Annotated[int | None, help_option("10,000, or the env's time limit if it is longer", "INT")] = None,
     threads: Annotated[int | None, help_option("the run's", "INT")] = None,
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
 ) -> None:
@@ -185,6 +192,7 @@ def eval_run(
         device: auto, cpu or cuda:0.
         deterministic: take the likeliest actions instead of draws.
         policy: roles with another policy than in training, such as runner=random.
+        max_steps: most steps of an episode; longer ones end the command with an error.
         threads: CPU threads of torch.
         modules: modules that register the run's env, to import first; a checkpoint alone imports none.
     """
@@ -194,10 +202,14 @@ def eval_run(
     import_modules(modules)
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
     changes: dict[str, Any] = {} if threads is None else {"threads": threads}
-    result = evaluate(run, episodes, policy_map, deterministic, progress=True, seed=seed, device=device, **changes)
+    changes |= {"seed": seed, "device": device}
+    result = evaluate(run, episodes, policy_map, deterministic, progress=True, max_steps=max_steps, **changes)
     print(f"{result.episodes} episodes of {result.mean_length:.1f} steps")
-    for role, mean_return in result.mean_return.items():
-        survival, exits = result.mean_survival[role], result.mean_exits[role]
+    for role, survival in result.mean_survival.items():
+        if math.isnan(survival):
+            print(f"{role}: no agent took part")
+            continue
+        mean_return, exits = result.mean_return[role], result.mean_exits[role]
         print(f"{role}: return {mean_return:.3f}, alive for {survival:.1f} steps, {exits:.2f} left early")
 
 

@@ -25,6 +25,7 @@ from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.runner.build import import_modules, make_env
 from gpu_vecenv.train.runner.evaluation import play
+from gpu_vecenv.train.runner.measure import step_limit
 from gpu_vecenv.vector.seeding import MAX_SEED
 
 State = dict[str, np.ndarray]
@@ -34,13 +35,16 @@ MAX_FPS = 1_000
 MAX_FRAMES = sys.maxsize
 """``itertools.islice()`` takes no more."""
 
+FRAMES_WITHOUT_END = 1_000
+"""Most frames of an episode without a time limit, by default."""
+
 
 def watch(
     run: tyro.conf.Positional[str],
     out: Annotated[Path | None, help_option("watch.mp4 in the run's folder", "FILE")] = None,
     episodes: int = 1,
     worlds: int = 1,
-    max_frames: Annotated[int | None, help_option("all steps", "INT")] = None,
+    max_frames: Annotated[int | None, help_option("all steps; 1,000 an episode without a time limit", "INT")] = None,
     seed: int = 1,
     device: str = "auto",
     deterministic: bool = False,
@@ -88,6 +92,8 @@ def watch(
     if max_frames is not None:
         require_within("--max-frames", max_frames, 1, MAX_FRAMES)
     changes = {} if threads is None else {"threads": threads}
+    endless = max_frames is None and not _has_time_limit(run, device)
+    max_frames = FRAMES_WITHOUT_END * episodes if endless else max_frames
     # play() gives episode k the seed + k. The step of the range keeps the seeds of two worlds apart.
     seeds = range(seed, seed + worlds * episodes, episodes)
     played: dict[tuple[bool, int], float] = {}  # episodes played by each world, with random actions and as trained
@@ -97,7 +103,7 @@ def watch(
         played.update(dict.fromkeys(keys, 0.0))
         games = [
             play(run, episodes, {**policy_map, **dict.fromkeys(random, "random")}, deterministic,
-                 on_step=functools.partial(played.__setitem__, key), seed=key[1], device=device, **changes)
+                 on_step=functools.partial(played.__setitem__, key), max_steps=max_frames, seed=key[1], device=device, **changes)
             for key in keys
         ]  # fmt: skip
         return stacked(games)
@@ -109,7 +115,15 @@ def watch(
     frames = itertools.islice(frames, max_frames)
     with Progress(sys.stderr) as progress:
         path = write_video(with_progress(progress, frames, played, episodes, max_frames), out, fps)
-    print(f"video: {path}")
+    cut = endless and min(played.values()) < episodes
+    print(f"video: {path}{f', cut after {max_frames:,} frames: set another number by --max-frames' if cut else ''}")
+
+
+def _has_time_limit(run: str | Path, device: str) -> bool:
+    """True if episodes of the run's env have a time limit."""
+    config = dataclasses.replace(saved_config(run, load_checkpoint(run)), device=device)
+    with contextlib.closing(make_env(config, num_worlds=1)) as env:
+        return step_limit(env) < math.inf
 
 
 def stacked(games: Sequence[Iterator[State]]) -> Iterator[State]:

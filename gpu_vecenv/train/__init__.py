@@ -22,6 +22,7 @@ with collector_paused():
         RunGoneError,
         RunLockedError,
         RunsError,
+        UnfinishedError,
     )
     from gpu_vecenv.train.policies.networks import NetworkSpec
     from gpu_vecenv.train.policies.registry import register_network
@@ -29,9 +30,10 @@ with collector_paused():
     from gpu_vecenv.train.run_folder.plot import plot_curves
     from gpu_vecenv.train.run_folder.shown import Run
     from gpu_vecenv.train.runner.callbacks import Callback
-    from gpu_vecenv.train.runner.evaluation import Evaluation, evaluate, play
+    from gpu_vecenv.train.runner.evaluation import evaluate, play
     from gpu_vecenv.train.runner.export import export_policy
     from gpu_vecenv.train.runner.many import resume_many, train_many
+    from gpu_vecenv.train.runner.measure import Evaluation
     from gpu_vecenv.train.runner.one_of_many import RunResult
     from gpu_vecenv.train.runner.trainer import Trainer
 
@@ -57,6 +59,7 @@ __all__ = [
     "RunsError",
     "TrainConfig",
     "Trainer",
+    "UnfinishedError",
     "evaluate",
     "export_policy",
     "load_checkpoint",

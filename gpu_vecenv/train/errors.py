@@ -39,5 +39,9 @@ class NonFiniteError(GpuVecenvError, ArithmeticError):
     """A number of a run became infinite or NaN; the message names policy, world, agent and step as far as they are known."""
 
 
+class UnfinishedError(GpuVecenvError, RuntimeError):
+    """Episodes of an evaluation did not end within the bound on their steps; the message holds what was seen so far."""
+
+
 class RunsError(GpuVecenvError, RuntimeError):
     """Some of several runs ended with an error; the others are complete."""

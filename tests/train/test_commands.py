@@ -4,11 +4,13 @@ import dataclasses
 import re
 import sys
 
+import ghosts  # noqa: F401  (registers Ghost-v0)
 import gymnasium
 import pytest
 import tyro
 
 from gpu_vecenv.cli import train as commands
+from gpu_vecenv.cli.main import main
 from gpu_vecenv.cli.watch import watch
 from gpu_vecenv.errors import DeviceError
 from gpu_vecenv.train import (
@@ -321,3 +323,32 @@ def test_a_module_whose_id_is_registered_is_not_imported(harvest):
     gymnasium.register("Harvest-v0", vector_entry_point="tag_stand_in:TagStandIn")
     assert Trainer.resume(harvest, quiet=True).config.env_id == "Harvest-v0"
     assert "harvest" not in sys.modules
+
+
+def test_a_run_whose_episodes_never_end_is_complete(tmp_path, capsys, monkeypatch):
+    """Matches and videos stop at a bound, and the commands say so."""
+    monkeypatch.setattr("gpu_vecenv.train.runner.measure.MAX_STEPS", 20)
+    monkeypatch.setattr("gpu_vecenv.cli.watch.FRAMES_WITHOUT_END", 3)
+    line = f"train WarpPendulum-v1 --env max_episode_steps=0 --num-envs 4 --total-steps 32 --ppo num_steps=8 --out {tmp_path}/run"
+    assert main([*line.split(), "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("matches against random play: none, because expected episodes that end within 20 steps, got 0 of 100") == 1
+    assert "What was learned" not in printed and f"curves: {tmp_path}/run/curves.png" in printed
+    assert f"video: {tmp_path}/run/video.mp4\nNext:" in printed
+    eval_line = ["eval", f"{tmp_path}/run", "--episodes", "2", "--device", "cpu"]
+    assert main(eval_line) == main([*eval_line, "--max-steps", "30"]) == 2
+    said = capsys.readouterr().err
+    assert "eval: expected episodes that end within 20 steps, got 0 of 2" in said and "within 30 steps" in said
+    assert main(["watch", f"{tmp_path}/run", "--episodes", "2", "--device", "cpu", "--out", f"{tmp_path}/film.gif"]) == 0
+    assert f"video: {tmp_path}/film.gif, cut after 6 frames: set another number by --max-frames" in capsys.readouterr().out
+    assert main(["watch", f"{tmp_path}/run", "--max-frames", "30", "--device", "cpu", "--out", f"{tmp_path}/film.gif"]) == 0
+    assert "cut" not in capsys.readouterr().out
+
+
+def test_a_role_without_agents_in_the_game_is_named(capsys, tmp_path):
+    params = {"absent": 1.0, "max_episode_steps": 4}
+    config = TrainConfig("Ghost-v0", device="cpu", env_kwargs=params, network=NetworkConfig((4,)))
+    trainer = Trainer(config, quiet=True)
+    run = trainer.save(tmp_path / "run.pt")
+    assert main(["eval", str(run), "--episodes", "2"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["red: no agent took part", "blue: no agent took part"]

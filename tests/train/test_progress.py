@@ -16,7 +16,7 @@ from gpu_vecenv.train import Trainer, evaluate, play
 from gpu_vecenv.train.run_folder import progress
 from gpu_vecenv.train.run_folder.logger import Logger
 from gpu_vecenv.train.run_folder.progress import Progress
-from gpu_vecenv.train.runner.evaluation import PIECE_STEPS
+from gpu_vecenv.train.runner.measure import PIECE_STEPS
 
 TWO = ("tagger", "runner")
 TEN = tuple(f"a_policy_with_quite_a_long_name_{k}" for k in range(10))
@@ -222,7 +222,7 @@ def test_progress_is_the_share_of_the_time_limit_until_an_episode_ends(config, c
     plain_step = TagStandIn.step
     monkeypatch.setattr(TagStandIn, "step", step)
     monkeypatch.setattr(TagStandIn, "params", {name: 10}, raising=False)
-    monkeypatch.setattr("gpu_vecenv.train.runner.evaluation.PIECE_STEPS", 1)
+    monkeypatch.setattr("gpu_vecenv.train.runner.measure.PIECE_STEPS", 1)
     evaluate(config, episodes=1, progress=True)
     assert [line[:4] for line in capsys.readouterr().err.splitlines()[:3]] == [" 10%", " 20%", " 30%"]
 

@@ -10,7 +10,8 @@ from gpu_vecenv.train import ConfigError, PPOConfig, TrainConfig, Trainer, evalu
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 from gpu_vecenv.train.runner import trial
 from gpu_vecenv.train.runner.callbacks import Callback
-from gpu_vecenv.train.runner.evaluation import Evaluation, evaluation_seed
+from gpu_vecenv.train.runner.evaluation import evaluation_seed
+from gpu_vecenv.train.runner.measure import Evaluation
 
 
 class Recorder(Callback):

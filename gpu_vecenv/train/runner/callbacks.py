@@ -13,7 +13,7 @@ from gpu_vecenv.train.errors import CallbackError
 from gpu_vecenv.train.run_folder.sink import Sink
 
 if TYPE_CHECKING:
-    from gpu_vecenv.train.runner.evaluation import Evaluation
+    from gpu_vecenv.train.runner.measure import Evaluation
     from gpu_vecenv.train.runner.trainer import Trainer
 
 

@@ -14,7 +14,8 @@ from gpu_vecenv.train.config import TrainConfig, resolve
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.matches import Match, Matches, RoleFacts
 from gpu_vecenv.train.runner.build import make_env
-from gpu_vecenv.train.runner.evaluation import evaluate, step_limit
+from gpu_vecenv.train.runner.evaluation import evaluate
+from gpu_vecenv.train.runner.measure import step_limit
 from gpu_vecenv.train.storage.policy_map import assign_members, trainable_policies
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def play_matches(run: str | Path, device: str = "auto", progress: bool = False) 
         progress: show the progress on standard error.
 
     Raises:
-        CheckpointError, DeviceError, CompileError, OutOfMemoryError: see ``evaluate()``.
+        CheckpointError, UnfinishedError, DeviceError, CompileError, OutOfMemoryError: see ``evaluate()``.
     """
     state = load_checkpoint(run)
     config = resolve(saved_config(run, state))
@@ -50,7 +51,7 @@ def play_matches(run: str | Path, device: str = "auto", progress: bool = False) 
     choices = random_roles(learning)
     matches = []
     for number, random in enumerate(choices, start=1):
-        task = f"match {number} of {len(choices)}: {match_text(random, learning)}"
+        task = f"match {number} of {len(choices)}: {match_text(random, learning)}" if progress else ""
         result = evaluate(run, worlds, dict.fromkeys(random, "random"), progress=progress, task=task, device=device)
         matches.append(Match(list(random), result.mean_return, result.mean_exits))
     return Matches(worlds, state["iteration"] * config.num_envs * config.ppo.num_steps, learning, facts, matches)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpu_vecenv.train.runner.collector import Collector
-from gpu_vecenv.train.runner.evaluation import step_limit
+from gpu_vecenv.train.runner.measure import step_limit
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv

@@ -209,7 +209,7 @@ class Trainer:
             RunGoneError: the run's folder was removed or replaced.
             RunLockedError: the trainer was closed or forked.
             MetricsError: the run's metrics are unreadable.
-            OSError: a file cannot be written.
+            UnfinishedError, OSError: the episodes of an evaluation do not end; a file cannot be written.
         """
         with StopRequest() as stop, torch_threads(self.config.threads):
             for _ in self.pauses(stop, iterations):

@@ -7,11 +7,13 @@ import math
 from typing import Any
 
 from gpu_vecenv.train.config import ResolvedConfig
-from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.errors import ConfigError, UnfinishedError
 from gpu_vecenv.train.run_folder.best import BestReturn
 from gpu_vecenv.train.runner.build import make_env
-from gpu_vecenv.train.runner.evaluation import Evaluation, Players, evaluation_seed, measure, piece_steps
+from gpu_vecenv.train.runner.evaluation import evaluation_seed
+from gpu_vecenv.train.runner.measure import Evaluation, measure, piece_steps
 from gpu_vecenv.train.runner.parts import Parts
+from gpu_vecenv.train.runner.players import Players
 from gpu_vecenv.train.runner.wrappers import evaluate_as_in_training
 from gpu_vecenv.train.storage.policy_map import trainable_policies
 
@@ -71,7 +73,11 @@ class Trial:
         return ""
 
     def evaluate(self, iteration: int) -> dict[str, float]:
-        """Evaluate if this iteration is due; return metrics ``evaluation/ROLE``."""
+        """Evaluate if this iteration is due; return metrics ``evaluation/ROLE``.
+
+        Raises:
+            UnfinishedError: an episode did not end within 10,000 steps, or the env's time limit if it is longer.
+        """
         interval = self.config.evaluation_interval
         if interval is None or iteration % interval != 0:
             return {}
@@ -80,7 +86,11 @@ class Trial:
             self._resources.callback(env.close)
             self._players = Players(env, self.config.policy_map, self.parts.actors, piece_steps(env))
         evaluate_as_in_training(self._players.collector.env, self.parts.collector.env)
-        result = measure(self._players, evaluation_seed(self.config.seed), deterministic=False)
+        try:
+            result = measure(self._players, evaluation_seed(self.config.seed), deterministic=False)
+        except UnfinishedError as error:
+            go_on = "A run without evaluations goes on: Trainer.resume(FOLDER, evaluation_interval=None)."
+            raise UnfinishedError(f"evaluation after iteration {iteration}: {error} {go_on}") from None
         mean_return = result.mean_return[self.role]
         self.latest, self.latest_is_best = result, self.best.update(mean_return)
         return {f"evaluation/{role}": x for role, x in result.mean_return.items() if math.isfinite(x)}

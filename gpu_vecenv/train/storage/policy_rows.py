@@ -148,7 +148,7 @@ class PolicyRows:
     def samples(self) -> Samples:
         """Return what the policy learns from, after a rollout was collected."""
         rollout, parts = self.rollout, self.parts
-        masks = self._masks()
+        masks = self.masks()
 
         def own(slab_of: str) -> Tensor:
             arrays = [part.by_world(getattr(part.slabs, slab_of), 1, part.group_rows) for part in parts]
@@ -177,8 +177,8 @@ class PolicyRows:
             all_valid=rollout.alive_next is None,
         )
 
-    def _masks(self) -> TransitionMasks:
-        """Return the masks of the policy's transitions, each bool (T, B[, a])."""
+    def masks(self) -> TransitionMasks:
+        """Return the masks of the policy's transitions, each bool (T, B[, a]), after a rollout was collected."""
         rollout, first = self.rollout, 0
         made = torch.empty(4, rollout.num_steps, *self.shape, dtype=torch.bool, device=rollout.reward.device)
         columns = made.flatten(2)

@@ -1,0 +1,162 @@
+"""Means over one episode of each world, of the transitions that training counts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from gpu_vecenv.train.errors import UnfinishedError
+from gpu_vecenv.train.run_folder.progress import Progress
+from gpu_vecenv.train.runner.players import Players
+from gpu_vecenv.train.storage.rollout import Rollout
+
+if TYPE_CHECKING:
+    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Means over one episode of each world, of the transitions that training counts.
+
+    An agent counts from the first step to the one in which it leaves. An agent that is absent from an episode has none. If no
+    agent of a role took part in any episode, its mean return and survival are NaN.
+    """
+
+    episodes: int
+    """Number of worlds, each played for one episode."""
+    mean_return: dict[str, float]
+    """Role to the undiscounted return of an agent that took part."""
+    mean_survival: dict[str, float]
+    """Role to the steps that an agent that took part was alive."""
+    mean_exits: dict[str, float]
+    """Role to the agents of a world that left before the end of an episode; for Tag's runners these are the tags."""
+    mean_length: float
+    """Steps of an episode."""
+
+
+MAX_STEPS = 10_000
+"""Most steps of an episode by default, unless the env's time limit is longer."""
+
+PIECE_STEPS, PIECE_TRANSITIONS = 16, 1 << 16
+"""Most steps and most transitions of a piece of an evaluation. After each piece the host reads whether episodes still run. A
+piece has at least one step."""
+
+
+class _Tally:
+    """Sums over the first episode of each world, by row. Otherwise worlds with short episodes would count more often.
+
+    Attributes:
+        rows: rows whose first episode goes on.
+    """
+
+    def __init__(self, players: Players):
+        self._roles, self._worlds = players.collector.env.role_rows, players.collector.env.num_worlds
+        device, self.rows = players.collector.env.device, players.collector.rollout.num_rows
+        self._running, self._alive = torch.ones(2, self.rows, dtype=torch.bool, device=device)
+        self._total, self._survival, self._length = torch.zeros(3, self.rows, dtype=torch.float64, device=device)
+
+    def add(self, piece: Rollout, valid: Tensor, steps: int) -> None:
+        """Add the first steps of a piece.
+
+        Args:
+            piece: results of T steps.
+            valid: bool (T, R), transitions that count.
+            steps: number of steps to add, 1 to T.
+        """
+        ended, agent_alive = (piece.terminated | piece.truncated)[:steps], piece.agent_alive[:steps]
+        first = self._running & (ended.cumsum(0, dtype=torch.int32) - ended.int() == 0)  # (steps, R), of the first episodes
+        counts = first & valid[:steps]
+        self._total += torch.where(counts, piece.reward[:steps], 0.0).sum(0, dtype=torch.float64)
+        self._survival += counts.sum(0)
+        taken = first.sum(0)
+        self._length += taken
+        last = agent_alive.gather(0, (taken - 1).clamp(min=0).unsqueeze(0)).squeeze(0)
+        self._alive = torch.where(self._running, last, self._alive)
+        self._running = self._running & ~ended.any(0)
+        self.rows = int(self._running.sum())  # the one host sync of a piece
+
+    def means(self) -> Evaluation:
+        """Return the means so far; episodes that go on count as far as they were played."""
+        took_part = self._survival > 0
+        left = took_part & ~self._alive
+
+        def mean(values: Tensor, rows: slice) -> float:
+            return values[rows][took_part[rows]].mean().item()
+
+        return Evaluation(
+            episodes=self._worlds,
+            mean_return={role: mean(self._total, rows) for role, rows in self._roles.items()},
+            mean_survival={role: mean(self._survival, rows) for role, rows in self._roles.items()},
+            mean_exits={role: left[rows].sum().item() / self._worlds for role, rows in self._roles.items()},
+            mean_length=self._length.mean().item(),
+        )
+
+
+def measure(
+    players: Players, seed: int, deterministic: bool, display: Progress | None = None, max_steps: int | None = None
+) -> Evaluation:
+    """Play one episode of every world.
+
+    Args:
+        players: env and policies.
+        seed: seed of the worlds.
+        deterministic: take the likeliest actions instead of draws.
+        display: progress to show.
+        max_steps: see ``evaluate()``.
+
+    Raises:
+        UnfinishedError: an episode did not end within ``max_steps``.
+    """
+    env = players.collector.env
+    episodes, limit, most = env.num_worlds, step_limit(env), most_steps(env, max_steps)
+    players.collector.reset(seed)
+    tally, played = _Tally(players), 0
+    while tally.rows:
+        over = episodes - tally.rows // env.num_agents
+        if played >= most:
+            returns = ", ".join(f"{role} {value:.6g}" for role, value in tally.means().mean_return.items())
+            raise UnfinishedError(
+                f"{too_long(most)}, got {over} of {episodes} that ended; mean return so far: {returns}. {LONGER}"
+            )
+        piece = players.step(deterministic)
+        steps = min(piece.num_steps, most - played)
+        tally.add(piece, players.valid(), steps)
+        played += steps
+        if display is not None:
+            over, done = episodes - tally.rows // env.num_agents, played * episodes
+            fraction = min(1.0, max(over / episodes, played / limit))  # the time limit bounds the number of steps
+            display.show(fraction, f"{over:,} of {episodes:,} episodes  {done:,} steps  {display.rate(done):,.0f} steps/s")
+    return tally.means()
+
+
+LONGER = (
+    "Give the env a time limit, such as max_episode_steps, or play longer episodes: "
+    "gpu-vecenv eval --max-steps (max_steps of evaluate() and play())."
+)
+"""What to do about episodes that do not end."""
+
+
+def too_long(steps: int) -> str:
+    """Return the beginning of the error about episodes that are longer than a number of steps."""
+    return f"expected episodes that end within {steps:,} steps"
+
+
+def most_steps(env: GpuVectorEnv, max_steps: int | None) -> int:
+    """Return the most steps of an episode: those given, or else 10,000, or the env's time limit if it is longer."""
+    limit = step_limit(env)
+    return max_steps or max(MAX_STEPS, int(limit) if limit < math.inf else 0)
+
+
+def piece_steps(env: GpuVectorEnv) -> int:
+    """Return the steps of a piece of an evaluation: fewer if the env has many rows, because a piece stores all of them."""
+    return max(1, min(PIECE_STEPS, PIECE_TRANSITIONS // (env.num_worlds * env.num_agents)))
+
+
+def step_limit(env: GpuVectorEnv) -> float:
+    """Return the time limit of an episode in steps; infinity if there is none."""
+    params = getattr(env, "params", {})
+    return float(params.get("max_episode_steps") or params.get("episode_length") or math.inf)
