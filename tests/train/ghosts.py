@@ -33,4 +33,5 @@ SPEC = EnvSpec(
     rewards={"middle": "half minus the distance from 0, and a tenth for the third choice"},
 )
 
-gymnasium.register("Ghost-v0", vector_entry_point=partial(GpuVectorEnv, SPEC))
+make_vec = partial(GpuVectorEnv, SPEC)
+gymnasium.register("Ghost-v0", vector_entry_point="ghosts:make_vec")

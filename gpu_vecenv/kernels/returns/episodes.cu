@@ -118,12 +118,19 @@ GV_FN void gv_sum_agents(const GvArgs& a, const GvPlace& at, double* sums) {
 // double: as above.
 GV_FN void gv_list_tile(const GvArgs& a, const GvTeam& team) {
     const gv_i64 first = (gv_i64)team.world * GV_TILE, all = (gv_i64)a.tiles * GV_TILE;
+    const gv_i64 to_next = a.agents[1], to_next_step = a.rows - a.worlds * to_next;  // from a world to the next, in rows
     GV_FOR(i, GV_STRANDS) {
         gv_u32 ended = 0;  // a bit for each place
-        GvPlace at = gv_place_at(a, first + i * GV_PLACES);
+        const GvPlace at = gv_place_at(a, first + i * GV_PLACES);
+        gv_i64 row = gv_row_at(a, at, 0);
+        gv_i32 world = at.world;
         GV_UNROLL for (gv_i32 k = 0; k < GV_PLACES; ++k) {
-            if (first + i * GV_PLACES + k < a.size && a.ended[gv_row_at(a, at, 0)] != 0) ended |= 1u << k;
-            if (++at.world == a.worlds) at = GvPlace{at.step + 1, 0};
+            if (first + i * GV_PLACES + k < a.size && a.ended[row] != 0) ended |= 1u << k;
+            row += to_next;
+            if (++world == a.worlds) {
+                world = 0;
+                row += to_next_step;
+            }
         }
         gv_i32 count = 0;
         for (gv_u32 rest = ended; rest != 0; rest &= rest - 1) {

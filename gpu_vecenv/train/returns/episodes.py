@@ -62,7 +62,7 @@ class EpisodeStats(nn.Module):
         self.register_buffer("num_recent", torch.zeros((), dtype=torch.int64, device="cpu"))
         # Of each agent of a world: its row in the first world, and the number of rows from a world to the next.
         self.register_buffer("agents", torch.tensor(places, dtype=torch.int32, device="cpu").reshape(-1, 2), persistent=False)
-        self.worlds = worlds
+        self.worlds, self.agents_of_world = worlds, len(places)
 
     @torch.no_grad()
     def update(self, reward: Tensor, finished: Tensor, valid: Tensor) -> Tensor:
@@ -82,17 +82,19 @@ class EpisodeStats(nn.Module):
             ShapeError, ArrayTypeError, DeviceError: an array does not fit.
         """
         sums, counted = episode_sums(reward, valid, finished, self.totals)
-        device, window, size = counted.device, self.recent.shape[1], len(counted) * self.worlds
+        device, recent, size = counted.device, self.recent, len(counted) * self.worlds
         tiles, means = -(-size // TILE), torch.empty(4, dtype=torch.float32, device=device)
         listed = torch.empty(3, tiles * TILE, dtype=torch.float32, device=device)
         counts = torch.empty(tiles, dtype=torch.int32, device=device)
         totals = torch.empty(3, tiles, dtype=torch.float64, device=device)
-        ended = counted if len(self.agents) == 1 else finished.contiguous()
-        args = _Args(size=size, rows=counted[0].numel(), num_worlds=tiles, num_agents=1, tiles=tiles, window=window)
-        args.worlds, args.agents_of_world = self.worlds, len(self.agents)
+        ended = counted if self.agents_of_world == 1 else finished.contiguous()
+        args = _Args(
+            size=size, rows=self.worlds * self.agents_of_world, num_worlds=tiles, num_agents=1, tiles=tiles,
+            window=recent.shape[1], worlds=self.worlds, agents_of_world=self.agents_of_world,
+        )  # fmt: skip
         for name, array in (
             ("sums", sums), ("ended", ended), ("counted", counted), ("agents", self.agents), ("listed", listed),
-            ("counts", counts), ("totals", totals), ("recent", self.recent), ("num_recent", self.num_recent), ("means", means),
+            ("counts", counts), ("totals", totals), ("recent", recent), ("num_recent", self.num_recent), ("means", means),
         ):  # fmt: skip
             setattr(args, name, array.data_ptr())
         program = launches(EPISODES, device)
