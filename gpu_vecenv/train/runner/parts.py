@@ -21,7 +21,7 @@ from gpu_vecenv.train.fused.update import FusedPPO
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Actor, Policy
 from gpu_vecenv.train.policies.random import RandomPolicy
-from gpu_vecenv.train.returns.episodes import EpisodeStats
+from gpu_vecenv.train.returns.episodes import EpisodeStats, renew_form
 from gpu_vecenv.train.run_folder.checkpoint import require_same_form
 from gpu_vecenv.train.runner.collector import Collector
 from gpu_vecenv.train.runner.iteration import Iteration, require_gradients
@@ -183,6 +183,8 @@ class Parts:
             CheckpointError: the state has another form.
         """
         expected = self.state_dict()
+        for episodes in state["episodes"].values():
+            renew_form(episodes)
         for key in ("collector", "episodes", "policies"):
             require_same_form(state[key], expected[key], f"{path}: {key}")
         try:
@@ -191,8 +193,8 @@ class Parts:
             for name, algorithm in self.algorithms.items():
                 algorithm.load_state_dict(state["algorithms"].get(name), f"{path}: algorithms/{name}")
                 algorithm.options_changed(before.ppo_of(name))
-            for name, episodes in self.episodes.items():
-                episodes.load_state_dict(state["episodes"][name])
+            for name, statistics in self.episodes.items():
+                statistics.load_state_dict(state["episodes"][name])
             # Before the state of the env: without a pool, a state that is set may hold no entries of one.
             self.collector.env.set_reset_pool(state["reset_pool"] or None)
             self.collector.load_state_dict(state["collector"])
