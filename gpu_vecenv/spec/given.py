@@ -116,6 +116,8 @@ def abbreviated(value: Any) -> str:
         if isinstance(value, int):
             return f"an integer of {value.bit_length():,} bits"
         return f"a {type(value).__name__} with an integer too long to print"
+    except Exception as error:  # code of the value's class; RecursionError for lists deep inside each other
+        return f"a {type(value).__name__} that cannot be printed ({type(error).__name__})"
     return text if len(text) <= 100 else text[:97] + "..."
 
 

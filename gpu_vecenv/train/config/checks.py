@@ -10,11 +10,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.train.errors import ConfigError
 
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 """Largest value of an option that 32-bit kernels read, and of one that only Python reads."""
 MAX_TORCH_THREADS = 1024
+
+MAX_DEPTH = 64
+"""Most lists and dicts inside each other in a value that JSON and YAML store. Both are read and written by recursion."""
 
 
 class Check(NamedTuple):
@@ -33,7 +37,7 @@ class Check(NamedTuple):
 def require(ok: bool, name: str, expected: str, got: object) -> None:
     """Raise ConfigError unless ``ok``."""
     if not ok:
-        raise ConfigError(f"{name}: expected {expected}, got {got!r}")
+        raise ConfigError(f"{name}: expected {expected}, got {abbreviated(got)}")
 
 
 def is_number(value: object) -> bool:
@@ -99,27 +103,35 @@ def plain(name: str, value: object) -> Any:
 
     Args:
         name: the option, which errors name.
-        value: None, text, a number, a NumPy scalar or array, or lists, tuples and dicts of these.
+        value: None, text, a number within the range of a float64, a NumPy scalar or array, or lists, tuples and dicts of these,
+            at most ``MAX_DEPTH`` inside each other.
 
     Raises:
         ConfigError: any other value.
     """
     try:
-        return _plain(value)
-    except (TypeError, RecursionError) as error:
-        raise ConfigError(f"{name}: expected numbers, text, lists and dicts, got {value!r}: {error}") from None
+        return _plain(value, MAX_DEPTH)
+    except (TypeError, ValueError) as error:  # UnicodeEncodeError is a ValueError
+        raise ConfigError(f"{name}: expected numbers, text, lists and dicts, got {abbreviated(value)}: {error}") from None
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object, depth: int) -> Any:
+    """Return a plain copy of a value that has at most ``depth`` lists and dicts inside each other."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
+    if isinstance(value, list | tuple | Mapping) and depth == 0:
+        raise TypeError(f"more than {MAX_DEPTH} lists and dicts inside each other")
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {str(key): _plain(x) for key, x in value.items()}
+        return {_plain(str(key), 0): _plain(x, depth - 1) for key, x in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(x) for x in value]
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    raise TypeError(f"{type(value).__name__} {value!r}")
+        return [_plain(x, depth - 1) for x in value]
+    if type(value) is str:
+        value.encode()  # half of a surrogate pair cannot be written
+    elif type(value) is int and abs(value) > sys.float_info.max:
+        raise ValueError(f"{abbreviated(value)} is beyond the range of a float64")
+    elif value is not None and type(value) not in (bool, int, float):
+        raise TypeError(f"{type(value).__name__} {abbreviated(value)}")
+    return value
 
 
 def require_known(kind: str, names: Iterable[object], known: Iterable[str]) -> None:
@@ -129,7 +141,7 @@ def require_known(kind: str, names: Iterable[object], known: Iterable[str]) -> N
         close = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
         hint = f". Did you mean {close[0]!r}?" if close else ""
         if name not in known:
-            raise ConfigError(f"{kind} option: expected one of {', '.join(known)}, got {name!r}{hint}")
+            raise ConfigError(f"{kind} option: expected one of {', '.join(known)}, got {abbreviated(name)}{hint}")
 
 
 _Config = TypeVar("_Config")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpu_vecenv.atomic_file import atomic_file
+from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.train.config.checks import (
     COUNT,
     LONG_COUNT,
@@ -168,8 +169,11 @@ class TrainConfig:
     def from_yaml(cls, path: str | Path) -> TrainConfig:
         """Read the options from a YAML file. Fields of ``ppo`` and ``network`` that it leaves out are those of the preset.
 
+        A file has at most 32 MiB and 1,000,000 values, where names are values and an alias counts as all that it repeats. Plain
+        words and numbers that YAML 1.1 reads as something else than they say need quotes: yes, off, 010, 1:30, 2020-01-01.
+
         Raises:
-            ConfigError: the file is no YAML, or an option is unknown, of another type or out of range.
+            ConfigError: the file is no YAML or beyond a limit, or an option is unknown, of another type or out of range.
             OSError: the file cannot be read.
         """
         try:
@@ -201,12 +205,12 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     """Return the options in a YAML file as dicts, unchecked.
 
     Raises:
-        ConfigError: the file is no YAML, or holds no options by name.
+        ConfigError: the file is no YAML, holds no options by name, or is larger than ``config/text.py`` allows.
         OSError: the file cannot be read.
     """
     from gpu_vecenv.train.config import text
 
-    return text.from_yaml(Path(path).read_bytes())
+    return text.from_yaml(text.read_bytes(path))
 
 
 def _policy(name: object, own: object) -> object:
@@ -215,7 +219,7 @@ def _policy(name: object, own: object) -> object:
     try:
         return from_options(PolicyConfig, own)
     except ConfigError as error:
-        raise ConfigError(f"policies[{name!r}]: {error}") from error
+        raise ConfigError(f"policies[{abbreviated(name)}]: {error}") from error
 
 
 def own_settings(name: str, own: PolicyConfig, ppo: PPOConfig, network: NetworkConfig) -> tuple[PPOConfig, NetworkConfig]:
@@ -227,12 +231,14 @@ def own_settings(name: str, own: PolicyConfig, ppo: PPOConfig, network: NetworkC
     try:
         return dataclasses.replace(ppo, **own.ppo), dataclasses.replace(network, **own.network)
     except ConfigError as error:
-        raise ConfigError(f"policies[{name!r}]: {error}") from error
+        raise ConfigError(f"policies[{abbreviated(name)}]: {error}") from error
 
 
 def _is_env_id(value: object) -> bool:
+    if not is_name(value):
+        return False
     module, colon, name = str(value).rpartition(":")
-    return is_name(value) and name != "" and (module != "" or not colon) and ":" not in module
+    return name != "" and (module != "" or not colon) and ":" not in module
 
 
 def _instance(kind: type) -> Check:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.train.errors import MetricsError
 
 METRICS_FILE = "metrics.jsonl"
@@ -62,9 +63,9 @@ def _parse(line: str, where: str) -> dict[str, float | None]:
     for name, value in metrics.items():
         value = metrics[name] = _INFINITE.get(value, value) if isinstance(value, str) else value
         if not name.isprintable():
-            raise MetricsError(f"{where}: expected names of printable text, got {name!r}")
+            raise MetricsError(f"{where}: expected names of printable text, got {abbreviated(name)}")
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise MetricsError(f"{where}: expected {name} to be a number or null, got {value!r}")
+            raise MetricsError(f"{where}: expected {name} to be a number or null, got {abbreviated(value)}")
     for name in ("iteration", "steps"):
         if metrics.get(name) is None or not math.isfinite(metrics[name]):
             raise MetricsError(f"{where}: expected a finite {name}, got {metrics.get(name)}")

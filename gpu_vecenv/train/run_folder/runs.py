@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.train.config import CONFIG_FILE
 from gpu_vecenv.train.errors import ConfigError, RunExistsError
 from gpu_vecenv.train.run_folder.checkpoints import has_checkpoint
@@ -39,7 +40,7 @@ def lock_new_runs(folder: Path, names: Iterable[str]) -> RunFolder:
     """
     for name in names:
         if name in ("", ".", "..") or "/" in name or "\0" in name or name.startswith("."):
-            raise ConfigError(f"names of runs: expected names of folders, got {name!r}")
+            raise ConfigError(f"names of runs: expected names of folders, got {abbreviated(name)}")
     locked = RunFolder(folder)
     old = [path for path in (folder, *run_folders(folder)) if holds_run(path)]
     if old:
