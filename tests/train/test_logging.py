@@ -45,11 +45,11 @@ def test_other_texts_are_no_numbers(tmp_path, text):
 
 def test_a_file_of_metrics_without_later_lines_is_not_written_again(tmp_path):
     path = tmp_path / METRICS_FILE
-    path.write_text(metrics_line(LINE) + "\n")
+    path.write_text(metrics_line({**LINE, "iteration": 1}) + "\n")
     inode = path.stat().st_ino
-    JsonLines(path, 3).close()
+    JsonLines(path, 1).close()
     assert path.stat().st_ino == inode
-    JsonLines(path, 2).close()
+    JsonLines(path, 0).close()
     assert path.read_text() == "" and path.stat().st_ino != inode
 
 

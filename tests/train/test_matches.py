@@ -5,6 +5,8 @@ import functools
 import importlib
 import json
 import math
+import os
+import re
 import shlex
 
 import pytest
@@ -76,8 +78,19 @@ def test_the_file_holds_all_and_damage_is_an_error(tmp_path):
     assert read_matches(tmp_path) is None
     path = save_matches(TAG, tmp_path)
     assert (path, read_matches(tmp_path)) == (tmp_path / MATCHES_FILE, TAG)
-    path.write_text('{"worlds": 30}')
-    with pytest.raises(MetricsError, match=f"{MATCHES_FILE}: expected the matches of a run, got KeyError"):
+    content = path.read_text()
+    for damage in (
+        '{"worlds": 30}', "[" * 100_000, "[]", content.replace('"learning": [', '"learning": ["nobody", '),
+        re.sub(r'"count": \d+', '"count": "x"', content), re.sub(r'("mean_return": {\s*"\w+"): [-\d.]+', r"\1: null", content),
+        re.sub(r'"count": \d+', '"count": 0', content),
+    ):  # fmt: skip
+        path.write_text(damage)
+        assert damage != content
+        with pytest.raises(MetricsError, match=f"{MATCHES_FILE}: expected the matches of a run, got "):
+            read_matches(tmp_path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(MetricsError, match=f"{MATCHES_FILE}: expected the matches of a run, got something that is no file"):
         read_matches(tmp_path)
 
 

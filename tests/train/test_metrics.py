@@ -1,10 +1,15 @@
 """Metrics of a run: lines that are accepted, values that are drawn, and lines kept when the run is resumed."""
 
+import dataclasses
+import warnings
+
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from gpu_vecenv.train import ConfigError, MetricsError, PPOConfig, TrainConfig, Trainer, plot_curves
+from gpu_vecenv.train.run_folder.json_lines import JsonLines
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
 
 LINE = '{"iteration": %d, "steps": %d, "steps_per_second": 2.0, "kl/agent": %s}\n'
@@ -68,6 +73,26 @@ def test_curves_of_several_runs_are_means_with_intervals(tmp_path, monkeypatch):
     assert bands[0][2] == pytest.approx(mean + half, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [("seed: 1", "a mapping with an env_id"), ("env_id: [", "YAML"), ("env_id: A\nseed: yes", "true, false or text in quotes")],
+)
+def test_curves_of_a_run_with_damaged_options_are_drawn_and_a_warning_says_what_they_lack(content, reason, tmp_path, monkeypatch):
+    titles = []
+    monkeypatch.setattr(Figure, "suptitle", lambda self, text, **_: titles.append(text))
+    (tmp_path / METRICS_FILE).write_text(LINE % (1, 5, "1.0"))
+    (tmp_path / "config.yaml").write_text(content)
+    (tmp_path / "against_random.json").write_text("[" * 10**5)
+    with pytest.warns(UserWarning) as caught:
+        assert plot_curves(tmp_path).read_bytes().startswith(b"\x89PNG")
+    said = sorted(str(warning.message) for warning in caught)
+    assert len(said) == 2 and titles == [str(tmp_path)]
+    assert said[0].startswith(f"{tmp_path}/against_random.json: expected the matches of a run, got RecursionError: ")
+    assert said[0].endswith("; the curves lack the lines of random play")
+    assert f"{tmp_path}/config.yaml: " in said[1] and f"expected {reason}" in said[1]
+    assert said[1].endswith("; the curves' title has the folder in place of the env and the seed")
+
+
 def test_a_folder_of_runs_without_iterations_has_no_curves(tmp_path):
     (tmp_path / "seed-0").mkdir()
     (tmp_path / "seed-0" / METRICS_FILE).write_text("")
@@ -96,3 +121,43 @@ def test_lines_of_repeated_iterations_are_dropped_and_the_others_not_changed(tmp
     Trainer.resume(out, quiet=True).train()
     assert (out / METRICS_FILE).read_text().startswith(first)
     assert [line["iteration"] for line in read_metrics(out)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("kept", "gaps"),
+    [
+        ((), "1 to 6"),
+        ((1, 2, 3), "4 to 6"),
+        ((4, 5, 6), "1 to 3"),
+        ((1, 3, 6), "2, 4 to 5"),
+        ((1, 2, 3, 4, 5), "6"),
+        (None, "1 to 6"),
+        ((1, 2, 3, 4, 5, 6), ""),
+    ],
+)
+def test_a_resumed_run_names_iterations_whose_lines_are_lost(kept, gaps, config, tmp_path):
+    run = tmp_path / "run"
+    trainer = Trainer(dataclasses.replace(config, out=str(run)), quiet=True)
+    trainer.train()
+    trainer.close()
+    file = run / METRICS_FILE
+    lines = file.read_text().splitlines(keepends=True)
+    file.unlink() if kept is None else file.write_text("".join(lines[k - 1] for k in kept))
+    trainer = Trainer.resume(run, quiet=True, total_steps=4 * 10 * 7)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer.train()
+    said = [str(warning.message) for warning in caught if METRICS_FILE in str(warning.message)]
+    expected = f"{file}: expected a line of each iteration up to 6, that of the checkpoint, got none of "
+    assert said == ([f"{expected}{gaps}; the run goes on, and its curves have no points there"] if gaps else [])
+    assert [line["iteration"] for line in read_metrics(run)] == [*(kept or ()), 7]
+
+
+def test_of_many_gaps_the_first_are_named_and_a_run_that_moves_to_another_folder_has_none(tmp_path):
+    path = tmp_path / METRICS_FILE
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        JsonLines(path, 10**18).close()
+    path.write_text("".join(LINE % (k, k, "1.0") for k in range(2, 40, 2)))
+    with pytest.warns(UserWarning, match="got none of 1, 3, 5, 7, 9, 15 other ranges; "):
+        JsonLines(path, 10**18).close()

@@ -59,10 +59,12 @@ class Matches:
         return next(match for match in self.matches if set(match.random) == set(random))
 
     def baseline(self, policy: str, *random: str) -> float | None:
-        """Return the mean return of the agents of a policy in a match; None if there are none."""
+        """Return the mean return of the agents of a policy in a match; None if there are none, or without such a match."""
         counts = {name: role.count for name, role in self.roles.items() if policy in role.policies}
-        returns = self.match(*random).mean_return
-        mean = sum(count * returns[name] for name, count in counts.items()) / sum(counts.values()) if counts else math.nan
+        played = next((match.mean_return for match in self.matches if set(match.random) == set(random)), None)
+        if not counts or played is None:
+            return None
+        mean = sum(count * played[name] for name, count in counts.items()) / sum(counts.values())
         return None if math.isnan(mean) else mean
 
 
@@ -89,12 +91,18 @@ def read_matches(run: Path) -> Matches | None:
     path = run / MATCHES_FILE
     if not path.exists():
         return None
+    if not path.is_file():  # reading a pipe may block
+        raise MetricsError(f"{path}: expected the matches of a run, got something that is no file")
     try:
         content: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
         roles = {name: RoleFacts(**role) for name, role in content["roles"].items()}
-        matches = [Match(**{**match, "mean_return": _returns(match["mean_return"])}) for match in content["matches"]]
-        return Matches(**{**content, "roles": roles, "matches": matches})
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        played = [Match(**{**match, "mean_return": _returns(match["mean_return"])}) for match in content["matches"]]
+        matches = Matches(**{**content, "roles": roles, "matches": played})
+        for policy in {name for role in [*matches.learning, *roles] for name in roles[role].policies}:
+            for match in matches.matches:
+                matches.baseline(policy, *match.random)  # raises an error unless the returns are numbers
+        return matches
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         raise MetricsError(f"{path}: expected the matches of a run, got {type(error).__name__}: {error}") from error
 
 

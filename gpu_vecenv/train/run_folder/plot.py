@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,8 @@ Curve = tuple[tuple[float, ...], tuple[float, ...]]
 def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     """Draw ``metrics.jsonl`` as one picture. An earlier file is replaced only when the new one is complete.
 
+    If other files of the folder are damaged, the curves are drawn without what these hold, and a warning names it.
+
     Args:
         run: a run's folder, or a folder of several runs, whose curves are then means over the runs with their 95 % intervals.
         path: file to write, in any image format of matplotlib; None means ``curves.png`` in the folder.
@@ -90,7 +93,7 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     small = grid[rows].subgridspec(1, len(_PANELS))
     panels = [(f"return/{name}", f"mean return of {name}", axes) for name, axes in zip(policies, large, strict=False)]
     panels += [(prefix, label, figure.add_subplot(small[k])) for k, (prefix, label) in enumerate(_PANELS)]
-    matches = read_matches(run) if len(runs) == 1 else None
+    matches = _matches(run) if len(runs) == 1 else None
     for prefix, label, axes in panels:
         axes.set_title(label, fontsize="medium", parse_math=False)  # the name of a policy may hold a $
         drawn = [name for name in names if (name == prefix if prefix.startswith("return/") else name.startswith(prefix))]
@@ -144,11 +147,24 @@ def _read(folder: Path) -> list[Lines]:
 def _title(folder: Path, runs: int) -> str:
     """Return the env, and the seed or the number of runs, as far as the files of the folder tell."""
     of_run = folder / CONFIG_FILE if runs == 1 else next(iter(run_folders(folder)), folder) / CONFIG_FILE
-    config = TrainConfig.from_yaml(of_run) if of_run.is_file() else None
+    config = None
+    try:
+        config = TrainConfig.from_yaml(of_run) if of_run.is_file() else None
+    except (ConfigError, OSError) as error:
+        warnings.warn(f"{error}; the curves' title has the folder in place of the env and the seed", stacklevel=3)
     env = str(folder) if config is None else config.env_id
     if runs > 1:
         return f"{env}: means of {runs} runs and their 95 % intervals"
     return env if config is None else f"{env}, seed {config.seed}"
+
+
+def _matches(run: Path) -> Matches | None:
+    """Return the matches of a run; None if there are none, or if their file is damaged."""
+    try:
+        return read_matches(run)
+    except (MetricsError, OSError) as error:
+        warnings.warn(f"{error}; the curves lack the lines of random play", stacklevel=3)
+        return None
 
 
 def _draw_baselines(axes: Any, matches: Matches, policy: str) -> None:
