@@ -10,6 +10,8 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 from types import ModuleType
 
+from gpu_vecenv.errors import CheckoutError
+
 MAPPED = ("envs", "adapters")
 """Folders at the top of the repository that are imported as subpackages; pyproject.toml maps them for installs."""
 
@@ -31,3 +33,24 @@ class _CheckoutFinder(MetaPathFinder):
 def map_checkout(root: Path) -> None:
     """Make imports find the mapped folders of the repository at ``root``, after all other places."""
     sys.meta_path.append(_CheckoutFinder(root))
+
+
+def require_one_copy(init: str) -> None:
+    """Check that a mapped package belongs to this copy of gpu_vecenv, and not to another checkout or installation.
+
+    With one checkout on PYTHONPATH and an editable install of another, imports would find ``gpu_vecenv`` in the first and
+    ``gpu_vecenv.envs`` in the second, and run kernels of one with code of the other.
+
+    Args:
+        init: ``__file__`` of the mapped package. Its folder is beside this package in a checkout, and inside it in a wheel.
+
+    Raises:
+        CheckoutError: the folders are those of different copies.
+    """
+    package, mapped = Path(__file__).parent, Path(init).parent
+    places = (package, package.parent)
+    if mapped.parent not in places and not any(mapped.parent.samefile(place) for place in places):
+        raise CheckoutError(
+            f"gpu_vecenv is imported from {package}, and gpu_vecenv.{mapped.name} from {mapped}, which is another copy: install "
+            "the one that you want (pip install -e FOLDER), or remove the first from PYTHONPATH and from the working directory."
+        )

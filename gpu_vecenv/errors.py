@@ -75,6 +75,10 @@ class MissingExtraError(GpuVecenvError, ImportError):
     """An optional library is missing; the message names the extra that installs it."""
 
 
+class CheckoutError(GpuVecenvError, ImportError):
+    """Parts of the package are imported from different checkouts or installations; the message names both folders."""
+
+
 class VideoError(GpuVecenvError, OSError):
     """The encoder of a video failed.
 

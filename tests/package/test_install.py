@@ -160,6 +160,34 @@ def test_a_checkout_on_the_path_works(checkout, tmp_path):
     assert shape == ["2", "13", "71"]
 
 
+EDITABLE = """
+import importlib.util
+class Editable:  # as that of setuptools, it comes after all places on the path
+    def find_spec(name, path=None, target=None):
+        folder = {{"gpu_vecenv": "gpu_vecenv", "gpu_vecenv.envs": "envs", "gpu_vecenv.adapters": "adapters"}}.get(name)
+        return folder and importlib.util.spec_from_file_location(name, {root!r} + "/" + folder + "/__init__.py")
+sys.meta_path.append(Editable)
+"""
+
+
+@pytest.mark.parametrize("module", ["envs.tag.spec", "adapters"])
+def test_parts_of_two_checkouts_are_refused_with_both_folders(tmp_path, module):
+    """One checkout is on the path, another is installed as editable."""
+    for name in ("gpu_vecenv", "envs", "adapters"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("_prebuilt", "__pycache__"))
+    (tmp_path / "link").symlink_to(ROOT)
+    for path, mixed in ((tmp_path, True), (ROOT, False), (tmp_path / "link", False), (tmp_path / "nothing", False)):
+        code = f"sys.path.insert(0, {str(path)!r}){EDITABLE.format(root=str(ROOT))}"
+        code += f"try:\n    import gpu_vecenv.{module}\nexcept ImportError as error:\n    print(repr(error))"
+        said = python(code, tmp_path)
+        if not mixed:
+            assert said == []
+            continue
+        folder = module.partition(".")[0]
+        assert said[0].startswith("CheckoutError(") and len(said) == 1
+        assert f"gpu_vecenv is imported from {tmp_path}/gpu_vecenv, and gpu_vecenv.{folder} from {ROOT}/{folder}," in said[0]
+
+
 def test_the_build_requires_ziglang_only_without_a_compiler(checkout, tmp_path):
     code = "import build_backend as b; print(b.get_requires_for_build_wheel(), b.get_requires_for_build_editable())"
     setup = f"sys.path.insert(0, {str(checkout / 'tools' / 'packaging')!r})"
