@@ -1,11 +1,15 @@
-"""One fixed rollout of an env, reduced to a hash of every bit of its results."""
+"""One fixed rollout of an env, reduced to a hash of every bit of its results.
+
+``python -m tests.parity.trajectory CASE ...`` records the hashes of cases. With ``--without FIELD ...`` it records nothing and
+compares hashes that leave out state fields: a field that is new changes the hash of a case although all else may be as before.
+"""
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -82,11 +86,14 @@ STEPS = {
 """Fewer steps for cases that take long; some episodes still end."""
 
 
-def trajectory_hash(case: str, steps: int | None = None, backend: Any = None, at_once: int = 0, **options: Any) -> str:
+def trajectory_hash(
+    case: str, steps: int | None = None, backend: Any = None, at_once: int = 0, without: Collection[str] = (), **options: Any
+) -> str:
     """SHA-256 of all results of ``steps`` steps, resets included, and of the state at the end.
 
     ``steps`` is 1,000 by default, or the entry of the case in ``STEPS``.
     ``at_once`` is the number of steps of a launch, 0 for single steps; the hash does not depend on it.
+    ``without`` names state fields that are left out of the hash.
     """
     name, params = CASES[case]
     steps = steps or STEPS.get(case, 1000)
@@ -110,8 +117,12 @@ def trajectory_hash(case: str, steps: int | None = None, backend: Any = None, at
             final = [map_tree(itemgetter(finished), info.pop(name)) for name in OF_ENDS if name in info]
             for array in leaves(dict(enumerate([*arrays, finished, *final, info]))):
                 digest.update(np.ascontiguousarray(array).tobytes())
-    for value in inner.get_state().values():
-        digest.update(value.tobytes())
+    state = inner.get_state()
+    if unknown := set(without) - set(state):
+        raise ValueError(f"{case}: expected state fields out of {list(state)}, got {sorted(unknown)}")
+    for field, value in state.items():
+        if field not in without:
+            digest.update(value.tobytes())
     env.close()
     if steps >= 1000 and ended < inner.num_worlds:
         raise RuntimeError(f"{case}: only {ended} episodes ended, too few to test resets")
@@ -144,9 +155,34 @@ def record(*cases: str) -> None:
     """Record the hashes of the cases given, of all by default, and print the cases whose hash changed."""
     old = json.loads(RECORD.read_text())
     new = {case: trajectory_hash(case) if case in (cases or CASES) else old[case] for case in CASES}
-    print("changed:", ", ".join(f"{case!r}" for case in CASES if new[case] != old.get(case)) or "none")
+    _print_changes(new, old)
     RECORD.write_text(json.dumps(new, indent=2) + "\n")
 
 
+def compare(cases: Collection[str], without: Collection[str]) -> None:
+    """Print which cases have another hash than the recorded one, although the state fields ``without`` are left out."""
+    _print_changes({case: trajectory_hash(case, without=without) for case in cases}, json.loads(RECORD.read_text()))
+
+
+def _print_changes(new: dict[str, str], old: dict[str, str]) -> None:
+    print("changed:", ", ".join(f"{case!r}" for case in new if new[case] != old.get(case)) or "none")
+
+
+def main() -> None:
+    """Record or compare, as the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m tests.parity.trajectory", description=__doc__)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="such as 'grid tag'; all cases if none is given")
+    parser.add_argument("--without", nargs="+", metavar="FIELD", help="compare without these state fields, and record nothing")
+    given = parser.parse_args()
+    if unknown := set(given.cases) - set(CASES):
+        parser.error(f"expected cases out of {list(CASES)}, got {sorted(unknown)}")
+    if not given.without:
+        record(*given.cases)
+    elif not given.cases:
+        parser.error("--without: expected CASE, because each env has state fields of its own, got none")
+    else:
+        compare(given.cases, given.without)
+
+
 if __name__ == "__main__":
-    record(*sys.argv[1:])
+    main()
