@@ -1,15 +1,19 @@
 """A run's checkpoints: the newest ones, the best one, going on from any, and starts from a reset pool."""
 
 import dataclasses
+import functools
 import math
 import os
 import re
 
+import gymnasium
 import pytest
 import torch
 from test_checkpoint import assert_same
 
-from gpu_vecenv.train import CheckpointError, RunExistsError, TrainConfig, Trainer, load_checkpoint
+from gpu_vecenv import Field, GpuVectorEnv
+from gpu_vecenv.envs.cartpole.spec import SPEC
+from gpu_vecenv.train import CheckpointError, RunExistsError, TrainConfig, Trainer, evaluate, load_checkpoint
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.run_folder import checkpoint
 from gpu_vecenv.train.run_folder.best import BestReturn
@@ -223,3 +227,27 @@ def test_a_damaged_pool_raises_an_error(tmp_path, pool):
     trainer._state, state = lambda: {**state, "reset_pool": pool}, trainer._state()
     with pytest.raises(CheckpointError, match=re.escape(f"{tmp_path}/a.pt: ")):
         Trainer.resume(trainer.save(tmp_path / "a.pt"), quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "difference"),
+    [((), ("mark",), r"without \['mark'\]"), (("mark",), (), r"with \['mark'\]"),
+     (("mark",), ("sign",), r"without \['sign'\] and with \['mark'\]")],
+)  # fmt: skip
+def test_a_run_of_an_env_with_other_state_fields_is_not_resumed_and_the_error_names_them(tmp_path, before, now, difference):
+    def register(fields):
+        spec = dataclasses.replace(SPEC, state=(*SPEC.state, *(Field(name, "uint16", (), "unused") for name in fields)))
+        gymnasium.register("Changed-v0", vector_entry_point=functools.partial(GpuVectorEnv, spec))
+
+    config = TrainConfig("Changed-v0", 2, 2 * 4 * 3, device="cpu", ppo=PPOConfig(num_steps=4, num_minibatches=1))
+    register(before)
+    try:
+        run = trained(config, tmp_path / "run", 1)
+        del gymnasium.registry["Changed-v0"]
+        register(now)
+        expected = rf"000001.pt: expected the state fields of the env, \[.*\], got a file {difference}: "
+        with pytest.raises(CheckpointError, match=expected):
+            Trainer.resume(run, quiet=True)
+        assert evaluate(run, episodes=2).episodes == 2  # policies do not depend on the state
+    finally:
+        del gymnasium.registry["Changed-v0"]

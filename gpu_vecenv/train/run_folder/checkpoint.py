@@ -14,7 +14,7 @@ import gymnasium
 import torch
 
 from gpu_vecenv.errors import CompileError, DeviceError
-from gpu_vecenv.spec.given import describe
+from gpu_vecenv.spec.given import abbreviated, describe
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import CheckpointError
 from gpu_vecenv.train.run_folder.checkpoint_file import OTHER_VERSION, read_checkpoint, reason, verified_content
@@ -180,13 +180,43 @@ def require_same_form(saved: object, expected: object, where: str) -> None:
     if isinstance(expected, dict) and isinstance(saved, dict) and expected.keys() == saved.keys():
         for key in expected:
             require_same_form(saved[key], expected[key], f"{where}/{key}")
+    elif isinstance(expected, dict) and isinstance(saved, dict):
+        raise CheckpointError(f"{where}: expected {_form(expected)}, got a dict {_difference(saved, expected)}")
     elif isinstance(expected, dict) or _form(saved) != _form(expected):
         raise CheckpointError(f"{where}: expected {_form(expected)}, got {_form(saved)}")
 
 
+def require_same_parts(state: Mapping[str, Any], expected: Mapping[str, Any], path: Path) -> None:
+    """Check that a checkpoint has the state fields of the env, and values of the form that this run's parts have.
+
+    Args:
+        state: content of the checkpoint.
+        expected: that of a checkpoint that the run would write now.
+        path: the checkpoint; the error names it.
+
+    Raises:
+        CheckpointError: a state field is new or no longer there, or the forms differ.
+    """
+    saved, fields = state["collector"].get("env"), expected["collector"]["env"]
+    if isinstance(saved, dict) and saved.keys() != fields.keys():
+        raise CheckpointError(
+            f"{path}: expected the state fields of the env, {list(fields)}, got a file {_difference(saved, fields)}: "
+            "the env was changed since the run began, and a run goes on only with the env that it began with"
+        )
+    for key in ("collector", "episodes", "policies"):
+        require_same_form(state[key], expected[key], f"{path}: {key}")
+
+
+def _difference(saved: dict[Any, Any], expected: dict[Any, Any]) -> str:
+    """Return in words which keys differ, of which there are some."""
+    missing, unknown = [key for key in expected if key not in saved], [key for key in saved if key not in expected]
+    parts = [f"without {abbreviated(missing)}"] * bool(missing) + [f"with {abbreviated(unknown)}"] * bool(unknown)
+    return " and ".join(parts)
+
+
 def _form(value: object) -> str:
     if isinstance(value, dict):
-        return f"a dict with the keys {list(value)}"
+        return f"a dict with the keys {abbreviated(list(value))}"
     if not isinstance(value, torch.Tensor):
         return f"a {type(value).__name__}"
     if value.is_meta or value.is_nested or value.layout != torch.strided:

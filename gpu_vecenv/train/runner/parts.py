@@ -22,7 +22,7 @@ from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Actor, Policy
 from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.returns.episodes import EpisodeStats, renew_form
-from gpu_vecenv.train.run_folder.checkpoint import require_same_form
+from gpu_vecenv.train.run_folder.checkpoint import require_same_parts
 from gpu_vecenv.train.runner.collector import Collector
 from gpu_vecenv.train.runner.iteration import Iteration, require_gradients
 from gpu_vecenv.train.runner.schedule_table import ScheduleTable
@@ -182,11 +182,9 @@ class Parts:
         Raises:
             CheckpointError: the state has another form.
         """
-        expected = self.state_dict()
         for episodes in state["episodes"].values():
             renew_form(episodes)
-        for key in ("collector", "episodes", "policies"):
-            require_same_form(state[key], expected[key], f"{path}: {key}")
+        require_same_parts(state, self.state_dict(), path)
         try:
             for name, policy in self.policies.items():
                 policy.load_state_dict(state["policies"][name])
