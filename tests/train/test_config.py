@@ -7,6 +7,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 from gpu_vecenv.cli.key_value import parse_settings
 from gpu_vecenv.registration import IDS
@@ -58,6 +59,14 @@ def test_numpy_values_are_stored_as_plain_ones():
     assert config.env_kwargs == {"a": 0.5, "b": [[0, 1], [2, 3]], "c": [3, [True]], "d": {"e": "x"}}
     assert [type(x) for x in (config.num_envs, config.ppo.gamma, config.env_kwargs["a"])] == [int, float, float]
     assert TrainConfig.from_json(config.to_json()) == config
+
+
+def test_real_numbers_beyond_an_int64_are_floats_for_torch():
+    real = ("learning_rate", "clip_coef", "max_grad_norm", "value_coef", "entropy_coef", "target_kl", "clip_coef_final")
+    config = PPOConfig(**dict.fromkeys(real, 10**30), gamma=1)
+    for name in real:
+        assert type(getattr(config, name)) is float and torch.tensor(1.0).div(getattr(config, name)) == torch.tensor(1e-30)
+    assert type(config.gamma) is int and type(TrainConfig("A", seed=2**64 - 1).seed) is int
 
 
 def test_options_do_not_change_with_the_dicts_they_came_from():

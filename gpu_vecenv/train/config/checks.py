@@ -28,10 +28,12 @@ class Check(NamedTuple):
     """True for valid values."""
     expected: str
     """Valid values, in words."""
+    real: bool = False
+    """Valid values are real numbers; torch takes those beyond an int64 as floats only."""
 
     def or_none(self) -> Check:
         """Return a check that takes None, too."""
-        return Check(lambda value: value is None or self.test(value), f"{self.expected}, or None")
+        return Check(lambda value: value is None or self.test(value), f"{self.expected}, or None", self.real)
 
 
 def require(ok: bool, name: str, expected: str, got: object) -> None:
@@ -70,10 +72,10 @@ def one_of(*values: str) -> Check:
 
 
 COUNT, LONG_COUNT = integer(1, MAX_INT), integer(1, MAX_LONG)
-NUMBER = Check(is_number, "a number")
-POSITIVE = Check(lambda value: is_number(value) and value > 0, "a number > 0")
-NOT_NEGATIVE = Check(lambda value: is_number(value) and value >= 0, "a number >= 0")
-SHARE = Check(lambda value: is_number(value) and 0 <= value <= 1, "a number in [0, 1]")
+NUMBER = Check(is_number, "a number", real=True)
+POSITIVE = Check(lambda value: is_number(value) and value > 0, "a number > 0", real=True)
+NOT_NEGATIVE = Check(lambda value: is_number(value) and value >= 0, "a number >= 0", real=True)
+SHARE = Check(lambda value: is_number(value) and 0 <= value <= 1, "a number in [0, 1]", real=True)
 FLAG = Check(lambda value: isinstance(value, bool), "True or False")
 NAME = Check(is_name, "a name")
 THREADS = integer(1, MAX_TORCH_THREADS)
@@ -85,7 +87,7 @@ def require_threads(threads: int) -> None:
 
 
 def check_fields(config: Any, checks: Mapping[str, Check]) -> None:
-    """Check fields of a dataclass. NumPy scalars in them are replaced by plain numbers.
+    """Check fields of a dataclass. NumPy scalars in them are replaced by plain numbers, and real ones beyond an int64 by floats.
 
     Raises:
         ConfigError: a value fails its check.
@@ -96,6 +98,8 @@ def check_fields(config: Any, checks: Mapping[str, Check]) -> None:
             value = value.item()
             object.__setattr__(config, name, value)
         require(check.test(value), name, check.expected, value)
+        if check.real and isinstance(value, int) and abs(value) > MAX_LONG:
+            object.__setattr__(config, name, float(value))
 
 
 def plain(name: str, value: object) -> Any:
