@@ -15,7 +15,7 @@ from gpu_vecenv.train import CheckpointError, NetworkConfig, PPOConfig, TrainCon
 from gpu_vecenv.train.run_folder.checkpoint_file import FORMAT, VERSION, save_checkpoint
 
 CARTPOLE = TrainConfig(
-    "WarpCartPole-v1", num_envs=3, total_steps=3 * 4 * 8, device="cpu", checkpoint_interval=1,
+    "WarpCartPole-v1", num_envs=3, total_steps=3 * 4 * 8, device="cpu",
     ppo=PPOConfig(num_steps=4, num_epochs=1, num_minibatches=2), network=NetworkConfig((4,)),
 )  # fmt: skip
 

@@ -27,6 +27,7 @@ from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.run_folder.weights_and_biases import require_wandb
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback, checked_callbacks, checked_sinks, reason_to_stop
+from gpu_vecenv.train.runner.effects import require_effects
 from gpu_vecenv.train.runner.executor import make_executor
 from gpu_vecenv.train.runner.flight import Flight
 from gpu_vecenv.train.runner.interrupt import StopRequest
@@ -95,6 +96,7 @@ class Trainer:
                 self._load(resumed)
                 self._folder = resumed.folder
             else:
+                require_effects(config)
                 self._start()
                 # The folder comes last, so that wrong options leave no folder behind.
                 self._folder = None if config.out is None else lock_run_folder(Path(config.out))
@@ -119,8 +121,7 @@ class Trainer:
             path: the folder of a run, of which the newest checkpoint is read, or a checkpoint file. The run's folder is the
                 default of ``out``. Checkpoints and metrics of later iterations are removed from it when the run goes on.
             quiet: print nothing.
-            callbacks: see ``Trainer``.
-            sinks: see ``Trainer``.
+            callbacks, sinks: see ``Trainer``.
             networks: see ``Trainer``; the same names as in the run.
             **changes: options to change, such as ``total_steps`` or ``out``.
 
@@ -129,8 +130,7 @@ class Trainer:
             CheckpointError: the file is no checkpoint, is damaged, or does not fit the run.
             ConfigError: an option in ``changes`` is unknown, out of range, or one that a run keeps, such as ``num_envs``.
             DeviceError: the run's device is missing here.
-            RunExistsError: ``out`` holds another run.
-            RunLockedError: another trainer has locked ``out``.
+            RunExistsError, RunLockedError: ``out`` holds another run, or another trainer has locked it.
             OSError: the run's folder cannot be made or written.
         """
         callbacks, sinks = checked_callbacks(callbacks), checked_sinks(sinks)
