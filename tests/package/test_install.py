@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_vecenv._checkout import MAPPED
 from gpu_vecenv.backend.compiler import LEVELS, cpu_level, object_name
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.backend.source import PROGRAMS
@@ -173,8 +174,8 @@ sys.meta_path.append(Editable)
 @pytest.mark.parametrize("module", ["envs.tag.spec", "adapters"])
 def test_parts_of_two_checkouts_are_refused_with_both_folders(tmp_path, module):
     """One checkout is on the path, another is installed as editable."""
-    for name in ("gpu_vecenv", "envs", "adapters"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("_prebuilt", "__pycache__"))
+    for name in ("gpu_vecenv", *MAPPED):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("_prebuilt", "__pycache__", *MAPPED))
     (tmp_path / "link").symlink_to(ROOT)
     for path, mixed in ((tmp_path, True), (ROOT, False), (tmp_path / "link", False), (tmp_path / "nothing", False)):
         code = f"sys.path.insert(0, {str(path)!r}){EDITABLE.format(root=str(ROOT))}"
