@@ -24,6 +24,7 @@ train a/b:WarpTag-v0 | got 'a/b:WarpTag-v0'
 train a:b:WarpTag-v0 | got 'a:b:WarpTag-v0'
 train nowhere: | got 'nowhere:'
 train | expected an env id, such as WarpTag-v0, or a --config with one, got None
+train --config /dev/zero | /dev/zero: expected a file of at most 33,554,432 bytes, got more
 train '' | got ''
 train 'Warp Tag' | got 'Warp Tag'
 train WarpTag-v0 --num-envs 0 | num_envs: expected an integer from 1 to 2147483647, or None, got 0

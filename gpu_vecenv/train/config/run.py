@@ -176,8 +176,9 @@ class TrainConfig:
             ConfigError: the file is no YAML or beyond a limit, or an option is unknown, of another type or out of range.
             OSError: the file cannot be read.
         """
+        options = read_yaml(path)
         try:
-            return cls.from_options(read_yaml(path))
+            return cls.from_options(options)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
 
@@ -210,7 +211,10 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     """
     from gpu_vecenv.train.config import text
 
-    return text.from_yaml(text.read_bytes(path))
+    try:
+        return text.from_yaml(text.read_bytes(path))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def _policy(name: object, own: object) -> object:
