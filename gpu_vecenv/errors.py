@@ -11,6 +11,13 @@ class ParameterError(GpuVecenvError, ValueError):
     """A parameter, option or state value is outside what the env accepts."""
 
 
+class SpecError(ParameterError):
+    """An ``EnvSpec`` declares, or a function of it returns, what no env can have; the message names the env and the part.
+
+    An error that a function of the spec raised is its ``__cause__``.
+    """
+
+
 class RoleSpacesError(ParameterError):
     """The agents view of an env whose roles have spaces of their own."""
 

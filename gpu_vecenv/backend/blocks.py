@@ -90,7 +90,7 @@ def scratch_floats(layout: Layout, blocks: Blocks) -> int:
     Each team also has 32 partial sums and, if roles have spaces of their own, time and flags, which take two floats. Sizes are
     padded to an odd number of spans, as in ``kernels/target/cuda_entry.h``.
     """
-    requested = layout.spec.scratch(layout.params) if layout.spec.scratch else 1
+    requested = layout.requested_scratch
     if blocks.lanes == 1:
         return min(requested, MAX_SCRATCH)  # local memory
     span = min(max(blocks.lanes, 4), 32)

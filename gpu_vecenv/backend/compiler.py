@@ -66,7 +66,7 @@ def cpu_level() -> str:
 def object_name(spec: EnvSpec | Program, level: str) -> str:
     """Return the file name of a compiled kernel, which holds a hash of its text, the instruction set and the flags."""
     digest = content_hash(kernel_source(spec), level, *flags(spec))
-    return f"{spec.kernel.stem}-{level}-{digest}.so"
+    return f"{spec.kernel.stem[:40]}-{level}-{digest}.so"  # file systems take names of up to 255 bytes
 
 
 def name_by_compiler(name: str, compiler: list[str]) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from pathlib import Path
 
-MEMINFO, CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
+MEMINFO, CGROUP, STATM = Path("/proc/meminfo"), Path("/sys/fs/cgroup"), Path("/proc/self/statm")
 
 
 def free_host_bytes() -> int | None:
     """Return the bytes that a process may still take; None if the system does not say."""
-    found = [free for free in (_available(), _left_of_cgroup()) if free is not None]
+    found = [free for free in (_available(), _left_of_cgroup(), _left_of_process()) if free is not None]
     return min(found, default=None)
 
 
@@ -28,6 +29,17 @@ def _left_of_cgroup() -> int | None:
     try:
         limit = int((CGROUP / "memory.max").read_text())
         return max(0, limit - int((CGROUP / "memory.current").read_text()) + _cached())
+    except (OSError, ValueError):
+        return None
+
+
+def _left_of_process() -> int | None:
+    """Bytes left below the limit of this process (``ulimit -v``); None without a limit."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return None
+    try:
+        return max(0, limit - int(STATM.read_text().split()[0]) * resource.getpagesize())
     except (OSError, ValueError):
         return None
 

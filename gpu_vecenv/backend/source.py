@@ -84,8 +84,22 @@ def kernel_source(spec: EnvSpec | Program) -> str:
     defined += "".join(f"#define GV_{name} {value}\n" for name, value in constants)
     entry_points = ENTRY_POINTS if isinstance(spec, EnvSpec) else spec.kernel
     files = (entry_points,) if env is None else (env.kernel, entry_points)
-    texts = [expand(path.read_text(), path) for path in files]
+    texts = [expand(_read(spec, path), path) for path in files]
     return defined + "\n".join(texts) + "\n"
+
+
+def _read(spec: EnvSpec | Program, path: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        CompileError: no plain file, such as a folder or a pipe, or one that cannot be read as text.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError("it is no plain file")
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CompileError(f"{spec.name}: kernel must be a file of text, got {path}, which cannot be read: {error}.") from error
 
 
 def _env_of(spec: EnvSpec | Program) -> EnvSpec | None:
@@ -99,7 +113,7 @@ def _header(spec: EnvSpec | Program, name: str, includer: Path) -> tuple[str, Pa
     own = (env or spec).kernel.parent
     for folder in (own, KERNEL_FOLDER):
         if (folder / name).is_file():
-            return (folder / name).read_text(), folder / name
+            return _read(spec, folder / name), folder / name
     raise CompileError(f'{includer} includes "{name}", which is not in {own} or {KERNEL_FOLDER}.')
 
 

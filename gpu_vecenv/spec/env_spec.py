@@ -12,8 +12,11 @@ from typing import Any
 
 from gymnasium.spaces import Box, Space
 
-from gpu_vecenv.errors import ParameterError, UnknownParameterError
-from gpu_vecenv.spec.fields import RESERVED_NAMES, Constant, Field, Metric, ResetOption, Table, Workspace
+from gpu_vecenv.errors import UnknownParameterError
+from gpu_vecenv.spec.computed import called
+from gpu_vecenv.spec.declared import PARTS, check_declarations
+from gpu_vecenv.spec.fields import Constant, Field, Metric, ResetOption, Table, Workspace
+from gpu_vecenv.spec.given import lists_as_tuples, require_part
 from gpu_vecenv.spec.params import Param, Params, convert
 from gpu_vecenv.spec.reference import reduce_spec
 from gpu_vecenv.spec.roles import Role
@@ -23,38 +26,57 @@ from gpu_vecenv.spec.roles import Role
 class EnvSpec:
     """Description of an env: everything except its kernel.
 
+    Fields that are tuples also take lists. Functions take the resolved parameters. Their results are checked when an env is made.
+    A GpuVecenvError that they raise reaches the caller as it is; any other error is the cause of a SpecError.
+
     Raises:
-        ParameterError: a name of a state field or of one of its numbers is used twice, reserved, or not an identifier; a role
-            without spaces; roles that share spaces and have different masks.
+        SpecError: a part of the wrong type, a name that kernels or keywords cannot have, a name that is used twice or names
+            nothing, bounds that exclude all numbers; a role without spaces; roles that share spaces and have different masks.
     """
 
     name: str
+    """Name of the env in messages, such as its id: printable text of one line."""
     kernel: Path
+    """The ``.cu`` file with the hooks."""
     roles: tuple[Role, ...]
+    """At least one role. Agents are numbered role by role, in this order."""
     params: tuple[Param, ...]
+    """Parameters, which callers give as keywords."""
     state: tuple[Field, ...]
+    """State fields, in the order in which ``get_state()`` returns them."""
     observation: Callable[[Params], Box] | None = None
-    """Observation space of an agent; None if every role has its own."""
+    """Observation space of an agent, a ``Box`` of float32; None if every role has its own."""
     action: Callable[[Params], Space] | None = None
-    """Action space of an agent; None if every role has its own."""
+    """Action space of an agent; None if every role has its own.
+
+    A ``Discrete`` or ``MultiDiscrete`` with indices from 0 on, or a ``Box`` of float32 or float64.
+    """
     sizes: tuple[str, ...] = ()
-    """Names of parameters that set lengths of loops, branches or shapes of state fields: compile-time constants on CUDA."""
+    """Names of parameters that set lengths of loops, branches or shapes of state fields: compile-time constants on CUDA.
+
+    They are int32 or bool, and not by world.
+    """
     constants: tuple[Constant, ...] = ()
     tables: tuple[Table, ...] = ()
     workspaces: tuple[Workspace, ...] = ()
     scratch: Callable[[Params], int] | None = None
-    """Floats of scratch requested for a team. Kernels find the number granted in ``GV_SCRATCH``."""
+    """Floats of scratch requested for a team, an integer from 0 on. Kernels find the number granted in ``GV_SCRATCH``."""
     reset_options: tuple[ResetOption, ...] = ()
     alive: str | None = None
-    """Name of the state field that is not 0 for agents in the game; None if no agent leaves it."""
+    """Name of the state field that is not 0 for agents in the game; None if no agent leaves it.
+
+    It holds integers of at most 32 bits, or uint64, and has the shape ``("num_agents",)``.
+    """
     check: Callable[[Params], None] = lambda params: None
-    """Function that raises ParameterError if parameters contradict each other."""
+    """Function that raises ParameterError if parameters contradict each other, and returns None."""
     reward_role: str | None = None
     """Role whose mean agent reward is the reward of a world; None for the mean over all agents."""
     metrics: tuple[Metric, ...] = ()
     """Numbers of each episode, given as ``info["episode"]`` when it ends."""
     lanes: Callable[[Params], int] | None = None
-    """Lanes requested for a team on CUDA, for worlds with more work than one lane for each agent; None for one an agent."""
+    """Lanes requested for a team on CUDA, 1 to 1024, for worlds with more work than one lane for each agent; None for one an
+    agent.
+    """
     rewards: Mapping[str, str] = field(default_factory=dict)
     """Reward terms for the docs: name and description."""
     limit_is_rule: bool = False
@@ -65,19 +87,8 @@ class EnvSpec:
     """
 
     def __post_init__(self) -> None:
-        names = [*RESERVED_NAMES, *(name for field in self.all_state for name in field.names or (field.name,))]
-        for name in names:
-            if not name.isidentifier() or names.count(name) > 1:
-                others = ", ".join(RESERVED_NAMES)
-                raise ParameterError(f"{self.name}: state names must be different identifiers other than {others}, got {name!r}.")
-
-        if not self.by_role and len({role.masked for role in self.roles}) > 1:
-            raise ParameterError(f"{self.name}: roles without spaces of their own must have the same masked entries.")
-        if self.reward_role not in (None, *(role.name for role in self.roles)):
-            raise ParameterError(f"{self.name}: reward_role must be one of the roles, got {self.reward_role!r}.")
-        for role in self.groups:
-            if role.observation is None or role.action is None:
-                raise ParameterError(f"{self.name}: {role.name or 'the env'} needs an observation and an action space.")
+        lists_as_tuples(self, *PARTS)
+        check_declarations(self)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """For pickle and copy: the module and the variable that hold the spec, if there are any; otherwise its fields."""
@@ -109,6 +120,7 @@ class EnvSpec:
         Raises:
             UnknownParameterError: a name that the env does not have.
             ParameterError: a value outside its range or of the wrong type.
+            SpecError: a default or ``check`` raised an error that is none of this package, or ``check`` returned a value.
         """
         known = {param.name: param for param in self.params}
         for name in given:
@@ -121,10 +133,13 @@ class EnvSpec:
                 )
         params: dict[str, Any] = {}
         for name, param in known.items():
-            default = param.default(params) if callable(param.default) else param.default
+            default = param.default
+            if callable(default):
+                default = called(f"{self.name}: parameter {name!r}: default", default, params)
             params[name] = convert(self.name, param, given.get(name, default))
         resolved = MappingProxyType(params)
-        self.check(resolved)
+        returned = called(f"{self.name}: check", self.check, resolved)
+        require_part(returned is None, f"{self.name}: the result of check", "None; it raises ParameterError to refuse", returned)
         return resolved
 
     @property
@@ -135,3 +150,14 @@ class EnvSpec:
     def role_counts(self, params: Params) -> dict[str, int]:
         """Return the number of agents of each role in a world, in the order of the roles."""
         return {role.name: params[role.count] if isinstance(role.count, str) else role.count for role in self.roles}
+
+
+def require_spec(value: Any) -> EnvSpec:
+    """Return the spec given.
+
+    Raises:
+        SpecError: not an EnvSpec.
+    """
+    require_part(isinstance(value, EnvSpec), "env_spec", "an EnvSpec", value)
+    spec: EnvSpec = value
+    return spec

@@ -8,11 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec.given import lists_as_tuples
 from gpu_vecenv.spec.params import Params
-
-RESERVED_NAMES = ("t", "terminated", "truncated")
-"""Members of ``gv_state()`` in every env, which fields must not use as names."""
 
 FIELD_DTYPES = ("float32", "int32", "uint8", "uint16", "uint64")
 """Dtypes of state arrays. They have the same size in NumPy and in kernels."""
@@ -20,16 +17,19 @@ FIELD_DTYPES = ("float32", "int32", "uint8", "uint16", "uint64")
 
 @dataclass(frozen=True)
 class Field:
-    """A state array with the leading axis worlds. ``shape`` holds ints and names of sizes (``"num_agents"``).
+    """A state array with the leading axis worlds.
 
-    ``dtype`` is one of ``FIELD_DTYPES``; a flag is ``"uint8"``, 0 or 1. ``low`` and ``high`` are inclusive, numbers or
-    functions of the parameters; a state with other values is refused. They are required for a field that a kernel uses as an
-    index. A float field without them may hold any value, also NaN.
-
-    ``names`` are names of the numbers of a field of shape ``(n,)``, which kernels read as ``gv_state(a, team).NAME``.
-
-    Raises:
-        ParameterError: a dtype that is not in ``FIELD_DTYPES``, or a number of names that is not n.
+    Args:
+        name: identifier in kernels: ASCII, no keyword of C++, not ``t``, ``terminated`` or ``truncated``.
+        dtype: one of ``FIELD_DTYPES``; a flag is ``"uint8"``, 0 or 1.
+        shape: shape in one world, a tuple of integers from 1 on and names of sizes: ``"num_agents"``, those of
+            ``EnvSpec.sizes``, and sizes of groups such as ``"num_features"``.
+        doc: meaning, text of one line.
+        unit: unit, text of one line.
+        low: lower bound, inclusive, a number or a function of the parameters; a state with a value below is refused. Bounds
+            are required for a field that a kernel uses as an index. A float field without bounds may hold any value, also NaN.
+        high: upper bound, in the same way.
+        names: names of the numbers of a field of shape ``(n,)``, which kernels read as ``gv_state(a, team).NAME``.
     """
 
     name: str
@@ -42,15 +42,10 @@ class Field:
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.dtype not in FIELD_DTYPES:
-            raise ParameterError(f"state field {self.name!r}: expected a dtype of {', '.join(FIELD_DTYPES)}, got {self.dtype!r}.")
-        if self.names and (len(self.names),) != self.shape:
-            raise ParameterError(
-                f"state field {self.name!r}: expected one name for each number, shape {self.shape}, got {self.names}."
-            )
+        lists_as_tuples(self, "shape", "names")
 
     def bounds(self, params: Params) -> tuple[float, float]:
-        """Return the lowest and the highest value; infinite without a bound."""
+        """Return the lowest and the highest value; infinite without a bound. ``Layout.bounds`` has them checked."""
         low, high = (bound(params) if callable(bound) else bound for bound in (self.low, self.high))
         return low, high
 
@@ -58,10 +53,16 @@ class Field:
 TABLE_DTYPES = ("float32", "int32", "int8", "uint8", "uint16")
 """Dtypes of tables."""
 
+WORKSPACE_DTYPES = ("float32", "int32", "int8", "uint8", "uint16", "uint64")
+"""Dtypes of workspaces."""
+
 
 @dataclass(frozen=True)
 class Constant:
-    """A float32 that the kernel reads. It is computed from the parameters in double precision and rounded once."""
+    """A float32 that the kernel reads. It is computed from the parameters in double precision and rounded once.
+
+    ``value`` returns one real number that is finite in float32.
+    """
 
     name: str
     value: Callable[[Params], float]
@@ -73,12 +74,9 @@ class Constant:
 class Table:
     """A read-only array that the kernel indexes, the same for all worlds.
 
-    ``dtype`` is one of ``TABLE_DTYPES``. ``values`` are computed once for an env: floats are rounded to float32, and integers
-    must fit the dtype. A kernel chooses data by world if a parameter of the dtype int32 with values by world indexes the
-    leading axis.
-
-    Raises:
-        ParameterError: a dtype that is not in ``TABLE_DTYPES``.
+    ``dtype`` is one of ``TABLE_DTYPES``. ``values`` returns real numbers, as nested lists or as an array of any kind. They are
+    computed once for an env: floats are rounded to float32, in which they must be finite, and integers must fit the dtype. A
+    kernel chooses data by world if a parameter of the dtype int32 with values by world indexes the leading axis.
     """
 
     name: str
@@ -87,16 +85,13 @@ class Table:
     unit: str = "-"
     dtype: str = "float32"
 
-    def __post_init__(self) -> None:
-        if self.dtype not in TABLE_DTYPES:
-            raise ParameterError(f"table {self.name!r}: expected a dtype of {', '.join(TABLE_DTYPES)}, got {self.dtype!r}.")
-
 
 @dataclass(frozen=True)
 class Workspace:
     """Memory of a world that makes kernels faster and is not state: results do not depend on its contents.
 
-    ``shape`` returns the shape in one world. Elements start as ``fill``.
+    ``dtype`` is one of ``WORKSPACE_DTYPES``. ``shape`` returns the shape in one world, a tuple of integers from 0 on. Elements
+    start as ``fill``, a number of the dtype.
     """
 
     name: str
@@ -116,20 +111,12 @@ class Metric:
 
     Kernels call ``gv_record_NAME(a, team, value)`` in ``env_step`` by one lane. ``reduction`` is one of ``REDUCTIONS``. An
     episode in which nothing was recorded gives NaN.
-
-    Raises:
-        ParameterError: another reduction.
     """
 
     name: str
     reduction: str
     doc: str
     unit: str = "-"
-
-    def __post_init__(self) -> None:
-        if self.reduction not in REDUCTIONS:
-            known = ", ".join(REDUCTIONS)
-            raise ParameterError(f"metric {self.name!r}: expected a reduction of {known}, got {self.reduction!r}.")
 
     @property
     def field(self) -> Field:
@@ -139,7 +126,11 @@ class Metric:
 
 @dataclass(frozen=True)
 class ResetOption:
-    """A float that ``reset(options={name: ...})`` sets until the next reset. Kernels read it from ``a.reset_bounds``."""
+    """A float that ``reset(options={name: ...})`` sets until the next reset. Kernels read it from ``a.reset_bounds``.
+
+    ``name`` is an identifier other than ``reset_mask``. ``default`` is finite in float32. An option ``low`` must not be above an
+    option ``high``, by default or as given.
+    """
 
     name: str
     default: float

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from typing_extensions import TypeVar
 
-from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError
+from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError, SpecError
 
 if TYPE_CHECKING:
     import cupy
@@ -231,3 +231,16 @@ def require_one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
     """Raise ParameterError unless ``value`` equals one of the values allowed and has its type."""
     if not any(type(value) is type(one) and value == one for one in allowed):
         raise ParameterError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {abbreviated(value)}.")
+
+
+def lists_as_tuples(declaration: Any, *names: str) -> None:
+    """Replace lists among the named fields of a frozen dataclass by tuples."""
+    for name in names:
+        if isinstance(getattr(declaration, name), list):
+            object.__setattr__(declaration, name, tuple(getattr(declaration, name)))
+
+
+def require_part(holds: bool, where: str, expected: str, got: Any) -> None:
+    """Raise SpecError unless a part of a spec, which ``where`` names with its env, is as expected."""
+    if not holds:
+        raise SpecError(f"{where} must be {expected}, got {abbreviated(got)}.")

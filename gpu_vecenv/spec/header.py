@@ -9,7 +9,8 @@ import numpy as np
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Field
 from gpu_vecenv.spec.layout import HOST_SCRATCH, Layout
-from gpu_vecenv.spec.struct import C_TYPES, WORLD_STATE, group_sizes, is_single, struct_members
+from gpu_vecenv.spec.roles import group_sizes
+from gpu_vecenv.spec.struct import C_TYPES, WORLD_STATE, is_single, struct_members
 
 
 def args_header(spec: EnvSpec) -> str:

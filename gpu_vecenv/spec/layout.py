@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.errors import ParameterError, SpecError
+from gpu_vecenv.spec.computed import MAX_NUMBERS, array_shape, bounds_of, called, real_array, whole_in
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Field, Table
+from gpu_vecenv.spec.given import abbreviated, require_part
 from gpu_vecenv.spec.params import Params
-from gpu_vecenv.spec.roles import Group, group_of
-from gpu_vecenv.spec.struct import MAX_HELD_ENTRIES, WORLD_STATE, Member, group_sizes, is_single, struct_members
+from gpu_vecenv.spec.roles import Group, group_of, group_sizes
+from gpu_vecenv.spec.struct import MAX_HELD_ENTRIES, WORLD_STATE, Member, is_single, struct_members
 
 MODULES = (("gv_step", "gv_reset", "gv_observe", "gv_copy"), ("gv_rollout",))
 """Kernels of every env. Each tuple is a module, which CUDA compiles at once (``GV_MODULE`` is its index)."""
@@ -38,7 +40,12 @@ MAX_ENTRIES = 1024
 
 @dataclass(frozen=True)
 class Layout:
-    """Memory layout of one env with resolved parameters: struct, sizes, rows of roles."""
+    """Memory layout of one env with resolved parameters: struct, sizes, rows of roles.
+
+    Raises:
+        SpecError: functions of the spec return what no env can have, or names clash.
+        ParameterError: the parameters give too many agents or entries of an action, or numbers that are not finite.
+    """
 
     spec: EnvSpec
     params: Params
@@ -47,19 +54,27 @@ class Layout:
         names = [member.name for member in self.members]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ParameterError(
+            raise SpecError(
                 f"{self.spec.name}: {', '.join(map(repr, twice))} would be twice in the kernel's argument struct; "
                 "rename the field, parameter, constant, table or workspace."
             )
-        if not 1 <= self.num_agents <= MAX_AGENTS:
-            raise ParameterError(
-                f"{self.spec.name}: a world holds 1 to {MAX_AGENTS} agents, got {self.num_agents}."
-            )
+        if min(self.role_counts.values()) < 0 or not 1 <= self.num_agents <= MAX_AGENTS:
+            got = self.num_agents if min(self.role_counts.values()) >= 0 else self.role_counts
+            raise ParameterError(f"{self.spec.name}: a world holds 1 to {MAX_AGENTS} agents, got {got}.")
+        if self.role_counts.get(self.spec.reward_role or "") == 0:
+            raise ParameterError(f"{self.spec.name}: reward_role {self.spec.reward_role!r} must have an agent, got none.")
         most = MAX_HELD_ENTRIES if is_single(self.spec) else MAX_ENTRIES
         for group in self.groups:
             if not 1 <= group.num_entries <= most:
                 raise ParameterError(f"{self.spec.name}: an action has 1 to {most} entries, got {group.num_entries}.")
-        _ = self.scalars, self.tables, self.requested_lanes  # raise ParameterError if the parameters give infinite numbers
+        for field in self.state:
+            where = f"{self.spec.name}: state field {field.name!r}: shape"
+            array_shape(where, self.state_shape(field, 1))
+            if field.name == self.spec.alive:
+                expected = f"({self.num_agents},), one number for each agent, as the spec names it in alive"
+                require_part(self.state_shape(field, 1)[1:] == (self.num_agents,), where, expected, field.shape)
+        _ = self.bounds, self.workspaces, self.requested_scratch, self.requested_lanes  # raise SpecError for wrong results
+        _ = self.scalars, self.tables  # raise ParameterError if the parameters give infinite numbers
 
     @cached_property
     def role_counts(self) -> dict[str, int]:
@@ -76,12 +91,24 @@ class Layout:
         """Lanes that the spec requests for a world on CUDA; 1 without a request.
 
         Raises:
-            ParameterError: not 1 to ``MAX_LANES``.
+            SpecError: not 1 to ``MAX_LANES``.
         """
-        lanes = self.spec.lanes(self.params) if self.spec.lanes is not None else 1
-        if not 1 <= lanes <= MAX_LANES:
-            raise ParameterError(f"{self.spec.name}: a team has 1 to {MAX_LANES} lanes, got {lanes}.")
-        return lanes
+        if self.spec.lanes is None:
+            return 1
+        where = f"{self.spec.name}: lanes"
+        return whole_in(where, called(where, self.spec.lanes, self.params), 1, MAX_LANES)
+
+    @cached_property
+    def requested_scratch(self) -> int:
+        """Floats of scratch that the spec requests for a team; 1 without a request.
+
+        Raises:
+            SpecError: no integer from 0 on.
+        """
+        if self.spec.scratch is None:
+            return 1
+        where = f"{self.spec.name}: scratch"
+        return whole_in(where, called(where, self.spec.scratch, self.params), 0, MAX_NUMBERS)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -109,7 +136,24 @@ class Layout:
     @cached_property
     def workspaces(self) -> dict[str, tuple[tuple[int, ...], str, int]]:
         """Shape in one world, dtype and initial value of each workspace, by name."""
-        return {w.name: (w.shape(self.params), w.dtype, w.fill) for w in self.spec.workspaces}
+        found = {}
+        for work in self.spec.workspaces:
+            where = f"{self.spec.name}: workspace {work.name!r}: shape"
+            found[work.name] = array_shape(where, called(where, work.shape, self.params)), work.dtype, work.fill
+        return found
+
+    @cached_property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """Lowest and highest value of each state field, by name; infinite without a bound.
+
+        Raises:
+            SpecError: no bounds, or bounds that exclude all numbers.
+        """
+        found = {}
+        for field in self.state:
+            where = f"{self.spec.name}: state field {field.name!r}"
+            found[field.name] = bounds_of(where, *called(f"{where}: low and high", field.bounds, self.params))
+        return found
 
     @cached_property
     def members(self) -> tuple[Member, ...]:
@@ -126,47 +170,60 @@ class Layout:
         """Values of members that are fixed when the env is made: sizes, parameters and constants.
 
         Raises:
+            SpecError: a constant is no real number.
             ParameterError: a constant is not finite.
         """
         params = {p.name: self.params[p.name] for p in self.spec.kernel_params if p.name not in self.per_world}
-        constants = {c.name: self._finite(f"{c.name} ({c.doc})", c.value) for c in self.spec.constants}
-        return {**self.sizes, **params, **{name: float(value) for name, value in constants.items()}}
+        constants = {}
+        for constant in self.spec.constants:
+            number = self._finite(f"{constant.name} ({constant.doc})", f"constant {constant.name!r}", constant.value)
+            require_part(number.shape == (), f"{self.spec.name}: constant {constant.name!r}", "one number", number)
+            constants[constant.name] = float(number)
+        return {**self.sizes, **params, **constants}
 
     @cached_property
     def tables(self) -> dict[str, np.ndarray]:
         """Values of each table in its dtype, C-contiguous, by name.
 
         Raises:
-            ParameterError: a float is not finite, or an integer does not fit the dtype of its table.
+            SpecError: values that are no real numbers, or an integer that does not fit the dtype of its table.
+            ParameterError: a float is not finite.
         """
         return {table.name: np.ascontiguousarray(self._table(table)) for table in self.spec.tables}
 
     def _table(self, table: Table) -> np.ndarray:
         if table.dtype == "float32":
-            return self._finite(f"{table.name} ({table.doc})", table.values)
-        given = np.asarray(table.values(self.params))
+            return self._finite(f"{table.name} ({table.doc})", f"table {table.name!r}", table.values)
+        where = f"{self.spec.name}: table {table.name!r}"
+        given = real_array(where, called(where, table.values, self.params))
         bounds = np.iinfo(table.dtype)
         if given.dtype.kind not in "biu" or given.size and not (bounds.min <= given.min() and given.max() <= bounds.max):
             got = given.dtype if given.dtype.kind not in "biu" else f"{given.min()} to {given.max()}"
-            raise ParameterError(
-                f"{self.spec.name}: table {table.name!r} must hold integers from {bounds.min} to {bounds.max} "
-                f"({table.dtype}), got {got}."
-            )
+            raise SpecError(f"{where} must hold integers from {bounds.min} to {bounds.max} ({table.dtype}), got {got}.")
         return given.astype(table.dtype)
 
-    def _finite(self, what: str, values: Callable[[Params], Any]) -> np.ndarray:
+    def _finite(self, what: str, part: str, values: Callable[[Params], Any]) -> np.ndarray:
         """Compute float32 numbers from the parameters. Kernels convert some to indices, so all must be finite."""
-        with np.errstate(all="ignore"):
-            try:
-                found = np.asarray(values(self.params)).astype(np.float32)
-            except (ArithmeticError, ValueError):  # such as the logarithm of 0
-                found = np.asarray(np.inf, np.float32)
-        if not np.isfinite(found).all():
-            raise ParameterError(
-                f"{self.spec.name}: {what} must be finite in float32, and these parameters give "
-                f"{found[~np.isfinite(found)].flat[0]}; give values nearer to their defaults."
-            )
+        where = f"{self.spec.name}: {part}"
+        try:
+            with np.errstate(all="ignore"):
+                given = called(where, values, self.params)
+        except SpecError as error:
+            if not isinstance(error.__cause__, ArithmeticError | ValueError):
+                raise
+            raise ParameterError(self._infinite(what, f"raise {abbreviated(error.__cause__)}")) from error.__cause__
+        try:
+            with np.errstate(all="ignore"):
+                found = real_array(where, given).astype(np.float32)
+        except OverflowError as error:  # an integer beyond all floats
+            raise ParameterError(self._infinite(what, "give an integer that is too large")) from error
+        infinite = found[~np.isfinite(found)]
+        if infinite.size:
+            raise ParameterError(self._infinite(what, f"give {infinite.flat[0]}"))
         return found
+
+    def _infinite(self, what: str, given: str) -> str:
+        return f"{self.spec.name}: {what} must be finite in float32, and these parameters {given}; give values nearer to their defaults."
 
     @cached_property
     def per_world(self) -> dict[str, np.ndarray]:

@@ -15,6 +15,9 @@ from gpu_vecenv.spec.given import abbreviated, host_array, limits, real_number, 
 
 Params = Mapping[str, Any]
 
+PARAM_DTYPES = ("float32", "int32", "bool", "float64", None)
+"""Dtypes of parameters."""
+
 SMALLEST, LARGEST = 1e-9, 1e6
 """Bounds of float parameters. ``LARGEST`` applies to parameters without a bound, ``SMALLEST`` is meant for positive ones.
 
@@ -26,14 +29,18 @@ Products of up to six numbers at ``LARGEST``, or of up to four at ``SMALLEST``, 
 class Param:
     """A parameter of the env, given as a keyword.
 
-    ``dtype`` is ``"float32"``, ``"int32"`` or ``"bool"`` for a scalar that the kernel reads, ``"float64"`` for one from
-    which only constants are computed, and ``None`` for a value that is not a scalar, such as explicit starts. ``low`` and
-    ``high`` are inclusive. The bounds of a float default to plus and minus ``LARGEST``. If ``per_world`` is true, callers
-    may give an array with one number for each world, and kernels read the world's number from ``gv_params(a, team)``. An
-    int32 by world chooses data: it indexes the leading axis of a table, and its bounds keep it inside.
-
-    Raises:
-        ParameterError: values by world of another dtype than float32 and int32.
+    Args:
+        name: identifier of the keyword: ASCII, no argument of ``make_vec``, no keyword of C++ if the kernel reads it.
+        default: value, or function of the parameters declared before this one.
+        dtype: ``"float32"``, ``"int32"`` or ``"bool"`` for a scalar that the kernel reads, ``"float64"`` for one from which only
+            constants are computed, and ``None`` for a value that is not a scalar, such as explicit starts.
+        doc: meaning, text of one line.
+        unit: unit, text of one line.
+        low: lower bound, inclusive, of a number. The bounds of a float default to plus and minus ``LARGEST``.
+        high: upper bound, in the same way.
+        per_world: True if callers may give an array with one number for each world, float32 or int32; kernels read the world's
+            number from ``gv_params(a, team)``. An int32 by world chooses data: it indexes the leading axis of a table, and its
+            bounds keep it inside.
     """
 
     name: str
@@ -46,11 +53,12 @@ class Param:
     per_world: bool = False
 
     def __post_init__(self) -> None:
-        if self.per_world and self.dtype not in ("float32", "int32"):
-            raise ParameterError(f"parameter {self.name!r}: values by world must be float32 or int32, got {self.dtype!r}.")
-        if self.dtype in ("float32", "float64"):  # bounds are rounded like the values that are compared with them
-            object.__setattr__(self, "low", rounded(-LARGEST if self.low == -math.inf else self.low, self.dtype))
-            object.__setattr__(self, "high", rounded(LARGEST if self.high == math.inf else self.high, self.dtype))
+        if not isinstance(self.dtype, str) or self.dtype not in ("float32", "float64"):
+            return
+        for name, unbounded, largest in (("low", -math.inf, -LARGEST), ("high", math.inf, LARGEST)):
+            bound = real_number(getattr(self, name))
+            if bound is not None:  # bounds are rounded like the values that are compared with them
+                object.__setattr__(self, name, rounded(largest if bound == unbounded else bound, self.dtype))
 
 
 TIME_LIMIT = Param("max_episode_steps", 0, "int32", "time limit; 0 for none", "steps", low=0)

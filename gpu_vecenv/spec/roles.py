@@ -9,7 +9,9 @@ from functools import cached_property
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.errors import SpecError
+from gpu_vecenv.spec.computed import action_space, called, observation_box
+from gpu_vecenv.spec.given import lists_as_tuples
 from gpu_vecenv.spec.params import Params
 
 
@@ -17,16 +19,21 @@ from gpu_vecenv.spec.params import Params
 class Role:
     """Agents of one kind.
 
-    ``count`` is their number in a world, or the name of the parameter that holds it. ``observation`` and ``action`` return the
-    spaces of one agent; a role without them has those of the env. If any role has a space of its own, or a shared part, public
-    arrays are dicts by role.
+    If any role has a space of its own, or a shared part, public arrays are dicts by role.
 
-    ``masked`` are the numbers of those entries of an action that have a mask: kernels then write, with each observation, which
-    choices are allowed. ``shared`` returns the space of what all agents of the role observe alike, which is written once a
-    world; ``observation`` is then the space of the rest.
-
-    ``leaving`` says what happened to an agent that left the game early, such as "caught". A role with this text is judged by the
-    number of agents that left; others are judged by their returns.
+    Args:
+        name: identifier of ASCII characters.
+        count: number of agents in a world, or the name of the int32 parameter that holds it.
+        observation: function of the parameters that returns the space of one agent, a ``Box`` of float32; None for that of the
+            env.
+        action: function that returns the space of one agent: ``Discrete`` or ``MultiDiscrete`` with indices from 0 on, or a
+            ``Box`` of float32 or float64; None for that of the env.
+        masked: numbers of those entries of an action that have a mask: kernels then write, with each observation, which choices
+            are allowed.
+        shared: function that returns the space of what all agents of the role observe alike, which is written once a world;
+            ``observation`` is then the space of the rest. A ``Box`` of float32.
+        leaving: what happened to an agent that left the game early, such as "caught". A role with this text is judged by the
+            number of agents that left; others are judged by their returns.
     """
 
     name: str
@@ -36,6 +43,9 @@ class Role:
     masked: tuple[int, ...] = ()
     shared: Callable[[Params], Box] | None = None
     leaving: str = ""
+
+    def __post_init__(self) -> None:
+        lists_as_tuples(self, "masked")
 
     @property
     def prefix(self) -> str:
@@ -105,6 +115,17 @@ class Group:
         return sum(self.masked_choices)
 
 
+def group_sizes(group: Role | Group) -> dict[str, str]:
+    """Return the names of the sizes of a group, without its prefix, and their meanings."""
+    sizes = {
+        "num_features": "length of an observation",
+        "num_entries": "entries of an action",
+        "continuous": "1 if actions are numbers of a box, 0 if they are indices",
+    }
+    sizes |= {"num_shared": "length of the shared part of observations"} if group.shared is not None else {}
+    return sizes | ({"num_choices": "length of a mask"} if group.masked else {})
+
+
 def group_of(env: str, role: Role, count: int, params: Params) -> Group:
     """Return the group of a role whose spaces are given.
 
@@ -115,15 +136,20 @@ def group_of(env: str, role: Role, count: int, params: Params) -> Group:
         params: resolved parameters.
 
     Raises:
-        ParameterError: a mask on an entry that the action does not have, or on a box.
+        SpecError: a space that no env can have, or a mask on an entry that the action does not have, or on a box.
     """
     if role.observation is None or role.action is None:
-        raise ParameterError(f"{env}: expected an observation and an action space of {role.name or 'the env'}, got none.")
-    shared = role.shared(params) if role.shared is not None else None
-    group = Group(role.name, role.prefix, count, role.observation(params), role.action(params), role.masked, shared)
+        raise SpecError(f"{env}: expected an observation and an action space of {role.name or 'the env'}, got none.")
+    where = f"{env}: role {role.name!r}: " if role.name else f"{env}: "
+    shared = None
+    if role.shared is not None:
+        shared = observation_box(f"{where}shared", called(f"{where}shared", role.shared, params))
+    observation = observation_box(f"{where}observation", called(f"{where}observation", role.observation, params))
+    action = action_space(f"{where}action", called(f"{where}action", role.action, params))
+    group = Group(role.name, role.prefix, count, observation, action, role.masked, shared)
     for entry in group.masked:
         if not 0 <= entry < len(group.choices):
-            raise ParameterError(
+            raise SpecError(
                 f"{env}: masked entries of {role.name or 'an action'} must lie in 0..{len(group.choices) - 1} and have "
                 f"choices, got {entry} for {group.action}."
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Field
-from gpu_vecenv.spec.roles import Group, Role
+from gpu_vecenv.spec.roles import group_sizes
 
 MAX_COUNT = 2**30
 """Largest count of steps or episodes that a state may be set to; kernels count from there in 32 bits."""
@@ -96,17 +96,6 @@ DRAWN = (
     ("mask_starts", "int32", "[num_entries] index of each entry's first choice in a mask; -1 for entries without a mask"),
 )
 """Members of a group that rollouts with random actions read: name, dtype, meaning. The last one is that of groups with masks."""
-
-
-def group_sizes(group: Role | Group) -> dict[str, str]:
-    """Return the names of the sizes of a group, without its prefix, and their meanings."""
-    sizes = {
-        "num_features": "length of an observation",
-        "num_entries": "entries of an action",
-        "continuous": "1 if actions are numbers of a box, 0 if they are indices",
-    }
-    sizes |= {"num_shared": "length of the shared part of observations"} if group.shared is not None else {}
-    return sizes | ({"num_choices": "length of a mask"} if group.masked else {})
 
 
 def struct_members(spec: EnvSpec) -> tuple[Member, ...]:

@@ -77,7 +77,7 @@ class ResetPool:
         return {
             name: self._memory.copy(
                 checked_field(f"reset pool {name}", states[name], self._layout.state_shape(fields[name], size),
-                              fields[name].dtype, fields[name].bounds(self._layout.params), self._memory)
+                              fields[name].dtype, self._layout.bounds[name], self._memory)
             )
             for name in given
         }  # fmt: skip

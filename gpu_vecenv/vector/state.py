@@ -116,7 +116,7 @@ class State:
 
     def _checked(self, name: str, value: Any) -> Array:
         shape = tuple(self._field(name).shape)
-        bounds = self._spec[name].bounds(self._layout.params)
+        bounds = self._layout.bounds[name]
         return checked_field(f"state field {name}", value, shape, self._spec[name].dtype, bounds, self._memory)
 
 

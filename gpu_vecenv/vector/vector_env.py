@@ -16,7 +16,7 @@ from gpu_vecenv.backend.select import choose_device, make_backend
 from gpu_vecenv.errors import ArrayTypeError, ClosedError, SequenceError
 from gpu_vecenv.render.style import make_style
 from gpu_vecenv.render.worlds import WorldRenderers
-from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.env_spec import EnvSpec, require_spec
 from gpu_vecenv.spec.given import Array, ArrayT, require_mapping
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.vector.autoreset import parse_autoreset_mode
@@ -108,7 +108,7 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
         preset: str | None = None,  # with_preset() reads it
         **params: Any,
     ) -> None:
-        self._guard = OneCaller(env_spec.name)
+        self._guard = OneCaller(require_spec(env_spec).name)
         check_options(view=view, array=array, render_mode=render_mode, copy=copy, debug=debug)
         style = make_style(render_theme, render_scale, ("render_theme", "render_scale"))
         params = {name: 0 if name == "max_episode_steps" and value is None else value for name, value in params.items()}

@@ -1,5 +1,6 @@
 """Errors for bad input, recognised by their text. After an error the env steps as if the call had not been made."""
 
+import dataclasses
 import sys
 
 import gymnasium
@@ -10,6 +11,7 @@ import torch
 import gpu_vecenv
 from gpu_vecenv import errors
 from gpu_vecenv.backend import compiler, select
+from gpu_vecenv.envs.cartpole.spec import SPEC
 from gpu_vecenv.spec.fields import Field
 from gpu_vecenv.vector.graph import capture_steps
 from tests.api.envs import assert_same, host_info, make, random_actions
@@ -47,8 +49,9 @@ def test_invalid_options_of_make_vec_raise_errors(name, options, error, text):
 
 @pytest.mark.parametrize("dtype", ["bool", "float64", "int64"])
 def test_state_fields_of_unsupported_dtypes_raise_errors(dtype):
-    with pytest.raises(errors.ParameterError, match=f"state field 'mark': expected a dtype of .*, uint64, got '{dtype}'"):
-        Field("mark", dtype, (), "a flag")
+    match = f"WarpCartPole-v1: state field 'mark': dtype must be one of .*, uint64, got '{dtype}'"
+    with pytest.raises(errors.SpecError, match=match):
+        dataclasses.replace(SPEC, state=(*SPEC.state, Field("mark", dtype, (), "a flag")))
 
 
 def test_errors_subclass_built_in_errors():

@@ -82,9 +82,10 @@ def test_a_kernel_reads_and_writes_state_by_name(spec):
 
 
 @pytest.mark.parametrize("names", [("x",), ("x", "y", "z")])
-def test_a_field_has_a_name_for_each_number(names):
-    with pytest.raises(ParameterError, match="expected one name for each number"):
-        Field("pair", "float32", (2,), "two numbers", names=names)
+def test_a_field_has_a_name_for_each_number(spec, names):
+    fields = (Field("pair", "float32", (2,), "two numbers", names=names),)
+    with pytest.raises(ParameterError, match=r"state field 'pair': names must be one name for each number of the shape \(2,\)"):
+        replace(spec, state=fields)
 
 
 @pytest.mark.parametrize("names", [("x", "x"), ("x", "place"), ("x", "t"), ("x", "a b")])

@@ -85,7 +85,7 @@ def test_a_team_has_the_lanes_requested():
 @pytest.mark.parametrize("lanes", [0, 1025])
 def test_a_request_outside_the_limits_raises_an_error(lanes):
     spec = dataclasses.replace(SPEC, lanes=lambda params: lanes)
-    with pytest.raises(ParameterError, match=f"1 to 1024 lanes, got {lanes}"):
+    with pytest.raises(ParameterError, match=f"lanes must be an integer from 1 to 1024, got {lanes}"):
         Layout(spec, spec.resolve({}))
 
 

@@ -212,9 +212,9 @@ WRONG_SPECS = [
     (lambda: spec_with(roles=role_with(action=None)), "citizen needs an observation and an action space"),
     (lambda: uniform((0,), ()), "roles without spaces of their own must have the same masked entries"),
     (lambda: replace(uniform((0,)), action=None), "the env needs an observation and an action space"),
-    (lambda: spec_with(metrics=(Metric("tax", "median", "tax"),)), "metric 'tax': expected a reduction of sum, .* got 'median'"),
+    (lambda: spec_with(metrics=(Metric("tax", "median", "tax"),)), "metric 'tax': reduction must be one of sum, .* got 'median'"),
     (lambda: spec_with(metrics=SPEC.metrics * 2), "state names must be different identifiers .* got 'episode_strikes'"),
-    (lambda: spec_with(metrics=(Metric("mean tax", "sum", "tax"),)), "state names must be .* got 'episode_mean tax'"),
+    (lambda: spec_with(metrics=(Metric("mean tax", "sum", "tax"),)), "name of a metric must be .* got 'mean tax'"),
 ]
 
 

@@ -1,0 +1,127 @@
+"""Results of a spec's functions: spaces, sizes and numbers, computed from the parameters and checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
+
+from gpu_vecenv.errors import GpuVecenvError, OutOfMemoryError, SpecError
+from gpu_vecenv.spec.given import abbreviated, host_array, real_number, require_part, whole_number
+
+MAX_NUMBERS = 2**31 - 1
+"""Most numbers of an array in one world, and most choices of an entry; kernels count them in 32 bits."""
+
+
+def called(where: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function of a spec.
+
+    Args:
+        where: name of the function and of its env in error messages.
+        function: the function.
+        args: its arguments.
+
+    Raises:
+        GpuVecenvError: the function raised one.
+        OutOfMemoryError: the function raised MemoryError.
+        SpecError: the function raised any other error.
+    """
+    try:
+        return function(*args)
+    except GpuVecenvError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError(f"{where} needs more memory than is free: {error}") from error
+    except Exception as error:
+        said = abbreviated(error) if len(str(error)) > 100 else f"{type(error).__name__}: {error}"
+        raise SpecError(f"{where} must be computed from the parameters without an error, got {said}.") from error
+
+
+def observation_box(where: str, space: Any) -> Box:
+    """Return the space of observations, or of their shared part, that a function of a spec returned.
+
+    Raises:
+        SpecError: not a float32 Box with at least one number.
+    """
+    holds = isinstance(space, Box) and space.dtype == np.float32 and 1 <= math.prod(space.shape) <= MAX_NUMBERS
+    require_part(holds, where, "a Box of float32 with at least one number", space)
+    box: Box = space
+    return box
+
+
+def action_space(where: str, space: Any) -> Space[Any]:
+    """Return the space of actions that a function of a spec returned.
+
+    Raises:
+        SpecError: another space, indices that do not begin at 0, or a dtype that actions cannot have.
+    """
+    if isinstance(space, Box):
+        require_part(space.dtype in (np.float32, np.float64), where, "a Box of float32 or float64", space)
+        return space
+    require_part(isinstance(space, Discrete | MultiDiscrete), where, "a Discrete, a MultiDiscrete or a Box", space)
+    require_part(space.dtype in (np.int32, np.int64), where, "a space of int32 or int64", space.dtype)
+    require_part(not np.any(space.start), where, "a space of indices from 0 on", space)
+    choices = space.n if isinstance(space, Discrete) else space.nvec
+    holds = bool(np.all(np.less_equal(choices, MAX_NUMBERS)))
+    require_part(holds, where, f"a space of at most {MAX_NUMBERS} choices for each entry", space)
+    return space
+
+
+def whole_in(where: str, value: Any, low: int, high: int) -> int:
+    """Return an integer within inclusive bounds.
+
+    Raises:
+        SpecError: another value.
+    """
+    number = whole_number(value)
+    holds = number is not None and low <= number <= high
+    require_part(holds, where, f"an integer from {low} to {high}", value)
+    return int(value)
+
+
+def array_shape(where: str, shape: Any) -> tuple[int, ...]:
+    """Return the shape of an array in one world.
+
+    Raises:
+        SpecError: not a tuple of integers from 0 on, or too many numbers.
+    """
+    require_part(isinstance(shape, tuple | list), where, "a tuple of integers", shape)
+    lengths = tuple(whole_in(where, length, 0, MAX_NUMBERS) for length in shape)
+    require_part(math.prod(lengths) <= MAX_NUMBERS, where, f"of at most {MAX_NUMBERS} numbers", shape)
+    return lengths
+
+
+def bounds_of(where: str, low: Any, high: Any) -> tuple[float, float]:
+    """Return inclusive bounds of numbers.
+
+    Raises:
+        SpecError: not numbers, NaN, or a lower bound above the upper one.
+    """
+    numbers = []
+    for name, bound in (("low", low), ("high", high)):
+        number = real_number(bound)
+        require_part(number is not None and number == number, f"{where}: {name}", "a number", bound)
+        numbers.append(bound if number is None else number)
+    require_part(numbers[0] <= numbers[1], f"{where}: low", f"at most high, {numbers[1]}", low)
+    return numbers[0], numbers[1]
+
+
+def real_array(where: str, given: Any) -> np.ndarray:
+    """Return real numbers that a function of a spec returned: a number, nested lists, or an array of any kind.
+
+    Raises:
+        SpecError: other values, or lists of unequal lengths.
+        ArrayTypeError, DeviceError: an array of values that cannot be read.
+    """
+    given = host_array(given, where)
+    try:
+        values = np.asarray(given)
+    except ValueError as error:  # lists of unequal lengths
+        raise SpecError(f"{where} must be real numbers, got {abbreviated(given)}.") from error
+    real = values.dtype.kind in "biuf" or values.dtype.kind == "O" and all(isinstance(one, Real) for one in values.flat)
+    require_part(real, where, "real numbers", given)
+    return values

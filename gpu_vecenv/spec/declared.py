@@ -1,0 +1,233 @@
+"""Checks of a spec that need no values of parameters: types, names, and references from one part to another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpu_vecenv.errors import SpecError
+from gpu_vecenv.spec.computed import MAX_NUMBERS, bounds_of, whole_in
+from gpu_vecenv.spec.fields import (
+    FIELD_DTYPES, REDUCTIONS, TABLE_DTYPES, WORKSPACE_DTYPES, Constant, Field, Metric, ResetOption, Table, Workspace,
+)  # fmt: skip
+from gpu_vecenv.spec.given import abbreviated, real_number, require_part, rounded, whole_number
+from gpu_vecenv.spec.names import ARGUMENTS, C_NAME, NAME, STATE_NAMES, is_c_name, is_name, is_one_line
+from gpu_vecenv.spec.params import PARAM_DTYPES, Param
+from gpu_vecenv.spec.roles import Role, group_sizes
+
+if TYPE_CHECKING:
+    from gpu_vecenv.spec.env_spec import EnvSpec
+
+PARTS = {
+    "roles": Role, "params": Param, "state": Field, "sizes": str, "constants": Constant, "tables": Table,
+    "workspaces": Workspace, "reset_options": ResetOption, "metrics": Metric,
+}  # fmt: skip
+"""Fields of a spec that are tuples, and what they hold."""
+
+KINDS = {"roles": "role", "params": "parameter", "state": "state field", "constants": "constant", "tables": "table",
+         "workspaces": "workspace", "reset_options": "reset option", "metrics": "metric"}  # fmt: skip
+"""Words for one entry of these tuples in error messages."""
+
+ALIVE_DTYPES = ("int32", "uint8", "uint16", "uint64")
+"""Dtypes of the field that ``EnvSpec.alive`` names."""
+
+
+def check_declarations(spec: EnvSpec) -> None:
+    """Check all of a spec except what its functions return.
+
+    Raises:
+        SpecError: the message names the env and the part, says what was expected and what came.
+    """
+    env = spec.name
+    holds = isinstance(env, str) and env != "" and env.isprintable() and not {'"', "\\"} & set(env)
+    require_part(holds, "the name of a spec", "printable text without quotation marks and backslashes", env)
+    holds = isinstance(spec.kernel, Path) and is_one_line(str(spec.kernel))
+    require_part(holds, f"{env}: kernel", "a pathlib.Path of one line", spec.kernel)
+    for name, kind in PARTS.items():
+        parts = getattr(spec, name)
+        holds = isinstance(parts, tuple) and all(isinstance(part, kind) for part in parts)
+        require_part(holds, f"{env}: {name}", f"a tuple of {kind.__name__}", parts)
+    for parts, kind in KINDS.items():
+        _check_texts(env, kind, getattr(spec, parts))
+    _check_env(spec)
+    for param in spec.params:
+        _check_param(env, param)
+    _check_sizes(spec)
+    _check_roles(spec)
+    sizes = {"num_agents", *spec.sizes, *(f"{role.prefix}{name}" for role in spec.groups for name in group_sizes(role))}
+    for field in spec.state:
+        _check_field(env, field, sizes)
+    for metric in spec.metrics:
+        _require_one_of(f"{env}: metric {metric.name!r}: reduction", metric.reduction, REDUCTIONS)
+    _check_names(spec)
+    _check_alive(spec)
+    _check_memory(spec)
+    _check_reset_options(spec)
+
+
+def _require_one_of(where: str, value: Any, allowed: tuple[str | None, ...]) -> None:
+    holds = value is None and None in allowed or isinstance(value, str) and value in allowed
+    require_part(holds, where, f"one of {', '.join(map(str, allowed))}", value)
+
+
+def _require_function(where: str, value: Any, or_none: bool = False) -> None:
+    expected = "a function of the parameters" + (" or None" if or_none else "")
+    require_part(callable(value) or or_none and value is None, where, expected, value)
+
+
+def _check_env(spec: EnvSpec) -> None:
+    """Check fields that are neither tuples nor names of parts."""
+    env = spec.name
+    for name in ("observation", "action", "scratch", "lanes"):
+        _require_function(f"{env}: {name}", getattr(spec, name), or_none=True)
+    _require_function(f"{env}: check", spec.check)
+    require_part(isinstance(spec.limit_is_rule, bool), f"{env}: limit_is_rule", "True or False", spec.limit_is_rule)
+    holds = isinstance(spec.rewards, Mapping) and all(
+        is_one_line(text) for item in spec.rewards.items() for text in item
+    )
+    require_part(holds, f"{env}: rewards", "a mapping of names to descriptions, each of one line", spec.rewards)
+
+
+def _check_texts(env: str, kind: str, parts: tuple[Any, ...]) -> None:
+    """Check that names are text, and the docs and units of parts and ``leaving`` of roles text of one line."""
+    for part in parts:
+        require_part(isinstance(part.name, str), f"{env}: name of a {kind}", "text", part.name)
+        for name in ("doc", "unit", "leaving"):
+            text = getattr(part, name, "")
+            where = f"{env}: {kind} {part.name!r}: {name}"
+            require_part(is_one_line(text), where, "text of one line without a backslash at its end", text)
+
+
+def _check_names(spec: EnvSpec) -> None:
+    """Check that names fit the places where generated code has them, and are different within one tuple."""
+    env, kernel_params = spec.name, spec.kernel_params
+    for parts, kind in KINDS.items():
+        names = [part.name for part in getattr(spec, parts)]
+        for part in getattr(spec, parts):
+            alone = kind in ("state field", "constant", "table", "workspace") or kind == "parameter" and part in kernel_params
+            holds, expected = (is_c_name(part.name), C_NAME) if alone else (is_name(part.name), NAME)
+            require_part(holds, f"{env}: name of a {kind}", expected, part.name)
+        if kind not in ("state field", "metric"):
+            require_part(len({*names}) == len(names), f"{env}: names of {parts}", "different", names)
+    for param in spec.params:
+        expected = "a name that is no argument of make_vec"
+        require_part(param.name not in ARGUMENTS, f"{env}: name of a parameter", expected, param.name)
+    names = [name for field in spec.all_state for name in field.names or (field.name,)]
+    for name in names:
+        if not is_c_name(name) or [*STATE_NAMES, *names].count(name) > 1:
+            raise SpecError(
+                f"{env}: state names must be different identifiers other than {', '.join(STATE_NAMES)}, each {C_NAME}, "
+                f"got {abbreviated(name)}."
+            )
+
+
+def _check_roles(spec: EnvSpec) -> None:
+    env = spec.name
+    require_part(len(spec.roles) > 0, f"{env}: roles", "at least one Role", spec.roles)
+    counts = [param.name for param in spec.params if param.dtype == "int32" and not param.per_world]
+    for role in spec.roles:
+        where = f"{env}: role {role.name!r}"
+        if isinstance(role.count, str):
+            expected = "the name of an int32 parameter that all worlds share, or an integer"
+            require_part(role.count in counts, f"{where}: count", expected, role.count)
+        else:
+            whole_in(f"{where}: count", role.count, 0, MAX_NUMBERS)
+        for name in ("observation", "action", "shared"):
+            _require_function(f"{where}: {name}", getattr(role, name), or_none=True)
+        masked = role.masked
+        holds = isinstance(masked, tuple) and all(whole_number(entry) is not None for entry in masked)
+        holds = holds and len({*masked}) == len(masked)
+        require_part(holds, f"{where}: masked", "a tuple of different integers, the numbers of entries", masked)
+    if not spec.by_role and len({role.masked for role in spec.roles}) > 1:
+        raise SpecError(f"{env}: roles without spaces of their own must have the same masked entries.")
+    if spec.reward_role not in (None, *(role.name for role in spec.roles)):
+        raise SpecError(f"{env}: reward_role must be one of the roles, got {abbreviated(spec.reward_role)}.")
+    for role in spec.groups:
+        if role.observation is None or role.action is None:
+            raise SpecError(f"{env}: {role.name or 'the env'} needs an observation and an action space.")
+
+
+def _check_param(env: str, param: Param) -> None:
+    where = f"{env}: parameter {param.name!r}"
+    _require_one_of(f"{where}: dtype", param.dtype, PARAM_DTYPES)
+    require_part(isinstance(param.per_world, bool), f"{where}: per_world", "True or False", param.per_world)
+    if param.per_world:
+        _require_one_of(f"{where}: dtype with values by world", param.dtype, ("float32", "int32"))
+    low, high = bounds_of(where, param.low, param.high)
+    if param.dtype in ("bool", None):
+        holds = low == -math.inf and high == math.inf
+        require_part(holds, f"{where}: low and high", f"left out for the dtype {param.dtype}", (low, high))
+
+
+def _check_field(env: str, field: Field, sizes: set[str]) -> None:
+    where, shape = f"{env}: state field {field.name!r}", field.shape
+    _require_one_of(f"{where}: dtype", field.dtype, FIELD_DTYPES)
+    expected = "a tuple of integers from 1 on and names of sizes"
+    require_part(isinstance(shape, tuple), f"{where}: shape", expected, shape)
+    for length in shape:
+        holds = length in sizes if isinstance(length, str) else (whole_number(length) or 0) > 0
+        require_part(holds, f"{where}: shape", f"{expected}, which are {', '.join(sorted(sizes))}", shape)
+    most = math.prod(int(length) for length in shape if not isinstance(length, str))
+    require_part(most <= MAX_NUMBERS, f"{where}: shape", f"of at most {MAX_NUMBERS} numbers", shape)
+    holds = isinstance(field.names, tuple) and all(isinstance(name, str) for name in field.names)
+    require_part(holds, f"{where}: names", "a tuple of identifiers", field.names)
+    holds = not field.names or (len(field.names),) == shape
+    require_part(holds, f"{where}: names", f"one name for each number of the shape {shape}", field.names)
+    low = -math.inf if callable(field.low) else field.low
+    bounds_of(where, low, math.inf if callable(field.high) else field.high)
+
+
+def _check_sizes(spec: EnvSpec) -> None:
+    require_part(len({*spec.sizes}) == len(spec.sizes), f"{spec.name}: sizes", "different", spec.sizes)
+    known = [param.name for param in spec.params if param.dtype in ("int32", "bool") and not param.per_world]
+    for name in spec.sizes:
+        require_part(name in known, f"{spec.name}: sizes", "names of int32 or bool parameters that all worlds share", name)
+
+
+def _check_alive(spec: EnvSpec) -> None:
+    """Check what ``alive`` names; ``Layout`` checks the shape."""
+    if spec.alive is None:
+        return
+    fields = {field.name: field for field in spec.state}
+    holds = isinstance(spec.alive, str) and spec.alive in fields
+    require_part(holds, f"{spec.name}: alive", f"the name of a state field ({', '.join(fields) or 'there is none'})", spec.alive)
+    dtype = fields[spec.alive].dtype
+    _require_one_of(f"{spec.name}: alive: dtype of the state field {spec.alive!r}", dtype, ALIVE_DTYPES)
+
+
+def _check_memory(spec: EnvSpec) -> None:
+    """Check constants, tables and workspaces."""
+    for constant in spec.constants:
+        _require_function(f"{spec.name}: constant {constant.name!r}: value", constant.value)
+    for table in spec.tables:
+        _require_one_of(f"{spec.name}: table {table.name!r}: dtype", table.dtype, TABLE_DTYPES)
+        _require_function(f"{spec.name}: table {table.name!r}: values", table.values)
+    for workspace in spec.workspaces:
+        where = f"{spec.name}: workspace {workspace.name!r}"
+        _require_one_of(f"{where}: dtype", workspace.dtype, WORKSPACE_DTYPES)
+        _require_function(f"{where}: shape", workspace.shape)
+        if workspace.dtype == "float32":
+            number = real_number(workspace.fill)
+            holds = number is not None and (not math.isfinite(number) or math.isfinite(rounded(number)))
+            require_part(holds, f"{where}: fill", "a float32", workspace.fill)
+        else:
+            limits = np.iinfo(workspace.dtype)
+            whole_in(f"{where}: fill", workspace.fill, int(limits.min), int(limits.max))
+
+
+def _check_reset_options(spec: EnvSpec) -> None:
+    defaults = {}
+    for option in spec.reset_options:
+        where = f"{spec.name}: reset option {option.name!r}"
+        require_part(option.name != "reset_mask", f"{where}: name", "another, because every env has this option", option.name)
+        number = real_number(option.default)
+        holds = number is not None and math.isfinite(rounded(number))
+        require_part(holds, f"{where}: default", "a finite float32", option.default)
+        defaults[option.name] = number
+    if "high" in defaults:
+        low = defaults.get("low", 0.0)
+        require_part(low <= defaults["high"], f"{spec.name}: reset option 'high': default", f"at least low, {low}", defaults["high"])
