@@ -114,7 +114,7 @@ def _header(spec: EnvSpec | Program, name: str, includer: Path) -> tuple[str, Pa
     for folder in (own, KERNEL_FOLDER):
         if (folder / name).is_file():
             return _read(spec, folder / name), folder / name
-    raise CompileError(f'{includer} includes "{name}", which is not in {own} or {KERNEL_FOLDER}.')
+    raise CompileError(f'{spec.name}: {includer} includes "{name}", which is not in {own} or {KERNEL_FOLDER}.')
 
 
 def content_hash(source: str, *build: str) -> str:

@@ -38,7 +38,7 @@ def called(where: str, function: Callable[..., Any], *args: Any) -> Any:
         raise OutOfMemoryError(f"{where} needs more memory than is free: {error}") from error
     except Exception as error:
         said = abbreviated(error) if len(str(error)) > 100 else f"{type(error).__name__}: {error}"
-        raise SpecError(f"{where} must be computed from the parameters without an error, got {said}.") from error
+        raise SpecError(f"{where} must return without an error, got {said}.") from error
 
 
 def observation_box(where: str, space: Any) -> Box:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,16 @@ import numpy as np
 from gpu_vecenv.errors import SpecError
 from gpu_vecenv.spec.computed import MAX_NUMBERS, bounds_of, whole_in
 from gpu_vecenv.spec.fields import (
-    FIELD_DTYPES, REDUCTIONS, TABLE_DTYPES, WORKSPACE_DTYPES, Constant, Field, Metric, ResetOption, Table, Workspace,
+    FIELD_DTYPES,
+    REDUCTIONS,
+    TABLE_DTYPES,
+    WORKSPACE_DTYPES,
+    Constant,
+    Field,
+    Metric,
+    ResetOption,
+    Table,
+    Workspace,
 )  # fmt: skip
 from gpu_vecenv.spec.given import abbreviated, real_number, require_part, rounded, whole_number
 from gpu_vecenv.spec.names import ARGUMENTS, C_NAME, NAME, STATE_NAMES, is_c_name, is_name, is_one_line
@@ -104,11 +114,11 @@ def _check_texts(env: str, kind: str, parts: tuple[Any, ...]) -> None:
 
 def _check_names(spec: EnvSpec) -> None:
     """Check that names fit the places where generated code has them, and are different within one tuple."""
-    env, kernel_params = spec.name, spec.kernel_params
+    env, read = spec.name, {param.name for param in spec.kernel_params}
     for parts, kind in KINDS.items():
         names = [part.name for part in getattr(spec, parts)]
         for part in getattr(spec, parts):
-            alone = kind in ("state field", "constant", "table", "workspace") or kind == "parameter" and part in kernel_params
+            alone = kind not in ("role", "reset option", "parameter") or kind == "parameter" and part.name in read
             holds, expected = (is_c_name(part.name), C_NAME) if alone else (is_name(part.name), NAME)
             require_part(holds, f"{env}: name of a {kind}", expected, part.name)
         if kind not in ("state field", "metric"):
@@ -116,9 +126,9 @@ def _check_names(spec: EnvSpec) -> None:
     for param in spec.params:
         expected = "a name that is no argument of make_vec"
         require_part(param.name not in ARGUMENTS, f"{env}: name of a parameter", expected, param.name)
-    names = [name for field in spec.all_state for name in field.names or (field.name,)]
-    for name in names:
-        if not is_c_name(name) or [*STATE_NAMES, *names].count(name) > 1:
+    names = [*STATE_NAMES, *(name for field in spec.all_state for name in field.names or (field.name,))]
+    for name, times in Counter(names).items():
+        if not is_c_name(name) or times > 1:
             raise SpecError(
                 f"{env}: state names must be different identifiers other than {', '.join(STATE_NAMES)}, each {C_NAME}, "
                 f"got {abbreviated(name)}."
@@ -229,5 +239,5 @@ def _check_reset_options(spec: EnvSpec) -> None:
         require_part(holds, f"{where}: default", "a finite float32", option.default)
         defaults[option.name] = number
     if "high" in defaults:
-        low = defaults.get("low", 0.0)
-        require_part(low <= defaults["high"], f"{spec.name}: reset option 'high': default", f"at least low, {low}", defaults["high"])
+        low, high = defaults.get("low", 0.0), defaults["high"]  # without an option "low" it is 0, as in read_options()
+        require_part(low <= high, f"{spec.name}: reset option 'high': default", f"at least low, {low}", high)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,7 +54,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         names = [member.name for member in self.members]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
             raise SpecError(
                 f"{self.spec.name}: {', '.join(map(repr, twice))} would be twice in the kernel's argument struct; "
@@ -68,11 +70,13 @@ class Layout:
             if not 1 <= group.num_entries <= most:
                 raise ParameterError(f"{self.spec.name}: an action has 1 to {most} entries, got {group.num_entries}.")
         for field in self.state:
+            shape = self.state_shape(field, 1)[1:]
             where = f"{self.spec.name}: state field {field.name!r}: shape"
-            array_shape(where, self.state_shape(field, 1))
+            holds = min(shape, default=1) >= 0 and math.prod(shape) <= MAX_NUMBERS
+            require_part(holds, where, f"of 0 to {MAX_NUMBERS} numbers", shape)
             if field.name == self.spec.alive:
-                expected = f"({self.num_agents},), one number for each agent, as the spec names it in alive"
-                require_part(self.state_shape(field, 1)[1:] == (self.num_agents,), where, expected, field.shape)
+                expected = f"({self.num_agents},), one number for each agent, because alive names the field"
+                require_part(shape == (self.num_agents,), where, expected, shape)
         _ = self.bounds, self.workspaces, self.requested_scratch, self.requested_lanes  # raise SpecError for wrong results
         _ = self.scalars, self.tables  # raise ParameterError if the parameters give infinite numbers
 
@@ -151,8 +155,11 @@ class Layout:
         """
         found = {}
         for field in self.state:
-            where = f"{self.spec.name}: state field {field.name!r}"
-            found[field.name] = bounds_of(where, *called(f"{where}: low and high", field.bounds, self.params))
+            if callable(field.low) or callable(field.high):
+                where = f"{self.spec.name}: state field {field.name!r}"
+                found[field.name] = bounds_of(where, *called(f"{where}: low and high", field.bounds, self.params))
+            else:
+                found[field.name] = field.low, field.high
         return found
 
     @cached_property
@@ -223,7 +230,8 @@ class Layout:
         return found
 
     def _infinite(self, what: str, given: str) -> str:
-        return f"{self.spec.name}: {what} must be finite in float32, and these parameters {given}; give values nearer to their defaults."
+        must = f"{what} must be finite in float32, and these parameters {given}"
+        return f"{self.spec.name}: {must}; give values nearer to their defaults."
 
     @cached_property
     def per_world(self) -> dict[str, np.ndarray]:

@@ -7,12 +7,13 @@ import re
 _IDENTIFIER = re.compile(r"(?!GV_)[A-Za-z_][A-Za-z0-9_]*")
 
 _KEYWORDS = frozenset(
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class co_await co_return "
-    "co_yield compl concept const const_cast consteval constexpr constinit continue decltype default delete do double dynamic_cast "
-    "else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr "
-    "operator or or_eq private protected public register reinterpret_cast requires return short signed sizeof static static_assert "
-    "static_cast struct switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void "
-    "volatile wchar_t while xor xor_eq".split()
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class "
+    "co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype "
+    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int "
+    "long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register "
+    "reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template "
+    "this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t "
+    "while xor xor_eq".split()
 )
 
 ARGUMENTS = (
@@ -20,7 +21,7 @@ ARGUMENTS = (
     *("render_mode", "render_theme", "render_scale", "preset"),
     *("id", "vectorization_mode", "vector_kwargs", "wrappers", "disable_env_checker"),
 )
-"""Arguments of ``GpuVectorEnv``, then of ``gymnasium.make_vec`` and ``gymnasium.make``. A parameter of these names gets no value."""
+"""Arguments of ``GpuVectorEnv``, of ``gymnasium.make_vec`` and of ``gymnasium.make``; a parameter of such a name gets none."""
 
 STATE_NAMES = ("t", "terminated", "truncated")
 """Members of ``gv_state()`` in every env, which fields must not use as names."""
