@@ -23,7 +23,7 @@ from gpu_vecenv.spec.fields import (
     ResetOption,
     Table,
     Workspace,
-)  # fmt: skip
+)
 from gpu_vecenv.spec.given import abbreviated, real_number, require_part, rounded, whole_number
 from gpu_vecenv.spec.names import ARGUMENTS, C_NAME, NAME, STATE_NAMES, is_c_name, is_name, is_one_line
 from gpu_vecenv.spec.params import PARAM_DTYPES, Param

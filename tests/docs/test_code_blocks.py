@@ -50,6 +50,12 @@ def test_python_block_runs(block, tmp_path, monkeypatch):
     exec(compile("\n" * (block.line - 1) + block.text, block.path, "exec"), {"__name__": "__main__"})
 
 
+def test_the_kernel_that_prints_does_so_in_world_0_alone(tmp_path):
+    (block,) = (b for b in PYTHON if b.path.name == "debugging.md" and "printf" in b.text)
+    done = subprocess.run([sys.executable, "-c", block.text], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["step 1 of world 0: sum 1", "step 2 of world 0: sum 3"]
+
+
 @pytest.mark.parametrize("block", OTHERS, ids=lambda b: f"{b.path.name}:{b.line}")
 def test_block_of_another_library_is_python(block):
     assert block.language == "python"

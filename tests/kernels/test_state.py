@@ -100,3 +100,39 @@ def test_a_field_cannot_have_the_name_of_another_argument(spec, name):
     fields = (*spec.state[:2], Field("place", "float32", ("num_agents",), "place"), Field(name, "int32", (), "taken"))
     with pytest.raises(ParameterError, match=f"'{name}' would be twice in the kernel's argument struct"):
         GpuVectorEnv(replace(spec, state=fields), num_envs=1, device="cpu")
+
+
+NUMBERS = """
+#include "hooks.h"
+GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
+    GV_ONCE gv_state(a, team).start = (float)team.world_number;
+}
+GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
+    GV_FOR(i, gv_num_agents(a)) a.agent_reward[gv_row(a, team.world, i)] = (float)team.world_number;
+    GV_ONCE gv_state(a, team).truncated = gv_state(a, team).t == 2;
+}
+GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
+    GV_FOR(i, gv_num_agents(a)) gv_obs_row(a, obs, team.world, i)[0] = (float)team.world_number;
+}
+"""
+
+
+@pytest.mark.parametrize("agents", [1, 2])
+@pytest.mark.parametrize("mode", ["same_step", "next_step", "disabled"])
+def test_hooks_know_the_number_of_their_world(agents, mode, tmp_path):
+    """Hooks of 70 worlds, two packs and six more, write their number as observation, reward and state."""
+    (tmp_path / "numbers.cu").write_text(NUMBERS)
+    spec = EnvSpec("Numbers-v0", tmp_path / "numbers.cu", (Role("agent", agents),), (),
+                   (Field("start", "float32", (), "number of the world at its start"),),
+                   lambda params: Box(0, 100, (1,)), lambda params: Discrete(2))  # fmt: skip
+    env = GpuVectorEnv(spec, num_envs=70, device="cpu", array="numpy", autoreset_mode=mode)
+    numbers, none = np.arange(70), np.zeros(env.action_space.shape, np.int32)
+    observed = [env.reset(seed=0)[0]]
+    for call in (lambda: env.step(none), lambda: env.rollout(none, 1)):
+        obs, reward, *_ = call()
+        observed.append(obs)
+        np.testing.assert_array_equal(reward.ravel(), numbers)
+    observed += list(env.rollout(none, 4)[0])  # with starts of episodes
+    for obs in observed:
+        np.testing.assert_array_equal(obs.reshape(70, agents).T, [numbers] * agents)
+    np.testing.assert_array_equal(env.get_state("start")["start"], numbers)

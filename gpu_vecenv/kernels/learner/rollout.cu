@@ -89,7 +89,7 @@ GV_FN void gv_step_own(const GvArgs& a, GvOwnWorld& own, GvEntry (&action)[GV_EN
     local.action_bytes = 4;
     float reward = 0.0f;
     local.agent_reward = &reward;
-    const GvTeam one_lane = {0, 0, 1, nullptr, nullptr, false};
+    const GvTeam one_lane = {0, 0, 1, nullptr, nullptr, false, nullptr, nullptr, own.number};
     gv_hold_obs(local, own.obs);
     const bool restarts = gv_advance(local, one_lane);
     if (restarts) {

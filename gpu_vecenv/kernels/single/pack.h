@@ -86,7 +86,7 @@ GV_FN void gv_step_pack(const GvArgs& a, const GvTeam& team, GvPack& pack) {
         GvPackOutput out;
         GvArgs local = gv_pack_args<BYTES>(a, team.world, i, pack, held, out);
         local.autoreset = GV_DISABLED;  // no episode starts here
-        const GvTeam one_lane = {0, 0, 1, team.sums, team.scratch, false};
+        const GvTeam one_lane = gv_one_lane(team, team.world + i);
         gv_advance(local, one_lane);
         gv_store_pack_world(a, (gv_i64)team.world + i, held, out);
         pack.invalid[i] = out.invalid;
@@ -136,7 +136,7 @@ GV_NOINLINE void gv_restart_finished(const GvArgs& a, const GvTeam& team, const 
         if (a.autoreset == GV_SAME_STEP) gv_copy_row(a.obs + row, a.final_obs + row);
         GvHeld held;
         gv_load_world(a, w, held);
-        const GvTeam one_lane = {0, 0, 1, team.sums, team.scratch, false};
+        const GvTeam one_lane = gv_one_lane(team, w);
         GvArgs local = gv_local_args(a, w, held);
         gv_point_outputs(a, local, w);
         gv_autoreset_held(local, one_lane, start, held);

@@ -33,7 +33,7 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
     const GvArgs without_key = gv_local_args(a, team.world, held);
     GvArgs local = gv_args_with_key(without_key, start, held);
     const GvOrigin origin = gv_origin(local, 0);
-    const GvTeam one_lane = {0, 0, 1, team.sums, team.scratch, false};
+    const GvTeam one_lane = gv_one_lane(team, team.world);
     const gv_i32 entries = gv_num_entries(a), features = gv_num_features(a);
     const bool given = a.drawn_actions == nullptr, wide = a.action_bytes == 8;
     const char* actions = (const char*)(given ? a.action : a.drawn_actions) + team.world * (gv_i64)(entries * a.action_bytes);

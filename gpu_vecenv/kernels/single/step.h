@@ -96,7 +96,7 @@ GV_FN void gv_step_held(const GvArgs& a, const GvTeam& team) {
     local.action_bytes = 4;
     float reward = 0.0f;
     local.agent_reward = &reward;
-    const GvTeam one_lane = {0, 0, 1, team.sums, team.scratch, false};
+    const GvTeam one_lane = gv_one_lane(team, team.world);
     GvHeldObs obs;
     gv_hold_obs(local, obs);
     const bool restarts = gv_advance(local, one_lane);

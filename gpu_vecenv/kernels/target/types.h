@@ -18,7 +18,7 @@ struct GvProgress {
 struct GvNumbers;  // metrics.h
 
 struct GvTeam {
-    gv_i32 world;    // world that this team steps
+    gv_i32 world;    // index of the world that this team steps, for gv_row() and gv_state(); 0 if a lane holds the world
     gv_i32 lane;     // number of this lane, 0 .. lanes - 1
     gv_i32 lanes;    // lanes in the team
     float* sums;     // [32] partial sums of gv_sum
@@ -26,6 +26,7 @@ struct GvTeam {
     bool divergent;  // in a branch that other teams of the same warp may not take (CUDA)
     GvProgress* progress = nullptr;  // of the world; only steps of roles with spaces of their own use it
     GvNumbers* numbers = nullptr;    // metrics of the episode, while a step holds them in variables
+    gv_i32 world_number = world;     // number of the world in its env, for debugging
 };
 
 // Loop over i in [0, n), distributed over the lanes of the team: a lane runs i = lane, lane + lanes, lane + 2 lanes, ...
