@@ -106,7 +106,7 @@ def bounds_of(where: str, low: Any, high: Any) -> tuple[float, float]:
         number = real_number(bound)
         require_part(number is not None and number == number, f"{where}: {name}", "a number", bound)
         numbers.append(bound if number is None else number)
-    require_part(numbers[0] <= numbers[1], f"{where}: low", f"at most high, {numbers[1]}", low)
+    require_part(numbers[0] <= numbers[1], f"{where}: low", f"at most high, {abbreviated(numbers[1])}", low)
     return numbers[0], numbers[1]
 
 

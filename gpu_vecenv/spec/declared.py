@@ -24,7 +24,7 @@ from gpu_vecenv.spec.fields import (
     Table,
     Workspace,
 )
-from gpu_vecenv.spec.given import abbreviated, real_number, require_part, rounded, whole_number
+from gpu_vecenv.spec.given import abbreviated, real_number, require_part, rounded
 from gpu_vecenv.spec.names import ARGUMENTS, C_NAME, NAME, STATE_NAMES, is_c_name, is_name, is_one_line
 from gpu_vecenv.spec.params import PARAM_DTYPES, Param
 from gpu_vecenv.spec.roles import Role, group_sizes
@@ -84,6 +84,11 @@ def _require_one_of(where: str, value: Any, allowed: tuple[str | None, ...]) -> 
     require_part(holds, where, f"one of {', '.join(map(str, allowed))}", value)
 
 
+def _is_whole(value: Any) -> bool:
+    """Return True for integers that generated code shows as such."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def _require_function(where: str, value: Any, or_none: bool = False) -> None:
     expected = "a function of the parameters" + (" or None" if or_none else "")
     require_part(callable(value) or or_none and value is None, where, expected, value)
@@ -118,7 +123,8 @@ def _check_names(spec: EnvSpec) -> None:
     for parts, kind in KINDS.items():
         names = [part.name for part in getattr(spec, parts)]
         for part in getattr(spec, parts):
-            alone = kind not in ("role", "reset option", "parameter") or kind == "parameter" and part.name in read
+            joined = {"role": not spec.by_role, "parameter": part.name not in read, "reset option": True}
+            alone = not joined.get(kind, False)
             holds, expected = (is_c_name(part.name), C_NAME) if alone else (is_name(part.name), NAME)
             require_part(holds, f"{env}: name of a {kind}", expected, part.name)
         if kind not in ("state field", "metric"):
@@ -145,17 +151,19 @@ def _check_roles(spec: EnvSpec) -> None:
             expected = "the name of an int32 parameter that all worlds share, or an integer"
             require_part(role.count in counts, f"{where}: count", expected, role.count)
         else:
+            require_part(_is_whole(role.count), f"{where}: count", "an integer or the name of a parameter", role.count)
             whole_in(f"{where}: count", role.count, 0, MAX_NUMBERS)
         for name in ("observation", "action", "shared"):
             _require_function(f"{where}: {name}", getattr(role, name), or_none=True)
         masked = role.masked
-        holds = isinstance(masked, tuple) and all(whole_number(entry) is not None for entry in masked)
+        holds = isinstance(masked, tuple) and all(map(_is_whole, masked))
         holds = holds and len({*masked}) == len(masked)
         require_part(holds, f"{where}: masked", "a tuple of different integers, the numbers of entries", masked)
     if not spec.by_role and len({role.masked for role in spec.roles}) > 1:
         raise SpecError(f"{env}: roles without spaces of their own must have the same masked entries.")
-    if spec.reward_role not in (None, *(role.name for role in spec.roles)):
-        raise SpecError(f"{env}: reward_role must be one of the roles, got {abbreviated(spec.reward_role)}.")
+    if spec.reward_role is not None:
+        holds = isinstance(spec.reward_role, str) and spec.reward_role in [role.name for role in spec.roles]
+        require_part(holds, f"{env}: reward_role", "one of the roles", spec.reward_role)
     for role in spec.groups:
         if role.observation is None or role.action is None:
             raise SpecError(f"{env}: {role.name or 'the env'} needs an observation and an action space.")
@@ -179,7 +187,7 @@ def _check_field(env: str, field: Field, sizes: set[str]) -> None:
     expected = "a tuple of integers from 1 on and names of sizes"
     require_part(isinstance(shape, tuple), f"{where}: shape", expected, shape)
     for length in shape:
-        holds = length in sizes if isinstance(length, str) else (whole_number(length) or 0) > 0
+        holds = length in sizes if isinstance(length, str) else _is_whole(length) and length > 0
         require_part(holds, f"{where}: shape", f"{expected}, which are {', '.join(sorted(sizes))}", shape)
     most = math.prod(int(length) for length in shape if not isinstance(length, str))
     require_part(most <= MAX_NUMBERS, f"{where}: shape", f"of at most {MAX_NUMBERS} numbers", shape)
@@ -225,6 +233,7 @@ def _check_memory(spec: EnvSpec) -> None:
             holds = number is not None and (not math.isfinite(number) or math.isfinite(rounded(number)))
             require_part(holds, f"{where}: fill", "a float32", workspace.fill)
         else:
+            require_part(_is_whole(workspace.fill), f"{where}: fill", "an integer", workspace.fill)
             limits = np.iinfo(workspace.dtype)
             whole_in(f"{where}: fill", workspace.fill, int(limits.min), int(limits.max))
 

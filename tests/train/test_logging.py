@@ -191,11 +191,12 @@ def test_an_error_of_a_sink_that_is_closed_does_not_hide_the_error_of_the_run(tm
     full = Notes([])
     full.close = fail(OSError(28, "No space left on device"))
     monkeypatch.setattr(logger_module, "JsonLines", lambda path, first: full)
-    with pytest.raises(ValueError, match="of the run") as caught, Logger(tmp_path, 200, quiet=True):
+    with pytest.raises(ValueError, match="of the run") as caught, Logger(tmp_path, 200, quiet=True) as logger:
+        logger.begin()
         raise ValueError("of the run")
     assert caught.value.__notes__ == ["While the sinks of the metrics were closed: [Errno 28] No space left on device"]
-    with pytest.raises(OSError, match="No space"), Logger(tmp_path, 200, quiet=True):
-        pass
+    with pytest.raises(OSError, match="No space"), Logger(tmp_path, 200, quiet=True) as logger:
+        logger.begin()
 
 
 def fail(error):

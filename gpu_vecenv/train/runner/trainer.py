@@ -121,7 +121,8 @@ class Trainer:
             path: the folder of a run, of which the newest checkpoint is read, or a checkpoint file. The run's folder is the
                 default of ``out``. Checkpoints and metrics of later iterations are removed from it when the run goes on.
             quiet: print nothing.
-            callbacks, sinks: see ``Trainer``.
+            callbacks: see ``Trainer``.
+            sinks: see ``Trainer``.
             networks: see ``Trainer``; the same names as in the run.
             **changes: options to change, such as ``total_steps`` or ``out``.
 
@@ -206,8 +207,7 @@ class Trainer:
 
         Raises:
             NonFiniteError: a gradient, a weight or a statistic became infinite or NaN. The newest checkpoint is an earlier one.
-            RunGoneError: the run's folder was removed or replaced.
-            RunLockedError: the trainer was closed or forked.
+            RunGoneError, RunLockedError: the run's folder was removed or replaced; the trainer was closed or forked.
             MetricsError: the run's metrics are unreadable.
             UnfinishedError, OSError: the episodes of an evaluation do not end; a file cannot be written.
         """
