@@ -53,16 +53,17 @@ def observation_box(where: str, space: Any) -> Box:
     return box
 
 
-def action_space(where: str, space: Any) -> Space[Any]:
+def action_space(where: str, value: Any) -> Space[Any]:
     """Return the space of actions that a function of a spec returned.
 
     Raises:
         SpecError: another space, indices that do not begin at 0, or a dtype that actions cannot have.
     """
+    require_part(isinstance(value, Discrete | MultiDiscrete | Box), where, "a Discrete, a MultiDiscrete or a Box", value)
+    space: Discrete | MultiDiscrete | Box = value
     if isinstance(space, Box):
         require_part(space.dtype in (np.float32, np.float64), where, "a Box of float32 or float64", space)
         return space
-    require_part(isinstance(space, Discrete | MultiDiscrete), where, "a Discrete, a MultiDiscrete or a Box", space)
     require_part(space.dtype in (np.int32, np.int64), where, "a space of int32 or int64", space.dtype)
     require_part(not np.any(space.start), where, "a space of indices from 0 on", space)
     choices = space.n if isinstance(space, Discrete) else space.nvec

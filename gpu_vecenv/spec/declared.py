@@ -61,8 +61,8 @@ def check_declarations(spec: EnvSpec) -> None:
         parts = getattr(spec, name)
         holds = isinstance(parts, tuple) and all(isinstance(part, kind) for part in parts)
         require_part(holds, f"{env}: {name}", f"a tuple of {kind.__name__}", parts)
-    for parts, kind in KINDS.items():
-        _check_texts(env, kind, getattr(spec, parts))
+    for name, word in KINDS.items():
+        _check_texts(env, word, getattr(spec, name))
     _check_env(spec)
     for param in spec.params:
         _check_param(env, param)
@@ -239,14 +239,14 @@ def _check_memory(spec: EnvSpec) -> None:
 
 
 def _check_reset_options(spec: EnvSpec) -> None:
-    defaults = {}
+    defaults: dict[str, float] = {}
     for option in spec.reset_options:
         where = f"{spec.name}: reset option {option.name!r}"
         require_part(option.name != "reset_mask", f"{where}: name", "another, because every env has this option", option.name)
         number = real_number(option.default)
         holds = number is not None and math.isfinite(rounded(number))
         require_part(holds, f"{where}: default", "a finite float32", option.default)
-        defaults[option.name] = number
+        defaults[option.name] = option.default
     if "high" in defaults:
         low, high = defaults.get("low", 0.0), defaults["high"]  # without an option "low" it is 0, as in read_options()
         require_part(low <= high, f"{spec.name}: reset option 'high': default", f"at least low, {low}", high)

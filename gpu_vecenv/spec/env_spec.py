@@ -149,7 +149,7 @@ class EnvSpec:
 
     def role_counts(self, params: Params) -> dict[str, int]:
         """Return the number of agents of each role in a world, in the order of the roles."""
-        return {role.name: params[role.count] if isinstance(role.count, str) else role.count for role in self.roles}
+        return {role.name: params[role.count] if isinstance(role.count, str) else int(role.count) for role in self.roles}
 
 
 def require_spec(value: Any) -> EnvSpec:

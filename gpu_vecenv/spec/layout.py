@@ -135,7 +135,7 @@ class Layout:
 
     def state_shape(self, field: Field, num_worlds: int) -> tuple[int, ...]:
         """Return the shape of a state array."""
-        return (num_worlds, *(self.sizes[n] if isinstance(n, str) else n for n in field.shape))
+        return (num_worlds, *(self.sizes[n] if isinstance(n, str) else int(n) for n in field.shape))
 
     @cached_property
     def workspaces(self) -> dict[str, tuple[tuple[int, ...], str, int]]:

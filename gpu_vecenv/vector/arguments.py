@@ -82,7 +82,7 @@ class Arguments:
         self._by_role = actions if spec.by_role else None
         self._action, self._action_bytes = actions[0]
 
-    def set(self, **values: float) -> None:
+    def set(self, /, **values: float) -> None:
         """Overwrite members."""
         for name, value in values.items():
             self.struct[name] = value

@@ -12,12 +12,13 @@ import pytest
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
 from gpu_vecenv import Constant, Field, GpuVectorEnv, Metric, Param, ResetOption, Role, Table, Workspace
-from gpu_vecenv.backend import host_memory
+from gpu_vecenv.backend import compiler, host_memory
 from gpu_vecenv.backend.compiler import LEVELS, name_by_compiler, object_name
 from gpu_vecenv.envs.cartpole.spec import SPEC
 from gpu_vecenv.errors import CompileError, OutOfMemoryError, ParameterError, SpecError
 from gpu_vecenv.spec.names import ARGUMENTS
 from gpu_vecenv.vector.single_env import SingleEnv
+from tests.api.spec_fuzz import KERNEL
 
 
 def returns(value):
@@ -148,6 +149,15 @@ def test_no_parameter_has_the_name_of_an_argument():
 def test_lists_are_taken_as_tuples():
     spec = dataclasses.replace(SPEC, roles=list(SPEC.roles), state=[Field("x", "float32", [2], "x", names=["a", "b"])])
     assert spec.roles == SPEC.roles and spec.state[0].shape == (2,) and spec.state[0].names == ("a", "b")
+
+
+def test_integers_of_numpy_and_any_name_of_a_table_are_taken(monkeypatch):
+    monkeypatch.setattr(compiler, "FLAGS", (*compiler.FLAGS, "-O0"))  # a tenth of the time
+    roles, fields = (Role("agent", np.int64(3)),), (Field("spot", "float32", (np.int64(2),), "x"),)
+    tables = (Table("self", returns([1, 2]), "x"),)
+    spec = dataclasses.replace(SPEC, kernel=KERNEL, roles=roles, state=fields, tables=tables)
+    env = GpuVectorEnv(spec, 2, device="cpu", array="torch", copy=True)
+    assert env.reset(seed=0)[0].shape == (2, 3, 4) and env.get_state("spot")["spot"].shape == (2, 2)
 
 
 def test_an_env_needs_a_spec():
