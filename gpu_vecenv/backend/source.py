@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -95,11 +97,19 @@ def _read(spec: EnvSpec | Program, path: Path) -> str:
         CompileError: no plain file, such as a folder or a pipe, or one that cannot be read as text.
     """
     try:
-        if path.exists() and not path.is_file():
-            raise OSError("it is no plain file")
-        return path.read_text()
+        with open(path, opener=_open_at_once) as file:
+            return file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise CompileError(f"{spec.name}: kernel must be a file of text, got {path}, which cannot be read: {error}.") from error
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a plain file for ``open()``. A pipe would block."""
+    file = os.open(path, flags | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    raise OSError(f"{path} is no plain file")
 
 
 def _env_of(spec: EnvSpec | Program) -> EnvSpec | None:

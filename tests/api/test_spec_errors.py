@@ -165,10 +165,11 @@ def test_an_env_needs_a_spec():
         GpuVectorEnv("WarpCartPole-v1")
 
 
-@pytest.mark.parametrize("kernel", ["missing.cu", ".", "/dev/zero", "bytes.cu"])
+@pytest.mark.parametrize("kernel", ["missing.cu", ".", "/dev/zero", "bytes.cu", "pipe.cu"])
 def test_a_kernel_that_cannot_be_read_raises_an_error(kernel, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("bytes.cu").write_bytes(b"\xff\xfe\0")
+    os.mkfifo("pipe.cu")
     with pytest.raises(CompileError, match=f"WarpCartPole-v1: kernel must be a file of text, got {kernel}, which cannot be read"):
         GpuVectorEnv(dataclasses.replace(SPEC, kernel=Path(kernel)), 2, device="cpu")
 
