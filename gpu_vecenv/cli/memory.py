@@ -85,13 +85,13 @@ def memory(
 def _of_training(env_id: str, given: Mapping[str, Any], device: str) -> tuple[int, Layout, dict[str, int]]:
     """Return the worlds of a training run, the layout of its env, and the bytes that the run takes by purpose."""
     from gpu_vecenv.train.config import TrainConfig, resolve
-    from gpu_vecenv.train.runner.executor import make_executor
+    from gpu_vecenv.train.runner.executor import require_executor
     from gpu_vecenv.train.runner.memory import training_needs
 
     config = resolve(TrainConfig.from_options({"env_id": env_id, **given}))
     with contextlib.closing(make_env(dataclasses.replace(config, device="cpu"), 1)) as small_env:
         layout = small_env.layout
-    make_executor(config.executor, device, quiet=True)  # refuses what the device cannot run
+    require_executor(config.executor, torch.device(device))
     return config.num_envs, layout, training_needs(config, layout, torch.device(device))
 
 

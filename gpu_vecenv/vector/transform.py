@@ -36,11 +36,8 @@ class TransformObservation(DeviceWrapper[ArrayT]):
     ) -> None:
         super().__init__(env)
         self.func = _function(func)
-        if not isinstance(single_observation_space, Space | None):
-            got = abbreviated(single_observation_space)
-            raise ParameterError(f"single_observation_space must be a Space or None, got {got}.")
         if single_observation_space is not None:
-            self.single_observation_space = single_observation_space
+            self.single_observation_space = _space(single_observation_space)
 
     @cached_property
     def observation_space(self) -> Space:  # type: ignore[override]  # it can be assigned, which mypy does not know
@@ -184,6 +181,17 @@ def _function(func: Any) -> Any:
     if not callable(func):
         raise ParameterError(f"func must be a function, got {abbreviated(func)}.")
     return func
+
+
+def _space(space: Any) -> Space:
+    """Return a space.
+
+    Raises:
+        ParameterError: another value.
+    """
+    if not isinstance(space, Space):
+        raise ParameterError(f"single_observation_space must be a Space or None, got {abbreviated(space)}.")
+    return space
 
 
 def _bound(name: str, value: Any) -> float | None:

@@ -37,12 +37,17 @@ def make_executor(name: str, env: GpuVectorEnv, quiet: bool) -> Executor:
         ConfigError: a graph or fused kernels are asked for on the CPU.
     """
     device = torch.device(env.device)
-    if name in ("graph", "fused") and device.type != "cuda":
-        raise ConfigError(f"executor: expected auto or eager on {device}, got {name!r}, which needs a GPU")
+    require_executor(name, device)
     if device.type != "cuda" or name == "eager":
         return eager
     wrapped = as_wrapped(env)
     return GraphExecutor(device, quiet, wrapped.why_eager if wrapped else "")
+
+
+def require_executor(name: str, device: torch.device) -> None:
+    """Raise ConfigError if an executor cannot run on a device."""
+    if name in ("graph", "fused") and device.type != "cuda":
+        raise ConfigError(f"executor: expected auto or eager on {device}, got {name!r}, which needs a GPU")
 
 
 def eager(iteration: Iteration, first: bool) -> None:

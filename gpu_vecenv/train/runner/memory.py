@@ -34,7 +34,7 @@ from gpu_vecenv.train.fused.split import ROOM
 from gpu_vecenv.train.policies.contract import Inputs, Policy
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.returns.normalize import RewardNorm
-from gpu_vecenv.train.runner.evaluation import piece_steps
+from gpu_vecenv.train.runner.measure import piece_steps
 from gpu_vecenv.train.runner.parts import make_policies, may_be_fused, rows_of_policies
 from gpu_vecenv.train.storage.policy_map import trainable_policies
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
