@@ -23,6 +23,7 @@ def _vector(folder: str) -> dict[str, Any]:
 IDS: dict[str, dict[str, Any]] = {
     "WarpTag-v0": _vector("tag"),
     "WarpGridTag-v0": _vector("grid_tag"),
+    "WarpCatalysis-v0": _vector("catalysis"),
     "WarpCartPole-v1": _single("cartpole", 500, 475.0),
     "WarpAcrobot-v1": _single("acrobot", 500, -100.0),
     "WarpMountainCar-v0": _single("mountain_car", 200, -110.0),

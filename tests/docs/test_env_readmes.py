@@ -69,6 +69,8 @@ CASES = [
          {"w": 6, "skill": 1.5, "n": 20, "m": 3}),
     Case("tag", {**TAG, "extended_observation": True, "continuous_actions": True}, {"w": 6, "skill": 1}, (0, 1), 1),
     Case("grid_tag", {"num_taggers": 7}, {"A": 8}),
+    Case("catalysis", {}, {"d": np.hypot(np.hypot(14, 16), 38) / np.sqrt(168)}),
+    Case("catalysis", {"configuration": "two_atom_diffusion"}, {"d": np.sqrt(165) / 4, "e": np.sqrt(186) / 4}, (1,), 1),
     Case("grid_tag", {"use_full_observation": False}, observation=(1,)),
 ]  # fmt: skip
 
