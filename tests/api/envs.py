@@ -16,7 +16,9 @@ ENVS = {
 VIEWS = ("worlds", "agents")
 MODES = ("same_step", "next_step", "disabled")
 SINGLES = [name for name, arguments in IDS.items() if "max_episode_steps" in arguments]
-"""Ids of envs with one agent, which ``gymnasium.make`` can make."""
+"""Ids of the envs of classic control, which have one agent and Gymnasium's time limit."""
+DRAWN = [name for name in IDS if name != "WarpCatalysis-v0"]
+"""Ids of envs whose starts are drawn."""
 
 
 def make(name, num_worlds=3, **options):
