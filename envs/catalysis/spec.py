@@ -218,7 +218,7 @@ SPEC = EnvSpec(
     roles=(Role("agent", 1),),
     params=(
         Param("configuration", "surface", None, "name of a configuration, which gives the defaults of all other parameters"),
-        Param("landscape", of("landscape"), None, "name of a landscape, or energies (nx, ny, slab), for two atoms (nx, ny, slab) twice", "eV"),
+        Param("landscape", of("landscape"), None, "name of a landscape, or energies (nx, ny, slab), twice for two atoms", "eV"),
         Param("initial_state", of("initial_state"), None, "cell x, y, z in which each atom starts", "cells"),
         Param("final_state", of("final_state"), None, "cell x, y, z that is the target of each atom", "cells"),
         Param("nx", of("nx"), "int32", "cells in x", "cells", low=1, high=MAX_CELLS),

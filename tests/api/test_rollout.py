@@ -31,11 +31,12 @@ def env_of(case, device="cpu", **options):
 
 
 def flat(out):
-    """All arrays of a step or a rollout, on the host; rows of final_obs without a finished episode are 0."""
+    """All arrays of a step or a rollout, on the host; rows of final_obs and metrics without a finished episode are 0."""
     arrays = {**dict(zip(("obs", "reward", "terminated", "truncated"), out[:4], strict=True)), **out[4]}
-    arrays = {name: to_host(value) for name, value in arrays.items()}
-    if "final_obs" in arrays:
-        arrays["final_obs"] = np.where(expand(arrays["_final_obs"], arrays["final_obs"]), arrays["final_obs"], 0)
+    metrics = arrays.pop("episode", {})
+    arrays = {name: to_host(value) for name, value in {**arrays, **metrics}.items()}
+    for mask, names in (("_final_obs", ["final_obs"]), ("_episode", metrics)):
+        arrays.update({name: np.where(expand(arrays[mask], arrays[name]), arrays[name], 0) for name in names if mask in arrays})
     return arrays
 
 

@@ -73,6 +73,21 @@ PRESETS: dict[str, Preset] = {
         ppo=replace(TAG_PPO, num_epochs=4),
         env_kwargs={"use_full_observation": False},
     ),
+    # A step costs little beside the reward at the target, so the return is not discounted: the best path of a discounted return may
+    # have another barrier. Entropy keeps policies from the first path that they find, and falls to 0 so that the last one is exact.
+    "WarpCatalysis-v0": Preset(
+        num_envs=256,
+        total_steps=5_000_000,
+        ppo=PPOConfig(
+            num_steps=64,
+            num_minibatches=8,
+            learning_rate=2e-3,
+            gamma=1.0,
+            gae_lambda=0.98,
+            entropy_coef=0.1,
+            entropy_coef_final=0.0,
+        ),
+    ),
     # Many worlds and a large rate need few iterations, which is the shortest way on a GPU.
     "WarpCartPole-v1": Preset(
         num_envs=512,
