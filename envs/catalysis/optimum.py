@@ -47,15 +47,15 @@ class Optimum:
 
 
 class _Cells:
-    """All states of an env without its time: places of one or two atoms. Places outside the slab are states if a move stays there."""
+    """All states of an env without its time: places of one or two atoms, outside the slab only if atoms may stay there."""
 
     def __init__(self, params: Params) -> None:
         energies = landscape(params)
         self.stays = leaving_is_undone(params)
         self.outside_reward = max(-1.0, params["min_reward"])
         self.shift = params["z_slab_lower"] if self.stays else 0  # z of the first layer
-        slab = tuple(slice(params["z_slab_lower"] - self.shift, params["z_slab_upper"] - self.shift) if axis % 3 == 2 else slice(None)
-                     for axis in range(energies.ndim))  # fmt: skip
+        layers = slice(params["z_slab_lower"] - self.shift, params["z_slab_upper"] - self.shift)
+        slab = (slice(None), slice(None), layers) * atoms(params)
         shape = energies.shape if self.stays else (params["nx"], params["ny"], params["nz"])
         self.energy = np.full(shape, np.nan)
         self.energy[slab] = energies
@@ -171,7 +171,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m gpu_vecenv.envs.catalysis.optimum", description=__doc__)
     parser.add_argument("--gamma", type=float, default=1.0, metavar="FLOAT", help="discount a step (default: %(default)s)")
     gamma = parser.parse_args().gamma
-    print("| configuration | fewest steps | best return | its steps | its barrier, eV | lowest barrier, eV |\n|---|---|---|---|---|---|")
+    print("| configuration | fewest steps | best return | its steps | its barrier, eV | lowest barrier, eV |")
+    print("|---|---|---|---|---|---|")
     for name in configurations():
         params = SPEC.resolve({"configuration": name})
         best = best_return(params, gamma)

@@ -231,8 +231,8 @@ class Renderer:
         canvas.line((middle, start[1], middle, y), palette.mark, 2.0)
         size = min(7.0, 0.45 * (start[1] - y))
         for end, towards in ((start[1], -1), (y, 1)):
-            canvas.polygon([(middle, end), (middle - size, end + towards * 1.6 * size), (middle + size, end + towards * 1.6 * size)],
-                           palette.mark)  # fmt: skip
+            base = end + towards * 1.6 * size
+            canvas.polygon([(middle, end), (middle - size, base), (middle + size, base)], palette.mark)
         canvas.text((middle + 12, (start[1] + y) / 2), text, 17, palette.mark, "lm")
         canvas.ring(summit, 8.0, palette.mark, 3.0)
 

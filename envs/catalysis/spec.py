@@ -91,7 +91,8 @@ def landscape(params: Params) -> np.ndarray:
     if energies.shape != shape:
         raise ParameterError(f"{where} must have the shape {shape} of the cells, got {energies.shape}.")
     if not (np.abs(energies) <= LARGEST_ENERGY).all():
-        raise ParameterError(f"{where} must hold finite energies, at most {LARGEST_ENERGY:g} eV in size, got {abbreviated(given)}.")
+        expected = f"finite energies, at most {LARGEST_ENERGY:g} eV in size"
+        raise ParameterError(f"{where} must hold {expected}, got {abbreviated(given)}.")
     return energies
 
 
@@ -206,7 +207,7 @@ def coordinate(name: str, atom: int, axis: int) -> Callable[[Params], int]:
 
 
 CELLS = tuple(
-    Constant(f"{word}_{axis}{'' if atom == 0 else 2}", coordinate(name, atom, number), f"{axis} of the {word} of atom {atom + 1}", "cells")
+    Constant(f"{word}_{axis}{('', 2)[atom]}", coordinate(name, atom, number), f"{axis} of the {word} of atom {atom + 1}", "cells")
     for word, name in (("start", "initial_state"), ("target", "final_state"))
     for atom in (0, 1)
     for number, axis in enumerate("xyz")

@@ -38,7 +38,8 @@ def random_params(generator):
     shape = (size[0], size[1], high - low)
 
     def cell(z=None):
-        return [int(generator.integers(size[0])), int(generator.integers(size[1])), int(generator.integers(low, high)) if z is None else z]
+        x, y, drawn = (int(generator.integers(*ends)) for ends in ((size[0],), (size[1],), (low, high)))
+        return [x, y, drawn if z is None else z]
 
     start, target = [], []
     for _ in range(atoms):

@@ -1,11 +1,13 @@
 """The kernel of catalysis against the slow reference, on landscapes of random energies; parameters that are refused."""
 
+import hashlib
+
 import gymnasium
 import numpy as np
 import pytest
 
 from gpu_vecenv.envs.catalysis.reference import CatalysisReference
-from gpu_vecenv.envs.catalysis.spec import SPEC, configurations, landscape
+from gpu_vecenv.envs.catalysis.spec import LANDSCAPES, SPEC, bundled_landscape, configurations, landscape
 from gpu_vecenv.errors import ParameterError
 from tests.devices import DEVICES
 from tests.envs.catalysis_cases import CONFIGURATIONS, half_ulp, random_params
@@ -162,6 +164,18 @@ def test_the_single_env_plays_an_episode():
     assert terminated and not truncated and reward > 29
     env = gymnasium.make("WarpCatalysis-v0", configuration="two_atom_diffusion")
     assert env.reset(seed=0)[0].shape == (8,) and env.step(np.array([1, 0]))[0][3] == 5 / 8
+
+
+AUTHORS = {
+    "base": "528128d8f1dc883c", "double": "ea23ef24b7207306", "diffusion": "a08ca3cd836b4f66",
+    "diffusion_relax": "c94851b1d9496835", "two_atom": "a3444b198e3160d1",
+}  # fmt: skip
+"""First digits of the SHA-256 of the authors' tables as float64."""
+
+
+@pytest.mark.parametrize("name", LANDSCAPES)
+def test_landscapes_have_the_bits_of_the_authors_tables(name):
+    assert hashlib.sha256(bundled_landscape(name).tobytes()).hexdigest()[:16] == AUTHORS[name]
 
 
 def test_the_double_grid_interpolates_the_base_grid():

@@ -73,8 +73,8 @@ PRESETS: dict[str, Preset] = {
         ppo=replace(TAG_PPO, num_epochs=4),
         env_kwargs={"use_full_observation": False},
     ),
-    # A step costs little beside the reward at the target, so the return is not discounted: the best path of a discounted return may
-    # have another barrier. Entropy keeps policies from the first path that they find, and falls to 0 so that the last one is exact.
+    # Paths differ by little beside the reward at the target. A discount favours short paths, which may have a higher barrier.
+    # Entropy keeps policies from the first path that they find, and falls to 0, so that they end with one path.
     "WarpCatalysis-v0": Preset(
         num_envs=256,
         total_steps=5_000_000,
