@@ -15,6 +15,8 @@ CASES = {
     "cartpole": ("WarpCartPole-v1", 30, {"num_envs": 3, "max_episode_steps": 12}),
     "cartpole, a pack and 3 worlds": ("WarpCartPole-v1", 30, {"num_envs": 35}),
     "cartpole, next step": ("WarpCartPole-v1", 30, {"num_envs": 3, "autoreset_mode": "next_step"}),
+    "catalysis": ("WarpCatalysis-v0", 30, {"num_envs": 35, "configuration": "diffusion2d_relaxed", "episode_length": 12}),
+    "catalysis, two atoms": ("WarpCatalysis-v0", 30, {"num_envs": 3, "configuration": "check_two_atom_c", "episode_length": 12}),
     "small": ("WarpTag-v0", 20, {"num_envs": 3, **SMALL}),
     "agents view": ("WarpTag-v0", 20, {"num_worlds": 3, "view": "agents", **SMALL}),
     "next step": ("WarpTag-v0", 20, {"num_envs": 3, "autoreset_mode": "next_step", **SMALL}),
