@@ -74,9 +74,11 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         s.x = (gv_u8)first.x;
         s.y = (gv_u8)first.y;
         s.z = (gv_u8)first.z;
-        s.x2 = (gv_u8)second.x;
-        s.y2 = (gv_u8)second.y;
-        s.z2 = (gv_u8)second.z;
+        if (two) {
+            s.x2 = (gv_u8)second.x;
+            s.y2 = (gv_u8)second.y;
+            s.z2 = (gv_u8)second.z;
+        }
         const float inside = arrived ? a.reward_at_target : reward_and_height.value[0];  // the sum is rounded once, by the spec
         a.agent_reward[row] = outside ? a.reward_outside + (arrived ? a.bonus : 0.0f) : inside;
         s.terminated = arrived;
