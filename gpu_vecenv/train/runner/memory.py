@@ -102,6 +102,7 @@ def training_needs(config: ResolvedConfig, layout: Layout, device: torch.device)
     policies = make_policies(rows, config, torch.device("cpu"))
     updates = {name: _update(policies[name], rows[name], ppo, _sizes(config, policies[name], rows[name], device), device)
                for name, ppo in settings.items()}  # fmt: skip
+    updates = {name: max(size, _observed(rows[name], settings[name])) for name, size in updates.items()}
     needs = {
         "env": env.own_bytes(),
         "rollout": _bytes(rollout),
@@ -148,6 +149,15 @@ def _copied(rows: PolicyRows) -> int:
         (_bytes(part.slabs) // part.slabs.num_rows + 4 * rows.rollout.num_steps) * part.agents * part.num_worlds
         for part in rows.parts
     )  # fmt: skip
+
+
+def _observed(rows: PolicyRows, ppo: PPOConfig) -> int:
+    """Return the bytes of the observations that running statistics copy: those of some rows of slabs with other rows beside."""
+    part = rows.parts[0]
+    if not ppo.normalize_observations or len(rows.parts) > 1 or part.agents * part.num_worlds == part.slabs.num_rows:
+        return 0
+    steps = rows.rollout.num_steps
+    return _bytes(part.slabs.obs) // part.slabs.num_rows * part.agents * part.num_worlds * steps // (steps + 1)
 
 
 def _length(rows: slice) -> int:
