@@ -22,8 +22,8 @@ NAME = "WarpCovid-v0"
 DATA = Path(__file__).parent / "data"
 
 STATES, LEVELS, RING, FILTERS, WINDOW, DELAY = 51, 10, 30, 5, 600, 29
-"""As in covid.cu: states; stringencies; days of stringency stored; filters of unemployment; days that a filter counts; days from a
-stringency to its rate of infection."""
+"""As in covid.cu: states; stringencies; days of stringency stored; filters of unemployment; days that a filter counts; days from
+a stringency to its rate of infection."""
 
 SHOWN, SUMS = 9, 7
 """As in covid.cu: observed quantities of a state; quantities summed over the states."""
@@ -157,7 +157,7 @@ def observation_space(parts: list[tuple[float, float]]) -> Box:
 
 
 def governor_space(params: Params) -> Box:
-    """Float32 (64,): stringency, what all agents observe, one-hot index, production, six shares of the population, lagged level."""
+    """Float32 (64,): stringency, what all agents observe, one-hot index, production, six shares of the population, lagged one."""
     return observation_space([SHARE, *KNOWN, *[SHARE] * STATES, *[ANY] * 7, SHARE])
 
 
