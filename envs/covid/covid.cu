@@ -22,11 +22,16 @@
 #define NUM_SHARES 6
 #define LAGGED 8  // the stringency that decides the rate of infection of the next day
 #define SHOWN 9
+#define MAY_CHANGE 9  // in the row after them: 1 if the governor may choose another stringency
+#define STAGED 10
 
-// Features of a governor: stringency, what all agents observe, its index as one-hot, then the other quantities of its state.
+// Features of a governor: stringency, what all agents observe, its index as one-hot, then the other quantities of its state. Rows
+// are written in quads of features, of which the first two and the last two hold more than zeros and the 1 of the one-hot index.
 #define KNOWN 4
 #define ONE_HOT (1 + KNOWN)
 #define GOVERNOR_FEATURES (ONE_HOT + STATES + SHOWN - 1)
+#define QUADS (GOVERNOR_FEATURES / 4)
+#define INDEX_QUADS (QUADS - 4)
 
 // Quantities summed over the states.
 #define DIED 0
@@ -37,16 +42,19 @@
 #define DEAD 5
 #define LEVEL 6
 #define SUMS 7
+#define PARTS 8  // of a sum, which lanes add at the same time
 
 struct Scratch {
-    float *shown;   // [SHOWN][STATES]
+    float *shown;   // [STAGED][STATES]
     float *summed;  // [SUMS][STATES]
+    float *part;    // [SUMS][PARTS]
     float *total;   // [SUMS]
 };
 
 GV_FN Scratch scratch_of(const GvTeam& team) {
     float* first = team.scratch;
-    return {first, first + SHOWN * STATES, first + (SHOWN + SUMS) * STATES};
+    float* part = first + (STAGED + SUMS) * STATES;
+    return {first, first + STAGED * STATES, part, part + SUMS * PARTS};
 }
 
 // Stringency on a day of the episode; recorded ones before it. `day` is at least -DELAY.
@@ -78,8 +86,8 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
 // Utility of an income, a share of a year's income without a pandemic: constant relative risk aversion.
 GV_FN float utility(const GvArgs& a, float share) {
     const float income = gv_clamp(365.0f * share, 0.1f, 3.0f);
-    const float power = a.eta == 2.0f ? 1.0f / income : gv_pow(income, 1.0f - a.eta);
-    return (1.0f + (power - 1.0f) / (1.0f - a.eta)) / 365.0f;
+    const float power = a.eta == 2.0f ? 1.0f / income : gv_exp((1.0f - a.eta) * gv_log(income));
+    return a.utility_of_one + power * a.per_power;
 }
 
 struct Epidemic {
@@ -91,8 +99,8 @@ GV_FN Epidemic spread(const GvArgs& a, const GvState& s, gv_i32 i) {
     const bool delivered = s.t >= a.vaccine_days[FIRST_VACCINES] && s.t % a.vaccine_interval == 0;
     const float doses = delivered ? a.doses[i] : 0.0f;
     const float susceptible = s.susceptible[i], infected = s.infected[i], newly = gv_min(doses, susceptible);
-    const float exposed = 1.0f - gv_min(1.0f, doses / (susceptible + 1.0e-10f));
-    const float ds = -beta * (susceptible / a.population[i] * infected) * exposed - newly, dr = a.recovery * infected + newly;
+    const float exposed = delivered ? 1.0f - gv_min(1.0f, doses / (susceptible + 1.0e-10f)) : 1.0f;
+    const float ds = -beta * (susceptible * a.per_person[i] * infected) * exposed - newly, dr = a.recovery * infected + newly;
     return {gv_max(0.0f, susceptible + ds), gv_max(0.0f, infected + (-ds - dr)), gv_max(0.0f, s.recovered[i] + dr),
             gv_max(0.0f, s.vaccinated[i] + newly)};
 }
@@ -106,25 +114,26 @@ GV_FN float unemployment(const GvArgs& a, const GvState& s, gv_i32 i, gv_i32 cha
         s.filters[k * STATES + i] = filter;
         sum += a.weight[k * STATES + i] * filter;
     }
-    return (gv_softplus(sum) + a.bias[i]) * a.population[i] / 100.0f;
+    return (gv_softplus(sum) + a.bias[i]) * a.percent[i];
 }
 
 GV_FN float reward_of(const GvArgs& a, float weight, float health, float economy) {
-    return (weight * health + (1.0f - weight) * economy) / a.reward_normalization_factor;
+    return (weight * health + (1.0f - weight) * economy) * a.reward_scale;
 }
 
 // Stages what is observed of state i on day t.
 GV_FN void show(const GvArgs& a, const GvState& s, float* shown, gv_i32 i) {
-    const float n = a.population[i];
-    shown[STRINGENCY * STATES + i] = (float)level_on(a, s, s.t, i) / (float)LEVELS;
-    shown[PRODUCTION * STATES + i] = s.production[i] / a.most[i];
-    shown[SHARES * STATES + i] = s.susceptible[i] / n;
-    shown[(SHARES + 1) * STATES + i] = s.infected[i] / n;
-    shown[(SHARES + 2) * STATES + i] = s.recovered[i] / n;
-    shown[(SHARES + 3) * STATES + i] = s.deaths[i] / n;
-    shown[(SHARES + 4) * STATES + i] = s.vaccinated[i] / n;
-    shown[(SHARES + 5) * STATES + i] = s.unemployed[i] / n;
-    shown[LAGGED * STATES + i] = (float)level_on(a, s, s.t - (DELAY - 1), i) / (float)LEVELS;
+    const float per_person = a.per_person[i];
+    shown[STRINGENCY * STATES + i] = (float)level_on(a, s, s.t, i) * a.per_level;
+    shown[PRODUCTION * STATES + i] = s.production[i] * a.per_most[i];
+    shown[SHARES * STATES + i] = s.susceptible[i] * per_person;
+    shown[(SHARES + 1) * STATES + i] = s.infected[i] * per_person;
+    shown[(SHARES + 2) * STATES + i] = s.recovered[i] * per_person;
+    shown[(SHARES + 3) * STATES + i] = s.deaths[i] * per_person;
+    shown[(SHARES + 4) * STATES + i] = s.vaccinated[i] * per_person;
+    shown[(SHARES + 5) * STATES + i] = s.unemployed[i] * per_person;
+    shown[LAGGED * STATES + i] = (float)level_on(a, s, s.t - (DELAY - 1), i) * a.per_level;
+    shown[MAY_CHANGE * STATES + i] = s.t >= s.closed_until[i] ? 1.0f : 0.0f;
 }
 
 // `share` is the level of the subsidy, 1 for the highest.
@@ -136,9 +145,9 @@ GV_FN void govern(const GvArgs& a, const GvTeam& team, const GvState& s, gv_i32 
     const float deaths = a.mortality * (next.recovered - next.vaccinated), died = deaths - s.deaths[i];
     const float unemployed = unemployment(a, s, i, level - before), paid = share * a.full_subsidy[i];
     const float absent = (a.sick_rate * next.infected + deaths) * a.working_age + unemployed;
-    const float produced = gv_max(0.0f, a.population[i] * a.working_age - absent) * a.per_worker + paid;
-    const float health = (-died * a.value_of_life / a.norm[i] - a.bounds[i]) * a.bounds[STATES + i];
-    const float economy = (utility(a, produced / a.norm[i]) - a.bounds[2 * STATES + i]) * a.bounds[3 * STATES + i];
+    const float produced = gv_max(0.0f, a.working_age_population[i] - absent) * a.per_worker + paid;
+    const float health = (-died * a.cost_of_death[i] - a.bounds[i]) * a.bounds[STATES + i];
+    const float economy = (utility(a, produced * a.per_norm[i]) - a.bounds[2 * STATES + i]) * a.bounds[3 * STATES + i];
     if (t == s.closed_until[i] + 1) s.closed_until[i] += choice == 0 ? 1 : a.action_cooldown;
     s.levels[t % RING * STATES + i] = (gv_u8)level;
     s.susceptible[i] = next.susceptible;
@@ -162,17 +171,17 @@ GV_FN void govern(const GvArgs& a, const GvTeam& team, const GvState& s, gv_i32 
 // Rewards the planner and records the metrics. `total` are the sums over the states.
 GV_FN void account(const GvArgs& a, const GvTeam& team, const GvState& s, const float* total) {
     const float income = total[PRODUCED] - (1.0f + a.risk_free_rate) * total[PAID];
-    const float health = (-total[DIED] * a.value_of_life / a.planner_norm - a.planner_bounds[0]) * a.planner_bounds[1];
-    const float economy = (utility(a, income / a.planner_norm) - a.planner_bounds[2]) * a.planner_bounds[3];
+    const float health = (-total[DIED] * a.planner_cost_of_death - a.planner_bounds[0]) * a.planner_bounds[1];
+    const float economy = (utility(a, income * a.per_planner_norm) - a.planner_bounds[2]) * a.planner_bounds[3];
     s.health_index[STATES] += health;
     s.economic_index[STATES] += economy;
     a.agent_reward[gv_planner_row(a, team.world, 0)] = reward_of(a, a.planner_health_weight, health, economy);
-    gv_record_deaths(a, team, total[DEAD] / 1.0e3f);
-    gv_record_vaccinated(a, team, 100.0f * total[VACCINATED] / a.us_population);
-    gv_record_unemployed(a, team, 100.0f * total[UNEMPLOYED] / a.us_population);
-    gv_record_stringency(a, team, total[LEVEL] / (float)STATES);
-    gv_record_subsidies(a, team, total[PAID] / 1.0e12f);
-    gv_record_production(a, team, total[PRODUCED] / 1.0e12f);
+    gv_record_deaths(a, team, total[DEAD] * 1.0e-3f);
+    gv_record_vaccinated(a, team, total[VACCINATED] * a.percent_of_us);
+    gv_record_unemployed(a, team, total[UNEMPLOYED] * a.percent_of_us);
+    gv_record_stringency(a, team, total[LEVEL] * (1.0f / (float)STATES));
+    gv_record_subsidies(a, team, total[PAID] * 1.0e-12f);
+    gv_record_production(a, team, total[PRODUCED] * 1.0e-12f);
     gv_record_health(a, team, health);
     gv_record_economy(a, team, economy);
 }
@@ -190,9 +199,16 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         gv_checked_index(a, choice, a.num_subsidy_levels + 1);
         s.subsidy_level = subsidy_level;
     }
+    GV_FOR(n, SUMS * PARTS) {
+        const gv_i32 k = n / PARTS;
+        float part = 0.0f;
+        for (gv_i32 i = n % PARTS; i < STATES; i += PARTS) part += scratch.summed[k * STATES + i];
+        scratch.part[n] = part;
+    }
+    gv_barrier(team);
     GV_FOR(k, SUMS) {
         float total = 0.0f;
-        for (gv_i32 i = 0; i < STATES; ++i) total += scratch.summed[k * STATES + i];
+        for (gv_i32 p = 0; p < PARTS; ++p) total += scratch.part[k * PARTS + p];
         scratch.total[k] = total;
     }
     gv_barrier(team);
@@ -204,17 +220,21 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 
 // ---- observations ---------------------------------------------------------------------------------------------
 
-// Days to the next delivery over the interval. Before the first delivery the interval divides twice, as in the original.
-GV_FN float vaccine_timer(const GvArgs& a, gv_i32 t) {
-    const gv_i32 interval = a.vaccine_interval, first = a.vaccine_days[FIRST_DELIVERY], next = t + 1;
-    const float days = next <= first ? gv_min(1.0f, (float)(first - next) / (float)interval) : (float)(interval - next % interval);
-    return days / (float)interval;
-}
-
 // What all agents observe.
 struct Known {
     float subsidy, to_subsidy, to_vaccines, time;
 };
+
+// The time to the next vaccines is divided twice by the interval before the first delivery, as in the original.
+GV_FN Known known_of(const GvArgs& a, const GvState& s) {
+    const gv_i32 interval = a.vaccine_interval, first = a.vaccine_days[FIRST_DELIVERY], next = s.t + 1;
+    const float left = (float)(a.subsidy_interval - s.t % a.subsidy_interval);
+    return gv_dividing([&](auto by) -> Known {
+        const float early = gv_min(1.0f, (float)(first - next) / by((float)interval)), late = (float)(interval - next % interval);
+        return {(float)s.subsidy_level / by((float)a.num_subsidy_levels), left / by((float)a.subsidy_interval),
+                (next <= first ? early : late) / by((float)interval), (float)s.t / by((float)a.episode_length)};
+    });
+}
 
 GV_FN float known_at(const Known& known, gv_i32 k) {
     return k == 0 ? known.subsidy : k == 1 ? known.to_subsidy : k == 2 ? known.to_vaccines : known.time;
@@ -223,19 +243,30 @@ GV_FN float known_at(const Known& known, gv_i32 k) {
 // Writes observations from what show() has staged on this day.
 GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, GvObs obs) {
     const GvState s = gv_state(a, team);
-    const gv_i32 w = team.world, t = s.t, since = t % a.subsidy_interval;
+    const gv_i32 w = team.world, since = s.t % a.subsidy_interval;
     const float* shown = scratch_of(team).shown;
-    const Known known = {(float)s.subsidy_level / (float)a.num_subsidy_levels,
-                         (float)(a.subsidy_interval - since) / (float)a.subsidy_interval, vaccine_timer(a, t),
-                         (float)t / (float)a.episode_length};
+    const Known known = known_of(a, s);
     float *governors = gv_governor_obs(a, obs, w, 0), *planner = gv_planner_obs(a, obs, w, 0);
-    gv_for_table(team, STATES, GOVERNOR_FEATURES, [&](gv_i32 i, gv_i32 f) {
-        const gv_i32 after = f - (ONE_HOT + STATES);  // features after the one-hot index
-        float value;
-        if (f > 0 && f < ONE_HOT) value = known_at(known, f - 1);
-        else if (f >= ONE_HOT && after < 0) value = f - ONE_HOT == i ? 1.0f : 0.0f;
-        else value = shown[(f == 0 ? STRINGENCY : PRODUCTION + after) * STATES + i];
-        governors[i * GOVERNOR_FEATURES + f] = value;
+    const bool aligned = gv_is_aligned<4>(governors);
+    gv_for_table(team, STATES, INDEX_QUADS, [&](gv_i32 i, gv_i32 quad) {
+        const gv_i32 f = 4 * (quad + 2), at = i + ONE_HOT - f;
+        const float values[4] = {at == 0 ? 1.0f : 0.0f, at == 1 ? 1.0f : 0.0f, at == 2 ? 1.0f : 0.0f, at == 3 ? 1.0f : 0.0f};
+        gv_write_row(governors + i * GOVERNOR_FEATURES + f, values, aligned);
+    });
+    gv_for_table(team, STATES, 4, [&](gv_i32 i, gv_i32 quad) {
+        float* row = governors + i * GOVERNOR_FEATURES;
+        const float* state = shown + i;
+        if (quad == 0) {
+            const float values[4] = {state[STRINGENCY * STATES], known.subsidy, known.to_subsidy, known.to_vaccines};
+            gv_write_row(row, values, aligned);
+        } else if (quad == 1) {
+            const float values[4] = {known.time, i == 0 ? 1.0f : 0.0f, i == 1 ? 1.0f : 0.0f, i == 2 ? 1.0f : 0.0f};
+            gv_write_row(row + 4, values, aligned);
+        } else {
+            const gv_i32 k = PRODUCTION + 4 * (quad - 2);
+            const float values[4] = {state[k * STATES], state[(k + 1) * STATES], state[(k + 2) * STATES], state[(k + 3) * STATES]};
+            gv_write_row(row + GOVERNOR_FEATURES + 4 * (quad - 4), values, aligned);
+        }
     });
     GV_FOR(f, gv_planner_num_features(a)) {
         const gv_i32 productions = STATES + KNOWN, shares = productions + STATES, at = f - shares;  // shares are state by state
@@ -248,7 +279,7 @@ GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, GvObs obs) {
     }
     gv_u8 *governor_may = gv_governor_mask(a, obs, w, 0), *planner_may = gv_planner_mask(a, obs, w, 0);
     gv_for_table(team, STATES, LEVELS + 1,
-                 [&](gv_i32 i, gv_i32 k) { governor_may[i * (LEVELS + 1) + k] = k == 0 || t >= s.closed_until[i]; });
+                 [&](gv_i32 i, gv_i32 k) { governor_may[i * (LEVELS + 1) + k] = k == 0 || shown[MAY_CHANGE * STATES + i] != 0.0f; });
     GV_FOR(k, gv_planner_num_choices(a)) planner_may[k] = k == 0 || since == 0;
 }
 

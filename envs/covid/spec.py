@@ -25,8 +25,8 @@ STATES, LEVELS, RING, FILTERS, WINDOW, DELAY = 51, 10, 30, 5, 600, 29
 """As in covid.cu: states; stringencies; days of stringency stored; filters of unemployment; days that a filter counts; days from
 a stringency to its rate of infection."""
 
-SHOWN, SUMS = 9, 7
-"""As in covid.cu: observed quantities of a state; quantities summed over the states."""
+STAGED, SUMS, PARTS = 10, 7, 8
+"""As in covid.cu: quantities of a state that are staged; quantities summed over the states; parts of a sum."""
 
 DAY_ZERO = datetime.date(2020, 1, 1)
 FIRST_START, LAST_START = datetime.date(2020, 2, 21), datetime.date(2021, 4, 30)
@@ -211,16 +211,24 @@ SPEC = EnvSpec(
     constants=(
         Constant("mortality", lambda p: calibration()["sir_mortality"], "share of the recovered who die"),
         Constant("recovery", lambda p: calibration()["sir_gamma"], "share of the infected who recover", "1/day"),
-        Constant("value_of_life", lambda p: calibration()["value_of_life"], "cost of a death", "USD"),
-        Constant("us_population", lambda p: calibration()["us_population"], "inhabitants of all states", "persons"),
+        Constant("per_level", lambda p: 1 / LEVELS, "scale of stringency"),
+        Constant("percent_of_us", lambda p: 100 / calibration()["us_population"], "scale of persons in all states", "%/person"),
+        Constant("reward_scale", lambda p: 1 / p["reward_normalization_factor"], "factor on rewards"),
+        Constant("utility_of_one", lambda p: (1 - 1 / (1 - p["eta"])) / 365, "utility less that of the power"),
+        Constant("per_power", lambda p: 1 / (1 - p["eta"]) / 365, "utility of the power of an income"),
         Constant("working_age", lambda p: p["working_age_share"], "share of the population"),
         Constant("per_worker", lambda p: income(p)[0], "production of a worker", "USD/day"),
-        Constant("planner_norm", lambda p: income(p)[2].sum(dtype=np.float64), "production of all states", "USD/year"),
+        Constant("per_planner_norm", lambda p: 1 / income(p)[2].sum(dtype=np.float64), "of all states", "year/USD"),
+        Constant("planner_cost_of_death",
+                 lambda p: calibration()["value_of_life"] / income(p)[2].sum(dtype=np.float64), "in all production", "year"),
         Constant("planner_health_weight",
                  lambda p: health_weight(calibrated("alpha_health_planner"), p["health_priority_planner"]), "weight"),
     ),
     tables=(
-        Table("population", lambda p: calibrated("state_population"), "inhabitants", "persons"),
+        Table("per_person", lambda p: 1 / calibrated("state_population"), "scale of persons", "1/person"),
+        Table("percent", lambda p: calibrated("state_population") / 100, "a hundredth of the inhabitants", "persons"),
+        Table("working_age_population", lambda p: calibrated("state_population") * float(np.float32(p["working_age_share"])),
+              "inhabitants of working age", "persons"),
         Table("beta", lambda p: np.stack([calibrated("beta_intercept"), calibrated("beta_slope")]),
               "rate of infection at stringency 0, and its change with a level", "1/day"),
         Table("bias", lambda p: calibrated("unemployment_bias"), "unemployment without changes of stringency", "%"),
@@ -231,8 +239,10 @@ SPEC = EnvSpec(
         Table("first", first_day, "persons at the start: susceptible, infected, recovered, vaccinated, unemployed", "persons"),
         Table("full_subsidy", full_subsidy, "subsidy at the highest level", "USD/day"),
         Table("doses", doses, "doses of a delivery", "persons"),
-        Table("most", lambda p: income(p)[1], "production without a pandemic", "USD/day"),
-        Table("norm", lambda p: income(p)[2], "production without a pandemic", "USD/year"),
+        Table("per_most", lambda p: 1 / income(p)[1].astype(np.float64), "of production without a pandemic", "day/USD"),
+        Table("per_norm", lambda p: 1 / income(p)[2].astype(np.float64), "of production without a pandemic", "year/USD"),
+        Table("cost_of_death", lambda p: calibration()["value_of_life"] / income(p)[2].astype(np.float64),
+              "in production of a state", "year"),
         Table("governor_health_weight",
               lambda p: health_weight(calibrated("alpha_health_state"), p["health_priority_governor"]), "weight"),
         Table("bounds", lambda p: index_bounds("agent"), "lowest health index, 1 / range, lowest economic index, 1 / range"),
@@ -241,7 +251,7 @@ SPEC = EnvSpec(
         Table("leaving", recorded_changes, "changes of stringency that leave the filters, by day", dtype="int8"),
         Table("vaccine_days", vaccine_days, "first day with vaccines, first delivery", "days", dtype="int32"),
     ),
-    scratch=lambda p: (SHOWN + SUMS) * STATES + SUMS,
+    scratch=lambda p: (STAGED + SUMS) * STATES + SUMS * (PARTS + 1),
     check=check,
     reward_role="planner",
     metrics=(

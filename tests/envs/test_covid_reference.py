@@ -43,7 +43,7 @@ def random_params(generator):
         "vaccine_start": str(start + int(generator.integers(-10, 30))),
         "health_priority_governor": generator.uniform(0, 3),
         "health_priority_planner": generator.uniform(0, 3),
-        "eta": float(generator.choice([0.0, 0.3, 1.5, 2.0, 3.0])),
+        "eta": float(generator.choice([0.0, 0.98, 1.02, 2.0, 3.0])),
         "sick_rate": generator.uniform(0, 1),
         "working_age_share": generator.uniform(0.3, 1),
         "risk_free_rate": generator.uniform(0, 0.2),
