@@ -1,4 +1,4 @@
-"""COVID-19 and the economy: 51 governors choose how strictly to close their states, a federal planner chooses subsidies."""
+"""COVID-19: governors close their states, a planner pays subsidies."""
 
 from functools import partial
 
