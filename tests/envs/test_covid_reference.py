@@ -24,7 +24,8 @@ CASES = {
         "episode_length": 40, "start_date": "2021-04-30", "vaccine_interval": 3, "vaccine_start": "2021-04-30",
         "max_annual_subsidy_per_person": 9000.0, "subsidy_interval": 1, "reward_normalization_factor": 4.0},
     "incomes beyond both limits": {
-        "episode_length": 30, "max_annual_subsidy_per_person": 400_000.0, "subsidy_interval": 3, "risk_free_rate": 3.0, "eta": 1.5},
+        "episode_length": 30, "max_annual_subsidy_per_person": 400_000.0, "subsidy_interval": 3, "risk_free_rate": 3.0,
+        "eta": 1.5},
     "the longest episode": {
         "episode_length": 600, "vaccine_start": "2020-12-22", "daily_vaccines_per_million": 4500.0, "subsidy_interval": 70,
         "health_priority_governor": 1.0, "health_priority_planner": 1.0},

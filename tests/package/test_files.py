@@ -116,9 +116,16 @@ def test_every_module_lies_in_a_package():
 
 @pytest.mark.parametrize("folder", ENVS, ids=lambda folder: folder.name)
 def test_every_environment_consists_of_the_same_files(folder):
-    """CONTRIBUTING.md says what each file is for. Headers that kernels share may be added."""
-    found = {p.name for p in folder.iterdir() if p.suffix not in (".h", "")}
+    """CONTRIBUTING.md says what each file is for. Headers that kernels share, scripted policies and data may be added."""
+    found = {p.name for p in folder.iterdir() if p.suffix not in (".h", "")} - {"scripted.py"}
     assert found == {"README.md", "__init__.py", "reference.py", "render.py", "spec.py", f"{folder.name}.cu"}
+
+
+@pytest.mark.parametrize("folder", [folder for folder in ENVS if (folder / "data").is_dir()], ids=lambda folder: folder.name)
+def test_data_of_an_environment_have_their_origin_and_licence(folder):
+    names = {p.name for p in (folder / "data").iterdir()}
+    notice = (folder / "data" / "LICENSES.md").read_text()
+    assert all(f"`{name}`" in notice for name in names - {"LICENSES.md"}) and len(names) > 1
 
 
 def test_every_registered_environment_has_a_folder():
