@@ -106,8 +106,9 @@ GV_FN Epidemic spread(const GvArgs& a, const GvState& s, gv_i32 i) {
 }
 
 // Unemployed persons after a change of stringency. A change leaves the filters after WINDOW days, which is never one of the episode.
+// Only a state that was set has later days than WINDOW.
 GV_FN float unemployment(const GvArgs& a, const GvState& s, gv_i32 i, gv_i32 change) {
-    const float leaving = (float)a.leaving[(s.t - 1) * STATES + i];
+    const float leaving = s.t <= WINDOW ? (float)a.leaving[(s.t - 1) * STATES + i] : 0.0f;
     float sum = 0.0f;
     for (gv_i32 k = 0; k < FILTERS; ++k) {
         const float filter = s.filters[k * STATES + i] * a.decay[k] + (float)change - leaving * a.decay[FILTERS + k];

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.envs.covid.reference import CovidReference
-from gpu_vecenv.envs.covid.spec import SPEC
+from gpu_vecenv.envs.covid.spec import SPEC, calibrated
 from gpu_vecenv.errors import ParameterError
 from tests.devices import DEVICES
 from tests.envs.covid_cases import POPULATION, RECORDED, REWARD, assert_close, make
@@ -146,6 +146,20 @@ def test_every_episode_starts_alike_and_its_metrics_are_those_of_the_nation(devi
     again, _ = env.reset(seed=9)
     for role, rows in first.items():
         np.testing.assert_array_equal(again[role], rows)
+
+
+def test_days_after_the_longest_episode_can_be_set_and_lived_through():
+    """Such days have no entry in the table of changes that leave the window, so none leaves it."""
+    env = make(2)
+    env.reset(seed=0)
+    state = env.unwrapped.get_state()
+    env.unwrapped.set_state({**state, "t": np.array([599, 100_000], np.int32), "closed_until": np.zeros((2, 51), np.int32)})
+    keep = {"governor": np.zeros((2, 51), np.int64), "planner": np.zeros((2, 1), np.int64)}
+    _, _, _, truncated, _ = env.step(keep)
+    after = env.unwrapped.get_state("filters")["filters"]
+    decay = np.exp(-1 / calibrated("unemployment_lambda"))[:, None]
+    np.testing.assert_allclose(after[1], state["filters"][1] * decay, rtol=1e-6)
+    assert truncated.all()
 
 
 @pytest.mark.parametrize(
