@@ -24,6 +24,11 @@ def day(date: str) -> int:
     return datetime.date.fromisoformat(date).toordinal() - datetime.date(2020, 1, 1).toordinal()
 
 
+def rounded(values: Any) -> np.ndarray:
+    """Return numbers as float32, as state is stored."""
+    return np.asarray(values, np.float32)
+
+
 class CovidReference:
     """One world: 51 governors, then the planner.
 
@@ -39,6 +44,13 @@ class CovidReference:
         subsidy_level: level of the subsidy.
         index: float64 (2, 52), health and economic index of the last day, of each agent.
     """
+
+    susceptible: np.ndarray
+    infected: np.ndarray
+    recovered: np.ndarray
+    vaccinated: np.ndarray
+    unemployed: np.ndarray
+    stringency: np.ndarray
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         self.params, self.constants = params, calibration()
@@ -60,8 +72,8 @@ class CovidReference:
         self.per_worker = np.float32(np.float32(constants["gdp_per_capita"] / per_person) / np.float32(365))
         self.working_age = np.float32(share)
         in_work = np.maximum(0, self.population * np.float64(self.working_age) - idle)
-        self.most = np.float32(in_work) * self.per_worker
-        year = np.float64(np.float32(365) * self.most)
+        self.most = rounded(in_work) * self.per_worker
+        year = (np.float32(365) * self.most).astype(np.float64)
         self.norms = np.append(year, year.sum())
         alpha = np.append(constants["alpha_health_state"], constants["alpha_health_planner"])
         priority = np.append(np.full(STATES, self.params["health_priority_governor"]), self.params["health_priority_planner"])
@@ -71,7 +83,7 @@ class CovidReference:
     def reset(self) -> None:
         """Start an episode on the recorded start date."""
         for name in ("susceptible", "infected", "recovered", "vaccinated", "unemployed"):
-            setattr(self, name, np.float32(history()[name][self.start]))
+            setattr(self, name, rounded(history()[name][self.start]))
         self.deaths = np.float32(self.constants["sir_mortality"]) * self.recovered
         self.subsidy, self.production = np.zeros(STATES, np.float32), np.zeros(STATES, np.float32)
         open_days = np.ones((WINDOW, STATES), int)
@@ -81,7 +93,8 @@ class CovidReference:
 
     def level(self, days_ago: int) -> np.ndarray:
         """Return the stringency of each state some days ago."""
-        return self.stringency[-1 - days_ago]
+        levels: np.ndarray = self.stringency[-1 - days_ago]
+        return levels
 
     def step(self, choices: np.ndarray, subsidy_level: int) -> tuple[np.ndarray, bool]:
         """Live through one day.
@@ -111,12 +124,12 @@ class CovidReference:
         s, i, r, v = (x.astype(np.float64) for x in (self.susceptible, self.infected, self.recovered, self.vaccinated))
         delivered = self.t >= self.first_vaccines and self.t % self.params["vaccine_interval"] == 0
         doses = self.doses if delivered else np.zeros(STATES)
-        beta = np.float32(constants["beta_intercept"]) + np.float32(constants["beta_slope"]) * np.float32(self.level(DELAY))
+        beta = rounded(constants["beta_intercept"]) + rounded(constants["beta_slope"]) * rounded(self.level(DELAY))
         vaccinated, unprotected = np.minimum(doses, s), 1 - np.minimum(1, doses / (s + 1e-10))
         ds = -beta * (s / self.population * i) * unprotected - vaccinated
         dr = constants["sir_gamma"] * i + vaccinated
         after = (s + ds, i - ds - dr, r + dr, v + vaccinated)
-        self.susceptible, self.infected, self.recovered, self.vaccinated = (np.float32(np.maximum(0, x)) for x in after)
+        self.susceptible, self.infected, self.recovered, self.vaccinated = (rounded(np.maximum(0, x)) for x in after)
         self.deaths = np.float32(constants["sir_mortality"]) * (self.recovered - self.vaccinated)
 
     def lay_off(self) -> np.ndarray:
@@ -124,18 +137,18 @@ class CovidReference:
         changes = np.diff(self.stringency[-WINDOW - 1 :], axis=0)
         response = np.einsum("dk,di,ik->i", self.decay, changes, np.array(self.constants["unemployment_weight"]))
         softplus = np.where(response > 20, response, np.log1p(np.exp(np.minimum(response, 20))))
-        unemployed = (softplus + np.array(self.constants["unemployment_bias"])) * self.population / 100
-        self.unemployed = np.float32(unemployed)
+        unemployed: np.ndarray = (softplus + np.array(self.constants["unemployment_bias"])) * self.population / 100
+        self.unemployed = rounded(unemployed)
         return unemployed
 
     def produce(self, unemployed: np.ndarray) -> None:
         """Set subsidies and production of the day."""
         p, share = self.params, np.float64(self.working_age)
         full = self.population * p["max_annual_subsidy_per_person"] / 365
-        self.subsidy = np.float32(self.subsidy_level / p["num_subsidy_levels"] * full)
-        absent = (p["sick_rate"] * np.float64(self.infected) + self.deaths) * share + unemployed
+        self.subsidy = rounded(self.subsidy_level / p["num_subsidy_levels"] * full)
+        absent = (p["sick_rate"] * self.infected.astype(np.float64) + self.deaths) * share + unemployed
         work = np.maximum(0, self.population * share - absent)
-        self.production = np.float32(work * self.per_worker) + self.subsidy
+        self.production = rounded(work * self.per_worker) + self.subsidy
 
     def rewards(self, deaths_before: np.ndarray) -> np.ndarray:
         """Set the indices of the day and return the rewards, float64 (52,)."""
@@ -145,19 +158,21 @@ class CovidReference:
         health = self.normalized("health", -died * self.constants["value_of_life"] / self.norms)
         economy = self.normalized("economic", self.utility(income / self.norms))
         self.index = np.stack([health, economy])
-        reward = self.health_weights * health + (1 - self.health_weights) * economy
-        return reward / self.params["reward_normalization_factor"]
+        reward: np.ndarray = self.health_weights * health + (1 - self.health_weights) * economy
+        return reward / float(self.params["reward_normalization_factor"])
 
     def utility(self, share: np.ndarray) -> np.ndarray:
         """Constant relative risk aversion for a day's income, a share of a normal year's."""
-        power = 1 - self.params["eta"]
-        return (1 + (np.clip(365 * share, 0.1, 3) ** power - 1) / power) / 365
+        power = 1 - float(self.params["eta"])
+        income: np.ndarray = np.clip(365 * share, 0.1, 3)
+        return (1 + (income**power - 1) / power) / 365
 
     def normalized(self, index: str, values: np.ndarray) -> np.ndarray:
         """Return an index of all agents, 0 and 1 at the calibrated bounds."""
         bounds = self.constants["index_bounds"]
         low, high = (np.append(bounds[f"{end}_agent_{index}"], bounds[f"{end}_planner_{index}"]) for end in ("min", "max"))
-        return (values - low) / (high - low + 1e-10)
+        index_of_day: np.ndarray = (values - low) / (high - low + 1e-10)
+        return index_of_day
 
     def masks(self) -> tuple[np.ndarray, bool]:
         """Return which governors may change their stringency, bool (51,), and whether the planner may choose a subsidy."""

@@ -72,7 +72,7 @@ def welfare_of_recorded_days() -> float:
             setattr(world, name, np.maximum(0, history()[name][world.start + t]))
         world.unemployed = history()["unemployed"][world.start + t]
         world.subsidy_level = int(subsidies[t - 1])
-        world.produce(world.unemployed.astype(np.float64))
+        world.produce(np.asarray(world.unemployed, np.float64))
         reward = world.rewards(before)[STATES]
         welfare += 0.0 if np.isnan(reward) else float(reward)
     return welfare

@@ -91,7 +91,8 @@ def income(params: Params) -> tuple[np.float32, np.ndarray, np.ndarray]:
 def health_weight(alpha: np.ndarray, priority: float) -> np.ndarray:
     """Return the weight of the health index in a reward, from the calibrated weight and the priority that scales its odds."""
     odds = priority * alpha / (1 - alpha)
-    return odds / (1 + odds)
+    weight: np.ndarray = odds / (1 + odds)
+    return weight
 
 
 def index_bounds(who: str) -> np.ndarray:
@@ -125,7 +126,8 @@ def recorded_changes(params: Params) -> np.ndarray:
 def first_filters(params: Params) -> np.ndarray:
     """Return the filters of unemployment on the start date, (5, states)."""
     age = np.arange(WINDOW - 1, -1, -1)
-    return np.exp(-age / calibrated("unemployment_lambda")[:, None]) @ recorded_changes(params)
+    filters: np.ndarray = np.exp(-age / calibrated("unemployment_lambda")[:, None]) @ recorded_changes(params)
+    return filters
 
 
 def vaccine_days(params: Params) -> np.ndarray:
@@ -136,13 +138,15 @@ def vaccine_days(params: Params) -> np.ndarray:
 
 def full_subsidy(params: Params) -> np.ndarray:
     """Return the subsidy of each state in a day at the highest level, USD."""
-    return calibrated("state_population") * params["max_annual_subsidy_per_person"] / 365
+    most = float(params["max_annual_subsidy_per_person"])
+    return calibrated("state_population") * most / 365
 
 
 def doses(params: Params) -> np.ndarray:
     """Return the persons that a delivery vaccinates at most in each state."""
-    rate = params["daily_vaccines_per_million"]
-    return np.floor(params["vaccine_interval"] * calibrated("state_population") / 1e6 * rate)
+    rate, interval = float(params["daily_vaccines_per_million"]), int(params["vaccine_interval"])
+    doses: np.ndarray = np.floor(interval * calibrated("state_population") / 1e6 * rate)
+    return doses
 
 
 ANY, SHARE = (-np.inf, np.inf), (0.0, 1.0)
@@ -218,12 +222,12 @@ SPEC = EnvSpec(
         Constant("utility_of_one", lambda p: (1 - 1 / (1 - p["eta"])) / 365, "utility less that of the power"),
         Constant("per_power", lambda p: 1 / (1 - p["eta"]) / 365, "utility of the power of an income"),
         Constant("working_age", lambda p: p["working_age_share"], "share of the population"),
-        Constant("per_worker", lambda p: income(p)[0], "production of a worker", "USD/day"),
+        Constant("per_worker", lambda p: float(income(p)[0]), "production of a worker", "USD/day"),
         Constant("per_planner_norm", lambda p: 1 / income(p)[2].sum(dtype=np.float64), "of all states", "year/USD"),
         Constant("planner_cost_of_death",
                  lambda p: calibration()["value_of_life"] / income(p)[2].sum(dtype=np.float64), "in all production", "year"),
         Constant("planner_health_weight",
-                 lambda p: health_weight(calibrated("alpha_health_planner"), p["health_priority_planner"]), "weight"),
+                 lambda p: float(health_weight(calibrated("alpha_health_planner"), p["health_priority_planner"])), "weight"),
     ),
     tables=(
         Table("per_person", lambda p: 1 / calibrated("state_population"), "scale of persons", "1/person"),
