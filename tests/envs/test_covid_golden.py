@@ -9,6 +9,7 @@ import pytest
 from gpu_vecenv.envs.covid import scripted
 from gpu_vecenv.envs.covid.reference import CovidReference
 from gpu_vecenv.envs.covid.spec import SPEC
+from gpu_vecenv.train import PPOConfig
 from tests.devices import DEVICES
 from tests.envs.covid_cases import POPULATION, RECORDED, REWARD, Recording, assert_close, make
 from tests.envs.golden_tag import GOLDEN
@@ -163,3 +164,12 @@ def test_the_reference_matches_the_recording(recording):
         assert rewards[51] == pytest.approx(data["rewards_planner"][t], abs=REWARD)
         assert truncated == (t + 1 == recording.steps)
     np.testing.assert_array_equal(world.closed_until, data["cooldown_until_final"])
+
+
+def test_the_example_compares_trained_random_and_scripted_play(monkeypatch, tmp_path, capsys):
+    from examples import train_covid
+
+    monkeypatch.setattr(train_covid, "OUT", str(tmp_path / "run"))
+    train_covid.main(num_envs=1, total_steps=20, ppo=PPOConfig(num_steps=20), env_kwargs={"episode_length": 15}, device="cpu")
+    words = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert words[-5:] == ["trained", "random", *scripted.SCRIPTS]
