@@ -78,7 +78,7 @@ class Trainer:
             CallbackError: ``callbacks`` or ``sinks`` is no list or tuple, or an entry has the wrong type.
             ConfigError, PolicyMapError: options do not fit the env, or the package that ``wandb`` needs is missing.
             CheckpointError: a file of ``load_policies`` is unusable, or ``resumed`` does not fit the options.
-            RunExistsError, RunLockedError: ``config.out`` holds a run, which ``resume()`` continues; another trainer has locked it.
+            RunExistsError, RunLockedError: ``config.out`` holds a run, which ``resume()`` continues, or is locked.
             OutOfMemoryError: the run does not fit into memory; the message says what it needs.
             OSError: the run's folder cannot be made or written.
         """
