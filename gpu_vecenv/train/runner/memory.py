@@ -211,13 +211,13 @@ def _grown(measure: Callable[[int], int], count: int) -> int:
 
 def _measured_step(policy: Policy, rows: PolicyRows, ppo: PPOConfig, count: int) -> int:
     """Return the most bytes that the gradient of a minibatch takes at a time, with the minibatch."""
-    loss = PPOLoss(ppo, torch.zeros(()), torch.ones(()))
+    loss = PPOLoss(ppo, torch.zeros((), dtype=torch.float32, device="cpu"), torch.ones((), dtype=torch.float32, device="cpu"))
     with _Peak() as peak:
         inputs, lead = _inputs(rows, count)
         action = _like(rows.parts[0].slabs.action, lead)
-        log_prob, value, advantage, target = torch.zeros(4, *lead)
-        place = torch.zeros(2, count, dtype=torch.int64)  # step and sample of each, which PPO keeps meanwhile
-        valid = torch.ones(lead, dtype=torch.bool)
+        log_prob, value, advantage, target = torch.zeros(4, *lead, dtype=torch.float32, device="cpu")
+        place = torch.zeros(2, count, dtype=torch.int64, device="cpu")  # step and sample of each, which PPO keeps meanwhile
+        valid = torch.ones(lead, dtype=torch.bool, device="cpu")
         loss.backward(policy, Minibatch(inputs, action, log_prob, value, advantage, target, valid))
         del place
     for parameter in policy.parameters():
@@ -242,7 +242,7 @@ def _inputs(rows: PolicyRows, count: int) -> tuple[Inputs, tuple[int, ...]]:
     inputs = rows.inputs(part, 0)
 
     def like(array: Tensor, axes: tuple[int, ...], taken: int) -> Tensor:
-        return torch.zeros(*axes, *array.shape[taken:], dtype=array.dtype)
+        return torch.zeros(*axes, *array.shape[taken:], dtype=array.dtype, device="cpu")
 
     obs: Any = inputs.obs
     if isinstance(obs, dict):
@@ -255,7 +255,7 @@ def _inputs(rows: PolicyRows, count: int) -> tuple[Inputs, tuple[int, ...]]:
 
 def _like(slab: Tensor, lead: tuple[int, ...]) -> Tensor:
     """Return zeros like the rows of a slab (T, n, ...)."""
-    return torch.zeros(*lead, *slab.shape[2:], dtype=slab.dtype)
+    return torch.zeros(*lead, *slab.shape[2:], dtype=slab.dtype, device="cpu")
 
 
 class _Peak(TorchDispatchMode):
