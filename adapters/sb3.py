@@ -144,7 +144,7 @@ class Sb3VecEnv(Copied, VecEnv):
             ShapeError: another number of mappings than rows.
             ParameterError: options that differ by row.
         """
-        if isinstance(options, Sequence) and not isinstance(options, str | bytes):
+        if isinstance(options, list | tuple):
             if len(options) != self.num_envs:
                 raise ShapeError(f"options must be one mapping, or {self.num_envs} for as many rows, got {len(options)}.")
             if any(row != options[0] for row in options):
@@ -173,7 +173,7 @@ class Sb3VecEnv(Copied, VecEnv):
         self._mask, self._alive = info.get("action_mask"), None
         return _host(self.last_obs)
 
-    def step_async(self, actions: np.ndarray) -> None:
+    def step_async(self, actions: np.ndarray | Tensor) -> None:
         """Store a copy of the actions of the next step, (num_envs,) or (num_envs, k).
 
         Raises:
@@ -374,7 +374,7 @@ class Sb3VecEnv(Copied, VecEnv):
             raise SequenceError("call reset() before the first step.")
         return self._obs
 
-    def _count(self, indices: VecEnvIndices) -> int:
+    def _count(self, indices: Any) -> int:
         """Return the number of rows that ``indices`` names.
 
         Raises:

@@ -181,8 +181,8 @@ class SkrlMultiAgentEnv(_Copied, MultiAgentEnvWrapper):
             ParameterError: other agents than ``agents``.
         """
         rows = (self._inner.num_envs, *(self._action_space.shape or ()))
-        actions = require_roles("actions", actions, dict.fromkeys(self._names))
-        joint = torch.stack([row_actions(actions[name], rows, self._inner.device) for name in self._names], dim=1)
+        by_name = require_roles("actions", actions, dict.fromkeys(self._names))
+        joint = torch.stack([row_actions(by_name[name], rows, self._inner.device) for name in self._names], dim=1)
         obs, _, terminated, truncated, info = self._env.step(joint)
         require_fresh(obs, self._obs, "skrl")
         info["final_observations"] = self._by_agent(info["final_obs"])

@@ -13,7 +13,6 @@ from gpu_vecenv.envs.catalysis.optimum import best_return, lowest_barrier
 from gpu_vecenv.envs.catalysis.spec import SPEC, atoms
 from gpu_vecenv.train import TrainConfig, Trainer, evaluate, play
 
-
 LONGEST = 60  # cells of a path that are printed
 
 

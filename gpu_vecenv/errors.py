@@ -1,6 +1,6 @@
 """Typed errors. Each is a subclass of a built-in error, so that ``except ValueError`` catches it."""
 
-from gymnasium.error import UnregisteredEnv
+import gymnasium
 
 
 class GpuVecenvError(Exception):
@@ -22,7 +22,7 @@ class RoleSpacesError(ParameterError):
     """The agents view of an env whose roles have spaces of their own."""
 
 
-class UnknownIdError(ParameterError, UnregisteredEnv):
+class UnknownIdError(ParameterError, gymnasium.error.UnregisteredEnv):
     """No env is registered with an id, or the module before its colon cannot be imported."""
 
 

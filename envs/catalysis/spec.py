@@ -89,7 +89,8 @@ def landscape(params: Params) -> np.ndarray:
         energies = number_array(given, where, "energies, or the name of a landscape").astype(np.float64)
     shape = slab_shape(params) * atoms(params)
     if energies.shape != shape:
-        raise ParameterError(f"{where} must have the shape {shape} by nx, ny, z_slab_lower and z_slab_upper, got {energies.shape}.")
+        expected = f"the shape {shape} by nx, ny, z_slab_lower and z_slab_upper"
+        raise ParameterError(f"{where} must have {expected}, got {energies.shape}.")
     if not (np.abs(energies) <= LARGEST_ENERGY).all():
         expected = f"finite energies, at most {LARGEST_ENERGY:g} eV in size"
         raise ParameterError(f"{where} must hold {expected}, got {abbreviated(given)}.")

@@ -59,6 +59,7 @@ CASES = {
     "harvest": ("Harvest-v0", {"max_episode_steps": 7, "num_red": 2}),
     "one agent": ("One-v0", {"max_episode_steps": 5}),
     "one agent of a role": ("Solo-v0", {"max_episode_steps": 5}),
+    "covid": ("WarpCovid-v0", {"episode_length": 7, "action_cooldown": 3, "subsidy_interval": 2}),
 }
 """Ids and parameters: roles with spaces of their own, a shared part, masks of one entry of two, plain keys."""
 

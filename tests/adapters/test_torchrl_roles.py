@@ -50,7 +50,8 @@ def forbidden(data, role):
 @pytest.mark.parametrize("categorical", [True, False])
 @pytest.mark.parametrize("name", CASES)
 def test_data_match_the_specs(name, categorical, device):
-    options = {"device": device, "categorical_actions": categorical, "max_episode_steps": 2}
+    length = next(key for key in ("max_episode_steps", "episode_length") if key in CASES[name][1])
+    options = {"device": device, "categorical_actions": categorical, length: 2}
     check_env_specs(make(name, 3, **options), break_when_any_done="both")
     check_env_specs(with_masks(make(name, 3, **options)), seed=0)
     env = make(name, 3, **options)

@@ -1,9 +1,12 @@
 """Small envs for the tests of the public contract. Their episodes end after a few steps."""
 
+import importlib
+
 import gymnasium
 import numpy as np
 
 from gpu_vecenv.registration import IDS
+from gpu_vecenv.spec.layout import Layout
 
 SMALL_TAG = {"num_taggers": 2, "num_runners": 4, "episode_length": 7, "tagging_distance": 0.15}
 """Worlds of six agents. Some of their episodes end because all runners are caught, some by the time limit."""
@@ -17,8 +20,18 @@ VIEWS = ("worlds", "agents")
 MODES = ("same_step", "next_step", "disabled")
 SINGLES = [name for name, arguments in IDS.items() if "max_episode_steps" in arguments]
 """Ids of the envs of classic control, which have one agent and Gymnasium's time limit."""
-DRAWN = [name for name in IDS if name != "WarpCatalysis-v0"]
-"""Ids of envs whose starts are drawn."""
+
+
+def layout_of(name):
+    """Layout of a registered env with default parameters."""
+    spec = importlib.import_module(IDS[name]["vector_entry_point"].partition(":")[0] + ".spec").SPEC
+    return Layout(spec, spec.resolve({}))
+
+
+ALIKE = [name for name in IDS if layout_of(name).groups[0].role == ""]
+"""Ids of envs whose agents have one array of observations; tests/roles has the tests of other envs."""
+DRAWN = [name for name in ALIKE if name != "WarpCatalysis-v0"]
+"""Those of them whose starts are drawn."""
 
 
 def make(name, num_worlds=3, **options):

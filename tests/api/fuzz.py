@@ -21,6 +21,7 @@ import gpu_vecenv  # noqa: F401
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from tests.trees import map_tree
 
 ODD_VALUES = [
     None, True, False, -1, 0, 1, 7, 2**31 - 1, 2**31, 2**33, 2**64, -(2**63), 10**400, 10**5000, [10**5000], 0.0, -0.0, 0.5,
@@ -176,10 +177,15 @@ class Fuzz:
     # ---- calls ------------------------------------------------------------------------------------------------
 
     def _action(self, lead: tuple[int, ...] = ()) -> Any:
-        env, chance = self.envs[0], self.rng.random()
+        single, spaces = self.envs[0].single_action_space, self.envs[0].action_space
+        if isinstance(single, gymnasium.spaces.Dict):
+            return {role: self._action_of(one, lead + (spaces[role].shape or ())) for role, one in single.items()}
+        return self._action_of(single, lead + (spaces.shape or ()))
+
+    def _action_of(self, space: Any, shape: tuple[int, ...]) -> Any:
+        chance = self.rng.random()
         if chance < 0.05:
             return self._odd_value()
-        space, shape = env.single_action_space, lead + (env.action_space.shape or ())
         if isinstance(space, gymnasium.spaces.Box):
             values: np.ndarray = self._bits("float32", shape) if chance < 0.2 else self.rng.normal(0, 2, shape).astype(np.float32)
         elif chance < 0.15:
@@ -290,14 +296,19 @@ class Fuzz:
         return lambda env: env.draw_start_states(size, seed)
 
 
+ENDED = {"final_obs": "_final_obs", "final_action_mask": "_final_obs", "episode": "_episode"}
+"""Entries of ``info`` with values of worlds whose episode ended, and the entry that says which."""
+
+
 def same(left: Any, right: Any, where: str) -> None:
-    """Raise AssertionError unless both hold the same bits. Rows of final_obs without a finished episode are skipped."""
+    """Raise AssertionError unless both hold the same bits. Rows of ``ENDED`` without an ended episode are skipped."""
     if isinstance(left, dict):
         assert left.keys() == right.keys(), where
         for name in left:
-            a, b = host(left[name]), host(right[name])
-            if name == "final_obs":
-                a, b = a[host(left["_final_obs"])], b[host(right["_final_obs"])]
+            a, b = left[name], right[name]
+            if ENDED.get(name) in left:
+                ended = host(left[ENDED[name]])
+                a, b = (map_tree(lambda array, ended=ended: host(array)[ended], tree) for tree in (a, b))
             same(a, b, f"{where} {name}")
     elif isinstance(left, tuple):
         for place, (a, b) in enumerate(zip(left, right, strict=True)):

@@ -8,9 +8,9 @@ from gymnasium.vector import AutoresetMode
 
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.cli.main import main
-from gpu_vecenv.registration import IDS
 from gpu_vecenv.vector.memory_needs import memory_needs
 from gpu_vecenv.vector.views import View
+from tests.api.envs import ALIKE
 from tests.trees import leaves
 
 SIZES = {"WarpTag-v0": 100, "WarpGridTag-v0": 5_000}
@@ -39,7 +39,7 @@ def memory_of_steps(name, worlds, options, actions, copy):
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("view", ["worlds", "agents"])
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", ALIKE)
 def test_memory_on_the_host_matches_the_estimate(name, view, mode, copy):
     worlds = SIZES.get(name, 40_000)
     options = {"device": "cpu", "array": "numpy", "view": view, "autoreset_mode": mode, "copy": copy}

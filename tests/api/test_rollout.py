@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_vecenv.errors import ActionError, ArrayTypeError, ParameterError, SequenceError, ShapeError
-from gpu_vecenv.registration import IDS
-from tests.api.envs import MODES, VIEWS, assert_same, expand, host, make, random_actions
+from tests.api.envs import ALIKE, MODES, VIEWS, assert_same, expand, host, make, random_actions
 from tests.devices import DEVICES
 from tests.parity import trajectory
 
-CASES = {case: given for case, given in trajectory.CASES.items() if given[0] in IDS}
-"""Envs of the package; ``tests/roles`` has the same tests of envs with roles and masks."""
+CASES = {case: given for case, given in trajectory.CASES.items() if given[0] in ALIKE}
+"""Envs with one array of observations; ``tests/roles`` has the same tests of envs with roles and masks."""
 
 WORLDS = 40
 """Largest number of worlds of an env. A pack has 32 worlds, so 8 of 40 single-agent worlds are stepped without a pack."""

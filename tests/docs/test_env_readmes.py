@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, Space
 
 from gpu_vecenv.spec.contract import with_contract
 from tools.docs.env_tables import COMMAND, current_text, main, readmes
@@ -35,7 +35,8 @@ SECTIONS = [
 class Case:
     """An env made with some parameters, and the tables of its contract.
 
-    ``symbols`` gives values to letters in the tables; ``observation`` and ``action`` are numbers of the tables that apply.
+    ``symbols`` gives values to letters in the tables; ``observation`` and ``action`` are numbers of the tables that apply;
+    ``role`` is the role with the spaces, if roles have spaces of their own.
     """
 
     folder: str
@@ -43,10 +44,16 @@ class Case:
     symbols: dict[str, float] = field(default_factory=dict)
     observation: tuple[int, ...] = (0,)
     action: int = 0
+    role: str = ""
 
     @property
     def spec(self):
         return import_module(f"gpu_vecenv.envs.{self.folder}.spec").SPEC
+
+    def space(self, kind: str) -> Space:
+        """The observation or action space of an agent, by ``kind``."""
+        (group,) = [role for role in self.spec.groups if self.role in ("", role.name)]
+        return getattr(group, kind)(self.spec.resolve(self.params))
 
     def number(self, text: str) -> float:
         """Value of ``3A - 1``, ``-4 pi`` or a parameter's name."""
@@ -72,6 +79,8 @@ CASES = [
     Case("catalysis", {}, {"d": np.hypot(np.hypot(14, 16), 38) / np.sqrt(168)}),
     Case("catalysis", {"configuration": "two_atom_diffusion"}, {"d": np.sqrt(165) / 4, "e": np.sqrt(186) / 4}, (1,), 1),
     Case("grid_tag", {"use_full_observation": False}, observation=(1,)),
+    Case("covid", role="governor"),
+    Case("covid", {"num_subsidy_levels": 7}, observation=(1,), action=1, role="planner"),
 ]  # fmt: skip
 
 
@@ -105,20 +114,20 @@ def test_every_contract_has_the_same_sections(readme):
     text = readme.read_text()
     *common, last = sections(text)
     assert common == SECTIONS
-    assert last in ("Differences from Gymnasium", "Differences from WarpDrive")
+    assert last in ("Differences from Gymnasium", "Differences from WarpDrive", "Differences from the AI-Economist")
     assert [name for name, _ in tables(text)[0]] == SUMMARY
     assert all(body.strip() for body in sections(text).values())
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.folder} {case.params}")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.folder} {case.role} {case.params}")
 def test_the_contract_lists_every_index_of_the_observation(case):
     found = section_tables(case, "Observation")
-    check_box(case, case.spec.observation(case.spec.resolve(case.params)), sum((found[i] for i in case.observation), []))
+    check_box(case, case.space("observation"), sum((found[i] for i in case.observation), []))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.folder} {case.params}")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.folder} {case.role} {case.params}")
 def test_the_contract_lists_every_action(case):
-    space, rows = case.spec.action(case.spec.resolve(case.params)), section_tables(case, "Action")[case.action]
+    space, rows = case.space("action"), section_tables(case, "Action")[case.action]
     if isinstance(space, Box):
         return check_box(case, space, rows)
     if isinstance(space, Discrete):

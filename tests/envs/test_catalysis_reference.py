@@ -119,7 +119,7 @@ BAD = [
     ({"configuration": "moon"}, "configuration must be one of 'diffusion2d'.*got 'moon'"),
     ({"configuration": ["surface"]}, r"configuration must be one of .*got \['surface'\]"),
     ({"landscape": "moon"}, "landscape must be one of 'base'.*got 'moon'"),
-    ({"landscape": "diffusion"}, r"landscape must have the shape \(20, 18, 20\) by nx, ny, z_slab_lower and z_slab_upper, got \(20, 18, 10\)"),
+    ({"landscape": "diffusion"}, r"landscape must have the shape \(20, 18, 20\) by nx, ny, z_slab_lower .*got \(20, 18, 10\)"),
     ({"landscape": np.full((20, 18, 20), np.nan)}, "landscape must hold finite energies"),
     ({"landscape": None}, "landscape must be energies, or the name of a landscape, got None"),
     ({"initial_state": (1, 2)}, r"initial_state must be 3 whole numbers x, y, z, or 6 for two atoms, got \(1, 2\)"),

@@ -28,9 +28,9 @@ def results(reward, value, valid, cut, timed_out, sums):
     statistics = Moments(*(torch.zeros(shape, dtype=torch.float64, device=reward.device) for shape in ((1,), (1,), ())))
     merge(statistics, reward.view(-1, 1), valid.flatten(), normal)
     seed = torch.full((), -(2**50) + 3, device=reward.device)
-    with reward.device:
-        rows = reward.shape[1]
-        stats, by_world = EpisodeStats(rows), EpisodeStats(rows, agents=[1, 2] if rows % 3 == 0 else [rows])
+    rows = reward.shape[1]
+    several = [1, 2] if rows % 3 == 0 else [rows]
+    stats, by_world = (EpisodeStats(rows, agents=agents).to(reward.device) for agents in (None, several))
     return (
         *advantages(reward, value, reward + 1.0, valid, cut, timed_out, 0.99, 0.95),
         *advantages(reward, value, None, valid, cut, timed_out, 0.99, 0.95, torch.full((), 7.0, device=reward.device)),

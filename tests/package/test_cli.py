@@ -170,10 +170,11 @@ def test_envs_lists_agents_and_actions_of_every_id_without_torch():
     lines = {line.split()[0]: line for line in done.stdout.splitlines()}
     assert list(lines) == list(IDS)
     for name, line in lines.items():
-        env = gymnasium.make_vec(name, num_worlds=1, view="agents", device="cpu", array="numpy").unwrapped
+        env = gymnasium.make_vec(name, num_worlds=1, device="cpu", array="numpy").unwrapped
         for role, count in env.role_counts.items():
             assert f" {count} {role} " in line
-        assert str(env.single_action_space).removesuffix(", float32)") in line
+        for group in env.layout.groups:
+            assert str(group.action).removesuffix(", float32)") in line
         assert line.endswith(".") and len(line) <= 160
 
 
@@ -219,7 +220,8 @@ def test_help_of_train_shows_the_defaults_of_each_env(capsys):
             assert_defaults(text.partition("--env KEY=VALUE")[2], words)
             continue
         if not dataclasses.is_dataclass(runs["Other-v0"]):
-            assert_defaults(text.partition(f"--{field.name.replace('_', '-')} INT")[2], runs)
+            values = "{True,False}" if isinstance(runs["Other-v0"], bool) else "INT"
+            assert_defaults(text.partition(f"--{field.name.replace('_', '-')} {values}")[2], runs)
             continue
         for option in dataclasses.fields(runs["Other-v0"]):
             values = {name: getattr(run, option.name) for name, run in runs.items()}

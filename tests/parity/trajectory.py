@@ -73,6 +73,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "harvest, a map for each world": ("Harvest-v0", {"num_envs": 12, "map": np.arange(12) % 3, "max_episode_steps": 25}),
     "pot": ("Pot-v0", {"num_envs": 24, "max_episode_steps": 20}),
+    "covid": ("WarpCovid-v0", {"num_envs": 2, "episode_length": 310}),
+    "covid, weekly vaccines, risk averse": (
+        "WarpCovid-v0",
+        {"num_envs": 3, "episode_length": 61, "start_date": "2020-11-05", "vaccine_interval": 7, "vaccine_start": "2020-11-20",
+         "eta": 3.5, "action_cooldown": 5, "subsidy_interval": 11, "num_subsidy_levels": 6},
+    ),
 }  # fmt: skip
 """Envs small enough to run for a thousand steps in every build. Together they take each path of the kernels."""
 
@@ -84,6 +90,7 @@ OF_ENDS = ("final_obs", "final_action_mask", "episode")
 """Entries of ``info`` that hold values of worlds whose episode ended, and undefined ones of other worlds."""
 
 STEPS = {
+    "covid": 750,
     "tag, neighbours found by cell": 250,
     "tag, a standing crowd": 250,
     "tag, too many for the serial search": 250,

@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import torch
 
+import gpu_vecenv  # noqa: F401
 from tests.trees import leaves, map_tree, to_host
 
 CASES = {
@@ -12,6 +13,7 @@ CASES = {
     "harvest, a map for each world": ("Harvest-v0", {"max_episode_steps": 9, "map": np.arange(6) % 3}),
     "harvest, agents view": ("Harvest-v0", {"max_episode_steps": 9, "view": "agents"}),
     "pot": ("Pot-v0", {"max_episode_steps": 9}),
+    "covid": ("WarpCovid-v0", {"episode_length": 9, "action_cooldown": 3, "subsidy_interval": 4}),
 }
 """Ids and options. Episodes end after a few steps."""
 

@@ -27,7 +27,9 @@ FIELDS = {
     "town": ["wealth", "idle_until", "tax"],
     "harvest": ["x", "y", "frozen_until", "zaps", "ate", "apples"],
     "pot": ["purse", "put", "pot", "share"],
-}
+    "covid": ["susceptible", "infected", "recovered", "deaths", "vaccinated", "unemployed", "subsidy", "production", "filters",
+              "levels", "closed_until", "subsidy_level", "health_index", "economic_index"],
+}  # fmt: skip
 
 
 def of_worlds(env, tree, worlds):

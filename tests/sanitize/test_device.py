@@ -38,6 +38,7 @@ CASES = {
     "masks": ("Harvest-v0", "6", "num_envs=37", "map=1", "max_episode_steps=4"),
     "masks, more agents than lanes": ("Harvest-v0", "3", "num_envs=2", "num_red=200", "num_blue=100", "max_episode_steps=2"),
     "a shared part": ("Pot-v0", "6", "num_envs=37", "max_episode_steps=4"),
+    "governors and a planner": ("WarpCovid-v0", "6", "num_envs=37", "episode_length=4"),
 }
 
 SHORT_TRAIN = str(Path(__file__).with_name("short_train.py"))

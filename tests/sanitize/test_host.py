@@ -37,6 +37,7 @@ CASES = {
     "harvest, disabled": ("Harvest-v0", 20, {"num_envs": 3, "autoreset_mode": "disabled", "max_episode_steps": 6}),
     "pot": ("Pot-v0", 20, {"num_envs": 3, "max_episode_steps": 6}),
     "pot, disabled": ("Pot-v0", 20, {"num_envs": 3, "autoreset_mode": "disabled", "max_episode_steps": 6}),
+    "covid": ("WarpCovid-v0", 10, {"num_envs": 2, "episode_length": 4, "vaccine_start": "2020-03-24", "vaccine_interval": 2}),
     "4,096 agents": ("WarpTag-v0", 1, {"num_envs": 1, "num_taggers": 96, "num_runners": 4000, "episode_length": 1}),
 }  # fmt: skip
 

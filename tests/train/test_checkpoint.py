@@ -204,6 +204,7 @@ def put(state, keys, value):
         ("algorithms runner adam", None, "algorithms/runner/adam: expected a dict with the keys [0, 1, 2, 3"),
         ("collector roles", {"": None}, "collector/roles/: expected a dict with the keys ['obs'], got a NoneType"),
         ("collector alive", torch.zeros(4, 3), "collector/alive: expected a tensor of bool and shape (4, 5)"),
+        ("algorithms nobody", {}, "algorithms: expected policies out of ['catcher', 'runner'], got ['nobody']"),
         ("episodes", {}, "episodes: expected a dict with the keys ['catcher', 'runner'], got a dict without"),
         ("config", '{"env_id": "A", "gama": 1}', "expected a run's options and state, got TrainConfig option"),
         ("config", "{}", "expected a run's options and state, got options: expected a mapping with an env_id"),

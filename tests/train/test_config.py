@@ -122,6 +122,12 @@ def test_every_id_has_a_preset():
         require_samples(preset.ppo, preset.num_envs, name)
 
 
+def test_a_run_staggers_starts_as_its_preset_unless_it_says_otherwise():
+    for name, usual in (("WarpCovid-v0", True), ("WarpTag-v0", False)):
+        assert resolve(TrainConfig(name)).stagger_starts is usual
+        assert all(resolve(TrainConfig(name, stagger_starts=given)).stagger_starts is given for given in (True, False))
+
+
 @pytest.mark.parametrize(
     ("content", "text"),
     [

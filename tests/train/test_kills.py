@@ -190,11 +190,12 @@ def limit_metrics(run, room):
     ("limit", "room", "file"),
     [
         (limit_checkpoints, 0, ".lock"), (limit_checkpoints, 100, "config.yaml"),
-        (limit_checkpoints, 5_000, "checkpoint/iteration-00000000.pt"), (limit_metrics, 0, ""), (limit_metrics, 100, ""),
+        (limit_checkpoints, 5_000, "checkpoint/iteration-00000000.pt"), (limit_metrics, 0, "metrics.jsonl"),
+        (limit_metrics, 100, "metrics.jsonl"),
     ],
 )  # fmt: skip
 def test_a_run_on_a_full_disk_says_so_and_goes_on_when_there_is_room(whole, tmp_path, limit, room, file):
-    """A limit of the size of files stands in for the disk. An error of a write to the metrics names the run's folder."""
+    """A limit of the size of files stands in for the disk. The error names the file."""
     run = dataclasses.replace(CONFIG, out=str(tmp_path / "run"))
     heard, tell = os.pipe()
 

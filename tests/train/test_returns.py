@@ -14,11 +14,11 @@ def everything(steps):
     """Call all functions on the default device, and return the numbers of the advantages and of the episodes."""
     reward, flags = torch.zeros(steps, 4, 3), torch.zeros(steps, 4, 3, dtype=torch.bool)
     masks = transition_masks(flags[0], flags, flags, flags, flags)
-    rewards = RewardNorm((4, 3), 0.9)
+    rewards = RewardNorm((4, 3), 0.9).to(reward.device)
     rewards.update(reward, masks.valid, masks.cut)
     found = gae(reward, torch.zeros(steps + 1, 4, 3), reward, masks, 0.9, 0.8, rewards.scale)
-    means = EpisodeStats((4, 3)).update(reward, flags, masks.valid)
-    norm = RunningNorm((2,))
+    means = EpisodeStats((4, 3)).to(reward.device).update(reward, flags, masks.valid)
+    norm = RunningNorm((2,)).to(reward.device)
     norm.update(torch.zeros(steps, 4, 3, 2), masks.valid)
     assert found.advantage.shape == reward.shape
     return means

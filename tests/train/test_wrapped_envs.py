@@ -155,7 +155,7 @@ def test_an_evaluation_normalises_by_the_statistics_of_the_checkpoint_and_measur
         config = trainer.config
     saved = load_checkpoint(tmp_path)["collector"]["wrappers"]["0 NormalizeObservation"]["obs_rms"]
     with contextlib.closing(make_env(config, 2)) as env:
-        players = Players.loaded(env, config, tmp_path, None)
+        players = Players.loaded(env, config, tmp_path, None, all_loaded=False)
         players.collector.reset(3)
         for _ in range(10):
             players.step(deterministic=False)
@@ -197,7 +197,7 @@ def test_clipped_actions_have_no_bounds_and_random_ones_those_of_the_env():
         assert trainer.policies["agent"].box.half_width.tolist() == [1]  # 2 within the env's bounds
     config = dataclasses.replace(options("Actions", "Pendulum"), policy_map={"agent": "random"})
     with contextlib.closing(make_env(trainer.config, 50)) as env:
-        players = Players.loaded(env, trainer.config, None, {"agent": "random"}, num_steps=10)
+        players = Players.loaded(env, trainer.config, None, {"agent": "random"}, num_steps=10, all_loaded=False)
         players.collector.reset(0)
         actions = players.step(deterministic=False).groups[0].action
         assert 1.9 < actions.abs().max() <= 2
@@ -280,7 +280,7 @@ def test_observations_that_do_not_fit_their_space_are_refused_before_a_folder_is
 
 def test_rewards_of_another_shape_are_refused(monkeypatch):
     monkeypatch.setitem(wrapped_ids.WRAPS, "Normal", lambda env: gpu_vecenv.TransformReward(env, torch.sum))
-    with training("Normal", "Pendulum") as trainer, pytest.raises(ShapeError, match=r"reward of the shape \(3,\), got \(\)"):
+    with training("Normal", "Pendulum") as trainer, pytest.raises(ShapeError, match=r"of the shape \(3,\), got \(\)"):
         trainer.train()
 
 

@@ -89,7 +89,7 @@ class TrainConfig:
 
     A resumed run keeps it, so that a longer ``total_steps`` does not make rates jump.
     """
-    stagger_starts: bool = False
+    stagger_starts: bool | None = None
     """Start the worlds at different steps of an episode, so that a rollout holds all parts of episodes."""
     evaluation_interval: int | None = None
     """Iterations between two evaluations during training; None evaluates never."""
@@ -270,7 +270,7 @@ _CHECKS: Mapping[str, Check] = {
         lambda value: is_dict_of(lambda own: isinstance(own, PolicyConfig), value), "a dict of policy names and PolicyConfigs"
     ),
     "schedule_steps": LONG_COUNT.or_none(),
-    "stagger_starts": Check(lambda value: isinstance(value, bool), "True or False"),
+    "stagger_starts": Check(lambda value: isinstance(value, bool), "True or False").or_none(),
     "evaluation_interval": LONG_COUNT.or_none(),
     "evaluation_episodes": COUNT,
     "stop_at": NUMBER.or_none(),
@@ -292,6 +292,7 @@ class ResolvedConfig(TrainConfig):
     ppo: PPOConfig = field(default_factory=PPOConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     schedule_steps: int = 1
+    stagger_starts: bool = False
 
     def settings_of(self, policy: str) -> PolicyConfig:
         """Return the settings of a policy that differ from the run's."""

@@ -205,6 +205,10 @@ def require_same_parts(state: Mapping[str, Any], expected: Mapping[str, Any], pa
         )
     for key in ("collector", "episodes", "policies"):
         require_same_form(state[key], expected[key], f"{path}: {key}")
+    known = list(expected["policies"])  # not those of the algorithms: a policy that has learned may be frozen from now on
+    unknown = [name for name in state["algorithms"] if name not in known]
+    if unknown:
+        raise CheckpointError(f"{path}: algorithms: expected policies out of {known}, got {abbreviated(unknown)}")
 
 
 def _difference(saved: dict[Any, Any], expected: dict[Any, Any]) -> str:

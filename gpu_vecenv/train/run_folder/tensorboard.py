@@ -23,7 +23,7 @@ _numbers = itertools.count()
 
 
 class TensorBoard:
-    """Writes event files. The first ``flush()`` makes one, so that a run does not wait for the package before it learns.
+    """Writes event files. The first ``flush()`` of a point makes one, so that no run waits for the package before it learns.
 
     It writes one iteration each ``POINT_S``, and all iterations with an evaluation. The file is written in the caller's thread:
     the thread of ``SummaryWriter`` prints a traceback of its own if the disk is full.
@@ -64,7 +64,7 @@ class TensorBoard:
             OSError: the file cannot be written.
         """
         self._take()
-        if self._file is None and self._folder.is_dir():  # a folder that was removed must not come back
+        if self._file is None and self._points and self._folder.is_dir():  # a folder that was removed must not come back
             self._open()
         if self._file is None:
             return

@@ -102,6 +102,7 @@ def training_needs(config: ResolvedConfig, layout: Layout, device: torch.device)
     policies = make_policies(rows, config, torch.device("cpu"))
     updates = {name: _update(policies[name], rows[name], ppo, _sizes(config, policies[name], rows[name], device), device)
                for name, ppo in settings.items()}  # fmt: skip
+    updates = {name: max(size, _observed(rows[name], settings[name])) for name, size in updates.items()}
     needs = {
         "env": env.own_bytes(),
         "rollout": _bytes(rollout),
@@ -148,6 +149,15 @@ def _copied(rows: PolicyRows) -> int:
         (_bytes(part.slabs) // part.slabs.num_rows + 4 * rows.rollout.num_steps) * part.agents * part.num_worlds
         for part in rows.parts
     )  # fmt: skip
+
+
+def _observed(rows: PolicyRows, ppo: PPOConfig) -> int:
+    """Return the bytes of the observations that running statistics copy: those of some rows of slabs with other rows beside."""
+    part = rows.parts[0]
+    if not ppo.normalize_observations or len(rows.parts) > 1 or part.agents * part.num_worlds == part.slabs.num_rows:
+        return 0
+    steps = rows.rollout.num_steps
+    return _bytes(part.slabs.obs) // part.slabs.num_rows * part.agents * part.num_worlds * steps // (steps + 1)
 
 
 def _length(rows: slice) -> int:
@@ -201,13 +211,13 @@ def _grown(measure: Callable[[int], int], count: int) -> int:
 
 def _measured_step(policy: Policy, rows: PolicyRows, ppo: PPOConfig, count: int) -> int:
     """Return the most bytes that the gradient of a minibatch takes at a time, with the minibatch."""
-    loss = PPOLoss(ppo, torch.zeros(()), torch.ones(()))
+    loss = PPOLoss(ppo, torch.zeros((), dtype=torch.float32, device="cpu"), torch.ones((), dtype=torch.float32, device="cpu"))
     with _Peak() as peak:
         inputs, lead = _inputs(rows, count)
         action = _like(rows.parts[0].slabs.action, lead)
-        log_prob, value, advantage, target = torch.zeros(4, *lead)
-        place = torch.zeros(2, count, dtype=torch.int64)  # step and sample of each, which PPO keeps meanwhile
-        valid = torch.ones(lead, dtype=torch.bool)
+        log_prob, value, advantage, target = torch.zeros(4, *lead, dtype=torch.float32, device="cpu")
+        place = torch.zeros(2, count, dtype=torch.int64, device="cpu")  # step and sample of each, which PPO keeps meanwhile
+        valid = torch.ones(lead, dtype=torch.bool, device="cpu")
         loss.backward(policy, Minibatch(inputs, action, log_prob, value, advantage, target, valid))
         del place
     for parameter in policy.parameters():
@@ -232,7 +242,7 @@ def _inputs(rows: PolicyRows, count: int) -> tuple[Inputs, tuple[int, ...]]:
     inputs = rows.inputs(part, 0)
 
     def like(array: Tensor, axes: tuple[int, ...], taken: int) -> Tensor:
-        return torch.zeros(*axes, *array.shape[taken:], dtype=array.dtype)
+        return torch.zeros(*axes, *array.shape[taken:], dtype=array.dtype, device="cpu")
 
     obs: Any = inputs.obs
     if isinstance(obs, dict):
@@ -245,7 +255,7 @@ def _inputs(rows: PolicyRows, count: int) -> tuple[Inputs, tuple[int, ...]]:
 
 def _like(slab: Tensor, lead: tuple[int, ...]) -> Tensor:
     """Return zeros like the rows of a slab (T, n, ...)."""
-    return torch.zeros(*lead, *slab.shape[2:], dtype=slab.dtype)
+    return torch.zeros(*lead, *slab.shape[2:], dtype=slab.dtype, device="cpu")
 
 
 class _Peak(TorchDispatchMode):

@@ -78,8 +78,7 @@ class Trainer:
             CallbackError: ``callbacks`` or ``sinks`` is no list or tuple, or an entry has the wrong type.
             ConfigError, PolicyMapError: options do not fit the env, or the package that ``wandb`` needs is missing.
             CheckpointError: a file of ``load_policies`` is unusable, or ``resumed`` does not fit the options.
-            RunExistsError: ``config.out`` already holds a run; ``resume()`` continues it.
-            RunLockedError: another trainer has locked ``config.out``.
+            RunExistsError, RunLockedError: ``config.out`` holds a run, which ``resume()`` continues, or is locked.
             OutOfMemoryError: the run does not fit into memory; the message says what it needs.
             OSError: the run's folder cannot be made or written.
         """
@@ -89,14 +88,15 @@ class Trainer:
         for sink in self._sinks:
             self._resources.callback(sink.close)
         with close_on_error(self):
-            if resumed is not None and resumed.folder is not None:
+            if resumed is None:
+                require_effects(config)
+            elif resumed.folder is not None:
                 self._resources.callback(resumed.folder.close)
             self._build(config, networks)
             if resumed is not None:
                 self._load(resumed)
                 self._folder = resumed.folder
             else:
-                require_effects(config)
                 self._start()
                 # The folder comes last, so that wrong options leave no folder behind.
                 self._folder = None if config.out is None else lock_run_folder(Path(config.out))

@@ -1,0 +1,16 @@
+"""COVID-19: governors close their states, a planner pays subsidies."""
+
+from functools import partial
+
+from gpu_vecenv.envs.covid.spec import SPEC
+from gpu_vecenv.spec.contract import with_contract
+from gpu_vecenv.vector.single_env import refusing_entry_point
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
+
+__doc__ = with_contract(__doc__, __file__)
+
+make_vec = partial(GpuVectorEnv, SPEC)
+"""Entry point of ``gymnasium.make_vec("WarpCovid-v0")``."""
+
+make = refusing_entry_point(SPEC)
+"""Entry point of ``gymnasium.make("WarpCovid-v0")``, which raises an error: the env has several agents."""
