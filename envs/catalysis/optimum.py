@@ -61,10 +61,12 @@ class _Cells:
         self.energy[slab] = energies
         self.reward = np.full(shape, self.outside_reward)
         self.reward[slab] = rewards(params)
-        self.start, self.target = (
-            tuple((places(params, name) - (0, 0, self.shift)).ravel().tolist()) for name in ("initial_state", "final_state")
-        )
+        self.start, self.target = (self._cell(params, name) for name in ("initial_state", "final_state"))
         self.reward[self.target] += params["terminate_reward"]
+
+    def _cell(self, params: Params, name: str) -> tuple[int, ...]:
+        """Index of the state in which all atoms are in the cells of a parameter."""
+        return tuple(int(coordinate) for coordinate in (places(params, name) - (0, 0, self.shift)).flat)
 
     def after_moves(self, entered: np.ndarray, undone: np.ndarray) -> Iterator[np.ndarray]:
         """Yield for each move the array of what it leads to, from all states.

@@ -127,7 +127,8 @@ def slab_shape(params: Params) -> tuple[int, int, int]:
 
 def cell_in_slab(params: Params, name: str) -> tuple[int, ...]:
     """Index in the landscape of the cells of ``initial_state`` or ``final_state``."""
-    return tuple((places(params, name) - (0, 0, params["z_slab_lower"])).ravel().tolist())
+    cells = places(params, name) - (0, 0, params["z_slab_lower"])
+    return tuple(int(coordinate) for coordinate in cells.flat)
 
 
 def leaving_is_undone(params: Params) -> bool:
