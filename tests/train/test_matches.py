@@ -61,7 +61,7 @@ def test_matches_are_evaluations_in_the_same_worlds(run):
     assert matches.roles == {"catcher": RoleFacts(2, ["catcher"], ""), "runner": RoleFacts(3, ["runner"], "past the line")}
     for match in matches.matches:
         alone = evaluate(run, MOST_WORLDS, {role: "random" for role in match.random}, device="cpu")
-        assert (match.mean_return, match.mean_exits) == (alone.mean_return, alone.mean_exits)
+        assert (match.mean_return, match.mean_exits, match.mean_metrics) == (alone.mean_return, alone.mean_exits, {})
     assert matches.match("runner") != matches.match()
 
 
