@@ -29,9 +29,9 @@ from gpu_vecenv.train.runner.matches import play_matches
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 from tests.roles import harvest
 
-WALK = EnvSpec(
-    name="Walk-v0",
-    kernel=Path(__file__).with_name("walk.cu"),
+WALKER = EnvSpec(
+    name="Walker-v0",
+    kernel=Path(__file__).with_name("walker.cu"),
     roles=(Role("agent", 1),),
     params=(TIME_LIMIT,),
     state=(Field("x", "float32", (), "place"),),
@@ -55,7 +55,7 @@ def wrapped(**options):
     return TransformReward(EpisodeStatistics(harvest.make_vec(**options)), spoil)
 
 
-gymnasium.register("Walk-v0", vector_entry_point=functools.partial(GpuVectorEnv, WALK))
+gymnasium.register("Walker-v0", vector_entry_point=functools.partial(GpuVectorEnv, WALKER))
 gymnasium.register("Orchard-v0", vector_entry_point=harvest.make_vec)
 gymnasium.register("WrappedOrchard-v0", vector_entry_point=wrapped)
 
@@ -63,7 +63,7 @@ CASES = {
     "Town-v0": {"max_episode_steps": 7, "num_citizens": 3, "rich": 4.0},
     "Orchard-v0": {"max_episode_steps": 2, "num_red": 1, "num_blue": 1},
     "WrappedOrchard-v0": {"max_episode_steps": 2, "num_red": 1, "num_blue": 1},
-    "Walk-v0": {"max_episode_steps": 9},
+    "Walker-v0": {"max_episode_steps": 9},
 }
 WORLDS, STEPS = 7, 8
 
@@ -139,7 +139,7 @@ def test_an_iteration_on_a_gpu_gives_the_means_of_the_worlds_whose_episodes_ende
 def test_a_fused_policy_collects_the_same_metrics_in_one_launch_and_step_by_step(device):
     found = []
     for whole in (False, True):
-        trainer = Trainer(options("Walk-v0", device=device, executor="eager"), quiet=True)
+        trainer = Trainer(options("Walker-v0", device=device, executor="eager"), quiet=True)
         collector, policy = trainer.parts.collector, trainer.policies["agent"]
         at = torch.device(trainer.env.device)
         fused = FusedPolicy(policy, require_fused(policy, at), at)
@@ -213,7 +213,7 @@ def test_the_command_prints_each_metric_with_its_unit(tmp_path, capsys):
 
 
 def test_a_metric_without_a_record_or_a_unit_is_printed_as_such(tmp_path, capsys):
-    trainer = Trainer(options("Walk-v0", out=str(tmp_path), env_kwargs={"max_episode_steps": 6}), quiet=True)
+    trainer = Trainer(options("Walker-v0", out=str(tmp_path), env_kwargs={"max_episode_steps": 6}), quiet=True)
     trainer.train(1)
     trainer.close()
     evaluate_with = ["--episodes", "1", "--device", "cpu", "--seed"]
@@ -235,7 +235,7 @@ def test_curves_have_a_panel_for_each_metric(tmp_path):
 
 
 def test_matches_hold_metrics_of_trained_and_of_random_play(tmp_path):
-    trainer = Trainer(options("Walk-v0", out=str(tmp_path)), quiet=True)
+    trainer = Trainer(options("Walker-v0", out=str(tmp_path)), quiet=True)
     trainer.train(1)
     trainer.close()
     matches = play_matches(tmp_path, "cpu")

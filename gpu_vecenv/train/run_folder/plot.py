@@ -156,10 +156,10 @@ def _read(folder: Path) -> list[Lines]:
 
 def _title(folder: Path, runs: int) -> str:
     """Return the env, and the seed or the number of runs, as far as the files of the folder tell."""
-    of_run = folder / CONFIG_FILE if runs == 1 else next(iter(run_folders(folder)), folder) / CONFIG_FILE
+    of_run = folder if runs == 1 else next(iter(run_folders(folder)), folder)
     config = None
     try:
-        config = TrainConfig.from_yaml(of_run) if of_run.is_file() else None
+        config = TrainConfig.of_run(of_run) if (of_run / CONFIG_FILE).is_file() else None
     except (ConfigError, OSError) as error:
         warnings.warn(f"{error}; the curves' title has the folder in place of the env and the seed", stacklevel=3)
     env = str(folder) if config is None else config.env_id

@@ -1,4 +1,4 @@
-// Walk: one agent that steps to the left or to the right. Test env for metrics of single-agent worlds.
+// Walker: one agent that steps to the left or to the right. Test env for metrics of single-agent worlds.
 #include "hooks.h"
 
 GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
