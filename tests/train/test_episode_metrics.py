@@ -20,6 +20,7 @@ from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer, eva
 from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.applies import require_fused
 from gpu_vecenv.train.fused.rollout import whole_rollout
+from gpu_vecenv.train.returns.metrics import mean_metrics
 from gpu_vecenv.train.run_folder.matches import read_matches, save_matches
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 from gpu_vecenv.train.run_folder.plot import plot_curves
@@ -127,6 +128,30 @@ def test_an_iteration_gives_the_means_of_the_worlds_whose_episodes_ended(env_id)
     assert_trained_as_played(options(env_id))
 
 
+def random_metrics(count, steps, worlds, agents, device="cpu"):
+    """Metrics and flags with gaps between worlds; most records are missing or of episodes that go on."""
+    g = torch.Generator().manual_seed(steps)
+    values = 1e3 + torch.randn(count, steps, worlds * agents, generator=g)
+    values = torch.where(torch.rand(values.shape, generator=g) < 0.3, math.nan, values)
+    flags = torch.rand(2, steps, worlds * 3, generator=g) < 0.1
+    return values.to(device)[..., ::agents], *flags.to(device)[..., 1::3]
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 1, 5, 2), (2, 40, 300, 1), (3, 700, 19, 2), (1, 2000, 301, 1)], ids=str)
+def test_means_are_those_of_numpy(shape):
+    metrics, terminated, truncated = random_metrics(*shape)
+    ended = (terminated | truncated).numpy()
+    want = [mean(values[ended]) for values in metrics.double().numpy()]
+    np.testing.assert_allclose(mean_metrics(metrics, terminated, truncated).numpy(), want, rtol=1e-7)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(3, 1, 5, 2), (3, 700, 19, 2), (1, 2000, 301, 1)], ids=str)
+def test_means_have_the_same_bits_on_a_gpu(shape):
+    found = mean_metrics(*random_metrics(*shape, device="cuda:0")).cpu()
+    torch.testing.assert_close(found, mean_metrics(*random_metrics(*shape)), rtol=0, atol=0, equal_nan=True)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("executor", ["eager", "graph", "fused"])
 @pytest.mark.parametrize("env_id", CASES)
@@ -148,7 +173,8 @@ def test_a_fused_policy_collects_the_same_metrics_in_one_launch_and_step_by_step
         for _ in range(2):
             collector.advance()
             collector.collect()
-        metrics, ended = trainer.parts.rollout.metrics_of_worlds()
+        metrics, terminated, truncated = trainer.parts.rollout.metrics_of_worlds()
+        ended = terminated | truncated
         found.append((metrics[:, ended].cpu(), ended.cpu()))
     assert found[0][1].any()
     for one, other in zip(*found, strict=True):

@@ -140,7 +140,7 @@ def test_a_wrong_preset_is_refused(preset):
 
 @pytest.mark.parametrize(
     ("place", "got"),
-    [("orchards.training:NUMBER", "5"), ("orchards.training:NOTHING", "AttributeError"), ("nowhere:PRESET", "ModuleNotFoundError")],
+    [("orchards.training:NUMBER", "5"), ("orchards.training:NO", "AttributeError"), ("nowhere:PRESET", "ModuleNotFoundError")],
 )
 def test_a_place_without_a_preset_is_an_error_of_the_run(orchard, registered, place, got):
     register_preset("Mine-v0", place)

@@ -89,7 +89,8 @@ class _Tally:
 
     def _record(self, piece: Rollout, steps: int) -> None:
         """Take the metrics of the first episodes that end in the first steps of a piece."""
-        metrics, ended = (x[..., :steps, :] for x in piece.metrics_of_worlds())
+        metrics, terminated, truncated = (x[..., :steps, :] for x in piece.metrics_of_worlds())
+        ended = terminated | truncated
         last = ended.int().argmax(0)  # the first step in which an episode ended, if one did
         found = metrics.gather(1, last.expand(len(metrics), 1, -1)).squeeze(1)
         now = self._running[piece.world_rows] & ended.any(0)

@@ -155,12 +155,15 @@ class Rollout:
                 target[:, rows].unflatten(1, (num_worlds, count)).copy_(source)
             row, agent = rows.stop, agents.stop
 
-    def metrics_of_worlds(self) -> tuple[Tensor, Tensor]:
-        """Return the metrics of episodes, float32 (M, T, N), and where they are valid, bool (T, N), for an env that has any."""
+    def metrics_of_worlds(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return views: metrics of episodes, float32 (M, T, N), and ``terminated`` and ``truncated`` of worlds, bool (T, N).
+
+        Metrics are valid where one of the two is True. The env must have metrics.
+        """
         assert self.episode is not None
         rows = self.world_rows
         metrics = self.episode if self.by_world is not None else self.episode[..., rows]
-        return metrics, self.terminated[:, rows] | self.truncated[:, rows]
+        return metrics, self.terminated[:, rows], self.truncated[:, rows]
 
     def carry(self) -> None:
         """Move to the next rollout: agents that are alive after the last step are alive before step 0."""
