@@ -64,7 +64,7 @@ CASES = {
     "Town-v0": {"max_episode_steps": 7, "num_citizens": 3, "rich": 4.0},
     "Orchard-v0": {"max_episode_steps": 2, "num_red": 1, "num_blue": 1},
     "WrappedOrchard-v0": {"max_episode_steps": 2, "num_red": 1, "num_blue": 1},
-    "Walker-v0": {"max_episode_steps": 9},
+    "Walker-v0": {"max_episode_steps": 30},
 }
 WORLDS, STEPS = 7, 8
 
