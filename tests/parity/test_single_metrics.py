@@ -1,4 +1,4 @@
-"""Metrics of single-agent worlds, which a lane holds with their state: against NumPy, and the same bits in every build and mode."""
+"""Metrics of single-agent worlds, held by a lane with their state: against NumPy, and the same bits in every build and mode."""
 
 import re
 
