@@ -97,7 +97,7 @@ def _require_function(where: str, value: Any, or_none: bool = False) -> None:
 def _check_env(spec: EnvSpec) -> None:
     """Check fields that are neither tuples nor names of parts."""
     env = spec.name
-    for name in ("observation", "action", "scratch", "lanes"):
+    for name in ("observation", "action", "scratch", "lanes", "registers"):
         _require_function(f"{env}: {name}", getattr(spec, name), or_none=True)
     _require_function(f"{env}: check", spec.check)
     require_part(isinstance(spec.limit_is_rule, bool), f"{env}: limit_is_rule", "True or False", spec.limit_is_rule)

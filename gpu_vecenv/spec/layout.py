@@ -34,6 +34,9 @@ HOST_SCRATCH = 40960
 MAX_LANES = 1024
 """Maximum lanes of a team: the threads of a CUDA block."""
 
+MIN_REGISTERS, MAX_REGISTERS = 32, 255
+"""Limits of registers that a spec may request for a thread on CUDA."""
+
 MAX_AGENTS = 4096
 MAX_ENTRIES = 1024
 """Maximum entries of an action; each has a purpose of its own for random actions."""
@@ -77,7 +80,8 @@ class Layout:
             if field.name == self.spec.alive:
                 expected = f"({self.num_agents},), one number for each agent, because alive names the field"
                 require_part(shape == (self.num_agents,), where, expected, shape)
-        _ = self.bounds, self.workspaces, self.requested_scratch, self.requested_lanes  # raise SpecError for wrong results
+        _ = self.bounds, self.workspaces  # raise SpecError for wrong results
+        _ = self.requested_scratch, self.requested_lanes, self.requested_registers  # the same
         _ = self.scalars, self.tables  # raise ParameterError if the parameters give infinite numbers
 
     @cached_property
@@ -101,6 +105,18 @@ class Layout:
             return 1
         where = f"{self.spec.name}: lanes"
         return whole_in(where, called(where, self.spec.lanes, self.params), 1, MAX_LANES)
+
+    @cached_property
+    def requested_registers(self) -> int | None:
+        """Most registers that the spec requests for a thread on CUDA; None without a request.
+
+        Raises:
+            SpecError: not ``MIN_REGISTERS`` to ``MAX_REGISTERS``.
+        """
+        if self.spec.registers is None:
+            return None
+        where = f"{self.spec.name}: registers"
+        return whole_in(where, called(where, self.spec.registers, self.params), MIN_REGISTERS, MAX_REGISTERS)
 
     @cached_property
     def requested_scratch(self) -> int:

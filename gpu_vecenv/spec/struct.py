@@ -68,14 +68,14 @@ MAX_HELD_ENTRIES = 64
 def is_single(spec: EnvSpec) -> bool:
     """Return True if a world has one agent that never leaves and a short state of fixed size.
 
-    It also has no arrays by role, workspaces, masks, metrics or request for lanes. Kernels then see ``GV_SINGLE``, and a lane
-    holds a world in variables.
+    It also has no arrays by role, workspaces, masks or request for lanes. Kernels then see ``GV_SINGLE``, and a lane holds a
+    world in variables, with its metrics.
     """
     if spec.alive is not None or [role.count for role in spec.roles] != [1] or spec.workspaces:
         return False
-    if spec.by_role or spec.metrics or spec.lanes or spec.roles[0].masked:
+    if spec.by_role or spec.lanes or spec.roles[0].masked:
         return False
-    lengths = [math.prod(n for n in field.shape if isinstance(n, int)) for field in spec.state]
+    lengths = [math.prod(n for n in field.shape if isinstance(n, int)) for field in spec.all_state]
     return sum(lengths) <= MAX_HELD and all(isinstance(n, int) for field in spec.state for n in field.shape)
 
 

@@ -24,7 +24,7 @@ class Results:
             ``agent_alive``, ``agent_reward``, ``action_mask`` and others if the env has them.
         kept: names of the arrays that the next call reads: observations and masks.
         actions: shape and dtype of the random actions of one step, by name, one for each group.
-        public: index into the arrays of a step by public name; by role in nested dicts.
+        public: index into the arrays of a step by public name; by role, and by metric for ``episode``, in nested dicts.
         info: the same for each key of ``info``.
         nested: True if results hold dicts.
         returned: the same for the five values that a step returns.
@@ -60,8 +60,7 @@ class Results:
         names = ["final_obs", "final_action_mask", *(("agent_alive", "agent_reward") if layout.num_agents > 1 else ())]
         self.info |= {name: self.public[name] for name in (*names, "action_mask") if name in self.public}
         if layout.spec.metrics:
-            episode = {metric.name: self.indices[f"episode_{metric.name}"] for metric in layout.spec.metrics}
-            self.info |= {"episode": episode, "_episode": finished}
+            self.info |= {"episode": self.public["episode"], "_episode": finished}
         self.nested = layout.spec.by_role or bool(layout.spec.metrics)
         self.returned = [*(self.public[name] for name in ("obs", "reward", "terminated", "truncated")), self.info]
         masks = {name: place for name, place in self.info.items() if name == "action_mask"}
@@ -79,6 +78,8 @@ class Results:
                         by_role[group.role] = own if shared is None else {"shared": shared, "own": own}
                 if by_role:
                     public[f"{final}{array}"] = by_role if view.layout.spec.by_role else by_role[""]
+        if metrics := view.layout.spec.metrics:
+            public["episode"] = {metric.name: self.indices[f"episode_{metric.name}"] for metric in metrics}
         return public
 
 

@@ -355,10 +355,10 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
         """Write results into the caller's slabs instead of the env's arrays, without allocation or copy.
 
         ``obs`` and ``action_mask`` are ``(T + 1, ...)``, the others, any of ``reward, terminated, truncated, finished,
-        final_obs, final_action_mask, agent_alive, agent_reward``, ``(T, ...)``; float32 or bool, C-contiguous, on the env's
-        device; by role in dicts. A reset writes ``obs[0]``; step t (from 0) writes ``obs[t + 1]`` and ``[t]`` of the others.
-        After T steps call ``rewind()``. Outputs without a slab go to persistent arrays. Rows of ``final_obs`` are undefined
-        where no episode ended. If the env has started, its last observation is copied to ``obs[0]``.
+        final_obs, final_action_mask, agent_alive, agent_reward, episode``, ``(T, ...)``; float32 or bool, C-contiguous, on the
+        env's device; in dicts by role, and by metric for ``episode``. A reset writes ``obs[0]``; step t (from 0) writes
+        ``obs[t + 1]`` and ``[t]`` of the others. After T steps call ``rewind()``. Outputs without a slab go to persistent arrays.
+        ``final_obs`` and ``episode`` are undefined where no episode ended. The last observation, if any, is copied to ``obs[0]``.
 
         Raises:
             UnknownParameterError: a slab for an output that the env does not have.

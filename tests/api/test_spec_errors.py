@@ -93,6 +93,8 @@ LIES = [
     ({"scratch": raises}, "scratch must return without an error, got ZeroDivisionError: division by zero"),
     ({"scratch": returns(1.5)}, "scratch must be an integer from 0 to .*, got 1.5"),
     ({"lanes": returns("x")}, "lanes must be an integer from 1 to 1024, got 'x'"),
+    ({"registers": returns(31)}, "registers must be an integer from 32 to 255, got 31"),
+    ({"registers": returns(80.5)}, "registers must be an integer from 32 to 255, got 80.5"),
     ({"workspaces": (Workspace("x", "bool", returns((2,)), 0, "x"),)}, "workspace 'x': dtype must be one of .*, got 'bool'"),
     ({"workspaces": (Workspace("x", "int32", returns(2), 0, "x"),)}, "workspace 'x': shape must be a tuple of integers, got 2"),
     ({"workspaces": (Workspace("x", "uint8", returns((2,)), 256, "x"),)}, "workspace 'x': fill must be .* to 255, got 256"),
@@ -121,7 +123,7 @@ def test_a_spec_has_a_name(name):
         dataclasses.replace(SPEC, name=name)
 
 
-@pytest.mark.parametrize("part", ["observation", "action", "scratch", "lanes", "check"])
+@pytest.mark.parametrize("part", ["observation", "action", "scratch", "lanes", "registers", "check"])
 def test_the_error_of_a_function_is_the_cause(part):
     with pytest.raises(SpecError, match=part) as raised:
         GpuVectorEnv(dataclasses.replace(SPEC, **{part: raises}), 2, device="cpu")

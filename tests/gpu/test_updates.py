@@ -1,5 +1,8 @@
 """Kernels of updates have the same bits on CUDA and on the CPU, and a CUDA graph can record them."""
 
+import copy
+import functools
+
 import pytest
 import torch
 
@@ -21,6 +24,12 @@ def inputs(steps, rows):
     return reward, value, *flags, sums
 
 
+@functools.cache
+def unused(rows, agents, device):
+    """Statistics without an episode. A graph can record a copy of them, and not the way of new ones to the device."""
+    return EpisodeStats(rows, agents=agents).to(device)
+
+
 def results(reward, value, valid, cut, timed_out, sums):
     """Return results of all kernels, on the device of the arrays."""
     running, sums = sums[0].clone(), sums.clone()
@@ -29,8 +38,9 @@ def results(reward, value, valid, cut, timed_out, sums):
     merge(statistics, reward.view(-1, 1), valid.flatten(), normal)
     seed = torch.full((), -(2**50) + 3, device=reward.device)
     rows = reward.shape[1]
-    several = [1, 2] if rows % 3 == 0 else [rows]
-    stats, by_world = (EpisodeStats(rows, agents=agents).to(reward.device) for agents in (None, several))
+    stats, by_world = (
+        copy.deepcopy(unused(rows, agents, reward.device)) for agents in (None, (1, 2) if rows % 3 == 0 else (rows,))
+    )
     return (
         *advantages(reward, value, reward + 1.0, valid, cut, timed_out, 0.99, 0.95),
         *advantages(reward, value, None, valid, cut, timed_out, 0.99, 0.95, torch.full((), 7.0, device=reward.device)),

@@ -113,6 +113,8 @@ train WarpTag-v0 --ppo value_coef=x | value_coef: expected a number, got 'x'
 train WarpTag-v0 --ppo value_coef=1e400 | value_coef: expected a number, got inf
 train WarpTag-v0 --ppo entropy_coef=True | entropy_coef: expected a number, got True
 train WarpTag-v0 --ppo entropy_coef_final=x | entropy_coef_final: expected a number, or None, got 'x'
+train WarpTag-v0 --ppo entropy_schedule=((0,0.1),) | entropy_schedule: expected pairs of steps, which increase from 1 on
+train WarpTag-v0 --ppo entropy_schedule=((5,0.1),) entropy_coef_final=0.1 | expected it or entropy_coef_final, got both
 train WarpTag-v0 --ppo max_grad_norm=-1 | max_grad_norm: expected a number > 0, got -1
 train WarpTag-v0 --ppo target_kl=x | target_kl: expected a number > 0, or None, got 'x'
 train WarpTag-v0 --ppo bootstrap_at_time_limit=x | expected True or False, or None, got 'x'

@@ -17,6 +17,7 @@ struct GvPack {
 // Outputs and parameters of one world of a pack.
 struct GvPackOutput {
     float obs[GV_SINGLE_FEATURES], reward;
+    GvNumbers metrics;
     gv_i32 invalid;
     gv_u8 terminated, truncated, finished;
 #define GV_PARAM(name, type) type name;
@@ -29,6 +30,22 @@ GV_FN void gv_load_pack_params(const GvArgs& a, gv_i64 first, GvPack& pack) {
 #define GV_PARAM(name, type) for (gv_i32 i = 0; i < GV_PACK; ++i) pack.name[i] = gv_param_of_world(a.name##_by_world, a.name, first + i);
     GV_PARAMS_BY_WORLD(GV_PARAM)
 #undef GV_PARAM
+}
+
+// The metrics that a world gives when its episode ends. A pack stores those of all its worlds, because a store under a condition
+// keeps the compiler from stepping worlds in vector registers: a world whose episode goes on stores what was in memory.
+GV_FN void gv_load_pack_metrics(const GvArgs& a, gv_i64 world, GvNumbers& metrics) {
+    (void)a, (void)world, (void)metrics;
+#define GV_METRIC(name, reduction) metrics.name = a.out_episode_##name[world];
+    GV_METRICS(GV_METRIC)
+#undef GV_METRIC
+}
+
+GV_FN void gv_store_pack_metrics(const GvArgs& a, gv_i64 world, const GvNumbers& metrics) {
+    (void)a, (void)world, (void)metrics;
+#define GV_METRIC(name, reduction) a.out_episode_##name[world] = metrics.name;
+    GV_METRICS(GV_METRIC)
+#undef GV_METRIC
 }
 
 // Loads world i of a pack into `held`, and returns arguments in which it is world 0. BYTES is the size of an entry of an action.
@@ -47,6 +64,7 @@ GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const GvPack&
     local.episode += world;
     out.invalid = 0;
     local.num_agents = 1;
+    local.agents_view = 0;
     local.num_features = GV_SINGLE_FEATURES;
     GV_LAST_ROLE(GV_SET_ROW_0)
     local.obs = out.obs;
@@ -55,6 +73,10 @@ GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const GvPack&
     local.out_terminated = &out.terminated;
     local.out_truncated = &out.truncated;
     local.out_finished = &out.finished;
+    gv_load_pack_metrics(a, world, out.metrics);
+#define GV_METRIC(name, reduction) local.out_episode_##name = &out.metrics.name;
+    GV_METRICS(GV_METRIC)
+#undef GV_METRIC
     local.action = (const char*)a.action + world * (GV_SINGLE_ENTRIES * BYTES);
     local.action_bytes = BYTES;
     (void)pack;
@@ -75,6 +97,7 @@ GV_FN void gv_store_pack_world(const GvArgs& a, gv_i64 world, const GvHeld& held
     a.out_truncated[world] = out.truncated;
     a.out_finished[world] = out.finished;
     a.agent_reward[world] = out.reward;
+    gv_store_pack_metrics(a, world, out.metrics);
     for (gv_i32 f = 0; f < GV_SINGLE_FEATURES; ++f) a.obs[world * GV_SINGLE_FEATURES + f] = out.obs[f];
 }
 
@@ -170,24 +193,27 @@ GV_FN void gv_step_unfinished_packs(const GvArgs& a, const GvTeam& team, gv_i32 
 }
 
 // Steps a pack with finished worlds in next-step mode. These worlds start an episode, are stepped with the others, because an
-// element of a vector cannot be left out, and are then set back to their start.
+// element of a vector cannot be left out, and are then set back to their start. Their metrics in memory stay, too.
 GV_FN void gv_step_pack_next_step(const GvArgs& a, const GvTeam& team) {
     GvFinished finished;
     finished.count = 0;
     gv_add_finished(a, team.world, finished);
     gv_restart_finished(a, team, finished);
     GvHeld held[GV_PACK];
+    GvNumbers metrics[GV_PACK];
     float obs[GV_PACK][GV_SINGLE_FEATURES];
     for (gv_i32 i = 0; i < finished.count; ++i) {
         gv_load_world(a, finished.world[i], held[i]);
         gv_load_flags(a, finished.world[i], true, held[i]);
         gv_copy_row(a.obs + (gv_i64)finished.world[i] * GV_SINGLE_FEATURES, obs[i]);
+        gv_load_pack_metrics(a, finished.world[i], metrics[i]);
     }
     gv_run_packs(a, team, 1, finished);
     for (gv_i32 i = 0; i < finished.count; ++i) {
         const gv_i64 w = finished.world[i];
         gv_store_world(a, w, held[i]);
         gv_copy_row(obs[i], a.obs + w * GV_SINGLE_FEATURES);
+        gv_store_pack_metrics(a, w, metrics[i]);
         a.agent_reward[w] = 0.0f;
         a.out_terminated[w] = a.out_truncated[w] = a.out_finished[w] = 0;
     }

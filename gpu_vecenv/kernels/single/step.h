@@ -45,6 +45,9 @@ GV_FN void gv_point_outputs(const GvArgs& a, GvArgs& local, Row row) {
     local.out_terminated = a.out_terminated + row;
     local.out_truncated = a.out_truncated + row;
     local.out_finished = a.out_finished + row;
+#define GV_METRIC(name, reduction) local.out_episode_##name = a.out_episode_##name + row;
+    GV_METRICS(GV_METRIC)
+#undef GV_METRIC
 }
 
 // Observation of a step, held until the lane knows if it is the last one of the episode. All lanes of a warp then store at the same

@@ -1,12 +1,19 @@
-"""Presets: options that work for the bundled envs. They replace what a run leaves out."""
+"""Presets: options that work for an env. They replace what a run leaves out."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.registered import REGISTERED_PRESETS
+from gpu_vecenv.train.config.checks import COUNT, LONG_COUNT, Check, check_fields, is_dict_of
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
+from gpu_vecenv.train.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -26,10 +33,23 @@ class Preset:
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Env parameters, or functions of those that the run gives. Each holds unless the run gives a parameter of the same name."""
 
+    def __post_init__(self) -> None:
+        """Check types and ranges."""
+        check_fields(self, _CHECKS)
+
     def env_params(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return the env parameters of a run that gives some of them."""
         own = {name: value(given) if callable(value) else value for name, value in self.env_kwargs.items()}
         return {**own, **given}
+
+
+_CHECKS: Mapping[str, Check] = {
+    "num_envs": COUNT,
+    "total_steps": LONG_COUNT,
+    "ppo": Check(lambda value: isinstance(value, PPOConfig), "a PPOConfig"),
+    "network": Check(lambda value: isinstance(value, NetworkConfig), "a NetworkConfig"),
+    "env_kwargs": Check(lambda value: is_dict_of(lambda _: True, value), "a dict with str keys"),
+}
 
 
 def _neighbours(given: dict[str, Any]) -> int:
@@ -161,9 +181,38 @@ PRESETS: dict[str, Preset] = {
         ),
     ),
 }
-"""Presets by env id (without namespace); other envs have ``Preset()``."""
+"""Presets of the envs of this package by id (without namespace)."""
+
+
+def import_env(env_id: object) -> None:
+    """Import the module of an id such as ``module:MyEnv-v0``, which registers the id and its preset.
+
+    Nothing happens if there is no such module or no such id: what makes the env gives the error.
+    """
+    module, colon, _ = env_id.rpartition(":") if isinstance(env_id, str) else ("", "", "")
+    if colon and all(part.isidentifier() for part in module.split(".")):
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(module)
 
 
 def preset_of(env_id: str) -> Preset:
-    """Return the preset of an env."""
-    return PRESETS.get(env_id.split("/")[-1].split(":")[-1], Preset())
+    """Return the preset of an env: a registered one, that of this package, or else ``Preset()``. No module of an id is imported.
+
+    Raises:
+        ConfigError: the registered place of a preset holds none.
+    """
+    name = env_id.rpartition(":")[2]
+    registered = REGISTERED_PRESETS.get(name)
+    if registered is None:
+        return PRESETS.get(name.rpartition("/")[2], Preset())
+    if isinstance(registered, Preset):
+        return registered
+    module, _, attribute = registered.partition(":")
+    expected = f"preset of {name}: expected a Preset at {registered!r}, as registered"
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise ConfigError(f"{expected}, got {type(error).__name__}: {error}") from error
+    if not isinstance(found, Preset):
+        raise ConfigError(f"{expected}, got {abbreviated(found)}")
+    return found
