@@ -90,7 +90,7 @@ class Member:
 
 
 DRAWN = (
-    ("drawn_actions", "uint8", "random actions of a rollout, int32 or float32 rows; null if actions are given"),
+    ("drawn_actions", "uint8", "random actions of a rollout, of that type; null if actions are given"),
     ("action_choices", "int32", "[num_entries] choices of each entry of an action"),
     ("action_bounds", "float32", "[num_entries, 2] of a box: lower bound, and upper minus lower bound"),
     ("mask_starts", "int32", "[num_entries] index of each entry's first choice in a mask; -1 for entries without a mask"),
@@ -143,11 +143,11 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
     numbers.sort(key=lambda number: number.dtype not in ("float64", "int64"))
     return (  # members of 4 bytes come in pairs or after all of 8 bytes, so that the struct has no padding
         Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),
-        *(Member(f"{prefix}action_bytes", "gv_i32", "int32", "size of one action element") for prefix in prefixes),
+        *(Member(f"{prefix}action_type", "gv_i32", "int32", "type of entries: bytes, -1 for int8") for prefix in prefixes),
         Member("autoreset", "gv_i32", "int32", "GV_NEXT_STEP, GV_SAME_STEP or GV_DISABLED"),
         Member("agents_view", "gv_i32", "int32", "1 if flags are written to every agent's row, 0 if to the world's"),
         *([Member("unused", "gv_i32", "int32", "fills the pair")] if len(prefixes) % 2 == 0 else []),
-        *(Member(f"{prefix}action", "const void*", "uint64", "int32, int64 or float32 rows") for prefix in prefixes),
+        *(Member(f"{prefix}action", "const void*", "uint64", "rows of indices or of float32") for prefix in prefixes),
         *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in always),
         *rows,
         *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in seldom),
