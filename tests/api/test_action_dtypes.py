@@ -7,6 +7,7 @@ import pytest
 from gpu_vecenv import RoleRows
 from gpu_vecenv.errors import ActionError, ArrayTypeError
 from gpu_vecenv.spec.roles import INDEX_DTYPES, smallest_dtype
+from gpu_vecenv.vector.actions import ENTRY_TYPES
 from gpu_vecenv.vector.graph import capture_steps
 from gpu_vecenv.vector.wrapper import DeviceWrapper
 from tests.api import envs
@@ -102,6 +103,17 @@ def test_an_index_out_of_range_is_refused_before_a_step(dtype, entry, bad, array
     assert_trees_equal(to_host(env.get_state()), before)
     actions[1, 2, entry] = min(np.iinfo(dtype).max, 199)
     env.step(actions)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_kernels_read_signs(dtype):
+    """Launches the kernel directly, as the env would refuse the actions."""
+    env = make("tag", **LEVELS)
+    actions = np.zeros(env.action_space.shape, dtype)
+    actions[..., 0] = -100
+    env.worlds.step((actions, actions.ctypes.data, ENTRY_TYPES[dtype]))
+    assert env.worlds.arguments.invalid[0] == actions[..., 0].size
+    env.worlds.arguments.invalid[...] = 0
 
 
 @pytest.mark.gpu
