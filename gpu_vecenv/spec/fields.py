@@ -11,7 +11,7 @@ import numpy as np
 from gpu_vecenv.spec.given import lists_as_tuples
 from gpu_vecenv.spec.params import Params
 
-FIELD_DTYPES = ("float32", "int32", "uint8", "uint16", "uint64")
+FIELD_DTYPES = ("float32", "float64", "int32", "int64", "uint8", "uint16", "uint64")
 """Dtypes of state arrays. They have the same size in NumPy and in kernels."""
 
 

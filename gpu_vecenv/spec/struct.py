@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.fields import Field
+from gpu_vecenv.spec.fields import Constant, Field
+from gpu_vecenv.spec.params import Param
 from gpu_vecenv.spec.roles import group_sizes
 
 MAX_COUNT = 2**30
@@ -137,7 +138,8 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         rows.append(Member(f"{role.name}_stride", "gv_i64", "int64", "rows from one world to the next"))
     prefixes = [role.prefix for role in spec.groups]
     numbers = []
-    for number in (*spec.kernel_params, *spec.constants):
+    given: tuple[Param | Constant, ...] = (*spec.kernel_params, *spec.constants)
+    for number in given:
         dtype = "int32" if number.dtype == "bool" else str(number.dtype)
         numbers.append(Member(number.name, C_TYPES[dtype], dtype, f"{number.doc}; {number.unit}"))
     numbers.sort(key=lambda number: number.dtype not in ("float64", "int64"))

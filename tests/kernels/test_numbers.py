@@ -12,6 +12,7 @@ from gpu_vecenv.errors import ParameterError, SpecError
 from gpu_vecenv.spec.layout import Layout
 from tests.devices import DEVICES
 from tests.kernels.nvrtc import compile_ptx
+from tests.trees import to_host
 
 KERNEL = """
 #include "hooks.h"
@@ -109,6 +110,64 @@ def test_all_bits_reach_the_kernel(spec, agents, by_world, device):
             np.testing.assert_array_equal(state[name], np.broadcast_to(value, worlds), err_msg=name)
         assert (reward == 0.5).all()
     env.close()
+
+
+STATE_KERNEL = """
+#include "hooks.h"
+// double: the state is in double.
+GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
+    const auto s = gv_state(a, team);
+    GV_FOR(i, 3) s.level[i] = (double)gv_uniform(gv_draw(a, team, 0, (gv_u32)i).word[0]) / 3.0;
+    GV_ONCE s.count = (1ll << 60) + 1;
+}
+// double: as above.
+GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
+    const auto s = gv_state(a, team);
+    GV_FOR(i, 3) s.level[i] = s.level[i] / 3.0;
+    GV_ONCE s.count += 2;
+    GV_FOR(i, gv_num_agents(a)) a.agent_reward[gv_row(a, team.world, i)] = 0.0f;
+    GV_ONCE s.truncated = s.t == 4;
+}
+GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
+    GV_FOR(i, gv_num_agents(a)) gv_obs_row(a, obs, team.world, i)[0] = 0.0f;
+}
+"""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("array", ["numpy", "torch"])
+@pytest.mark.parametrize("agents", [1, 2])
+def test_state_fields_keep_all_bits(spec, agents, array, device, tmp_path):
+    """Steps, a rollout, set_state, copies of worlds and reset pools."""
+    kernel = tmp_path / "state.cu"
+    kernel.write_text(STATE_KERNEL)
+    fields = (Field("count", "int64", (), "a count", low=0, high=2**62), Field("level", "float64", (3,), "levels"))
+    spec = replace(spec, kernel=kernel, roles=(Role("agent", agents),), state=fields, params=(), constants=(), tables=())
+    env, rolled = (GpuVectorEnv(spec, 70, device=device, array=array) for _ in range(2))
+    for one in (env, rolled):
+        one.reset(seed=0)
+    level = to_host(env.get_state("level"))["level"]
+    assert level.dtype == np.float64 and (level[0] != level[0].astype(np.float32)).any()
+    actions = np.zeros(env.action_space.shape, np.uint8)
+    given = actions if array == "numpy" else pytest.importorskip("torch").as_tensor(actions, device=device)
+    for _ in range(3):
+        env.step(given)
+    rolled.rollout(given, num_steps=3)
+    for one in (env, rolled):
+        state = to_host(one.get_state())
+        np.testing.assert_array_equal(state["level"], level / 3 / 3 / 3)
+        np.testing.assert_array_equal(state["count"], np.full(70, 2**60 + 7))
+    env.step(given)  # autoreset
+    np.testing.assert_array_equal(to_host(env.get_state("count"))["count"], np.full(70, 2**60 + 1))
+    env.set_state({"level": [[1 / 7, 1e-300, 1 / 3]] * 70, "count": np.arange(70) + 2**61})
+    env.copy_worlds([3], [5])
+    state = to_host(env.get_state())
+    assert state["count"][[3, 4, 5]].tolist() == [2**61 + 3, 2**61 + 4, 2**61 + 3] and state["level"][5, 1] == 1e-300
+    with pytest.raises(ParameterError, match="state field count must be .* got 4611686018427387905"):
+        env.set_state({"count": np.full(70, 2**62 + 1)})
+    env.set_reset_pool({"level": np.full((4, 3), 1 / 7)})
+    env.reset(seed=1)
+    assert (to_host(env.get_state("level"))["level"] == 1 / 7).all()
 
 
 def test_gpu_compilers_take_the_struct(spec):
