@@ -13,6 +13,7 @@ import numpy as np
 from gpu_vecenv.errors import SpecError
 from gpu_vecenv.spec.computed import MAX_NUMBERS, bounds_of, whole_in
 from gpu_vecenv.spec.fields import (
+    CONSTANT_DTYPES,
     FIELD_DTYPES,
     REDUCTIONS,
     TABLE_DTYPES,
@@ -174,7 +175,7 @@ def _check_param(env: str, param: Param) -> None:
     _require_one_of(f"{where}: dtype", param.dtype, PARAM_DTYPES)
     require_part(isinstance(param.per_world, bool), f"{where}: per_world", "True or False", param.per_world)
     if param.per_world:
-        _require_one_of(f"{where}: dtype with values by world", param.dtype, ("float32", "int32"))
+        _require_one_of(f"{where}: dtype with values by world", param.dtype, ("float32", "float64", "int32"))
     low, high = bounds_of(where, param.low, param.high)
     if param.dtype in ("bool", None):
         holds = low == -math.inf and high == math.inf
@@ -220,6 +221,7 @@ def _check_alive(spec: EnvSpec) -> None:
 def _check_memory(spec: EnvSpec) -> None:
     """Check constants, tables and workspaces."""
     for constant in spec.constants:
+        _require_one_of(f"{spec.name}: constant {constant.name!r}: dtype", constant.dtype, CONSTANT_DTYPES)
         _require_function(f"{spec.name}: constant {constant.name!r}: value", constant.value)
     for table in spec.tables:
         _require_one_of(f"{spec.name}: table {table.name!r}: dtype", table.dtype, TABLE_DTYPES)

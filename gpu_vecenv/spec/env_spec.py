@@ -152,7 +152,7 @@ class EnvSpec:
     @property
     def kernel_params(self) -> tuple[Param, ...]:
         """Parameters that are members of the argument struct."""
-        return tuple(param for param in self.params if param.dtype in ("float32", "int32", "bool"))
+        return tuple(param for param in self.params if param.dtype is not None)
 
     def role_counts(self, params: Params) -> dict[str, int]:
         """Return the number of agents of each role in a world, in the order of the roles."""

@@ -11,7 +11,7 @@ import numpy as np
 from gpu_vecenv.spec.given import lists_as_tuples
 from gpu_vecenv.spec.params import Params
 
-FIELD_DTYPES = ("float32", "int32", "uint8", "uint16", "uint64")
+FIELD_DTYPES = ("float32", "float64", "int32", "int64", "uint8", "uint16", "uint64")
 """Dtypes of state arrays. They have the same size in NumPy and in kernels."""
 
 
@@ -50,7 +50,10 @@ class Field:
         return low, high
 
 
-TABLE_DTYPES = ("float32", "int32", "int8", "uint8", "uint16")
+CONSTANT_DTYPES = ("float32", "float64", "int32", "int64")
+"""Dtypes of constants."""
+
+TABLE_DTYPES = ("float32", "float64", "int32", "int64", "int8", "uint8", "uint16")
 """Dtypes of tables."""
 
 WORKSPACE_DTYPES = ("float32", "int32", "int8", "uint8", "uint16", "uint64")
@@ -59,15 +62,17 @@ WORKSPACE_DTYPES = ("float32", "int32", "int8", "uint8", "uint16", "uint64")
 
 @dataclass(frozen=True)
 class Constant:
-    """A float32 that the kernel reads. It is computed from the parameters in double precision and rounded once.
+    """A number that the kernel reads. It is computed from the parameters in double precision and rounded once.
 
-    ``value`` returns one real number that is finite in float32.
+    ``dtype`` is one of ``CONSTANT_DTYPES``. ``value`` returns one real number: a float is finite in the dtype, and an integer
+    fits it. Kernels read a float64 as ``double``, an int64 as ``gv_i64``.
     """
 
     name: str
     value: Callable[[Params], float]
     doc: str
     unit: str = "-"
+    dtype: str = "float32"
 
 
 @dataclass(frozen=True)
@@ -75,8 +80,9 @@ class Table:
     """A read-only array that the kernel indexes, the same for all worlds.
 
     ``dtype`` is one of ``TABLE_DTYPES``. ``values`` returns real numbers, as nested lists or as an array of any kind. They are
-    computed once for an env: floats are rounded to float32, in which they must be finite, and integers must fit the dtype. A
-    kernel chooses data by world if a parameter of the dtype int32 with values by world indexes the leading axis.
+    computed once for an env: floats are rounded to the dtype, in which they must be finite, and integers must fit it. Kernels
+    read float64 as ``double``, int64 as ``gv_i64``. A kernel chooses data by world if a parameter of the dtype int32 with values
+    by world indexes the leading axis.
     """
 
     name: str

@@ -14,7 +14,7 @@ import numpy as np
 from gpu_vecenv.errors import ParameterError, SpecError
 from gpu_vecenv.spec.computed import MAX_NUMBERS, array_shape, bounds_of, called, real_array, whole_in
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.fields import Field, Table
+from gpu_vecenv.spec.fields import Constant, Field, Table
 from gpu_vecenv.spec.given import abbreviated, require_part
 from gpu_vecenv.spec.params import Params
 from gpu_vecenv.spec.roles import Group, group_of, group_sizes
@@ -193,15 +193,15 @@ class Layout:
         """Values of members that are fixed when the env is made: sizes, parameters and constants.
 
         Raises:
-            SpecError: a constant is no real number.
+            SpecError: a constant is no real number, or an integer that does not fit its dtype.
             ParameterError: a constant is not finite.
         """
         params = {p.name: self.params[p.name] for p in self.spec.kernel_params if p.name not in self.per_world}
         constants = {}
         for constant in self.spec.constants:
-            number = self._finite(f"{constant.name} ({constant.doc})", f"constant {constant.name!r}", constant.value)
+            number = self._computed(f"constant {constant.name!r}", constant, constant.value)
             require_part(number.shape == (), f"{self.spec.name}: constant {constant.name!r}", "one number", number)
-            constants[constant.name] = float(number)
+            constants[constant.name] = number.item()
         return {**self.sizes, **params, **constants}
 
     @cached_property
@@ -212,46 +212,48 @@ class Layout:
             SpecError: values that are no real numbers, or an integer that does not fit the dtype of its table.
             ParameterError: a float is not finite.
         """
-        return {table.name: np.ascontiguousarray(self._table(table)) for table in self.spec.tables}
+        found = {table.name: self._computed(f"table {table.name!r}", table, table.values) for table in self.spec.tables}
+        return {name: np.ascontiguousarray(values) for name, values in found.items()}
 
-    def _table(self, table: Table) -> np.ndarray:
-        if table.dtype == "float32":
-            return self._finite(f"{table.name} ({table.doc})", f"table {table.name!r}", table.values)
-        where = f"{self.spec.name}: table {table.name!r}"
-        given = real_array(where, called(where, table.values, self.params))
-        bounds = np.iinfo(table.dtype)
+    def _computed(self, part: str, numbers: Constant | Table, values: Callable[[Params], Any]) -> np.ndarray:
+        """Compute the numbers of a constant or a table from the parameters, in its dtype."""
+        if numbers.dtype in ("float32", "float64"):
+            return self._finite(numbers, part, values)
+        where = f"{self.spec.name}: {part}"
+        given = real_array(where, called(where, values, self.params))
+        bounds = np.iinfo(numbers.dtype)
         if given.dtype.kind not in "biu" or given.size and not (bounds.min <= given.min() and given.max() <= bounds.max):
             got = given.dtype if given.dtype.kind not in "biu" else f"{given.min()} to {given.max()}"
-            raise SpecError(f"{where} must hold integers from {bounds.min} to {bounds.max} ({table.dtype}), got {got}.")
-        return given.astype(table.dtype)
+            raise SpecError(f"{where} must hold integers from {bounds.min} to {bounds.max} ({numbers.dtype}), got {got}.")
+        return given.astype(numbers.dtype)
 
-    def _finite(self, what: str, part: str, values: Callable[[Params], Any]) -> np.ndarray:
-        """Compute float32 numbers from the parameters. Kernels convert some to indices, so all must be finite."""
-        where = f"{self.spec.name}: {part}"
+    def _finite(self, numbers: Constant | Table, part: str, values: Callable[[Params], Any]) -> np.ndarray:
+        """Compute floats from the parameters. Kernels convert some to indices, so all must be finite."""
+        where, what, dtype = f"{self.spec.name}: {part}", f"{numbers.name} ({numbers.doc})", numbers.dtype
         try:
             with np.errstate(all="ignore"):
                 given = called(where, values, self.params)
         except SpecError as error:
             if not isinstance(error.__cause__, ArithmeticError | ValueError):
                 raise
-            raise ParameterError(self._infinite(what, f"raise {abbreviated(error.__cause__)}")) from error.__cause__
+            raise ParameterError(self._infinite(what, dtype, f"raise {abbreviated(error.__cause__)}")) from error.__cause__
         try:
             with np.errstate(all="ignore"):
-                found = real_array(where, given).astype(np.float32)
+                found = real_array(where, given).astype(dtype)
         except OverflowError as error:  # an integer beyond all floats
-            raise ParameterError(self._infinite(what, "give an integer that is too large")) from error
+            raise ParameterError(self._infinite(what, dtype, "give an integer that is too large")) from error
         infinite = found[~np.isfinite(found)]
         if infinite.size:
-            raise ParameterError(self._infinite(what, f"give {infinite.flat[0]}"))
+            raise ParameterError(self._infinite(what, dtype, f"give {infinite.flat[0]}"))
         return found
 
-    def _infinite(self, what: str, given: str) -> str:
-        must = f"{what} must be finite in float32, and these parameters {given}"
+    def _infinite(self, what: str, dtype: str, given: str) -> str:
+        must = f"{what} must be finite in {dtype}, and these parameters {given}"
         return f"{self.spec.name}: {must}; give values nearer to their defaults."
 
     @cached_property
     def per_world(self) -> dict[str, np.ndarray]:
-        """Parameters that were given by world, float32 or int32 (num_worlds,), by name."""
+        """Parameters that were given by world, (num_worlds,) of their dtype, by name."""
         names = [param.name for param in self.spec.params if param.per_world]
         return {name: self.params[name] for name in names if isinstance(self.params[name], np.ndarray)}
 

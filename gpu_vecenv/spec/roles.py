@@ -14,6 +14,9 @@ from gpu_vecenv.spec.computed import action_space, called, observation_box
 from gpu_vecenv.spec.given import lists_as_tuples
 from gpu_vecenv.spec.params import Params
 
+INDEX_DTYPES = ("uint8", "int8", "int16", "int32", "int64")
+"""Dtypes of actions that are indices."""
+
 
 @dataclass(frozen=True)
 class Role:
@@ -98,6 +101,11 @@ class Group:
         return isinstance(self.action, Box)
 
     @cached_property
+    def action_dtype(self) -> str:
+        """Smallest dtype that holds an action: float32, uint8, int16 or int32."""
+        return smallest_dtype(max(self.choices, default=1)) if not self.continuous else "float32"
+
+    @cached_property
     def choices(self) -> list[int]:
         """Number of choices of each entry of an action; empty for a box."""
         if isinstance(self.action, Discrete):
@@ -113,6 +121,11 @@ class Group:
     def num_choices(self) -> int:
         """Length of an agent's mask."""
         return sum(self.masked_choices)
+
+
+def smallest_dtype(choices: int) -> str:
+    """Return the smallest dtype of ``INDEX_DTYPES`` that holds every index below a number of choices."""
+    return next(dtype for dtype in ("uint8", "int16", "int32") if choices - 1 <= np.iinfo(dtype).max)
 
 
 def group_sizes(group: Role | Group) -> dict[str, str]:

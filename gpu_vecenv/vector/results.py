@@ -45,10 +45,7 @@ class Results:
                 self.shapes["agent_reward"] = view.lead
         self.shapes |= {f"episode_{metric.name}": (view.num_envs,) for metric in layout.spec.metrics}
         self.actions = {
-            f"{group.prefix}actions": (
-                view.group_lead(group) + (group.action.shape or ()),
-                "float32" if group.continuous else "int32",
-            )
+            f"{group.prefix}actions": (view.group_lead(group) + (group.action.shape or ()), group.action_dtype)
             for group in layout.groups
         }
         self.actions_by_role = {group.role: index for index, group in enumerate(layout.groups)} if layout.spec.by_role else 0

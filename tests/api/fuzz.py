@@ -192,7 +192,7 @@ class Fuzz:
             values = self.rng.integers(-3, 400, shape)
         else:
             fewest = int(np.min(space.nvec if hasattr(space, "nvec") else space.n))
-            values = self.rng.integers(0, fewest, shape).astype(self.rng.choice(["int32", "int64"]))
+            values = self.rng.integers(0, fewest, shape).astype(self.rng.choice(["uint8", "int8", "int16", "int32", "int64"]))
         if chance > 0.95:
             values = values[..., :1] if values.ndim else values
         if self.device != "cpu" or chance > 0.7:

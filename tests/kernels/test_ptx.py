@@ -159,9 +159,10 @@ def test_scratch_of_single_agent_worlds_is_local_memory(block, tmp_path, monkeyp
         assert ".shared" not in ptx and ".local" in ptx
 
 
-@pytest.mark.parametrize("call", ["gv_exp(x)", "gv_log(x)", "gv_log2(x)", "gv_softplus(x)", "gv_tanh(x)", "gv_pow(x, 1.5f)"])
+@pytest.mark.parametrize("call", ["gv_exp(x)", "gv_log(x)", "gv_log2(x)", "gv_softplus(x)", "gv_tanh(x)", "gv_pow(x, 1.5f)",
+                                  "(float)gv_pow_in_double((double)x, 1.5)"])
 def test_a_kernel_may_include_powers(call, tmp_path):
-    """Only gv_pow computes in double."""
+    """Only powers compute in double."""
     spec = spec_of("WarpCartPole-v1")
     mark, text = "s.terminated = !inside;", spec.kernel.read_text()
     assert text.count(mark) == 1

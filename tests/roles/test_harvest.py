@@ -148,8 +148,8 @@ def test_worlds_choose_their_maps():
 
 
 def test_wrong_tables_raise_an_error():
-    with pytest.raises(ParameterError, match="table 'maps': dtype must be one of float32, .*, got 'float64'"):
-        replace(SPEC, tables=(Table("maps", lambda p: MAPS, "maps", dtype="float64"), SPEC.tables[1]))
+    with pytest.raises(ParameterError, match="table 'maps': dtype must be one of float32, .*, got 'float16'"):
+        replace(SPEC, tables=(Table("maps", lambda p: MAPS, "maps", dtype="float16"), SPEC.tables[1]))
     maps = replace(SPEC.tables[0], values=lambda p: MAPS + 0.5)
     with pytest.raises(ParameterError, match="table 'maps' must hold integers from 0 to 255 .uint8., got float64"):
         GpuVectorEnv(replace(SPEC, tables=(maps, SPEC.tables[1])), 2, device="cpu")
