@@ -28,10 +28,10 @@ class Preset:
     """Hyperparameters of the update."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """Shape of the networks."""
-    stagger_starts: bool = False
-    """Start the worlds at different steps of an episode."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Env parameters, or functions of those that the run gives. Each holds unless the run gives a parameter of the same name."""
+    stagger_starts: bool = False
+    """Start the worlds at different steps of an episode."""
 
     def __post_init__(self) -> None:
         """Check types and ranges."""
