@@ -71,7 +71,7 @@ class EnvSpec:
                 others = ", ".join(RESERVED_NAMES)
                 raise ParameterError(f"{self.name}: state names must be different identifiers other than {others}, got {name!r}.")
 
-        if not self.by_role and len({role.masked for role in self.roles}) > 1:
+        if not self.has_role_arrays and len({role.masked for role in self.roles}) > 1:
             raise ParameterError(f"{self.name}: roles without spaces of their own must have the same masked entries.")
         if self.reward_role not in (None, *(role.name for role in self.roles)):
             raise ParameterError(f"{self.name}: reward_role must be one of the roles, got {self.reward_role!r}.")
@@ -84,14 +84,24 @@ class EnvSpec:
         return reduce_spec(self, {one.name: getattr(self, one.name) for one in dataclasses.fields(self)})
 
     @property
-    def by_role(self) -> bool:
-        """True if public arrays are dicts by role, because roles have spaces of their own. Parameters do not change it."""
+    def has_role_arrays(self) -> bool:
+        """True if kernels have arrays by role, because roles may have spaces of their own. Parameters do not change it."""
         return any(role.observation or role.action or role.shared for role in self.roles)
+
+    def by_role(self, params: Params) -> bool:
+        """Return True if public arrays are dicts by role, because a role has spaces of its own or, with these parameters, a part."""
+        parts = (role.shared(params) for role in self.roles if role.shared is not None)
+        return any(role.observation or role.action for role in self.roles) or any(part is not None for part in parts)
+
+    @property
+    def may_be_whole(self) -> bool:
+        """True if parameters decide about arrays by role: the only role has no spaces of its own but may have a shared part."""
+        return self.has_role_arrays and len(self.roles) == 1 and not (self.roles[0].observation or self.roles[0].action)
 
     @property
     def groups(self) -> tuple[Role, ...]:
-        """Roles with their spaces, if arrays are by role; otherwise one role without a name, which stands for all agents."""
-        if not self.by_role:
+        """Roles with their spaces, if kernels have arrays by role; else one role without a name, which stands for all agents."""
+        if not self.has_role_arrays:
             return (Role("", 0, self.observation, self.action, self.roles[0].masked),)
         return tuple(
             dataclasses.replace(role, observation=role.observation or self.observation, action=role.action or self.action)

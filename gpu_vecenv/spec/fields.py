@@ -20,7 +20,9 @@ FIELD_DTYPES = ("float32", "int32", "uint8", "uint16", "uint64")
 
 @dataclass(frozen=True)
 class Field:
-    """A state array with the leading axis worlds. ``shape`` holds ints and names of sizes (``"num_agents"``).
+    """A state array with the leading axis worlds.
+
+    ``shape`` holds ints, names of sizes (``"num_agents"``) and functions of the parameters that return a length, which may be 0.
 
     ``dtype`` is one of ``FIELD_DTYPES``; a flag is ``"uint8"``, 0 or 1. ``low`` and ``high`` are inclusive, numbers or
     functions of the parameters; a state with other values is refused. They are required for a field that a kernel uses as an
@@ -34,7 +36,7 @@ class Field:
 
     name: str
     dtype: str
-    shape: tuple[int | str, ...]
+    shape: tuple[int | str | Callable[[Params], int], ...]
     doc: str
     unit: str = "-"
     low: float | Callable[[Params], float] = -math.inf
@@ -48,6 +50,16 @@ class Field:
             raise ParameterError(
                 f"state field {self.name!r}: expected one name for each number, shape {self.shape}, got {self.names}."
             )
+
+    @property
+    def extents(self) -> tuple[int | str, ...]:
+        """Lengths of the axes as ints and names of sizes; an axis whose length is a function is a size of its own."""
+        return tuple(f"{self.name}_axis{axis}" if callable(n) else n for axis, n in enumerate(self.shape))
+
+    @property
+    def axes(self) -> dict[str, Callable[[Params], int]]:
+        """The functions of ``shape`` by the names of their sizes."""
+        return {str(name): n for name, n in zip(self.extents, self.shape, strict=True) if callable(n)}
 
     def bounds(self, params: Params) -> tuple[float, float]:
         """Return the lowest and the highest value; infinite without a bound."""

@@ -12,6 +12,7 @@ import numpy as np
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Field, Table
+from gpu_vecenv.spec.given import abbreviated, whole_number
 from gpu_vecenv.spec.params import Params
 from gpu_vecenv.spec.roles import Group, group_of
 from gpu_vecenv.spec.struct import MAX_HELD_ENTRIES, WORLD_STATE, Member, group_sizes, is_single, struct_members
@@ -56,6 +57,11 @@ class Layout:
                 f"{self.spec.name}: a world holds 1 to {MAX_AGENTS} agents, got {self.num_agents}."
             )
         most = MAX_HELD_ENTRIES if is_single(self.spec) else MAX_ENTRIES
+        if self.spec.has_role_arrays and not self.by_role and len(self.spec.roles) > 1:
+            raise ParameterError(
+                f"{self.spec.name}: with these parameters no role has spaces of its own, which an env may do that has one role; "
+                f"got {', '.join(self.role_counts)}."
+            )
         for group in self.groups:
             if not 1 <= group.num_entries <= most:
                 raise ParameterError(f"{self.spec.name}: an action has 1 to {most} entries, got {group.num_entries}.")
@@ -84,10 +90,17 @@ class Layout:
         return lanes
 
     @cached_property
+    def by_role(self) -> bool:
+        """True if public arrays are dicts by role."""
+        return self.spec.by_role(self.params)
+
+    @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Groups of agents with arrays of their own: one a role, or one of all agents."""
         spec, counts = self.spec, self.role_counts
-        return tuple(group_of(spec.name, role, counts.get(role.name, self.num_agents), self.params) for role in spec.groups)
+        return tuple(
+            group_of(spec.name, role, counts.get(role.name, self.num_agents), self.params, self.by_role) for role in spec.groups
+        )
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -95,7 +108,15 @@ class Layout:
         sizes = {"num_agents": self.num_agents}
         for group in self.groups:
             sizes |= {f"{group.prefix}{name}": int(getattr(group, name)) for name in group_sizes(group)}
-        return sizes | {name: int(self.params[name]) for name in self.spec.sizes}
+        axes = {name: self._axis(name, length) for field in self.spec.state for name, length in field.axes.items()}
+        return sizes | {name: int(self.params[name]) for name in self.spec.sizes} | axes
+
+    def _axis(self, name: str, length: Callable[[Params], int]) -> int:
+        found = whole_number(length(self.params))
+        if found is None or found < 0:
+            got = abbreviated(length(self.params))
+            raise ParameterError(f"{self.spec.name}: {name} must be an integer from 0 on, got {got}.")
+        return found
 
     @cached_property
     def state(self) -> tuple[Field, ...]:
@@ -104,7 +125,7 @@ class Layout:
 
     def state_shape(self, field: Field, num_worlds: int) -> tuple[int, ...]:
         """Return the shape of a state array."""
-        return (num_worlds, *(self.sizes[n] if isinstance(n, str) else n for n in field.shape))
+        return (num_worlds, *(self.sizes[n] if isinstance(n, str) else n for n in field.extents))
 
     @cached_property
     def workspaces(self) -> dict[str, tuple[tuple[int, ...], str, int]]:

@@ -21,9 +21,10 @@ class Role:
     spaces of one agent; a role without them has those of the env. If any role has a space of its own, or a shared part, public
     arrays are dicts by role.
 
-    ``masked`` are the numbers of those entries of an action that have a mask: kernels then write, with each observation, which
-    choices are allowed. ``shared`` returns the space of what all agents of the role observe alike, which is written once a
-    world; ``observation`` is then the space of the rest.
+    ``masked`` are the numbers of those entries of an action that have a mask, or a function of the parameters that returns them:
+    kernels then write, with each observation, which choices are allowed. ``shared`` returns the space of what all agents of the
+    role observe alike, which is written once a world; ``observation`` is then the space of the rest. It may return None for
+    parameters without a shared part.
 
     ``leaving`` says what happened to an agent that left the game early, such as "caught". A role with this text is judged by the
     number of agents that left; others are judged by their returns.
@@ -33,8 +34,8 @@ class Role:
     count: str | int
     observation: Callable[[Params], Box] | None = None
     action: Callable[[Params], Space] | None = None
-    masked: tuple[int, ...] = ()
-    shared: Callable[[Params], Box] | None = None
+    masked: tuple[int, ...] | Callable[[Params], tuple[int, ...]] = ()
+    shared: Callable[[Params], Box | None] | None = None
     leaving: str = ""
 
     @property
@@ -49,7 +50,8 @@ class Group:
 
     Attributes:
         role: name of the role; empty for all agents.
-        prefix: text before the names of the group's struct members.
+        prefix: text before the names of the group's struct members. All agents have that of their role if other parameters give
+            the role a shared part.
         count: agents in a world.
         observation: observation space of one agent, without its shared part.
         action: action space of one agent.
@@ -105,7 +107,7 @@ class Group:
         return sum(self.masked_choices)
 
 
-def group_of(env: str, role: Role, count: int, params: Params) -> Group:
+def group_of(env: str, role: Role, count: int, params: Params, by_role: bool) -> Group:
     """Return the group of a role whose spaces are given.
 
     Args:
@@ -113,6 +115,7 @@ def group_of(env: str, role: Role, count: int, params: Params) -> Group:
         role: the role, with ``observation`` and ``action``.
         count: agents in a world.
         params: resolved parameters.
+        by_role: True if public arrays are by role; otherwise the group is that of all agents.
 
     Raises:
         ParameterError: a mask on an entry that the action does not have, or on a box.
@@ -120,7 +123,9 @@ def group_of(env: str, role: Role, count: int, params: Params) -> Group:
     if role.observation is None or role.action is None:
         raise ParameterError(f"{env}: expected an observation and an action space of {role.name or 'the env'}, got none.")
     shared = role.shared(params) if role.shared is not None else None
-    group = Group(role.name, role.prefix, count, role.observation(params), role.action(params), role.masked, shared)
+    masked = tuple(role.masked(params)) if callable(role.masked) else role.masked
+    name = role.name if by_role else ""
+    group = Group(name, role.prefix, count, role.observation(params), role.action(params), masked, shared)
     for entry in group.masked:
         if not 0 <= entry < len(group.choices):
             raise ParameterError(

@@ -73,7 +73,7 @@ def is_single(spec: EnvSpec) -> bool:
     """
     if spec.alive is not None or [role.count for role in spec.roles] != [1] or spec.workspaces:
         return False
-    if spec.by_role or spec.metrics or spec.lanes or spec.roles[0].masked:
+    if spec.has_role_arrays or spec.metrics or spec.lanes or spec.roles[0].masked:
         return False
     lengths = [math.prod(n for n in field.shape if isinstance(n, int)) for field in spec.state]
     return sum(lengths) <= MAX_HELD and all(isinstance(n, int) for field in spec.state for n in field.shape)
@@ -115,7 +115,7 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
     They are in the order in which a step reads them, with rarely read ones last. On CUDA the struct is constant memory, which is
     not cached when a kernel starts, so a step waits for each cache line that it reads.
     """
-    fields = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.shape)}] {f.doc}; {f.unit}")
+    fields = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.extents)}] {f.doc}; {f.unit}")
               for f in spec.all_state + WORLD_STATE]
     always = [("may_be_finished", "int32", "[1] 1 if worlds may be finished in same-step mode, after a caller set such a state")]
     always += [field for field in fields if field[0] == "t"]
@@ -152,6 +152,7 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         ctype = C_TYPES[str(param.dtype)]
         dtype = "float32" if ctype == "float" else "int32"
         numbers.append(Member(param.name, ctype, dtype, f"{param.doc}; {param.unit}"))
+    numbers += [Member(name, "gv_i32", "int32", f"length of an axis of {f.name}") for f in spec.state for name in f.axes]
     numbers += [Member(c.name, "float", "float32", f"{c.doc}; {c.unit}") for c in spec.constants]
     return (  # members of 4 bytes come in pairs, so that the struct has no padding
         Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),

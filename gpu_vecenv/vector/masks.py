@@ -43,9 +43,9 @@ def sample_mask(env: GpuVectorEnv, action_mask: Any, index: int) -> Any:
     groups = env.layout.groups
     if not any(group.masked for group in groups):
         raise ParameterError(f"{env.env_spec.name} has no action masks.")
-    masks = action_mask if env.env_spec.by_role else {"": action_mask}
+    masks = action_mask if env.layout.by_role else {"": action_mask}
     of = {group.role: _of_group(group, host_array(masks[group.role])[index]) if group.masked else None for group in groups}
-    return of if env.env_spec.by_role else of[""]
+    return of if env.layout.by_role else of[""]
 
 
 def require_choices(layout: Layout, results: Results, memory: Memory, arrays: Sequence[Array]) -> None:

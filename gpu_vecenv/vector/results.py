@@ -51,7 +51,7 @@ class Results:
             )
             for group in layout.groups
         }
-        self.actions_by_role = {group.role: index for index, group in enumerate(layout.groups)} if layout.spec.by_role else 0
+        self.actions_by_role = {group.role: index for index, group in enumerate(layout.groups)} if layout.by_role else 0
         self.indices = {name: index for index, name in enumerate(self.shapes)}
         self.indices.setdefault("agent_reward", self.indices["reward"])  # one array in a flat view
         self.public = self._public(view)
@@ -62,7 +62,7 @@ class Results:
         if layout.spec.metrics:
             episode = {metric.name: self.indices[f"episode_{metric.name}"] for metric in layout.spec.metrics}
             self.info |= {"episode": episode, "_episode": finished}
-        self.nested = layout.spec.by_role or bool(layout.spec.metrics)
+        self.nested = layout.by_role or bool(layout.spec.metrics)
         self.returned = [*(self.public[name] for name in ("obs", "reward", "terminated", "truncated")), self.info]
         masks = {name: place for name, place in self.info.items() if name == "action_mask"}
         self.returned_by_reset = [self.public["obs"], masks]
@@ -78,7 +78,7 @@ class Results:
                     if own is not None:
                         by_role[group.role] = own if shared is None else {"shared": shared, "own": own}
                 if by_role:
-                    public[f"{final}{array}"] = by_role if view.layout.spec.by_role else by_role[""]
+                    public[f"{final}{array}"] = by_role if view.layout.by_role else by_role[""]
         return public
 
 

@@ -12,6 +12,7 @@ CASES = {
     "harvest, a map for each world": ("Harvest-v0", {"max_episode_steps": 9, "map": np.arange(6) % 3}),
     "harvest, agents view": ("Harvest-v0", {"max_episode_steps": 9, "view": "agents"}),
     "pot": ("Pot-v0", {"max_episode_steps": 9}),
+    "choir, whole rows, agents view": ("Choir-v0", {"max_episode_steps": 9, "whole": True, "view": "agents"}),
 }
 """Ids and options. Episodes end after a few steps."""
 
