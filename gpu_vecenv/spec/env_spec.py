@@ -89,7 +89,10 @@ class EnvSpec:
         return any(role.observation or role.action or role.shared for role in self.roles)
 
     def by_role(self, params: Params) -> bool:
-        """Return True if public arrays are dicts by role, because a role has spaces of its own or, with these parameters, a part."""
+        """Return True if public arrays are dicts by role.
+
+        They are if a role has spaces of its own or, with these parameters, a shared part.
+        """
         parts = (role.shared(params) for role in self.roles if role.shared is not None)
         return any(role.observation or role.action for role in self.roles) or any(part is not None for part in parts)
 

@@ -55,6 +55,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "tag, too many for the serial search": (
         "WarpTag-v0", {"num_envs": 1, "num_taggers": 10, "num_runners": 1090, "episode_length": 60, "tagging_distance": 0.01},
     ),
+    "rice": ("WarpRice-v0", {"num_envs": 3, "old_debt_rule": True}),
+    "rice, negotiation, whole rows": (
+        "WarpRice-v0", {"num_envs": 3, "negotiation_on": True, "observe": "whole", "num_discrete_action_levels": 100,
+                        "full_rates": True},
+    ),
     "town": ("Town-v0", {"num_envs": 24, "max_episode_steps": 30}),
     "town, one citizen": ("Town-v0", {"num_envs": 40, "num_citizens": 1, "rich": 1.6, "max_episode_steps": 25}),
     "town, more citizens than lanes": ("Town-v0", {"num_envs": 5, "num_citizens": 40, "rich": 90.0, "max_episode_steps": 30}),
