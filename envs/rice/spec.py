@@ -20,10 +20,10 @@ N = 27
 PERIODS = 20
 
 LEAST_WARMING, MOST_WARMING = 1.2506777048110962, 7.006738662719727
-"""Temperature rises of the authors' bounds of the climate index, 1 and 0, in K."""
+"""Temperature rises at the authors' bounds 1 and 0 of the climate index, in K."""
 
 LEAST_OUTPUT, MOST_OUTPUT = 606.57275390625, 9673.5322265625
-"""Sums of gross output of the authors' bounds of the economic index, 0 and 1, in 10^12 USD."""
+"""Gross output, added over the periods, at the authors' bounds 0 and 1 of the economic index, in 10^12 USD/year."""
 
 FORMS = ("parts", "whole")
 
@@ -167,7 +167,7 @@ def levels(name: str, shape: tuple[Any, ...], doc: str) -> Field:
     return Field(name, "uint8", shape, doc, "1/levels", 0, lambda p: p["num_discrete_action_levels"])
 
 
-MONEY = "10^12 USD"
+MONEY, FLOW = "10^12 USD", "10^12 USD/year"
 PAIRS = (rounds, N, N)
 
 SPEC = EnvSpec(
@@ -194,9 +194,9 @@ SPEC = EnvSpec(
         by_region("intensity", "carbon intensity of production", "Gt / 10^12 USD"),
         by_region("balance", "balance of trade", MONEY),
         by_region("mitigation_cost", "cost of full mitigation, as a share of production"),
-        by_region("production", "production of the last period, before damages and abatement", MONEY),
-        by_region("gross_output", "gross output of the last period", MONEY),
-        by_region("consumption", "consumption of the last period", MONEY),
+        by_region("production", "production of the last period, before damages and abatement", FLOW),
+        by_region("gross_output", "gross output of the last period", FLOW),
+        by_region("consumption", "consumption of the last period", FLOW),
         by_region("utility", "utility of the last period"),
         levels("savings", (N,), "savings rate"),
         levels("mitigation", (N,), "mitigation rate"),
@@ -214,8 +214,8 @@ SPEC = EnvSpec(
         Constant("interest", lambda p: 1 + data()["env"]["balance_interest_rate"], "factor of the balance in a period"),
         Constant("most_warming", lambda p: MOST_WARMING, "temperature rise at climate index 0", "K"),
         Constant("per_warming", lambda p: 1 / (LEAST_WARMING - MOST_WARMING), "climate index by temperature rise", "1/K"),
-        Constant("least_output", lambda p: LEAST_OUTPUT / PERIODS, "gross output of a period at economic index 0", MONEY),
-        Constant("per_output", lambda p: 1 / (MOST_OUTPUT - LEAST_OUTPUT), "economic index by gross output", "1 / 10^12 USD"),
+        Constant("least_output", lambda p: LEAST_OUTPUT / PERIODS, "gross output of a period at economic index 0", FLOW),
+        Constant("per_output", lambda p: 1 / (MOST_OUTPUT - LEAST_OUTPUT), "economic index by gross output", "year / 10^12 USD"),
     ),
     tables=(
         Table("start", starts, "[4, 27] capital, labour, technology, intensity at the start"),
@@ -230,7 +230,7 @@ SPEC = EnvSpec(
     check=check,
     metrics=(
         Metric("temperature_rise", "last", "rise of the temperature of the atmosphere since the start", "K"),
-        Metric("gross_output", "sum", "gross output of all regions and periods", MONEY),
+        Metric("gross_output", "sum", "gross output of all regions, added over the periods", FLOW),
         Metric("climate_index", "last", "1 at the authors' bound of least warming, 0 at that of most"),
         Metric("economic_index", "sum", "0 at the authors' bound of least gross output, 1 at that of most"),
     ),

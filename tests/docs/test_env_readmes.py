@@ -35,7 +35,8 @@ SECTIONS = [
 class Case:
     """An env made with some parameters, and the tables of its contract.
 
-    ``symbols`` gives values to letters in the tables; ``observation`` and ``action`` are numbers of the tables that apply.
+    ``symbols`` gives values to letters in the tables; ``observation``, ``shared`` and ``action`` are numbers of the tables that
+    apply.
     """
 
     folder: str
@@ -43,6 +44,7 @@ class Case:
     symbols: dict[str, float] = field(default_factory=dict)
     observation: tuple[int, ...] = (0,)
     action: int = 0
+    shared: int | None = None
 
     @property
     def spec(self):
@@ -70,6 +72,8 @@ CASES = [
     Case("tag", {**TAG, "extended_observation": True, "continuous_actions": True}, {"w": 6, "skill": 1}, (0, 1), 1),
     Case("grid_tag", {"num_taggers": 7}, {"A": 8}),
     Case("grid_tag", {"use_full_observation": False}, observation=(1,)),
+    Case("rice", {}, {"n": 10}, shared=2),
+    Case("rice", {"negotiation_on": True, "full_rates": True}, {"n": 11}, (0, 1)),
 ]  # fmt: skip
 
 
@@ -103,7 +107,7 @@ def test_every_contract_has_the_same_sections(readme):
     text = readme.read_text()
     *common, last = sections(text)
     assert common == SECTIONS
-    assert last in ("Differences from Gymnasium", "Differences from WarpDrive")
+    assert last in ("Differences from Gymnasium", "Differences from WarpDrive", "Differences from the authors' class")
     assert [name for name, _ in tables(text)[0]] == SUMMARY
     assert all(body.strip() for body in sections(text).values())
 
@@ -111,7 +115,11 @@ def test_every_contract_has_the_same_sections(readme):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.folder} {case.params}")
 def test_the_contract_lists_every_index_of_the_observation(case):
     found = section_tables(case, "Observation")
-    check_box(case, case.spec.observation(case.spec.resolve(case.params)), sum((found[i] for i in case.observation), []))
+    params = case.spec.resolve(case.params)
+    check_box(case, case.spec.observation(params), sum((found[i] for i in case.observation), []))
+    if case.shared is not None:
+        (shared,) = (role.shared(params) for role in case.spec.roles)
+        check_box(case, shared, found[case.shared])
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.folder} {case.params}")
@@ -123,7 +131,8 @@ def test_the_contract_lists_every_action(case):
         rows, sizes = [["0", *row] for row in rows], [space.n]
     else:
         sizes = space.nvec.tolist()
-    listed = [[i for at, index, *_ in rows if at == str(head) for i in case.indices(index)] for head in range(len(sizes))]
+    of_heads = range(len(sizes))
+    listed = [[i for at, index, *_ in rows if head in case.indices(at) for i in case.indices(index)] for head in of_heads]
     assert listed == [list(range(size)) for size in sizes]
     assert all(effect and unit for *_, effect, unit in rows)
 
