@@ -175,7 +175,7 @@ class Renderer:
         for row, entry in enumerate(self.legend):
             entry.draw(canvas, (LEFT + 14, 192 + 38 * row))
             canvas.text((LEFT + 44, 192 + 38 * row), entry.word, 18, anchor="lm")
-        canvas.text((LEFT, 374), "tiles: square roots, in Gt/year", 12, canvas.palette.muted)
+        canvas.text((LEFT, 374), "numbers: Gt/year; heights: square roots", 12, canvas.palette.muted)
         canvas.text((LEFT, 410), "world", 16, canvas.palette.muted)
         for row, (name, unit) in enumerate(TOTALS):
             canvas.text((LEFT, 446 + 52 * row), name, 17)

@@ -13,6 +13,9 @@ ENVS = {
     "tag, defaults": ("WarpTag-v0", {"episode_length": 6}),
     "cartpole": ("WarpCartPole-v1", {"max_episode_steps": 12}),
 }
+ONE_ARRAY = [name for name in IDS if name != "WarpRice-v0"]
+"""Ids whose arrays are not by role, and whose episodes have random starts and a time limit. Tests of RICE-N are in tests/envs."""
+
 VIEWS = ("worlds", "agents")
 MODES = ("same_step", "next_step", "disabled")
 SINGLES = [name for name, arguments in IDS.items() if "max_episode_steps" in arguments]

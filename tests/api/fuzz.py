@@ -123,13 +123,16 @@ class Fuzz:
 
     def _options(self, env_id: str) -> dict[str, Any]:
         spec = importlib.import_module(IDS[env_id]["vector_entry_point"].partition(":")[0] + ".spec").SPEC
+        names = {param.name for param in spec.params}
         options: dict[str, Any] = {"num_envs": int(self.rng.choice([1, 2, 3, 31, 33, 70]))}
         for name, valid in (("view", ["worlds", "worlds", "agents"]), ("autoreset_mode", ["same_step", "next_step", "disabled"])):
             options[name] = self._mostly(str(self.rng.choice(valid)))
-        if isinstance(options["view"], str) and options["view"] == "agents" and "Tag" in env_id:
+        if isinstance(options["view"], str) and options["view"] == "agents" and ("Tag" in env_id or "observe" in names):
             options["num_worlds"] = options.pop("num_envs") % 5 + 1
         if self.rng.random() < 0.1:
             options["first_world"] = self._mostly(5)
+        if "observe" in names:
+            options["observe"] = "whole"  # one array for all agents, as the calls below expect
         for param in spec.params:
             if param.name == "num_runners":
                 options[param.name] = int(self.rng.choice([1, 2, 7, 30, 450, 1100], p=[0.2, 0.2, 0.2, 0.15, 0.1, 0.15]))
@@ -289,13 +292,15 @@ class Fuzz:
 
 
 def same(left: Any, right: Any, where: str) -> None:
-    """Raise AssertionError unless both hold the same bits. Rows of final_obs without a finished episode are skipped."""
+    """Raise AssertionError unless both hold the same bits. Values of ends are skipped where no episode ended."""
     if isinstance(left, dict):
         assert left.keys() == right.keys(), where
         for name in left:
-            a, b = host(left[name]), host(right[name])
-            if name == "final_obs":
-                a, b = a[host(left["_final_obs"])], b[host(right["_final_obs"])]
+            a, b = left[name], right[name]
+            if name in ("final_obs", "final_action_mask"):
+                a, b = (host(each[name])[host(each["_final_obs"])] for each in (left, right))
+            elif name == "episode" and isinstance(a, dict):
+                a, b = ({k: host(v)[host(each["_episode"])] for k, v in each[name].items()} for each in (left, right))
             same(a, b, f"{where} {name}")
     elif isinstance(left, tuple):
         for place, (a, b) in enumerate(zip(left, right, strict=True)):

@@ -6,9 +6,9 @@ import pytest
 
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.registration import IDS
 from gpu_vecenv.vector.reset_pool import join_states
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from tests.api.envs import ONE_ARRAY
 from tests.devices import DEVICES
 from tests.kernels.test_rng import philox
 from tests.roles.harvest import MAPS, TREE
@@ -46,7 +46,7 @@ def steps(env, count, seed=0):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("mode", ["same_step", "next_step"])
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", ONE_ARRAY)
 def test_every_reset_starts_from_an_entry_of_the_pool(name, mode, device):
     env = make(name, device=device, autoreset_mode=mode)
     pool = env.unwrapped.draw_start_states(5, seed=9)

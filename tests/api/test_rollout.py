@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_vecenv.errors import ActionError, ArrayTypeError, ParameterError, SequenceError, ShapeError
-from gpu_vecenv.registration import IDS
-from tests.api.envs import MODES, VIEWS, assert_same, expand, host, make, random_actions
+from tests.api.envs import MODES, ONE_ARRAY, VIEWS, assert_same, expand, host, make, random_actions
 from tests.devices import DEVICES
 from tests.parity import trajectory
 
-CASES = {case: given for case, given in trajectory.CASES.items() if given[0] in IDS}
+CASES = {case: given for case, given in trajectory.CASES.items() if given[0] in ONE_ARRAY}
 """Envs of the package; ``tests/roles`` has the same tests of envs with roles and masks."""
 
 WORLDS = 40

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import gpu_vecenv  # noqa: F401
+from tests.devices import DEVICES
 from tests.envs.golden_rice import FLOATS, N, check, forced, free
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -29,18 +30,20 @@ def test_there_are_recordings():
     assert [path.stem for path in FILES] == names
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("observe", FORMS)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_each_step_from_a_recorded_state(path, observe):
+def test_each_step_from_a_recorded_state(path, observe, device):
     z = load(path)
-    check(z, forced(z, observe=observe), free_running=False)
+    check(z, forced(z, observe=observe, device=device, array="torch"), free_running=False)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("observe", FORMS)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_whole_episode(path, observe):
+def test_a_whole_episode(path, observe, device):
     z = load(path)
-    check(z, free(z, observe=observe), free_running=True)
+    check(z, free(z, observe=observe, device=device, array="torch"), free_running=True)
 
 
 @pytest.mark.slow

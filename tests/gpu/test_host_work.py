@@ -6,7 +6,7 @@ import gymnasium
 import pytest
 
 import gpu_vecenv  # noqa: F401
-from gpu_vecenv.registration import IDS
+from tests.api.envs import ONE_ARRAY
 from tests.gpu.test_rollout import PARAMS
 
 torch = pytest.importorskip("torch")
@@ -40,7 +40,7 @@ def outputs(request):
 
 
 @pytest.mark.parametrize("view", ["worlds", "agents"])
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", ONE_ARRAY)
 def test_a_step_never_waits_and_allocates_fresh_outputs_only(name, view, outputs):
     actions = make(name, view=view).rollout(num_steps=STEPS)[4]["actions"]
     env = make(name, view=view, copy=outputs == "fresh")

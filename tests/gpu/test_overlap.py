@@ -6,7 +6,7 @@ import pytest
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.backend import cuda
 from gpu_vecenv.backend.overlap import overlapped_launch
-from gpu_vecenv.registration import IDS
+from tests.api.envs import ONE_ARRAY
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.gpu
@@ -104,7 +104,7 @@ PLAYS = [
 
 
 @pytest.mark.parametrize("play", PLAYS)
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", ONE_ARRAY)
 def test_steps_in_a_graph_equal_steps_outside(name, play):
     actions = random_actions(name)
     states, seen = [], []

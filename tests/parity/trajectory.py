@@ -80,6 +80,8 @@ OF_ENDS = ("final_obs", "final_action_mask", "episode")
 """Entries of ``info`` that hold values of worlds whose episode ended, and undefined ones of other worlds."""
 
 STEPS = {
+    "rice": 250,
+    "rice, negotiation, whole rows": 250,
     "tag, neighbours found by cell": 250,
     "tag, a standing crowd": 250,
     "tag, too many for the serial search": 250,
