@@ -154,3 +154,21 @@ def test_a_state_at_the_end_stays_at_the_end():
     env.set_state({"period": np.array([20], np.int32)})
     *_, terminated, _, _ = env.step({"region": np.zeros((1, N, 57), np.int32)})
     assert terminated[0] and env.get_state("period")["period"][0] == 20
+
+
+@pytest.mark.parametrize("negotiates", [False, True])
+def test_invalid_levels_count_once_in_the_steps_that_read_them(negotiates):
+    """Checked actions are refused on the CPU, so unchecked ones are launched."""
+    env = make(2, negotiation_on=negotiates)
+    env.reset(seed=0)
+    actions = np.zeros((2, N, 138 if negotiates else 57), np.int32)
+    actions[0, 3, 1], actions[1, 26, 56], actions[1, 0, 2] = -1, 10, 300  # of a period
+    if negotiates:
+        actions[0, 5, 57], actions[1, 5, 110], actions[0, 1, 111] = 10, -4, 2  # two of proposals, one of decisions
+    counts = []
+    for _ in range(3 if negotiates else 1):
+        env.worlds.step([(actions, actions.ctypes.data, 4)])
+        counts.append(int(env.worlds.arguments.invalid[0]))
+        env.worlds.arguments.invalid[...] = 0
+    assert counts == ([2, 1, 3] if negotiates else [3])
+    assert not env.get_state("mitigation")["mitigation"].any()
