@@ -38,8 +38,8 @@ class BenchMARLTask(TaskClass):
     """A task of BenchMARL's ``Experiment`` and ``Benchmark``, whose worlds are stepped together on ``sampling_device``.
 
     BenchMARL's numbers of envs are numbers of worlds. Each role is a group, also with one agent in a world. A task takes both
-    kinds of algorithms, discrete and continuous, if its env has a parameter ``continuous_actions`` that is not given here. Discrete
-    actions with more than ``MOST_JOINED`` choices are for continuous algorithms, see ``TaskEnv``.
+    kinds of algorithms, discrete and continuous, if its env has a parameter ``continuous_actions`` that is not given here.
+    Discrete actions with more than ``MOST_JOINED`` choices are for continuous algorithms, see ``TaskEnv``.
 
     Args:
         env_id: an id of this package, or one registered with an env of your own; ``module:id`` imports the module first.
