@@ -105,8 +105,8 @@ GV_FN void read_period(const GvArgs& a, const GvTeam& team, const Trade& of) {
     const GvState s = gv_state(a, team);
     const gv_i32 choices = a.num_discrete_action_levels + a.full_rates;
     gv_i32 invalid = 0;
-    gv_for_batches<8>(team, PAIRS, [&](gv_i32 k) { return s.tariffs[k]; }, [&](gv_i32 k, gv_u8 level) { of.tariffs[k] = level; });
-    gv_for_batches<8>(
+    gv_for_batches<4>(team, PAIRS, [&](gv_i32 k) { return s.tariffs[k]; }, [&](gv_i32 k, gv_u8 level) { of.tariffs[k] = level; });
+    gv_for_batches<4>(
         team, REGIONS * PROPOSALS,
         [&](gv_i32 k) { return gv_given_index(gv_region_action(a, team.world, k / PROPOSALS), k % PROPOSALS); },
         [&](gv_i32 k, gv_i32 level) {
@@ -143,12 +143,17 @@ GV_FN void produce(const GvArgs& a, const GvTeam& team, const Trade& of, gv_i32 
 }
 
 // Sum of value(0) .. value(26) in the order of NumPy's sum over a row: eight sums side by side, then the rest. Each is called once.
+// The loop keeps the compiler from loading all values at once, for which it has no registers.
 template <class Value>
 GV_FN float row_sum(Value value) {
-    float part[8];
-    GV_UNROLL for (gv_i32 k = 0; k < 8; ++k) part[k] = (value(k) + value(k + 8)) + value(k + 16);
-    float sum = ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
-    GV_UNROLL for (gv_i32 k = 24; k < REGIONS; ++k) sum += value(k);
+    const auto part = [&](gv_i32 k) { return (value(k) + value(k + 8)) + value(k + 16); };
+    const auto pair = [&](gv_i32 k) { const float first = part(k); return first + part(k + 1); };
+    float sum = 0.0f;
+    GV_LOOP for (gv_i32 k = 0; k < 8; k += 4) {
+        const float first = pair(k), four = first + pair(k + 2);
+        sum = k == 0 ? four : sum + four;
+    }
+    GV_LOOP for (gv_i32 k = 24; k < REGIONS; ++k) sum += value(k);
     return sum;
 }
 
@@ -281,7 +286,7 @@ GV_FN void observe_world(const GvArgs& a, const GvTeam& team, float* to) {
         of[8 * REGIONS] = a.rate[s.export_limit[i]];
         of[9 * REGIONS] = s.balance[i] * 1.0e-3f;
     }
-    gv_for_batches<8>(
+    gv_for_batches<4>(
         team, PAIRS, [&](gv_i32 k) { return s.tariffs[k]; },
         [&](gv_i32 k, gv_u8 level) { to[head + 10 * REGIONS + k] = a.rate[level] * 0.01f; });
 }
