@@ -110,7 +110,7 @@ GV_FN void read_period(const GvArgs& a, const GvTeam& team, const Trade& of) {
         team, REGIONS * PROPOSALS,
         [&](gv_i32 k) { return gv_given_index(gv_region_action(a, team.world, k / PROPOSALS), k % PROPOSALS); },
         [&](gv_i32 k, gv_i32 level) {
-            const bool valid = level >= 0 && level < choices;
+            const bool valid = gv_is_choice(level, choices);
             invalid += !valid;
             of.levels[k] = valid ? (gv_u8)level : 0;
         });

@@ -43,16 +43,18 @@ GV_FN bool gv_time_is_up(gv_i32 t, gv_i32 limit) { return limit > 0 && t >= limi
 // Converts an index to 32 bits; returns -1, an invalid index, if it does not fit.
 GV_FN gv_i32 gv_narrow(gv_i64 index) { return index == (gv_i32)index ? (gv_i32)index : -1; }
 
+GV_FN bool gv_is_choice(gv_i32 index, gv_i32 n) { return index >= 0 && index < n; }
+
 // Returns the index if it lies in [0, n); otherwise counts an invalid action and returns 0.
 GV_FN gv_i32 gv_checked_index(const GvArgs& a, gv_i32 index, gv_i32 n) {
-    if (index >= 0 && index < n) return index;
+    if (gv_is_choice(index, n)) return index;
     gv_fetch_add(a.invalid_actions);
     return 0;
 }
 
 // The same for an index that all lanes of a team read, which counts once.
 GV_FN gv_i32 gv_checked_index(const GvArgs& a, const GvTeam& team, gv_i32 index, gv_i32 n) {
-    if (index >= 0 && index < n) return index;
+    if (gv_is_choice(index, n)) return index;
     GV_ONCE gv_fetch_add(a.invalid_actions);
     return 0;
 }
