@@ -186,4 +186,5 @@ class RiceReference:
     def mask(self) -> np.ndarray:
         """Allowed mitigation rates, bool (27, choices)."""
         least = np.rint(self.minimum_mitigation.astype(float) * self._levels)
-        return np.arange(self._choices) >= least[:, None]
+        allowed: np.ndarray = np.arange(self._choices) >= least[:, None]
+        return allowed
