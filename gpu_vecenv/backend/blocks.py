@@ -89,6 +89,6 @@ def scratch_floats(layout: Layout, blocks: Blocks) -> int:
         return min(requested, MAX_SCRATCH)  # local memory
     span = min(max(blocks.lanes, 4), 32)
     sums = (-(-32 // span) | 1) * span
-    progress = 2 if layout.spec.by_role else 0
+    progress = 2 if layout.spec.has_role_arrays else 0
     most = (((12288 // blocks.teams - sums - progress) // span - 1) | 1) * span
     return min(requested, most)

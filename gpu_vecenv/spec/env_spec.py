@@ -102,14 +102,29 @@ class EnvSpec:
         return reduce_spec(self, {one.name: getattr(self, one.name) for one in dataclasses.fields(self)})
 
     @property
-    def by_role(self) -> bool:
-        """True if public arrays are dicts by role, because roles have spaces of their own. Parameters do not change it."""
+    def has_role_arrays(self) -> bool:
+        """True if kernels have arrays by role, because roles may have spaces of their own. Parameters do not change it."""
         return any(role.observation or role.action or role.shared for role in self.roles)
+
+    def by_role(self, params: Params) -> bool:
+        """Return True if public arrays are dicts by role.
+
+        They are if a role has spaces of its own or, with these parameters, a shared part.
+        """
+        if any(role.observation or role.action for role in self.roles):
+            return True
+        shared = {f"{self.name}: role {role.name!r}: shared": role.shared for role in self.roles if role.shared is not None}
+        return any(called(where, function, params) is not None for where, function in shared.items())
+
+    @property
+    def may_be_whole(self) -> bool:
+        """True if parameters decide about arrays by role: the only role has no spaces of its own but may have a shared part."""
+        return self.has_role_arrays and len(self.roles) == 1 and not (self.roles[0].observation or self.roles[0].action)
 
     @property
     def groups(self) -> tuple[Role, ...]:
-        """Roles with their spaces, if arrays are by role; otherwise one role without a name, which stands for all agents."""
-        if not self.by_role:
+        """Roles with their spaces, if kernels have arrays by role; else one role without a name, which stands for all agents."""
+        if not self.has_role_arrays:
             return (Role("", 0, self.observation, self.action, self.roles[0].masked),)
         return tuple(
             dataclasses.replace(role, observation=role.observation or self.observation, action=role.action or self.action)

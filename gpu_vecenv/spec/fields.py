@@ -22,8 +22,9 @@ class Field:
     Args:
         name: identifier in kernels: ASCII, no keyword of C++, not ``t``, ``terminated`` or ``truncated``.
         dtype: one of ``FIELD_DTYPES``; a flag is ``"uint8"``, 0 or 1.
-        shape: shape in one world, a tuple of integers from 1 on and names of sizes: ``"num_agents"``, those of
-            ``EnvSpec.sizes``, and sizes of groups such as ``"num_features"``.
+        shape: shape in one world, a tuple of integers from 1 on, names of sizes, and functions of the parameters that return a
+            length, which may be 0. Sizes are ``"num_agents"``, those of ``EnvSpec.sizes``, and those of groups such as
+            ``"num_features"``.
         doc: meaning, text of one line.
         unit: unit, text of one line.
         low: lower bound, inclusive, a number or a function of the parameters; a state with a value below is refused. Bounds
@@ -34,7 +35,7 @@ class Field:
 
     name: str
     dtype: str
-    shape: tuple[int | str, ...]
+    shape: tuple[int | str | Callable[[Params], int], ...]
     doc: str
     unit: str = "-"
     low: float | Callable[[Params], float] = -math.inf
@@ -43,6 +44,16 @@ class Field:
 
     def __post_init__(self) -> None:
         lists_as_tuples(self, "shape", "names")
+
+    @property
+    def extents(self) -> tuple[int | str, ...]:
+        """Lengths of the axes as ints and names of sizes; an axis whose length is a function is a size of its own."""
+        return tuple(f"{self.name}_axis{axis}" if callable(n) else n for axis, n in enumerate(self.shape))
+
+    @property
+    def axes(self) -> dict[str, Callable[[Params], int]]:
+        """The functions of ``shape`` by the names of their sizes."""
+        return {str(name): n for name, n in zip(self.extents, self.shape, strict=True) if callable(n)}
 
     def bounds(self, params: Params) -> tuple[float, float]:
         """Return the lowest and the highest value; infinite without a bound. ``Layout.bounds`` has them checked."""

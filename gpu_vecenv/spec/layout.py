@@ -69,6 +69,11 @@ class Layout:
         if self.role_counts.get(self.spec.reward_role or "") == 0:
             raise ParameterError(f"{self.spec.name}: reward_role {self.spec.reward_role!r} must have an agent, got none.")
         most = MAX_HELD_ENTRIES if is_single(self.spec) else MAX_ENTRIES
+        if self.spec.has_role_arrays and not self.by_role and len(self.spec.roles) > 1:
+            raise SpecError(
+                f"{self.spec.name}: with these parameters no role has spaces of its own, which an env may do that has one role; "
+                f"got {', '.join(self.role_counts)}."
+            )
         for group in self.groups:
             if not 1 <= group.num_entries <= most:
                 raise ParameterError(f"{self.spec.name}: an action has 1 to {most} entries, got {group.num_entries}.")
@@ -131,10 +136,17 @@ class Layout:
         return whole_in(where, called(where, self.spec.scratch, self.params), 0, MAX_NUMBERS)
 
     @cached_property
+    def by_role(self) -> bool:
+        """True if public arrays are dicts by role."""
+        return self.spec.by_role(self.params)
+
+    @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Groups of agents with arrays of their own: one a role, or one of all agents."""
         spec, counts = self.spec, self.role_counts
-        return tuple(group_of(spec.name, role, counts.get(role.name, self.num_agents), self.params) for role in spec.groups)
+        return tuple(
+            group_of(spec.name, role, counts.get(role.name, self.num_agents), self.params, self.by_role) for role in spec.groups
+        )
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -142,7 +154,12 @@ class Layout:
         sizes = {"num_agents": self.num_agents}
         for group in self.groups:
             sizes |= {f"{group.prefix}{name}": int(getattr(group, name)) for name in group_sizes(group)}
-        return sizes | {name: int(self.params[name]) for name in self.spec.sizes}
+        axes = {}
+        for field in self.spec.state:
+            for name, length in field.axes.items():
+                where = f"{self.spec.name}: state field {field.name!r}: {name}"
+                axes[name] = whole_in(where, called(where, length, self.params), 0, MAX_NUMBERS)
+        return sizes | {name: int(self.params[name]) for name in self.spec.sizes} | axes
 
     @cached_property
     def state(self) -> tuple[Field, ...]:
@@ -151,7 +168,7 @@ class Layout:
 
     def state_shape(self, field: Field, num_worlds: int) -> tuple[int, ...]:
         """Return the shape of a state array."""
-        return (num_worlds, *(self.sizes[n] if isinstance(n, str) else int(n) for n in field.shape))
+        return (num_worlds, *(self.sizes[n] if isinstance(n, str) else int(n) for n in field.extents))
 
     @cached_property
     def workspaces(self) -> dict[str, tuple[tuple[int, ...], str, int]]:

@@ -74,7 +74,7 @@ def is_single(spec: EnvSpec) -> bool:
     """
     if spec.alive is not None or [role.count for role in spec.roles] != [1] or spec.workspaces:
         return False
-    if spec.by_role or spec.lanes or spec.roles[0].masked:
+    if spec.has_role_arrays or spec.lanes or spec.roles[0].masked:
         return False
     lengths = [math.prod(n for n in field.shape if isinstance(n, int)) for field in spec.all_state]
     return sum(lengths) <= MAX_HELD and all(isinstance(n, int) for field in spec.state for n in field.shape)
@@ -105,7 +105,7 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
     They are in the order in which a step reads them, with rarely read ones last. On CUDA the struct is constant memory, which is
     not cached when a kernel starts, so a step waits for each cache line that it reads.
     """
-    fields = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.shape)}] {f.doc}; {f.unit}")
+    fields = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.extents)}] {f.doc}; {f.unit}")
               for f in spec.all_state + WORLD_STATE]
     always = [("may_be_finished", "int32", "[1] 1 if worlds may be finished in same-step mode, after a caller set such a state")]
     always += [field for field in fields if field[0] == "t"]
@@ -142,6 +142,7 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
     for number in given:
         dtype = "int32" if number.dtype == "bool" else str(number.dtype)
         numbers.append(Member(number.name, C_TYPES[dtype], dtype, f"{number.doc}; {number.unit}"))
+    numbers += [Member(name, "gv_i32", "int32", f"length of an axis of {f.name}") for f in spec.state for name in f.axes]
     numbers.sort(key=lambda number: number.dtype not in ("float64", "int64"))
     return (  # members of 4 bytes come in pairs or after all of 8 bytes, so that the struct has no padding
         Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),

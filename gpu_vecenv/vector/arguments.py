@@ -79,7 +79,7 @@ class Arguments:
         self._pack_outputs, self._outputs = Struct(f"{len(outputs)}Q").pack_into, offsets[outputs[0]]
         self._prefixes = [group.prefix for group in layout.groups]
         actions = [(offsets[f"{prefix}action"] // 8, offsets[f"{prefix}action_type"] // 4) for prefix in self._prefixes]
-        self._by_role = actions if spec.by_role else None
+        self._by_role = actions if layout.by_role else None
         self._action, self._action_type = actions[0]
 
     def set(self, /, **values: float) -> None:

@@ -48,7 +48,7 @@ class Results:
             f"{group.prefix}actions": (view.group_lead(group) + (group.action.shape or ()), group.action_dtype)
             for group in layout.groups
         }
-        self.actions_by_role = {group.role: index for index, group in enumerate(layout.groups)} if layout.spec.by_role else 0
+        self.actions_by_role = {group.role: index for index, group in enumerate(layout.groups)} if layout.by_role else 0
         self.indices = {name: index for index, name in enumerate(self.shapes)}
         self.indices.setdefault("agent_reward", self.indices["reward"])  # one array in a flat view
         self.public = self._public(view)
@@ -58,7 +58,7 @@ class Results:
         self.info |= {name: self.public[name] for name in (*names, "action_mask") if name in self.public}
         if layout.spec.metrics:
             self.info |= {"episode": self.public["episode"], "_episode": finished}
-        self.nested = layout.spec.by_role or bool(layout.spec.metrics)
+        self.nested = layout.by_role or bool(layout.spec.metrics)
         self.returned = [*(self.public[name] for name in ("obs", "reward", "terminated", "truncated")), self.info]
         masks = {name: place for name, place in self.info.items() if name == "action_mask"}
         self.returned_by_reset = [self.public["obs"], masks]
@@ -74,7 +74,7 @@ class Results:
                     if own is not None:
                         by_role[group.role] = own if shared is None else {"shared": shared, "own": own}
                 if by_role:
-                    public[f"{final}{array}"] = by_role if view.layout.spec.by_role else by_role[""]
+                    public[f"{final}{array}"] = by_role if view.layout.by_role else by_role[""]
         if metrics := view.layout.spec.metrics:
             public["episode"] = {metric.name: self.indices[f"episode_{metric.name}"] for metric in metrics}
         return public

@@ -37,6 +37,8 @@ CASES = {
     "roles, more agents than lanes": ("Town-v0", "3", "num_envs=3", "num_citizens=300", "max_episode_steps=2"),
     "masks": ("Harvest-v0", "6", "num_envs=37", "map=1", "max_episode_steps=4"),
     "masks, more agents than lanes": ("Harvest-v0", "3", "num_envs=2", "num_red=200", "num_blue=100", "max_episode_steps=2"),
+    "doubles": ("WarpRice-v0", "4", "num_envs=37"),
+    "doubles, whole rows": ("WarpRice-v0", "7", "num_envs=5", "negotiation_on=True", "observe='whole'"),
     "a shared part": ("Pot-v0", "6", "num_envs=37", "max_episode_steps=4"),
     "governors and a planner": ("WarpCovid-v0", "6", "num_envs=37", "episode_length=4"),
 }

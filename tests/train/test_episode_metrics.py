@@ -83,7 +83,7 @@ def plain_env(env_id, num_worlds=WORLDS, device="cpu"):
 
 def actions_of(env, rollout, t):
     """The actions of a rollout's step, as the env takes them."""
-    if not env.env_spec.by_role:
+    if not env.layout.by_role:
         return rollout.groups[0].action[t]
     groups = zip(env.layout.groups, rollout.groups, strict=True)
     return {group.role: slabs.action[t].unflatten(0, (-1, group.count)) for group, slabs in groups}

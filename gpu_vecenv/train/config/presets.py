@@ -127,6 +127,12 @@ PRESETS: dict[str, Preset] = {
             entropy_coef_final=0.0,
         ),
     ),
+    # A rollout is an episode. Consumption needs goods of many partners, so regions first learn to export.
+    "WarpRice-v0": Preset(
+        num_envs=16,
+        total_steps=20_000,
+        ppo=PPOConfig(num_steps=20, num_minibatches=4, learning_rate=5e-3, gamma=0.97, clip_value=False, entropy_coef=0.0),
+    ),
     # Many worlds and a large rate need few iterations, which is the shortest way on a GPU.
     "WarpCartPole-v1": Preset(
         num_envs=512,
