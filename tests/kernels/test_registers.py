@@ -9,7 +9,7 @@ import pytest
 
 from gpu_vecenv.backend.blocks import blocks_of
 from gpu_vecenv.backend.cuda import compile_options, module_blocks
-from gpu_vecenv.backend.registers import LARGER, Report, choose_limit, resident_blocks, usual_limit
+from gpu_vecenv.backend.registers import FEW, LARGER, Report, choose_limit, resident_blocks, usual_limit
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.layout import MODULES, Layout
 from tests.kernels.nvrtc import kernel_reports, version
@@ -25,11 +25,11 @@ def test_every_shipped_env_is_recorded():
 
 @pytest.mark.parametrize("name", IDS)
 def test_shipped_envs_use_the_registers_recorded_and_steps_do_not_spill(name):
-    """Another version of NVRTC may use others. A rollout may spill with the largest limit alone."""
+    """Another version of NVRTC may use others. A rollout may spill a little, or with the largest limit."""
     for module, recorded in enumerate(RECORDED[name]):
         used = kernel_reports(spec_of(name), ARCH, module, recorded["limit"])
         first = used[MODULES[module][0]]
-        assert first.spills == 0 or (module == 1 and first.registers >= LARGER[-1])
+        assert first.spills == 0 or (module == 1 and (first.local <= FEW or first.registers >= LARGER[-1]))
         if RECORDED["nvrtc"] == version():
             assert {"limit": recorded["limit"], **rows(used)} == recorded
 
@@ -54,7 +54,8 @@ def test_a_multiprocessor_has_registers_for_the_blocks_of_a_limit(threads, usual
     (128, {None: (48, 0)}, None, 1),
     (128, {None: (56, 0)}, None, 1),
     (128, {None: (48, 160)}, None, 1),  # an array in local memory; the kernel has registers left
-    (128, {None: (56, 8), 64: (64, 0)}, 64, 2),
+    (128, {None: (56, 32)}, None, 1),  # a few bytes
+    (128, {None: (56, 40), 64: (64, 0)}, 64, 2),
     (128, {None: (56, 96), 64: (64, 64), 80: (79, 0)}, 80, 3),
     (128, {None: (56, 208), 64: (64, 168), 80: (80, 104)}, 80, 3),  # it spills less
     (128, {None: (56, 40), 64: (60, 40), 80: (60, 40)}, None, 3),  # an array alone
@@ -74,11 +75,11 @@ def test_the_smallest_limit_without_spills_is_chosen(threads, reports, limit, co
 
 
 def test_a_kernel_that_spills_gets_more_registers():
-    """A rollout of grid Tag spills with 56 registers."""
-    spec = spec_of("WarpGridTag-v0")
-    assert kernel_reports(spec, ARCH, 1)["gv_rollout"].spills > 0
+    """A rollout of COVID spills with 56 registers."""
+    spec = spec_of("WarpCovid-v0")
+    before = kernel_reports(spec, ARCH, 1)["gv_rollout"]
     limit, used, compiled = chosen(spec, 1)
-    assert (limit, used["gv_rollout"].spills, compiled) == (64, 0, 2)
+    assert (limit, compiled) == (80, 3) and used["gv_rollout"].local < before.local / 2
 
 
 def test_a_kernel_that_does_not_spill_is_compiled_once_with_the_usual_options():
