@@ -81,8 +81,8 @@ class EnvSpec:
     """Most registers of a thread on CUDA, 32 to 255, in the env's steps and rollouts. More registers spill less to memory; with
     fewer, a multiprocessor has more worlds in flight. The threads of a block share 65,536, so 1,024 threads have at most 64 each.
 
-    None for 56 in blocks of up to 128 threads and 80 in larger ones; a kernel that spills more than 32 bytes with 56 gets 64 or 80,
-    the smaller one with which it does not spill, or spills least.
+    None for 56 in blocks of up to 128 threads and 80 in larger ones; a kernel that spills more than 32 bytes with 56 gets 64 or
+    80, the smaller one with which it does not spill, or spills least.
     """
     rewards: Mapping[str, str] = field(default_factory=dict)
     """Reward terms for the docs: name and description."""
