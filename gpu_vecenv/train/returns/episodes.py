@@ -57,10 +57,10 @@ class EpisodeStats(nn.Module):
         places = [(row + agent, count) for row, count in zip(first, agents, strict=True) for agent in range(count)]
         # Three sums of each row's episode so far: return, steps, and steps that the agent took part in.
         self.register_buffer("totals", torch.zeros(3, *shape, dtype=torch.float32, device="cpu"))
-        # Of each of the last episodes: return and length, both summed over the agents that took part, and their number.
+        # For each of the last episodes: return and length, both summed over the agents that took part, and their number.
         self.register_buffer("recent", torch.zeros(3, window, dtype=torch.float32, device="cpu"))
         self.register_buffer("num_recent", torch.zeros((), dtype=torch.int64, device="cpu"))
-        # Of each agent of a world: its row in the first world, and the number of rows from a world to the next.
+        # For each agent of a world: its row in the first world, and the number of rows from a world to the next.
         self.register_buffer("agents", torch.tensor(places, dtype=torch.int32, device="cpu").reshape(-1, 2), persistent=False)
         self.worlds, self.agents_of_world = worlds, len(places)
 

@@ -137,7 +137,7 @@ LONGER = (
     "Give the env a time limit, such as max_episode_steps, or play longer episodes: "
     "gpu-vecenv eval --max-steps (max_steps of evaluate() and play())."
 )
-"""What to do about episodes that do not end."""
+"""Advice in errors about episodes that do not end."""
 
 
 def too_long(steps: int) -> str:

@@ -51,7 +51,7 @@ FEW = (512, 1024)
 
 @dataclass(frozen=True)
 class PlannedEnv:
-    """What the arrays of a run depend on, of an env that is not made."""
+    """Sizes and spaces of an env that is not made, from which the arrays of a run follow."""
 
     layout: Layout
     num_worlds: int

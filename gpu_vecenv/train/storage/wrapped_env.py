@@ -34,7 +34,7 @@ class RewardTap(VectorWrapper):
 
 
 class WrappedLayout(NamedTuple):
-    """What the trainer reads of an env's layout."""
+    """The parts of an env's layout that the trainer reads."""
 
     groups: tuple[Group, ...]
     """The agents, with the spaces that the wrappers give them."""
