@@ -183,7 +183,7 @@ def test_setting_the_time_refuses_wrappers_that_may_change_observations():
 
     env = rsl_rl(Mine(pendulum()), seed=0)
     with pytest.raises(ParameterError, match="Mine may change observations"):
-        env.episode_length_buf = torch.ones(4)
+        env.episode_length_buf = torch.ones(4, dtype=torch.int64)
     assert env.episode_length_buf.tolist() == [0] * 4
 
 
