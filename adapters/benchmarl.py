@@ -15,14 +15,24 @@ from torch import Tensor
 from gpu_vecenv.adapters.torchrl import TorchRLEnv
 from gpu_vecenv.errors import MissingExtraError, ParameterError
 from gpu_vecenv.spec.given import abbreviated, require_one_of, whole_number
+from gpu_vecenv.spec.roles import Group
 
 try:
     from benchmarl.environments import TaskClass
     from tensordict import TensorDict, TensorDictBase
-    from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
+    from torchrl.data import Bounded, Categorical, Composite, TensorSpec, Unbounded
 except ImportError as error:
     text = 'this adapter needs BenchMARL and the version of TorchRL that BenchMARL requires: pip install "gpu-vecenv[benchmarl]"'
     raise MissingExtraError(text) from error
+
+
+MOST_JOINED = 2**16
+"""Most choices of an action whose entries are joined in one index."""
+
+
+def _is_joined(group: Group) -> bool:
+    """True if an action is one index for BenchMARL."""
+    return not group.continuous and math.prod(group.choices) <= MOST_JOINED
 
 
 class BenchMARLTask(TaskClass):
@@ -30,6 +40,7 @@ class BenchMARLTask(TaskClass):
 
     BenchMARL's numbers of envs are numbers of worlds. Each role is a group, also with one agent in a world. A task takes both
     kinds of algorithms, discrete and continuous, if its env has a parameter ``continuous_actions`` that is not given here.
+    Discrete actions with more than ``MOST_JOINED`` choices are for continuous algorithms, see ``TaskEnv``.
 
     Args:
         env_id: an id of this package, or one registered with an env of your own; ``module:id`` imports the module first.
@@ -60,7 +71,7 @@ class BenchMARLTask(TaskClass):
         self.max_steps(env)
         env.close()
         self._chooses = "continuous_actions" in params and options.keys().isdisjoint({"continuous_actions", "flatten_actions"})
-        self._continuous = any(group.continuous for group in groups)
+        self._continuous = not all(_is_joined(group) for group in groups)
 
     def get_env_fun(
         self, num_envs: int, continuous_actions: bool, seed: int | None, device: torch.device | str | int
@@ -70,11 +81,11 @@ class BenchMARLTask(TaskClass):
         return partial(self._make, num_envs, str(torch.device(device)), seed, **chosen)
 
     def supports_continuous_actions(self) -> bool:
-        """True if a role has continuous actions."""
+        """True if a role has continuous actions, or more choices than one index has."""
         return self._chooses or self._continuous
 
     def supports_discrete_actions(self) -> bool:
-        """True if all roles have discrete actions."""
+        """True if all roles have discrete actions that are one index."""
         return self._chooses or not self._continuous
 
     def max_steps(self, env: TaskEnv) -> int:
@@ -138,7 +149,10 @@ class TaskEnv(TorchRLEnv):
     """``TorchRLEnv`` in the form that BenchMARL's algorithms read.
 
     A discrete action is one index, int64 ``[W, A]``: that of several entries counts their choices in the order of nested loops,
-    the last entry fastest. If a role has masks, ``(role, "action_mask")``, bool ``[W, A, choices]``, stands in all roles with
+    the last entry fastest. With more than ``MOST_JOINED`` choices, an action is float32 ``[W, A, k]`` instead: a number between 0
+    and n for an entry of n choices stands for the choice below it, or if that is forbidden for the nearest one that is allowed.
+
+    If a role has masks, ``(role, "action_mask")``, bool ``[W, A, choices]``, stands in all roles with
     discrete actions. ``(role, "done")`` and ``(role, "terminated")``, bool ``[W, A, 1]``, are also True for agents that left the
     game. With ``state=True``, ``"state"`` is float32 ``[W, features of all agents]``.
     """
@@ -150,8 +164,14 @@ class TaskEnv(TorchRLEnv):
     def _make_specs(self) -> None:
         super()._make_specs()
         actions, observations = self.full_action_spec.clone(), self.full_observation_spec.clone()
-        self._choices = {role: group.choices for role, group in self._groups.items() if not group.continuous}
-        self._masked = any(group.masked for group in self._groups.values())
+        self._choices = {role: group.choices for role, group in self._groups.items() if _is_joined(group)}
+        self._masked = any(self._groups[role].masked for role in self._choices)
+        self._numbered = {
+            role: torch.tensor(group.choices, device=self.device)
+            for role, group in self._groups.items()
+            if not (group.continuous or _is_joined(group))
+        }
+        self._allowed: dict[str, Tensor] = {}  # masks of the present observations, of roles in self._numbered
         for role, lead in self._leads.items():
             # Not in the done_spec, because TorchRL would then reset agents. BenchMARL's losses read them here.
             for name in ("done", "terminated"):
@@ -161,6 +181,11 @@ class TaskEnv(TorchRLEnv):
                 actions[role, "action"] = Categorical(count, shape=lead, device=self.device)
                 if self._masked:
                     observations[role, "action_mask"] = self._flags(*lead, count)
+            elif role in self._numbered:
+                high = self._numbered[role].float().expand(*lead, -1)
+                actions[role, "action"] = Bounded(torch.zeros_like(high), high, device=self.device)
+                if self._groups[role].masked:
+                    del observations[role, "action_mask"]
         if self._has_state:
             features = sum(observations[role, "observation"].shape[1:].numel() for role in self._leads)
             observations["state"] = Unbounded((*self.batch_size, features), device=self.device)
@@ -170,6 +195,8 @@ class TaskEnv(TorchRLEnv):
         return Categorical(2, shape=shape, dtype=torch.bool, device=self.device)
 
     def _entries(self, role: str, action: Tensor) -> Tensor:
+        if role in self._numbered:
+            return self._nearest(role, action)
         if not isinstance(self._groups[role].action, MultiDiscrete):
             return action
         entries = []
@@ -177,6 +204,20 @@ class TaskEnv(TorchRLEnv):
             entries.append(action % count)
             action = action // count
         return torch.stack(entries[::-1], dim=-1)
+
+    def _nearest(self, role: str, numbers: Tensor) -> Tensor:
+        """Return the choices that numbers stand for, int32 [W, A, k]."""
+        choices = self._numbered[role]
+        below = torch.minimum(numbers.nan_to_num().floor().clamp(min=0).int(), choices.int() - 1)
+        mask = self._allowed.get(role)
+        if mask is None:
+            return below
+        parts = mask.split(self._groups[role].choices, dim=-1)
+        for entry in self._groups[role].masked:
+            allowed = parts[entry]
+            distance = (torch.arange(allowed.shape[-1], device=self.device) - below[..., entry : entry + 1]).abs()
+            below[..., entry] = torch.where(allowed, distance, allowed.shape[-1]).argmin(-1).int()
+        return below
 
     def _tensordict(self, obs: Any, info: Mapping[str, Any], reward: Tensor | None = None) -> TensorDict:
         data = super()._tensordict(obs, info, reward)
@@ -186,6 +227,8 @@ class TaskEnv(TorchRLEnv):
                 data[role, name] = data[name].unsqueeze(-2) | left
             if self._masked and role in self._choices:
                 data[role, "action_mask"] = self._mask_of_indices(role, data.get((role, "action_mask"), None))
+            elif role in self._numbered and self._groups[role].masked:
+                self._allowed[role] = data.pop((role, "action_mask"))
         if self._has_state:
             data["state"] = torch.cat([data[role, "observation"].flatten(1) for role in self._leads], dim=-1)
         return data

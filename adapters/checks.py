@@ -104,7 +104,7 @@ def checked_env(env: VectorEnv | str, adapter: str, view: str) -> GpuVectorEnv |
     inner = getattr(env, "unwrapped", env)
     if not isinstance(inner, GpuVectorEnv | RoleRows):
         raise ParameterError(f"{adapter} takes an env of this package, got {type(inner).__name__}.")
-    if isinstance(inner, GpuVectorEnv) and inner.env_spec.by_role:
+    if isinstance(inner, GpuVectorEnv) and inner.layout.by_role:
         roles = " and ".join(inner.role_counts)
         raise ParameterError(
             f"{adapter} needs the same spaces for all agents, and {roles} have their own; RoleRows(env, role, others={{...}}) "

@@ -72,7 +72,7 @@ class PettingZooEnv(Copied, ParallelEnv):
         self.agents: list[str] = []
         self._row = {agent: row for row, agent in enumerate(self.possible_agents)}
         layout, names = env.layout, iter(self.possible_agents)
-        self._by_role = env.env_spec.by_role
+        self._by_role = env.layout.by_role
         self._members = [(group, [next(names) for _ in range(group.count)]) for group in layout.groups]
         # Each agent has a space of its own, because a space holds the generator of its samples.
         group_of = {agent: group for group, members in self._members for agent in members}

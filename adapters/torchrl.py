@@ -78,7 +78,7 @@ class TorchRLEnv(Copied, EnvBase):
         super().__init__(device=env.device, batch_size=[env.num_worlds])
         self.vector_env = env
         self.is_closed = False
-        self._spec_by_role = by_role = env.env_spec.by_role
+        self._spec_by_role = by_role = env.layout.by_role
         counts = env.role_counts if env.num_agents > 1 or by_role or grouped else {}
         self.group_map = {role: [f"{role}_{i}" for i in range(count)] for role, count in counts.items()}
         self._lone = bool(counts) and env.num_agents == 1 and not by_role  # the env's arrays have no axis of agents

@@ -4,18 +4,18 @@
 #include "lib/powers.h"
 
 // double: for comparison with floats.
-GV_FN float other_exp(float x) { return x == x ? (float)gv_exp_in_double((double)x) : GV_NAN; }
+GV_FN float other_exp(float x) { return x == x ? (float)gv_exp_for_power((double)x) : GV_NAN; }
 
 // double: as above.
-GV_FN float other_log(float x) { return gv_log_or_limit(x, (float)gv_log_in_double(x)); }
+GV_FN float other_log(float x) { return gv_log_or_limit(x, (float)gv_log_for_power(x)); }
 
 // double: as above.
-GV_FN float other_log2(float x) { return gv_log_or_limit(x, (float)(gv_log_in_double(x) * 1.4426950408889634)); }
+GV_FN float other_log2(float x) { return gv_log_or_limit(x, (float)(gv_log_for_power(x) * 1.4426950408889634)); }
 
 // double: as above.
 // ln(1 + e) is ln 2 + ln((1 + e) / 2) for a large e.
 GV_FN float other_softplus(float x) {
-    const double e = gv_exp_in_double((double)-gv_abs(x));
+    const double e = gv_exp_for_power((double)-gv_abs(x));
     const bool large = e > 0.4142135623730951;
     const double rest = (large ? 0.6931471805599453 : 0.0) + gv_two_artanh((large ? e - 1.0 : e) / (large ? e + 3.0 : e + 2.0));
     return x == x ? (float)((double)gv_max(x, 0.0f) + rest) : GV_NAN;
@@ -24,7 +24,7 @@ GV_FN float other_softplus(float x) {
 // double: as above.
 // (e - 1) / (e + 1) loses digits for small x; the first terms of the series suffice there.
 GV_FN float other_tanh(float x) {
-    const double magnitude = (double)gv_abs(x), e = gv_exp_in_double(2.0 * magnitude);
+    const double magnitude = (double)gv_abs(x), e = gv_exp_for_power(2.0 * magnitude);
     const double near = magnitude - magnitude * magnitude * magnitude * (1.0 / 3.0);
     const float result = (float)(magnitude < 0.0009765625 ? near : (e - 1.0) / (e + 1.0));
     return x == x ? gv_flipped(result, (gv_u32)gv_bits(x) & 0x80000000u) : GV_NAN;

@@ -31,6 +31,7 @@ _PUBLIC = {
     "spec.fields": ("Constant", "Field", "Metric", "ResetOption", "Table", "Workspace"),
     "spec.given": ("Array",),
     "spec.params": ("LARGEST", "SMALLEST", "TIME_LIMIT", "Param", "Params", "agent_values"),
+    "spec.registered": ("register_preset",),
     "spec.roles": ("Role",),
     "vector.masks": ("sample_mask",),
     "vector.graph": ("CapturedSteps", "capture_steps"),
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from gpu_vecenv.spec.params import Param as Param
     from gpu_vecenv.spec.params import Params as Params
     from gpu_vecenv.spec.params import agent_values as agent_values
+    from gpu_vecenv.spec.registered import register_preset as register_preset
     from gpu_vecenv.spec.roles import Role as Role
     from gpu_vecenv.vector.graph import CapturedSteps as CapturedSteps
     from gpu_vecenv.vector.graph import capture_steps as capture_steps

@@ -24,13 +24,15 @@ IDS: dict[str, dict[str, Any]] = {
     "WarpTag-v0": _vector("tag"),
     "WarpGridTag-v0": _vector("grid_tag"),
     "WarpCovid-v0": _vector("covid"),
+    "WarpCatalysis-v0": _vector("catalysis"),
+    "WarpRice-v0": _vector("rice"),
     "WarpCartPole-v1": _single("cartpole", 500, 475.0),
     "WarpAcrobot-v1": _single("acrobot", 500, -100.0),
     "WarpMountainCar-v0": _single("mountain_car", 200, -110.0),
     "WarpMountainCarContinuous-v0": _single("mountain_car_continuous", 999, 90.0),
     "WarpPendulum-v1": _single("pendulum", 200, None),
 }
-"""Every id with its arguments. Tag, grid Tag and COVID-19 have several agents, so they are vector envs only."""
+"""Every id with its arguments. Tag, grid Tag, COVID-19 and RICE have several agents, so they are vector envs only."""
 
 
 def register_envs() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from gpu_vecenv.backend.registers import MULTIPROCESSOR
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.layout import MAX_SCRATCH, MODULES, Layout
 
@@ -35,7 +36,7 @@ class Blocks(NamedTuple):
         return -(-num_worlds // teams), self.lanes * teams
 
 
-def blocks_of(num_agents: int, module: int, requested: int = 1) -> Blocks:
+def blocks_of(num_agents: int, module: int, requested: int = 1, registers: int | None = None) -> Blocks:
     """Return the blocks of a module. Worlds of up to 32 lanes share a block; a larger world has its own.
 
     A world has a lane for each agent, up to 256, or the lanes that its spec requests if they are more. In worlds of more than 256
@@ -46,6 +47,8 @@ def blocks_of(num_agents: int, module: int, requested: int = 1) -> Blocks:
         num_agents: agents in a world.
         module: index into ``MODULES``.
         requested: lanes that the spec requests for a world.
+        registers: most registers of a thread that the spec requests. Rollouts of single-agent worlds then have blocks of which a
+            multiprocessor holds one.
 
     Raises:
         ParameterError: the variable is not one of ``SIZES``.
@@ -56,7 +59,8 @@ def blocks_of(num_agents: int, module: int, requested: int = 1) -> Blocks:
     lanes = max(num_agents, requested)
     if lanes == 1:
         rollouts = "gv_rollout" in MODULES[module]
-        return Blocks(1, int(given or (ROLLOUT_BLOCK if rollouts else STEP_BLOCK)), spreads=rollouts and given is None)
+        most = ROLLOUT_BLOCK if registers is None else min(ROLLOUT_BLOCK, MULTIPROCESSOR // registers // 32 * 32)
+        return Blocks(1, int(given or (most if rollouts else STEP_BLOCK)), spreads=rollouts and given is None)
     if lanes <= 32:
         lanes = 1 << (lanes - 1).bit_length()
         return Blocks(lanes, min(int(given or 128), 256) // lanes)
@@ -74,16 +78,6 @@ def rollout_block(num_worlds: int, most: int, multiprocessors: int) -> int:
     return 32 * -(-num_worlds // (32 * blocks))
 
 
-def resident_blocks(threads: int) -> int:
-    """Return the number of blocks that a multiprocessor must have room for, which limits the registers of a thread.
-
-    More blocks hide more memory latency; fewer blocks leave more registers for the neighbour lists of large worlds. These limits
-    were the fastest on an H100 for steps and for rollouts: 56 registers in blocks of up to 128 threads, 80 in larger ones.
-    Turing, whose multiprocessors hold 1,024 threads, ignores the first.
-    """
-    return max(1, (1152 if threads <= 128 else 768) // threads)
-
-
 def scratch_floats(layout: Layout, blocks: Blocks) -> int:
     """Return the floats of scratch of a team: the spec's request, limited by the 48 KiB of shared memory of a block.
 
@@ -95,6 +89,6 @@ def scratch_floats(layout: Layout, blocks: Blocks) -> int:
         return min(requested, MAX_SCRATCH)  # local memory
     span = min(max(blocks.lanes, 4), 32)
     sums = (-(-32 // span) | 1) * span
-    progress = 2 if layout.spec.by_role else 0
+    progress = 2 if layout.spec.has_role_arrays else 0
     most = (((12288 // blocks.teams - sums - progress) // span - 1) | 1) * span
     return min(requested, most)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.backend.base import MaxIndex
-from gpu_vecenv.backend.blocks import Blocks, blocks_of, resident_blocks, scratch_floats
+from gpu_vecenv.backend.blocks import Blocks, blocks_of, scratch_floats
 from gpu_vecenv.backend.memory import CupyMemory, Memory, TorchMemory
 from gpu_vecenv.backend.overlap import may_overlap, overlapped_launch
+from gpu_vecenv.backend.registers import Report, choose_limit, resident_blocks
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.backend.subnormals import KEEP_SUBNORMALS, obey_keep_subnormals
 from gpu_vecenv.errors import CompileError, DeviceError, MissingExtraError, SequenceError
@@ -23,14 +24,22 @@ OPTIONS = ("--std=c++17", "--fmad=false", KEEP_SUBNORMALS)
 default."""
 
 
-def compile_options(layout: Layout, module: int, blocks: Blocks) -> tuple[str, ...]:
-    """Return the NVRTC options for one of ``layout.MODULES``. Sizes are constants; the number of worlds is not."""
+def module_blocks(layout: Layout, module: int) -> Blocks:
+    """Return the blocks of one of ``layout.MODULES``."""
+    return blocks_of(layout.num_agents, module, layout.requested_lanes, layout.requested_registers)
+
+
+def compile_options(layout: Layout, module: int, blocks: Blocks, limit: int | None = None) -> tuple[str, ...]:
+    """Return the NVRTC options for one of ``layout.MODULES``. Sizes are constants; the number of worlds is not.
+
+    ``limit`` is the most registers of a thread: by default what the spec requests, otherwise the usual limit.
+    """
     constants = {
         "LANES": blocks.lanes,
         "TEAMS": blocks.teams,
         "MODULE": module,
         "SCRATCH": scratch_floats(layout, blocks),
-        "RESIDENT": resident_blocks(blocks.lanes * blocks.teams),
+        "RESIDENT": resident_blocks(blocks.lanes * blocks.teams, limit or layout.requested_registers),
         "BY_WORLD": int(bool(layout.per_world)),
         **layout.sizes,
     }
@@ -93,7 +102,7 @@ class CudaBackend:
         self._args: np.ndarray | None = None
         torch.zeros((), device=device)  # makes torch's context, which CuPy shares
         self._multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
-        self._blocks = [blocks_of(layout.num_agents, module, layout.requested_lanes) for module in range(len(MODULES))]
+        self._blocks = [module_blocks(layout, module) for module in range(len(MODULES))]
         self._overlaps = may_overlap(torch.cuda.get_device_capability(device), cupy.cuda.runtime.driverGetVersion())
         self._layout = layout
         self._modules: list[Any] = []
@@ -102,16 +111,38 @@ class CudaBackend:
         self._load(0)
 
     def _load(self, module: int) -> None:
-        """Compile one of ``MODULES``, or find it in CuPy's cache."""
+        """Compile one of ``MODULES``, or find it in CuPy's cache.
+
+        Its first kernel, that of steps or of rollouts, decides how many registers a thread may use, unless the spec requests a
+        limit. CuPy's cache keeps what was compiled for this decision, so later starts compile nothing.
+        """
+        made: dict[int | None, tuple[Any, dict[str, Any]]] = {}  # by limit
+
+        def report(limit: int | None) -> Report:
+            made[limit] = self._compiled(module, limit)
+            first = made[limit][1][MODULES[module][0]]
+            return Report(first.num_regs, first.local_size_bytes)
+
+        limit = None
+        if self._layout.requested_registers is None:
+            blocks = self._blocks[module]
+            limit = choose_limit(report, blocks.lanes * blocks.teams)
+        else:
+            report(None)
+        compiled, kernels = made[limit]
+        self._kernels |= {name: kernel.kernel.ptr for name, kernel in kernels.items()}
+        self._modules.append(compiled)
+
+    def _compiled(self, module: int, limit: int | None) -> tuple[Any, dict[str, Any]]:
+        """One of ``MODULES`` with a limit of registers, and its kernels by name."""
         spec, cupy = self._layout.spec, self._cupy
-        options = compile_options(self._layout, module, self._blocks[module])
+        options = compile_options(self._layout, module, self._blocks[module], limit)
         with self._torch.cuda.device(self._index):
             compiled = raw_module(cupy, kernel_source(spec), options)
             try:
-                self._kernels |= {name: compiled.get_function(name).kernel.ptr for name in MODULES[module]}
+                return compiled, {name: compiled.get_function(name) for name in MODULES[module]}
             except cupy.cuda.compiler.CompileException as error:
                 raise CompileError(f"{spec.name}: NVRTC failed:\n{error}") from error
-        self._modules.append(compiled)
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
         """Queue a kernel over all worlds on the caller's current stream. The struct is copied before this returns."""

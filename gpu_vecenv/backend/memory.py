@@ -120,7 +120,7 @@ class TorchMemory:
         self._device = torch.device(device)
         self.moves = self._device.type == "cpu"
         self.address: Callable[[Any], int] = torch.Tensor.data_ptr  # no wrapper, because each step needs several addresses
-        self._dtypes = {name: getattr(torch, name) for name in ("float32", "int32", "uint8", "uint64", "bool")}
+        self._dtypes = {name: getattr(torch, name) for name in ("float32", "int32", "int16", "uint8", "uint64", "bool")}
 
     def __reduce__(self) -> tuple[type[TorchMemory], tuple[str]]:
         """For copies of objects that hold a memory: it is made again, because modules cannot be pickled."""

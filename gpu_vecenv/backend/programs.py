@@ -8,9 +8,9 @@ import os
 import threading
 from typing import Any, Protocol
 
-from gpu_vecenv.backend.blocks import resident_blocks
 from gpu_vecenv.backend.cpu import load_kernels, num_threads
 from gpu_vecenv.backend.overlap import may_overlap, overlapped_launch
+from gpu_vecenv.backend.registers import resident_blocks
 from gpu_vecenv.backend.source import Program, kernel_source
 from gpu_vecenv.backend.threads import Threads
 from gpu_vecenv.errors import CompileError, DeviceError

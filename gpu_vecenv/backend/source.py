@@ -50,6 +50,8 @@ STANDARDS = Program("moments of minibatches", KERNEL_FOLDER / "returns" / "stand
 
 EPISODES = Program("returns of episodes", KERNEL_FOLDER / "returns" / "episodes.cu")
 
+METRICS = Program("means of metrics of episodes", KERNEL_FOLDER / "returns" / "metrics.cu")
+
 DEAL = Program("order of minibatches", KERNEL_FOLDER / "learner" / "deal.cu")
 
 FINITE = Program("search for numbers that are not finite", KERNEL_FOLDER / "learner" / "finite.cu")
@@ -58,7 +60,7 @@ PUBLISH = Program("metrics of iterations", KERNEL_FOLDER / "learner" / "publish.
 
 UPDATE_ENDS = Program("start and end of updates", KERNEL_FOLDER / "learner" / "update_ends.cu")
 
-PROGRAMS = (DRAW, SCAN, MASKS, MOMENTS, STANDARDS, EPISODES, DEAL, UPDATE_ENDS, FINITE, PUBLISH)
+PROGRAMS = (DRAW, SCAN, MASKS, MOMENTS, STANDARDS, EPISODES, METRICS, DEAL, UPDATE_ENDS, FINITE, PUBLISH)
 
 
 def kernel_source(spec: EnvSpec | Program) -> str:

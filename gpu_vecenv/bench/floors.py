@@ -70,8 +70,8 @@ def step_bytes(env: Any, results: tuple[Any, ...], action_bytes: int, steps: int
 
     A launch reads and writes the state once. Each step writes its results and reads its actions.
 
-    The state is the env's own fields and the time ``t``. Seeds, episode numbers and final observations and masks are not
-    counted, because few worlds start an episode in a step.
+    The state is the env's own fields, its metrics so far and the time ``t``. Seeds, episode numbers, and metrics and final
+    observations and masks of ended episodes are not counted, because few worlds start an episode in a step.
 
     Args:
         env: a ``GpuVectorEnv`` that was reset.
@@ -79,9 +79,10 @@ def step_bytes(env: Any, results: tuple[Any, ...], action_bytes: int, steps: int
         action_bytes: bytes of one step's actions; 0 if the kernel draws and does not store them.
         steps: steps of a launch.
     """
-    fields = env.get_state("t", *(field.name for field in env.env_spec.state)).values()
+    fields = env.get_state("t", *(field.name for field in env.env_spec.all_state)).values()
     *arrays, info = results
-    arrays += [array for name, array in info.items() if not name.startswith("final_")]
+    same = "_episode" if "_final_obs" in info else None  # both are the same array
+    arrays += [array for name, array in info.items() if name not in ("episode", same) and not name.startswith("final_")]
     return {
         "state": 2 * sum(field.nbytes for field in fields) / steps,
         "results": sum(array.nbytes for tree in arrays for array in leaves(tree)),

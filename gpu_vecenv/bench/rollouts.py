@@ -60,7 +60,8 @@ def _rollout(shared: LazyEnv, is_random: bool, stored: bool = True) -> Subject:
 
     with peak_memory(shared.device) as peak:  # memory of the rollout, without that of the env
         call()
-    action_bytes = random_actions(env, 1)[0].nbytes if stored else 0  # given actions are read, random ones are written
+    one = env.worlds.outputs.new_actions(1) if actions is None else actions[:1]  # random ones are written, given ones are read
+    action_bytes = one.nbytes if stored else 0
     floor = step_bytes(env, results, action_bytes, steps)
     facts = {**facts, **count(env, call, steps, shared.device), "floor_bytes": floor, "steps_per_launch": steps}
     return Subject(Local(call, shared.device), steps, {**facts, **peak}, shared.close)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 
+from gymnasium.spaces import MultiDiscrete, Space
+
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.env_spec import EnvSpec
 
@@ -24,6 +26,14 @@ def envs() -> int:
     return 0
 
 
+def _spelled(space: Space) -> str:
+    """Return a space in a few words."""
+    if isinstance(space, MultiDiscrete) and space.nvec.size > 4:
+        numbers = sorted({int(n) for n in space.nvec.flat})
+        return f"{space.nvec.size} entries of {' or '.join(map(str, numbers))}"
+    return str(space).replace(", float32)", ")")
+
+
 def lines() -> Iterator[str]:
     """Yield a line for each id, from the env's spec with default parameters and its module's docstring."""
     for name, arguments in IDS.items():
@@ -32,5 +42,5 @@ def lines() -> Iterator[str]:
         params = spec.resolve({})
         agents = " + ".join(f"{count} {role}" for role, count in spec.role_counts(params).items())
         spaces = [role.action(params) for role in spec.groups if role.action is not None]
-        action = " + ".join(str(space).replace(", float32)", ")") for space in spaces)
+        action = " + ".join(map(_spelled, spaces))
         yield f"{name:29}{agents:24}{action:29}{(module.__doc__ or '').splitlines()[0]}"

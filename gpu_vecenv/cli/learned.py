@@ -11,7 +11,7 @@ from gpu_vecenv.train.run_folder.matches import Match, Matches
 
 
 def learned_lines(matches: Matches) -> Iterator[str]:
-    """Yield a line for each comparison: trained and random agents of a role that learns, against random and trained others."""
+    """Yield a line for each comparison of trained and random agents, against random and trained others, then one a metric."""
     yield (
         f"What was learned in {matches.steps:,} steps (means over {matches.worlds} new episodes; "
         "each match starts from the same states):"
@@ -24,6 +24,13 @@ def learned_lines(matches: Matches) -> Iterator[str]:
             trained, untrained = (_result(matches, matches.match(*names), role) for names in (random, [*random, role]))
             name = _agents(matches, role)
             yield f"  trained {name}{against}: {trained[0]}; random {name}: {untrained[1]}"
+    for metric in matches.match().mean_metrics:
+        means = [_number(matches.metric(metric, *names)) for names in ((), matches.learning)]
+        yield f"  {metric}: {means[0]} as trained, {means[1]} at random"
+
+
+def _number(mean: float | None) -> str:
+    return "not recorded" if mean is None else f"{mean:.4g}"
 
 
 def _agents(matches: Matches, role: str) -> str:

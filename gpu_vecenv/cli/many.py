@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_vecenv.cli.key_value import require_within
-from gpu_vecenv.train.config import CONFIG_FILE, TrainConfig
+from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import RunsError
 from gpu_vecenv.train.run_folder.intervals import mean_interval
 from gpu_vecenv.train.run_folder.runs import holds_run, run_folders
@@ -26,7 +26,7 @@ def holds_runs(folder: str) -> bool:
 
 def env_id_of(folder: str) -> str:
     """Return the env id of the first run in a folder."""
-    return TrainConfig.from_yaml(run_folders(folder)[0] / CONFIG_FILE).env_id
+    return TrainConfig.of_run(run_folders(folder)[0]).env_id
 
 
 def train_seeds(config: TrainConfig, seeds: int, at_once: int | None) -> dict[str, RunResult]:

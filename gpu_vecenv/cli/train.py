@@ -181,7 +181,7 @@ def eval_run(
     threads: Annotated[int | None, help_option("the run's", "INT")] = None,
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
 ) -> None:
-    """Play episodes with the policies of a run, and print mean returns and lengths.
+    """Play episodes with the policies of a run, and print mean returns, lengths and metrics.
 
     Example: gpu-vecenv eval runs/tag --episodes 16 --policy runner=random
 
@@ -211,6 +211,9 @@ def eval_run(
             continue
         mean_return, exits = result.mean_return[role], result.mean_exits[role]
         print(f"{role}: return {mean_return:.3f}, alive for {survival:.1f} steps, {exits:.2f} left early")
+    for name, mean in result.mean_metrics.items():
+        unit = result.metric_units[name]
+        print(f"{name}: {mean:.6g}{'' if unit == '-' else f' {unit}'}" if not math.isnan(mean) else f"{name}: never recorded")
 
 
 def plot(

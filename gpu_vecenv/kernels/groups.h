@@ -9,6 +9,14 @@
 #pragma once
 #include "state.h"
 
+// Types of an entry of an action in memory: its bytes, negative for int8. A number of a box is a float32, which has those of int32.
+#define GV_INT8 (-1)
+#define GV_UINT8 1
+#define GV_INT16 2
+#define GV_INT32 4
+#define GV_INT64 8
+GV_FN gv_i32 gv_entry_bytes(gv_i32 type) { return type < 0 ? -type : type; }
+
 #ifdef GV_BY_ROLE
 
 // Addresses that env_observe writes to: `citizen`, `citizen_mask`, `citizen_shared`.
@@ -40,7 +48,7 @@ GV_FN GvObs gv_final_obs(const GvArgs& a) {
 struct GvAction {
     const void* entries;
     gv_i64 first;
-    bool wide;  // entries are int64
+    gv_i32 type;
 };
 
 #define GV_ROLE(role, count, first)                                                                                      \
@@ -48,7 +56,7 @@ struct GvAction {
         return obs.role + (world * (count) + i) * gv_##role##_num_features(a);                                            \
     }                                                                                                                     \
     GV_FN GvAction gv_##role##_action(const GvArgs& a, gv_i64 world, gv_i32 i) {                                          \
-        return {a.role##_action, (world * (count) + i) * gv_##role##_num_entries(a), a.role##_action_bytes == 8};         \
+        return {a.role##_action, (world * (count) + i) * gv_##role##_num_entries(a), a.role##_action_type};               \
     }
 GV_ROLES(GV_ROLE)
 #undef GV_ROLE
@@ -173,7 +181,7 @@ GV_FN void gv_point_step(const GvArgs& a, GvArgs& now, const GvStepSizes& sizes,
 #else
 
 GV_FN GvStepSizes gv_step_sizes(const GvArgs& a) {
-    const gv_i32 features = gv_num_features(a), action_row_bytes = gv_num_entries(a) * (a.drawn_actions ? 4 : a.action_bytes);
+    const gv_i32 features = gv_num_features(a), action_row_bytes = gv_num_entries(a) * gv_entry_bytes(a.action_type);
     return {features, action_row_bytes, (gv_i64)a.num_worlds * gv_num_agents(a)};
 }
 

@@ -43,10 +43,28 @@ GV_FN bool gv_time_is_up(gv_i32 t, gv_i32 limit) { return limit > 0 && t >= limi
 // Converts an index to 32 bits; returns -1, an invalid index, if it does not fit.
 GV_FN gv_i32 gv_narrow(gv_i64 index) { return index == (gv_i32)index ? (gv_i32)index : -1; }
 
+// Entry `at` of an array of actions. All lanes have the same type. Each type has a load of its own, whose use may come later.
+GV_FN gv_i32 gv_read_index(const void* actions, gv_i64 at, gv_i32 type) {
+    if (type == GV_INT32) return ((const gv_i32*)actions)[at];
+    if (type == GV_INT64) return gv_narrow(((const gv_i64*)actions)[at]);
+    if (type == GV_UINT8) return ((const gv_u8*)actions)[at];
+    if (type == GV_INT16) return ((const gv_i16*)actions)[at];
+    return ((const gv_i8*)actions)[at];
+}
+
+GV_FN bool gv_is_choice(gv_i32 index, gv_i32 n) { return index >= 0 && index < n; }
+
 // Returns the index if it lies in [0, n); otherwise counts an invalid action and returns 0.
 GV_FN gv_i32 gv_checked_index(const GvArgs& a, gv_i32 index, gv_i32 n) {
-    if (index >= 0 && index < n) return index;
+    if (gv_is_choice(index, n)) return index;
     gv_fetch_add(a.invalid_actions);
+    return 0;
+}
+
+// The same for an index that all lanes of a team read, which counts once.
+GV_FN gv_i32 gv_checked_index(const GvArgs& a, const GvTeam& team, gv_i32 index, gv_i32 n) {
+    if (gv_is_choice(index, n)) return index;
+    GV_ONCE gv_fetch_add(a.invalid_actions);
     return 0;
 }
 
@@ -65,14 +83,17 @@ GV_FN void gv_count_invalid(const GvArgs& a, float value) {
 
 // gv_given_index returns entry `entry` of an action, unchecked, gv_action_index the same index if it lies in [0, n), gv_action_value
 // a number of a continuous action, not clipped. If an action has several entries, read all of them with gv_given_index before the
-// first check, which waits for its load.
+// first check, which waits for its load. With the team after `a`, gv_action_index is for an entry that all lanes of the team read:
+// an invalid one counts once, not once a lane.
 #ifdef GV_BY_ROLE
 GV_FN gv_i32 gv_given_index(const GvAction& action, gv_i32 entry) {
-    const gv_i64 at = action.first + entry;
-    return action.wide ? gv_narrow(((const gv_i64*)action.entries)[at]) : ((const gv_i32*)action.entries)[at];
+    return gv_read_index(action.entries, action.first + entry, action.type);
 }
 GV_FN gv_i32 gv_action_index(const GvArgs& a, const GvAction& action, gv_i32 entry, gv_i32 n) {
     return gv_checked_index(a, gv_given_index(action, entry), n);
+}
+GV_FN gv_i32 gv_action_index(const GvArgs& a, const GvTeam& team, const GvAction& action, gv_i32 entry, gv_i32 n) {
+    return gv_checked_index(a, team, gv_given_index(action, entry), n);
 }
 GV_FN float gv_given_value(const GvAction& action, gv_i32 entry) { return ((const float*)action.entries)[action.first + entry]; }
 GV_FN float gv_action_value(const GvArgs& a, const GvAction& action, gv_i32 entry) {
@@ -81,11 +102,13 @@ GV_FN float gv_action_value(const GvArgs& a, const GvAction& action, gv_i32 entr
 #else
 // The action of a row has `entries` entries.
 GV_FN gv_i32 gv_given_index(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries) {
-    const gv_i64 at = row * entries + entry;
-    return a.action_bytes == 8 ? gv_narrow(((const gv_i64*)a.action)[at]) : ((const gv_i32*)a.action)[at];
+    return gv_read_index(a.action, row * entries + entry, a.action_type);
 }
 GV_FN gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries, gv_i32 n) {
     return gv_checked_index(a, gv_given_index(a, row, entry, entries), n);
+}
+GV_FN gv_i32 gv_action_index(const GvArgs& a, const GvTeam& team, gv_i64 row, gv_i32 entry, gv_i32 entries, gv_i32 n) {
+    return gv_checked_index(a, team, gv_given_index(a, row, entry, entries), n);
 }
 
 GV_FN float gv_action_value(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries) {

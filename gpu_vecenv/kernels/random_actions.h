@@ -52,8 +52,11 @@ GV_FN GvEntry gv_random_entry(bool continuous, const GvRange& range, gv_u32 word
     return entry;
 }
 
-GV_FN void gv_store_entry(bool continuous, void* actions, gv_i64 at, const GvEntry& entry) {
+// Stores an entry. Indices have the smallest type that holds the choices of all entries: GV_UINT8, GV_INT16 or GV_INT32.
+GV_FN void gv_store_entry(bool continuous, void* actions, gv_i64 at, gv_i32 type, const GvEntry& entry) {
     if (continuous) gv_store_once((float*)actions + at, entry.value);
+    else if (type == GV_UINT8) gv_store_once((gv_u8*)actions + at, (gv_u8)entry.index);
+    else if (type == GV_INT16) gv_store_once((gv_i16*)actions + at, (gv_i16)entry.index);
     else gv_store_once((gv_i32*)actions + at, entry.index);
 }
 
@@ -71,7 +74,7 @@ GV_FN gv_i32 gv_allowed_below(gv_u32 word, const gv_u8* mask, gv_i32 choices) {
 // Action array of a group of agents, and what its random actions are drawn from.
 struct GvRandomActions {
     void* actions;
-    gv_i32 entries;
+    gv_i32 type, entries;
     bool continuous;
     const gv_i32* choices;
     const float* bounds;
@@ -89,7 +92,7 @@ GV_FN void gv_draw_action(const GvOrigin& origin, const GvRandomActions& group, 
         if (group.mask != nullptr && group.mask_starts[entry] >= 0) {
             value.index = gv_allowed_below(word, group.mask + row * group.mask_length + group.mask_starts[entry], range.choices);
         }
-        gv_store_entry(group.continuous, group.actions, row * group.entries + entry, value);
+        gv_store_entry(group.continuous, group.actions, row * group.entries + entry, group.type, value);
     }
 }
 
@@ -106,8 +109,8 @@ GV_FN bool gv_draws_actions(const GvArgs& a) {
 // Writes the random actions of a world in step `step` of a rollout; `a` are the arguments of that step.
 GV_FN void gv_draw_actions(const GvArgs& a, const GvTeam& team, const GvOrigin& origin, gv_i32 step) {
 #define GV_RANDOM(prefix, mask, starts, length)                                                                        \
-    {(void*)a.prefix##action, gv_##prefix##num_entries(a), gv_##prefix##continuous(a) != 0, a.prefix##action_choices,  \
-     a.prefix##action_bounds, mask, starts, length}
+    {(void*)a.prefix##action, a.prefix##action_type, gv_##prefix##num_entries(a), gv_##prefix##continuous(a) != 0,     \
+     a.prefix##action_choices, a.prefix##action_bounds, mask, starts, length}
 #ifdef GV_BY_ROLE
 #define GV_DRAW(role, count, first, mask, starts, length)                                                              \
     {                                                                                                                  \

@@ -8,10 +8,15 @@
 
 // Row of an agent in public arrays; agents are numbered role by role. A stride is at most the number of agents, so it
 // fits 32 bits, and the product with a 32-bit world takes one instruction. If roles have spaces of their own, only the worlds view
-// exists, in which the rows of a world follow one another; the compiler then knows the strides.
+// exists, in which the rows of a world follow one another; the compiler then knows the strides. Parameters may take the shared part of
+// a role away (GV_MAY_BE_WHOLE). It is then the only one, and its rows are the same in both views.
 #ifdef GV_BY_ROLE
 #define GV_STRIDE(role) gv_num_agents(a)
+#ifdef GV_MAY_BE_WHOLE
+GV_FN bool gv_agents_view(const GvArgs& a) { return a.agents_view != 0; }
+#else
 GV_FN bool gv_agents_view(const GvArgs&) { return false; }
+#endif
 GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {
 #define GV_ROLE(role, count, first) \
     if (first == 0) return a.role##_row + world * GV_STRIDE(role) + agent;

@@ -84,6 +84,18 @@ def whole_in(where: str, value: Any, low: int, high: int) -> int:
     return int(value)
 
 
+def masked_entries(where: str, entries: Any) -> tuple[int, ...]:
+    """Return the numbers of those entries of an action that have a mask.
+
+    Raises:
+        SpecError: not a tuple of different integers.
+    """
+    numbers = tuple(map(whole_number, entries)) if isinstance(entries, tuple | list) else (None,)
+    holds = None not in numbers and len({*numbers}) == len(numbers)
+    require_part(holds, where, "a tuple of different integers, the numbers of entries", entries)
+    return tuple(int(entry) for entry in entries)
+
+
 def array_shape(where: str, shape: Any) -> tuple[int, ...]:
     """Return the shape of an array in one world.
 

@@ -13,6 +13,7 @@ import numpy as np
 from gpu_vecenv.errors import SpecError
 from gpu_vecenv.spec.computed import MAX_NUMBERS, bounds_of, whole_in
 from gpu_vecenv.spec.fields import (
+    CONSTANT_DTYPES,
     FIELD_DTYPES,
     REDUCTIONS,
     TABLE_DTYPES,
@@ -97,7 +98,7 @@ def _require_function(where: str, value: Any, or_none: bool = False) -> None:
 def _check_env(spec: EnvSpec) -> None:
     """Check fields that are neither tuples nor names of parts."""
     env = spec.name
-    for name in ("observation", "action", "scratch", "lanes"):
+    for name in ("observation", "action", "scratch", "lanes", "registers"):
         _require_function(f"{env}: {name}", getattr(spec, name), or_none=True)
     _require_function(f"{env}: check", spec.check)
     require_part(isinstance(spec.limit_is_rule, bool), f"{env}: limit_is_rule", "True or False", spec.limit_is_rule)
@@ -123,7 +124,7 @@ def _check_names(spec: EnvSpec) -> None:
     for parts, kind in KINDS.items():
         names = [part.name for part in getattr(spec, parts)]
         for part in getattr(spec, parts):
-            joined = {"role": not spec.by_role, "parameter": part.name not in read, "reset option": True}
+            joined = {"role": not spec.has_role_arrays, "parameter": part.name not in read, "reset option": True}
             alone = not joined.get(kind, False)
             holds, expected = (is_c_name(part.name), C_NAME) if alone else (is_name(part.name), NAME)
             require_part(holds, f"{env}: name of a {kind}", expected, part.name)
@@ -157,9 +158,10 @@ def _check_roles(spec: EnvSpec) -> None:
             _require_function(f"{where}: {name}", getattr(role, name), or_none=True)
         masked = role.masked
         holds = isinstance(masked, tuple) and all(map(_is_whole, masked))
-        holds = holds and len({*masked}) == len(masked)
-        require_part(holds, f"{where}: masked", "a tuple of different integers, the numbers of entries", masked)
-    if not spec.by_role and len({role.masked for role in spec.roles}) > 1:
+        holds = callable(masked) or holds and len({*masked}) == len(masked)
+        expected = "a tuple of different integers, the numbers of entries, or a function of the parameters"
+        require_part(holds, f"{where}: masked", expected, masked)
+    if not spec.has_role_arrays and len({role.masked for role in spec.roles}) > 1:
         raise SpecError(f"{env}: roles without spaces of their own must have the same masked entries.")
     if spec.reward_role is not None:
         holds = isinstance(spec.reward_role, str) and spec.reward_role in [role.name for role in spec.roles]
@@ -174,7 +176,7 @@ def _check_param(env: str, param: Param) -> None:
     _require_one_of(f"{where}: dtype", param.dtype, PARAM_DTYPES)
     require_part(isinstance(param.per_world, bool), f"{where}: per_world", "True or False", param.per_world)
     if param.per_world:
-        _require_one_of(f"{where}: dtype with values by world", param.dtype, ("float32", "int32"))
+        _require_one_of(f"{where}: dtype with values by world", param.dtype, ("float32", "float64", "int32"))
     low, high = bounds_of(where, param.low, param.high)
     if param.dtype in ("bool", None):
         holds = low == -math.inf and high == math.inf
@@ -184,12 +186,12 @@ def _check_param(env: str, param: Param) -> None:
 def _check_field(env: str, field: Field, sizes: set[str]) -> None:
     where, shape = f"{env}: state field {field.name!r}", field.shape
     _require_one_of(f"{where}: dtype", field.dtype, FIELD_DTYPES)
-    expected = "a tuple of integers from 1 on and names of sizes"
+    expected = "a tuple of integers from 1 on, functions of the parameters and names of sizes"
     require_part(isinstance(shape, tuple), f"{where}: shape", expected, shape)
     for length in shape:
-        holds = length in sizes if isinstance(length, str) else _is_whole(length) and length > 0
+        holds = length in sizes if isinstance(length, str) else callable(length) or _is_whole(length) and length > 0
         require_part(holds, f"{where}: shape", f"{expected}, which are {', '.join(sorted(sizes))}", shape)
-    most = math.prod(int(length) for length in shape if not isinstance(length, str))
+    most = math.prod(int(length) for length in shape if not (isinstance(length, str) or callable(length)))
     require_part(most <= MAX_NUMBERS, f"{where}: shape", f"of at most {MAX_NUMBERS} numbers", shape)
     holds = isinstance(field.names, tuple) and all(isinstance(name, str) for name in field.names)
     require_part(holds, f"{where}: names", "a tuple of identifiers", field.names)
@@ -220,6 +222,7 @@ def _check_alive(spec: EnvSpec) -> None:
 def _check_memory(spec: EnvSpec) -> None:
     """Check constants, tables and workspaces."""
     for constant in spec.constants:
+        _require_one_of(f"{spec.name}: constant {constant.name!r}: dtype", constant.dtype, CONSTANT_DTYPES)
         _require_function(f"{spec.name}: constant {constant.name!r}: value", constant.value)
     for table in spec.tables:
         _require_one_of(f"{spec.name}: table {table.name!r}: dtype", table.dtype, TABLE_DTYPES)

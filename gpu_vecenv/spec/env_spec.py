@@ -77,6 +77,13 @@ class EnvSpec:
     """Lanes requested for a team on CUDA, 1 to 1024, for worlds with more work than one lane for each agent; None for one an
     agent.
     """
+    registers: Callable[[Params], int] | None = None
+    """Most registers of a thread on CUDA, 32 to 255, in the env's steps and rollouts. More registers spill less to memory; with
+    fewer, a multiprocessor has more worlds in flight. The threads of a block share 65,536, so 1,024 threads have at most 64 each.
+
+    None for 56 in blocks of up to 128 threads and 80 in larger ones; a kernel that spills more than 32 bytes with 56 gets 64 or
+    80, the smaller one with which it does not spill, or spills least.
+    """
     rewards: Mapping[str, str] = field(default_factory=dict)
     """Reward terms for the docs: name and description."""
     limit_is_rule: bool = False
@@ -95,14 +102,29 @@ class EnvSpec:
         return reduce_spec(self, {one.name: getattr(self, one.name) for one in dataclasses.fields(self)})
 
     @property
-    def by_role(self) -> bool:
-        """True if public arrays are dicts by role, because roles have spaces of their own. Parameters do not change it."""
+    def has_role_arrays(self) -> bool:
+        """True if kernels have arrays by role, because roles may have spaces of their own. Parameters do not change it."""
         return any(role.observation or role.action or role.shared for role in self.roles)
+
+    def by_role(self, params: Params) -> bool:
+        """Return True if public arrays are dicts by role.
+
+        They are if a role has spaces of its own or, with these parameters, a shared part.
+        """
+        if any(role.observation or role.action for role in self.roles):
+            return True
+        shared = {f"{self.name}: role {role.name!r}: shared": role.shared for role in self.roles if role.shared is not None}
+        return any(called(where, function, params) is not None for where, function in shared.items())
+
+    @property
+    def may_be_whole(self) -> bool:
+        """True if parameters decide about arrays by role: the only role has no spaces of its own but may have a shared part."""
+        return self.has_role_arrays and len(self.roles) == 1 and not (self.roles[0].observation or self.roles[0].action)
 
     @property
     def groups(self) -> tuple[Role, ...]:
-        """Roles with their spaces, if arrays are by role; otherwise one role without a name, which stands for all agents."""
-        if not self.by_role:
+        """Roles with their spaces, if kernels have arrays by role; else one role without a name, which stands for all agents."""
+        if not self.has_role_arrays:
             return (Role("", 0, self.observation, self.action, self.roles[0].masked),)
         return tuple(
             dataclasses.replace(role, observation=role.observation or self.observation, action=role.action or self.action)
@@ -145,7 +167,7 @@ class EnvSpec:
     @property
     def kernel_params(self) -> tuple[Param, ...]:
         """Parameters that are members of the argument struct."""
-        return tuple(param for param in self.params if param.dtype in ("float32", "int32", "bool"))
+        return tuple(param for param in self.params if param.dtype is not None)
 
     def role_counts(self, params: Params) -> dict[str, int]:
         """Return the number of agents of each role in a world, in the order of the roles."""

@@ -11,7 +11,7 @@ import numpy as np
 from gpu_vecenv.spec.given import lists_as_tuples
 from gpu_vecenv.spec.params import Params
 
-FIELD_DTYPES = ("float32", "int32", "uint8", "uint16", "uint64")
+FIELD_DTYPES = ("float32", "float64", "int32", "int64", "uint8", "uint16", "uint64")
 """Dtypes of state arrays. They have the same size in NumPy and in kernels."""
 
 
@@ -22,8 +22,9 @@ class Field:
     Args:
         name: identifier in kernels: ASCII, no keyword of C++, not ``t``, ``terminated`` or ``truncated``.
         dtype: one of ``FIELD_DTYPES``; a flag is ``"uint8"``, 0 or 1.
-        shape: shape in one world, a tuple of integers from 1 on and names of sizes: ``"num_agents"``, those of
-            ``EnvSpec.sizes``, and sizes of groups such as ``"num_features"``.
+        shape: shape in one world, a tuple of integers from 1 on, names of sizes, and functions of the parameters that return a
+            length, which may be 0. Sizes are ``"num_agents"``, those of ``EnvSpec.sizes``, and those of groups such as
+            ``"num_features"``.
         doc: meaning, text of one line.
         unit: unit, text of one line.
         low: lower bound, inclusive, a number or a function of the parameters; a state with a value below is refused. Bounds
@@ -34,7 +35,7 @@ class Field:
 
     name: str
     dtype: str
-    shape: tuple[int | str, ...]
+    shape: tuple[int | str | Callable[[Params], int], ...]
     doc: str
     unit: str = "-"
     low: float | Callable[[Params], float] = -math.inf
@@ -44,13 +45,26 @@ class Field:
     def __post_init__(self) -> None:
         lists_as_tuples(self, "shape", "names")
 
+    @property
+    def extents(self) -> tuple[int | str, ...]:
+        """Lengths of the axes as ints and names of sizes; an axis whose length is a function is a size of its own."""
+        return tuple(f"{self.name}_axis{axis}" if callable(n) else n for axis, n in enumerate(self.shape))
+
+    @property
+    def axes(self) -> dict[str, Callable[[Params], int]]:
+        """The functions of ``shape`` by the names of their sizes."""
+        return {str(name): n for name, n in zip(self.extents, self.shape, strict=True) if callable(n)}
+
     def bounds(self, params: Params) -> tuple[float, float]:
         """Return the lowest and the highest value; infinite without a bound. ``Layout.bounds`` has them checked."""
         low, high = (bound(params) if callable(bound) else bound for bound in (self.low, self.high))
         return low, high
 
 
-TABLE_DTYPES = ("float32", "int32", "int8", "uint8", "uint16")
+CONSTANT_DTYPES = ("float32", "float64", "int32", "int64")
+"""Dtypes of constants."""
+
+TABLE_DTYPES = ("float32", "float64", "int32", "int64", "int8", "uint8", "uint16")
 """Dtypes of tables."""
 
 WORKSPACE_DTYPES = ("float32", "int32", "int8", "uint8", "uint16", "uint64")
@@ -59,15 +73,17 @@ WORKSPACE_DTYPES = ("float32", "int32", "int8", "uint8", "uint16", "uint64")
 
 @dataclass(frozen=True)
 class Constant:
-    """A float32 that the kernel reads. It is computed from the parameters in double precision and rounded once.
+    """A number that the kernel reads. It is computed from the parameters in double precision and rounded once.
 
-    ``value`` returns one real number that is finite in float32.
+    ``dtype`` is one of ``CONSTANT_DTYPES``. ``value`` returns one real number: a float is finite in the dtype, and an integer
+    fits it. Kernels read a float64 as ``double``, an int64 as ``gv_i64``.
     """
 
     name: str
     value: Callable[[Params], float]
     doc: str
     unit: str = "-"
+    dtype: str = "float32"
 
 
 @dataclass(frozen=True)
@@ -75,8 +91,9 @@ class Table:
     """A read-only array that the kernel indexes, the same for all worlds.
 
     ``dtype`` is one of ``TABLE_DTYPES``. ``values`` returns real numbers, as nested lists or as an array of any kind. They are
-    computed once for an env: floats are rounded to float32, in which they must be finite, and integers must fit the dtype. A
-    kernel chooses data by world if a parameter of the dtype int32 with values by world indexes the leading axis.
+    computed once for an env: floats are rounded to the dtype, in which they must be finite, and integers must fit it. Kernels
+    read float64 as ``double``, int64 as ``gv_i64``. A kernel chooses data by world if a parameter of the dtype int32 with values
+    by world indexes the leading axis.
     """
 
     name: str

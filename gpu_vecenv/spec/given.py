@@ -188,7 +188,7 @@ def list_array(value: Any, dtype: str, where: str) -> np.ndarray:
     Raises:
         ArrayTypeError: no numbers, lists of unequal lengths, or numbers that the dtype cannot hold.
     """
-    read = real_number if dtype == "float32" else whole_number
+    read = real_number if dtype in ("float32", "float64") else whole_number
     numbers = []
     try:
         if isinstance(value, list | tuple) and any(isinstance(one, np.ma.MaskedArray) for one in value):

@@ -21,7 +21,8 @@ def args_header(spec: EnvSpec) -> str:
     """
     lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "target/target.h"', "", *_struct(spec), ""]
     of_groups = [f"{role.prefix}{name}" for role in spec.groups for name in group_sizes(role)]
-    for size in ("num_agents", *of_groups, *spec.sizes):
+    axes = [name for field in spec.state for name in field.axes]
+    for size in ("num_agents", *of_groups, *spec.sizes, *axes):
         lines += [
             f"#ifdef GV_{size}",
             f"GV_FN gv_i32 gv_{size}(const GvArgs&) {{ return GV_{size}; }}",
@@ -75,10 +76,11 @@ def _lists(spec: EnvSpec) -> list[str]:
         f"#define GV_REWARD_AGENT(i) {reward[1]}  // number of agent i of them",
         f"#define GV_NUM_RESET_OPTIONS {len(spec.reset_options)}",
     ]
-    if spec.by_role:
+    if spec.has_role_arrays:
         entries = [(role, f"ROLE({role.name}, {', '.join(roles[role.name])})") for role in spec.roles]
         lines += [
             "#define GV_BY_ROLE 1",
+            *(["#define GV_MAY_BE_WHOLE 1"] if spec.may_be_whole else []),
             *_list("MASKED_ROLES(ROLE)", [entry for role, entry in entries if role.masked]),
             *_list("UNMASKED_ROLES(ROLE)", [entry for role, entry in entries if not role.masked]),
             *_list("SHARED_ROLES(ROLE)", [entry for role, entry in entries if role.shared]),
@@ -107,7 +109,7 @@ def _list(head: str, entries: list[str]) -> list[str]:
 
 def _length(field: Field) -> str:
     """Numbers of a field in one world, as a C expression."""
-    return " * ".join(f"gv_{n}(a)" if isinstance(n, str) else str(n) for n in field.shape) or "1"
+    return " * ".join(f"gv_{n}(a)" if isinstance(n, str) else str(n) for n in field.extents) or "1"
 
 
 def _names(field: Field) -> list[str]:
@@ -128,7 +130,7 @@ def docs_tables(spec: EnvSpec) -> str:
         lines += [f"| `{o.name}` | {o.default:g} | {o.doc} |" for o in spec.reset_options]
     lines += ["", "### State", "", "| field | dtype | shape | unit | meaning |", "|---|---|---|---|---|"]
     for f in spec.all_state + WORLD_STATE:
-        shape = ", ".join(["num_worlds", *map(str, f.shape)])
+        shape = ", ".join(["num_worlds", *(n.__name__ if callable(n) else str(n) for n in f.shape)])
         lines.append(f"| `{f.name}` | {f.dtype} | ({shape}) | {f.unit} | {f.doc} |")
     if spec.metrics:
         lines += ["", "### Episode metrics", "", "| name | reduction | unit | meaning |", "|---|---|---|---|"]

@@ -14,7 +14,7 @@ import numpy as np
 from gpu_vecenv.errors import ParameterError, SpecError
 from gpu_vecenv.spec.computed import MAX_NUMBERS, array_shape, bounds_of, called, real_array, whole_in
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.fields import Field, Table
+from gpu_vecenv.spec.fields import Constant, Field, Table
 from gpu_vecenv.spec.given import abbreviated, require_part
 from gpu_vecenv.spec.params import Params
 from gpu_vecenv.spec.roles import Group, group_of, group_sizes
@@ -33,6 +33,9 @@ HOST_SCRATCH = 40960
 
 MAX_LANES = 1024
 """Maximum lanes of a team: the threads of a CUDA block."""
+
+MIN_REGISTERS, MAX_REGISTERS = 32, 255
+"""Limits of registers that a spec may request for a thread on CUDA."""
 
 MAX_AGENTS = 4096
 MAX_ENTRIES = 1024
@@ -66,6 +69,11 @@ class Layout:
         if self.role_counts.get(self.spec.reward_role or "") == 0:
             raise ParameterError(f"{self.spec.name}: reward_role {self.spec.reward_role!r} must have an agent, got none.")
         most = MAX_HELD_ENTRIES if is_single(self.spec) else MAX_ENTRIES
+        if self.spec.has_role_arrays and not self.by_role and len(self.spec.roles) > 1:
+            raise SpecError(
+                f"{self.spec.name}: with these parameters no role has spaces of its own, which an env may do that has one role; "
+                f"got {', '.join(self.role_counts)}."
+            )
         for group in self.groups:
             if not 1 <= group.num_entries <= most:
                 raise ParameterError(f"{self.spec.name}: an action has 1 to {most} entries, got {group.num_entries}.")
@@ -77,7 +85,8 @@ class Layout:
             if field.name == self.spec.alive:
                 expected = f"({self.num_agents},), one number for each agent, because alive names the field"
                 require_part(shape == (self.num_agents,), where, expected, shape)
-        _ = self.bounds, self.workspaces, self.requested_scratch, self.requested_lanes  # raise SpecError for wrong results
+        _ = self.bounds, self.workspaces  # raise SpecError for wrong results
+        _ = self.requested_scratch, self.requested_lanes, self.requested_registers  # the same
         _ = self.scalars, self.tables  # raise ParameterError if the parameters give infinite numbers
 
     @cached_property
@@ -103,6 +112,18 @@ class Layout:
         return whole_in(where, called(where, self.spec.lanes, self.params), 1, MAX_LANES)
 
     @cached_property
+    def requested_registers(self) -> int | None:
+        """Most registers that the spec requests for a thread on CUDA; None without a request.
+
+        Raises:
+            SpecError: not ``MIN_REGISTERS`` to ``MAX_REGISTERS``.
+        """
+        if self.spec.registers is None:
+            return None
+        where = f"{self.spec.name}: registers"
+        return whole_in(where, called(where, self.spec.registers, self.params), MIN_REGISTERS, MAX_REGISTERS)
+
+    @cached_property
     def requested_scratch(self) -> int:
         """Floats of scratch that the spec requests for a team; 1 without a request.
 
@@ -115,10 +136,17 @@ class Layout:
         return whole_in(where, called(where, self.spec.scratch, self.params), 0, MAX_NUMBERS)
 
     @cached_property
+    def by_role(self) -> bool:
+        """True if public arrays are dicts by role."""
+        return self.spec.by_role(self.params)
+
+    @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Groups of agents with arrays of their own: one a role, or one of all agents."""
         spec, counts = self.spec, self.role_counts
-        return tuple(group_of(spec.name, role, counts.get(role.name, self.num_agents), self.params) for role in spec.groups)
+        return tuple(
+            group_of(spec.name, role, counts.get(role.name, self.num_agents), self.params, self.by_role) for role in spec.groups
+        )
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -126,7 +154,12 @@ class Layout:
         sizes = {"num_agents": self.num_agents}
         for group in self.groups:
             sizes |= {f"{group.prefix}{name}": int(getattr(group, name)) for name in group_sizes(group)}
-        return sizes | {name: int(self.params[name]) for name in self.spec.sizes}
+        axes = {}
+        for field in self.spec.state:
+            for name, length in field.axes.items():
+                where = f"{self.spec.name}: state field {field.name!r}: {name}"
+                axes[name] = whole_in(where, called(where, length, self.params), 0, MAX_NUMBERS)
+        return sizes | {name: int(self.params[name]) for name in self.spec.sizes} | axes
 
     @cached_property
     def state(self) -> tuple[Field, ...]:
@@ -135,7 +168,7 @@ class Layout:
 
     def state_shape(self, field: Field, num_worlds: int) -> tuple[int, ...]:
         """Return the shape of a state array."""
-        return (num_worlds, *(self.sizes[n] if isinstance(n, str) else int(n) for n in field.shape))
+        return (num_worlds, *(self.sizes[n] if isinstance(n, str) else int(n) for n in field.extents))
 
     @cached_property
     def workspaces(self) -> dict[str, tuple[tuple[int, ...], str, int]]:
@@ -177,15 +210,15 @@ class Layout:
         """Values of members that are fixed when the env is made: sizes, parameters and constants.
 
         Raises:
-            SpecError: a constant is no real number.
+            SpecError: a constant is no real number, or an integer that does not fit its dtype.
             ParameterError: a constant is not finite.
         """
         params = {p.name: self.params[p.name] for p in self.spec.kernel_params if p.name not in self.per_world}
         constants = {}
         for constant in self.spec.constants:
-            number = self._finite(f"{constant.name} ({constant.doc})", f"constant {constant.name!r}", constant.value)
+            number = self._computed(f"constant {constant.name!r}", constant, constant.value)
             require_part(number.shape == (), f"{self.spec.name}: constant {constant.name!r}", "one number", number)
-            constants[constant.name] = float(number)
+            constants[constant.name] = number.item()
         return {**self.sizes, **params, **constants}
 
     @cached_property
@@ -196,46 +229,48 @@ class Layout:
             SpecError: values that are no real numbers, or an integer that does not fit the dtype of its table.
             ParameterError: a float is not finite.
         """
-        return {table.name: np.ascontiguousarray(self._table(table)) for table in self.spec.tables}
+        found = {table.name: self._computed(f"table {table.name!r}", table, table.values) for table in self.spec.tables}
+        return {name: np.ascontiguousarray(values) for name, values in found.items()}
 
-    def _table(self, table: Table) -> np.ndarray:
-        if table.dtype == "float32":
-            return self._finite(f"{table.name} ({table.doc})", f"table {table.name!r}", table.values)
-        where = f"{self.spec.name}: table {table.name!r}"
-        given = real_array(where, called(where, table.values, self.params))
-        bounds = np.iinfo(table.dtype)
+    def _computed(self, part: str, numbers: Constant | Table, values: Callable[[Params], Any]) -> np.ndarray:
+        """Compute the numbers of a constant or a table from the parameters, in its dtype."""
+        if numbers.dtype in ("float32", "float64"):
+            return self._finite(numbers, part, values)
+        where = f"{self.spec.name}: {part}"
+        given = real_array(where, called(where, values, self.params))
+        bounds = np.iinfo(numbers.dtype)
         if given.dtype.kind not in "biu" or given.size and not (bounds.min <= given.min() and given.max() <= bounds.max):
             got = given.dtype if given.dtype.kind not in "biu" else f"{given.min()} to {given.max()}"
-            raise SpecError(f"{where} must hold integers from {bounds.min} to {bounds.max} ({table.dtype}), got {got}.")
-        return given.astype(table.dtype)
+            raise SpecError(f"{where} must hold integers from {bounds.min} to {bounds.max} ({numbers.dtype}), got {got}.")
+        return given.astype(numbers.dtype)
 
-    def _finite(self, what: str, part: str, values: Callable[[Params], Any]) -> np.ndarray:
-        """Compute float32 numbers from the parameters. Kernels convert some to indices, so all must be finite."""
-        where = f"{self.spec.name}: {part}"
+    def _finite(self, numbers: Constant | Table, part: str, values: Callable[[Params], Any]) -> np.ndarray:
+        """Compute floats from the parameters. Kernels convert some to indices, so all must be finite."""
+        where, what, dtype = f"{self.spec.name}: {part}", f"{numbers.name} ({numbers.doc})", numbers.dtype
         try:
             with np.errstate(all="ignore"):
                 given = called(where, values, self.params)
         except SpecError as error:
             if not isinstance(error.__cause__, ArithmeticError | ValueError):
                 raise
-            raise ParameterError(self._infinite(what, f"raise {abbreviated(error.__cause__)}")) from error.__cause__
+            raise ParameterError(self._infinite(what, dtype, f"raise {abbreviated(error.__cause__)}")) from error.__cause__
         try:
             with np.errstate(all="ignore"):
-                found = real_array(where, given).astype(np.float32)
+                found = real_array(where, given).astype(dtype)
         except OverflowError as error:  # an integer beyond all floats
-            raise ParameterError(self._infinite(what, "give an integer that is too large")) from error
+            raise ParameterError(self._infinite(what, dtype, "give an integer that is too large")) from error
         infinite = found[~np.isfinite(found)]
         if infinite.size:
-            raise ParameterError(self._infinite(what, f"give {infinite.flat[0]}"))
+            raise ParameterError(self._infinite(what, dtype, f"give {infinite.flat[0]}"))
         return found
 
-    def _infinite(self, what: str, given: str) -> str:
-        must = f"{what} must be finite in float32, and these parameters {given}"
+    def _infinite(self, what: str, dtype: str, given: str) -> str:
+        must = f"{what} must be finite in {dtype}, and these parameters {given}"
         return f"{self.spec.name}: {must}; give values nearer to their defaults."
 
     @cached_property
     def per_world(self) -> dict[str, np.ndarray]:
-        """Parameters that were given by world, float32 or int32 (num_worlds,), by name."""
+        """Parameters that were given by world, (num_worlds,) of their dtype, by name."""
         names = [param.name for param in self.spec.params if param.per_world]
         return {name: self.params[name] for name in names if isinstance(self.params[name], np.ndarray)}
 

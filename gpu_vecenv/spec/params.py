@@ -32,15 +32,15 @@ class Param:
     Args:
         name: identifier of the keyword: ASCII, no argument of ``make_vec``, no keyword of C++ if the kernel reads it.
         default: value, or function of the parameters declared before this one.
-        dtype: ``"float32"``, ``"int32"`` or ``"bool"`` for a scalar that the kernel reads, ``"float64"`` for one from which only
-            constants are computed, and ``None`` for a value that is not a scalar, such as explicit starts.
+        dtype: ``"float32"``, ``"float64"``, ``"int32"`` or ``"bool"`` for a scalar that the kernel reads, a float64 as
+            ``double``; ``None`` for a value that is not a scalar, such as explicit starts.
         doc: meaning, text of one line.
         unit: unit, text of one line.
         low: lower bound, inclusive, of a number. The bounds of a float default to plus and minus ``LARGEST``.
         high: upper bound, in the same way.
-        per_world: True if callers may give an array with one number for each world, float32 or int32; kernels read the world's
-            number from ``gv_params(a, team)``. An int32 by world chooses data: it indexes the leading axis of a table, and its
-            bounds keep it inside.
+        per_world: True if callers may give an array with one number for each world, of a dtype other than bool; kernels read the
+            world's number from ``gv_params(a, team)``. An int32 by world chooses data: it indexes the leading axis of a table,
+            and its bounds keep it inside.
     """
 
     name: str

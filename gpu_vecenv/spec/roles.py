@@ -10,9 +10,12 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
 from gpu_vecenv.errors import SpecError
-from gpu_vecenv.spec.computed import action_space, called, observation_box
+from gpu_vecenv.spec.computed import action_space, called, masked_entries, observation_box
 from gpu_vecenv.spec.given import lists_as_tuples
 from gpu_vecenv.spec.params import Params
+
+INDEX_DTYPES = ("uint8", "int8", "int16", "int32", "int64")
+"""Dtypes of actions that are indices."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +31,10 @@ class Role:
             env.
         action: function that returns the space of one agent: ``Discrete`` or ``MultiDiscrete`` with indices from 0 on, or a
             ``Box`` of float32 or float64; None for that of the env.
-        masked: numbers of those entries of an action that have a mask: kernels then write, with each observation, which choices
-            are allowed.
+        masked: numbers of those entries of an action that have a mask, or a function that returns them: kernels then write, with
+            each observation, which choices are allowed.
         shared: function that returns the space of what all agents of the role observe alike, which is written once a world;
-            ``observation`` is then the space of the rest. A ``Box`` of float32.
+            ``observation`` is then the space of the rest. A ``Box`` of float32, or None for parameters without a shared part.
         leaving: what happened to an agent that left the game early, such as "caught". A role with this text is judged by the
             number of agents that left; others are judged by their returns.
     """
@@ -40,8 +43,8 @@ class Role:
     count: str | int
     observation: Callable[[Params], Box] | None = None
     action: Callable[[Params], Space] | None = None
-    masked: tuple[int, ...] = ()
-    shared: Callable[[Params], Box] | None = None
+    masked: tuple[int, ...] | Callable[[Params], tuple[int, ...]] = ()
+    shared: Callable[[Params], Box | None] | None = None
     leaving: str = ""
 
     def __post_init__(self) -> None:
@@ -59,7 +62,8 @@ class Group:
 
     Attributes:
         role: name of the role; empty for all agents.
-        prefix: text before the names of the group's struct members.
+        prefix: text before the names of the group's struct members. All agents have that of their role if other parameters give
+            the role a shared part.
         count: agents in a world.
         observation: observation space of one agent, without its shared part.
         action: action space of one agent.
@@ -98,6 +102,11 @@ class Group:
         return isinstance(self.action, Box)
 
     @cached_property
+    def action_dtype(self) -> str:
+        """Smallest dtype that holds an action: float32, uint8, int16 or int32."""
+        return smallest_dtype(max(self.choices, default=1)) if not self.continuous else "float32"
+
+    @cached_property
     def choices(self) -> list[int]:
         """Number of choices of each entry of an action; empty for a box."""
         if isinstance(self.action, Discrete):
@@ -115,6 +124,11 @@ class Group:
         return sum(self.masked_choices)
 
 
+def smallest_dtype(choices: int) -> str:
+    """Return the smallest dtype of ``INDEX_DTYPES`` that holds every index below a number of choices."""
+    return next(dtype for dtype in ("uint8", "int16", "int32") if choices - 1 <= np.iinfo(dtype).max)
+
+
 def group_sizes(group: Role | Group) -> dict[str, str]:
     """Return the names of the sizes of a group, without its prefix, and their meanings."""
     sizes = {
@@ -126,7 +140,7 @@ def group_sizes(group: Role | Group) -> dict[str, str]:
     return sizes | ({"num_choices": "length of a mask"} if group.masked else {})
 
 
-def group_of(env: str, role: Role, count: int, params: Params) -> Group:
+def group_of(env: str, role: Role, count: int, params: Params, by_role: bool) -> Group:
     """Return the group of a role whose spaces are given.
 
     Args:
@@ -134,6 +148,7 @@ def group_of(env: str, role: Role, count: int, params: Params) -> Group:
         role: the role, with ``observation`` and ``action``.
         count: agents in a world.
         params: resolved parameters.
+        by_role: True if public arrays are by role; otherwise the group is that of all agents.
 
     Raises:
         SpecError: a space that no env can have, or a mask on an entry that the action does not have, or on a box.
@@ -141,12 +156,15 @@ def group_of(env: str, role: Role, count: int, params: Params) -> Group:
     if role.observation is None or role.action is None:
         raise SpecError(f"{env}: expected an observation and an action space of {role.name or 'the env'}, got none.")
     where = f"{env}: role {role.name!r}: " if role.name else f"{env}: "
-    shared = None
-    if role.shared is not None:
-        shared = observation_box(f"{where}shared", called(f"{where}shared", role.shared, params))
+    shared = called(f"{where}shared", role.shared, params) if role.shared is not None else None
+    if shared is not None:
+        shared = observation_box(f"{where}shared", shared)
     observation = observation_box(f"{where}observation", called(f"{where}observation", role.observation, params))
     action = action_space(f"{where}action", called(f"{where}action", role.action, params))
-    group = Group(role.name, role.prefix, count, observation, action, role.masked, shared)
+    masked = role.masked
+    if callable(masked):
+        masked = masked_entries(f"{where}masked", called(f"{where}masked", masked, params))
+    group = Group(role.name if by_role else "", role.prefix, count, observation, action, masked, shared)
     for entry in group.masked:
         if not 0 <= entry < len(group.choices):
             raise SpecError(

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.fields import Field
+from gpu_vecenv.spec.fields import Constant, Field
+from gpu_vecenv.spec.params import Param
 from gpu_vecenv.spec.roles import group_sizes
 
 MAX_COUNT = 2**30
@@ -55,8 +56,8 @@ def output_members(spec: EnvSpec) -> dict[str, str]:
 SELDOM_READ = ("seed", "world_id", "pool_entry")
 """State fields that are read only at starts of episodes and by random draws."""
 
-C_TYPES = {"float32": "float", "int32": "gv_i32", "bool": "gv_i32", "int8": "gv_i8", "uint8": "gv_u8", "uint16": "gv_u16",
-           "uint64": "gv_u64"}  # fmt: skip
+C_TYPES = {"float32": "float", "float64": "double", "int32": "gv_i32", "int64": "gv_i64", "bool": "gv_i32", "int8": "gv_i8",
+           "uint8": "gv_u8", "uint16": "gv_u16", "uint64": "gv_u64"}  # fmt: skip
 
 MAX_HELD = 256
 """Maximum length of the state of a world that a lane holds in variables: about the number of its registers."""
@@ -68,14 +69,14 @@ MAX_HELD_ENTRIES = 64
 def is_single(spec: EnvSpec) -> bool:
     """Return True if a world has one agent that never leaves and a short state of fixed size.
 
-    It also has no arrays by role, workspaces, masks, metrics or request for lanes. Kernels then see ``GV_SINGLE``, and a lane
-    holds a world in variables.
+    It also has no arrays by role, workspaces, masks or request for lanes. Kernels then see ``GV_SINGLE``, and a lane holds a
+    world in variables, with its metrics.
     """
     if spec.alive is not None or [role.count for role in spec.roles] != [1] or spec.workspaces:
         return False
-    if spec.by_role or spec.metrics or spec.lanes or spec.roles[0].masked:
+    if spec.has_role_arrays or spec.lanes or spec.roles[0].masked:
         return False
-    lengths = [math.prod(n for n in field.shape if isinstance(n, int)) for field in spec.state]
+    lengths = [math.prod(n for n in field.shape if isinstance(n, int)) for field in spec.all_state]
     return sum(lengths) <= MAX_HELD and all(isinstance(n, int) for field in spec.state for n in field.shape)
 
 
@@ -90,7 +91,7 @@ class Member:
 
 
 DRAWN = (
-    ("drawn_actions", "uint8", "random actions of a rollout, int32 or float32 rows; null if actions are given"),
+    ("drawn_actions", "uint8", "random actions of a rollout, of that type; null if actions are given"),
     ("action_choices", "int32", "[num_entries] choices of each entry of an action"),
     ("action_bounds", "float32", "[num_entries, 2] of a box: lower bound, and upper minus lower bound"),
     ("mask_starts", "int32", "[num_entries] index of each entry's first choice in a mask; -1 for entries without a mask"),
@@ -104,7 +105,7 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
     They are in the order in which a step reads them, with rarely read ones last. On CUDA the struct is constant memory, which is
     not cached when a kernel starts, so a step waits for each cache line that it reads.
     """
-    fields = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.shape)}] {f.doc}; {f.unit}")
+    fields = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.extents)}] {f.doc}; {f.unit}")
               for f in spec.all_state + WORLD_STATE]
     always = [("may_be_finished", "int32", "[1] 1 if worlds may be finished in same-step mode, after a caller set such a state")]
     always += [field for field in fields if field[0] == "t"]
@@ -137,18 +138,19 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         rows.append(Member(f"{role.name}_stride", "gv_i64", "int64", "rows from one world to the next"))
     prefixes = [role.prefix for role in spec.groups]
     numbers = []
-    for param in spec.kernel_params:
-        ctype = C_TYPES[str(param.dtype)]
-        dtype = "float32" if ctype == "float" else "int32"
-        numbers.append(Member(param.name, ctype, dtype, f"{param.doc}; {param.unit}"))
-    numbers += [Member(c.name, "float", "float32", f"{c.doc}; {c.unit}") for c in spec.constants]
-    return (  # members of 4 bytes come in pairs, so that the struct has no padding
+    given: tuple[Param | Constant, ...] = (*spec.kernel_params, *spec.constants)
+    for number in given:
+        dtype = "int32" if number.dtype == "bool" else str(number.dtype)
+        numbers.append(Member(number.name, C_TYPES[dtype], dtype, f"{number.doc}; {number.unit}"))
+    numbers += [Member(name, "gv_i32", "int32", f"length of an axis of {f.name}") for f in spec.state for name in f.axes]
+    numbers.sort(key=lambda number: number.dtype not in ("float64", "int64"))
+    return (  # members of 4 bytes come in pairs or after all of 8 bytes, so that the struct has no padding
         Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),
-        *(Member(f"{prefix}action_bytes", "gv_i32", "int32", "size of one action element") for prefix in prefixes),
+        *(Member(f"{prefix}action_type", "gv_i32", "int32", "type of entries: bytes, -1 for int8") for prefix in prefixes),
         Member("autoreset", "gv_i32", "int32", "GV_NEXT_STEP, GV_SAME_STEP or GV_DISABLED"),
         Member("agents_view", "gv_i32", "int32", "1 if flags are written to every agent's row, 0 if to the world's"),
         *([Member("unused", "gv_i32", "int32", "fills the pair")] if len(prefixes) % 2 == 0 else []),
-        *(Member(f"{prefix}action", "const void*", "uint64", "int32, int64 or float32 rows") for prefix in prefixes),
+        *(Member(f"{prefix}action", "const void*", "uint64", "rows of indices or of float32") for prefix in prefixes),
         *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in always),
         *rows,
         *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in seldom),

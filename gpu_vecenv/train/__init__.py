@@ -10,7 +10,7 @@ from gpu_vecenv.importing import collector_paused
 with collector_paused():
     from gpu_vecenv.train.algorithms.contract import Algorithm
     from gpu_vecenv.train.algorithms.registry import register_algorithm
-    from gpu_vecenv.train.config import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig
+    from gpu_vecenv.train.config import NetworkConfig, PolicyConfig, PPOConfig, Preset, TrainConfig
     from gpu_vecenv.train.errors import (
         CallbackError,
         CheckpointError,
@@ -51,6 +51,7 @@ __all__ = [
     "PPOConfig",
     "PolicyConfig",
     "PolicyMapError",
+    "Preset",
     "Run",
     "RunExistsError",
     "RunGoneError",

@@ -14,12 +14,15 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.errors import ActionError, ArrayTypeError, DeviceError, ShapeError
 from gpu_vecenv.spec.given import Array, describe, host_array, on_device, plain_tensor
-from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.spec.roles import INDEX_DTYPES, Group, smallest_dtype
 
-_UNSIGNED = {4: np.uint32, 8: np.uint64}
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+ENTRY_TYPES = {"uint8": 1, "int8": -1, "int16": 2, "int32": 4, "int64": 8, "float32": 4}
+"""Types of entries of actions as kernels know them: the bytes of one, negative for int8, whose bytes uint8 has, too."""
 
 KernelActions = tuple[Array, int, int]
-"""A C-contiguous array on the env's device, its address, and the bytes of one element."""
+"""A C-contiguous array on the env's device, its address, and the type of its entries, one of ``ENTRY_TYPES``."""
 
 Take = Callable[[Any], Any]
 """From an array of a further library to a tensor or a NumPy array of the same memory; other values unchanged."""
@@ -41,8 +44,6 @@ class ActionReader:
         drawn: placeholder for actions that a rollout draws.
     """
 
-    drawn: KernelActions = (None, 0, 4)
-
     def __init__(
         self,
         space: Space,
@@ -56,20 +57,23 @@ class ActionReader:
         self.shape = lead + (space.shape or ())
         self._name, self._take = name, take
         self._continuous = isinstance(space, Box)
-        self._dtypes = ("float32", "float64") if self._continuous else ("int32", "int64")
+        self._dtypes = ("float32", "float64") if self._continuous else INDEX_DTYPES
         self._choices = _choices(space)
-        self._fewest_choices = int(self._choices.min())
+        smallest = "float32" if self._continuous else smallest_dtype(int(self._choices.max()))
+        self.drawn: KernelActions = (None, 0, ENTRY_TYPES[smallest])
+        self._limits = {ENTRY_TYPES[dtype]: _limit(self._choices, dtype) for dtype in INDEX_DTYPES}
         self._device = device
         self._memory = backend.memory
         self._warn = warn
         self._max_index = None if self._continuous else backend.max_index
-        self._host_dtypes = {np.dtype(name) for name in self._dtypes} if device == "cpu" else set()
+        types = {name: ENTRY_TYPES[name] for name in self._dtypes if name in ENTRY_TYPES}
+        self._host_types = {np.dtype(name): entry_type for name, entry_type in types.items()} if device == "cpu" else {}
         self._tensor: Any = None
         if device != "cpu" or "torch" in sys.modules:
             import torch
 
             self._tensor, self._torch_device = torch.Tensor, torch.device(device)
-            self._element_bytes = {torch.float32: 4} if self._continuous else {torch.int32: 4, torch.int64: 8}
+            self._tensor_types = {getattr(torch, name): entry_type for name, entry_type in types.items()}
 
     def read(self, actions: Any, lead: tuple[int, ...] = ()) -> KernelActions:
         """Check actions and convert them to what kernels read.
@@ -85,21 +89,21 @@ class ActionReader:
         if self._take is not None:
             actions = self._take(actions)
         if type(actions) is self._tensor:  # fast path: a trainer's tensors are read in a microsecond
-            size = self._element_bytes.get(actions.dtype)
-            if size and actions.device == self._torch_device and (address := _plain_address(actions, lead + self.shape)):
-                if self._device == "cpu" and not self._are_indices(address, actions.numel(), size):
+            entry_type = self._tensor_types.get(actions.dtype)
+            if entry_type and actions.device == self._torch_device and (address := _plain_address(actions, lead + self.shape)):
+                if self._device == "cpu" and not self._are_indices(address, actions.numel(), entry_type):
                     self._check_host(actions.detach().numpy())
-                return actions, address, size
-        if type(actions) is np.ndarray and actions.dtype in self._host_dtypes and actions.shape == lead + self.shape:
-            address = actions.ctypes.data
-            if actions.flags.c_contiguous and self._are_indices(address, actions.size, actions.itemsize):
-                return actions, address, actions.itemsize
+                return actions, address, entry_type
+        if type(actions) is np.ndarray and actions.dtype in self._host_types and actions.shape == lead + self.shape:
+            address, entry_type = actions.ctypes.data, self._host_types[actions.dtype]
+            if actions.flags.c_contiguous and self._are_indices(address, actions.size, entry_type):
+                return actions, address, entry_type
             return self._read_host(actions)
         return self._read_checked(actions, lead + self.shape)
 
     def strides(self, read: KernelActions) -> tuple[int, ...]:
         """Return the bytes of the actions of one step, as a tuple of one."""
-        return (math.prod(self.shape) * read[2],)
+        return (math.prod(self.shape) * abs(read[2]),)
 
     def lead(self, actions: Any, num_steps: int) -> tuple[int, ...]:
         """Return the leading axes of a rollout's actions: ``(T,)``, or ``()`` for actions of one step, which all steps repeat.
@@ -139,7 +143,7 @@ class ActionReader:
         if tuple(actions.shape) != shape:
             raise ShapeError(f"{self._name} must have shape {shape}, got {tuple(actions.shape)}.")
         if given.dtype not in self._dtypes:
-            raise ArrayTypeError(f"{self._name} must be {' or '.join(self._dtypes)}, got {given.dtype}.")
+            raise ArrayTypeError(f"{self._name} must be {_listed(self._dtypes)}, got {given.dtype}.")
         if given.device not in ("cpu", self._device):
             raise DeviceError(f"{self._name} must be on {self._device}, got an array on {given.device}.")
         if given.device == "cpu":
@@ -147,20 +151,20 @@ class ActionReader:
             return self._read_host(host) if self._device == "cpu" else self._upload(host)
         if given.kind == "torch":
             actions = actions.float().contiguous() if self._continuous else actions.contiguous()
-            return actions, int(actions.data_ptr()), actions.element_size()
+            return actions, int(actions.data_ptr()), self._tensor_types[actions.dtype]
         return self._read_cupy(actions)
 
     def _read_host(self, actions: np.ndarray) -> KernelActions:
         self._check_host(actions)
         actions = np.ascontiguousarray(_as_float32(actions) if self._continuous else actions)
-        return actions, int(actions.ctypes.data), actions.itemsize
+        return actions, int(actions.ctypes.data), ENTRY_TYPES[actions.dtype.name]
 
     def _read_cupy(self, actions: Any) -> KernelActions:
         import cupy
 
         with on_device(actions.device.id):  # CuPy copies on the current device
             actions = cupy.ascontiguousarray(actions, dtype="float32" if self._continuous else None)
-        return actions, int(actions.data.ptr), actions.itemsize
+        return actions, int(actions.data.ptr), ENTRY_TYPES[actions.dtype.name]
 
     def _upload(self, actions: np.ndarray) -> KernelActions:
         if self._warn:
@@ -171,17 +175,18 @@ class ActionReader:
             )
         host = np.ascontiguousarray(_as_float32(actions) if self._continuous else actions)
         uploaded = self._memory.from_numpy(host)
-        return uploaded, self._memory.address(uploaded), host.itemsize
+        return uploaded, self._memory.address(uploaded), ENTRY_TYPES[host.dtype.name]
 
-    def _are_indices(self, address: int, count: int, element_bytes: int) -> bool:
+    def _are_indices(self, address: int, count: int, entry_type: int) -> bool:
         """Return True only if every action is below the smallest number of choices. False does not mean that one is invalid."""
-        return self._max_index is not None and self._max_index(address, count, element_bytes) < self._fewest_choices
+        return self._max_index is not None and self._max_index(address, count, abs(entry_type)) < self._limits[entry_type]
 
     def _check_host(self, actions: np.ndarray) -> None:
         if self._continuous:
             if np.isnan(actions.min()):  # one pass: the minimum is NaN if any number is NaN
                 raise ActionError(f"{self._name} must be numbers, got {int(np.isnan(actions).sum())} times NaN.")
-        elif actions.view(_UNSIGNED[actions.itemsize]).max() >= self._fewest_choices:  # one pass: as unsigned, -1 is large
+        # One pass: as unsigned, -1 is large.
+        elif actions.view(_UNSIGNED[actions.itemsize]).max() >= self._limits[ENTRY_TYPES[actions.dtype.name]]:
             bad = (actions < 0) | (actions >= self._choices)
             if bad.any():
                 place = np.argwhere(bad)[0].tolist()
@@ -242,6 +247,15 @@ def _choices(space: Space) -> np.ndarray:
     if isinstance(space, MultiDiscrete):
         return np.asarray(space.nvec)
     return np.asarray(0)
+
+
+def _limit(choices: np.ndarray, dtype: str) -> int:
+    """Smallest number that is no index in every entry, or a negative number of the dtype, if it is read as unsigned."""
+    return min(int(choices.min()), int(np.iinfo(dtype).max) + 1)
+
+
+def _listed(dtypes: tuple[str, ...]) -> str:
+    return f"{', '.join(dtypes[:-1])} or {dtypes[-1]}"
 
 
 def _spell(choices: np.ndarray) -> str:

@@ -78,9 +78,9 @@ class Arguments:
         outputs = list(output_members(spec))
         self._pack_outputs, self._outputs = Struct(f"{len(outputs)}Q").pack_into, offsets[outputs[0]]
         self._prefixes = [group.prefix for group in layout.groups]
-        actions = [(offsets[f"{prefix}action"] // 8, offsets[f"{prefix}action_bytes"] // 4) for prefix in self._prefixes]
-        self._by_role = actions if spec.by_role else None
-        self._action, self._action_bytes = actions[0]
+        actions = [(offsets[f"{prefix}action"] // 8, offsets[f"{prefix}action_type"] // 4) for prefix in self._prefixes]
+        self._by_role = actions if layout.by_role else None
+        self._action, self._action_type = actions[0]
 
     def set(self, /, **values: float) -> None:
         """Overwrite members."""
@@ -92,16 +92,16 @@ class Arguments:
         self._pack_outputs(self._bytes, self._outputs, *results.words)
 
     def set_actions(self, read: Any) -> None:
-        """Overwrite the addresses of the actions and the sizes of their elements.
+        """Overwrite the addresses of the actions and the types of their entries.
 
         Args:
             read: actions as ``ActionReader.read()`` returns them; a list by role if arrays are by role.
         """
         if self._by_role is None:
-            _, self._words[self._action], self._halves[self._action_bytes] = read
+            _, self._words[self._action], self._halves[self._action_type] = read
             return
-        for (word, half), (_, address, element_bytes) in zip(self._by_role, read, strict=True):
-            self._words[word], self._halves[half] = address, element_bytes
+        for (word, half), (_, address, entry_type) in zip(self._by_role, read, strict=True):
+            self._words[word], self._halves[half] = address, entry_type
 
     def set_rollout(self, num_steps: int, strides: Sequence[int], drawn: Sequence[int]) -> None:
         """Overwrite the arguments of a rollout.

@@ -28,7 +28,8 @@ class CapturedSteps:
 
     Attributes:
         actions: ``(T, *action_space.shape)``, actions that the policy writes in each step, or that the caller writes before a
-            replay; a dict by role if the arrays of the env are by role.
+            replay; a dict by role if the arrays of the env are by role. Their dtype is that of the policy's actions; without a
+            policy float32, or the smallest of uint8, int16 and int32 that holds the choices.
         outputs: slabs that the steps write, by the names of ``GpuVectorEnv.bind``: ``obs`` and ``action_mask``
             ``(T + 1, ...)``, the others ``(T, ...)``. ``obs[0]`` is the observation before the first step. Each replay
             overwrites them.
@@ -128,10 +129,12 @@ def capture_steps(
 
 
 def _new_actions(env: GpuVectorEnv, num_steps: int, chosen: Any) -> Any:
-    """Zeros for the actions of all steps, in the dtype of the policy's actions, without one in int64 or float32."""
+    """Zeros for the actions of all steps, in the dtype of the policy's actions, without one in the smallest that holds them.
+
+    A copy of the policy's actions to a smaller dtype would wrap an index out of range to a valid one.
+    """
     import torch
 
     arrays = env.worlds.outputs.new_actions(num_steps)
-    if chosen is None:
-        chosen = tree_map(lambda array: array if array.dtype == torch.float32 else array.long(), arrays)
+    chosen = arrays if chosen is None else chosen
     return tree_map(lambda array, choice: torch.zeros_like(array, dtype=choice.dtype), arrays, chosen)

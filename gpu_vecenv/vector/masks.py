@@ -51,7 +51,7 @@ def sample_mask(env: GpuVectorEnv, action_mask: Any, index: int) -> Any:
     if number is None or not -env.num_envs <= number < env.num_envs:
         raise ParameterError(f"index must be the number of one of {env.num_envs} envs, got {abbreviated(index)}.")
     masked = {group.role: None for group in groups if group.masked}
-    masks = require_roles("action_mask", action_mask, masked) if env.env_spec.by_role else {"": action_mask}
+    masks = require_roles("action_mask", action_mask, masked) if env.layout.by_role else {"": action_mask}
     of: dict[str, Any] = dict.fromkeys(group.role for group in groups)
     for group in groups:
         if group.masked:
@@ -60,7 +60,7 @@ def sample_mask(env: GpuVectorEnv, action_mask: Any, index: int) -> Any:
                 got = abbreviated(getattr(mask, "shape", mask))
                 raise ShapeError(f"action_mask must be an array of the shape {shape}, got {got}.")
             of[group.role] = _of_group(group, mask[number])
-    return of if env.env_spec.by_role else of[""]
+    return of if env.layout.by_role else of[""]
 
 
 def require_choices(layout: Layout, results: Results, memory: Memory, arrays: Sequence[Array]) -> None:

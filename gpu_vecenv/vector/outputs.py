@@ -205,7 +205,7 @@ class Outputs:
         return {name: nest(tree, slabs) for name, tree in self.results.public.items()}
 
     def new_actions(self, steps: int) -> Any:
-        """New arrays for the actions of all agents in ``steps`` steps, int32 or float32; by role in a dict."""
+        """New arrays for the actions of all agents in ``steps`` steps, of ``Group.action_dtype``; by role in a dict."""
         return nest(self.results.actions_by_role, [self._empty(name, steps) for name in self.results.actions])
 
     def move_to(self, slot: int) -> None:

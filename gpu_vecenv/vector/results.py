@@ -24,7 +24,7 @@ class Results:
             ``agent_alive``, ``agent_reward``, ``action_mask`` and others if the env has them.
         kept: names of the arrays that the next call reads: observations and masks.
         actions: shape and dtype of the random actions of one step, by name, one for each group.
-        public: index into the arrays of a step by public name; by role in nested dicts.
+        public: index into the arrays of a step by public name; by role, and by metric for ``episode``, in nested dicts.
         info: the same for each key of ``info``.
         nested: True if results hold dicts.
         returned: the same for the five values that a step returns.
@@ -45,13 +45,10 @@ class Results:
                 self.shapes["agent_reward"] = view.lead
         self.shapes |= {f"episode_{metric.name}": (view.num_envs,) for metric in layout.spec.metrics}
         self.actions = {
-            f"{group.prefix}actions": (
-                view.group_lead(group) + (group.action.shape or ()),
-                "float32" if group.continuous else "int32",
-            )
+            f"{group.prefix}actions": (view.group_lead(group) + (group.action.shape or ()), group.action_dtype)
             for group in layout.groups
         }
-        self.actions_by_role = {group.role: index for index, group in enumerate(layout.groups)} if layout.spec.by_role else 0
+        self.actions_by_role = {group.role: index for index, group in enumerate(layout.groups)} if layout.by_role else 0
         self.indices = {name: index for index, name in enumerate(self.shapes)}
         self.indices.setdefault("agent_reward", self.indices["reward"])  # one array in a flat view
         self.public = self._public(view)
@@ -60,9 +57,8 @@ class Results:
         names = ["final_obs", "final_action_mask", *(("agent_alive", "agent_reward") if layout.num_agents > 1 else ())]
         self.info |= {name: self.public[name] for name in (*names, "action_mask") if name in self.public}
         if layout.spec.metrics:
-            episode = {metric.name: self.indices[f"episode_{metric.name}"] for metric in layout.spec.metrics}
-            self.info |= {"episode": episode, "_episode": finished}
-        self.nested = layout.spec.by_role or bool(layout.spec.metrics)
+            self.info |= {"episode": self.public["episode"], "_episode": finished}
+        self.nested = layout.by_role or bool(layout.spec.metrics)
         self.returned = [*(self.public[name] for name in ("obs", "reward", "terminated", "truncated")), self.info]
         masks = {name: place for name, place in self.info.items() if name == "action_mask"}
         self.returned_by_reset = [self.public["obs"], masks]
@@ -78,7 +74,9 @@ class Results:
                     if own is not None:
                         by_role[group.role] = own if shared is None else {"shared": shared, "own": own}
                 if by_role:
-                    public[f"{final}{array}"] = by_role if view.layout.spec.by_role else by_role[""]
+                    public[f"{final}{array}"] = by_role if view.layout.by_role else by_role[""]
+        if metrics := view.layout.spec.metrics:
+            public["episode"] = {metric.name: self.indices[f"episode_{metric.name}"] for metric in metrics}
         return public
 
 

@@ -58,7 +58,7 @@ class RoleActions:
 
 def action_reader(view: View, backend: Backend, warn: bool, take: Take | None = None) -> ActionReader | RoleActions:
     """Return the reader of an env's actions; see ``ActionReader`` for the arguments."""
-    if not view.layout.spec.by_role:
+    if not view.layout.by_role:
         return ActionReader(view.layout.groups[0].action, view.lead, backend, warn, take=take)
     return RoleActions(
         {

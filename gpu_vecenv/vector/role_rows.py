@@ -52,7 +52,7 @@ class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         if not isinstance(env, GpuVectorEnv):
             raise ParameterError(f"RoleRows takes an env of this package without wrappers, got {type(env).__name__}.")
         name, counts = env.env_spec.name, env.role_counts
-        if not env.env_spec.by_role:
+        if not env.layout.by_role:
             raise ParameterError(f'{name}: all roles have the same spaces, so RoleRows is not needed; use view="agents".')
         if not isinstance(role, str) or role not in counts:
             raise ParameterError(f"{name} has no role {abbreviated(role)}; the roles are {', '.join(counts)}.")

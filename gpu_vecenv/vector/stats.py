@@ -32,7 +32,7 @@ class EpisodeStatistics(DeviceWrapper[ArrayT]):
         self._returns, self._lengths = self._zeros(self.num_envs, dtype="float32"), self._zeros(self.num_envs, dtype="int32")
         self._zero = self._zeros(dtype="float32")  # where() with it, because NaN and infinity times 0 are NaN
         self._roles: dict[str, slice] = {}
-        if isinstance(inner, GpuVectorEnv) and inner.env_spec.by_role:
+        if isinstance(inner, GpuVectorEnv) and inner.layout.by_role:
             self._roles = _agents_of_roles(inner.role_counts)
         self._role_returns: dict[str, Array] = {role: self._returns for role in self._roles}
         self._running = Running("EpisodeStatistics", self._memory, self.num_envs, self._mode)

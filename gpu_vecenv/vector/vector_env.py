@@ -185,7 +185,7 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
         """Advance every world by one step, in one launch.
 
         Args:
-            actions: int32 or int64 (float32 or float64 for a Box), shaped like ``action_space``, of any array kind.
+            actions: uint8, int8, int16, int32 or int64, for a Box float32 or float64; like ``action_space``, of any array kind.
 
         Returns:
             obs: float32, like ``observation_space``; in same-step mode, after an end, the first one of the next episode.
@@ -228,9 +228,9 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
 
         Returns:
             The results of ``step()``, each array with T as leading axis, those of ``info`` included; the rows of
-            ``final_obs`` are valid where ``_final_obs`` is true. Drawn actions that are kept are ``info["actions"]``, int32
-            (float32 for a Box) ``(T, *action_space.shape)``. They depend on each world's random key and step, and change no
-            other draw.
+            ``final_obs`` are valid where ``_final_obs`` is true. Drawn actions that are kept are ``info["actions"]``
+            ``(T, *action_space.shape)``: float32 for a Box, else the smallest of uint8, int16 and int32 that holds the choices.
+            They depend on each world's random key and step, and change no other draw.
 
         With bound slabs, the rollout writes their next T slots, and persistent arrays for outputs that are not bound.
         With ``copy=False`` there is one persistent set of arrays for each T.
@@ -355,10 +355,10 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
         """Write results into the caller's slabs instead of the env's arrays, without allocation or copy.
 
         ``obs`` and ``action_mask`` are ``(T + 1, ...)``, the others, any of ``reward, terminated, truncated, finished,
-        final_obs, final_action_mask, agent_alive, agent_reward``, ``(T, ...)``; float32 or bool, C-contiguous, on the env's
-        device; by role in dicts. A reset writes ``obs[0]``; step t (from 0) writes ``obs[t + 1]`` and ``[t]`` of the others.
-        After T steps call ``rewind()``. Outputs without a slab go to persistent arrays. Rows of ``final_obs`` are undefined
-        where no episode ended. If the env has started, its last observation is copied to ``obs[0]``.
+        final_obs, final_action_mask, agent_alive, agent_reward, episode``, ``(T, ...)``; float32 or bool, C-contiguous, on the
+        env's device; in dicts by role, and by metric for ``episode``. A reset writes ``obs[0]``; step t (from 0) writes
+        ``obs[t + 1]`` and ``[t]`` of the others. After T steps call ``rewind()``. Outputs without a slab go to persistent arrays.
+        ``final_obs`` and ``episode`` are undefined where no episode ended. The last observation, if any, is copied to ``obs[0]``.
 
         Raises:
             UnknownParameterError: a slab for an output that the env does not have.

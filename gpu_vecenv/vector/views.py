@@ -48,7 +48,7 @@ class View:
     def single_observation_space(self) -> Space:
         """Observation space of one env of this view; a Dict by role if roles have spaces of their own."""
         groups = self.layout.groups
-        if not self.layout.spec.by_role:
+        if not self.layout.by_role:
             return self._of_agents(groups[0].observation, self.layout.num_agents)
         spaces: dict[str, Space] = {}
         for group in groups:
@@ -60,13 +60,13 @@ class View:
     def single_action_space(self) -> Space:
         """Action space of one env of this view; a Dict by role if roles have spaces of their own."""
         groups = self.layout.groups
-        if not self.layout.spec.by_role:
+        if not self.layout.by_role:
             return self._of_agents(groups[0].action, self.layout.num_agents)
         return Dict({group.role: self._of_agents(group.action, group.count) for group in groups})
 
     def _of_agents(self, space: Space, agents: int) -> Space:
         """Space of an array with one entry for each agent."""
-        if self.flat and not self.layout.spec.by_role:
+        if self.flat and not self.layout.by_role:
             return space
         if isinstance(space, Discrete):
             return MultiDiscrete(np.full(agents, space.n))
@@ -130,7 +130,7 @@ def count_worlds(num_envs: int, num_worlds: int | None, layout: Layout, by_agent
             fill whole worlds.
         RoleSpacesError: the agents view of an env whose arrays are by role.
     """
-    if by_agent and layout.spec.by_role:
+    if by_agent and layout.by_role:
         roles = " and ".join(layout.role_counts)
         raise RoleSpacesError(
             f'{layout.spec.name}: {roles} have spaces of their own, so their rows do not fit one array; expected view="worlds", '

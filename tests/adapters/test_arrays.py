@@ -148,10 +148,10 @@ def test_torch_sees_the_memory_of_jax_actions(jnp):
     assert pointer(torch.from_dlpack(actions)) == pointer(actions)
 
 
-def test_small_integers_from_jax_raise_an_error(jnp):
+def test_integers_from_jax_that_no_action_has_raise_an_error(jnp):
     env = make()
-    with pytest.raises(ArrayTypeError, match="actions must be int32 or int64, got int8"):
-        env.step(jnp.zeros((160, 2), jnp.int8))
+    with pytest.raises(ArrayTypeError, match="actions must be uint8, int8, int16, int32 or int64, got uint16"):
+        env.step(jnp.zeros((160, 2), jnp.uint16))
 
 
 @pytest.mark.works("JAX", "a compiled policy between steps, with the same bits as in torch")

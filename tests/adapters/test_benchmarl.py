@@ -205,6 +205,35 @@ CASES = {
 }
 
 
+RICE = {"max_steps": 60, "negotiation_on": True}
+
+
+@works("actions of many entries, which continuous algorithms choose, within their masks")
+@pytest.mark.parametrize("observe", ["parts", "whole"])
+def test_actions_with_too_many_choices_for_an_index_are_numbers(observe, tmp_path):
+    task = BenchMARLTask("WarpRice-v0", observe=observe, **RICE)
+    assert task.supports_continuous_actions() and not task.supports_discrete_actions()
+    env = task.get_env_fun(3, True, 0, "cpu")()
+    check_env_specs(env)
+    assert task.action_mask_spec(env) is None
+    plain = TorchRLEnv("WarpRice-v0", 3, device="cpu", observe=observe, negotiation_on=True)
+    state, other = env.reset(), plain.reset()
+    plain.vector_env.set_state(env.vector_env.get_state())
+    generator = torch.Generator().manual_seed(0)
+    for step in range(6):
+        numbers = torch.rand(3, 27, 138, generator=generator) * torch.tensor([10.0] * 111 + [2.0] * 27)
+        choices = numbers.floor().int()
+        mask = other["region", "action_mask"][..., 10:20]  # rates from the least one on
+        choices[..., 1] = torch.maximum(choices[..., 1], mask.int().argmax(-1).int())
+        state["region", "action"], other["region", "action"] = numbers, choices.long()
+        state, other = env.step(state)["next"], plain.step(other)["next"]
+        for name in ("observation", "reward"):
+            assert torch.equal(state["region", name], other["region", name]), (step, name)
+    assert not mask.all()
+    if observe == "parts":
+        trained(task, MappoConfig, tmp_path, evaluation=False)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_data_of_a_task_match_its_specs(name):
     env_id, params = CASES[name]

@@ -169,8 +169,8 @@ def test_actions_without_values_are_refused():
     gone.delete()
     with pytest.raises(ArrayTypeError, match="deleted or donated"):
         env.step(gone)
-    with pytest.raises(ArrayTypeError, match="int32 or int64, got int8"):
-        env.step(jnp.zeros(9, jnp.int8))
+    with pytest.raises(ArrayTypeError, match="int32 or int64, got uint16"):
+        env.step(jnp.zeros(9, jnp.uint16))
 
 
 def test_without_jax_the_error_names_the_extra(monkeypatch):

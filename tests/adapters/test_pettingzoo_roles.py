@@ -66,7 +66,7 @@ def test_episodes_equal_those_of_the_vector_env(name, device):
             forbidden += compare(seen, infos, env.agents, *expected, masked)
             actions = sample(env, infos)
             joint = {r: np.stack([actions[f"{r}_{i}"] for i in range(n)])[None] for r, n in plain.role_counts.items()}
-            if not plain.env_spec.by_role:
+            if not plain.layout.by_role:
                 joint = np.concatenate(list(joint.values()), axis=1).reshape(plain.action_space.shape)
             obs, reward, terminated, truncated, info = plain.step(joint)
             acting = list(env.agents)

@@ -170,7 +170,7 @@ def maskable_rows(name):
     plain = role_cases.vector_env(name, WORLDS)
     masks = role_cases.by_role(plain, plain.reset(seed=4)[1]["action_mask"])
     options = {"num_worlds": WORLDS, "device": "cpu", **params}
-    if not plain.env_spec.by_role:
+    if not plain.layout.by_role:
         rows = np.concatenate([mask.reshape(-1, mask.shape[-1]) for mask in masks.values()])
         return [(Sb3VecEnv(env_id, **options), rows)]
     env = partial(gymnasium.make_vec, env_id, array="torch", **options)

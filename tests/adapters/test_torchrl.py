@@ -25,6 +25,8 @@ IDS = {
     "WarpTag-v0": {"num_taggers": 2, "num_runners": 3, "episode_length": 2},
     "WarpGridTag-v0": {"num_taggers": 3, "episode_length": 2},
     "WarpCovid-v0": {"episode_length": 2},
+    "WarpCatalysis-v0": {"episode_length": 2},
+    "WarpRice-v0": {"negotiation_on": True},
     "WarpCartPole-v1": {"max_episode_steps": 2},
     "WarpAcrobot-v1": {"max_episode_steps": 2},
     "WarpMountainCar-v0": {"max_episode_steps": 2},

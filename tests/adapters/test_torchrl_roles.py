@@ -91,7 +91,7 @@ def test_a_rollout_of_random_actions_within_the_masks_equals_the_steps_of_the_ve
     for t, now in enumerate(data.unbind(1)):
         compare(now, keys, groups, by_role(plain, obs), by_role(plain, info["action_mask"]), t)
         joint = {role: now[(*key, "action")].numpy() for role, key in keys.items()}
-        if not plain.env_spec.by_role:
+        if not plain.layout.by_role:
             joint = np.concatenate(list(joint.values()), axis=1) if env.group_map else joint["agent"]
         obs, reward, terminated, truncated, info = plain.step(joint)
         final = last_of_episode(plain, obs, info, "final_obs")

@@ -19,7 +19,7 @@ ENVS = {
 VIEWS = ("worlds", "agents")
 MODES = ("same_step", "next_step", "disabled")
 SINGLES = [name for name, arguments in IDS.items() if "max_episode_steps" in arguments]
-"""Ids of envs with one agent, which ``gymnasium.make`` can make."""
+"""Ids of the envs of classic control, which have one agent and Gymnasium's time limit."""
 
 
 def layout_of(name):
@@ -29,7 +29,9 @@ def layout_of(name):
 
 
 ALIKE = [name for name in IDS if layout_of(name).groups[0].role == ""]
-"""Ids of envs whose agents have one array of observations; tests/roles has the tests of other envs."""
+"""Ids of envs whose agents have one array of observations; tests/roles and tests/envs have the tests of other envs."""
+DRAWN = [name for name in ALIKE if name != "WarpCatalysis-v0"]
+"""Those of them whose starts are drawn."""
 
 
 def make(name, num_worlds=3, **options):

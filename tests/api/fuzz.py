@@ -126,13 +126,16 @@ class Fuzz:
 
     def _options(self, env_id: str) -> dict[str, Any]:
         spec = importlib.import_module(IDS[env_id]["vector_entry_point"].partition(":")[0] + ".spec").SPEC
+        names = {param.name for param in spec.params}
         options: dict[str, Any] = {"num_envs": int(self.rng.choice([1, 2, 3, 31, 33, 70]))}
         for name, valid in (("view", ["worlds", "worlds", "agents"]), ("autoreset_mode", ["same_step", "next_step", "disabled"])):
             options[name] = self._mostly(str(self.rng.choice(valid)))
-        if isinstance(options["view"], str) and options["view"] == "agents" and "Tag" in env_id:
+        if isinstance(options["view"], str) and options["view"] == "agents" and ("Tag" in env_id or "observe" in names):
             options["num_worlds"] = options.pop("num_envs") % 5 + 1
         if self.rng.random() < 0.1:
             options["first_world"] = self._mostly(5)
+        if "observe" in names:
+            options["observe"] = "whole"  # one array for all agents, as the calls below expect
         for param in spec.params:
             if param.name == "num_runners":
                 options[param.name] = int(self.rng.choice([1, 2, 7, 30, 450, 1100], p=[0.2, 0.2, 0.2, 0.15, 0.1, 0.15]))
@@ -192,7 +195,7 @@ class Fuzz:
             values = self.rng.integers(-3, 400, shape)
         else:
             fewest = int(np.min(space.nvec if hasattr(space, "nvec") else space.n))
-            values = self.rng.integers(0, fewest, shape).astype(self.rng.choice(["int32", "int64"]))
+            values = self.rng.integers(0, fewest, shape).astype(self.rng.choice(["uint8", "int8", "int16", "int32", "int64"]))
         if chance > 0.95:
             values = values[..., :1] if values.ndim else values
         if self.device != "cpu" or chance > 0.7:

@@ -69,7 +69,7 @@ class Reference:
     def __init__(self, stack: list[str], env: Any, mode: str) -> None:
         num_envs = env.num_envs
         self._stack, self._mode = stack, mode
-        self._roles = dict(env.role_counts) if isinstance(env, GpuVectorEnv) and env.env_spec.by_role else {}
+        self._roles = dict(env.role_counts) if isinstance(env, GpuVectorEnv) and env.layout.by_role else {}
         self._role_returns = {role: np.zeros(num_envs, np.float64) for role in self._roles}
         self._returns, self._lengths = [[0.0] * num_envs for _ in stack], [0] * num_envs
         self._ended: list[bool] | None = None

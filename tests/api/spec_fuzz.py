@@ -86,6 +86,7 @@ ALIVE = Field("alive", "uint8", ("num_agents",), "1 for agents in the game", low
 SEVERAL: dict[str, Any] = {
     "state": (*STATE, ALIVE, Field("own", "uint16", ("few",), "some")), "alive": "alive", "sizes": ("few", "flag"),
     "workspaces": (Workspace("work", "int8", lambda p: (p["few"], 2), 1, "work"),), "lanes": lambda p: 4 * (1 + p["few"]),
+    "registers": lambda p: 64 + p["few"],
     "scratch": lambda p: 3 * p["few"], "metrics": (Metric("count", "sum", "a sum"), Metric("last", "last", "the last")),
 }  # fmt: skip
 KERNEL = Path(__file__).with_name("lies.cu")
@@ -127,7 +128,8 @@ POOLS: dict[str, list[Any]] = {
     "names": [(), *SHAPES, ("a", "b"), ("a", "a"), ("t", "a"), ["a", "b"], ("int", "b"), (1, 2)],
     "reduction": ["sum", "mean", "median", None], "observation": SPACES, "action": SPACES,
     "shared": SPACES, "check": FUNCTIONS, "scratch": [*map(returns, NUMBERS), *FUNCTIONS],
-    "lanes": [*map(returns, NUMBERS), *FUNCTIONS], "alive": ["x", "own", "pair", "alive", "nope", None],
+    "lanes": [*map(returns, NUMBERS), *FUNCTIONS], "registers": [*map(returns, NUMBERS), *FUNCTIONS],
+    "alive": ["x", "own", "pair", "alive", "nope", None],
     "reward_role": ["red", "blue", "green", None],
     "sizes": [(), ("few",), ("few", "few"), ("half",), ("other",), ("nope",), "few"],
     "value": FUNCTIONS, "values": FUNCTIONS, "rewards": [{}, {1: 2}, {"a": "b\nc"}], "per_world": [True, False, 1],

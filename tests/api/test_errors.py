@@ -47,7 +47,7 @@ def test_invalid_options_of_make_vec_raise_errors(name, options, error, text):
         gymnasium.make_vec(name, **{"device": "cpu", **options})
 
 
-@pytest.mark.parametrize("dtype", ["bool", "float64", "int64"])
+@pytest.mark.parametrize("dtype", ["bool", "float16", "int8"])
 def test_state_fields_of_unsupported_dtypes_raise_errors(dtype):
     match = f"WarpCartPole-v1: state field 'mark': dtype must be one of .*, uint64, got '{dtype}'"
     with pytest.raises(errors.SpecError, match=match):
@@ -92,8 +92,8 @@ def out_of_range(action):
 @pytest.mark.parametrize("bad, error, text", [
     (lambda a: a[:2], errors.ShapeError, r"actions must have shape \(3, 6, 2\), got \(2, 6, 2\)"),
     (lambda a: a[..., 0], errors.ShapeError, r"actions must have shape \(3, 6, 2\), got \(3, 6\)"),
-    (lambda a: a.astype(np.float32), errors.ArrayTypeError, "actions must be int32 or int64, got float32"),
-    (lambda a: a.astype(np.uint8), errors.ArrayTypeError, "actions must be int32 or int64, got uint8"),
+    (lambda a: a.astype(np.float32), errors.ArrayTypeError, "actions must be uint8, int8, int16, int32 or int64, got float32"),
+    (lambda a: a.astype(np.uint16), errors.ArrayTypeError, "actions must be uint8, int8, int16, int32 or int64, got uint16"),
     (lambda a: torch.as_tensor(a, device="meta"), errors.DeviceError, "actions must hold values, got a tensor on .*meta"),
     (out_of_range, errors.ActionError, r"actions must lie in 0..20 and 0..20, got 21 at \[1, 4, 1\]"),
     (lambda a: -1 - a, errors.ActionError, "actions must lie in 0..20 and 0..20, got -"),

@@ -11,8 +11,10 @@ from gpu_vecenv.cli.main import main
 from gpu_vecenv.vector.memory_needs import memory_needs
 from gpu_vecenv.vector.views import View
 from tests.api.envs import ALIKE
+from tests.trees import leaves
 
-SIZES = {"WarpTag-v0": 100, "WarpGridTag-v0": 5_000}
+SIZES = {"WarpTag-v0": 100, "WarpGridTag-v0": 5_000, "WarpRice-v0": 40}
+PARAMS = {"WarpRice-v0": {"observe": "whole", "negotiation_on": True}}
 MODES = {"same_step": AutoresetMode.SAME_STEP, "next_step": AutoresetMode.NEXT_STEP}
 
 
@@ -32,16 +34,16 @@ def memory_of_steps(name, worlds, options, actions, copy):
     tracemalloc.stop()
     assert peak >= held
     # With copies, the results of one step are held twice: by the caller until it drops them, and by the step that makes new ones.
-    return (held if not copy else held + sum(a.nbytes for a in (*results[:4], *results[4].values()))) + actions.nbytes
+    return (held if not copy else held + sum(a.nbytes for a in leaves(dict(enumerate(results))))) + actions.nbytes
 
 
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("view", ["worlds", "agents"])
-@pytest.mark.parametrize("name", ALIKE)
+@pytest.mark.parametrize("name", [*ALIKE, "WarpRice-v0"])
 def test_memory_on_the_host_matches_the_estimate(name, view, mode, copy):
     worlds = SIZES.get(name, 40_000)
-    options = {"device": "cpu", "array": "numpy", "view": view, "autoreset_mode": mode, "copy": copy}
+    options = {"device": "cpu", "array": "numpy", "view": view, "autoreset_mode": mode, "copy": copy, **PARAMS.get(name, {})}
     probe = gymnasium.make_vec(name, num_worlds=worlds, **options)
     actions = probe.action_space.sample()
     probe.reset(seed=0)  # memory of modules that are loaded once is not counted below

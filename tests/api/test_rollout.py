@@ -30,11 +30,12 @@ def env_of(case, device="cpu", **options):
 
 
 def flat(out):
-    """All arrays of a step or a rollout, on the host; rows of final_obs without a finished episode are 0."""
+    """All arrays of a step or a rollout, on the host; rows of final_obs and metrics without a finished episode are 0."""
     arrays = {**dict(zip(("obs", "reward", "terminated", "truncated"), out[:4], strict=True)), **out[4]}
-    arrays = {name: to_host(value) for name, value in arrays.items()}
-    if "final_obs" in arrays:
-        arrays["final_obs"] = np.where(expand(arrays["_final_obs"], arrays["final_obs"]), arrays["final_obs"], 0)
+    metrics = arrays.pop("episode", {})
+    arrays = {name: to_host(value) for name, value in {**arrays, **metrics}.items()}
+    for mask, names in (("_final_obs", ["final_obs"]), ("_episode", metrics)):
+        arrays.update({name: np.where(expand(arrays[mask], arrays[name]), arrays[name], 0) for name in names if mask in arrays})
     return arrays
 
 
@@ -101,7 +102,7 @@ def test_a_rollout_that_does_not_store_its_actions_gives_the_same_results(case, 
 @pytest.mark.parametrize("case", CASES)
 def test_a_rollout_with_given_actions_equals_steps_with_them(case, device):
     rolled, single = env_of(case, device), env_of(case)
-    dtypes = ("float32", "float64") if rolled.layout.groups[0].continuous else ("int32", "int64")
+    dtypes = ("float32", "float64") if rolled.layout.groups[0].continuous else ("int32", "int64", "uint8")
     for seed, dtype in enumerate(dtypes):
         actions = (random_actions(rolled, 40, seed) * (3 if dtype == "float64" else 1)).astype(dtype)  # 3: beyond bounds
         assert_rollout(rolled, single, rolled.rollout(torch.as_tensor(actions, device=device)), actions)
@@ -308,7 +309,7 @@ def test_rollout_copies_are_never_written_again_and_without_copies_arrays_are_re
         (np.zeros((4, 2), int), None, ShapeError, r"must have shape \(4, 3\), got \(4, 2\)"),
         (np.zeros((4, 3), int), 5, ShapeError, r"must have shape \(5, 3\), or \(3,\) for .*, got \(4, 3\)"),
         ([[0, 1], [0]], None, ShapeError, r"must have shape \(T, 3\)"),
-        (np.zeros((4, 3)), None, ArrayTypeError, "must be int32 or int64, got float64"),
+        (np.zeros((4, 3)), None, ArrayTypeError, "must be uint8, int8, int16, int32 or int64, got float64"),
         (np.eye(4, 3, dtype=int) * 2, None, ActionError, r"must lie in 0..1, got 2 at \[0, 0\]"),
     ],
 )

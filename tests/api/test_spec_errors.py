@@ -63,6 +63,10 @@ LIES = [
     ({"roles": (Role("a", -1), Role("b", 5))}, "role 'a': count must be an integer from 0 to .*, got -1"),
     ({"roles": (Role("a", "gravity"),)}, "role 'a': count must be the name of an int32 parameter .*, got 'gravity'"),
     ({"roles": (Role("a", 1, masked=(0, 0)),)}, r"role 'a': masked must be a tuple of different integers, .*, got \(0, 0\)"),
+    ({"roles": (Role("a", 1, masked=returns((0, 0))),)}, r"masked must be a tuple of different integers, .*, got \(0, 0\)"),
+    ({"roles": (Role("a", 1, masked=returns(0)),)}, "masked must be a tuple of different integers, .*, got 0"),
+    ({"roles": (Role("a", 1, masked=raises),)}, "masked must return without an error, got ZeroDivisionError"),
+    ({"roles": (Role("a", 1, shared=raises),)}, "role 'a': shared must return without an error, got ZeroDivisionError"),
     ({"roles": (Role("a", 1, shared=returns(Discrete(2))),)}, "role 'a': shared must be a Box of float32 .*, got Discrete"),
     (param("x", 1, "float16", "x"), "parameter 'x': dtype must be one of float32, int32, .*, got 'float16'"),
     (param("x", 1, "float32", "x", low=NAN), "parameter 'x': low must be a number, got nan"),
@@ -76,7 +80,9 @@ LIES = [
     (param("x", 1, "int32", "x", "m\\"), "parameter 'x': unit must be text of one line without a backslash at its end, got"),
     ({"sizes": ("gravity",)}, "sizes must be names of int32 or bool parameters .*, got 'gravity'"),
     ({"sizes": "gravity"}, "sizes must be a tuple of str, got 'gravity'"),
-    (state("spot", "float32", (0,), "x"), r"state field 'spot': shape must be a tuple of integers from 1 on .*, got \(0,\)"),
+    (state("spot", "float32", (returns(-1),), "x"), "state field 'spot': spot_axis0 must be an integer from 0 to .*, got -1"),
+    (state("spot", "float32", (raises,), "x"), "state field 'spot': spot_axis0 must return without an error, got ZeroDivision"),
+    (state("spot", "float32", (0,), "x"), r"state field 'spot': shape must be a tuple of integers from 1 on, .*, got \(0,\)"),
     (state("spot", "float32", ("nope",), "x"), r"state field 'spot': shape must be .* num_agents, .*, got \('nope',\)"),
     (state("spot", "uint8", (2**31,), "x"), "state field 'spot': shape must be of at most 2147483647 numbers, got"),
     (state("spot", "float32", (), "x", low=NAN), "state field 'spot': low must be a number, got nan"),
@@ -93,6 +99,8 @@ LIES = [
     ({"scratch": raises}, "scratch must return without an error, got ZeroDivisionError: division by zero"),
     ({"scratch": returns(1.5)}, "scratch must be an integer from 0 to .*, got 1.5"),
     ({"lanes": returns("x")}, "lanes must be an integer from 1 to 1024, got 'x'"),
+    ({"registers": returns(31)}, "registers must be an integer from 32 to 255, got 31"),
+    ({"registers": returns(80.5)}, "registers must be an integer from 32 to 255, got 80.5"),
     ({"workspaces": (Workspace("x", "bool", returns((2,)), 0, "x"),)}, "workspace 'x': dtype must be one of .*, got 'bool'"),
     ({"workspaces": (Workspace("x", "int32", returns(2), 0, "x"),)}, "workspace 'x': shape must be a tuple of integers, got 2"),
     ({"workspaces": (Workspace("x", "uint8", returns((2,)), 256, "x"),)}, "workspace 'x': fill must be .* to 255, got 256"),
@@ -121,7 +129,7 @@ def test_a_spec_has_a_name(name):
         dataclasses.replace(SPEC, name=name)
 
 
-@pytest.mark.parametrize("part", ["observation", "action", "scratch", "lanes", "check"])
+@pytest.mark.parametrize("part", ["observation", "action", "scratch", "lanes", "registers", "check"])
 def test_the_error_of_a_function_is_the_cause(part):
     with pytest.raises(SpecError, match=part) as raised:
         GpuVectorEnv(dataclasses.replace(SPEC, **{part: raises}), 2, device="cpu")

@@ -3,13 +3,16 @@
 from itertools import pairwise, product
 from math import ceil
 
+import numpy as np
 import pytest
 
 from gpu_vecenv.bench import env_only, timing
 from gpu_vecenv.bench.cases import Case
+from gpu_vecenv.bench.floors import step_bytes
 from gpu_vecenv.bench.run import measure
 from gpu_vecenv.bench.subject import Subject
 from gpu_vecenv.bench.timing import CHUNK, Local, Reading, interleaved, median_interval
+from tests.roles import town
 
 
 class Fake:
@@ -128,3 +131,15 @@ def test_the_bare_launch_is_timed_right_before_the_first_step():
     *_, last = env_only.host_probes(case, "cuda:0")
     first, *_ = env_only.ways(case, "cuda:0")
     assert (last, first) == ("bare_launch_s", "python_copy_false")
+
+
+@pytest.mark.parametrize("mode", ["same_step", "next_step"])
+def test_the_bytes_of_a_step_with_metrics_are_those_of_its_arrays(mode):
+    """Five citizens and a mayor: wealth and idle_until of 5, tax, two metrics and t are read and written."""
+    env = town.make_vec(num_envs=3, device="cpu", array="numpy", autoreset_mode=mode)
+    env.reset(seed=0)
+    results = env.step({"citizen": np.zeros((3, 5), np.int32), "mayor": np.zeros((3, 1, 2), np.float32)})
+    rows = 5 * (4 * 4 + 3) + 6 * 4  # observations and masks of citizens, observation of the mayor
+    world = 4 + 3 + 6 + 6 * 4  # reward; terminated, truncated and ended; agent_alive and agent_reward
+    moved = step_bytes(env, results, 17)
+    assert moved == {"state": 3 * 2 * 4 * (5 + 5 + 1 + 2 + 1), "results": 3 * (rows + world), "actions": 17}

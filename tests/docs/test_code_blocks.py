@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.cli.main import main
+from gpu_vecenv.spec.registered import REGISTERED_PRESETS
 from gpu_vecenv.train import TrainConfig
 from gpu_vecenv.train.config import resolve
 from gpu_vecenv.train.runner.build import make_env
@@ -91,15 +92,23 @@ def test_quick_start_is_two_commands_for_a_fresh_clone():
 @pytest.fixture
 def walk(tmp_path, monkeypatch):
     """The folder with the two files of "Write your env", on the path of imports; the id is removed afterwards."""
-    spec, kernel, _ = WALK
-    assert [block.language for block in WALK] == ["python", "cuda", "python"]
-    (tmp_path / "walk.py").write_text(spec.text)
+    spec, kernel, _, preset = WALK
+    assert [block.language for block in WALK] == ["python", "cuda", "python", "python"]
+    (tmp_path / "walk.py").write_text(f"{spec.text}\n{preset.text}")
     (tmp_path / "walk.cu").write_text(kernel.text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
     sys.modules.pop("walk", None)
     gymnasium.registry.pop("Walk-v0", None)
+    REGISTERED_PRESETS.pop("Walk-v0", None)
+
+
+def test_a_run_of_the_example_environment_has_the_registered_preset(walk):
+    options = TrainConfig.from_options({"env_id": "walk:Walk-v0", "ppo": {"gamma": 0.5}})
+    run = resolve(options)
+    assert (run.num_envs, run.total_steps, run.env_kwargs) == (16, 20_000, {"max_episode_steps": 20})
+    assert (run.ppo.num_steps, run.ppo.gamma) == (20, 0.5)
 
 
 def test_the_example_environment_works(walk):

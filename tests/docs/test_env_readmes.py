@@ -35,8 +35,8 @@ SECTIONS = [
 class Case:
     """An env made with some parameters, and the tables of its contract.
 
-    ``symbols`` gives values to letters in the tables; ``observation`` and ``action`` are numbers of the tables that apply;
-    ``role`` is the role with the spaces, if roles have spaces of their own.
+    ``symbols`` gives values to letters in the tables; ``observation``, ``shared`` and ``action`` are numbers of the tables that
+    apply; ``role`` is the role with the spaces, if roles have spaces of their own.
     """
 
     folder: str
@@ -45,6 +45,7 @@ class Case:
     observation: tuple[int, ...] = (0,)
     action: int = 0
     role: str = ""
+    shared: int | None = None
 
     @property
     def spec(self):
@@ -76,9 +77,13 @@ CASES = [
          {"w": 6, "skill": 1.5, "n": 20, "m": 3}),
     Case("tag", {**TAG, "extended_observation": True, "continuous_actions": True}, {"w": 6, "skill": 1}, (0, 1), 1),
     Case("grid_tag", {"num_taggers": 7}, {"A": 8}),
+    Case("catalysis", {}, {"d": np.hypot(np.hypot(14, 16), 38) / np.sqrt(168)}),
+    Case("catalysis", {"configuration": "two_atom_diffusion"}, {"d": np.sqrt(165) / 4, "e": np.sqrt(186) / 4}, (1,), 1),
     Case("grid_tag", {"use_full_observation": False}, observation=(1,)),
     Case("covid", role="governor"),
     Case("covid", {"num_subsidy_levels": 7}, observation=(1,), action=1, role="planner"),
+    Case("rice", {}, {"n": 10}, shared=2),
+    Case("rice", {"negotiation_on": True, "full_rates": True}, {"n": 11}, (0, 1)),
 ]  # fmt: skip
 
 
@@ -112,7 +117,8 @@ def test_every_contract_has_the_same_sections(readme):
     text = readme.read_text()
     *common, last = sections(text)
     assert common == SECTIONS
-    assert last in ("Differences from Gymnasium", "Differences from WarpDrive", "Differences from the AI-Economist")
+    last_sections = ("Gymnasium", "WarpDrive", "the AI-Economist", "the authors' class")
+    assert last in [f"Differences from {other}" for other in last_sections]
     assert [name for name, _ in tables(text)[0]] == SUMMARY
     assert all(body.strip() for body in sections(text).values())
 
@@ -121,6 +127,8 @@ def test_every_contract_has_the_same_sections(readme):
 def test_the_contract_lists_every_index_of_the_observation(case):
     found = section_tables(case, "Observation")
     check_box(case, case.space("observation"), sum((found[i] for i in case.observation), []))
+    if case.shared is not None:
+        check_box(case, case.space("shared"), found[case.shared])
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.folder} {case.role} {case.params}")
@@ -132,7 +140,8 @@ def test_the_contract_lists_every_action(case):
         rows, sizes = [["0", *row] for row in rows], [space.n]
     else:
         sizes = space.nvec.tolist()
-    listed = [[i for at, index, *_ in rows if at == str(head) for i in case.indices(index)] for head in range(len(sizes))]
+    of_heads = range(len(sizes))
+    listed = [[i for at, index, *_ in rows if head in case.indices(at) for i in case.indices(index)] for head in of_heads]
     assert listed == [list(range(size)) for size in sizes]
     assert all(effect and unit for *_, effect, unit in rows)
 

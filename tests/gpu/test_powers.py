@@ -1,4 +1,4 @@
-"""Functions of lib/powers.h have the same bits on the device and on the host, NaN included."""
+"""Functions of lib/powers.h and lib/powers_in_double.h have the same bits on the device and on the host, NaN included."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def device():
 
     def call(name, *inputs):
         rows = len(inputs[0])
-        arrays = [cupy.asarray(inputs[0]), cupy.asarray(inputs[-1]), cupy.full(rows, 7, cupy.float32)]
+        arrays = [cupy.asarray(inputs[0]), cupy.asarray(inputs[-1]), cupy.full(rows, 7, inputs[0].dtype)]
         module.get_function(f"{name}_of")((-(-rows // 128),), (128,), (np.int32(rows), *arrays))
         return arrays[-1].get()
 
@@ -60,3 +60,17 @@ def test_powers_equal_the_hosts(host, device):
         rows = min(len(x), len(y))
         x, y = np.ascontiguousarray(x[:rows]), np.ascontiguousarray(y[:rows])
         np.testing.assert_array_equal(bits(device("pow", x, y)), bits(host("pow", x, y)))
+
+
+def test_functions_of_doubles_equal_the_hosts(host, device):
+    """Any bits, NaN, infinities and subnormal numbers among them; powers of every size."""
+    generator = np.random.default_rng(1)
+    special = np.array([0.0, 1.0, 2.5, 3.0, 2.0**53, 5e-324, 2.0**-1022, np.inf, np.nan])
+    special = np.concatenate([special, -special])
+    table = np.stack(np.meshgrid(special, special), -1).reshape(-1, 2).T.copy()
+    every = generator.integers(0, 2**64, (2, 2_000_000), dtype=np.uint64).view(np.float64)
+    sizes = np.exp(generator.uniform(-700, 700, 2_000_000))
+    for x, y in (every, table, (sizes, generator.uniform(-750, 715, len(sizes)) / np.log(sizes))):
+        for name, *inputs in (("exp", x), ("exp", y), ("log", x), ("log", np.abs(x)), ("pow", x, y)):
+            results = device(f"{name}_in_double", *inputs), host(f"{name}_in_double", *inputs, dtype=np.float64)
+            np.testing.assert_array_equal(*(one.view(np.uint64) for one in results), err_msg=name)

@@ -14,7 +14,8 @@ from tests.api.envs import ALIKE
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.gpu
 STEPS = 128
-PARAMS = {"WarpTag-v0": {"episode_length": 50}, "WarpGridTag-v0": {"episode_length": 50}}
+PARAMS = {"WarpTag-v0": {"episode_length": 50}, "WarpGridTag-v0": {"episode_length": 50},
+          "WarpCatalysis-v0": {"episode_length": 50}}  # fmt: skip
 
 
 def make(name, **options):

@@ -58,6 +58,15 @@ EXPORT void tanh_of(gv_i64 n, const float* x, float* out) {
 EXPORT void pow_of(gv_i64 n, const float* x, const float* y, float* out) {
     for (gv_i64 i = 0; i < n; ++i) out[i] = gv_pow(x[i], y[i]);
 }
+EXPORT void exp_in_double_of(gv_i64 n, const double* x, double* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_exp_in_double(x[i]);
+}
+EXPORT void log_in_double_of(gv_i64 n, const double* x, double* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_log_in_double(x[i]);
+}
+EXPORT void pow_in_double_of(gv_i64 n, const double* x, const double* y, double* out) {
+    for (gv_i64 i = 0; i < n; ++i) out[i] = gv_pow_in_double(x[i], y[i]);
+}
 // Rows of key[0], key[1], counter[0 .. 3] to rows of four words.
 EXPORT void philox_of(gv_i64 n, const gv_u32* in, gv_u32* out) {
     for (gv_i64 i = 0; i < n; ++i) {

@@ -32,10 +32,10 @@ class Functions:
         return function(*given)
 
     def __call__(self, name: str, *inputs: np.ndarray, dtype: type = np.float32, outputs: int = 1, width: int = 1):
-        """Call ``<name>_of`` on rows of 4-byte elements; ``width`` is the number of elements of an output row."""
+        """Call ``<name>_of`` on rows of elements of ``dtype``; ``width`` is the number of elements of an output row."""
         arrays = [np.ascontiguousarray(values, dtype) for values in inputs]
         rows = len(arrays[0])
-        out_dtype = np.uint32 if name == "philox" else np.float32
+        out_dtype = np.uint32 if name == "philox" else np.float64 if dtype is np.float64 else np.float32
         results = [np.empty((rows, width) if width > 1 else rows, out_dtype) for _ in range(outputs)]
         addresses = [ctypes.c_void_p(array.ctypes.data) for array in (*arrays, *results)]
         getattr(self._library, f"{name}_of")(ctypes.c_int64(rows), *addresses)

@@ -22,7 +22,7 @@ def test_rank_sort_orders_by_key(call, count):
         assert ordered[count + 1] == GUARD
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
 @pytest.mark.parametrize("count", [1, 7, 8, 33, 10_001])
 def test_max_index_finds_one_invalid_index_anywhere(call, count, dtype):
     indices = np.random.default_rng(count).integers(0, 21, count).astype(dtype)

@@ -1,5 +1,6 @@
 """Launches of kernels on a GPU, tested without a GPU."""
 
+import dataclasses
 import re
 import sys
 from contextlib import nullcontext
@@ -58,7 +59,8 @@ class StandIn:
     """Stand-in for a GPU with 132 multiprocessors; it records launches as (overlapped, kernel, blocks, threads)."""
 
     def __init__(self, monkeypatch, capability=(9, 0), driver=13000):
-        self.launched, self.compiled, self.options = [], [], set()
+        self.launched, self.compiled, self.options, self.resident = [], [], set(), []
+        self.used = None  # function from resident blocks to registers and bytes of local memory of each kernel
         self.stream, self.recording, self.cupy_recording = 0, False, False
         driver_calls = "cupy_backends.cuda.api.driver"
         names = ["cupy", "cupy.cuda", "cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.api", driver_calls]
@@ -87,7 +89,15 @@ class StandIn:
     def module(self, code, options):
         self.options.add(options)
         self.compiled.append(re.findall(r"^#define (GV_(?:TEAMS|LANES) \d+)$", code, re.MULTILINE))
-        return SimpleNamespace(get_function=lambda name: SimpleNamespace(kernel=SimpleNamespace(ptr=name)))
+        resident = int(re.search(r"^#define GV_RESIDENT (\d+)$", code, re.MULTILINE)[1])
+        self.resident.append(resident)
+        registers, local = self.used(resident) if self.used else (32, 0)
+
+        def kernel(name):
+            handle = SimpleNamespace(ptr=name if self.used is None else f"{name} in {resident}")
+            return SimpleNamespace(kernel=handle, num_regs=registers, local_size_bytes=local)
+
+        return SimpleNamespace(get_function=kernel)
 
     def overlapped(self, kernel, blocks, threads, stream, pointers):
         assert stream == self.stream
@@ -131,6 +141,21 @@ def test_rollouts_choose_a_block_size_unless_one_was_set(monkeypatch):
     for name in ("gv_step", "gv_rollout"):
         asked.launch(name, ARGS, 1_000)
     assert [launched[2:] for launched in gpu.launched[3:]] == [(16, 64)] * 2
+
+
+@pytest.mark.parametrize(("requested", "used", "tried", "launched"), [
+    (None, {9: (56, 0)}, [9], 9),
+    (None, {9: (56, 96), 8: (64, 64), 6: (79, 0)}, [9, 8, 6], 6),
+    (None, {9: (56, 96), 8: (64, 0)}, [9, 8], 8),
+    (96, {5: (96, 96)}, [5], 5),
+])  # fmt: skip
+def test_a_step_that_spills_is_launched_with_the_registers_chosen(requested, used, tried, launched, monkeypatch):
+    gpu = StandIn(monkeypatch)
+    gpu.used = used.get
+    spec = dataclasses.replace(spec_of("WarpGridTag-v0"), registers=None if requested is None else lambda params: requested)
+    backend = CudaBackend(Layout(spec, spec.resolve({})), "cuda:0", "torch")
+    backend.launch("gv_step", ARGS, 16)
+    assert gpu.resident == tried and gpu.launched == [(False, f"gv_step in {launched}", 1, 128)]
 
 
 def test_worlds_of_several_agents_have_blocks_of_one_size(monkeypatch):

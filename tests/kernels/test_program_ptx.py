@@ -14,6 +14,7 @@ from gpu_vecenv.backend.source import (
     EPISODES,
     FINITE,
     MASKS,
+    METRICS,
     MOMENTS,
     PROGRAMS,
     PUBLISH,
@@ -32,13 +33,14 @@ KERNELS = {
     MOMENTS: ["gv_merge", "gv_moments"],
     STANDARDS: ["gv_standards"],
     EPISODES: ["gv_list", "gv_take"],
+    METRICS: ["gv_metric_means", "gv_metric_sums"],
     DEAL: ["gv_choose", "gv_deal"],
     UPDATE_ENDS: ["gv_begin", "gv_end"],
     FINITE: ["gv_search"],
     PUBLISH: ["gv_publish"],
 }
-DOUBLE = (MOMENTS, STANDARDS, EPISODES, UPDATE_ENDS)
-IN_SCRATCH = (DRAW, SCAN, MOMENTS, STANDARDS, EPISODES)
+DOUBLE = (MOMENTS, STANDARDS, EPISODES, METRICS, UPDATE_ENDS)
+IN_SCRATCH = (DRAW, SCAN, MOMENTS, STANDARDS, EPISODES, METRICS)
 
 
 def test_every_program_is_tested():

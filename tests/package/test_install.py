@@ -110,7 +110,10 @@ def test_the_wheel_fits_every_python_and_installs_one_package(wheel):
     assert {name.split("/")[0] for name in names} == {"gpu_vecenv", "gpu_vecenv-0.1.0.dist-info"}
     for needed in ("py.typed", "kernels/target/cuda.h", "kernels/policy/draw.cu", "envs/tag/tag.cu", "envs/tag/README.md",
                    "train/runner/trainer.py", "envs/mountain_car/valley.h", "envs/covid/data/history.npz",
-                   "envs/covid/data/calibration.json", "envs/covid/data/LICENSES.md"):  # fmt: skip
+                   "envs/covid/data/calibration.json", "envs/covid/data/LICENSES.md",
+                   "envs/catalysis/data/landscapes.npz", "envs/catalysis/data/configurations.json",
+                   "envs/catalysis/data/LICENSES.md", "envs/rice/data/rice_params.json",
+                   "envs/rice/data/LICENSES.md"):  # fmt: skip
         assert f"gpu_vecenv/{needed}" in names
     kernels = [name for name in names if name.startswith("gpu_vecenv/_prebuilt/")]
     envs = [name for name in names if name.endswith("/spec.py") and "/envs/" in name]

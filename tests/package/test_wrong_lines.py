@@ -113,6 +113,8 @@ train WarpTag-v0 --ppo value_coef=x | value_coef: expected a number, got 'x'
 train WarpTag-v0 --ppo value_coef=1e400 | value_coef: expected a number, got inf
 train WarpTag-v0 --ppo entropy_coef=True | entropy_coef: expected a number, got True
 train WarpTag-v0 --ppo entropy_coef_final=x | entropy_coef_final: expected a number, or None, got 'x'
+train WarpTag-v0 --ppo entropy_schedule=((0,0.1),) | entropy_schedule: expected pairs of steps, which increase from 1 on
+train WarpTag-v0 --ppo entropy_schedule=((5,0.1),) entropy_coef_final=0.1 | expected it or entropy_coef_final, got both
 train WarpTag-v0 --ppo max_grad_norm=-1 | max_grad_norm: expected a number > 0, got -1
 train WarpTag-v0 --ppo target_kl=x | target_kl: expected a number > 0, or None, got 'x'
 train WarpTag-v0 --ppo bootstrap_at_time_limit=x | expected True or False, or None, got 'x'
@@ -122,7 +124,7 @@ train WarpTag-v0 --network hidden_sizes=(True,) | hidden_sizes: expected a tuple
 train WarpTag-v0 --network hidden_sizes=(9999999999999,) | hidden_sizes: expected a tuple of integers
 train WarpTag-v0 --network activation=5 | activation: expected 'tanh', 'relu' or 'elu', got 5
 train WarpTag-v0 --network activation=[] | activation: expected 'tanh', 'relu' or 'elu', got []
-train WarpTag-v0 --network depth=3 | expected one of hidden_sizes, activation, shared_trunk, log_std, got 'depth'
+train WarpTag-v0 --network depth=3 | expected one of hidden_sizes, activation, shared_trunk, log_std, agent_ids, got 'depth'
 train WarpTag-v0 --checkpoint-interval 0 | checkpoint_interval: expected an integer from 1 to 9223372036854775807, or None, got 0
 train WarpTag-v0 --threads 0 | threads: expected an integer from 1 to 1024, got 0
 train WarpTag-v0 --threads 99999999999 | threads: expected an integer from 1 to 1024, got 99999999999

@@ -13,6 +13,7 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Field
 from gpu_vecenv.spec.params import Param
 from gpu_vecenv.spec.roles import Role
+from gpu_vecenv.vector.actions import ENTRY_TYPES
 from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 SPECS = {spec.name: spec for spec in (e.SPEC for e in (acrobot, cartpole, mountain_car, mountain_car_continuous, pendulum))}
@@ -43,7 +44,7 @@ def actions_of(env, generator, dtype):
     space = env.single_action_space
     if isinstance(space, Box):
         return generator.normal(0, 2, (env.num_envs, 1)).astype(np.float32)
-    return generator.integers(0, space.n, env.num_envs, dtype=dtype)
+    return generator.integers(0, space.n, env.num_envs).astype(dtype)
 
 
 def rollout(env, steps=120, dtype=np.int32):
@@ -108,9 +109,13 @@ def test_parameters_of_each_world_give_the_same_bits(backend):
         compare(backend, spec, num_envs=70, **values)
 
 
-@pytest.mark.parametrize("name", ["WarpCartPole-v1", "WarpAcrobot-v1"])
-def test_int64_actions_give_the_same_bits(name, backend):
-    compare(backend, SPECS[name], dtype=np.int64, num_envs=70, max_episode_steps=30)
+@pytest.mark.parametrize(
+    ("name", "dtypes"), [("WarpCartPole-v1", ("int64", "uint8", "int8", "int16")), ("WarpAcrobot-v1", ("int64", "uint8"))]
+)
+def test_actions_of_every_dtype_give_the_same_bits(name, dtypes, backend):
+    expected = compare(backend, SPECS[name], num_envs=70, max_episode_steps=30)
+    for dtype in dtypes:
+        assert_equal(compare(backend, SPECS[name], dtype=np.dtype(dtype), num_envs=70, max_episode_steps=30), expected)
 
 
 def test_starts_from_a_reset_pool_give_the_same_bits(backend):
@@ -120,16 +125,18 @@ def test_starts_from_a_reset_pool_give_the_same_bits(backend):
     compare(backend, SPECS["WarpCartPole-v1"], prepare=prepare, num_envs=70, max_episode_steps=30)
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64"])
 def test_invalid_actions_act_as_zero_and_are_counted(dtype, backend):
     """Launches the kernel directly, as the env would refuse the actions."""
     after = []
-    bad = np.array([-1, 2, 2**31 - 1, -(2**31)] + ([2**32, 2**32 + 1, -(2**40)] if dtype is np.int64 else []), dtype)
+    limits = np.iinfo(dtype)
+    bad = [-1, 2, 127, -128, 255, 256, 257, 2**31 - 1, -(2**31), 2**32, 2**32 + 1, -(2**40), limits.min or 2, limits.max]
+    bad = np.array([index for index in bad if limits.min <= index <= limits.max], dtype)
     for level in (None, cpu_level()):
         env = backend(GpuVectorEnv(SPECS["WarpCartPole-v1"], num_envs=70, array="numpy", device="cpu"), level)
         env.reset(seed=0)
         actions = np.resize(np.concatenate([bad, np.array([0, 1], dtype)]), 70)
-        env.worlds.step((actions, actions.ctypes.data, actions.itemsize))
+        env.worlds.step((actions, actions.ctypes.data, ENTRY_TYPES[dtype]))
         invalid = env.worlds.arguments.invalid
         after.append((env.get_state("state")["state"], int(invalid[0])))
         invalid[...] = 0
@@ -149,7 +156,7 @@ def test_actions_of_worlds_that_start_an_episode_are_ignored(backend):
         env.set_state({"t": (np.arange(70) % 3).astype(np.int32)})
         seen, invalid = [], env.worlds.arguments.invalid
         for _ in range(4):
-            env.worlds.step((bad, bad.ctypes.data, bad.itemsize))
+            env.worlds.step((bad, bad.ctypes.data, ENTRY_TYPES["int32"]))
             seen.append(int(invalid[0]))
         counts.append(seen)
         invalid[...] = 0

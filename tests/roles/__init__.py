@@ -2,7 +2,7 @@
 
 import gymnasium
 
-IDS = {"Town-v0": "town", "Harvest-v0": "harvest", "Pot-v0": "shared"}
+IDS = {"Town-v0": "town", "Harvest-v0": "harvest", "Pot-v0": "shared", "Choir-v0": "choir"}
 """Modules of the test envs by id."""
 
 for _id, _module in IDS.items():

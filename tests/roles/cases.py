@@ -14,6 +14,7 @@ CASES = {
     "harvest, agents view": ("Harvest-v0", {"max_episode_steps": 9, "view": "agents"}),
     "pot": ("Pot-v0", {"max_episode_steps": 9}),
     "covid": ("WarpCovid-v0", {"episode_length": 9, "action_cooldown": 3, "subsidy_interval": 4}),
+    "choir, whole rows, agents view": ("Choir-v0", {"max_episode_steps": 9, "whole": True, "view": "agents"}),
 }
 """Ids and options. Episodes end after a few steps."""
 

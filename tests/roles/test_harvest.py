@@ -5,6 +5,7 @@ from dataclasses import replace
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 from gpu_vecenv import Table
 from gpu_vecenv.errors import ParameterError, ShapeError
@@ -147,8 +148,8 @@ def test_worlds_choose_their_maps():
 
 
 def test_wrong_tables_raise_an_error():
-    with pytest.raises(ParameterError, match="table 'maps': dtype must be one of float32, .*, got 'float64'"):
-        replace(SPEC, tables=(Table("maps", lambda p: MAPS, "maps", dtype="float64"), SPEC.tables[1]))
+    with pytest.raises(ParameterError, match="table 'maps': dtype must be one of float32, .*, got 'float16'"):
+        replace(SPEC, tables=(Table("maps", lambda p: MAPS, "maps", dtype="float16"), SPEC.tables[1]))
     maps = replace(SPEC.tables[0], values=lambda p: MAPS + 0.5)
     with pytest.raises(ParameterError, match="table 'maps' must hold integers from 0 to 255 .uint8., got float64"):
         GpuVectorEnv(replace(SPEC, tables=(maps, SPEC.tables[1])), 2, device="cpu")
@@ -169,3 +170,20 @@ def test_a_metric_without_a_record_is_nan():
         info = env.step(np.zeros((2, 5, 2), int))[4]
     assert info["_episode"].all() and np.isnan(info["episode"]["last_zaps"]).all()
     assert not np.isnan(info["episode"]["eaten"]).any()
+
+
+def test_metrics_of_each_step_go_to_bound_slabs():
+    env, plain = make(array="torch", max_episode_steps=2), make(max_episode_steps=2)
+    env.reset(seed=0)
+    plain.reset(seed=0)
+    slabs = {metric.name: torch.zeros(4, 3) for metric in SPEC.metrics}
+    with pytest.raises(ParameterError, match="bound episode must be a dict with the keys eaten, .* got \\['eaten'\\]"):
+        env.bind(obs=torch.zeros(5, *env.observation_space.shape), episode={"eaten": slabs["eaten"]})
+    env.bind(obs=torch.zeros(5, *env.observation_space.shape), episode=slabs)
+    actions = np.ones((3, 5, 2), np.int32)
+    for t in range(4):
+        env.step(actions)
+        info = plain.step(actions)[4]
+        for name, slab in slabs.items():
+            np.testing.assert_array_equal(slab[t][info["_episode"]], info["episode"][name][info["_episode"]])
+    assert info["_episode"].all() and any(slab[3].any() for slab in slabs.values())

@@ -345,7 +345,7 @@ def test_wrong_calls():
         rows.step(actions.reshape(4, 5))
     with pytest.raises(ShapeError, match="20 rows, got lists of unequal lengths"):
         rows.step([1, [2]])
-    with pytest.raises(ArrayTypeError, match="actions of citizen must be int32 or int64, got float64"):
+    with pytest.raises(ArrayTypeError, match="actions of citizen must be uint8, int8, int16, int32 or int64, got float64"):
         rows.step([0.5] * 20)
     with pytest.raises(ShapeError, match=r"actions of mayor must have shape \(4, 1, 2\), got \(4, 2\)"):
         rows.step(actions)

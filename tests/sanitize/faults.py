@@ -57,7 +57,7 @@ RACES = {
 
 WRITES = {
     "a reward beyond the last agent": Fault(TAG, "i)] = reward;\n    if (i >=", "i) + 1] = reward;\n    if (i >=", OVERFLOW),
-    "an action head beyond the table": Fault(TAG, "if (index >= 0 && index < n)", "if (index >= 0)", f"{OVERFLOW}|SEGV"),
+    "an action head beyond the table": Fault(TAG, "return index >= 0 && index < n;", "return index >= 0;", f"{OVERFLOW}|SEGV"),
     "a float too large for an integer": Fault(
         TAG, "(float)(draw.word[2] >> 30)", "(float)(gv_i32)((float)draw.word[2] * 1e9f)", "outside the range of representable"
     ),

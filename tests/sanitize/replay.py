@@ -155,7 +155,7 @@ def record(path: Path, env_id: str, steps: int, **options: Any) -> EnvSpec:
 def _actions(env: Any) -> Any:
     """Random actions of one step in entries of 4 bytes; by role if the env has roles."""
     sample = env.action_space.sample()
-    return map_tree(lambda a: a.astype("f4" if a.dtype.kind == "f" else "i4"), dict(sample) if env.env_spec.by_role else sample)
+    return map_tree(lambda a: a.astype("f4" if a.dtype.kind == "f" else "i4"), dict(sample) if env.layout.by_role else sample)
 
 
 def build(spec: EnvSpec, folder: Path, flags: tuple[str, ...], planted: dict[str, str] | None = None) -> Path:

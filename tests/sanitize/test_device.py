@@ -27,6 +27,8 @@ SMALL = ("tagging_distance=0.2", "episode_length=4")
 CASES = {
     "one lane a world": ("WarpCartPole-v1", "12", "num_envs=70", "max_episode_steps=5"),
     "one lane a world, blocks of several warps": ("WarpCartPole-v1", "12", "num_envs=70", "max_episode_steps=5"),
+    "a landscape": ("WarpCatalysis-v0", "12", "num_envs=70", "configuration='diffusion2d_relaxed'", "episode_length=5"),
+    "a landscape of two atoms": ("WarpCatalysis-v0", "12", "num_envs=70", "configuration='check_two_atom_c'", "episode_length=5"),
     "worlds packed in a warp": ("WarpTag-v0", "6", "num_envs=37", "num_taggers=2", "num_runners=4", *SMALL),
     "a block a world": ("WarpTag-v0", "6", "num_envs=3", *SMALL),
     "more agents than lanes": ("WarpTag-v0", "3", "num_envs=2", "num_taggers=20", "num_runners=280", "episode_length=2"),
@@ -35,6 +37,8 @@ CASES = {
     "roles, more agents than lanes": ("Town-v0", "3", "num_envs=3", "num_citizens=300", "max_episode_steps=2"),
     "masks": ("Harvest-v0", "6", "num_envs=37", "map=1", "max_episode_steps=4"),
     "masks, more agents than lanes": ("Harvest-v0", "3", "num_envs=2", "num_red=200", "num_blue=100", "max_episode_steps=2"),
+    "doubles": ("WarpRice-v0", "4", "num_envs=37"),
+    "doubles, whole rows": ("WarpRice-v0", "7", "num_envs=5", "negotiation_on=True", "observe='whole'"),
     "a shared part": ("Pot-v0", "6", "num_envs=37", "max_episode_steps=4"),
     "governors and a planner": ("WarpCovid-v0", "6", "num_envs=37", "episode_length=4"),
 }

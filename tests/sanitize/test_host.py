@@ -15,6 +15,8 @@ CASES = {
     "cartpole": ("WarpCartPole-v1", 30, {"num_envs": 3, "max_episode_steps": 12}),
     "cartpole, a pack and 3 worlds": ("WarpCartPole-v1", 30, {"num_envs": 35}),
     "cartpole, next step": ("WarpCartPole-v1", 30, {"num_envs": 3, "autoreset_mode": "next_step"}),
+    "catalysis": ("WarpCatalysis-v0", 30, {"num_envs": 35, "configuration": "diffusion2d_relaxed", "episode_length": 12}),
+    "catalysis, two atoms": ("WarpCatalysis-v0", 30, {"num_envs": 3, "configuration": "check_two_atom_c", "episode_length": 12}),
     "small": ("WarpTag-v0", 20, {"num_envs": 3, **SMALL}),
     "agents view": ("WarpTag-v0", 20, {"num_worlds": 3, "view": "agents", **SMALL}),
     "next step": ("WarpTag-v0", 20, {"num_envs": 3, "autoreset_mode": "next_step", **SMALL}),
@@ -36,6 +38,9 @@ CASES = {
     "pot": ("Pot-v0", 20, {"num_envs": 3, "max_episode_steps": 6}),
     "pot, disabled": ("Pot-v0", 20, {"num_envs": 3, "autoreset_mode": "disabled", "max_episode_steps": 6}),
     "covid": ("WarpCovid-v0", 10, {"num_envs": 2, "episode_length": 4, "vaccine_start": "2020-03-24", "vaccine_interval": 2}),
+    "choir, whole rows": ("Choir-v0", 20, {"num_worlds": 3, "whole": True, "view": "agents", "max_episode_steps": 6}),
+    "rice": ("WarpRice-v0", 4, {"num_envs": 2}),
+    "rice, negotiation, whole rows": ("WarpRice-v0", 7, {"num_envs": 2, "negotiation_on": True, "observe": "whole"}),
     "4,096 agents": ("WarpTag-v0", 1, {"num_envs": 1, "num_taggers": 96, "num_runners": 4000, "episode_length": 1}),
 }  # fmt: skip
 

@@ -95,6 +95,6 @@ class Replay:
     def _given(self, actions):
         """Return the actions of one step, (N, a, entries) of each role, in the form that the env takes."""
         space = self.env.action_space
-        if self.env.env_spec.by_role:
+        if self.env.layout.by_role:
             return {role: x.reshape(space[role].shape) for role, x in actions.items()}
         return np.concatenate(list(actions.values()), axis=1).reshape(space.shape)

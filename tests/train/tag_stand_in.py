@@ -40,7 +40,7 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         self.layout = SimpleNamespace(groups=(group,))
         # The folder of this file has no render.py.
         roles = (Role("catcher", 2), Role("runner", 3, leaving="past the line"))
-        self.env_spec = SimpleNamespace(kernel=Path(__file__), limit_is_rule=True, alive="alive", roles=roles)
+        self.env_spec = SimpleNamespace(kernel=Path(__file__), limit_is_rule=True, alive="alive", roles=roles, metrics=())
         counters = {name: torch.zeros(num_worlds, dtype=torch.int32) for name in ("world_id", "episode", "t")}
         fields = {"seed": torch.zeros(num_worlds, dtype=torch.int64), **counters, "alive": torch.ones(num_worlds, 5)}
         self.worlds = SimpleNamespace(state=SimpleNamespace(fields=fields))

@@ -178,6 +178,7 @@ OPTIONS = {
     **dict.fromkeys(("ppo learning_rate", "ppo clip_coef", "ppo max_grad_norm"), (True, -5, 0, float("inf"), float("nan"), "x")),
     **dict.fromkeys(("ppo value_coef", "ppo entropy_coef"), (True, float("inf"), float("nan"), 10**400, None, "x", [])),
     **dict.fromkeys(("ppo target_kl", "ppo entropy_coef_final"), (True, float("inf"), float("nan"), 10**400, "x", [])),
+    "ppo entropy_schedule": (True, "x", [], {}, [5], [[5]], [[5, "x"]], [[0.5, 1]], [[0, 1]], [[5, 1], [5, 2]], [[5, None]]),
     **dict.fromkeys(("ppo clip_value", "ppo normalize_rewards"), (None, 1, "x", [])),
     "ppo learning_rate_schedule": (None, "x", [], 1),
     "network hidden_sizes": (None, 3, "x", [0], [True], [2**31], [65536, 65536], [4.0]),

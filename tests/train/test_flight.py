@@ -98,7 +98,7 @@ def test_each_iteration_has_the_settings_of_its_schedules(monkeypatch, tmp_path)
     second = Trainer.resume(first.save(tmp_path / "run.pt"), quiet=True)
     settings(second, seen)
     second.train()
-    want = [scalars_at(MOVING, 32 * iteration / CARTPOLE.total_steps) for iteration in range(11)]
+    want = [scalars_at(MOVING, 32 * iteration, CARTPOLE.total_steps) for iteration in range(11)]
     assert torch.equal(torch.stack(seen), torch.tensor(want))
 
 
@@ -108,7 +108,7 @@ def test_an_iteration_that_is_launched_again_has_its_own_settings():
     for number in (0, 1, 5, 1):
         trainer.flight.launch(number)
         trainer.flight.finish()
-    assert torch.equal(torch.stack(seen), torch.tensor([scalars_at(MOVING, number / 11) for number in (0, 1, 5, 1)]))
+    assert torch.equal(torch.stack(seen), torch.tensor([scalars_at(MOVING, number, 11) for number in (0, 1, 5, 1)]))
 
 
 @pytest.mark.parametrize("config", [CARTPOLE, TAG, TOWN], ids=["cartpole", "tag", "town"])

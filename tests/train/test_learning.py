@@ -4,7 +4,9 @@ import dataclasses
 
 import pytest
 
-from gpu_vecenv.train import TrainConfig, Trainer, evaluate
+from gpu_vecenv.envs.catalysis.optimum import best_return, lowest_barrier
+from gpu_vecenv.envs.catalysis.spec import SPEC
+from gpu_vecenv.train import TrainConfig, Trainer, evaluate, play
 from gpu_vecenv.train.config import SMALL_TAG
 
 EPISODES = 256
@@ -27,6 +29,15 @@ def test_cartpole_is_solved(seed, tmp_path):
     result = evaluate(checkpoint, EPISODES, seed=EVALUATION_SEED)
     print(f"seed {seed}: {result}")
     assert result.mean_return["agent"] >= 475.0
+
+
+def test_a_policy_finds_the_lowest_barrier_of_a_surface(seed, tmp_path):
+    """The best return of the surface is that of the path with the lowest barrier."""
+    checkpoint = train(TrainConfig("WarpCatalysis-v0", seed=seed, device="cpu"), tmp_path / "catalysis.pt")
+    *_, last = play(checkpoint, deterministic=True, device="cpu")
+    params = SPEC.resolve({})
+    assert evaluate(checkpoint, 4, deterministic=True).mean_return["agent"] == pytest.approx(best_return(params).total, abs=1e-4)
+    assert last["episode_barrier"] == pytest.approx(lowest_barrier(params), abs=1e-4)
 
 
 def test_both_sides_of_tag_learn(seed, tmp_path):

@@ -61,7 +61,7 @@ def test_matches_are_evaluations_in_the_same_worlds(run):
     assert matches.roles == {"catcher": RoleFacts(2, ["catcher"], ""), "runner": RoleFacts(3, ["runner"], "past the line")}
     for match in matches.matches:
         alone = evaluate(run, MOST_WORLDS, {role: "random" for role in match.random}, device="cpu")
-        assert (match.mean_return, match.mean_exits) == (alone.mean_return, alone.mean_exits)
+        assert (match.mean_return, match.mean_exits, match.mean_metrics) == (alone.mean_return, alone.mean_exits, {})
     assert matches.match("runner") != matches.match()
 
 
@@ -79,6 +79,9 @@ def test_the_file_holds_all_and_damage_is_an_error(tmp_path):
     path = save_matches(TAG, tmp_path)
     assert (path, read_matches(tmp_path)) == (tmp_path / MATCHES_FILE, TAG)
     content = path.read_text()
+    older = re.sub(r',\s*"mean_metrics": {}', "", content)
+    path.write_text(older)
+    assert older != content and read_matches(tmp_path) == TAG
     for damage in (
         '{"worlds": 30}', "[" * 100_000, "[]", content.replace('"learning": [', '"learning": ["nobody", '),
         re.sub(r'"count": \d+', '"count": "x"', content), re.sub(r'("mean_return": {\s*"\w+"): [-\d.]+', r'\1: "x"', content),

@@ -62,6 +62,8 @@ PREVIEWS = {
     "tag": Preview(TrainConfig("WarpTag-v0"), fps=8, frames=40, every=5, scale=0.52, quality=38),
     "grid_tag": Preview(GRID_TAG, fps=14, frames=70, seed=7, quality=80),
     "covid": Preview(TrainConfig("WarpCovid-v0"), fps=7, frames=37, every=15, quality=22),
+    "catalysis": Preview(TrainConfig("WarpCatalysis-v0"), fps=12, frames=66),
+    "rice": Preview(TrainConfig("WarpRice-v0"), fps=4, scale=0.5, quality=70),
     "cartpole": Preview(TrainConfig("WarpCartPole-v1"), fps=25, every=2),
     "acrobot": Preview(TrainConfig("WarpAcrobot-v1"), fps=15, frames=80),
     "mountain_car": Preview(TrainConfig("WarpMountainCar-v0"), fps=13, frames=63, every=2),

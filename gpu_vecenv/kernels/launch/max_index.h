@@ -9,7 +9,12 @@ GV_FN Index gv_max_index_of(const Index* indices, gv_i64 count) {
     return most;
 }
 
-// Maximum of indices of 4 or 8 bytes, read as unsigned numbers: a negative index exceeds every valid one.
+// Maximum of indices of 1, 2, 4 or 8 bytes, read as unsigned numbers: a negative index exceeds every valid one of its type.
 GV_EXPORT gv_u64 gv_max_index(const void* indices, gv_i64 count, gv_i32 bytes) {
-    return bytes == 8 ? gv_max_index_of((const gv_u64*)indices, count) : gv_max_index_of((const gv_u32*)indices, count);
+    switch (bytes) {
+        case 1: return gv_max_index_of((const gv_u8*)indices, count);
+        case 2: return gv_max_index_of((const gv_u16*)indices, count);
+        case 4: return gv_max_index_of((const gv_u32*)indices, count);
+        default: return gv_max_index_of((const gv_u64*)indices, count);
+    }
 }

@@ -86,7 +86,7 @@ GV_FN void gv_step_own(const GvArgs& a, GvOwnWorld& own, GvEntry (&action)[GV_EN
     local.previous_obs = step == 0 ? a.previous_obs + (gv_i64)own.number * GV_FEATURES
                                    : a.obs + (row - a.num_worlds) * GV_FEATURES;
     local.action = action;
-    local.action_bytes = 4;
+    local.action_type = GV_INT32;
     float reward = 0.0f;
     local.agent_reward = &reward;
     const GvTeam one_lane = {0, 0, 1, nullptr, nullptr, false, nullptr, nullptr, own.number};

@@ -78,7 +78,7 @@ GV_FN GvStep gv_step_of(const GvArgs& a, const GvTeam& team, bool open, float be
 // 1 - beta^n, for the beta of the first or the second moment: 0.9 or 0.999.
 GV_FN float gv_bias_correction(bool second, float n) {
     const double log_beta = second ? -0.0010005003335835335 : -0.10536051565782628;
-    return (float)(1.0 - gv_exp_in_double((double)n * log_beta));
+    return (float)(1.0 - gv_exp_for_power((double)n * log_beta));
 }
 
 // Adds the terms of a minibatch to the totals, and stops the epochs after one whose mean divergence is too large. A lane has read

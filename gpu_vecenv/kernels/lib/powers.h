@@ -1,6 +1,6 @@
 // Exponentials, logarithms and powers. They give the same bits on every target, because they use only + - * /, comparisons and
 // the bits of floats. An env's kernel includes this header itself. gv_pow computes in double, the other functions in float;
-// docs/design/one-source.md gives the reasons and the cost.
+// docs/design/one-source.md gives the reasons and the cost. lib/powers_in_double.h has functions that take and return doubles.
 //
 // function        result              largest error    special arguments
 // gv_exp(x)       e^x                 1 ulp            0 at -infinity
@@ -15,6 +15,7 @@
 // infinite. Subnormal arguments and results keep the bounds.
 #pragma once
 #include "lib/math.h"
+#include "lib/powers_in_double.h"
 
 #define GV_INFINITY gv_from_bits(0x7f800000u)
 #define GV_NAN gv_from_bits(0x7fc00000u)
@@ -132,7 +133,7 @@ GV_FN float gv_tanh(float x) {
     return x == x ? gv_flipped(magnitude < 0.625f ? near : far, (gv_u32)gv_bits(x) & 0x80000000u) : GV_NAN;
 }
 
-// ---- powers, in double ----------------------------------------------------------------------------------------
+// ---- powers ---------------------------------------------------------------------------------------------------
 
 // double: y ln x of a large power needs eight bits more than a float has.
 // 2 artanh(z) for |z| < 0.1716, by its series; the relative error is below 1e-13.
@@ -150,7 +151,7 @@ GV_FN double gv_two_artanh(double z) {
 
 // double: as above.
 // ln x for x >= 0. The logarithm of the mantissa m is 2 artanh((m - 1) / (m + 1)).
-GV_FN double gv_log_in_double(float x) {
+GV_FN double gv_log_for_power(float x) {
     const GvParts parts = gv_parts(x);
     const double m = (double)parts.mantissa;
     const double logarithm = (double)parts.exponent * 0.6931471805599453 + gv_two_artanh((m - 1.0) / (m + 1.0));
@@ -160,7 +161,7 @@ GV_FN double gv_log_in_double(float x) {
 // double: as above.
 // e^x within the range of floats, 0 < e^x < infinity as a double, by the series of e^r for |r| <= ln 2 / 2. The relative error is
 // below 1e-12. NaN gives any number.
-GV_FN double gv_exp_in_double(double x) {
+GV_FN double gv_exp_for_power(double x) {
     const double within = x > -104.0 ? (x < 89.0 ? x : 89.0) : -104.0;
     const double turns = within * 1.4426950408889634;
     const double n = (turns + 6755399441055744.0) - 6755399441055744.0;  // nearest integer, by 1.5 * 2^52
@@ -204,6 +205,6 @@ GV_FN float gv_power_or_limit(float x, float y, float power) {
 // x^y. |x| = 1 is apart, because y may be infinite.
 GV_FN float gv_pow(float x, float y) {
     const float size = gv_abs(x);
-    const double exponent = size == 1.0f ? 0.0 : (double)y * gv_log_in_double(size);
-    return gv_power_or_limit(x, y, (float)gv_exp_in_double(exponent));
+    const double exponent = size == 1.0f ? 0.0 : (double)y * gv_log_for_power(size);
+    return gv_power_or_limit(x, y, (float)gv_exp_for_power(exponent));
 }

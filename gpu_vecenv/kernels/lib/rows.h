@@ -23,6 +23,21 @@ GV_FN void gv_for_table(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body bo
     }
 }
 
+// Runs store(k, load(k)) for k = 0 .. n - 1, distributed over the lanes. A lane makes up to `batch` loads before it stores the first
+// value, so that they wait for memory at the same time.
+template <gv_i32 batch, class Load, class Store>
+GV_FN void gv_for_batches(const GvTeam& team, gv_i32 n, Load load, Store store) {
+    GV_LOOP for (gv_i32 first = team.lane; first < n; first += batch * team.lanes) {
+        decltype(load(first)) values[batch];
+        GV_UNROLL for (gv_i32 b = 0; b < batch; ++b) {
+            if (first + b * team.lanes < n) values[b] = load(first + b * team.lanes);
+        }
+        GV_UNROLL for (gv_i32 b = 0; b < batch; ++b) {
+            if (first + b * team.lanes < n) store(first + b * team.lanes, values[b]);
+        }
+    }
+}
+
 // Address in scratch at which to gather floats that gv_copy_out copies to `to`. Both addresses have the same distance from a
 // 16-byte boundary. `scratch` must be 16-byte aligned and have room for 3 more floats than are gathered.
 GV_FN float* gv_gather_address(float* scratch, const float* to) { return scratch + ((gv_u64)to / sizeof(float) & 3); }

@@ -58,7 +58,7 @@ GV_FN void gv_load_rewards(const GvArgs& a, const GvTeam& team, GvRewards& rewar
 // Writes the reward of the world, with the same sums as gv_write_mean_reward.
 GV_FN void gv_write_loaded_reward(const GvArgs& a, const GvTeam& team, const GvRewards& rewards) {
     const gv_i32 agents = gv_num_agents(a), n = GV_REWARD_COUNT;
-    if (agents == 1) return;
+    if (agents == 1 || gv_agents_view(a)) return;
     GV_UNROLL for (gv_i32 k = 0; k * team.lanes < 32; ++k) {
         const gv_i32 p = k * team.lanes + team.lane;
         if (p >= 32 || p >= n) continue;

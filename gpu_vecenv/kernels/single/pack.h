@@ -17,6 +17,7 @@ struct GvPack {
 // Outputs and parameters of one world of a pack.
 struct GvPackOutput {
     float obs[GV_SINGLE_FEATURES], reward;
+    GvNumbers metrics;
     gv_i32 invalid;
     gv_u8 terminated, truncated, finished;
 #define GV_PARAM(name, type) type name;
@@ -31,10 +32,27 @@ GV_FN void gv_load_pack_params(const GvArgs& a, gv_i64 first, GvPack& pack) {
 #undef GV_PARAM
 }
 
-// Loads world i of a pack into `held`, and returns arguments in which it is world 0. BYTES is the size of an entry of an action.
-// The random key stays in memory.
-template <gv_i32 BYTES>
-GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const GvPack& pack, GvHeld& held, GvPackOutput& out) {
+// The metrics that a world gives when its episode ends. A pack stores those of all its worlds, because a store under a condition
+// keeps the compiler from stepping worlds in vector registers: a world whose episode goes on stores what was in memory.
+GV_FN void gv_load_pack_metrics(const GvArgs& a, gv_i64 world, GvNumbers& metrics) {
+    (void)a, (void)world, (void)metrics;
+#define GV_METRIC(name, reduction) metrics.name = a.out_episode_##name[world];
+    GV_METRICS(GV_METRIC)
+#undef GV_METRIC
+}
+
+GV_FN void gv_store_pack_metrics(const GvArgs& a, gv_i64 world, const GvNumbers& metrics) {
+    (void)a, (void)world, (void)metrics;
+#define GV_METRIC(name, reduction) a.out_episode_##name[world] = metrics.name;
+    GV_METRICS(GV_METRIC)
+#undef GV_METRIC
+}
+
+// Loads world i of a pack into `held`, and returns arguments in which it is world 0. `actions` are those of the pack, of int32 or
+// int64. The random key stays in memory.
+template <gv_i32 TYPE>
+GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const void* actions, const GvPack& pack, GvHeld& held,
+                          GvPackOutput& out) {
     GvArgs local = a;
     const gv_i64 world = first + i;
     GV_STATE_FIELDS(GV_LOAD)
@@ -47,6 +65,7 @@ GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const GvPack&
     local.episode += world;
     out.invalid = 0;
     local.num_agents = 1;
+    local.agents_view = 0;
     local.num_features = GV_SINGLE_FEATURES;
     GV_LAST_ROLE(GV_SET_ROW_0)
     local.obs = out.obs;
@@ -55,8 +74,12 @@ GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const GvPack&
     local.out_terminated = &out.terminated;
     local.out_truncated = &out.truncated;
     local.out_finished = &out.finished;
-    local.action = (const char*)a.action + world * (GV_SINGLE_ENTRIES * BYTES);
-    local.action_bytes = BYTES;
+    gv_load_pack_metrics(a, world, out.metrics);
+#define GV_METRIC(name, reduction) local.out_episode_##name = &out.metrics.name;
+    GV_METRICS(GV_METRIC)
+#undef GV_METRIC
+    local.action = (const char*)actions + i * (GV_SINGLE_ENTRIES * TYPE);
+    local.action_type = TYPE;
     (void)pack;
 #define GV_PARAM(name, type)                  \
     out.name = pack.name[i];            \
@@ -75,22 +98,31 @@ GV_FN void gv_store_pack_world(const GvArgs& a, gv_i64 world, const GvHeld& held
     a.out_truncated[world] = out.truncated;
     a.out_finished[world] = out.finished;
     a.agent_reward[world] = out.reward;
+    gv_store_pack_metrics(a, world, out.metrics);
     for (gv_i32 f = 0; f < GV_SINGLE_FEATURES; ++f) a.obs[world * GV_SINGLE_FEATURES + f] = out.obs[f];
 }
 
 // Steps the worlds of a pack as if none were finished.
-template <gv_i32 BYTES>
-GV_FN void gv_step_pack(const GvArgs& a, const GvTeam& team, GvPack& pack) {
+template <gv_i32 TYPE>
+GV_FN void gv_step_pack(const GvArgs& a, const GvTeam& team, const void* actions, GvPack& pack) {
     GV_INDEPENDENT for (gv_i32 i = 0; i < GV_PACK; ++i) {
         GvHeld held;
         GvPackOutput out;
-        GvArgs local = gv_pack_args<BYTES>(a, team.world, i, pack, held, out);
+        GvArgs local = gv_pack_args<TYPE>(a, team.world, i, actions, pack, held, out);
         local.autoreset = GV_DISABLED;  // no episode starts here
         const GvTeam one_lane = gv_one_lane(team, team.world + i);
         gv_advance(local, one_lane);
         gv_store_pack_world(a, (gv_i64)team.world + i, held, out);
         pack.invalid[i] = out.invalid;
     }
+}
+
+// Actions of a pack as int32 or int64. Those of other types are copied to `copies`, so that the step is compiled for two types only.
+GV_FN const void* gv_pack_actions(const GvArgs& a, gv_i64 first, gv_i32* copies) {
+    const char* actions = (const char*)a.action + first * (GV_SINGLE_ENTRIES * gv_entry_bytes(a.action_type));
+    if (a.action_type == GV_INT32 || a.action_type == GV_INT64) return actions;
+    for (gv_i32 i = 0; i < GV_PACK * GV_SINGLE_ENTRIES; ++i) copies[i] = gv_read_index(actions, i, a.action_type);
+    return copies;
 }
 
 // ---- finished worlds ------------------------------------------------------------------------------------------
@@ -152,8 +184,10 @@ GV_NOINLINE void gv_run_packs(const GvArgs a, GvTeam team, gv_i32 packs, GvFinis
     for (; packs > 0; --packs, team.world += GV_PACK) {
         GvPack pack;
         gv_load_pack_params(a, team.world, pack);
-        if (a.action_bytes == 8) gv_step_pack<8>(a, team, pack);
-        else gv_step_pack<4>(a, team, pack);
+        gv_i32 copies[GV_PACK * GV_SINGLE_ENTRIES];
+        const void* actions = gv_pack_actions(a, team.world, copies);
+        if (a.action_type == GV_INT64) gv_step_pack<GV_INT64>(a, team, actions, pack);
+        else gv_step_pack<GV_INT32>(a, team, actions, pack);
         for (gv_i32 i = 0; a.autoreset == GV_NEXT_STEP && i < finished.count; ++i)
             pack.invalid[finished.world[i] - team.world] = 0;  // an invalid action of such a world is not counted
         for (gv_i32 i = 0; i < GV_PACK; ++i) *a.invalid_actions += pack.invalid[i];
@@ -170,24 +204,27 @@ GV_FN void gv_step_unfinished_packs(const GvArgs& a, const GvTeam& team, gv_i32 
 }
 
 // Steps a pack with finished worlds in next-step mode. These worlds start an episode, are stepped with the others, because an
-// element of a vector cannot be left out, and are then set back to their start.
+// element of a vector cannot be left out, and are then set back to their start. Their metrics in memory stay, too.
 GV_FN void gv_step_pack_next_step(const GvArgs& a, const GvTeam& team) {
     GvFinished finished;
     finished.count = 0;
     gv_add_finished(a, team.world, finished);
     gv_restart_finished(a, team, finished);
     GvHeld held[GV_PACK];
+    GvNumbers metrics[GV_PACK];
     float obs[GV_PACK][GV_SINGLE_FEATURES];
     for (gv_i32 i = 0; i < finished.count; ++i) {
         gv_load_world(a, finished.world[i], held[i]);
         gv_load_flags(a, finished.world[i], true, held[i]);
         gv_copy_row(a.obs + (gv_i64)finished.world[i] * GV_SINGLE_FEATURES, obs[i]);
+        gv_load_pack_metrics(a, finished.world[i], metrics[i]);
     }
     gv_run_packs(a, team, 1, finished);
     for (gv_i32 i = 0; i < finished.count; ++i) {
         const gv_i64 w = finished.world[i];
         gv_store_world(a, w, held[i]);
         gv_copy_row(obs[i], a.obs + w * GV_SINGLE_FEATURES);
+        gv_store_pack_metrics(a, w, metrics[i]);
         a.agent_reward[w] = 0.0f;
         a.out_terminated[w] = a.out_truncated[w] = a.out_finished[w] = 0;
     }
@@ -241,7 +278,7 @@ GV_FN void gv_rollout_pack(const GvArgs& a, const GvTeam& team) {
             if ((step & 3) == 0) words[number] = gv_draw_four_steps(origins[i], entry, 0, step);
             const GvRange range = gv_range(a.action_choices, a.action_bounds, entry);
             const GvEntry drawn = gv_random_entry(gv_continuous(a) != 0, range, words[number].word[step & 3]);
-            gv_store_entry(gv_continuous(a) != 0, (void*)now.action, (gv_i64)team.world * GV_SINGLE_ENTRIES + number, drawn);
+            gv_store_entry(gv_continuous(a) != 0, (void*)now.action, (gv_i64)team.world * GV_SINGLE_ENTRIES + number, a.action_type, drawn);
         }
         gv_step_packs(now, team, team.world + GV_PACK);
         now.action = (const char*)now.action + a.action_stride;

@@ -6,13 +6,13 @@
 
 // Loads one entry of the given actions of four steps, or of the `left` steps that remain, and prefetches those of the next four.
 // The four loads overlap.
-GV_FN GvDraw gv_load_four_steps(const GvArgs& a, const char* actions, gv_i32 entry, bool wide, gv_i32 left) {
+GV_FN GvDraw gv_load_four_steps(const GvArgs& a, const char* actions, gv_i32 entry, gv_i32 left) {
     GvRawEntry raw[4];
-    for (gv_i32 i = 0; i < 4; ++i) raw[i] = gv_load_entry(actions + (i < left ? i : 0) * a.action_stride, entry, wide);
+    for (gv_i32 i = 0; i < 4; ++i) raw[i] = gv_load_entry(actions + (i < left ? i : 0) * a.action_stride, entry, a.action_type);
     for (gv_i32 i = 4; i < 8; ++i)
-        if (i < left) gv_prefetch(actions + i * a.action_stride + entry * a.action_bytes);
+        if (i < left) gv_prefetch(actions + i * a.action_stride + entry * gv_entry_bytes(a.action_type));
     GvDraw draw;
-    for (gv_i32 i = 0; i < 4; ++i) draw.word[i] = (gv_u32)gv_entry_of(raw[i], wide).index;
+    for (gv_i32 i = 0; i < 4; ++i) draw.word[i] = (gv_u32)gv_entry_of(raw[i], a.action_type).index;
     return draw;
 }
 
@@ -35,15 +35,16 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
     const GvOrigin origin = gv_origin(local, 0);
     const GvTeam one_lane = gv_one_lane(team, team.world);
     const gv_i32 entries = gv_num_entries(a), features = gv_num_features(a);
-    const bool given = a.drawn_actions == nullptr, wide = a.action_bytes == 8;
-    const char* actions = (const char*)(given ? a.action : a.drawn_actions) + team.world * (gv_i64)(entries * a.action_bytes);
+    const bool given = a.drawn_actions == nullptr;
+    const char* actions = (const char*)(given ? a.action : a.drawn_actions) +
+                          team.world * (gv_i64)(entries * gv_entry_bytes(a.action_type));
     GvRange ranges[GV_ENTRIES];
     for (gv_i32 entry = 0; entry < entries; ++entry) ranges[entry] = gv_range(a.action_choices, a.action_bounds, entry);
     GvDraw words[GV_ENTRIES];
     GvEntry action[GV_ENTRIES];
     gv_load_params(local);
     local.action = action;
-    local.action_bytes = 4;
+    local.action_type = GV_INT32;
     float reward = 0.0f;
     local.agent_reward = &reward;
     const GvArgs early = gv_args_with_world(local, next);
@@ -54,14 +55,14 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
         for (gv_i32 entry = 0; entry < entries; ++entry) {
             GvDraw& draw = words[entry];
             if ((step & 3) == 0) {
-                if (given) draw = gv_load_four_steps(a, actions, entry, wide, a.num_steps - step);
+                if (given) draw = gv_load_four_steps(a, actions, entry, a.num_steps - step);
                 else draw = gv_draw_four_steps(origin, entry, 0, step);
             }
             if (given) {
                 action[entry].index = (gv_i32)draw.word[0];
             } else {
                 action[entry] = gv_random_entry(gv_continuous(a) != 0, ranges[entry], draw.word[0]);
-                gv_store_entry(gv_continuous(a) != 0, (void*)actions, entry, action[entry]);
+                gv_store_entry(gv_continuous(a) != 0, (void*)actions, entry, a.action_type, action[entry]);
             }
             draw = {{draw.word[1], draw.word[2], draw.word[3], 0}};
         }

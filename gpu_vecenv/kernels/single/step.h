@@ -13,23 +13,24 @@
 
 // ---- actions --------------------------------------------------------------------------------------------------
 
-// Entry of an action as stored in memory, of 4 or 8 bytes. A use of a value waits for its load, so all entries are loaded before
-// the first is used.
+// Entry of an action as loaded from memory: `wide` if it is an int64. A use of a value waits for its load, so all entries are
+// loaded before the first is used.
 union GvRawEntry {
     gv_i32 narrow;
     gv_i64 wide;
 };
 
-GV_FN GvRawEntry gv_load_entry(const char* actions, gv_i32 entry, bool wide) {
+GV_FN GvRawEntry gv_load_entry(const void* actions, gv_i64 at, gv_i32 type) {
     GvRawEntry raw;
-    if (wide) raw.wide = ((const gv_i64*)actions)[entry];
-    else raw.narrow = ((const gv_i32*)actions)[entry];
+    if (type == GV_INT32) raw.narrow = ((const gv_i32*)actions)[at];
+    else if (type == GV_INT64) raw.wide = ((const gv_i64*)actions)[at];
+    else raw.narrow = gv_read_index(actions, at, type);
     return raw;
 }
 
-GV_FN GvEntry gv_entry_of(const GvRawEntry& raw, bool wide) {
+GV_FN GvEntry gv_entry_of(const GvRawEntry& raw, gv_i32 type) {
     GvEntry entry;
-    entry.index = wide ? gv_narrow(raw.wide) : raw.narrow;  // for a number: its bits
+    entry.index = type == GV_INT64 ? gv_narrow(raw.wide) : raw.narrow;  // for a number: its bits
     return entry;
 }
 
@@ -45,6 +46,9 @@ GV_FN void gv_point_outputs(const GvArgs& a, GvArgs& local, Row row) {
     local.out_terminated = a.out_terminated + row;
     local.out_truncated = a.out_truncated + row;
     local.out_finished = a.out_finished + row;
+#define GV_METRIC(name, reduction) local.out_episode_##name = a.out_episode_##name + row;
+    GV_METRICS(GV_METRIC)
+#undef GV_METRIC
 }
 
 // Observation of a step, held until the lane knows if it is the last one of the episode. All lanes of a warp then store at the same
@@ -79,21 +83,21 @@ GV_FN void gv_step_held(const GvArgs& a, const GvTeam& team) {
     gv_load_world(a, team.world, held);
     GvRawEntry raw[GV_ENTRIES];
     GvEntry action[GV_ENTRIES];
-    const bool wide = a.action_bytes == 8;
-    const char* from = (const char*)a.action + team.world * (gv_i64)gv_num_entries(a) * a.action_bytes;
-    for (gv_i32 entry = 0; entry < gv_num_entries(a); ++entry) raw[entry] = gv_load_entry(from, entry, wide);
+    const gv_i64 first = (gv_i64)team.world * gv_num_entries(a);
+    const gv_i32 type = a.action_type;
+    for (gv_i32 entry = 0; entry < gv_num_entries(a); ++entry) raw[entry] = gv_load_entry(a.action, first + entry, type);
     GvStart start;
     gv_load_start(a, start);
     gv_load_fence();
     gv_load_flags(a, team.world, gv_may_be_finished(a), held);
     const GvHeld before = held;
-    for (gv_i32 entry = 0; entry < gv_num_entries(a); ++entry) action[entry] = gv_entry_of(raw[entry], wide);
+    for (gv_i32 entry = 0; entry < gv_num_entries(a); ++entry) action[entry] = gv_entry_of(raw[entry], type);
     GvArgs local = gv_local_args(a, team.world, held);
     gv_load_params(local);
     gv_point_outputs(a, local, team.world);
     local.previous_obs = a.previous_obs + team.world * (gv_i64)gv_num_features(a);
     local.action = action;
-    local.action_bytes = 4;
+    local.action_type = GV_INT32;
     float reward = 0.0f;
     local.agent_reward = &reward;
     const GvTeam one_lane = gv_one_lane(team, team.world);

@@ -16,6 +16,10 @@ GV_FN float gv_sqrt(float x) { return __fsqrt_rn(x); }
 GV_FN double gv_sqrt(double x) { return __dsqrt_rn(x); }
 GV_FN gv_i32 gv_bits(float x) { return __float_as_int(x); }
 GV_FN float gv_from_bits(gv_u32 bits) { return __uint_as_float(bits); }
+// double: the bits of a double.
+GV_FN gv_u64 gv_double_bits(double x) { return (gv_u64)__double_as_longlong(x); }
+// double: as above.
+GV_FN double gv_double_from_bits(gv_u64 bits) { return __longlong_as_double((gv_i64)bits); }
 
 // a * b + c, rounded once. Only quotients may use it; the comment in the assembly marks it for the test of compiled text.
 GV_FN float gv_fused(float a, float b, float c) {

@@ -24,6 +24,19 @@ GV_FN float gv_from_bits(gv_u32 bits) {
     return x;
 }
 
+// double: the bits of a double.
+GV_FN gv_u64 gv_double_bits(double x) {
+    gv_u64 bits;
+    __builtin_memcpy(&bits, &x, 8);
+    return bits;
+}
+// double: as above.
+GV_FN double gv_double_from_bits(gv_u64 bits) {
+    double x;
+    __builtin_memcpy(&x, &bits, 8);
+    return x;
+}
+
 GV_FN float gv_fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 GV_FN float gv_reciprocal_guess(float y) { return 1.0f / y; }
 GV_FN float gv_min_magnitude(float x, float y) { return gv_abs(y) < x ? gv_abs(y) : x; }

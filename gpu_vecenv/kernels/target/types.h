@@ -3,6 +3,7 @@
 
 typedef signed char gv_i8;
 typedef unsigned char gv_u8;
+typedef short gv_i16;
 typedef unsigned short gv_u16;
 typedef int gv_i32;
 typedef unsigned int gv_u32;

@@ -18,20 +18,33 @@ class Scalars(NamedTuple):
     """Range of the ratio around 1."""
 
 
-def scalars_at(ppo: PPOConfig, progress: float) -> Scalars:
-    """Return the hyperparameters after a fraction of the schedules.
+def scalars_at(ppo: PPOConfig, steps: float, schedule_steps: float) -> Scalars:
+    """Return the hyperparameters after some steps of a run.
 
     Args:
         ppo: hyperparameters of a policy.
-        progress: steps done, divided by ``schedule_steps``. From 1 on everything stays at its end value, so a run that is
-            extended goes on with the rates that it had reached.
+        steps: steps done, summed over worlds.
+        schedule_steps: steps after which end values are reached. From there on they stay, so a run that is extended goes on with
+            the rates that it had reached.
     """
+    progress = steps / schedule_steps
     end_rate = 0.0 if ppo.learning_rate_schedule == "linear" else ppo.learning_rate
     return Scalars(
         linear(ppo.learning_rate, end_rate, progress),
-        linear(ppo.entropy_coef, ppo.entropy_coef_final, progress),
+        _entropy_coef(ppo, steps, progress),
         linear(ppo.clip_coef, ppo.clip_coef_final, progress),
     )
+
+
+def _entropy_coef(ppo: PPOConfig, steps: float, progress: float) -> float:
+    if ppo.entropy_schedule is None:
+        return linear(ppo.entropy_coef, ppo.entropy_coef_final, progress)
+    start, weight = 0, ppo.entropy_coef
+    for end, reached in ppo.entropy_schedule:
+        if steps < end:
+            return linear(weight, reached, (steps - start) / (end - start))
+        start, weight = end, reached
+    return weight
 
 
 def linear(start: float, end: float | None, progress: float) -> float:

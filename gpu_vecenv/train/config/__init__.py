@@ -7,8 +7,8 @@ from gpu_vecenv.train.config.checks import from_options, require_threads
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.policy import PolicyConfig
 from gpu_vecenv.train.config.ppo import PPOConfig, bootstraps, require_samples
-from gpu_vecenv.train.config.presets import PRESETS, Preset
-from gpu_vecenv.train.config.run import CONFIG_FILE, Precision, ResolvedConfig, TrainConfig, read_yaml, resolve
+from gpu_vecenv.train.config.presets import PRESETS, Preset, import_env
+from gpu_vecenv.train.config.run import CONFIG_FILE, Precision, ResolvedConfig, TrainConfig, read_yaml, resolve, resolve_new
 from gpu_vecenv.train.config.small_tag import SMALL_GRID_TAG, SMALL_TAG
 
 __all__ = [
@@ -25,8 +25,10 @@ __all__ = [
     "TrainConfig",
     "bootstraps",
     "from_options",
+    "import_env",
     "read_yaml",
     "require_samples",
     "require_threads",
     "resolve",
+    "resolve_new",
 ]

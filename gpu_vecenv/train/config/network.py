@@ -24,6 +24,8 @@ class NetworkConfig:
     """Actor and critic share the hidden layers; otherwise each has its own."""
     log_std: float = 0.0
     """Logarithm of the standard deviation of continuous actions at the start."""
+    agent_ids: bool = False
+    """The built-in network also reads which agent of its world a row is: one input for each agent, 1 for the row's own."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
@@ -39,5 +41,6 @@ NETWORK_CHECKS: Mapping[str, Check] = {
     "activation": one_of("tanh", "relu", "elu"),
     "shared_trunk": FLAG,
     "log_std": NUMBER,
+    "agent_ids": FLAG,
 }
 """Valid values of each field."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.train.config.checks import (
     COUNT,
     FLAG,
+    LONG_COUNT,
     MAX_INT,
     NOT_NEGATIVE,
     NUMBER,
@@ -18,7 +21,9 @@ from gpu_vecenv.train.config.checks import (
     Check,
     check_fields,
     integer,
+    is_number,
     one_of,
+    plain,
     require,
 )
 from gpu_vecenv.train.errors import ConfigError
@@ -73,13 +78,36 @@ class PPOConfig:
     """Divide rewards by the running deviation of the discounted return, for each policy separately."""
     bootstrap_at_time_limit: bool | None = None
     """Add the value of the final observation when the time limit ends an episode. None asks ``EnvSpec.limit_is_rule``."""
+    entropy_schedule: tuple[tuple[int, float], ...] | None = None
+    """Weights of the entropy bonus after some steps of the run, summed over worlds: ``((1_000_000, 0.1), (5_000_000, 0.05))``.
+
+    The weight is ``entropy_coef`` at step 0, moves linearly to each of these in turn, and then stays. None has no such points;
+    with them, ``entropy_coef_final`` is refused."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
         require_advantages(self.normalize_advantages)
+        if self.entropy_schedule is not None:
+            object.__setattr__(self, "entropy_schedule", plain("entropy_schedule", self.entropy_schedule))
         check_fields(self, PPO_CHECKS)
+        if self.entropy_schedule is not None:
+            object.__setattr__(self, "entropy_schedule", tuple((steps, float(x)) for steps, x in self.entropy_schedule))
+            if self.entropy_coef_final is not None:
+                raise ConfigError(
+                    f"entropy_schedule: expected it or entropy_coef_final, got both, {abbreviated(self.entropy_schedule)} and "
+                    f"{self.entropy_coef_final}"
+                )
         if self.learning_rate_schedule == "adaptive" and self.target_kl is None:
             raise ConfigError("learning_rate_schedule: expected a target_kl with 'adaptive', got None")
+
+
+def _is_schedule(value: object) -> bool:
+    """Return True for a list of pairs of steps, which increase from 1 on, and numbers."""
+    if not isinstance(value, list) or not value or not all(isinstance(point, list) and len(point) == 2 for point in value):
+        return False
+    steps, weights = zip(*value, strict=True)
+    valid = all(map(LONG_COUNT.test, steps)) and all(map(is_number, weights))
+    return valid and all(before < after for before, after in pairwise(steps))
 
 
 PPO_CHECKS: Mapping[str, Check] = {
@@ -90,6 +118,11 @@ PPO_CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(("value_coef", "entropy_coef"), NUMBER),
     "clip_coef_final": NOT_NEGATIVE.or_none(),
     "entropy_coef_final": NUMBER.or_none(),
+    "entropy_schedule": Check(
+        _is_schedule,
+        "pairs of steps, which increase from 1 on, and weights, such as ((1_000_000, 0.1), (5_000_000, 0.05)), beside "
+        "entropy_coef, the weight at step 0",
+    ).or_none(),
     "target_kl": POSITIVE.or_none(),
     **dict.fromkeys(("clip_value", "normalize_observations", "normalize_rewards"), FLAG),
     "bootstrap_at_time_limit": FLAG.or_none(),

@@ -1,12 +1,19 @@
-"""Presets: options that work for the bundled envs. They replace what a run leaves out."""
+"""Presets: options that work for an env. They replace what a run leaves out."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.registered import REGISTERED_PRESETS
+from gpu_vecenv.train.config.checks import COUNT, LONG_COUNT, Check, check_fields, is_dict_of
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
+from gpu_vecenv.train.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -21,15 +28,28 @@ class Preset:
     """Hyperparameters of the update."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """Shape of the networks."""
-    stagger_starts: bool = False
-    """Start the worlds at different steps of an episode."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Env parameters, or functions of those that the run gives. Each holds unless the run gives a parameter of the same name."""
+    stagger_starts: bool = False
+    """Start the worlds at different steps of an episode."""
+
+    def __post_init__(self) -> None:
+        """Check types and ranges."""
+        check_fields(self, _CHECKS)
 
     def env_params(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return the env parameters of a run that gives some of them."""
         own = {name: value(given) if callable(value) else value for name, value in self.env_kwargs.items()}
         return {**own, **given}
+
+
+_CHECKS: Mapping[str, Check] = {
+    "num_envs": COUNT,
+    "total_steps": LONG_COUNT,
+    "ppo": Check(lambda value: isinstance(value, PPOConfig), "a PPOConfig"),
+    "network": Check(lambda value: isinstance(value, NetworkConfig), "a NetworkConfig"),
+    "env_kwargs": Check(lambda value: is_dict_of(lambda _: True, value), "a dict with str keys"),
+}
 
 
 def _neighbours(given: dict[str, Any]) -> int:
@@ -92,6 +112,27 @@ PRESETS: dict[str, Preset] = {
         ),
         stagger_starts=True,
     ),
+    # Paths differ by little beside the reward at the target. A discount favours short paths, which may have a higher barrier.
+    # Entropy keeps policies from the first path that they find, and falls to 0, so that they end with one path.
+    "WarpCatalysis-v0": Preset(
+        num_envs=256,
+        total_steps=5_000_000,
+        ppo=PPOConfig(
+            num_steps=64,
+            num_minibatches=8,
+            learning_rate=2e-3,
+            gamma=1.0,
+            gae_lambda=0.98,
+            entropy_coef=0.1,
+            entropy_coef_final=0.0,
+        ),
+    ),
+    # A rollout is an episode. Consumption needs goods of many partners, so regions first learn to export.
+    "WarpRice-v0": Preset(
+        num_envs=16,
+        total_steps=20_000,
+        ppo=PPOConfig(num_steps=20, num_minibatches=4, learning_rate=5e-3, gamma=0.97, clip_value=False, entropy_coef=0.0),
+    ),
     # Many worlds and a large rate need few iterations, which is the shortest way on a GPU.
     "WarpCartPole-v1": Preset(
         num_envs=512,
@@ -146,9 +187,38 @@ PRESETS: dict[str, Preset] = {
         ),
     ),
 }
-"""Presets by env id (without namespace); other envs have ``Preset()``."""
+"""Presets of the envs of this package by id (without namespace)."""
+
+
+def import_env(env_id: object) -> None:
+    """Import the module of an id such as ``module:MyEnv-v0``, which registers the id and its preset.
+
+    Nothing happens if there is no such module or no such id: what makes the env gives the error.
+    """
+    module, colon, _ = env_id.rpartition(":") if isinstance(env_id, str) else ("", "", "")
+    if colon and all(part.isidentifier() for part in module.split(".")):
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(module)
 
 
 def preset_of(env_id: str) -> Preset:
-    """Return the preset of an env."""
-    return PRESETS.get(env_id.split("/")[-1].split(":")[-1], Preset())
+    """Return the preset of an env: a registered one, that of this package, or else ``Preset()``. No module of an id is imported.
+
+    Raises:
+        ConfigError: the registered place of a preset holds none.
+    """
+    name = env_id.rpartition(":")[2]
+    registered = REGISTERED_PRESETS.get(name)
+    if registered is None:
+        return PRESETS.get(name.rpartition("/")[2], Preset())
+    if isinstance(registered, Preset):
+        return registered
+    module, _, attribute = registered.partition(":")
+    expected = f"preset of {name}: expected a Preset at {registered!r}, as registered"
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise ConfigError(f"{expected}, got {type(error).__name__}: {error}") from error
+    if not isinstance(found, Preset):
+        raise ConfigError(f"{expected}, got {abbreviated(found)}")
+    return found

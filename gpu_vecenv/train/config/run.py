@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +30,7 @@ from gpu_vecenv.train.config.checks import (
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.policy import PolicyConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
-from gpu_vecenv.train.config.presets import Preset, preset_of
+from gpu_vecenv.train.config.presets import Preset, import_env, preset_of
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.vector.seeding import MAX_SEED
 
@@ -46,7 +46,7 @@ CONFIG_FILE = "config.yaml"
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One training run. Fields left None are filled from the env's preset, see ``presets.py``."""
+    """One training run. Fields left None are filled from the env's preset, see ``Preset`` and ``register_preset()``."""
 
     env_id: str
     """Registered Gymnasium id, such as ``WarpTag-v0``."""
@@ -157,13 +157,13 @@ class TrainConfig:
 
     @classmethod
     def from_json(cls, content: str) -> TrainConfig:
-        """Rebuild the options from ``to_json()``.
+        """Rebuild the options from ``to_json()``. No module is imported.
 
         Raises:
             ConfigError: an option is unknown, of another type or out of range.
             ValueError, RecursionError: the text is no JSON.
         """
-        return cls.from_options(json.loads(content))
+        return cls._built(json.loads(content))
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> TrainConfig:
@@ -176,19 +176,42 @@ class TrainConfig:
             ConfigError: the file is no YAML or beyond a limit, or an option is unknown, of another type or out of range.
             OSError: the file cannot be read.
         """
-        options = read_yaml(path)
-        try:
-            return cls.from_options(options)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from error
+        return cls._of_file(path, cls.from_options)
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> TrainConfig:
         """Build the options from dicts. Fields of ``ppo`` and ``network`` that are left out are those of the preset.
 
+        The module of an id such as ``module:MyEnv-v0`` is imported, because it may register a preset.
+
         Raises:
             ConfigError: an option is unknown, of another type or out of range.
         """
+        if isinstance(options, Mapping):
+            import_env(options.get("env_id"))
+        return cls._built(options)
+
+    @classmethod
+    def of_run(cls, folder: str | Path) -> TrainConfig:
+        """Read the options in a run's folder. No module is imported, because a run's file must not decide which code runs.
+
+        Raises:
+            ConfigError, OSError: see ``from_yaml()``.
+        """
+        path = Path(folder) / CONFIG_FILE
+        return cls._of_file(path, cls._built)
+
+    @classmethod
+    def _of_file(cls, path: str | Path, build: Callable[[Mapping[str, Any]], TrainConfig]) -> TrainConfig:
+        options = read_yaml(path)
+        try:
+            return build(options)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+    @classmethod
+    def _built(cls, options: Mapping[str, Any]) -> TrainConfig:
+        """Build the options with the preset of what is imported already."""
         good = isinstance(options, Mapping) and is_name(options.get("env_id"))
         require(good, "options", "a mapping with an env_id", options)
         preset, built = preset_of(options["env_id"]), dict(options)
@@ -305,6 +328,12 @@ class ResolvedConfig(TrainConfig):
     def network_of(self, policy: str) -> NetworkConfig:
         """Return the shape of a policy's network: the run's, with its own fields in their place."""
         return own_settings(policy, self.settings_of(policy), self.ppo, self.network)[1]
+
+
+def resolve_new(config: TrainConfig) -> ResolvedConfig:
+    """Return ``resolve(config)`` for options that a caller gave, so the module of the env id is imported first."""
+    import_env(config.env_id)
+    return resolve(config)
 
 
 def resolve(config: TrainConfig) -> ResolvedConfig:

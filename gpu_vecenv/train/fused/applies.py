@@ -42,6 +42,8 @@ def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
     group, network = policy.group, policy.network
     if group.shared is not None:
         return "its observations have a shared part"
+    if policy.ids is not None:
+        return "its network reads the numbers of agents"
     if policy.obs_norm is None and (largest := _largest_bound(group.observation)) > LARGEST_HALF:
         return f"its observations are not normalised and reach {largest:g}, beyond {LARGEST_HALF:,.0f}, the largest of 16 bits"
     if any(isinstance(layer, nn.Linear) for layer in network.trunk):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from gymnasium import spaces
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.policies.agent_ids import AgentIds
 from gpu_vecenv.train.policies.box_scale import BoxScale
 from gpu_vecenv.train.policies.check import results_of
 from gpu_vecenv.train.policies.contract import Draw, Evaluated, Inputs, Observation, Policy
@@ -35,15 +36,17 @@ class ActorCritic(Policy):
         normalize_observations: bool = True,
         log_std: float = 0.0,
         name: str = "",
+        num_ids: int = 0,
     ):
         """Store the network.
 
         Args:
-            network: its inputs and outputs are those of ``NetworkSpec.of(group)``.
+            network: its inputs and outputs are those of ``NetworkSpec.of(with_id_features(group, num_ids))``.
             group: agents with the spaces of this policy.
             normalize_observations: shift and scale observations by running statistics.
             log_std: natural logarithm of the deviation of Box actions at the start, in normalised units.
             name: name of the policy, for messages.
+            num_ids: agents in a world, if the network reads which one a row is; 0 if it does not.
 
         Raises:
             ConfigError: the action space is of another kind.
@@ -63,6 +66,7 @@ class ActorCritic(Policy):
             self.box = BoxScale(group.action)
             self.log_std = nn.Parameter(torch.full(group.action.shape, log_std, dtype=torch.float32, device="cpu"))
         self.obs_norm = ObservationNorm(group) if normalize_observations else None
+        self.ids = AgentIds(num_ids) if num_ids else None
 
     def distribution(self, outputs: Tensor, mask: Tensor | None = None) -> Distribution:
         """Return the distribution of actions; of a Box in normalised units.
@@ -75,14 +79,14 @@ class ActorCritic(Policy):
             return DiagonalGaussian(outputs, self.log_std)
         return Categorical(outputs, mask) if self.discrete else MultiCategorical(outputs, self.choices, mask, self.masked)
 
-    def outputs(self, obs: Observation) -> Tensor:
-        """Return the outputs of the network alone, float32 (B, num_outputs) or (B, a, num_outputs)."""
-        outputs: Tensor = self._results(obs, "actor") if self.has_actor else self._results(obs)[0]
+    def outputs(self, obs: Observation, agent: Tensor | None = None) -> Tensor:
+        """Return the outputs of the network alone, float32 (B, num_outputs) or (B, a, num_outputs); see ``Inputs``."""
+        outputs: Tensor = self._results(obs, agent, "actor") if self.has_actor else self._results(obs, agent)[0]
         return _as_observed(outputs.float(), obs, 2)
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """See ``Policy.act()``; a Box action is in the env's units, and may be outside its bounds."""
-        outputs = self.outputs(inputs.obs)
+        outputs = self.outputs(inputs.obs, draw.agent)
         if self.box is not None:
             action, log_prob = draw_normal(outputs, self.log_std, draw, deterministic, draw.out)[:2]
             return self.box.to_env_(action), log_prob
@@ -91,7 +95,7 @@ class ActorCritic(Policy):
 
     def evaluate(self, inputs: Inputs, action: Tensor) -> Evaluated:
         """See ``Policy.evaluate()``; a Box action is in the env's units."""
-        outputs, value = self._results(inputs.obs)
+        outputs, value = self._results(inputs.obs, inputs.agent)
         distribution = self.distribution(_as_observed(outputs.float(), inputs.obs, 2), inputs.mask)
         if self.box is not None:
             action = self.box.to_normalized(action)
@@ -99,7 +103,8 @@ class ActorCritic(Policy):
 
     def value(self, inputs: Inputs) -> Tensor:
         """See ``Policy.value()``."""
-        value: Tensor = self._results(inputs.obs, "critic") if self.has_critic else self._results(inputs.obs)[1]
+        given = (inputs.obs, inputs.agent)
+        value: Tensor = self._results(*given, "critic") if self.has_critic else self._results(*given)[1]
         return _as_observed(value.float(), inputs.obs, 1)
 
     def observe(self, obs: Observation, valid: Tensor) -> None:
@@ -107,10 +112,13 @@ class ActorCritic(Policy):
         if self.obs_norm is not None:
             self.obs_norm.update(obs, valid)
 
-    def _results(self, obs: Observation, part: str | None = None) -> Any:
+    def _results(self, obs: Observation, agent: Tensor | None, part: str | None = None) -> Any:
         """Return what the network, or its method ``part``, returns for observations that are not normalised."""
         network, norm = self.network, self.obs_norm
-        rows = network_input(network, obs if norm is None else norm.forward(obs))
+        read = obs if norm is None else norm.forward(obs)
+        if self.ids is not None:
+            read = self.ids.forward(read, cast(Tensor, agent))
+        rows = network_input(network, read)
         if self.checks_results:
             return results_of(network, rows, self.num_outputs, self.name, part)
         return network(rows) if part is None else getattr(network, part)(rows)

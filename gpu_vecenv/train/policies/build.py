@@ -10,7 +10,9 @@ from torch import nn
 
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.config import NetworkConfig
+from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.actor_critic import ActorCritic, require_actions
+from gpu_vecenv.train.policies.agent_ids import with_id_features
 from gpu_vecenv.train.policies.check import check_network
 from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec
 from gpu_vecenv.train.policies.observations import is_vector
@@ -25,6 +27,7 @@ def make_policy(
     normalize_observations: bool = True,
     module: nn.Module | str | None = None,
     learns: bool = False,
+    num_agents: int = 0,
 ) -> ActorCritic:
     """Build a new policy on the CPU, or on the device of ``module``.
 
@@ -36,15 +39,21 @@ def make_policy(
         normalize_observations: shift and scale observations that are vectors; images stay as they are.
         module: the user's network, or the name under which it is registered. None builds the built-in one.
         learns: the policy learns by gradients, which some weights of its network must have.
+        num_agents: agents in a world, for networks that read which one a row is.
 
     Raises:
-        ConfigError: the action space is not supported, the name is not registered, or the network does not fit the spaces.
+        ConfigError: the action space is not supported, the name is not registered, or the network does not fit the spaces. A
+            network of the user with ``agent_ids``.
     """
     require_actions(group.action)
     first = weight_seed(seed, name)
+    num_ids = num_agents if network.agent_ids else 0
     if module is None:
-        module = FeedForward(NetworkSpec.of(group), network, torch.Generator("cpu").manual_seed(first))
-        check_network(module, group, name, learns)
+        read = with_id_features(group, num_ids)
+        module = FeedForward(NetworkSpec.of(read), network, torch.Generator("cpu").manual_seed(first))
+        check_network(module, read, name, learns)
+    elif network.agent_ids:
+        raise ConfigError(f"policy {name!r}: agent_ids is for the built-in network; expected agent_ids=False with another one")
     else:
         # A builder, and the check's call, may draw from torch's own generator of the CPU, whose state is restored afterwards. No
         # other policy changes the weights, also not one that another thread builds.
@@ -54,7 +63,7 @@ def make_policy(
                 module = network_builder(module)(NetworkSpec.of(group))
             check_network(module, group, name, learns)
     normalize = normalize_observations and is_vector(group.observation)
-    return ActorCritic(module, group, normalize, network.log_std, name)
+    return ActorCritic(module, group, normalize, network.log_std, name, num_ids)
 
 
 _TORCHS_GENERATOR = threading.RLock()

@@ -23,6 +23,9 @@ class Inputs(NamedTuple):
     """Reserved for the input of a central critic."""
     hidden: Tensor | None = None
     """Reserved for the state of a recurrent policy."""
+    agent: Tensor | None = None
+    """int32 (B,) or (B, a), number of each row's agent in its world; None if the policy's network does not read it, and for
+    ``act()``, which reads it from ``Draw``."""
 
 
 class Evaluated(NamedTuple):

@@ -31,6 +31,7 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
         obs: float32 (B, *shape), as the env returns it. With a shared part there are two inputs instead: shared, float32 (B, S),
             and own, float32 (B, a, P); the axes of the others are then (B, a) instead of (B,).
         mask: bool (B, M), only if the policy's actions have masks; see ``Inputs``.
+        agent: int32 (B,), number of the agent in its world, only if the policy's network reads it; a program takes it by name.
 
     Outputs of choices:
         action: int32 (B,) or (B, k), the likeliest.
@@ -66,12 +67,12 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
     obs = samples_of(policy.network, group)
     inputs = {"obs": obs} if isinstance(obs, Tensor) else dict(obs)
     if group.masked:
-        rows = (len(inputs["obs"]),) if "obs" in inputs else inputs["own"].shape[:2]
-        inputs["mask"] = torch.ones(*rows, group.num_choices, dtype=torch.bool, device="cpu")
+        inputs["mask"] = torch.ones(*_rows_of(inputs), group.num_choices, dtype=torch.bool, device="cpu")
+    named = {} if policy.ids is None else {"agent": torch.zeros(*_rows_of(inputs), dtype=torch.int32, device="cpu")}
     program = _Rows(policy) if "obs" in inputs else _Worlds(policy)
     try:
-        exported = torch.export.export(program, tuple(inputs.values()), dynamic_shapes=_any_batch(inputs))
-        content = _pt2(exported) if path.suffix == ".pt2" else _onnx(exported, list(inputs), program.output_names)
+        exported = torch.export.export(program, tuple(inputs.values()), named, dynamic_shapes=_any_batch({**inputs, **named}))
+        content = _pt2(exported) if path.suffix == ".pt2" else _onnx(exported, [*inputs, *named], program.output_names)
     except Exception as error:  # torch raises errors of many types for a network with data-dependent Python code
         raise ConfigError(f"export: expected a network that torch can export, got {type(error).__name__}: {error}") from error
     with atomic_file(path) as partial:
@@ -94,10 +95,10 @@ class _Program(nn.Module):
             self.register_buffer("low", torch.tensor(policy.group.action.low, dtype=torch.float32, device="cpu"))
             self.register_buffer("high", torch.tensor(policy.group.action.high, dtype=torch.float32, device="cpu"))
 
-    def results(self, obs: Observation, mask: Tensor | None) -> tuple[Tensor, ...]:
+    def results(self, obs: Observation, mask: Tensor | None, agent: Tensor | None) -> tuple[Tensor, ...]:
         """Return the outputs."""
         policy = self.policy
-        outputs = policy.outputs(obs)
+        outputs = policy.outputs(obs, agent)
         if policy.box is not None:
             mean = policy.box.to_env(outputs)
             std = (policy.box.half_width * policy.log_std.exp()).expand_as(mean)
@@ -114,17 +115,24 @@ class _Program(nn.Module):
 class _Rows(_Program):
     """Observations by row."""
 
-    def forward(self, obs: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
+    def forward(self, obs: Tensor, mask: Tensor | None = None, agent: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return the outputs of rows."""
-        return self.results(obs, mask)
+        return self.results(obs, mask, agent)
 
 
 class _Worlds(_Program):
     """Observations with a shared part."""
 
-    def forward(self, shared: Tensor, own: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
+    def forward(
+        self, shared: Tensor, own: Tensor, mask: Tensor | None = None, agent: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
         """Return the outputs of worlds."""
-        return self.results({"shared": shared, "own": own}, mask)
+        return self.results({"shared": shared, "own": own}, mask, agent)
+
+
+def _rows_of(inputs: dict[str, Tensor]) -> tuple[int, ...]:
+    """Axes of the rows, (B,) or (B, a)."""
+    return (len(inputs["obs"]),) if "obs" in inputs else tuple(inputs["own"].shape[:2])
 
 
 def _any_batch(inputs: dict[str, Tensor]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.train.errors import MetricsError
 
 MATCHES_FILE = "against_random.json"
+
+_MAY_BE_NAN = ("mean_return", "mean_metrics")
+"""Fields of a match whose numbers may be NaN."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Match:
     """Role to the undiscounted return of an agent; NaN, in the file null, if no agent of the role took part."""
     mean_exits: dict[str, float]
     """Role to the agents of a world that left before the end."""
+    mean_metrics: dict[str, float] = field(default_factory=dict)
+    """Metric of the env to its mean; NaN, in the file null, if it was never recorded. Files of older versions have none."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +58,14 @@ class Matches:
     roles: dict[str, RoleFacts]
     """All roles, in the order of the env."""
     matches: list[Match]
-
     def match(self, *random: str) -> Match:
         """Return the match in which these roles acted at random."""
         return next(match for match in self.matches if set(match.random) == set(random))
+
+    def metric(self, name: str, *random: str) -> float | None:
+        """Return the mean of a metric in a match; None without such a match, or if it was never recorded."""
+        mean = next((match.mean_metrics.get(name) for match in self.matches if set(match.random) == set(random)), None)
+        return None if mean is None or math.isnan(mean) else mean
 
     def baseline(self, policy: str, *random: str) -> float | None:
         """Return the mean return of the agents of a policy in a match; None if there are none, or without such a match."""
@@ -76,7 +85,8 @@ def save_matches(matches: Matches, run: Path) -> Path:
     """
     path, content = run / MATCHES_FILE, dataclasses.asdict(matches)
     for match in content["matches"]:
-        match["mean_return"] = {role: None if math.isnan(x) else x for role, x in match["mean_return"].items()}
+        for means in _MAY_BE_NAN:
+            match[means] = {name: None if math.isnan(x) else x for name, x in match[means].items()}
     with atomic_file(path) as partial:
         partial.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
     return path
@@ -96,7 +106,9 @@ def read_matches(run: Path) -> Matches | None:
     try:
         content: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
         roles = {name: RoleFacts(**role) for name, role in content["roles"].items()}
-        played = [Match(**{**match, "mean_return": _returns(match["mean_return"])}) for match in content["matches"]]
+        played = [
+            Match(**{**match, **{means: _means(match.get(means, {})) for means in _MAY_BE_NAN}}) for match in content["matches"]
+        ]
         matches = Matches(**{**content, "roles": roles, "matches": played})
         for policy in {name for role in [*matches.learning, *roles] for name in roles[role].policies}:
             for match in matches.matches:
@@ -106,5 +118,5 @@ def read_matches(run: Path) -> Matches | None:
         raise MetricsError(f"{path}: expected the matches of a run, got {type(error).__name__}: {error}") from error
 
 
-def _returns(stored: Mapping[str, float | None]) -> dict[str, float]:
-    return {role: math.nan if x is None else x for role, x in stored.items()}
+def _means(stored: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: math.nan if x is None else 0.0 + x for name, x in stored.items()}

@@ -1,4 +1,4 @@
-"""Draws the curves of a run, or the means of several runs: returns first and large, losses small below them."""
+"""Draws curves of a run, or means of several runs: returns first and large, metrics of episodes and losses small below them."""
 
 from __future__ import annotations
 
@@ -36,6 +36,9 @@ _MOST_MARKED = 60
 
 MAX_POLICIES = 24
 """Largest number of policies that are drawn."""
+
+MAX_METRICS = 20
+"""Largest number of metrics of episodes that are drawn."""
 
 MAX_VALUE = 1e100
 """Larger values are not drawn, because matplotlib's axes would overflow."""
@@ -84,30 +87,37 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     # Returns of different policies seldom have the same scale, so each has a panel of its own.
     columns = max(1, min(len(policies), _COLUMNS))
     rows = math.ceil(len(policies) / columns)
-    figure = Figure(figsize=(_WIDTH, _RETURN_HEIGHT * rows + _SMALL_HEIGHT + 0.5), layout="constrained")
+    metrics = [name for name in names if name.startswith("episode/")][:MAX_METRICS]
+    small_rows = math.ceil(len(metrics) / len(_PANELS)) + 1
+    figure = Figure(figsize=(_WIDTH, _RETURN_HEIGHT * rows + _SMALL_HEIGHT * small_rows + 0.5), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(_title(run, len(runs)), parse_math=False)
-    grid = figure.add_gridspec(rows + 1, 1, height_ratios=[_RETURN_HEIGHT] * rows + [_SMALL_HEIGHT])
+    grid = figure.add_gridspec(rows + small_rows, 1, height_ratios=[_RETURN_HEIGHT] * rows + [_SMALL_HEIGHT] * small_rows)
     by_row = [grid[row].subgridspec(1, columns) for row in range(rows)]
     large = [figure.add_subplot(row[column]) for row in by_row for column in range(columns)]
-    small = grid[rows].subgridspec(1, len(_PANELS))
+    small = [grid[rows + row].subgridspec(1, len(_PANELS)) for row in range(small_rows)]
     panels = [(f"return/{name}", f"mean return of {name}", axes) for name, axes in zip(policies, large, strict=False)]
-    panels += [(prefix, label, figure.add_subplot(small[k])) for k, (prefix, label) in enumerate(_PANELS)]
+    for k, name in enumerate(metrics):
+        panels.append((name, name.removeprefix("episode/"), figure.add_subplot(small[k // len(_PANELS)][k % len(_PANELS)])))
+    panels += [(prefix, label, figure.add_subplot(small[-1][k])) for k, (prefix, label) in enumerate(_PANELS)]
     matches = _matches(run) if len(runs) == 1 else None
     for prefix, label, axes in panels:
         axes.set_title(label, fontsize="medium", parse_math=False)  # the name of a policy may hold a $
-        drawn = [name for name in names if (name == prefix if prefix.startswith("return/") else name.startswith(prefix))]
+        drawn = [prefix] if prefix in names else [name for name in names if name.startswith(prefix)]
         for name in drawn[:MAX_POLICIES]:
             curves = [curve for lines in runs if (curve := _curve(lines, name))[0]]
             text = "in training" if prefix.startswith("return/") else name.removeprefix(prefix)
             if not curves:
-                axes.text(0.5, 0.5, "no episode has ended yet", ha="center", transform=axes.transAxes)
+                text = "not recorded yet" if name in metrics else "no episode has ended yet"
+                axes.text(0.5, 0.5, text, ha="center", transform=axes.transAxes)
             elif len(runs) == 1:
                 _draw(axes, *curves[0], text)
             else:
                 _draw_mean(axes, curves, text, each=len(drawn) == 1 and len(runs) <= MAX_LINES)
         if matches is not None and prefix.startswith("return/"):
             _draw_baselines(axes, matches, prefix.removeprefix("return/"))
+        if matches is not None and prefix in metrics:
+            _draw_line(axes, matches.metric(label, *matches.learning), "--", "random play of all roles")
         axes.set_xlim(0, max(lines[-1]["steps"] or 0 for lines in runs))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.set_xlabel("world steps" if len(runs) == 1 else "world steps of a run")
@@ -146,10 +156,10 @@ def _read(folder: Path) -> list[Lines]:
 
 def _title(folder: Path, runs: int) -> str:
     """Return the env, and the seed or the number of runs, as far as the files of the folder tell."""
-    of_run = folder / CONFIG_FILE if runs == 1 else next(iter(run_folders(folder)), folder) / CONFIG_FILE
+    of_run = folder if runs == 1 else next(iter(run_folders(folder)), folder)
     config = None
     try:
-        config = TrainConfig.from_yaml(of_run) if of_run.is_file() else None
+        config = TrainConfig.of_run(of_run) if (of_run / CONFIG_FILE).is_file() else None
     except (ConfigError, OSError) as error:
         warnings.warn(f"{error}; the curves' title has the folder in place of the env and the seed", stacklevel=3)
     env = str(folder) if config is None else config.env_id
@@ -177,9 +187,13 @@ def _draw_baselines(axes: Any, matches: Matches, policy: str) -> None:
     if several and len(roles) == 1:
         lines.append((roles, ":", f"random {policy} against the trained others"))
     for random, style, text in lines:
-        value = matches.baseline(policy, *random)
-        if value is not None and abs(value) < MAX_VALUE:
-            axes.axhline(value, color="0.25", linestyle=style, linewidth=1.6, label=text)
+        _draw_line(axes, matches.baseline(policy, *random), style, text)
+
+
+def _draw_line(axes: Any, value: float | None, style: str, label: str) -> None:
+    """Draw a horizontal line, unless there is no value or it is too large."""
+    if value is not None and abs(value) < MAX_VALUE:
+        axes.axhline(value, color="0.25", linestyle=style, linewidth=1.6, label=label)
 
 
 def _curve(lines: Lines, name: str) -> Curve:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve
+from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve, resolve_new
 from gpu_vecenv.train.config.checks import LONG_COUNT, Check, integer, require, require_known
 from gpu_vecenv.train.errors import ConfigError, UnfinishedError
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, load_checkpoint, saved_config
@@ -47,7 +47,7 @@ def _setup(target: str | Path | TrainConfig, changes: Mapping[str, Any]) -> tupl
     """
     require_known("evaluation", changes, OPTIONS)
     if isinstance(target, TrainConfig):
-        return resolve(dataclasses.replace(target, **changes)), None
+        return resolve_new(dataclasses.replace(target, **changes)), None
     config = saved_config(target, load_checkpoint(target))
     # A run may be evaluated on another device than it was trained on, and its policies have learned since they were loaded.
     return resolve(dataclasses.replace(config, **{"device": "auto", "load_policies": {}, **changes})), target

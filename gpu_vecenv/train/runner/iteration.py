@@ -12,6 +12,7 @@ from gpu_vecenv.train.config import Precision
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.returns.episodes import EpisodeStats
+from gpu_vecenv.train.returns.metrics import mean_metrics
 from gpu_vecenv.train.runner.collector import Collector
 from gpu_vecenv.train.runner.finite import EXPONENTS, FiniteSearch
 from gpu_vecenv.train.runner.metric_rows import MetricRows
@@ -58,6 +59,7 @@ class Iteration:
         self.collector, self.policies, self.rows = collector, policies, rows
         self.algorithms, self.schedules, self.episodes = algorithms, schedules, episodes
         self.metric_names = [f"{metric}/{name}" for name in rows for metric in EPISODE_METRICS]
+        self.metric_names += [f"episode/{metric.name}" for metric in collector.env.env_spec.metrics]
         self.metric_names += [f"{metric}/{name}" for name, own in algorithms.items() for metric in own.metric_names]
         device = collector.rollout.reward.device
         states = {name: [x for x in policy.state_dict().values() if x.is_floating_point()] for name, policy in policies.items()}
@@ -88,6 +90,8 @@ class Iteration:
         samples = {name: rows.samples() for name, rows in self.rows.items()}
         rewards = {name: own.reward if own.env_reward is None else own.env_reward for name, own in samples.items()}
         metrics = [self.episodes[name].update(rewards[name], own.ended, own.valid) for name, own in samples.items()]
+        if self.collector.rollout.episode is not None:
+            metrics.append(mean_metrics(*self.collector.rollout.metrics_of_worlds()))
         for name, algorithm in self.algorithms.items():
             own = samples[name]
             if first:

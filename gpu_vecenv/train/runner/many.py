@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_vecenv.train.config import CONFIG_FILE, TrainConfig, resolve
+from gpu_vecenv.train.config import CONFIG_FILE, TrainConfig, import_env, resolve
 from gpu_vecenv.train.config.checks import integer, require
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.checkpoint import without_import
@@ -83,6 +83,7 @@ def train_many(
     callbacks = checked_callbacks(callbacks)
     for name, config in configs.items():
         require(config.out is None, f"{name}: out", "None, because train_many(out=...) holds all runs", config.out)
+        import_env(config.env_id)
     if out is None:
         return _train([_new(name, config, callbacks) for name, config in configs.items()], at_once, quiet, new=True)
     placed = {name: dataclasses.replace(config, out=str(Path(out) / name)) for name, config in configs.items()}
@@ -143,7 +144,7 @@ def _new(name: str, config: TrainConfig, callbacks: Sequence[Callback]) -> OneOf
 
 def _found(path: Path, callbacks: Sequence[Callback], changes: dict[str, Any]) -> OneOfMany:
     """Return the run of a folder."""
-    config = changed(TrainConfig.from_yaml(path / CONFIG_FILE), {"out": str(path), **changes})
+    config = changed(TrainConfig.of_run(path), {"out": str(path), **changes})
     if not has_checkpoint(path):
         return _new(path.name, without_import(config, path / CONFIG_FILE), callbacks)
     return OneOfMany(path.name, config, lambda: Trainer.resume(path, quiet=True, callbacks=callbacks, **changes))

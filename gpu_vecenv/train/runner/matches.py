@@ -53,7 +53,7 @@ def play_matches(run: str | Path, device: str = "auto", progress: bool = False) 
     for number, random in enumerate(choices, start=1):
         task = f"match {number} of {len(choices)}: {match_text(random, learning)}" if progress else ""
         result = evaluate(run, worlds, dict.fromkeys(random, "random"), progress=progress, task=task, device=device)
-        matches.append(Match(list(random), result.mean_return, result.mean_exits))
+        matches.append(Match(list(random), result.mean_return, result.mean_exits, result.mean_metrics))
     return Matches(worlds, state["iteration"] * config.num_envs * config.ppo.num_steps, learning, facts, matches)
 
 

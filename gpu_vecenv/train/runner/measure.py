@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
@@ -36,6 +36,10 @@ class Evaluation:
     """Role to the agents of a world that left before the end of an episode; for Tag's runners these are the tags."""
     mean_length: float
     """Steps of an episode."""
+    mean_metrics: dict[str, float] = field(default_factory=dict)
+    """Metric of the env to its mean over the worlds in whose episode it was recorded; NaN without one."""
+    metric_units: dict[str, str] = field(default_factory=dict)
+    """Metric of the env to its unit."""
 
 
 MAX_STEPS = 10_000
@@ -58,6 +62,8 @@ class _Tally:
         device, self.rows = players.collector.env.device, players.collector.rollout.num_rows
         self._running, self._alive = torch.ones(2, self.rows, dtype=torch.bool, device=device)
         self._total, self._survival, self._length = torch.zeros(3, self.rows, dtype=torch.float64, device=device)
+        self._metrics = players.collector.env.env_spec.metrics
+        self._recorded = torch.full((len(self._metrics), self._worlds), math.nan, dtype=torch.float32, device=device)
 
     def add(self, piece: Rollout, valid: Tensor, steps: int) -> None:
         """Add the first steps of a piece.
@@ -76,8 +82,19 @@ class _Tally:
         self._length += taken
         last = agent_alive.gather(0, (taken - 1).clamp(min=0).unsqueeze(0)).squeeze(0)
         self._alive = torch.where(self._running, last, self._alive)
+        if self._metrics:
+            self._record(piece, steps)
         self._running = self._running & ~ended.any(0)
         self.rows = int(self._running.sum())  # the one host sync of a piece
+
+    def _record(self, piece: Rollout, steps: int) -> None:
+        """Take the metrics of the first episodes that end in the first steps of a piece."""
+        metrics, terminated, truncated = (x[..., :steps, :] for x in piece.metrics_of_worlds())
+        ended = terminated | truncated
+        last = ended.int().argmax(0)  # the first step in which an episode ended, if one did
+        found = metrics.gather(1, last.expand(len(metrics), 1, -1)).squeeze(1)
+        now = self._running[piece.world_rows] & ended.any(0)
+        self._recorded = torch.where(now, found, self._recorded)
 
     def means(self) -> Evaluation:
         """Return the means so far; episodes that go on count as far as they were played."""
@@ -87,12 +104,16 @@ class _Tally:
         def mean(values: Tensor, rows: slice) -> float:
             return values[rows][took_part[rows]].mean().item()
 
+        units = {metric.name: metric.unit for metric in self._metrics}
+
         return Evaluation(
             episodes=self._worlds,
             mean_return={role: mean(self._total, rows) for role, rows in self._roles.items()},
             mean_survival={role: mean(self._survival, rows) for role, rows in self._roles.items()},
             mean_exits={role: left[rows].sum().item() / self._worlds for role, rows in self._roles.items()},
             mean_length=self._length.mean().item(),
+            mean_metrics=dict(zip(units, self._recorded.nanmean(1, dtype=torch.float64).tolist(), strict=True)),
+            metric_units=units,
         )
 
 

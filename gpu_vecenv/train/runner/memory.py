@@ -74,7 +74,7 @@ class PlannedEnv:
 
     def own_bytes(self) -> int:
         """Return the bytes of the env itself, whose results are written to a rollout."""
-        view = View(self.layout, self.num_worlds, not self.layout.spec.by_role)
+        view = View(self.layout, self.num_worlds, not self.layout.by_role)
         return sum(memory_needs(view, AutoresetMode.SAME_STEP, copy=False).values())
 
 

@@ -79,7 +79,9 @@ def make_policies(
             continue
         normalize = config.ppo_of(name).normalize_observations
         given: Any = networks[name] if name in networks else config.settings_of(name).module
-        policies[name] = make_policy(name, own.group, config.seed, config.network_of(name), normalize, given, name in learn)
+        network = config.network_of(name)
+        own.with_ids = network.agent_ids
+        policies[name] = make_policy(name, own.group, config.seed, network, normalize, given, name in learn, own.num_agents)
     return {name: policy.to(device) for name, policy in policies.items()}
 
 

@@ -60,5 +60,5 @@ class ScheduleTable:
         self._end = first + TABLE_ROWS
 
     def _settings_of(self, iteration: int) -> list[float]:
-        progress = iteration * self._steps / self._schedule_steps
-        return [x for ppo in self._settings.values() for x in scalars_at(ppo, progress)]
+        steps = iteration * self._steps
+        return [x for ppo in self._settings.values() for x in scalars_at(ppo, steps, self._schedule_steps)]

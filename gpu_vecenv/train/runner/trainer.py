@@ -13,7 +13,7 @@ from torch import nn
 
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.errors import SequenceError
-from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve
+from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve_new
 from gpu_vecenv.train.config.checks import is_name, require
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.best import BestReturn
@@ -139,7 +139,7 @@ class Trainer:
             return cls(resumed.config, quiet, callbacks=callbacks, sinks=sinks, networks=networks, resumed=resumed)
 
     def _build(self, config: TrainConfig, networks: Mapping[str, nn.Module] | None) -> None:
-        resolved = resolve(config)
+        resolved = resolve_new(config)  # a resumed run names no module, or one that is imported
         self.env = make_env(resolved)
         self._resources.callback(self.env.close)
         self.config: ResolvedConfig = dataclasses.replace(resolved, device=self.env.device)

@@ -73,7 +73,7 @@ class Trial:
         return ""
 
     def evaluate(self, iteration: int) -> dict[str, float]:
-        """Evaluate if this iteration is due; return metrics ``evaluation/ROLE``.
+        """Evaluate if this iteration is due; return metrics ``evaluation/ROLE`` and ``evaluation/episode/NAME``.
 
         Raises:
             UnfinishedError: an episode did not end within 10,000 steps, or the env's time limit if it is longer.
@@ -93,7 +93,8 @@ class Trial:
             raise UnfinishedError(f"evaluation after iteration {iteration}: {error} {go_on}") from None
         mean_return = result.mean_return[self.role]
         self.latest, self.latest_is_best = result, self.best.update(mean_return)
-        return {f"evaluation/{role}": x for role, x in result.mean_return.items() if math.isfinite(x)}
+        means = result.mean_return | {f"episode/{name}": x for name, x in result.mean_metrics.items()}
+        return {f"evaluation/{name}": x for name, x in means.items() if math.isfinite(x)}
 
     def close(self) -> None:
         """Close the env of evaluations."""

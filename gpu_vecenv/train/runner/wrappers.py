@@ -48,7 +48,7 @@ def through_wrappers(env: VectorEnv, env_id: str) -> GpuVectorEnv:
     if not wrappers:
         return cast("GpuVectorEnv", env)
     bare = cast("GpuVectorEnv", inner)
-    if bare.env_spec.by_role:
+    if bare.layout.by_role:
         raise ConfigError(
             f"{env_id}: expected no wrappers around an env whose roles have spaces of their own, got {_name(wrappers[0])}; "
             "register the env alone: normalize_observations and normalize_rewards of PPOConfig do the same for each policy"

@@ -94,10 +94,13 @@ class PolicyRows:
         parts: the members of each role; the rows of a policy are those of its parts, one after the other.
         form: form of the policy's samples.
         group: spaces of the rows, with the number of agents in a sample as ``count``.
+        num_agents: agents in a world, of all policies.
+        with_ids: True if samples have the numbers of agents, because the policy's network reads them.
     """
 
-    def __init__(self, parts: Sequence[Part], group: Group, rollout: Rollout) -> None:
+    def __init__(self, parts: Sequence[Part], group: Group, rollout: Rollout, num_agents: int) -> None:
         self.parts, self.rollout = tuple(parts), rollout
+        self.num_agents, self.with_ids = num_agents, False
         self.form: Form = "rows"
         if group.shared is not None:
             self.form = "worlds" if len({part.agents for part in parts}) == 1 else "worlds of one row"
@@ -174,6 +177,7 @@ class PolicyRows:
             mask=None if parts[0].slabs.mask is None else own("mask"),
             final_obs=observed([part.slabs.final_obs for part in parts]),
             env_reward=None if rollout.env_reward is None else self.gather(rollout.env_reward),
+            agent=torch.cat(self.agents) if self.with_ids else None,
             all_valid=rollout.alive_next is None,
         )
 
@@ -247,5 +251,5 @@ def policy_rows(
         forms = [(group.observation, group.shared, group.action, group.masked) for group in spaces]
         if any(form != forms[0] for form in forms):
             raise PolicyMapError(f"policy_map: expected roles with equal spaces for the policy {name!r}, got {spaces}")
-        found[name] = PolicyRows(parts, spaces[0], rollout)
+        found[name] = PolicyRows(parts, spaces[0], rollout, agents)
     return found

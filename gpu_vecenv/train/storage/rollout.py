@@ -54,10 +54,15 @@ class Rollout:
     """bool (N, A), alive before step 0."""
     alive_next: Tensor | None
     """bool (T, N, A), alive before the next step, after a reset; None if the env's agents never leave."""
+    world_rows: slice
+    """Rows of one agent of each world."""
     by_world: WorldSlabs | None = None
     """Arrays that the env writes instead of the five above; ``spread()`` copies it to them. None if the env writes rows."""
     env_reward: Tensor | None = None
     """float32 (T, R), rewards before wrappers change them; None for an env without wrappers."""
+    episode: Tensor | None = None
+    """float32 (M, T, R), the M metrics of episodes, valid where an episode ended; (M, T, N) if the env's arrays are by role.
+    None for an env without metrics."""
 
     @classmethod
     def allocate(
@@ -73,7 +78,9 @@ class Rollout:
         """
         device, num_rows = device or torch.device(env.device), env.num_worlds * env.num_agents
         alive = (num_steps, env.num_worlds, env.num_agents)
-        groups = group_rows(env)
+        groups, metrics = group_rows(env), len(env.env_spec.metrics)
+        by_role = groups[0][0].role != ""
+        first = next(rows for rows in env.role_rows.values() if rows.stop > rows.start)
 
         def slab(dtype: torch.dtype) -> Tensor:
             return torch.zeros(num_steps, num_rows, dtype=dtype, device=device)
@@ -88,8 +95,12 @@ class Rollout:
             agent_alive=torch.ones(num_steps, num_rows, dtype=torch.bool, device=device),
             alive_start=torch.ones(env.num_worlds, env.num_agents, dtype=torch.bool, device=device),
             alive_next=None if env.env_spec.alive is None else torch.ones(alive, dtype=torch.bool, device=device),
-            by_world=WorldSlabs.allocate(num_steps, env.num_worlds, env.num_agents, device) if groups[0][0].role else None,
+            by_world=WorldSlabs.allocate(num_steps, env.num_worlds, env.num_agents, device) if by_role else None,
             env_reward=slab(torch.float32) if as_wrapped(env) else None,
+            episode=torch.zeros(metrics, num_steps, env.num_worlds if by_role else num_rows, dtype=torch.float32, device=device)
+            if metrics
+            else None,
+            world_rows=slice(first.start, first.stop, (first.stop - first.start) // env.num_worlds),
         )
 
     @property
@@ -122,6 +133,8 @@ class Rollout:
             slabs["agent_alive"] = written.agent_alive
         if self.env_reward is not None:
             slabs["env_reward"] = self.env_reward
+        if self.episode is not None:
+            slabs["episode"] = {metric.name: slab for metric, slab in zip(env.env_spec.metrics, self.episode, strict=True)}
         env.bind(**slabs)
 
     def spread(self) -> None:
@@ -141,6 +154,16 @@ class Rollout:
             ):
                 target[:, rows].unflatten(1, (num_worlds, count)).copy_(source)
             row, agent = rows.stop, agents.stop
+
+    def metrics_of_worlds(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return views: metrics of episodes, float32 (M, T, N), and ``terminated`` and ``truncated`` of worlds, bool (T, N).
+
+        Metrics are valid where one of the two is True. The env must have metrics.
+        """
+        assert self.episode is not None
+        rows = self.world_rows
+        metrics = self.episode if self.by_world is not None else self.episode[..., rows]
+        return metrics, self.terminated[:, rows], self.truncated[:, rows]
 
     def carry(self) -> None:
         """Move to the next rollout: agents that are alive after the last step are alive before step 0."""

@@ -40,6 +40,8 @@ class Samples:
     """float32 (T, B, ...), valid where an episode ended; None if time limits are not bootstrapped."""
     env_reward: Tensor | None = None
     """float32 (T, B[, a]), rewards before wrappers change them; None if they are ``reward``."""
+    agent: Tensor | None = None
+    """int32 (B[, a]), number of each row's agent in its world; None if the policy's network does not read it."""
     all_valid: bool = False
     """True if ``valid`` is known to be True everywhere, because agents of the env never leave."""
 
@@ -51,7 +53,11 @@ class Samples:
     def steps(self, obs: Observation, steps: slice, with_mask: bool = False) -> Inputs:
         """Return the inputs of some steps, their steps and samples as one axis; by default without masks."""
         mask = self.mask[steps].flatten(0, 1) if with_mask and self.mask is not None else None
-        return Inputs(apply(obs, lambda x: x[steps].flatten(0, 1)), mask)
+        chosen = apply(obs, lambda x: x[steps].flatten(0, 1))
+        if self.agent is None:
+            return Inputs(chosen, mask)
+        num_rows = len(chosen["own"] if isinstance(chosen, dict) else chosen)
+        return Inputs(chosen, mask, agent=self.agent.repeat(num_rows // len(self.agent), *[1] * (self.agent.dim() - 1)))
 
     def chosen(self, at: tuple[Tensor, Tensor]) -> Inputs:
         """Return the inputs of transitions by their steps and samples, each int64 (b,).
@@ -63,7 +69,7 @@ class Samples:
             valid = self.valid[at].unsqueeze(-1)
             obs = {**obs, "own": torch.where(valid, obs["own"], 0.0)}
             mask = None if mask is None else mask | ~valid
-        return Inputs(obs, mask)
+        return Inputs(obs, mask, agent=None if self.agent is None else self.agent[at[1]])
 
     def place(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return the step and the sample of transitions by their indices into the T * B samples, int64 of any shape.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -19,17 +20,21 @@ if TYPE_CHECKING:
     from gpu_vecenv.vector.vector_env import GpuVectorEnv
 
 
-class RewardTap(VectorWrapper):
-    """The innermost wrapper: copies the env's own rewards, before another wrapper can change them in place."""
+class Tap(VectorWrapper):
+    """The innermost wrapper: copies the env's own rewards and metrics, before another wrapper can change them in place."""
 
     target: Tensor | None = None
     """float32 (R,), where the rewards of the next step go; None for nowhere."""
+    episode: Mapping[str, Tensor] = MappingProxyType({})
+    """float32 (R,) by metric, where the metrics of the next step go."""
 
     def step(self, actions: Any) -> Any:
         """Step the env."""
         results = self.env.step(actions)
         if self.target is not None:
             self.target.copy_(results[1])
+        for name, target in self.episode.items():
+            target.copy_(results[4]["episode"][name])
         return results
 
 
@@ -56,7 +61,7 @@ class WrappedEnv:
     """
 
     def __init__(self, outermost: VectorWrapper) -> None:
-        """Put a tap for rewards between the env and its wrappers.
+        """Put a tap for rewards and metrics between the env and its wrappers.
 
         Args:
             outermost: wrappers of this package around an env in the agents view, whose observations are a float32 Box.
@@ -66,7 +71,7 @@ class WrappedEnv:
         chain: list[Any] = [outermost]
         while isinstance(chain[-1].env, VectorWrapper):
             chain.append(chain[-1].env)
-        self._tap = RewardTap(self.inner)
+        self._tap = Tap(self.inner)
         chain[-1].env = self._tap
         self.wrappers: dict[str, DeviceWrapper] = {f"{i} {type(each).__name__}": each for i, each in enumerate(reversed(chain))}
         self.single_observation_space = outermost.single_observation_space
@@ -75,7 +80,7 @@ class WrappedEnv:
         drawn = group.action if isinstance(action, Box) and not action.is_bounded() else None
         group = replace(group, observation=self.single_observation_space, action=action, random_action=drawn)  # type: ignore[arg-type]
         self.layout = WrappedLayout((group,), self.inner.layout.role_counts)
-        self._slabs: dict[str, Tensor] = {}
+        self._slabs: dict[str, Any] = {}
         self._slot = 0
         self._last: dict[str, Any] = {}
         self._evaluates = False
@@ -105,6 +110,7 @@ class WrappedEnv:
         slabs, t = self._slabs, self._slot
         rewards = slabs["reward" if self._evaluates else "env_reward"]
         self._tap.target = rewards[t]
+        self._tap.episode = {name: slab[t] for name, slab in slabs.get("episode", {}).items()}
         obs, reward, terminated, truncated, info = self.outermost.step(actions)
         self._last = {"obs": obs, "action_mask": info.get("action_mask")}
         self._slot += 1
@@ -117,7 +123,7 @@ class WrappedEnv:
                 self._write(name, t, info[name])
         return obs, reward, terminated, truncated, info
 
-    def bind(self, **slabs: Tensor) -> None:
+    def bind(self, **slabs: Any) -> None:
         """Write the results of steps to slabs, from slot 0 on; see ``GpuVectorEnv.bind``.
 
         Args:
@@ -128,7 +134,7 @@ class WrappedEnv:
 
     def unbind(self) -> None:
         """Leave the slabs to the caller."""
-        self._slabs, self._tap.target = {}, None
+        self._slabs, self._tap.target, self._tap.episode = {}, None, {}
 
     def rewind(self) -> None:
         """Copy the last observation and masks to slot 0, and continue from there."""

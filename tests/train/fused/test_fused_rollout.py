@@ -10,7 +10,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, MultiDiscrete
 
-from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Role
+from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Metric, Role
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.applies import require_fused
@@ -25,6 +25,7 @@ WIDE = EnvSpec(
     state=(Field("x", "float32", (), "moves by the first entry"), Field("y", "float32", (), "turns round in each step")),
     observation=lambda params: Box(-np.inf, np.inf, (40,), np.float32),
     action=lambda params: MultiDiscrete([9, 2]),
+    metrics=(Metric("speed", "mean", "y"), Metric("highest", "max", "positive x")),
     rewards={"x": "x after the step"},
 )
 gymnasium.register("Wide-v0", vector_entry_point=partial(GpuVectorEnv, WIDE))
@@ -72,7 +73,7 @@ def require_equal(one, other):
     pairs += [(getattr(rollout, name), getattr(other_rollout, name)) for name in ("reward", "terminated", "truncated")]
     pairs += [(torch.as_tensor(values), torch.as_tensor(other_state[name])) for name, values in state.items()]
     for values, expected in pairs:
-        torch.testing.assert_close(values, expected, rtol=0, atol=0)
+        torch.testing.assert_close(values, expected, rtol=0, atol=0, equal_nan=True)
 
 
 def given_for(env_id, worlds):
@@ -86,6 +87,25 @@ def test_one_launch_has_the_bits_of_single_steps(env_id):
     one = rollouts(env_id, "cpu", False, env_kwargs=CASES[env_id])
     torch.manual_seed(0)
     require_equal(rollouts(env_id, "cpu", True, env_kwargs=CASES[env_id]), one)
+
+
+def test_one_launch_gives_the_metrics_of_the_actions_that_it_took():
+    """Compared with a rollout of the actions from the same state."""
+    trainer = Trainer(TrainConfig("Wide-v0", num_envs=WORLDS, device="cpu", ppo=PPO, env_kwargs=CASES["Wide-v0"]), quiet=True)
+    env, twin = trainer.env, gymnasium.make_vec("Wide-v0", num_envs=WORLDS, device="cpu", **CASES["Wide-v0"]).unwrapped
+    policy, device = trainer.policies["agent"], torch.device(env.device)
+    fused = FusedPolicy(policy, require_fused(policy, device), device)
+    twin.reset(seed=0)
+    twin.set_state(env.get_state())
+    whole_rollout(env, trainer.parts.rollout, {"agent": fused})()
+    info = twin.rollout(trainer.parts.rollout.groups[0].action)[-1]
+    ended, outputs = info["_episode"], env.worlds.outputs
+    assert ended.sum() > WORLDS
+    env.rewind()
+    arrays = outputs.for_rollout(PPO.num_steps, False).arrays
+    for name, expected in info["episode"].items():
+        found = arrays[outputs.results.indices[f"episode_{name}"]]
+        torch.testing.assert_close(found[ended], expected[ended], rtol=0, atol=0, equal_nan=True)
 
 
 NETWORKS = [((64,), "tanh"), ((64, 64), "tanh"), ((24, 128, 40), "elu")]

@@ -1,4 +1,4 @@
-// One agent with more features than a lane holds in variables, and an action of two entries. Test env of rollouts in one launch.
+// One agent with more features than a lane holds in variables, and an action of two entries, and metrics. Test env of rollouts in one launch.
 #include "hooks.h"
 
 GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
@@ -19,6 +19,8 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
         a.agent_reward[row] = s.x;
         s.terminated = gv_abs(s.x) > 0.8f;
         s.truncated = gv_time_is_up(s.t, a.max_episode_steps);
+        gv_record_speed(a, team, s.y);
+        if (s.x > 0.0f) gv_record_highest(a, team, s.x);
     }
 }
 

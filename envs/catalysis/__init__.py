@@ -1,0 +1,16 @@
+"""Catalytic reaction pathways by the rules of WarpDrive's rlchemists."""
+
+from functools import partial
+
+from gpu_vecenv.envs.catalysis.spec import SPEC
+from gpu_vecenv.spec.contract import with_contract
+from gpu_vecenv.vector.single_env import entry_point
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
+
+__doc__ = with_contract(__doc__, __file__)
+
+make_vec = partial(GpuVectorEnv, SPEC)
+"""Entry point of ``gymnasium.make_vec("WarpCatalysis-v0")``."""
+
+make = entry_point(SPEC)
+"""Entry point of ``gymnasium.make("WarpCatalysis-v0")``."""

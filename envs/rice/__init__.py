@@ -1,0 +1,16 @@
+"""RICE-N: 27 regions grow, trade, negotiate and share one climate."""
+
+from functools import partial
+
+from gpu_vecenv.envs.rice.spec import SPEC
+from gpu_vecenv.spec.contract import with_contract
+from gpu_vecenv.vector.single_env import refusing_entry_point
+from gpu_vecenv.vector.vector_env import GpuVectorEnv
+
+__doc__ = with_contract(__doc__, __file__)
+
+make_vec = partial(GpuVectorEnv, SPEC)
+"""Entry point of ``gymnasium.make_vec("WarpRice-v0")``."""
+
+make = refusing_entry_point(SPEC)
+"""Entry point of ``gymnasium.make("WarpRice-v0")``, which raises an error: the env has several agents."""

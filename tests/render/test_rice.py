@@ -1,0 +1,86 @@
+"""Pictures of RICE-N, measured in the colours of their pixels."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+import gpu_vecenv  # noqa: F401
+from gpu_vecenv.envs.rice.render import ARENA, REGIONS, Renderer, climate_tile, round_up, tile, year_in
+from gpu_vecenv.render.style import DARK, make_style
+
+
+def played(steps, **params):
+    """The states of world 0 of an episode with random actions, from the start on, and the parameters."""
+    env = gymnasium.make_vec("WarpRice-v0", num_envs=1, device="cpu", array="numpy", **params).unwrapped
+    env.reset(seed=0)
+    states = [env.get_state()]
+    env.action_space.seed(0)
+    for _ in range(steps):
+        env.step(env.action_space.sample())
+        states.append(env.get_state())
+    return [{name: values[0] for name, values in state.items()} for state in states], env.params
+
+
+def count(picture, colour, box):
+    left, top, right, bottom = (round(edge) for edge in box)
+    return int((picture[top:bottom, left:right] == colour).all(-1).sum())
+
+
+@pytest.mark.parametrize("negotiates", [False, True])
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_a_picture_has_all_curves_of_its_episode(theme, negotiates):
+    states, params = played(12, negotiation_on=negotiates)
+    style = make_style(theme, 1.0)
+    renderer, palette = Renderer(params, style), style.palette
+    first, *_, last = [renderer.frame(state) for state in states]
+    assert first.shape == last.shape == (688, 960, 3) and first.dtype == np.uint8
+    for region in range(REGIONS):
+        for colour in (palette.vermilion, palette.green, palette.sky):
+            assert count(last, colour, tile(region)) > 12
+    assert count(last, palette.mark, climate_tile()) > 2 * count(first, palette.mark, climate_tile())
+    assert count(first, palette.sky, tile(0)) == 0  # no tariffs yet
+    words = [entry.word for entry in renderer.legend]
+    assert words[:4] == ["emissions", "consumption", "temperature", "mean tariff"]
+    assert (words[4:] == ["agreed mitigation"]) == negotiates
+
+
+def test_emissions_are_those_that_reach_the_atmosphere():
+    states, params = played(20, autoreset_mode="disabled")
+    for before, after in zip(states, states[1:], strict=False):
+        carbon, n = before["carbon"].astype(float), int(after["period"])
+        arrived = (after["carbon"][0] - 0.88 * carbon[0] - 0.196 * carbon[1]) / 1.36388
+        land = 2.6 * 0.999 ** (n - 1)
+        emissions = year_in(after, params["num_discrete_action_levels"]).emissions
+        assert emissions.sum() + land == pytest.approx(arrived, rel=2e-5, abs=2e-4)
+
+
+def test_the_curves_of_an_episode_begin_anew():
+    states, params = played(8)
+    fresh, used = Renderer(params), Renderer(params)
+    for state in states:
+        used.frame(state)
+    np.testing.assert_array_equal(used.frame(states[0]), fresh.frame(states[0]))
+    other = {**states[8], "episode": np.int32(1)}
+    np.testing.assert_array_equal(used.frame(other), Renderer(params).frame(other))
+
+
+def test_a_higher_tariff_has_a_longer_bar():
+    states, params = played(1)
+    lengths = []
+    for level in (1, 5, 9):
+        state = {**states[1], "tariffs": np.full((REGIONS, REGIONS), level, np.uint8)}
+        lengths.append(count(Renderer(params).frame(state), DARK.sky, tile(4)))
+    assert lengths[0] * 3 < lengths[1] < lengths[2]
+
+
+def test_tiles_fill_the_arena_and_do_not_overlap():
+    boxes = [*(tile(region) for region in range(REGIONS)), climate_tile()]
+    covered = np.zeros((ARENA, ARENA), int)
+    for left, top, right, bottom in boxes:
+        covered[round(top) : round(bottom), round(left) : round(right)] += 1
+    assert covered.max() == 1 and covered.mean() > 0.8
+
+
+@pytest.mark.parametrize(("value", "scale"), [(0, 1), (0.3, 0.5), (1, 1), (1.1, 2), (4.9, 5), (51, 100)])
+def test_scales_are_round(value, scale):
+    assert round_up(value) == pytest.approx(scale)

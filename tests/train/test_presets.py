@@ -1,0 +1,163 @@
+"""Presets of envs of other packages."""
+
+import dataclasses
+import shlex
+import subprocess
+import sys
+
+import gymnasium
+import pytest
+import tyro
+
+from gpu_vecenv import register_preset
+from gpu_vecenv.cli import train as commands
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec.registered import REGISTERED_PRESETS
+from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, Preset, TrainConfig, Trainer, evaluate, train_many
+from gpu_vecenv.train.config import PRESETS, resolve
+from gpu_vecenv.train.run_folder.plot import plot_curves
+
+PRESET = Preset(2, 40, PPOConfig(num_steps=10, num_minibatches=2, gamma=0.5), NetworkConfig((4,)), {"speed": 2.0})
+
+
+@pytest.fixture
+def orchard(tmp_path, monkeypatch):
+    """Make a package that registers an env and, as text, its preset. It is forgotten afterwards."""
+    package = tmp_path / "orchards"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "import functools\nimport gymnasium\nfrom gpu_vecenv import register_preset\n"
+        "gymnasium.register('fruit/Apples-v0', vector_entry_point='tag_stand_in:TagStandIn')\n"
+        "register_preset('fruit/Apples-v0', 'orchards.training:PRESET')\n"
+    )
+    (package / "training.py").write_text(
+        "from gpu_vecenv.train import NetworkConfig, PPOConfig, Preset\n"
+        "PRESET = Preset(2, 40, PPOConfig(num_steps=10, num_minibatches=2, gamma=0.5), NetworkConfig((4,)))\nNUMBER = 5\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def forget():
+        for name in [name for name in sys.modules if name.partition(".")[0] == "orchards"]:
+            del sys.modules[name]
+        gymnasium.registry.pop("fruit/Apples-v0", None)
+        REGISTERED_PRESETS.pop("fruit/Apples-v0", None)
+
+    yield forget
+    forget()
+
+
+ENV_ID = "orchards:fruit/Apples-v0"
+
+
+def assert_of_the_preset(config):
+    assert (config.num_envs, config.total_steps, config.network) == (2, 40, NetworkConfig((4,)))
+    assert (config.ppo.num_steps, config.ppo.num_minibatches, config.ppo.gamma) == (10, 2, 0.5)
+
+
+def test_every_kind_of_new_run_has_the_preset_of_the_package(orchard, tmp_path):
+    """Each begins with the package not imported."""
+    trainer = Trainer(TrainConfig(ENV_ID), quiet=True)
+    assert_of_the_preset(trainer.config)
+    trainer.close()
+    orchard()
+    (result,) = train_many({"only": TrainConfig(ENV_ID)}, quiet=True).values()
+    assert_of_the_preset(result.config)
+    orchard()
+    (tmp_path / "run.yaml").write_text(f"env_id: {ENV_ID}\nppo: {{clip_coef: 0.1}}\n")
+    config = TrainConfig.from_yaml(tmp_path / "run.yaml")
+    assert_of_the_preset(resolve(config))
+    assert config.ppo.clip_coef == 0.1
+    orchard()
+    assert evaluate(TrainConfig(ENV_ID), 2).episodes == 2
+
+
+def test_the_command_line_and_a_resumed_run_have_the_preset_of_the_package(orchard, tmp_path):
+    tyro.cli(commands.train, args=shlex.split(f"{ENV_ID} --out {tmp_path}/run --ppo clip_coef=0.1"))
+    first = TrainConfig.of_run(tmp_path / "run")
+    assert_of_the_preset(first)
+    resumed = Trainer.resume(tmp_path / "run", quiet=True, total_steps=60)
+    assert_of_the_preset(dataclasses.replace(resumed.config, total_steps=40))
+    assert resumed.config.ppo == first.ppo
+    resumed.close()
+
+
+def test_files_of_a_run_import_nothing(orchard, tmp_path):
+    """Also if they lack fields of which the preset has values, as files of older versions do."""
+    trainer = Trainer(TrainConfig(ENV_ID, out=str(tmp_path / "run")), quiet=True)
+    trainer.train()
+    trainer.close()
+    file = tmp_path / "run" / "config.yaml"
+    file.write_text(file.read_text().replace("  gamma: 0.5\n", ""))
+    orchard()
+    assert TrainConfig.of_run(tmp_path / "run").ppo.gamma == PPOConfig().gamma
+    plot_curves(tmp_path / "run")
+    assert not any(name.startswith("orchards") for name in sys.modules)
+
+
+def test_registering_imports_no_trainer_and_the_text_is_imported_by_a_run(orchard, tmp_path):
+    code = (
+        "import sys, orchards\nassert 'torch' not in sys.modules and 'orchards.training' not in sys.modules\n"
+        "from gpu_vecenv.train import TrainConfig\nfrom gpu_vecenv.train.config import resolve\n"
+        f"assert resolve(TrainConfig('{ENV_ID}')).num_envs == 2\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+
+
+@pytest.fixture
+def registered():
+    before = dict(REGISTERED_PRESETS)
+    yield
+    REGISTERED_PRESETS.clear()
+    REGISTERED_PRESETS.update(before)
+
+
+def test_an_id_has_one_preset(registered):
+    register_preset("Mine-v0", PRESET)
+    register_preset("Mine-v0", dataclasses.replace(PRESET))  # an equal one, as of a second import
+    register_preset("theirs/Mine-v0", "theirs.training:PRESET")
+    for other in (dataclasses.replace(PRESET, num_envs=3), "theirs.training:PRESET"):
+        with pytest.raises(ParameterError, match=r"expected one preset for 'Mine-v0', got Preset\(num_envs=2, .* and "):
+            register_preset("Mine-v0", other)
+    assert resolve(TrainConfig("Mine-v0")).env_kwargs == {"speed": 2.0}
+    assert resolve(TrainConfig("other/Mine-v0")).num_envs == Preset().num_envs
+    for name in PRESETS:
+        with pytest.raises(ParameterError, match=f"expected an id of another package, got '{name}'"):
+            register_preset(name, PRESET)
+
+
+@pytest.mark.parametrize("env_id", ["", "module:Mine-v0", None, 5])
+def test_a_wrong_id_is_refused(env_id):
+    with pytest.raises(ParameterError, match="register_preset: expected an env id without a module, such as 'MyEnv-v0', got "):
+        register_preset(env_id, PRESET)
+
+
+@pytest.mark.parametrize("preset", [None, {}, "orchards", "orchards:", ":PRESET", "a b:PRESET", "a:b:c", Preset])
+def test_a_wrong_preset_is_refused(preset):
+    with pytest.raises(ParameterError, match="register_preset: expected for 'Mine-v0' a gpu_vecenv.train.Preset, or its place"):
+        register_preset("Mine-v0", preset)
+    assert "Mine-v0" not in REGISTERED_PRESETS
+
+
+@pytest.mark.parametrize(
+    ("place", "got"),
+    [("orchards.training:NUMBER", "5"), ("orchards.training:NO", "AttributeError"), ("nowhere:PRESET", "ModuleNotFoundError")],
+)
+def test_a_place_without_a_preset_is_an_error_of_the_run(orchard, registered, place, got):
+    register_preset("Mine-v0", place)
+    with pytest.raises(ConfigError, match=f"preset of Mine-v0: expected a Preset at '{place}', as registered, got {got}"):
+        resolve(TrainConfig("Mine-v0"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("num_envs", 0, "num_envs: expected an integer from 1"),
+        ("total_steps", 1.5, "total_steps: expected an integer"),
+        ("ppo", {}, "ppo: expected a PPOConfig"),
+        ("network", None, "network: expected a NetworkConfig"),
+        ("env_kwargs", [], "env_kwargs: expected a dict with str keys"),
+    ],
+)
+def test_fields_of_a_preset_are_checked(field, value, expected):
+    with pytest.raises(ConfigError, match=expected):
+        Preset(**{field: value})
