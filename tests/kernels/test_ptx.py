@@ -57,6 +57,11 @@ def ptx_of(name, module, params=()):
     return compile_ptx(spec_of(name), 90, module, **dict(params))
 
 
+def test_an_empty_log_changes_no_bytes_of_the_process():
+    compile_text('extern "C" __global__ void kernel() {}', 90)
+    assert " ".encode()[0] == 32
+
+
 def test_every_id_is_compiled_here():
     assert set(SHAPES) == {*IDS, *tests.roles.IDS}
 
