@@ -59,7 +59,7 @@ def ptx_of(name, module, params=()):
 
 def test_an_empty_log_changes_no_bytes_of_the_process():
     compile_text('extern "C" __global__ void kernel() {}', 90)
-    assert chr(32).encode() == bytes.fromhex("20")
+    assert chr(32).encode()[0] == ord(" ")
 
 
 def test_every_id_is_compiled_here():
