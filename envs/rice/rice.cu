@@ -125,7 +125,7 @@ GV_FN void produce(const GvArgs& a, const GvTeam& team, const Trade& of, gv_i32 
         const gv_u8* const levels = of.levels + PROPOSALS * i;
         const gv_i32 savings = levels[SAVINGS], mitigation = levels[MITIGATION];
         const float capital = s.capital[i], intensity = s.intensity[i], technology = s.technology[i];
-        const float cost = scaled(intensity, of_period(a, n, COST)), abatement = cost * a.abatement[mitigation];
+        const float cost = scaled(intensity, a.trends[2 * n]), abatement = cost * a.abatement[mitigation];
         const float production = production_of(a, technology, capital, s.labor[i]);
         const float output = gross_output_of(damages, abatement, production);
         s.savings[i] = (gv_u8)savings;
@@ -137,8 +137,8 @@ GV_FN void produce(const GvArgs& a, const GvTeam& team, const Trade& of, gv_i32 
         of.balance[i] = s.balance[i] * a.interest;
         of.emission[i] = emission_of(a, intensity, a.rate[mitigation], production, n);
         s.capital[i] = next_capital(a, capital, a.rate[savings] * output);
-        s.technology[i] = scaled(technology, exact(a.growth, REGIONS * n + i));
-        s.intensity[i] = scaled(intensity, of_period(a, n, INTENSITY));
+        s.technology[i] = scaled(technology, a.growth[REGIONS * n + i]);
+        s.intensity[i] = scaled(intensity, a.trends[2 * n + 1]);
     }
 }
 
@@ -266,12 +266,12 @@ GV_FN void observe_world(const GvArgs& a, const GvTeam& team, float* to) {
         to[2] = s.c_air * 1.0e-4f;
         to[3] = s.c_upper * 1.0e-4f;
         to[4] = s.c_lower * 1.0e-4f;
-        to[5] = rounded_of_period(a, n, FORCING);
-        to[6] = rounded_of_period(a, n, LAND);
+        to[5] = of_period(a, n, FORCING);
+        to[6] = of_period(a, n, LAND);
         to[7] = (float)s.t * 0.01f;
         if (gv_negotiation_on(a)) to[8] = (float)(s.t % 3);
     }
-    const float kept = n > 0 ? a.numbers[2 * KEEP] : 0.0f;
+    const float kept = n > 0 ? (float)a.kept_capital : 0.0f;
     GV_FOR(i, REGIONS) {
         float* const of = to + head + i;
         const float savings = a.rate[s.savings[i]], output = s.gross_output[i];
@@ -307,7 +307,7 @@ GV_FN void observe_own(const GvArgs& a, const GvTeam& team, float* to) {
         of[4] = cost * a.abatement[s.mitigation[i]];
         of[5] = s.production[i] * 1.0e-3f;
         of[6] = utility;
-        of[7] = utility * rounded_of_period(a, s.period, DISCOUNT);
+        of[7] = utility * of_period(a, s.period, DISCOUNT);
         of[8] = acted ? utility : 0.0f;  // reward of the last step
         of[9] = a.rate[s.minimum_mitigation[i]];
     }

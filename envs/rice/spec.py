@@ -31,8 +31,8 @@ FORMS = ("parts", "whole")
 @cache
 def data() -> dict[str, Any]:
     """Return the authors' numbers: ``world``, ``regional_shared``, ``env``, and ``regional`` with a float64 array (27,) each."""
-    numbers = json.loads((FOLDER / "data" / "rice_params.json").read_text())
-    return {**numbers, "regional": {name: np.asarray(values, np.float64) for name, values in numbers["regional"].items()}}
+    calibration = json.loads((FOLDER / "data" / "rice_params.json").read_text())
+    return {**calibration, "regional": {name: np.asarray(values) for name, values in calibration["regional"].items()}}
 
 
 def choices(params: Params) -> int:
@@ -96,13 +96,6 @@ def scratch(params: Params) -> int:
 # ---- tables -------------------------------------------------------------------------------------------------------------
 
 
-def split(values: Any) -> np.ndarray:
-    """Return doubles as two floats each, on a new last axis: the rounded value and the rest, because tables hold floats."""
-    doubles = np.asarray(values, np.float64)
-    high = doubles.astype(np.float32)
-    return np.stack([high, doubles - high], -1)
-
-
 def rates(params: Params) -> np.ndarray:
     """Rate of each level, the level of rate 1 included."""
     levels = int(params["num_discrete_action_levels"])
@@ -120,28 +113,38 @@ def start_climate(params: Params) -> np.ndarray:
     return np.array([alike["xT_AT_0"], alike["xT_LO_0"], world["xM_AT_0"], world["xM_UP_0"], world["xM_LO_0"]])
 
 
-def numbers(params: Params) -> np.ndarray:
-    """Numbers of the world, in the order of the macros of economy.h."""
-    world, alike = data()["world"], data()["regional_shared"]
-    matrices = (np.ravel(world[name]) for name in ("xPhi_T", "xB_T", "xPhi_M", "xB_M"))
-    single = [world["xF_2x"], world["xM_AT_1750"], alike["xa_1"], alike["xa_2"], alike["xgamma"], alike["xalpha"]]
-    return split([*np.concatenate(list(matrices)), *single, (1 - alike["xdelta_K"]) ** world["xDelta"]])
+def warming(params: Params) -> np.ndarray:
+    """Temperatures of air and ocean after a period, by those before and the forcing, (2, 3)."""
+    return np.column_stack([data()["world"]["xPhi_T"], np.ravel(data()["world"]["xB_T"])])
 
 
-def periods(params: Params) -> np.ndarray:
-    """By period: exogenous forcing, land emissions of a region, cost of mitigation, factor of intensity, discount.
+def mixing(params: Params) -> np.ndarray:
+    """Carbon in atmosphere, upper and lower ocean after a period, by that before and the emissions, (3, 4)."""
+    return np.column_stack([data()["world"]["xPhi_M"], np.ravel(data()["world"]["xB_M"])])
 
-    Row 0 is the start, which has no forcing and no land emissions yet.
-    """
+
+def exogenous(params: Params) -> np.ndarray:
+    """By period: forcing, land emissions of a region, discount. Row 0 is the start, without forcing and land emissions."""
     world, alike = data()["world"], data()["regional_shared"]
     n = np.arange(PERIODS + 1.0)
     f0, f1 = world["xf_0"], world["xf_1"]
     forcing = (n > 0) * (f0 + np.minimum(f1 - f0, (f1 - f0) / world["xt_f"] * (n - 1)))
     land = (n > 0) * (world["xE_L0"] * (1 - world["xdelta_EL"]) ** (n - 1) / N)
+    return np.stack([forcing, land, (1 + alike["xrho"]) ** (-world["xDelta"] * n)], 1)
+
+
+def trends(params: Params) -> np.ndarray:
+    """By period: cost of full mitigation over the carbon intensity, and the factor of the intensity."""
+    world, alike = data()["world"], data()["regional_shared"]
+    n = np.arange(PERIODS + 1.0)
     cost = alike["xp_b"] / (1000 * alike["xtheta_2"]) * (1 - alike["xdelta_pb"]) ** (n - 1)
     intensity = np.exp(-alike["xg_sigma"] * (1 - alike["xdelta_sigma"]) ** (5 * (n - 1)) * world["xDelta"])
-    discount = (1 + alike["xrho"]) ** (-world["xDelta"] * n)
-    return split(np.stack([forcing, land, cost, intensity, discount], 1))
+    return np.stack([cost, intensity], 1)
+
+
+def kept_capital(params: Params) -> float:
+    """Share of capital that is left after a period."""
+    return float((1 - data()["regional_shared"]["xdelta_K"]) ** data()["world"]["xDelta"])
 
 
 def growth(params: Params) -> np.ndarray:
@@ -149,12 +152,12 @@ def growth(params: Params) -> np.ndarray:
     n = np.arange(PERIODS + 1)[:, None]
     of = data()["regional"]
     years = data()["world"]["xDelta"]
-    return split(np.exp(data()["env"]["growth_eta"]) + of["xg_A"] * np.exp(-of["xdelta_A"] * years * (n - 1)))
+    return np.exp(data()["env"]["growth_eta"]) + of["xg_A"] * np.exp(-of["xdelta_A"] * years * (n - 1))
 
 
 def people(params: Params) -> np.ndarray:
     """Logarithm of 1 + the limit of labour, and the exponent of its growth, by region."""
-    return split(np.stack([np.log1p(data()["regional"]["xL_a"]), data()["regional"]["xl_g"]]))
+    return np.stack([np.log1p(data()["regional"]["xL_a"]), data()["regional"]["xl_g"]])
 
 
 def by_region(name: str, doc: str, unit: str = "-") -> Field:
@@ -165,6 +168,11 @@ def by_region(name: str, doc: str, unit: str = "-") -> Field:
 def levels(name: str, shape: tuple[Any, ...], doc: str) -> Field:
     """Rates as levels."""
     return Field(name, "uint8", shape, doc, "1/levels", 0, lambda p: p["num_discrete_action_levels"])
+
+
+def regional(name: str, key: str, doc: str, unit: str = "-") -> Constant:
+    """A double that is the same for all regions."""
+    return Constant(name, lambda p: data()["regional_shared"][key], doc, unit, "float64")
 
 
 MONEY, FLOW = "10^12 USD", "10^12 USD/year"
@@ -216,14 +224,23 @@ SPEC = EnvSpec(
         Constant("per_warming", lambda p: 1 / (LEAST_WARMING - MOST_WARMING), "climate index by temperature rise", "1/K"),
         Constant("least_output", lambda p: LEAST_OUTPUT / PERIODS, "gross output of a period at economic index 0", FLOW),
         Constant("per_output", lambda p: 1 / (MOST_OUTPUT - LEAST_OUTPUT), "economic index by gross output", "year / 10^12 USD"),
+        regional("gamma", "xgamma", "exponent of capital in production"),
+        regional("alpha", "xalpha", "curvature of utility"),
+        regional("damage_1", "xa_1", "damages by the temperature rise", "1/K"),
+        regional("damage_2", "xa_2", "damages by the squared temperature rise", "1/K^2"),
+        Constant("kept_capital", kept_capital, "share of capital that is left after a period", dtype="float64"),
+        Constant("doubled_carbon", lambda p: data()["world"]["xF_2x"], "forcing of doubled carbon", "W/m^2", "float64"),
+        Constant("carbon_1750", lambda p: data()["world"]["xM_AT_1750"], "carbon in the atmosphere of 1750", "Gt", "float64"),
     ),
     tables=(
         Table("start", starts, "[4, 27] capital, labour, technology, intensity at the start"),
         Table("start_climate", start_climate, "[5] temperatures and carbon at the start"),
-        Table("numbers", numbers, "[25, 2] numbers of the world, as two floats"),
-        Table("periods", periods, "[21, 5, 2] forcing, land emissions, cost, intensity, discount, as two floats"),
-        Table("growth", growth, "[21, 27, 2] growth of technology, as two floats"),
-        Table("people", people, "[2, 27, 2] logarithm of the limit of labour, exponent of its growth, as two floats"),
+        Table("warming", warming, "[2, 3] air and ocean, by air, ocean and forcing", dtype="float64"),
+        Table("mixing", mixing, "[3, 4] atmosphere, upper, lower ocean, by the three and emissions", dtype="float64"),
+        Table("exogenous", exogenous, "[21, 3] forcing, land emissions of a region, discount"),
+        Table("trends", trends, "[21, 2] cost of mitigation over intensity, factor of intensity", dtype="float64"),
+        Table("growth", growth, "[21, 27] factor of technology", dtype="float64"),
+        Table("people", people, "[2, 27] logarithm of the limit of labour, exponent of its growth", dtype="float64"),
         Table("rate", rates, "[levels + 1] rate of each level"),
         Table("abatement", lambda p: rates(p) ** data()["regional_shared"]["xtheta_2"], "[levels + 1] rate to the power theta 2"),
     ),
