@@ -138,6 +138,8 @@ def _figure(names: Sequence[str]) -> tuple[Any, list[_Panel]]:
         axes = figure.add_subplot(small[k // len(_PANELS)][k % len(_PANELS)])
         panels.append(_Panel(name, name.removeprefix("episode/"), axes))
     panels += [_Panel(prefix, label, figure.add_subplot(small[-1][k])) for k, (prefix, label) in enumerate(_PANELS)]
+    for panel in panels:
+        panel.axes.set_title(panel.label, fontsize="medium", parse_math=False)  # the name of a policy may hold a $
     return figure, panels
 
 
@@ -164,11 +166,10 @@ def _draw_random_play(panel: _Panel, matches: Matches) -> None:
 
 
 def _finish(panel: _Panel, runs: Sequence[Lines], count: int) -> None:
-    """Set title, axes and legend of a panel with ``count`` metrics."""
+    """Set axes and legend of a panel with ``count`` metrics."""
     from matplotlib.ticker import EngFormatter
 
     axes = panel.axes
-    axes.set_title(panel.label, fontsize="medium", parse_math=False)  # the name of a policy may hold a $
     axes.set_xlim(0, max(lines[-1]["steps"] or 0 for lines in runs))
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set_xlabel("world steps" if len(runs) == 1 else "world steps of a run")
