@@ -23,7 +23,7 @@ GV_FN gv_i32 stage_of(const GvArgs& a, gv_i32 t) { return gv_negotiation_on(a) ?
 
 // ---- scratch --------------------------------------------------------------------------------------------------
 
-// Of a period: goods by importer and exporter, numbers by region, levels of the actions, and the tariffs on the goods.
+// Scratch of a period: goods by importer and exporter, numbers by region, levels of the actions, and the tariffs on the goods.
 struct Trade {
     float *goods, *output, *balance, *exports, *emission;
     gv_u8 *levels, *tariffs;
@@ -256,7 +256,7 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 
 // ---- observation ----------------------------------------------------------------------------------------------
 
-// What all regions observe alike.
+// The part that all regions observe alike.
 GV_FN void observe_world(const GvArgs& a, const GvTeam& team, float* to) {
     const GvState s = gv_state(a, team);
     const gv_i32 n = s.period, head = 8 + gv_negotiation_on(a);
@@ -271,12 +271,12 @@ GV_FN void observe_world(const GvArgs& a, const GvTeam& team, float* to) {
         to[7] = (float)s.t * 0.01f;
         if (gv_negotiation_on(a)) to[8] = (float)(s.t % 3);
     }
-    const float kept = n > 0 ? (float)a.kept_capital : 0.0f;
+    const float capital_kept = n > 0 ? (float)a.kept_capital : 0.0f;
     GV_FOR(i, REGIONS) {
         float* const of = to + head + i;
         const float savings = a.rate[s.savings[i]], output = s.gross_output[i];
         of[0 * REGIONS] = s.capital[i] * 1.0e-4f;
-        of[1 * REGIONS] = kept;
+        of[1 * REGIONS] = capital_kept;
         of[2 * REGIONS] = s.labor[i] * 1.0e-4f;
         of[3 * REGIONS] = output * 1.0e-3f;
         of[4 * REGIONS] = savings * output * 1.0e-3f;
@@ -323,9 +323,9 @@ GV_FN float observed_pair(const GvArgs& a, const GvState& s, gv_i32 i, gv_i32 k)
 // Writes a row a region: its id, in whole rows the part that all observe alike, its own numbers, and its pairs.
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
     const GvState s = gv_state(a, team);
-    const gv_i32 w = team.world, features = gv_region_num_features(a), numbers = gv_negotiation_on(a) ? PRIVATE : PRIVATE - 1;
+    const gv_i32 w = team.world, features = gv_region_num_features(a), private_count = gv_negotiation_on(a) ? PRIVATE : PRIVATE - 1;
     const bool whole = gv_region_num_shared(a) == 0;
-    const gv_i32 alike = whole ? 8 + gv_negotiation_on(a) + 10 * REGIONS + PAIRS : 0, own = REGIONS + alike;
+    const gv_i32 alike = whole ? 8 + gv_negotiation_on(a) + 10 * REGIONS + PAIRS : 0, first = REGIONS + alike;
     float *const of_world = team.scratch, *const of_region = team.scratch + alike;
     gv_barrier(team);  // env_step may still read scratch
     observe_world(a, team, whole ? of_world : gv_region_shared(a, obs, w));
@@ -335,9 +335,9 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
     gv_for_table(team, REGIONS, features, [&](gv_i32 i, gv_i32 k) {
         float value;
         if (k < REGIONS) value = k == i ? 1.0f : 0.0f;
-        else if (k < own) value = of_world[k - REGIONS];
-        else if (k < own + numbers) value = of_region[PRIVATE * i + k - own];
-        else value = observed_pair(a, s, i, k - own - numbers);
+        else if (k < first) value = of_world[k - REGIONS];
+        else if (k < first + private_count) value = of_region[PRIVATE * i + k - first];
+        else value = observed_pair(a, s, i, k - first - private_count);
         rows[features * i + k] = value;
     });
     if (gv_negotiation_on(a)) {

@@ -62,7 +62,7 @@ def box(length: int) -> Box:
 
 
 def observation(params: Params) -> Box:
-    """Of a region: its own part, or the whole row of 1,043 or 1,207 numbers."""
+    """Space of a region: its own part, or the whole row of 1,043 or 1,207 numbers."""
     return box(num_own(params) + (num_shared(params) if params["observe"] == "whole" else 0))
 
 
