@@ -152,7 +152,8 @@ def growth(params: Params) -> np.ndarray:
     n = np.arange(PERIODS + 1)[:, None]
     of = data()["regional"]
     years = data()["world"]["xDelta"]
-    return np.exp(data()["env"]["growth_eta"]) + of["xg_A"] * np.exp(-of["xdelta_A"] * years * (n - 1))
+    factors: np.ndarray = np.exp(data()["env"]["growth_eta"]) + of["xg_A"] * np.exp(-of["xdelta_A"] * years * (n - 1))
+    return factors
 
 
 def people(params: Params) -> np.ndarray:

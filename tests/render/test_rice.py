@@ -78,6 +78,14 @@ def test_a_higher_tariff_has_a_higher_column_in_its_year():
     assert first < counts[0] < counts[1] < counts[2] and counts[1] == pytest.approx(2 * first, rel=0.3)
 
 
+def test_tariffs_are_those_that_the_region_sets():
+    states, params = played(1)
+    tariffs = np.zeros((REGIONS, REGIONS), np.uint8)
+    tariffs[4] = 9
+    picture = Renderer(params).frame({**states[1], "tariffs": tariffs})
+    assert count(picture, DARK.sky, tile(4)) > 12 and count(picture, DARK.sky, tile(5)) == 0
+
+
 def test_the_bar_of_mitigation_is_the_rate():
     states, params = played(1)
     lengths = []
