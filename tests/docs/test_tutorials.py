@@ -19,7 +19,7 @@ def marked(path):
     return pytest.param(path, marks=[pytest.mark.slow] if number_of(path) in LONG else [])
 
 
-@pytest.mark.parametrize("path", map(marked, TUTORIALS), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [marked(path) for path in TUTORIALS], ids=lambda path: path.stem)
 def test_a_tutorial_runs(path, tmp_path):
     notebook = run(path, tmp_path)  # an error in a cell raises CellExecutionError
     assert [cell.id for cell in notebook.cells if cell.cell_type == "code" and cell.execution_count is None] == []
