@@ -28,8 +28,8 @@ MAX_CELLS = 255  # on an axis; coordinates are bytes
 @functools.cache
 def configurations() -> dict[str, dict[str, Any]]:
     """Parameters of each configuration, by its name."""
-    found: dict[str, dict[str, Any]] = json.loads((DATA / "configurations.json").read_text(encoding="utf-8"))
-    return found
+    by_name: dict[str, dict[str, Any]] = json.loads((DATA / "configurations.json").read_text(encoding="utf-8"))
+    return by_name
 
 
 @functools.cache
@@ -81,19 +81,19 @@ def landscape(params: Params) -> np.ndarray:
     Raises:
         ParameterError: an unknown name, another shape, or energies that are no finite numbers.
     """
-    given, where = params["landscape"], f"{NAME}: landscape"
-    if isinstance(given, str):
-        require_one_of(where, given, LANDSCAPES)
-        energies = bundled_landscape(given)
+    choice, where = params["landscape"], f"{NAME}: landscape"
+    if isinstance(choice, str):
+        require_one_of(where, choice, LANDSCAPES)
+        energies = bundled_landscape(choice)
     else:
-        energies = number_array(given, where, "energies, or the name of a landscape").astype(np.float64)
+        energies = number_array(choice, where, "energies, or the name of a landscape").astype(np.float64)
     shape = slab_shape(params) * atoms(params)
     if energies.shape != shape:
         expected = f"the shape {shape} by nx, ny, z_slab_lower and z_slab_upper"
         raise ParameterError(f"{where} must have {expected}, got {energies.shape}.")
     if not (np.abs(energies) <= LARGEST_ENERGY).all():
         expected = f"finite energies, at most {LARGEST_ENERGY:g} eV in size"
-        raise ParameterError(f"{where} must hold {expected}, got {abbreviated(given)}.")
+        raise ParameterError(f"{where} must hold {expected}, got {abbreviated(choice)}.")
     return energies
 
 

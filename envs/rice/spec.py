@@ -62,7 +62,7 @@ def box(length: int) -> Box:
 
 
 def observation(params: Params) -> Box:
-    """Of a region: its own part, or the whole row of 1,043 or 1,207 numbers."""
+    """Space of a region: its own part, or the whole row of 1,043 or 1,207 numbers."""
     return box(num_own(params) + (num_shared(params) if params["observe"] == "whole" else 0))
 
 
@@ -157,7 +157,8 @@ def growth(params: Params) -> np.ndarray:
     n = np.arange(PERIODS + 1)[:, None]
     of = data()["regional"]
     years = data()["world"]["xDelta"]
-    return np.exp(data()["env"]["growth_eta"]) + of["xg_A"] * np.exp(-of["xdelta_A"] * years * (n - 1))
+    factors: np.ndarray = np.exp(data()["env"]["growth_eta"]) + of["xg_A"] * np.exp(-of["xdelta_A"] * years * (n - 1))
+    return factors
 
 
 def people(params: Params) -> np.ndarray:
