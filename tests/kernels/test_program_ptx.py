@@ -9,6 +9,7 @@ import pytest
 from gpu_vecenv.backend.cuda import OPTIONS, raw_module
 from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import (
+    CHOICES,
     DEAL,
     DRAW,
     EPISODES,
@@ -30,6 +31,7 @@ KERNELS = {
     DRAW: ["gv_draw_choices", "gv_draw_normals", "gv_draw_uniforms"],
     SCAN: ["gv_advantages", "gv_episodes", "gv_returns"],
     MASKS: ["gv_masks"],
+    CHOICES: ["gv_choices"],
     MOMENTS: ["gv_merge", "gv_moments"],
     STANDARDS: ["gv_standards"],
     EPISODES: ["gv_list", "gv_take"],

@@ -7,11 +7,11 @@ import torch
 
 from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level
 from gpu_vecenv.backend.programs import CpuProgram
-from gpu_vecenv.backend.source import DEAL, EPISODES, MASKS, METRICS, MOMENTS, SCAN
+from gpu_vecenv.backend.source import CHOICES, DEAL, EPISODES, MASKS, METRICS, MOMENTS, SCAN
 from gpu_vecenv.train.algorithms import deal
-from gpu_vecenv.train.returns import episodes, masks, metrics, moments, scan
+from gpu_vecenv.train.returns import choices, episodes, masks, metrics, moments, scan
 
-MODULES = {SCAN: scan, MASKS: masks, MOMENTS: moments, EPISODES: episodes, METRICS: metrics, DEAL: deal}
+MODULES = {SCAN: scan, MASKS: masks, CHOICES: choices, MOMENTS: moments, EPISODES: episodes, METRICS: metrics, DEAL: deal}
 
 
 def results(steps=40, rows=700):
@@ -29,6 +29,7 @@ def results(steps=40, rows=700):
         *(each.update(reward, cut, valid) for each in (stats, by_world) for _ in range(2)),
         *stats.state_dict().values(), *by_world.state_dict().values(),
         *masks.transition_masks(valid[0], valid, cut, timed_out, cut),
+        choices.have_choice(wide.gt(1.0).view(2, 1500, 37), (1, 30, 6), valid.view(-1)[:3000].view(2, 1500)),
         metrics.mean_metrics(value[:-1].view(2, -1, rows), cut[: steps // 2], timed_out[: steps // 2]),
         running, sums,
         *moments.moments(reward.view(-1, 1), valid.flatten()),
