@@ -161,7 +161,7 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
 
         Returns:
             obs: float32, all envs; envs that were not reset keep their last observation.
-            info: ``action_mask`` as in ``step()`` if the env has masks.
+            info: ``action_mask`` and ``action_effects`` as in ``step()``, if the env has them.
 
         Raises:
             SequenceError: a ``reset_mask`` in the first reset.
@@ -192,8 +192,8 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
             reward: float32 ``(num_envs,)``.
             terminated, truncated: bool ``(num_envs,)``.
             info: ``final_obs`` like obs, valid where ``_final_obs`` bool ``(num_envs,)`` is true (same-step mode);
-                with several agents ``agent_reward`` float32 and ``agent_alive`` bool, one entry an agent, of this step;
-                with masks ``action_mask``, bool, True for allowed choices, of obs, and ``final_action_mask`` of final_obs;
+                with several agents ``agent_reward`` float32 and ``agent_alive`` bool, one an agent, of this step;
+                bool ``action_mask`` (choice is allowed), ``action_effects`` (entries have an effect), and ``final_...`` of both;
                 with metrics ``episode``, float32 ``(num_envs,)`` by name, valid where ``_episode`` is true.
 
         Raises:
@@ -354,9 +354,9 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
     def bind(self, /, **slabs: Array) -> None:
         """Write results into the caller's slabs instead of the env's arrays, without allocation or copy.
 
-        ``obs`` and ``action_mask`` are ``(T + 1, ...)``, the others, any of ``reward, terminated, truncated, finished,
-        final_obs, final_action_mask, agent_alive, agent_reward, episode``, ``(T, ...)``; float32 or bool, C-contiguous, on the
-        env's device; in dicts by role, and by metric for ``episode``. A reset writes ``obs[0]``; step t (from 0) writes
+        ``obs, action_mask, action_effects`` are ``(T + 1, ...)``, the others, any of ``reward, terminated, truncated, finished,
+        agent_alive, agent_reward, episode`` and the three as ``final_obs, ...``, ``(T, ...)``; float32 or bool, C-contiguous, on
+        the env's device; in dicts by role, and by metric for ``episode``. A reset writes ``obs[0]``; step t (from 0) writes
         ``obs[t + 1]`` and ``[t]`` of the others. After T steps call ``rewind()``. Outputs without a slab go to persistent arrays.
         ``final_obs`` and ``episode`` are undefined where no episode ended. The last observation, if any, is copied to ``obs[0]``.
 
