@@ -24,9 +24,9 @@ SMALL = 1 << 14
 
 
 def may_lack_choice(group: Group) -> bool:
-    """True if masks can leave an agent of the group without a choice: no entry without a mask has two choices or more."""
-    free = set(range(len(group.choices))) - set(group.masked)
-    return bool(group.masked) and all(group.choices[entry] < 2 for entry in free)
+    """True if masks and flags of effect can leave an agent of the group without a choice: no other entry has two or more."""
+    free = set(range(len(group.choices))) - set(group.limited)
+    return bool(group.limited) and all(group.choices[entry] < 2 for entry in free)
 
 
 def have_choice(mask: Tensor, choices: tuple[int, ...], valid: Tensor) -> Tensor:

@@ -182,7 +182,7 @@ class PolicyRows:
             env_reward=None if rollout.env_reward is None else self.gather(rollout.env_reward),
             agent=torch.cat(self.agents) if self.with_ids else None,
             all_valid=rollout.alive_next is None,
-            choice=None if has_choice else have_choice(mask, tuple(self.group.masked_choices), masks.valid),
+            choice=None if has_choice else have_choice(mask, tuple(self.group.limited_choices), masks.valid),
         )
 
     def masks(self) -> TransitionMasks:
@@ -252,7 +252,7 @@ def policy_rows(
                     parts.append(Part(slabs, rows, first, num_worlds, first_agent[member.role], member))
                     spaces.append(group)
                 first += slabs.num_rows
-        forms = [(group.observation, group.shared, group.action, group.masked) for group in spaces]
+        forms = [(group.observation, group.shared, group.action, group.masked, group.effects) for group in spaces]
         if any(form != forms[0] for form in forms):
             raise PolicyMapError(f"policy_map: expected roles with equal spaces for the policy {name!r}, got {spaces}")
         found[name] = PolicyRows(parts, spaces[0], rollout, agents)
