@@ -113,12 +113,13 @@ def effect_groups(where: str, groups: Any) -> Effects:
     pairs = tuple(groups.items()) if isinstance(groups, Mapping) else groups
     expected = "a dict from names to numbers of entries, each in one group"
     require_part(isinstance(pairs, tuple), where, expected, groups)
-    found, taken = [], []
+    found: list[tuple[str, tuple[int, ...]]] = []
+    taken: list[int] = []
     for pair in pairs:
         holds = isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and bool(pair[0])
         entries = tuple(map(whole_number, pair[1])) if holds and isinstance(pair[1], tuple | list | range) else ()
         require_part(bool(entries) and None not in entries, where, expected, groups)
-        found.append((pair[0], tuple(int(entry) for entry in entries)))
+        found.append((pair[0], tuple(int(entry) for entry in pair[1])))
         taken += found[-1][1]
     require_part(len({*taken}) == len(taken) and len(dict(found)) == len(found), where, expected, groups)
     return tuple(found)

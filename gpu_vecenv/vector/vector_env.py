@@ -19,6 +19,7 @@ from gpu_vecenv.render.worlds import WorldRenderers
 from gpu_vecenv.spec.env_spec import EnvSpec, require_spec
 from gpu_vecenv.spec.given import Array, ArrayT, require_mapping
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.vector.advised import AdvisedEnv
 from gpu_vecenv.vector.autoreset import parse_autoreset_mode
 from gpu_vecenv.vector.called import CalledEnv
 from gpu_vecenv.vector.copied import CopiedEnv
@@ -40,7 +41,7 @@ StepResults: TypeAlias = tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]
 """obs, reward, terminated, truncated, info."""
 
 
-class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT]):
+class GpuVectorEnv(AdvisedEnv, CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT]):
     """All worlds of one env on one device.
 
     Made by ``gymnasium.make_vec(id, num_envs=N, ...)``. In the ``"worlds"`` view an env is a world: observations
@@ -193,7 +194,8 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
             terminated, truncated: bool ``(num_envs,)``.
             info: ``final_obs`` like obs, valid where ``_final_obs`` bool ``(num_envs,)`` is true (same-step mode);
                 with several agents ``agent_reward`` float32 and ``agent_alive`` bool, one an agent, of this step;
-                bool ``action_mask`` (choice is allowed), ``action_effects`` (entries have an effect), and ``final_...`` of both;
+                if the env has them, bool, ``action_mask``, True for allowed choices, and ``action_effects``, True for groups of
+                entries with an effect, both of obs, and ``final_action_mask`` and ``final_action_effects`` of final_obs;
                 with metrics ``episode``, float32 ``(num_envs,)`` by name, valid where ``_episode`` is true.
 
         Raises:
@@ -342,13 +344,6 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
         self._require_started("observe()")
         obs: ArrayT = nest(self._places.public["obs"], self.worlds.observe(), self._convert)
         return obs
-
-    @one_caller
-    def action_mask(self) -> Any:
-        """Masks of the present state like ``info["action_mask"]``, in fresh arrays; None without masks. Changes nothing."""
-        self._require_started("action_mask()")
-        place = self._places.public.get("action_mask")
-        return None if place is None else nest(place, self.worlds.observe(), self._convert)
 
     @one_caller
     def bind(self, /, **slabs: Array) -> None:

@@ -76,6 +76,22 @@ def test_parameters_decide_if_there_are_flags():
     assert make(quiet=1)._rows()["action of a whisperer"].endswith(", with masks and flags of effect")
 
 
+def test_flags_of_a_state_that_was_set():
+    """They are those that the step before gave; reading them changes nothing."""
+    env = make()
+    env.reset(seed=0)
+    *_, info = env.step({"whisperer": np.zeros((N, 2, 3), int), "listener": np.zeros((N, 1), int)})
+    state_now, expected = env.get_state(), info["action_effects"]["whisperer"].copy()
+    env.reset(seed=1)
+    env.set_state(state_now)
+    for _ in range(2):
+        flags = env.action_effects()
+        assert list(flags) == ["whisperer"] and np.array_equal(flags["whisperer"], expected) and not expected.any()
+    plain = make(noise=False)
+    plain.reset(seed=0)
+    assert plain.action_effects() is None
+
+
 def test_flags_are_written_to_slabs_of_the_caller():
     env = make(array="torch")
     _, info = env.reset(seed=0)

@@ -170,7 +170,9 @@ class PolicyRows:
         obs = observed([part.slabs.obs for part in parts])
         assert obs is not None  # every part has observations
         mask = None if parts[0].slabs.mask is None else own("mask")
-        has_choice = mask is None or not may_lack_choice(self.group)
+        choice = None
+        if mask is not None and may_lack_choice(self.group):
+            choice = have_choice(mask, tuple(self.group.limited_choices), masks.valid)
         return Samples(
             obs=obs,
             action=own("action"),
@@ -182,7 +184,7 @@ class PolicyRows:
             env_reward=None if rollout.env_reward is None else self.gather(rollout.env_reward),
             agent=torch.cat(self.agents) if self.with_ids else None,
             all_valid=rollout.alive_next is None,
-            choice=None if has_choice else have_choice(mask, tuple(self.group.limited_choices), masks.valid),
+            choice=choice,
         )
 
     def masks(self) -> TransitionMasks:
