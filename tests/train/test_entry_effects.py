@@ -10,12 +10,13 @@ import torch
 import tests.roles  # noqa: F401  # registers Whisper
 from gpu_vecenv import ClipReward
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.train import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer, evaluate
+from gpu_vecenv.train import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer, evaluate, train_many
 from gpu_vecenv.train.algorithms.registry import register_algorithm
 from gpu_vecenv.train.fused.update import FusedPPO
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.policies.export import write_policy
 from gpu_vecenv.train.returns.effects import Limits
+from gpu_vecenv.train.run_folder.metrics import read_metrics
 from tests.roles.whisper import SPEC
 
 register_algorithm("fused", FusedPPO)
@@ -117,6 +118,16 @@ def test_a_run_that_is_resumed_goes_on_as_one_that_was_not(algorithm, tmp_path):
     assert torch.equal(weights(resumed), weights(whole))
     found = evaluate(tmp_path / "run", episodes=6)
     assert found.mean_return
+
+
+def test_runs_side_by_side_learn_as_each_alone(tmp_path):
+    configs = {f"{how}-{seed}": config_of(algorithm=how, seed=seed) for how in ("ppo", "fused") for seed in (0, 1)}
+    train_many(configs, tmp_path, quiet=True)
+    for name, config in configs.items():
+        last = Trainer(config, quiet=True).train()
+        found = read_metrics(tmp_path / name)[-1]
+        for metric in ("policy_loss", "entropy", "kl", "grad_norm", "choice_fraction"):
+            assert found[f"{metric}/whisperer"] == last[f"{metric}/whisperer"]
 
 
 @pytest.mark.parametrize("quiet", [0, 1])
