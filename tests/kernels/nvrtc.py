@@ -23,7 +23,7 @@ def compile_text(source: str, arch: int, *options: str) -> str:
     """PTX of a source text. Raises RuntimeError with the compiler's log if it does not compile."""
     program, _ = _compiled(source, *options, f"--gpu-architecture=compute_{arch}")
     _, size = nvrtc.nvrtcGetPTXSize(program)
-    ptx = b" " * size
+    ptx = bytearray(size)
     nvrtc.nvrtcGetPTX(program, ptx)
     return ptx.decode()
 
@@ -61,7 +61,7 @@ def _compiled(source: str, *options: str) -> tuple[Any, str]:
     _check(status)
     (status,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
-    log = b" " * size
+    log = bytearray(size)  # bytes of one character are shared by the interpreter: a write to them changes them everywhere
     nvrtc.nvrtcGetProgramLog(program, log)
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise RuntimeError(log.decode())

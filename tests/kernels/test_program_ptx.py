@@ -47,6 +47,12 @@ DOUBLE = (MOMENTS, STANDARDS, EPISODES, METRICS, UPDATE_ENDS)
 IN_SCRATCH = (DRAW, SCAN, MOMENTS, STANDARDS, EPISODES, METRICS)
 
 
+def test_a_compiler_without_a_word_leaves_bytes_of_one_character_alone():
+    """The interpreter shares them; an empty log of NVRTC is one byte."""
+    compile_text('extern "C" __global__ void nothing() {}', 90)
+    assert bytes([32])[0] == 32
+
+
 def test_every_program_is_tested():
     assert tuple(KERNELS) == PROGRAMS
 
