@@ -188,3 +188,7 @@ class RiceReference:
         least = np.rint(self.minimum_mitigation.astype(float) * self._levels)
         allowed: np.ndarray = np.arange(self._choices) >= least[:, None]
         return allowed
+
+    def effects(self) -> np.ndarray:
+        """Which entries the next step reads, bool (27, 3): those of a period, of proposals, of decisions."""
+        return np.tile(np.arange(3) == (self.t + 1) % 3, (N, 1))

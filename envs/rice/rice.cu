@@ -18,6 +18,7 @@
 #define PERIOD 0
 #define PROPOSE 1
 #define DECIDE 2
+#define STAGES 3
 
 GV_FN gv_i32 stage_of(const GvArgs& a, gv_i32 t) { return gv_negotiation_on(a) ? t % 3 : PERIOD; }
 
@@ -378,5 +379,7 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
         gv_for_table(team, REGIONS, choices, [&](gv_i32 i, gv_i32 k) {
             gv_region_mask(a, obs, w, i)[k] = k >= s.minimum_mitigation[i];
         });
+        const gv_i32 next = stage_of(a, s.t + 1);  // the groups of entries are in the order of the stages
+        gv_for_table(team, REGIONS, STAGES, [&](gv_i32 i, gv_i32 k) { gv_region_effects(a, obs, w, i)[k] = k == next; });
     }
 }

@@ -76,6 +76,13 @@ def masked(params: Params) -> tuple[int, ...]:
     return (1,) if params["negotiation_on"] else ()
 
 
+def effects(params: Params) -> dict[str, range]:
+    """With negotiation, a step reads the entries of its kind alone: those of a period, of proposals, or of decisions."""
+    if not params["negotiation_on"]:
+        return {}
+    return {"period": range(3 + 2 * N), "proposals": range(3 + 2 * N, 3 + 4 * N), "decisions": range(3 + 4 * N, 3 + 5 * N)}
+
+
 def rounds(params: Params) -> int:
     """1 with negotiation, whose matrices are then part of the state; otherwise 0."""
     return int(params["negotiation_on"])
@@ -187,7 +194,7 @@ PAIRS = (rounds, N, N)
 SPEC = EnvSpec(
     name="WarpRice-v0",
     kernel=FOLDER / "rice.cu",
-    roles=(Role("region", N, masked=masked, shared=shared),),
+    roles=(Role("region", N, masked=masked, shared=shared, effects=effects),),
     observation=observation,
     action=action,
     params=(

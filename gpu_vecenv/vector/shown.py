@@ -68,7 +68,8 @@ class ShownEnv(DrawnEnv):
             name = f" of a {group.role}" if group.role else "" if self.num_agents == 1 else " of an agent"
             shared = f", and {_text(group.shared)} in common" if group.shared is not None else ""
             rows[f"observation{name}"] = _text(group.observation) + shared
-            rows[f"action{name}"] = _text(group.action) + (", with masks" if group.masked else "")
+            flags = ("masks",) * bool(group.masked) + ("flags of effect",) * bool(group.effects)
+            rows[f"action{name}"] = _text(group.action) + (f", with {' and '.join(flags)}" if flags else "")
         rows["view"] = f"{self.view}, leading axis {self.num_envs:,}"
         rows["arrays"] = f"{self.array}, on {self.device}"
         rows["autoreset"] = self.autoreset_mode.name.lower()
