@@ -83,18 +83,19 @@ class Rows:
     """The rows of a file, which is written after each run, so that an interruption leaves what is done."""
 
     def __init__(self, benchmark: str, options: Options) -> None:
-        """Read the file if there is one."""
+        """Note the machine and the command."""
         self.path = options.out or RESULTS / f"{benchmark}.json"
-        fresh: dict[str, Any] = {"benchmark": benchmark, "rows": {}}
-        self._results = json.loads(self.path.read_text()) if self.path.exists() else fresh
-        self._machine = machine(options.device)
+        self._benchmark, self._machine = benchmark, machine(options.device)
         self._command = f"python benchmarks/{shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}"
 
     def put(self, case: str, play: str, runs: Sequence[Mapping[str, Any]], **facts: Any) -> None:
         """Store a row in place of an earlier one, write the file and print the row."""
+        results: dict[str, Any] = {"benchmark": self._benchmark, "rows": {}}
+        if self.path.exists():  # read again, because a run of other cases may have added rows
+            results = json.loads(self.path.read_text())
         head = {"case": case, "play": play, "command": self._command, "machine": self._machine, **facts}
-        self._results["rows"][f"{case}: {play}"] = {**head, "runs": list(runs)}
-        shared.write(self.path, self._results, "rows")
+        results["rows"][f"{case}: {play}"] = {**head, "runs": list(runs)}
+        shared.write(self.path, results, "rows")
         print(f"{case}: {play}: {shown([run['measured'] for run in runs])}", flush=True)
 
 

@@ -35,10 +35,10 @@ CASES: dict[str, dict[str, Any]] = {"without negotiation": {}, "with negotiation
 """Parameters of each case."""
 
 PLAYS = ("scripted", "random", "trained")
-EPISODES = 256
+EPISODES = 128
 """Worlds of an evaluation."""
 
-WORLDS, ITERATIONS = 256, 200
+WORLDS, ITERATIONS = 256, 150
 """Worlds and iterations of a training on a GPU."""
 
 PUBLISHED = {
@@ -86,14 +86,15 @@ def scripted(rows: Rows, case: str, options: Options) -> None:
 
 
 def base(case: str, options: Options) -> TrainConfig:
-    """Return the options of a training; a rollout is an episode."""
-    preset = PRESETS[ENV]
-    steps = PERIODS * (3 if SPEC.resolve(CASES[case])["negotiation_on"] else 1)
-    worlds, iterations = WORLDS, ITERATIONS
+    """Return the options of a training. A period of a negotiation has three steps, and the same discount as one without."""
+    preset, negotiates = PRESETS[ENV], SPEC.resolve(CASES[case])["negotiation_on"]
+    config = TrainConfig(ENV, env_kwargs=CASES[case])
+    if negotiates:
+        ppo = dataclasses.replace(preset.ppo, gamma=preset.ppo.gamma ** (1 / 3))
+        config = dataclasses.replace(config, ppo=ppo, stagger_starts=True)
     if options.device == "cpu":
-        worlds, iterations = preset.num_envs, preset.total_steps // (preset.num_envs * PERIODS)
-    ppo = dataclasses.replace(preset.ppo, num_steps=steps)
-    return TrainConfig(ENV, env_kwargs=CASES[case], num_envs=worlds, total_steps=worlds * steps * iterations, ppo=ppo)
+        return config
+    return dataclasses.replace(config, num_envs=WORLDS, total_steps=WORLDS * preset.ppo.num_steps * ITERATIONS)
 
 
 def main(options: Options) -> None:

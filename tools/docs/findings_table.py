@@ -70,7 +70,10 @@ def mean(numbers: Sequence[float], form: str) -> str:
     if not numbers:
         return "–"
     middle, half = mean_interval(numbers)
-    return format(middle, form) if math.isnan(half) else f"{middle:{form}} ± {half:{form}}"
+    text = format(middle, form)
+    if not float(text.replace(",", "")):
+        text = format(0.0, form)  # not -0
+    return text if math.isnan(half) else f"{text} ± {half:{form}}"
 
 
 def of_case(rows: Iterable[Row], case: str) -> dict[str, Row]:
