@@ -126,13 +126,6 @@ def simple(rows: Rows, case: str, options: Options) -> None:
         rows.put(case, name, [world(played, best)], policy=policy, of=len(grid))
 
 
-def store_trained(rows: Rows, case: str, play: str, options: Options, out: Path, facts: dict[str, Any]) -> None:
-    """Store trained play, and the play of one trained role beside random play of the other."""
-    for name, random in ((play, []), (f"{play}, random planner", ["planner"]), (f"{play}, random governors", ["governor"])):
-        runs = findings.trained_runs(out, options, EPISODES, random)
-        rows.put(case, findings.on_device(name, options.device), runs, **facts)
-
-
 def base(case: str, options: Options) -> TrainConfig:
     """Return the options of a training."""
     config, preset = TrainConfig(ENV, env_kwargs=CASES[case]), PRESETS[ENV]
@@ -145,7 +138,9 @@ def trained(rows: Rows, case: str, options: Options, folder: Path) -> None:
     """Train both roles together."""
     out = folder / "together"
     facts = findings.train(f"{case}, trained", findings.with_seeds(base(case, options), options), options, out)
-    store_trained(rows, case, "trained", options, out, facts)
+    for name, random in (("trained", []), ("trained, random planner", ["planner"]), ("trained, random governors", ["governor"])):
+        runs = findings.trained_runs(out, options, EPISODES, random)
+        rows.put(case, findings.on_device(name, options.device), runs, **facts)
 
 
 def two_phases(rows: Rows, case: str, options: Options, folder: Path) -> None:
@@ -164,7 +159,7 @@ def two_phases(rows: Rows, case: str, options: Options, folder: Path) -> None:
     ]
     then = findings.train(f"{case}, planner", configs, options, second)
     facts |= {"seconds": facts["seconds"] + then["seconds"], "steps": facts["steps"] + then["steps"]}
-    store_trained(rows, case, "two phases", options, second, facts)
+    rows.put(case, findings.on_device("two phases", options.device), findings.trained_runs(second, options, EPISODES), **facts)
 
 
 def main(options: Options) -> None:
