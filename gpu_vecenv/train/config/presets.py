@@ -113,11 +113,12 @@ PRESETS: dict[str, Preset] = {
         stagger_starts=True,
     ),
     # Paths differ by hundredths beside the reward at the target. Advantages are divided by their deviation, which shrinks as the
-    # policy gets certain, so a weight of entropy below about 0.3 lets it collapse onto the first path it finds; one that falls
-    # from 0.5 holds it open until paths through other passes are compared. With lambda below 1, errors of the value function
-    # decide between paths that differ less than these errors. A discount of 0.9999 changes no best path, and without one,
-    # waiting in cells that cost nothing is free. Atom and move are one choice, because two orders of two moves cannot be compared
-    # by a policy that draws atom and move independently.
+    # policy gets certain, so with a small weight of entropy it collapses onto the first path that it finds. A larger one holds it
+    # open while paths through other passes are compared, and favours short paths if it is too large; at the end some is left, so
+    # that two orders of neighbouring moves are still compared. With lambda below 1, errors of the value function decide between
+    # paths that differ less than these errors. A discount of 0.9999 changes no best path, and without one, waiting in cells that
+    # cost nothing is free. Atom and move are one choice, because a policy that draws them independently cannot compare two orders
+    # of moves of different atoms.
     "WarpCatalysis-v0": Preset(
         num_envs=256,
         total_steps=8_000_000,
@@ -127,8 +128,8 @@ PRESETS: dict[str, Preset] = {
             learning_rate=3e-3,
             gamma=0.9999,
             gae_lambda=1.0,
-            entropy_coef=0.5,
-            entropy_coef_final=0.0,
+            entropy_coef=0.25,
+            entropy_coef_final=0.04,
         ),
         env_kwargs={"flatten_actions": True},
     ),
