@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import shared  # noqa: E402
 
 from gpu_vecenv.bench.machine import machine  # noqa: E402
-from gpu_vecenv.train import Callback, TrainConfig, Trainer, evaluate, train_many  # noqa: E402
+from gpu_vecenv.train import TrainConfig, Trainer, evaluate  # noqa: E402
 from gpu_vecenv.train.run_folder.intervals import mean_interval  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -37,7 +37,10 @@ SHOWN_OPTIONS = ("num_envs", "env_kwargs", "policy_map", "frozen", "ppo", "netwo
 """Options of a training that its rows hold."""
 
 EVERY = 5.0
-"""Seconds between two lines about a training that goes on."""
+"""Least seconds between two lines about a training that goes on."""
+
+PIECES = 20
+"""Pieces of a training; after each, a line may be printed."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,6 @@ class Options:
     """``cpu`` or ``cuda:0``."""
     seeds: int = 5
     """Runs of a row that is random, with the seeds 0, 1, ..."""
-    at_once: int = 5
-    """Most trainings side by side in this process."""
     cases: tuple[str, ...] = ()
     """Cases to play; all by default."""
     plays: tuple[str, ...] = ()
@@ -108,67 +109,37 @@ def shown(measured: Sequence[Measured]) -> str:
     return ", ".join(parts)
 
 
-class _Watch(Callback):
-    """Prints how far the runs are, and notes the seconds from the first iteration of any run to the last."""
-
-    def __init__(self, label: str) -> None:
-        self._label, self._said = label, time.perf_counter()
-        self.first = self.last = 0.0
-
-    def on_start(self, trainer: Trainer) -> None:
-        self.first = self.first or time.perf_counter()
-
-    def on_iteration(self, trainer: Trainer, metrics: dict[str, float]) -> None:
-        self.last = time.perf_counter()
-        if self.last - self._said > EVERY:
-            self._said = self.last
-            returns = ", ".join(f"{x.rpartition('/')[2]} {y:.5g}" for x, y in metrics.items() if x.startswith("recent_return/"))
-            seed = f"seed {trainer.config.seed}: iteration {trainer.iteration} of {trainer.num_iterations}"
-            print(f"  {self._label}, {seed}, recent return: {returns}", flush=True)
-
-
-def train(
-    label: str,
-    configs: Sequence[TrainConfig],
-    options: Options,
-    out: Path,
-    callbacks: Sequence[Callback] = (),
-) -> dict[str, Any]:
-    """Train runs that differ in their seed, side by side, in the folders ``folder_of(out, seed)``.
+def train(label: str, configs: Sequence[TrainConfig], folder: Path) -> tuple[list[Path], dict[str, Any]]:
+    """Train runs that differ in their seed, one after the other.
 
     Args:
         label: words for progress.
         configs: options of each run.
-        options: options of the script.
-        out: folder for all runs, which does not exist.
-        callbacks: more objects that the trainers call.
+        folder: existing folder for the checkpoint of each run.
 
     Returns:
-        Facts for rows: ``seconds`` of wall time in which all runs were trained side by side, start-up of the first one excluded,
-        ``steps`` of each, and ``config``, the options of the first one.
-
-    Raises:
-        Exception: the error of a run that failed.
+        The checkpoints in the order of the runs, and facts for rows: ``seconds`` of all trainings, ``start_up`` before them in
+        seconds, with compilation, ``steps`` of each run, and ``config``, the options of the first one.
     """
-    watch = _Watch(label)
-    named = {folder_of(out, config.seed).name: config for config in configs}
-    results = list(train_many(named, out, at_once=options.at_once, quiet=True, callbacks=(watch, *callbacks)).values())
-    for result in results:
-        if result.error is not None:
-            raise result.error
-        if not result.finished:
-            raise SystemExit("stopped")
-    used = results[0].config.to_options()
-    return {
-        "seconds": round(watch.last - watch.first, 1),
-        "steps": int(results[0].metrics["steps"]),
-        "config": {name: used[name] for name in SHOWN_OPTIONS},
-    }
-
-
-def folder_of(out: Path, seed: int) -> Path:
-    """Return the folder of a run of ``train()``."""
-    return out / f"seed-{seed}"
+    paths, facts = [], {"seconds": 0.0, "start_up": 0.0}
+    for config in configs:
+        before = time.perf_counter()
+        trainer = Trainer(config, quiet=True)
+        start = said = time.perf_counter()
+        while not trainer.finished:
+            metrics = trainer.train(-(-trainer.num_iterations // PIECES))
+            if time.perf_counter() - said > EVERY:
+                said = time.perf_counter()
+                returns = [f"{x.rpartition('/')[2]} {y:.5g}" for x, y in metrics.items() if x.startswith("recent_return/")]
+                done = f"seed {config.seed}: iteration {trainer.iteration} of {trainer.num_iterations}"
+                print(f"  {label}, {done}, recent return: {', '.join(returns)}", flush=True)
+        end = time.perf_counter()
+        paths.append(trainer.save(folder / f"{label}-{config.seed}.pt"))
+        trainer.close()
+        facts = {"seconds": facts["seconds"] + end - start, "start_up": facts["start_up"] + start - before}
+    used = trainer.config.to_options()
+    facts = {name: round(seconds, 1) for name, seconds in facts.items()}
+    return paths, {**facts, "steps": int(metrics["steps"]), "config": {name: used[name] for name in SHOWN_OPTIONS}}
 
 
 def measure(
@@ -177,7 +148,7 @@ def measure(
     """Return means over episodes: the return of each role by its name, the metrics of the env, and ``steps``.
 
     Args:
-        target: the folder of a run, or options.
+        target: a checkpoint, or options.
         options: options of the script.
         episodes: number of worlds, each played for one episode.
         random: roles that act at random; others act as they have learned.
@@ -193,11 +164,10 @@ def random_runs(configs: Sequence[TrainConfig], options: Options, episodes: int,
 
 
 def trained_runs(
-    out: Path, options: Options, episodes: int, random: Iterable[str] = (), deterministic: bool = False
+    paths: Sequence[Path], options: Options, episodes: int, random: Iterable[str] = (), deterministic: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the runs of trained play, one for each run of ``train()``; see ``measure()``."""
-    folders = {seed: folder_of(out, seed) for seed in range(options.seeds)}
-    return [{"seed": x, "measured": measure(y, options, episodes, random, deterministic)} for x, y in folders.items()]
+    """Return the runs of trained play, one for each checkpoint of ``train()``; see ``measure()``."""
+    return [{"seed": x, "measured": measure(y, options, episodes, random, deterministic)} for x, y in enumerate(paths)]
 
 
 def with_seeds(config: TrainConfig, options: Options) -> list[TrainConfig]:

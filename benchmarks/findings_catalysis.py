@@ -29,7 +29,7 @@ PLAYS = ("exact", "random", "trained")
 EPISODES = 64
 """Worlds of random play. Likeliest actions are the same in all worlds, so one world is enough for them."""
 
-WORLDS, STEPS = 1_024, 120_000_000
+WORLDS, STEPS = 2_048, 100_000_000
 """Worlds of a training on a GPU, and their steps in sum."""
 
 
@@ -65,9 +65,8 @@ def main(options: Options) -> None:
             rows.put(case, "random", findings.random_runs(configs, options, EPISODES, ["agent"]))
         if "trained" in plays:
             with tempfile.TemporaryDirectory() as folder:
-                out = Path(folder) / "runs"
-                facts = findings.train(case, configs, options, out)
-                runs = findings.trained_runs(out, options, 1, deterministic=True)
+                paths, facts = findings.train(case, configs, Path(folder))
+                runs = findings.trained_runs(paths, options, 1, deterministic=True)
             rows.put(case, findings.on_device("trained", options.device), runs, **facts)
 
 

@@ -32,7 +32,6 @@ from gpu_vecenv.envs.covid import scripted
 from gpu_vecenv.envs.covid.spec import SPEC, STATES
 from gpu_vecenv.train import TrainConfig
 from gpu_vecenv.train.config import PRESETS
-from gpu_vecenv.train.run_folder.checkpoints import numbered
 
 ENV = "WarpCovid-v0"
 CASES: dict[str, dict[str, Any]] = {"published game": scripted.PARAMS, "default game": {}}
@@ -136,29 +135,28 @@ def base(case: str, options: Options) -> TrainConfig:
 
 def trained(rows: Rows, case: str, options: Options, folder: Path) -> None:
     """Train both roles together."""
-    out = folder / "together"
-    facts = findings.train(f"{case}, trained", findings.with_seeds(base(case, options), options), options, out)
+    paths, facts = findings.train(f"{case}, together", findings.with_seeds(base(case, options), options), folder)
     for name, random in (("trained", []), ("trained, random planner", ["planner"]), ("trained, random governors", ["governor"])):
-        runs = findings.trained_runs(out, options, EPISODES, random)
+        runs = findings.trained_runs(paths, options, EPISODES, random)
         rows.put(case, findings.on_device(name, options.device), runs, **facts)
 
 
 def two_phases(rows: Rows, case: str, options: Options, folder: Path) -> None:
     """Train governors, then the planner."""
-    config = dataclasses.replace(base(case, options), policy_map={"governor": "governor", "planner": "random"})
-    first, second = folder / "governors", folder / "planner"
-    facts = findings.train(f"{case}, governors", findings.with_seeds(config, options), options, first)
-    configs = [
-        dataclasses.replace(
-            config,
-            policy_map=None,
-            frozen=("governor",),
-            load_policies={"governor": str(numbered(findings.folder_of(first, config.seed))[0])},
-        )
-        for config in findings.with_seeds(config, options)
-    ]
-    then = findings.train(f"{case}, planner", configs, options, second)
-    facts |= {"seconds": facts["seconds"] + then["seconds"], "steps": facts["steps"] + then["steps"]}
+    configs = findings.with_seeds(base(case, options), options)
+    alone = {"governor": "governor", "planner": "random"}
+    first, facts = findings.train(
+        f"{case}, governors", [dataclasses.replace(config, policy_map=alone) for config in configs], folder
+    )
+    second, then = findings.train(
+        f"{case}, planner",
+        [
+            dataclasses.replace(config, frozen=("governor",), load_policies={"governor": str(path)})
+            for config, path in zip(configs, first, strict=True)
+        ],
+        folder,
+    )
+    facts |= {name: facts[name] + then[name] for name in ("seconds", "start_up", "steps")}
     rows.put(case, findings.on_device("two phases", options.device), findings.trained_runs(second, options, EPISODES), **facts)
 
 

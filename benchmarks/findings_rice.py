@@ -110,9 +110,8 @@ def main(options: Options) -> None:
             rows.put(case, "random", findings.random_runs(configs, options, EPISODES, ["region"]))
         if "trained" in plays:
             with tempfile.TemporaryDirectory() as folder:
-                out = Path(folder) / "runs"
-                facts = findings.train(f"{case}, trained", configs, options, out)
-                runs = findings.trained_runs(out, options, EPISODES)
+                paths, facts = findings.train(case, configs, Path(folder))
+                runs = findings.trained_runs(paths, options, EPISODES)
             rows.put(case, findings.on_device("trained", options.device), runs, published=PUBLISHED[case], **facts)
 
 

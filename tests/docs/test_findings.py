@@ -45,9 +45,9 @@ def test_a_policy_reaches_the_optimum_if_its_return_is_the_best_one():
         row("gas2", "exact", {"agent": [7.0], "barrier": [0.0]}),
     ]
     header, _, first, second = lines(findings_table.pathways(rows))
-    assert header[4:] == ["trained on a GPU: return", "seeds with the best return", "barrier, eV", "s for all seeds"]
+    assert header[4:] == ["trained on a GPU: return", "seeds with the best return", "barrier, eV", "s a seed"]
     assert first[:4] == ["`gas1`", "–", "5.0000", "1.0000"]
-    assert first[5:] == ["2 of 3", "1.0000 ± 0.0000", "12"]
+    assert first[5:] == ["2 of 3", "1.0000 ± 0.0000", "4.1"]
     assert second == ["`gas2`", "–", "7.0000", "0.0000", "–", "–", "–", "–"]
 
 

@@ -132,7 +132,7 @@ def pathways(rows: Sequence[Row]) -> str:
     trained = list(dict.fromkeys(row["play"] for row in rows if row["play"].startswith("trained")))
     header = ["configuration", "random play", "best return", "its barrier, eV"]
     for play in trained:
-        header += [f"{play}: return", "seeds with the best return", "barrier, eV", "s for all seeds"]
+        header += [f"{play}: return", "seeds with the best return", "barrier, eV", "s a seed"]
     lines = []
     for case in cases(rows):
         found = of_case(rows, case)
@@ -147,10 +147,10 @@ def pathways(rows: Sequence[Row]) -> str:
 
 
 def reached(row: Row, exact: Row) -> list[str]:
-    """Return the cells of trained play of a configuration: the return, how many seeds have the best one, barrier, seconds."""
+    """Return the cells of trained play of a configuration: return, seeds with the best one, barrier, seconds of a training."""
     returns, (best,) = values(row, "agent"), values(exact, "agent")
-    hits = sum(abs(number - best) < SAME_RETURN for number in returns)
-    return [mean(returns, ".4f"), f"{hits} of {len(returns)}", mean(values(row, "barrier"), ".4f"), f"{row['seconds']:.0f}"]
+    hits, seconds = sum(abs(number - best) < SAME_RETURN for number in returns), row["seconds"] / len(returns)
+    return [mean(returns, ".4f"), f"{hits} of {len(returns)}", mean(values(row, "barrier"), ".4f"), f"{seconds:.1f}"]
 
 
 def sources(rows: Sequence[Row]) -> str:
