@@ -102,9 +102,9 @@ def published(rows: Rows, case: str, options: Options) -> None:
             ),
             0,
         )
-        rows.put(case, scenario, [run], published=scripted.PUBLISHED[scenario])
+        rows.put(case, scenario, [run], published={"planner": scripted.PUBLISHED[scenario]})
     run = {"measured": {"planner": scripted.welfare_of_recorded_days()}}
-    rows.put(case, "recorded days", [run], published=scripted.PUBLISHED["recorded days"])
+    rows.put(case, "recorded days", [run], published={"planner": scripted.PUBLISHED["recorded days"]})
 
 
 def simple(rows: Rows, case: str, options: Options) -> None:

@@ -41,14 +41,17 @@ EPISODES = 128
 WORLDS, ITERATIONS = 256, 150
 """Worlds and iterations of a training on a GPU."""
 
-PUBLISHED = {
+AUTHORS_TRAINED = {
     "without negotiation": {"temperature_rise": 3.961, "gross_output": 6498.5},
     "with negotiation": {"temperature_rise": 1.364, "gross_output": 5038.6},
 }
 """Means of agents that the authors trained, from data beside their code; with negotiation that is their bilateral protocol."""
 
-BOUNDS = {"no savings, full mitigation": (0, 10), "full savings, no mitigation": (10, 0)}
-"""Levels of savings and mitigation of the policies that bound the indices; all other levels are 0."""
+BOUNDS = {
+    "no savings, full mitigation": ((0, 10), {"temperature_rise": 1.2506777048110962, "gross_output": 606.57275390625}),
+    "full savings, no mitigation": ((10, 0), {"temperature_rise": 7.006738662719727, "gross_output": 9673.5322265625}),
+}
+"""Levels of savings and mitigation of the policies that bound the indices, and the authors' bounds; all other levels are 0."""
 
 RECORDED = findings.ROOT / "tests" / "golden" / "rice_published_example2.npz"
 """The rollouts that the authors recorded."""
@@ -70,19 +73,21 @@ def play(params: dict[str, Any], actions: Iterable[np.ndarray], device: str) -> 
 
 def scripted(rows: Rows, case: str, options: Options) -> None:
     """Play the policies of the bounds, which make no proposals, and the recorded rollout."""
-    if case == "without negotiation":
-        for name, levels in BOUNDS.items():
+    if not CASES[case]:
+        for name, (levels, published) in BOUNDS.items():
             action = np.zeros((REGIONS, 57), np.int32)
             action[:, :2] = levels
             measured = play({"full_rates": True}, [action] * PERIODS, options.device)
-            rows.put(case, name, [{"measured": measured}])
+            rows.put(case, name, [{"measured": measured}], published=published)
     mode = "neg" if CASES[case] else "noneg"
     with np.load(RECORDED) as archive:
         actions = archive[f"{mode}/actions"]
-        rise = float(archive[f"{mode}/state_global_temperature"][-1, 0] - archive[f"{mode}/state_global_temperature"][0, 0])
-        output = float(archive[f"{mode}/state_gross_output_all_regions"][-1].sum())
+        temperature = archive[f"{mode}/state_global_temperature"][:, 0].astype(float)
+        ends = np.diff(archive[f"{mode}/state_global_temperature"][:, 0], prepend=np.nan) != 0  # a period was played
+        output = archive[f"{mode}/state_gross_output_all_regions"][1:][ends[1:]].sum(dtype=float)
     measured = play({"full_rates": True, "old_debt_rule": True, **CASES[case]}, actions, options.device)
-    rows.put(case, "recorded", [{"measured": measured}], published={"temperature_rise": rise, "last_output": output})
+    published = {"temperature_rise": temperature[-1] - temperature[0], "gross_output": float(output)}
+    rows.put(case, "recorded", [{"measured": measured}], published=published)
 
 
 def base(case: str, options: Options) -> TrainConfig:
@@ -112,7 +117,7 @@ def main(options: Options) -> None:
             with tempfile.TemporaryDirectory() as folder:
                 paths, facts = findings.train(case, configs, Path(folder))
                 runs = findings.trained_runs(paths, options, EPISODES)
-            rows.put(case, findings.on_device("trained", options.device), runs, published=PUBLISHED[case], **facts)
+            rows.put(case, findings.on_device("trained", options.device), runs, authors=AUTHORS_TRAINED[case], **facts)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,14 +106,17 @@ def minus(row: Row, random: Row, column: Column) -> str:
     return mean(numbers, f"+{column.form}").replace("± +", "± ")
 
 
-def published(rows: Sequence[Row], number: str, form: str) -> str:
-    """Return a table of what the authors publish beside what the same play gives here."""
-    lines = [
-        [row["case"], row["play"], str(row["published"]), mean(values(row, number), form)]
-        for row in rows
-        if isinstance(row.get("published"), float)
-    ]
-    return table(["case", "play", "published", "here"], lines) if lines else ""
+def published(rows: Sequence[Row], names: Sequence[Column]) -> str:
+    """Return a table of what the authors publish or have recorded beside what the same play gives here."""
+    lines = []
+    for row in rows:
+        if "published" in row:
+            line = [row["case"], row["play"]]
+            for column in names:
+                line += [f"{row['published'][column.name]:{column.form}}", mean(values(row, column.name), column.form)]
+            lines.append(line)
+    header = ["case", "play", *(cell for column in names for cell in (f"authors: {column.title}", "here"))]
+    return table(header, lines) if lines else ""
 
 
 def policies(rows: Sequence[Row]) -> str:
@@ -171,20 +174,18 @@ def block(name: str, rows: Sequence[Row]) -> str:
     if name == "catalysis":
         parts = [pathways(rows)]
     elif name == "covid":
-        parts = [published(rows, "planner", ".3f"), plays(rows, COVID), policies(rows)]
+        parts = [published(rows, [Column("planner", "welfare", ".7g")]), plays(rows, COVID), policies(rows)]
     else:
-        parts = [plays(rows, RICE), authors(rows)]
+        digits = [replace(column, form=".7g") for column in RICE[:2]]
+        parts = [published(rows, digits), plays(rows, RICE), authors(rows)]
     return "\n\n".join(part.strip() for part in (*parts, sources(rows)) if part)
 
 
 def authors(rows: Sequence[Row]) -> str:
-    """Return what the authors of RICE-N publish, beside random play here."""
-    lines = []
-    for row in rows:
-        if isinstance(row.get("published"), dict):
-            cells = [f"{row['published'][column.name]:{column.form}}" for column in RICE if column.name in row["published"]]
-            lines.append([row["case"], row["play"], *cells])
-    return table(["case", "play", "published temperature rise, K", "published gross output, 10^12 USD"], lines) if lines else ""
+    """Return means of agents that the authors of RICE-N trained, for the cases that were trained here."""
+    lines = {row["case"]: row["authors"] for row in rows if "authors" in row}
+    cells = [[case, f"{means['temperature_rise']:.3f}", f"{means['gross_output']:,.0f}"] for case, means in lines.items()]
+    return table(["trained by the authors", "temperature rise, K", "gross output, 10^12 USD"], cells) if cells else ""
 
 
 def rows_of(name: str) -> list[Row]:
