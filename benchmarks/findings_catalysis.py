@@ -29,7 +29,7 @@ PLAYS = ("exact", "random", "trained")
 EPISODES = 64
 """Worlds of random play. Likeliest actions are the same in all worlds, so one world is enough for them."""
 
-WORLDS, STEPS = 2_048, 100_000_000
+WORLDS, STEPS = 1_024, 100_000_000
 """Worlds of a training on a GPU, and their steps in sum."""
 
 
