@@ -13,7 +13,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,13 +109,16 @@ def shown(measured: Sequence[Measured]) -> str:
     return ", ".join(parts)
 
 
-def train(label: str, configs: Sequence[TrainConfig], folder: Path) -> tuple[list[Path], dict[str, Any]]:
+def train(
+    label: str, configs: Sequence[TrainConfig], folder: Path, prepare: Callable[[Trainer], object] = lambda trainer: None
+) -> tuple[list[Path], dict[str, Any]]:
     """Train runs that differ in their seed, one after the other.
 
     Args:
         label: words for progress.
         configs: options of each run.
         folder: existing folder for the checkpoint of each run.
+        prepare: called with each trainer before it trains.
 
     Returns:
         The checkpoints in the order of the runs, and facts for rows: ``seconds`` of all trainings, ``start_up`` before them in
@@ -125,6 +128,7 @@ def train(label: str, configs: Sequence[TrainConfig], folder: Path) -> tuple[lis
     for config in configs:
         before = time.perf_counter()
         trainer = Trainer(config, quiet=True)
+        prepare(trainer)
         start = said = time.perf_counter()
         while not trainer.finished:
             metrics = trainer.train(-(-trainer.num_iterations // PIECES))

@@ -16,8 +16,10 @@ import findings_catalysis  # noqa: E402
 import findings_covid  # noqa: E402
 import findings_rice  # noqa: E402
 
+from gpu_vecenv.envs.catalysis.reference import CatalysisReference  # noqa: E402
+from gpu_vecenv.envs.catalysis.spec import landscape  # noqa: E402
 from gpu_vecenv.envs.covid import scripted  # noqa: E402
-from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig  # noqa: E402
+from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer  # noqa: E402
 from tools.docs import findings_table  # noqa: E402
 
 SMALL = {"num_envs": 2, "network": NetworkConfig(hidden_sizes=(8,))}
@@ -81,7 +83,7 @@ def test_catalysis_is_played_exactly_at_random_and_by_a_trained_policy(tmp_path,
     rows = results(out)
     (exact,) = rows["check_two_atom_c: exact"]
     assert exact["measured"]["agent"] == pytest.approx(29.28885) and exact["measured"]["steps"] == 2
-    for play in ("random", "trained on a CPU"):
+    for play in ("random", "trained on a CPU", "trained from everywhere on a CPU"):
         runs = rows[f"check_two_atom_c: {play}"]
         assert [run["seed"] for run in runs] == [0, 1]
         assert all(set(run["measured"]) == {"agent", "barrier", "arrived", "steps"} for run in runs)
@@ -89,7 +91,27 @@ def test_catalysis_is_played_exactly_at_random_and_by_a_trained_policy(tmp_path,
     # Rows that are not played again stay.
     findings_catalysis.main(findings.Options(seeds=1, cases=("check_two_atom_c",), plays=("random",), out=out))
     assert {name: len(runs) for name, runs in results(out).items()} == {
-        "check_two_atom_c: exact": 1, "check_two_atom_c: random": 1, "check_two_atom_c: trained on a CPU": 2}  # fmt: skip
+        "check_two_atom_c: exact": 1, "check_two_atom_c: random": 1, "check_two_atom_c: trained on a CPU": 2,
+        "check_two_atom_c: trained from everywhere on a CPU": 2}  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "number"), [("diffusion3d", 1), ("check_two_atom_b", 2)])
+def test_half_of_the_episodes_start_in_random_cells_that_cost_little(case, number):
+    config = TrainConfig("WarpCatalysis-v0", num_envs=400, env_kwargs={"configuration": case}, device="cpu")
+    trainer = Trainer(config, quiet=True)
+    findings_catalysis.start_everywhere(trainer)
+    env = trainer.env
+    env.reset(seed=1)
+    state = env.get_state("position", "position2")
+    cells = np.concatenate([state[name][:, :3].numpy() for name in ("position", "position2")[:number]], axis=1).astype(int)
+    at_start = (cells == env.params["initial_state"]).all(axis=1)
+    assert 140 < at_start.sum() < 260 and len(np.unique(cells[~at_start], axis=0)) > 100
+    reference = CatalysisReference(env.params, landscape(env.params))
+    for cell in cells[~at_start]:
+        reference.position = cell.tolist()
+        assert not reference.is_outside() and (env.params["ienergy"] - reference.energy()) / env.params["max_denergy"] > -0.2
+        assert reference.position != list(env.params["final_state"])
+    trainer.close()
 
 
 def test_options_name_cases_that_exist():
