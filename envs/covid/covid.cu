@@ -26,12 +26,11 @@
 #define STAGED 10
 
 // Features of a governor: stringency, what all agents observe, its index as one-hot, then the other quantities of its state. Rows
-// are written in quads of features, of which the first two and the last two hold more than zeros and the 1 of the one-hot index.
+// are written in quads of features.
 #define KNOWN 4
 #define ONE_HOT (1 + KNOWN)
 #define GOVERNOR_FEATURES (ONE_HOT + STATES + SHOWN - 1)
 #define QUADS (GOVERNOR_FEATURES / 4)
-#define INDEX_QUADS (QUADS - 4)
 
 // Quantities summed over the states.
 #define DIED 0
@@ -249,35 +248,35 @@ GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, GvObs obs) {
     const Known known = known_of(a, s);
     float *governors = gv_governor_obs(a, obs, w, 0), *planner = gv_planner_obs(a, obs, w, 0);
     const bool aligned = gv_is_aligned<4>(governors);
-    gv_for_table(team, STATES, INDEX_QUADS, [&](gv_i32 i, gv_i32 quad) {
-        const gv_i32 f = 4 * (quad + 2), at = i + ONE_HOT - f;
-        const float values[4] = {at == 0 ? 1.0f : 0.0f, at == 1 ? 1.0f : 0.0f, at == 2 ? 1.0f : 0.0f, at == 3 ? 1.0f : 0.0f};
-        gv_write_row(governors + i * GOVERNOR_FEATURES + f, values, aligned);
-    });
-    gv_for_table(team, STATES, 4, [&](gv_i32 i, gv_i32 quad) {
-        float* row = governors + i * GOVERNOR_FEATURES;
+    // Whole rows are written at once, because a GPU's memory takes 64 bytes at a time.
+    gv_for_table(team, STATES, QUADS, [&](gv_i32 i, gv_i32 quad) {
         const float* state = shown + i;
+        float values[4];
         if (quad == 0) {
-            const float values[4] = {state[STRINGENCY * STATES], known.subsidy, known.to_subsidy, known.to_vaccines};
-            gv_write_row(row, values, aligned);
-        } else if (quad == 1) {
-            const float values[4] = {known.time, i == 0 ? 1.0f : 0.0f, i == 1 ? 1.0f : 0.0f, i == 2 ? 1.0f : 0.0f};
-            gv_write_row(row + 4, values, aligned);
+            values[0] = state[STRINGENCY * STATES];
+            values[1] = known.subsidy;
+            values[2] = known.to_subsidy;
+            values[3] = known.to_vaccines;
+        } else if (quad < QUADS - 2) {
+            const gv_i32 at = i + ONE_HOT - 4 * quad;  // place of the 1
+            GV_UNROLL for (gv_i32 k = 0; k < 4; ++k) values[k] = at == k ? 1.0f : 0.0f;
+            if (quad == 1) values[0] = known.time;
         } else {
-            const gv_i32 k = PRODUCTION + 4 * (quad - 2);
-            const float values[4] = {state[k * STATES], state[(k + 1) * STATES], state[(k + 2) * STATES], state[(k + 3) * STATES]};
-            gv_write_row(row + GOVERNOR_FEATURES + 4 * (quad - 4), values, aligned);
+            const float* from = state + (PRODUCTION + 4 * (quad - (QUADS - 2))) * STATES;
+            GV_UNROLL for (gv_i32 k = 0; k < 4; ++k) values[k] = from[k * STATES];
         }
+        gv_write_row(governors + i * GOVERNOR_FEATURES + 4 * quad, values, aligned);
     });
-    GV_FOR(f, gv_planner_num_features(a)) {
-        const gv_i32 productions = STATES + KNOWN, shares = productions + STATES, at = f - shares;  // shares are state by state
-        gv_i32 from;
-        if (f < STATES) from = STRINGENCY * STATES + f;
-        else if (f < shares) from = PRODUCTION * STATES + (f - productions);
-        else if (at < NUM_SHARES * STATES) from = (SHARES + at % NUM_SHARES) * STATES + at / NUM_SHARES;
-        else from = LAGGED * STATES + (at - NUM_SHARES * STATES);
-        planner[f] = f >= STATES && f < productions ? known_at(known, f - STATES) : shown[from];
+    float* const of_nation = planner + STATES;
+    GV_FOR(i, STATES) {
+        planner[i] = shown[STRINGENCY * STATES + i];
+        of_nation[KNOWN + i] = shown[PRODUCTION * STATES + i];
     }
+    GV_FOR(k, KNOWN) of_nation[k] = known_at(known, k);
+    float* const shares = of_nation + KNOWN + STATES;
+    gv_for_table(team, STATES, NUM_SHARES,
+                 [&](gv_i32 i, gv_i32 k) { shares[i * NUM_SHARES + k] = shown[(SHARES + k) * STATES + i]; });
+    GV_FOR(i, STATES) shares[NUM_SHARES * STATES + i] = shown[LAGGED * STATES + i];
     gv_u8 *governor_may = gv_governor_mask(a, obs, w, 0), *planner_may = gv_planner_mask(a, obs, w, 0);
     gv_for_table(team, STATES, LEVELS + 1,
                  [&](gv_i32 i, gv_i32 k) { governor_may[i * (LEVELS + 1) + k] = k == 0 || shown[MAY_CHANGE * STATES + i] != 0.0f; });

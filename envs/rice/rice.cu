@@ -23,6 +23,8 @@ GV_FN gv_i32 stage_of(const GvArgs& a, gv_i32 t) { return gv_negotiation_on(a) ?
 
 // ---- scratch --------------------------------------------------------------------------------------------------
 
+#define STAGED(n) (((n) + 3 & ~3) + 4)  // bytes with room for n that are copied in words
+
 // Scratch of a period: goods by importer and exporter, numbers by region, levels of the actions, and the tariffs on the goods.
 struct Trade {
     float *goods, *output, *balance, *exports, *emission;
@@ -32,7 +34,17 @@ struct Trade {
 GV_FN Trade trade_of(const GvTeam& team) {
     float* const r = team.scratch + PAIRS;
     gv_u8* const bytes = (gv_u8*)(r + 4 * REGIONS);
-    return {team.scratch, r, r + REGIONS, r + 2 * REGIONS, r + 3 * REGIONS, bytes, bytes + REGIONS * PROPOSALS};
+    return {team.scratch, r, r + REGIONS, r + 2 * REGIONS, r + 3 * REGIONS, bytes, bytes + STAGED(REGIONS * PROPOSALS)};
+}
+
+// Matrices of negotiation, by region and partner.
+struct Proposals {
+    gv_u8 *promises, *requests, *decisions;
+};
+
+GV_FN Proposals proposals_at(float* scratch) {
+    gv_u8* const bytes = (gv_u8*)scratch;
+    return {bytes, bytes + STAGED(PAIRS), bytes + 2 * STAGED(PAIRS)};
 }
 
 // ---- reset ----------------------------------------------------------------------------------------------------
@@ -62,37 +74,53 @@ GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
 
 // ---- negotiation ----------------------------------------------------------------------------------------------
 
-// Level or decision in an entry of a region's action.
-GV_FN gv_i32 entry_of(const GvArgs& a, gv_i32 world, gv_i32 region, gv_i32 entry, gv_i32 choices) {
-    return gv_action_index(a, gv_region_action(a, world, region), entry, choices);
+// Runs store(k, index) for n entries of each region from entry `first` on, those of all regions one after the other. Indices that are
+// not below `choices` are counted and become 0. For a part of the entries, because whole actions are staged faster.
+template <class Store>
+GV_FN void read_entries(const GvArgs& a, const GvTeam& team, gv_i32 first, gv_i32 n, gv_i32 choices, Store store) {
+    const gv_i32 entries = gv_region_num_entries(a);
+    gv_i32 invalid = 0;
+    gv_for_indices<4>(
+        team, gv_region_action(a, team.world, 0), REGIONS * n, [&](gv_i32 k) { return first + k + k / n * (entries - n); },
+        [&](gv_i32 k, gv_i32 index) {
+            const bool valid = gv_is_choice(index, choices);
+            invalid += !valid;
+            store(k, (gv_u8)(valid ? index : 0));
+        });
+    for (; invalid > 0; --invalid) gv_fetch_add(a.invalid_actions);
 }
 
-GV_FN gv_i32 level_of(const GvArgs& a, gv_i32 world, gv_i32 region, gv_i32 entry) {
-    return entry_of(a, world, region, entry, a.num_discrete_action_levels + a.full_rates);
-}
+GV_FN gv_i32 num_levels(const GvArgs& a) { return a.num_discrete_action_levels + a.full_rates; }
 
+// Promises and requests take turns in an action.
 GV_FN void propose(const GvArgs& a, const GvTeam& team) {
     const GvState s = gv_state(a, team);
-    gv_for_table(team, REGIONS, 2 * REGIONS, [&](gv_i32 i, gv_i32 k) {
-        (k & 1 ? s.requests : s.promises)[REGIONS * i + k / 2] = (gv_u8)level_of(a, team.world, i, PROPOSALS + k);
-    });
+    read_entries(a, team, PROPOSALS, 2 * REGIONS, num_levels(a),
+                 [&](gv_i32 k, gv_u8 level) { (k & 1 ? s.requests : s.promises)[k / 2] = level; });
 }
 
 GV_FN void decide(const GvArgs& a, const GvTeam& team) {
     const GvState s = gv_state(a, team);
-    gv_for_table(team, REGIONS, REGIONS, [&](gv_i32 i, gv_i32 j) {
-        const gv_i32 accepts = entry_of(a, team.world, i, DECISIONS + j, 2);
-        s.decisions[REGIONS * i + j] = i != j && accepts == 1;
+    read_entries(a, team, DECISIONS, REGIONS, 2, [&](gv_i32 k, gv_u8 accepts) {
+        s.decisions[k] = k % (REGIONS + 1) == 0 ? 0 : accepts;  // a region does not decide about itself
     });
 }
 
+// Stages the matrices of negotiation.
+GV_FN void stage_proposals(const GvArgs& a, const GvTeam& team, const Proposals& to) {
+    const GvState s = gv_state(a, team);
+    gv_copy_bytes_in(team, s.promises, PAIRS, to.promises);
+    gv_copy_bytes_in(team, s.requests, PAIRS, to.requests);
+    gv_copy_bytes_in(team, s.decisions, PAIRS, to.decisions);
+}
+
 // Least mitigation of region i: the highest of its own promises and of the requests to it in proposals that were accepted.
-GV_FN gv_i32 agreed_mitigation(const GvState& s, gv_i32 i) {
+GV_FN gv_i32 agreed_mitigation(const Proposals& of, gv_i32 i) {
     gv_i32 least = 0;
     for (gv_i32 j = 0; j < REGIONS; ++j) {
-        const gv_i32 promised = s.decisions[REGIONS * j + i] ? s.promises[REGIONS * i + j] : 0;
-        const gv_i32 asked = s.decisions[REGIONS * i + j] ? s.requests[REGIONS * j + i] : 0;
-        const gv_i32 most = promised > asked ? promised : asked;
+        const gv_i32 promised = of.decisions[REGIONS * j + i] ? of.promises[REGIONS * i + j] : 0;
+        const gv_i32 requested = of.decisions[REGIONS * i + j] ? of.requests[REGIONS * j + i] : 0;
+        const gv_i32 most = promised > requested ? promised : requested;
         least = most > least ? most : least;
     }
     return least;
@@ -100,21 +128,15 @@ GV_FN gv_i32 agreed_mitigation(const GvState& s, gv_i32 i) {
 
 // ---- a period -------------------------------------------------------------------------------------------------
 
-// Gathers the levels of the actions and the present tariffs, and stores the new ones.
+// Stages the levels of the actions and the present tariffs.
 GV_FN void read_period(const GvArgs& a, const GvTeam& team, const Trade& of) {
     const GvState s = gv_state(a, team);
-    const gv_i32 choices = a.num_discrete_action_levels + a.full_rates;
-    gv_i32 invalid = 0;
-    gv_for_batches<4>(team, PAIRS, [&](gv_i32 k) { return s.tariffs[k]; }, [&](gv_i32 k, gv_u8 level) { of.tariffs[k] = level; });
-    gv_for_batches<4>(
-        team, REGIONS * PROPOSALS,
-        [&](gv_i32 k) { return gv_given_index(gv_region_action(a, team.world, k / PROPOSALS), k % PROPOSALS); },
-        [&](gv_i32 k, gv_i32 level) {
-            const bool valid = gv_is_choice(level, choices);
-            invalid += !valid;
-            of.levels[k] = valid ? (gv_u8)level : 0;
-        });
-    for (; invalid > 0; --invalid) gv_fetch_add(a.invalid_actions);
+    gv_copy_bytes_in(team, s.tariffs, PAIRS, of.tariffs);
+    if (gv_negotiation_on(a)) {
+        read_entries(a, team, 0, PROPOSALS, num_levels(a), [&](gv_i32 k, gv_u8 level) { of.levels[k] = level; });
+    } else {
+        gv_stage_indices(a, team, gv_region_action(a, team.world, 0), REGIONS * PROPOSALS, num_levels(a), of.levels);
+    }
 }
 
 // Production and output of each region, and the stocks of the next period that need no trade.
@@ -165,7 +187,8 @@ GV_FN void import_goods(const GvArgs& a, const GvTeam& team, const Trade& of) {
         const float output = of.output[i], paid = paid_share(a, of.balance[i], a.start[i]);
         const float total = row_sum([&](gv_i32 j) { return goods[j] = i == j ? 0.0f : a.rate[bids[j]] * output; });
         if (total > output) {
-            for (gv_i32 j = 0; j < REGIONS; ++j) goods[j] = goods[j] / total * output;
+            const float share = output / total;
+            for (gv_i32 j = 0; j < REGIONS; ++j) goods[j] *= share;
         }
         if (paid != 1.0f) {
             for (gv_i32 j = 0; j < REGIONS; ++j) goods[j] *= paid;
@@ -182,9 +205,10 @@ GV_FN void export_goods(const GvArgs& a, const GvTeam& team, const Trade& of) {
         float total = of.goods[j], delivered = 0.0f;
         for (gv_i32 i = 1; i < REGIONS; ++i) total += of.goods[REGIONS * i + j];
         if (total > most) {
+            const float share = most / total;
             for (gv_i32 i = 0; i < REGIONS; ++i) {
                 float& goods = of.goods[REGIONS * i + j];
-                goods = goods / total * most;
+                goods *= share;
                 delivered = i == 0 ? goods : delivered + goods;
             }
             total = delivered;
@@ -228,6 +252,7 @@ GV_FN void end_period(const GvArgs& a, const GvTeam& team, const Trade& of, gv_i
 GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     const GvState s = gv_state(a, team);
     const Trade of = trade_of(team);
+    const Proposals proposals = proposals_at(team.scratch);
     const gv_i32 stage = stage_of(a, s.t), n = s.period < PERIODS ? s.period + 1 : PERIODS;  // a caller may set the last period
     const bool acts = stage == PERIOD;
     if (stage == PROPOSE) propose(a, team);
@@ -235,8 +260,9 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     if (acts) read_period(a, team, of);
     gv_barrier(team);
     if (acts) produce(a, team, of, n);
-    if (stage == DECIDE) GV_FOR(i, REGIONS) s.minimum_mitigation[i] = (gv_u8)agreed_mitigation(s, i);
+    if (stage == DECIDE) stage_proposals(a, team, proposals);
     gv_barrier(team);
+    if (stage == DECIDE) GV_FOR(i, REGIONS) s.minimum_mitigation[i] = (gv_u8)agreed_mitigation(proposals, i);
     if (acts) import_goods(a, team, of);
     gv_barrier(team);
     if (acts) export_goods(a, team, of);
@@ -313,34 +339,41 @@ GV_FN void observe_own(const GvArgs& a, const GvTeam& team, float* to) {
     }
 }
 
-// Pair k of region i: its promises, promises to it, its requests, requests to it, its decisions, decisions about it.
-GV_FN float observed_pair(const GvArgs& a, const GvState& s, gv_i32 i, gv_i32 k) {
-    const gv_i32 matrix = k / REGIONS, j = k % REGIONS, at = matrix & 1 ? REGIONS * j + i : REGIONS * i + j;
-    if (matrix >= 4) return (float)s.decisions[at];
-    return a.rate[(matrix < 2 ? s.promises : s.requests)[at]];
+// Pairs of region i and each other one: its promises, promises to it, its requests, requests to it, its decisions, decisions about it.
+GV_FN void observe_pairs(const GvArgs& a, const GvTeam& team, const Proposals& of, gv_i32 i, float* to) {
+    GV_FOR(j, REGIONS) {
+        const gv_i32 its = REGIONS * i + j, about = REGIONS * j + i;
+        to[j] = a.rate[of.promises[its]];
+        to[REGIONS + j] = a.rate[of.promises[about]];
+        to[2 * REGIONS + j] = a.rate[of.requests[its]];
+        to[3 * REGIONS + j] = a.rate[of.requests[about]];
+        to[4 * REGIONS + j] = (float)of.decisions[its];
+        to[5 * REGIONS + j] = (float)of.decisions[about];
+    }
 }
 
 // Writes a row a region: its id, in whole rows the part that all observe alike, its own numbers, and its pairs.
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
     const GvState s = gv_state(a, team);
-    const gv_i32 w = team.world, features = gv_region_num_features(a), private_count = gv_negotiation_on(a) ? PRIVATE : PRIVATE - 1;
+    const gv_i32 w = team.world, features = gv_region_num_features(a), negotiates = gv_negotiation_on(a);
+    const gv_i32 private_count = PRIVATE - 1 + negotiates, alike = 8 + negotiates + 10 * REGIONS + PAIRS;
     const bool whole = gv_region_num_shared(a) == 0;
-    const gv_i32 alike = whole ? 8 + gv_negotiation_on(a) + 10 * REGIONS + PAIRS : 0, first = REGIONS + alike;
-    float *const of_world = team.scratch, *const of_region = team.scratch + alike;
+    float *const of_world = team.scratch, *const of_region = of_world + alike, *const rows = gv_region_obs(a, obs, w, 0);
+    const Proposals proposals = proposals_at(of_region + PRIVATE * REGIONS);
     gv_barrier(team);  // env_step may still read scratch
-    observe_world(a, team, whole ? of_world : gv_region_shared(a, obs, w));
+    observe_world(a, team, of_world);
     observe_own(a, team, of_region);
+    if (negotiates) stage_proposals(a, team, proposals);
     gv_barrier(team);
-    float* const rows = gv_region_obs(a, obs, w, 0);
-    gv_for_table(team, REGIONS, features, [&](gv_i32 i, gv_i32 k) {
-        float value;
-        if (k < REGIONS) value = k == i ? 1.0f : 0.0f;
-        else if (k < first) value = of_world[k - REGIONS];
-        else if (k < first + private_count) value = of_region[PRIVATE * i + k - first];
-        else value = observed_pair(a, s, i, k - first - private_count);
-        rows[features * i + k] = value;
-    });
-    if (gv_negotiation_on(a)) {
+    if (whole) gv_repeat_in_rows<32>(team, of_world, alike, rows + REGIONS, REGIONS, features);
+    else gv_repeat_in_rows<8>(team, of_world, alike, gv_region_shared(a, obs, w), 1, features);
+    GV_LOOP for (gv_i32 i = 0; i < REGIONS; ++i) {
+        float *const row = rows + features * i, *const private_part = row + REGIONS + (whole ? alike : 0);
+        GV_FOR(k, REGIONS) row[k] = k == i ? 1.0f : 0.0f;
+        GV_FOR(k, private_count) private_part[k] = of_region[PRIVATE * i + k];
+        if (negotiates) observe_pairs(a, team, proposals, i, private_part + private_count);
+    }
+    if (negotiates) {
         const gv_i32 choices = gv_region_num_choices(a);
         gv_for_table(team, REGIONS, choices, [&](gv_i32 i, gv_i32 k) {
             gv_region_mask(a, obs, w, i)[k] = k >= s.minimum_mitigation[i];

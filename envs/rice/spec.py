@@ -89,8 +89,13 @@ def check(params: Params) -> None:
 
 def scratch(params: Params) -> int:
     """Floats of scratch: those of a period, or those of an observation."""
-    of_period = N * N + 4 * N + -(-(57 * N + N * N) // 4)
-    return max(of_period, 10 * N + (num_shared(params) if params["observe"] == "whole" else 0))
+    of_period = N * N + 4 * N + staged(57 * N) + staged(N * N)
+    return max(of_period, num_shared(params) + 10 * N + 3 * staged(N * N) * rounds(params))
+
+
+def staged(count: int) -> int:
+    """Floats of scratch with room for bytes that are copied in words."""
+    return -(-count // 4) + 1
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------------

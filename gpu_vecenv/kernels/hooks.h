@@ -95,6 +95,52 @@ GV_FN gv_i32 gv_action_index(const GvArgs& a, const GvAction& action, gv_i32 ent
 GV_FN gv_i32 gv_action_index(const GvArgs& a, const GvTeam& team, const GvAction& action, gv_i32 entry, gv_i32 n) {
     return gv_checked_index(a, team, gv_given_index(action, entry), n);
 }
+// Runs store(k, index) for k = 0 .. n - 1 with unchecked entries of actions. place(k) is the place of one, counted in entries from the
+// first of `action` on, and agents of a role follow one another. The type is chosen once, and a lane has up to `batch` loads in flight.
+template <gv_i32 batch, class Place, class Store>
+GV_FN void gv_for_indices(const GvTeam& team, const GvAction& action, gv_i32 n, Place place, Store store) {
+    const auto each = [&](auto* entries) {
+        const auto* const from = entries + action.first;
+        gv_for_batches<batch>(
+            team, n, [&](gv_i32 k) { return from[place(k)]; }, [&](gv_i32 k, auto index) { store(k, gv_narrow(index)); });
+    };
+    if (action.type == GV_INT32) each((const gv_i32*)action.entries);
+    else if (action.type == GV_INT64) each((const gv_i64*)action.entries);
+    else if (action.type == GV_UINT8) each((const gv_u8*)action.entries);
+    else if (action.type == GV_INT16) each((const gv_i16*)action.entries);
+    else each((const gv_i8*)action.entries);
+}
+// Stages n entries of actions that follow one another as bytes in scratch, where `to` has room for 3 more. Indices that are not below
+// `choices`, at most 256, are counted and become 0.
+GV_FN void gv_stage_indices(const GvArgs& a, const GvTeam& team, const GvAction& action, gv_i32 n, gv_i32 choices, gv_u8* to) {
+    gv_i32 invalid = 0;
+    if (GV_VECTOR_STORES && action.type == GV_UINT8 && choices <= 128) {  // in words, four indices at once
+        const gv_u8* const from = (const gv_u8*)action.entries + action.first;
+        gv_u32* const words = (gv_u32*)to;
+        const gv_u32 margin = (gv_u32)(128 - choices) * 0x01010101u;  // carries an index that is too large into its highest bit
+        gv_for_batches<8>(
+            team, (n + 3) / 4, [&](gv_i32 k) { return gv_load_word(from + 4 * k); },
+            [&](gv_i32 k, gv_u32 word) {
+                if ((((word & 0x7f7f7f7fu) + margin) | word) & 0x80808080u) {
+                    GV_LOOP for (gv_i32 b = 0; b < 4; ++b) {
+                        if (gv_is_choice((gv_i32)(word >> 8 * b & 255u), choices)) continue;
+                        invalid += 4 * k + b < n;
+                        word &= ~(255u << 8 * b);
+                    }
+                }
+                words[k] = word;
+            });
+    } else {
+        gv_for_indices<4>(
+            team, action, n, [](gv_i32 k) { return k; },
+            [&](gv_i32 k, gv_i32 index) {
+                const bool valid = gv_is_choice(index, choices);
+                invalid += !valid;
+                to[k] = valid ? (gv_u8)index : 0;
+            });
+    }
+    for (; invalid > 0; --invalid) gv_fetch_add(a.invalid_actions);
+}
 GV_FN float gv_given_value(const GvAction& action, gv_i32 entry) { return ((const float*)action.entries)[action.first + entry]; }
 GV_FN float gv_action_value(const GvArgs& a, const GvAction& action, gv_i32 entry) {
     return gv_checked_value(a, gv_given_value(action, entry));

@@ -190,7 +190,8 @@ class ActionReader:
             bad = (actions < 0) | (actions >= self._choices)
             if bad.any():
                 place = np.argwhere(bad)[0].tolist()
-                raise ActionError(f"{self._name} must lie in 0..{_spell(self._choices)}, got {actions[bad][0]} at {place}.")
+                last = _spell(self._choices, place[-1])
+                raise ActionError(f"{self._name} must lie in 0..{last}, got {actions[bad][0]} at {place}.")
 
 
 def random_ranges(group: Group) -> dict[str, np.ndarray]:
@@ -258,5 +259,10 @@ def _listed(dtypes: tuple[str, ...]) -> str:
     return f"{', '.join(dtypes[:-1])} or {dtypes[-1]}"
 
 
-def _spell(choices: np.ndarray) -> str:
-    return str(choices - 1) if choices.ndim == 0 else " and 0..".join(str(n - 1) for n in choices)
+def _spell(choices: np.ndarray, entry: int) -> str:
+    """Return the last index as text: of each entry if they are few, otherwise of one."""
+    if choices.ndim == 0:
+        return str(choices - 1)
+    if len(choices) > 3:
+        return f"{choices[entry] - 1} in entry {entry}"
+    return " and 0..".join(str(n - 1) for n in choices)

@@ -17,7 +17,10 @@ from tests.trees import assert_trees_equal, leaves, map_tree, to_host
 
 torch = pytest.importorskip("torch")
 
-CASES = ["tag", "tag, agents view", "cartpole", *cases.CASES]
+RICE = {"rice": {}, "rice, negotiation": {"negotiation_on": True}}
+"""Parameters. Their kernels read whole actions, and those of one byte in words."""
+
+CASES = ["tag", "tag, agents view", "cartpole", *RICE, *cases.CASES]
 LEVELS = {"num_acceleration_levels": 199, "num_turn_levels": 299}
 """200 choices, more than an int8 has, and 300, more than a uint8 has."""
 
@@ -26,6 +29,10 @@ def make(case, **options):
     """An env of six or 40 worlds that was reset; 40 worlds of one agent are a pack and eight more."""
     if case in cases.CASES:
         return cases.started(case, **options)
+    if case in RICE:
+        env = gymnasium.make_vec("WarpRice-v0", 5, **RICE[case], **options).unwrapped
+        env.reset(seed=3)
+        return env
     name, _, agents_view = case.partition(", ")
     view = {"view": "agents"} if agents_view else {}
     env = envs.make(name, num_worlds=40, **view, **options).unwrapped
@@ -105,6 +112,14 @@ def test_an_index_out_of_range_is_refused_before_a_step(dtype, entry, bad, array
     env.step(actions)
 
 
+def test_an_error_names_the_entry_of_a_long_action():
+    env = make("rice")
+    actions = np.zeros(env.action_space["region"].shape, int)
+    actions[2, 5, 44] = 10
+    with pytest.raises(ActionError, match=r"actions of region must lie in 0..9 in entry 44, got 10 at \[2, 5, 44\]"):
+        env.step({"region": actions})
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
 def test_kernels_read_signs(dtype):
     """Launches the kernel directly, as the env would refuse the actions."""
@@ -118,7 +133,7 @@ def test_kernels_read_signs(dtype):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", INDEX_DTYPES)
-@pytest.mark.parametrize("case", ["tag", "cartpole", "town"])
+@pytest.mark.parametrize("case", ["tag", "cartpole", "town", *RICE])
 def test_an_index_out_of_range_is_counted_on_a_gpu(case, dtype):
     """The first entry of an action of Tag has 200 choices, so that an int8 of -128 is valid if it is read as unsigned."""
     options = {"device": "cuda:0", "array": "torch", **(LEVELS if case == "tag" else {})}

@@ -38,6 +38,39 @@ GV_FN void gv_for_batches(const GvTeam& team, gv_i32 n, Load load, Store store) 
     }
 }
 
+// The four bytes from an address on, which need not be aligned, as a word. Reads the aligned words around them.
+GV_FN gv_u32 gv_load_word(const gv_u8* from) {
+    const gv_u32* const words = (const gv_u32*)((gv_u64)from & ~(gv_u64)3);
+    const gv_u32 shift = 8 * ((gv_u32)(gv_u64)from & 3);
+    return shift == 0 ? words[0] : words[0] >> shift | words[1] << (32 - shift);
+}
+
+// Copies n bytes to scratch, on a GPU in words; `to` has room for 3 more.
+GV_FN void gv_copy_bytes_in(const GvTeam& team, const gv_u8* from, gv_i32 n, gv_u8* to) {
+    if constexpr (GV_VECTOR_STORES) {
+        gv_u32* const words = (gv_u32*)to;
+        gv_for_batches<8>(team, (n + 3) / 4, [&](gv_i32 k) { return gv_load_word(from + 4 * k); },
+                          [&](gv_i32 k, gv_u32 word) { words[k] = word; });
+    } else {
+        GV_FOR(k, n) to[k] = from[k];
+    }
+}
+
+// Writes the same n floats to each of several rows, which are `stride` floats apart. A lane loads up to `held` of them at a time and
+// keeps them in registers for all rows.
+template <gv_i32 held>
+GV_FN void gv_repeat_in_rows(const GvTeam& team, const float* from, gv_i32 n, float* to, gv_i32 rows, gv_i32 stride) {
+    GV_LOOP for (gv_i32 first = team.lane; first < n; first += held * team.lanes) {
+        float values[held];
+        GV_UNROLL for (gv_i32 b = 0; b < held; ++b) values[b] = first + b * team.lanes < n ? from[first + b * team.lanes] : 0.0f;
+        GV_LOOP for (gv_i32 row = 0; row < rows; ++row) {
+            GV_UNROLL for (gv_i32 b = 0; b < held; ++b) {
+                if (first + b * team.lanes < n) to[row * stride + first + b * team.lanes] = values[b];
+            }
+        }
+    }
+}
+
 // Address in scratch at which to gather floats that gv_copy_out copies to `to`. Both addresses have the same distance from a
 // 16-byte boundary. `scratch` must be 16-byte aligned and have room for 3 more floats than are gathered.
 GV_FN float* gv_gather_address(float* scratch, const float* to) { return scratch + ((gv_u64)to / sizeof(float) & 3); }
