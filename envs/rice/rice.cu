@@ -369,10 +369,10 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
     if (whole) gv_repeat_in_rows<32>(team, of_world, alike, rows + REGIONS, REGIONS, features);
     else gv_repeat_in_rows<8>(team, of_world, alike, gv_region_shared(a, obs, w), 1, features);
     GV_LOOP for (gv_i32 i = 0; i < REGIONS; ++i) {
-        float *const row = rows + features * i, *const rest = row + REGIONS + (whole ? alike : 0);
+        float *const row = rows + features * i, *const private_part = row + REGIONS + (whole ? alike : 0);
         GV_FOR(k, REGIONS) row[k] = k == i ? 1.0f : 0.0f;
-        GV_FOR(k, private_count) rest[k] = of_region[PRIVATE * i + k];
-        if (negotiates) observe_pairs(a, team, proposals, i, rest + private_count);
+        GV_FOR(k, private_count) private_part[k] = of_region[PRIVATE * i + k];
+        if (negotiates) observe_pairs(a, team, proposals, i, private_part + private_count);
     }
     if (negotiates) {
         const gv_i32 choices = gv_region_num_choices(a);
