@@ -28,6 +28,8 @@ SHAPES = {
     "Town-v0": [{}, {"num_citizens": 1}, {"num_citizens": 1000}],
     "Harvest-v0": [{}, {"num_red": 1, "num_blue": 1}, {"num_red": 900, "num_blue": 100}],
     "Pot-v0": [{}, {"num_players": 1}],
+    "Whisper-v0": [{}, {"quiet": 1}, {"noise": False}],
+    "WhisperAlike-v0": [{"quiet": 1}],
     "Choir-v0": [{}, {"whole": True, "may_not_repeat": False, "memory": 0}],
 }
 DOUBLES = ("WarpRice-v0",)
@@ -37,7 +39,9 @@ DOUBLES = ("WarpRice-v0",)
 
 def spec_of(name):
     if name in tests.roles.IDS:
-        return importlib.import_module(f"tests.roles.{tests.roles.IDS[name]}").SPEC
+        module = importlib.import_module(f"tests.roles.{tests.roles.IDS[name]}")
+        spec, *_ = getattr(module, tests.roles.MAKERS.get(name, "make_vec")).args
+        return spec
     module = IDS[name]["vector_entry_point"].partition(":")[0]
     return importlib.import_module(f"{module}.spec").SPEC
 
