@@ -122,7 +122,10 @@ def train(
 
     Returns:
         The checkpoints in the order of the runs, and facts for rows: ``seconds`` of all trainings, ``start_up`` before them in
-        seconds, with compilation, ``steps`` of each run, and ``config``, the options of the first one.
+        seconds, with compilation, ``steps`` of each run, and ``config``, the options of the last one.
+
+    Raises:
+        SystemExit: a signal ended a training.
     """
     paths, facts = [], {"seconds": 0.0, "start_up": 0.0}
     for config in configs:
@@ -131,7 +134,11 @@ def train(
         prepare(trainer)
         start = said = time.perf_counter()
         while not trainer.finished:
-            metrics = trainer.train(-(-trainer.num_iterations // PIECES))
+            piece = min(-(-trainer.num_iterations // PIECES), trainer.num_iterations - trainer.iteration)
+            wanted = trainer.iteration + piece
+            metrics = trainer.train(piece)
+            if trainer.iteration < wanted:  # Ctrl-C or SIGTERM, which the trainer takes as a wish to pause
+                raise SystemExit("stopped")
             if time.perf_counter() - said > EVERY:
                 said = time.perf_counter()
                 returns = [f"{x.rpartition('/')[2]} {y:.5g}" for x, y in metrics.items() if x.startswith("recent_return/")]

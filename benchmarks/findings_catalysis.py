@@ -32,7 +32,7 @@ PLAYS = ("exact", "random", "trained", "trained from everywhere")
 EPISODES = 64
 """Worlds of random play. Likeliest actions are the same in all worlds, so one world is enough for them."""
 
-WORLDS, STEPS = 1_024, 100_000_000
+WORLDS, STEPS = 1_024, 60_000_000
 """Worlds of a training on a GPU, and their steps in sum."""
 
 

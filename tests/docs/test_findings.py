@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -112,6 +114,18 @@ def test_half_of_the_episodes_start_in_random_cells_that_cost_little(case, numbe
         assert not reference.is_outside() and (env.params["ienergy"] - reference.energy()) / env.params["max_denergy"] > -0.2
         assert reference.position != list(env.params["final_state"])
     trainer.close()
+
+
+def test_a_signal_ends_the_script(tmp_path):
+    config = TrainConfig("WarpCartPole-v1", num_envs=2, total_steps=2_000, device="cpu", ppo=PPOConfig(num_steps=10))
+
+    def send_at_the_next_launch(trainer):
+        launch = trainer.launch
+        trainer.launch = lambda: (os.kill(os.getpid(), signal.SIGTERM), launch())
+
+    with pytest.raises(SystemExit, match="stopped"):
+        findings.train("a game", [config], tmp_path, send_at_the_next_launch)
+    assert not list(tmp_path.iterdir())
 
 
 def test_options_name_cases_that_exist():
