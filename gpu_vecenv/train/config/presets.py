@@ -133,7 +133,7 @@ PRESETS: dict[str, Preset] = {
         ),
         env_kwargs={"flatten_actions": True},
     ),
-    # A rollout is an episode. Consumption needs goods of many partners, so regions first learn to export.
+    # Without negotiation a rollout is an episode. Consumption needs goods of many partners, so regions first learn to export.
     "WarpRice-v0": Preset(
         num_envs=16,
         total_steps=20_000,
