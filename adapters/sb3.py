@@ -16,12 +16,12 @@ from gpu_vecenv import EpisodeStatistics, RoleRows
 from gpu_vecenv.adapters.checks import action_tensor, checked_env, has_statistics, made_by_id, row_group, row_spaces
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError, UnknownAttributeError
 from gpu_vecenv.spec.given import Array, abbreviated, require_mapping, whole_number
-from gpu_vecenv.vector.called import SHARED
-from gpu_vecenv.vector.copied import Copied
-from gpu_vecenv.vector.other_roles import other_policies, random_bounds
-from gpu_vecenv.vector.random_actions import uniform_actions
-from gpu_vecenv.vector.seeding import check_one_seed
-from gpu_vecenv.vector.whole import whole_mask
+from gpu_vecenv.vector.env.called import SHARED
+from gpu_vecenv.vector.env.copied import Copied
+from gpu_vecenv.vector.inputs.random_actions import uniform_actions
+from gpu_vecenv.vector.inputs.seeding import check_one_seed
+from gpu_vecenv.vector.outputs.whole import whole_mask
+from gpu_vecenv.vector.wrappers.other_roles import other_policies, random_bounds
 
 try:
     from stable_baselines3.common.monitor import Monitor, ResultsWriter

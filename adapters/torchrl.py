@@ -13,11 +13,11 @@ from torch import Tensor
 from gpu_vecenv.adapters.checks import made_by_id, without_wrappers
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, MissingExtraError, ParameterError, ShapeError
 from gpu_vecenv.spec.given import require_one_of
-from gpu_vecenv.vector.copied import Copied
-from gpu_vecenv.vector.options import refuse_keywords
-from gpu_vecenv.vector.seeding import check_one_seed
-from gpu_vecenv.vector.tree import nest
-from gpu_vecenv.vector.whole import whole_mask, whole_obs, whole_space
+from gpu_vecenv.vector.env.copied import Copied
+from gpu_vecenv.vector.inputs.options import refuse_keywords
+from gpu_vecenv.vector.inputs.seeding import check_one_seed
+from gpu_vecenv.vector.outputs.tree import nest
+from gpu_vecenv.vector.outputs.whole import whole_mask, whole_obs, whole_space
 
 try:
     from tensordict import TensorDict, TensorDictBase

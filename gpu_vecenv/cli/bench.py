@@ -33,7 +33,7 @@ from gpu_vecenv.cli.key_value import help_option
 from gpu_vecenv.cli.quick_table import print_table
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.train.config import require_threads
-from gpu_vecenv.vector.views import MAX_WORLDS
+from gpu_vecenv.vector.outputs.views import MAX_WORLDS
 
 MODES = ("env", "inference", "training", "goal", "startup")
 PEER_MODES = ("env", "training", "goal")

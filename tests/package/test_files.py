@@ -22,9 +22,11 @@ the writer of whole files and the pause of the garbage collector."""
 NOT_ALLOWED = {("train", "adapters"), ("bench", "adapters")}
 """Imports that are refused although the order of rooms would allow them."""
 
-
-TRAINER_ROOMS = ("errors", "config", "run_folder", "returns", "policies", "storage", "algorithms", "fused", "runner")
-"""Rooms of ``gpu_vecenv/train`` from the lowest to the highest, as in CONTRIBUTING.md; ``errors`` is a module below them."""
+ROOMS = {
+    "train": ("errors", "config", "run_folder", "returns", "policies", "storage", "algorithms", "fused", "runner"),
+    "vector": ("outputs", "inputs", "worlds", "env", "wrappers"),
+}
+"""Rooms inside a room, from the lowest to the highest, as in CONTRIBUTING.md; ``train/errors`` is a module below the others."""
 
 
 def module_name(path: Path) -> str:
@@ -73,30 +75,52 @@ def test_lower_rooms_do_not_import_higher_ones(folder):
     assert [line for line in wrong if not line.startswith("gpu_vecenv/__init__.py")] == []
 
 
-def trainer_room(module: str) -> str | None:
-    """Return the room of the trainer that a module lies in; None for others."""
+def inner_room(module: str, outer: str) -> str | None:
+    """Return the room inside ``outer`` that a module lies in; None for modules of other rooms and for ``outer`` itself."""
     parts = module.split(".")
-    return parts[2] if parts[:2] == ["gpu_vecenv", "train"] and len(parts) > 2 else None
+    return parts[2] if parts[:2] == ["gpu_vecenv", outer] and len(parts) > 2 else None
 
 
-def test_rooms_of_the_trainer_import_lower_ones_only():
-    folder = ROOT / "gpu_vecenv" / "train"
-    assert {p.name for p in folder.iterdir() if p.is_dir() and p.name != "__pycache__"} == set(TRAINER_ROOMS) - {"errors"}
-    found = [(path, trainer_room(module_name(path)), imported(path)) for path in folder.rglob("*.py")]
-    assert {room for _, room, _ in found} == {None, *TRAINER_ROOMS}
+@pytest.mark.parametrize("outer", ROOMS)
+def test_rooms_inside_a_room_import_lower_ones_only(outer):
+    folder, order = ROOT / "gpu_vecenv" / outer, ROOMS[outer]
+    assert {p.name for p in folder.iterdir() if p.is_dir() and p.name != "__pycache__"} == set(order) - {"errors"}
+    found = [(path, inner_room(module_name(path), outer), imported(path)) for path in folder.rglob("*.py")]
+    assert {room for _, room, _ in found} == {None, *order}
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path, here, names in found
         for name in names
-        if here is not None and (there := trainer_room(name)) is not None
-        if TRAINER_ROOMS.index(there) > TRAINER_ROOMS.index(here)
+        if here is not None and (there := inner_room(name, outer)) is not None
+        if order.index(there) > order.index(here)
     ]
     assert wrong == []
 
 
-def test_rooms_of_the_trainer_are_listed_in_their_order():
-    table = re.findall(r"^\| `train/(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
-    assert ["errors", *table] == list(TRAINER_ROOMS)
+@pytest.mark.parametrize("outer", ROOMS)
+def test_rooms_inside_a_room_are_listed_in_their_order(outer):
+    table = re.findall(rf"^\| `{outer}/(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    assert table == [room for room in ROOMS[outer] if room != "errors"]
+
+
+def modules_reached(module: str, imports: dict[str, set[str]]) -> set[str]:
+    """Return the modules that a module imports, directly or through others."""
+    reached, new = set(), {module}
+    while new:
+        new = {name for importer in new for name in imports[importer]} - reached
+        reached |= new
+    return reached
+
+
+def test_modules_of_vector_do_not_import_each_other_in_a_circle():
+    """Imports for type checkers count, so each file can be read before those that use it."""
+    modules = {module_name(path): imported(path) for path in (ROOT / "gpu_vecenv" / "vector").rglob("*.py")}
+    imports = {
+        module: {other for other in modules if any(name == other or name.startswith(f"{other}.") for name in names)}
+        for module, names in modules.items()
+    }
+    imports = {module: {name for name in names if name.count(".") > 2} for module, names in imports.items()}  # no packages
+    assert [module for module in imports if module in modules_reached(module, imports)] == []
 
 
 def test_no_source_file_is_longer_than_400_lines():

@@ -11,7 +11,7 @@ from gpu_vecenv import Role, whole_obs
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.vector.whole import whole_mask, whole_space
+from gpu_vecenv.vector.outputs.whole import whole_mask, whole_space
 from tests.roles.town import SPEC
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from gpu_vecenv.spec.roles import Group
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
 def group_rows(env: GpuVectorEnv) -> list[tuple[Group, slice]]:

@@ -12,15 +12,15 @@ from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ActionError, SequenceError
 from gpu_vecenv.spec.given import Array
-from gpu_vecenv.vector.actions import KernelActions
-from gpu_vecenv.vector.arguments import Arguments
-from gpu_vecenv.vector.autoreset import KERNEL_MODE
-from gpu_vecenv.vector.masks import require_choices
-from gpu_vecenv.vector.outputs import OutputArrays, Outputs
-from gpu_vecenv.vector.reset_pool import ResetPool
-from gpu_vecenv.vector.rollout_plan import RolloutPlan
-from gpu_vecenv.vector.state import State
-from gpu_vecenv.vector.views import View
+from gpu_vecenv.vector.inputs.actions import KernelActions
+from gpu_vecenv.vector.inputs.autoreset import KERNEL_MODE
+from gpu_vecenv.vector.inputs.rollout_plan import RolloutPlan
+from gpu_vecenv.vector.outputs.choices import require_choices
+from gpu_vecenv.vector.outputs.outputs import OutputArrays, Outputs
+from gpu_vecenv.vector.outputs.views import View
+from gpu_vecenv.vector.worlds.arguments import Arguments
+from gpu_vecenv.vector.worlds.reset_pool import ResetPool
+from gpu_vecenv.vector.worlds.state import State
 
 
 class Worlds:

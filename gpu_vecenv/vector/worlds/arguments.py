@@ -13,9 +13,9 @@ from gpu_vecenv.errors import ShapeError
 from gpu_vecenv.spec.given import Array
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.struct import output_members
-from gpu_vecenv.vector.actions import random_ranges
-from gpu_vecenv.vector.outputs import OutputArrays
-from gpu_vecenv.vector.views import View
+from gpu_vecenv.vector.inputs.actions import random_ranges
+from gpu_vecenv.vector.outputs.outputs import OutputArrays
+from gpu_vecenv.vector.outputs.views import View
 
 
 class Arguments:

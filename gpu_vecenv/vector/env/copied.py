@@ -6,12 +6,12 @@ import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gpu_vecenv.vector.one_caller import OneCaller, one_caller
+from gpu_vecenv.vector.env.one_caller import OneCaller, one_caller
 
 if TYPE_CHECKING:
     from gpu_vecenv.render.worlds import WorldRenderers
     from gpu_vecenv.spec.env_spec import EnvSpec
-    from gpu_vecenv.vector.worlds import Worlds
+    from gpu_vecenv.vector.worlds.worlds import Worlds
 
 _SPACES = ("observation_space", "action_space", "single_observation_space", "single_action_space")
 CARRIED = ("spec", "metadata", "_np_random", "_np_random_seed", *_SPACES)

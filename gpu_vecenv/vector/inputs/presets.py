@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.given import abbreviated
-from gpu_vecenv.vector.autoreset import parse_autoreset_mode
+from gpu_vecenv.vector.inputs.autoreset import parse_autoreset_mode
 
 PRESETS: dict[str, dict[str, Any]] = {
     "rllib": {"array": "numpy", "autoreset_mode": AutoresetMode.NEXT_STEP, "copy": True},
@@ -22,7 +22,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 RLLIB_RUNNER = "ray.rllib.env.single_agent_env_runner"
 """Module of RLlib whose ``make_env`` makes vector envs."""
 
-_PASSED_THROUGH = ("gymnasium.envs.registration", "gpu_vecenv.vector.vector_env", __name__)
+_PASSED_THROUGH = ("gymnasium.envs.registration", "gpu_vecenv.vector.env.vector_env", __name__)
 """Modules whose functions call one another between RLlib's call of ``gymnasium.make_vec`` and the constructor."""
 
 Constructor = TypeVar("Constructor", bound=Callable[..., None])

@@ -15,11 +15,11 @@ from gpu_vecenv.errors import MissingExtraError, ParameterError, SequenceError, 
 from gpu_vecenv.render.worlds import warn_without_mode
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.given import host_array
-from gpu_vecenv.vector.copied import Copied
-from gpu_vecenv.vector.options import refuse_fixed
-from gpu_vecenv.vector.seeding import check_one_seed
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
-from gpu_vecenv.vector.whole import whole_mask
+from gpu_vecenv.vector.env.copied import Copied
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.inputs.options import refuse_fixed
+from gpu_vecenv.vector.inputs.seeding import check_one_seed
+from gpu_vecenv.vector.outputs.whole import whole_mask
 
 FIXED: dict[str, Any] = {
     "num_envs": 1,

@@ -14,12 +14,12 @@ from gymnasium.vector.utils import batch_space
 from gpu_vecenv.backend.memory import public_memory
 from gpu_vecenv.errors import ParameterError, ShapeError
 from gpu_vecenv.spec.given import ArrayT, abbreviated, describe, host_array, plain_tensor, require_mapping
-from gpu_vecenv.vector.copied import Copied, carried
-from gpu_vecenv.vector.other_roles import OtherRoles, RolePolicy
-from gpu_vecenv.vector.resets import read_mask
-from gpu_vecenv.vector.vector_env import GpuVectorEnv, StepResults
-from gpu_vecenv.vector.views import one_flag_a_world
-from gpu_vecenv.vector.whole import whole_mask, whole_obs, whole_space
+from gpu_vecenv.vector.env.copied import Copied, carried
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv, StepResults
+from gpu_vecenv.vector.inputs.resets import read_mask
+from gpu_vecenv.vector.outputs.views import one_flag_a_world
+from gpu_vecenv.vector.outputs.whole import whole_mask, whole_obs, whole_space
+from gpu_vecenv.vector.wrappers.other_roles import OtherRoles, RolePolicy
 
 
 class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):

@@ -12,7 +12,7 @@ from gymnasium.spaces import Box
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.spec.given import ArrayT, array_library, describe, on_device
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.vector.role_actions import require_roles
+from gpu_vecenv.vector.outputs.tree import require_roles
 
 
 def whole_obs(parts: Mapping[str, ArrayT]) -> ArrayT:

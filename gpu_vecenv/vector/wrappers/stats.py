@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from gpu_vecenv.spec.given import Array, ArrayT
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
-from gpu_vecenv.vector.wrapper import DeviceWrapper, Running
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.wrappers.wrapper import DeviceWrapper, Running
 
 
 class EpisodeStatistics(DeviceWrapper[ArrayT]):

@@ -12,7 +12,7 @@ from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.spec.given import Array, host_array, require_mapping
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.struct import WORLD_STATE
-from gpu_vecenv.vector.state import checked_field
+from gpu_vecenv.vector.worlds.state import checked_field
 
 _WORLD_STATE = [field.name for field in WORLD_STATE]
 

@@ -1,22 +1,19 @@
-"""Action masks: for sampling from Gymnasium's spaces, and the check of masks with ``debug=True``."""
+"""Action masks in the form that Gymnasium's spaces take to sample."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpu_vecenv.backend.memory import Memory
-from gpu_vecenv.errors import ActionError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import Array, abbreviated, host_array, whole_number
+from gpu_vecenv.errors import ParameterError, ShapeError
+from gpu_vecenv.spec.given import abbreviated, host_array, whole_number
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.vector.results import Results
-from gpu_vecenv.vector.role_actions import require_roles
+from gpu_vecenv.vector.outputs.tree import require_roles
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
 def sample_mask(env: GpuVectorEnv, action_mask: Any, index: int) -> Any:
@@ -61,27 +58,6 @@ def sample_mask(env: GpuVectorEnv, action_mask: Any, index: int) -> Any:
                 raise ShapeError(f"action_mask must be an array of the shape {shape}, got {got}.")
             of[group.role] = _of_group(group, mask[number])
     return of if env.layout.by_role else of[""]
-
-
-def require_choices(layout: Layout, results: Results, memory: Memory, arrays: Sequence[Array]) -> None:
-    """Check that each mask of a step or a rollout allows a choice in each entry. Waits for the device.
-
-    Raises:
-        ActionError: a mask without an allowed choice.
-    """
-    for group in layout.groups:
-        name = f"{group.prefix}action_mask"
-        if not group.masked:
-            continue
-        mask = memory.to_numpy(arrays[results.indices[name]])
-        ends = np.cumsum(group.masked_choices)
-        for entry, part in zip(group.masked, np.split(mask, ends[:-1], axis=-1), strict=True):
-            blocked = ~part.any(axis=-1)
-            if blocked.any():
-                raise ActionError(
-                    f"{layout.spec.name}: env_observe must allow a choice of each masked entry, got a mask of "
-                    f"{group.role or 'an agent'} that allows none in entry {entry}, at {np.argwhere(blocked)[0].tolist()}."
-                )
 
 
 def _of_group(group: Group, mask: np.ndarray) -> Any:

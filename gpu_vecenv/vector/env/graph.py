@@ -9,9 +9,9 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 
 from gpu_vecenv.errors import ArrayTypeError, ClosedError, DeviceError, ParameterError, SequenceError
 from gpu_vecenv.spec.given import abbreviated, require_steps
-from gpu_vecenv.vector.one_caller import one_caller
-from gpu_vecenv.vector.tree import tree_map
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.one_caller import one_caller
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.outputs.tree import tree_map
 
 if TYPE_CHECKING:
     import torch

@@ -13,8 +13,8 @@ from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.errors import ArrayTypeError, GpuVecenvError, ParameterError, ShapeError
 from gpu_vecenv.spec.given import ArrayT, abbreviated, real_number, rounded
-from gpu_vecenv.vector.tree import leaves
-from gpu_vecenv.vector.wrapper import DeviceWrapper
+from gpu_vecenv.vector.outputs.tree import leaves
+from gpu_vecenv.vector.wrappers.wrapper import DeviceWrapper
 
 
 class TransformObservation(DeviceWrapper[ArrayT]):

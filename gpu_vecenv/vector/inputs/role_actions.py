@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_vecenv.backend.base import Backend
-from gpu_vecenv.errors import ParameterError, ShapeError
-from gpu_vecenv.spec.given import abbreviated
-from gpu_vecenv.vector.actions import ActionReader, KernelActions, Take
-from gpu_vecenv.vector.views import View
+from gpu_vecenv.errors import ShapeError
+from gpu_vecenv.vector.inputs.actions import ActionReader, KernelActions, Take
+from gpu_vecenv.vector.outputs.tree import require_roles
+from gpu_vecenv.vector.outputs.views import View
 
 
 class RoleActions:
@@ -66,20 +66,3 @@ def action_reader(view: View, backend: Backend, warn: bool, take: Take | None = 
             for group in view.layout.groups
         }
     )
-
-
-def require_roles(what: str, given: Any, roles: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return ``given`` if it is a mapping whose keys are the roles.
-
-    Args:
-        what: name of the argument, for messages.
-        given: value of a caller.
-        roles: mapping whose keys are the roles expected.
-
-    Raises:
-        ParameterError: another type, or other keys.
-    """
-    if not isinstance(given, Mapping) or given.keys() != roles.keys():
-        got = abbreviated(list(given)) if isinstance(given, Mapping) else type(given).__name__
-        raise ParameterError(f"{what} must be a dict with the keys {', '.join(roles)}, got {got}.")
-    return given

@@ -15,10 +15,10 @@ from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import OutOfMemoryError, ParameterError, SequenceError, UnknownParameterError
 from gpu_vecenv.spec.given import Array
 from gpu_vecenv.spec.struct import output_members
-from gpu_vecenv.vector.results import Results, dtype_of, previous_member
-from gpu_vecenv.vector.slabs import require_dense, require_slab
-from gpu_vecenv.vector.tree import flatten, nest
-from gpu_vecenv.vector.views import View
+from gpu_vecenv.vector.outputs.results import Results, dtype_of, previous_member
+from gpu_vecenv.vector.outputs.slabs import require_dense, require_slab
+from gpu_vecenv.vector.outputs.tree import flatten, nest
+from gpu_vecenv.vector.outputs.views import View
 
 CHECK_ROOM_FROM = 2**30
 """Rollouts whose new arrays have at least this many bytes check free memory first. The query takes ten microseconds."""

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.given import require_one_of, require_steps
-from gpu_vecenv.vector.actions import ActionReader, KernelActions
-from gpu_vecenv.vector.role_actions import RoleActions
+from gpu_vecenv.vector.inputs.actions import ActionReader, KernelActions
+from gpu_vecenv.vector.inputs.role_actions import RoleActions
 
 
 class RolloutPlan(NamedTuple):

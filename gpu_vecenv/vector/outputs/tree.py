@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from gpu_vecenv.vector.role_actions import require_roles
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec.given import abbreviated
 
 Convert = Callable[[Any], Any]
 """From an array to one of another kind."""
@@ -55,3 +56,20 @@ def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
 def converted(arrays: dict[str, Any], convert: Convert | None) -> dict[str, Any]:
     """Return arrays by name, each converted; the same ones without ``convert``."""
     return arrays if convert is None else {name: convert(array) for name, array in arrays.items()}
+
+
+def require_roles(what: str, given: Any, roles: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return ``given`` if it is a mapping whose keys are the roles.
+
+    Args:
+        what: name of the argument, for messages.
+        given: value of a caller.
+        roles: mapping whose keys are the roles expected.
+
+    Raises:
+        ParameterError: another type, or other keys.
+    """
+    if not isinstance(given, Mapping) or given.keys() != roles.keys():
+        got = abbreviated(list(given)) if isinstance(given, Mapping) else type(given).__name__
+        raise ParameterError(f"{what} must be a dict with the keys {', '.join(roles)}, got {got}.")
+    return given

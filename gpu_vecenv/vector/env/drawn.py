@@ -9,11 +9,11 @@ import numpy as np
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.render.worlds import MAX_TILES, WorldRenderers, warn_without_mode
 from gpu_vecenv.spec.given import abbreviated, whole_number
-from gpu_vecenv.vector.one_caller import OneCaller, one_caller
+from gpu_vecenv.vector.env.one_caller import OneCaller, one_caller
 
 if TYPE_CHECKING:
     from gpu_vecenv.spec.env_spec import EnvSpec
-    from gpu_vecenv.vector.worlds import Worlds
+    from gpu_vecenv.vector.worlds.worlds import Worlds
 
 
 class DrawnEnv:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_vecenv.vector.views import View
+from gpu_vecenv.vector.outputs.views import View
 
 BOOL = ("agent_alive", "terminated", "truncated", "finished")
 """Results of dtype bool, with the masks of actions; the others are float32."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_vecenv.errors import ParameterError, UnknownParameterError
 from gpu_vecenv.spec.given import abbreviated, require_one_of
-from gpu_vecenv.vector.autoreset import spelled
+from gpu_vecenv.vector.inputs.autoreset import spelled
 
 VALUES: dict[str, tuple[Any, ...]] = {
     "view": ("worlds", "agents"),

@@ -18,8 +18,8 @@ from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError, ShapeError
 from gpu_vecenv.spec.given import Array, ArrayT, abbreviated, array_library, describe, real_number
-from gpu_vecenv.vector.wrapper import DeviceWrapper, Running
-from gpu_vecenv.vector.wrapper_state import fitting_state
+from gpu_vecenv.vector.wrappers.wrapper import DeviceWrapper, Running
+from gpu_vecenv.vector.wrappers.wrapper_state import fitting_state
 
 
 class RunningMoments:

@@ -13,10 +13,10 @@ from torch.utils.dlpack import from_dlpack
 from gpu_vecenv.errors import ConcurrentCallError, ParameterError
 from gpu_vecenv.spec.given import Array, abbreviated, require_mapping
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.vector.random_actions import uniform_actions
-from gpu_vecenv.vector.seeding import check_seed
-from gpu_vecenv.vector.tree import nest
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.inputs.random_actions import uniform_actions
+from gpu_vecenv.vector.inputs.seeding import check_seed
+from gpu_vecenv.vector.outputs.tree import nest
 
 RolePolicy = Callable[..., Array]
 """From the observations of a role, and its masks if it has masks, to its actions."""

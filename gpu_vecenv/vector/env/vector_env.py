@@ -19,22 +19,22 @@ from gpu_vecenv.render.worlds import WorldRenderers
 from gpu_vecenv.spec.env_spec import EnvSpec, require_spec
 from gpu_vecenv.spec.given import Array, ArrayT, require_mapping
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.vector.autoreset import parse_autoreset_mode
-from gpu_vecenv.vector.called import CalledEnv
-from gpu_vecenv.vector.copied import CopiedEnv
-from gpu_vecenv.vector.memory_needs import require_room
-from gpu_vecenv.vector.one_caller import OneCaller, one_caller
-from gpu_vecenv.vector.options import check_options, refuse_keywords
-from gpu_vecenv.vector.outputs import OutputArrays
-from gpu_vecenv.vector.presets import check_reader, with_preset
-from gpu_vecenv.vector.resets import read_mask, read_options, read_worlds
-from gpu_vecenv.vector.role_actions import action_reader
-from gpu_vecenv.vector.rollout_plan import plan_rollout
-from gpu_vecenv.vector.seeding import check_first_world, check_seed, draw_seed, world_keys
-from gpu_vecenv.vector.shown import ShownEnv
-from gpu_vecenv.vector.tree import Convert, converted, nest
-from gpu_vecenv.vector.views import View, count_worlds
-from gpu_vecenv.vector.worlds import Worlds
+from gpu_vecenv.vector.env.called import CalledEnv
+from gpu_vecenv.vector.env.copied import CopiedEnv
+from gpu_vecenv.vector.env.one_caller import OneCaller, one_caller
+from gpu_vecenv.vector.env.shown import ShownEnv
+from gpu_vecenv.vector.inputs.autoreset import parse_autoreset_mode
+from gpu_vecenv.vector.inputs.options import check_options, refuse_keywords
+from gpu_vecenv.vector.inputs.presets import check_reader, with_preset
+from gpu_vecenv.vector.inputs.resets import read_mask, read_options, read_worlds
+from gpu_vecenv.vector.inputs.role_actions import action_reader
+from gpu_vecenv.vector.inputs.rollout_plan import plan_rollout
+from gpu_vecenv.vector.inputs.seeding import check_first_world, check_seed, draw_seed, world_keys
+from gpu_vecenv.vector.outputs.memory_needs import require_room
+from gpu_vecenv.vector.outputs.outputs import OutputArrays
+from gpu_vecenv.vector.outputs.tree import Convert, converted, nest
+from gpu_vecenv.vector.outputs.views import View, count_worlds
+from gpu_vecenv.vector.worlds.worlds import Worlds
 
 StepResults: TypeAlias = tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]
 """obs, reward, terminated, truncated, info."""

@@ -9,8 +9,8 @@ from gymnasium.vector import AutoresetMode
 
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import OutOfMemoryError
-from gpu_vecenv.vector.results import Results, dtype_of
-from gpu_vecenv.vector.views import View
+from gpu_vecenv.vector.outputs.results import Results, dtype_of
+from gpu_vecenv.vector.outputs.views import View
 
 
 def memory_needs(view: View, autoreset_mode: AutoresetMode, copy: bool) -> dict[str, int]:

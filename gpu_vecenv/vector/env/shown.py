@@ -11,8 +11,8 @@ from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.render.notebook import picture_html, png, table_html
 from gpu_vecenv.render.worlds import WorldRenderers
 from gpu_vecenv.spec.given import host_array
-from gpu_vecenv.vector.drawn import DrawnEnv
-from gpu_vecenv.vector.one_caller import one_caller
+from gpu_vecenv.vector.env.drawn import DrawnEnv
+from gpu_vecenv.vector.env.one_caller import one_caller
 
 if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode
