@@ -15,8 +15,8 @@ from gpu_vecenv.adapters.checks import made_by_id, without_wrappers
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
 from gpu_vecenv.spec.given import abbreviated, host_array, require_mapping
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.vector.env.copied import Copied
 from gpu_vecenv.vector.env.masks import sample_mask
+from gpu_vecenv.vector.env.pickling import Copied
 from gpu_vecenv.vector.outputs.whole import whole_obs, whole_space
 
 try:

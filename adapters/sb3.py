@@ -16,8 +16,8 @@ from gpu_vecenv import EpisodeStatistics, RoleRows
 from gpu_vecenv.adapters.checks import action_tensor, checked_env, has_statistics, made_by_id, row_group, row_spaces
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError, UnknownAttributeError
 from gpu_vecenv.spec.given import Array, abbreviated, require_mapping, whole_number
-from gpu_vecenv.vector.env.called import SHARED
-from gpu_vecenv.vector.env.copied import Copied
+from gpu_vecenv.vector.env.attributes import SHARED
+from gpu_vecenv.vector.env.pickling import Copied
 from gpu_vecenv.vector.inputs.random_actions import uniform_actions
 from gpu_vecenv.vector.inputs.seeding import check_one_seed
 from gpu_vecenv.vector.outputs.whole import whole_mask

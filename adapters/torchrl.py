@@ -13,7 +13,7 @@ from torch import Tensor
 from gpu_vecenv.adapters.checks import made_by_id, without_wrappers
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, MissingExtraError, ParameterError, ShapeError
 from gpu_vecenv.spec.given import require_one_of
-from gpu_vecenv.vector.env.copied import Copied
+from gpu_vecenv.vector.env.pickling import Copied
 from gpu_vecenv.vector.inputs.options import refuse_keywords
 from gpu_vecenv.vector.inputs.seeding import check_one_seed
 from gpu_vecenv.vector.outputs.tree import nest

@@ -15,7 +15,7 @@ from gpu_vecenv.errors import MissingExtraError, ParameterError, SequenceError, 
 from gpu_vecenv.render.worlds import warn_without_mode
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.given import host_array
-from gpu_vecenv.vector.env.copied import Copied
+from gpu_vecenv.vector.env.pickling import Copied
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.inputs.options import refuse_fixed
 from gpu_vecenv.vector.inputs.seeding import check_one_seed

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
+import numpy as np
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.backend.memory import output_memory
 from gpu_vecenv.backend.select import choose_device, make_backend
-from gpu_vecenv.errors import ArrayTypeError, ClosedError, SequenceError
+from gpu_vecenv.errors import ArrayTypeError, ClosedError, GpuVecenvError, SequenceError
+from gpu_vecenv.render.notebook import table_html
 from gpu_vecenv.render.style import make_style
-from gpu_vecenv.render.worlds import WorldRenderers
+from gpu_vecenv.render.worlds import warn_without_mode
 from gpu_vecenv.spec.env_spec import EnvSpec, require_spec
 from gpu_vecenv.spec.given import Array, ArrayT, require_mapping
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.vector.env.called import CalledEnv
-from gpu_vecenv.vector.env.copied import CopiedEnv
+from gpu_vecenv.vector.env.attributes import METHODS, Attributes
+from gpu_vecenv.vector.env.notebook import table_rows
 from gpu_vecenv.vector.env.one_caller import OneCaller, one_caller
-from gpu_vecenv.vector.env.shown import ShownEnv
+from gpu_vecenv.vector.env.pickling import Copied, carried, make_with_keywords, worlds_from_host, worlds_to_host
+from gpu_vecenv.vector.env.rendering import Rendering
 from gpu_vecenv.vector.inputs.autoreset import parse_autoreset_mode
 from gpu_vecenv.vector.inputs.options import check_options, refuse_keywords
 from gpu_vecenv.vector.inputs.presets import check_reader, with_preset
@@ -40,7 +43,7 @@ StepResults: TypeAlias = tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]
 """obs, reward, terminated, truncated, info."""
 
 
-class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT]):
+class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
     """All worlds of one env on one device.
 
     Made by ``gymnasium.make_vec(id, num_envs=N, ...)``. In the ``"worlds"`` view an env is a world: observations
@@ -48,6 +51,11 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
     view an env is an agent's row, rows ordered by role, then world, then agent: observations ``(R, F)``, actions
     ``(R,)`` or ``(R, k)``, reward ``(R,)``. With one agent in a world both views are the same. If roles have spaces of their
     own, observations, actions and masks are dicts by role, ``(N, agents of the role, ...)``, and there is no agents view.
+
+    It can be pickled and copied. A copy is a new env, made with the same spec and keywords on the same device, with memory of its
+    own. Its worlds have the state and the random keys of the original, so both give the same results for the same actions. The
+    reset pool, the reset options in force, the host's generator and those of spaces are copied. Bound slabs, captured graphs and
+    trails of pictures are not.
 
     Arguments that do not fit raise ParameterError, ShapeError, ArrayTypeError or DeviceError, with what was expected and what
     came, before anything changes. A call during a call of another thread raises ConcurrentCallError, and calls that need the
@@ -135,7 +143,8 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
         self._plain = not (self._waits or self._places.nested or self._convert)
         self._actions = action_reader(shapes, self.worlds.backend, not self._to_host, getattr(memory, "take", None))
         self._held: Any = None  # actions of the last step, if they are JAX's
-        self._renderers = WorldRenderers(env_spec, self.params, self.num_worlds, style)
+        self._attributes = Attributes(env_spec, self.params)
+        self._rendering = Rendering(self.worlds, style)
         self._started = False
         self.closed = False
 
@@ -148,6 +157,8 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
     def action_space(self) -> Space:  # type: ignore[override]
         """Batched action space, built at its first use."""
         return batch_space(self.single_action_space, self.num_envs)
+
+    # ---- steps -----------------------------------------------------------------------------------------------
 
     @one_caller
     def reset(
@@ -275,6 +286,8 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
                 self.closed = True  # also if check() raises
                 self.worlds.backend.close()
 
+    # ---- state -----------------------------------------------------------------------------------------------
+
     @one_caller
     def get_state(self, *names: str) -> dict[str, ArrayT]:
         """Copies of the state fields named, of all by default, leading axis worlds in both views, physical fields first."""
@@ -350,6 +363,8 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
         place = self._places.public.get("action_mask")
         return None if place is None else nest(place, self.worlds.observe(), self._convert)
 
+    # ---- slabs -----------------------------------------------------------------------------------------------
+
     @one_caller
     def bind(self, /, **slabs: Array) -> None:
         """Write results into the caller's slabs instead of the env's arrays, without allocation or copy.
@@ -380,6 +395,144 @@ class GpuVectorEnv(CalledEnv, CopiedEnv, ShownEnv, VectorEnv[ArrayT, Any, ArrayT
     def unbind(self) -> None:
         """Write into the env's own arrays again."""
         self.worlds.outputs.unbind()
+
+    # ---- pictures --------------------------------------------------------------------------------------------
+
+    @one_caller
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        """Draw one uint8 (H, W, 3) frame an env; rows of a world get the same one. Without ``render_mode``, warn and return None.
+
+        Raises ParameterError for a state of which a shape lies too far outside the picture, and for numbers that are not finite.
+        """
+        self._require_started("render()")
+        if self.render_mode is None:
+            warn_without_mode("make_vec", self.env_spec.name)
+            return None
+        return self._rendering.frames()
+
+    @one_caller
+    def picture(self, worlds: int = 9) -> np.ndarray:
+        """Draw the first worlds in one picture with one legend; works with every render mode and without one.
+
+        Args:
+            worlds: number of worlds to draw, at most 1,000; all, if there are fewer.
+
+        Returns:
+            The picture, uint8 (H, W, 3).
+
+        Raises:
+            ParameterError: ``worlds`` is out of range, or a state cannot be drawn, as in ``render()``.
+            SequenceError: the env has not been reset.
+            MissingExtraError: Pillow is not installed.
+        """
+        self._require_started("picture()")
+        return self._rendering.picture(worlds)
+
+    # ---- attributes ------------------------------------------------------------------------------------------
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Return the results of a method, or the values of an attribute, one for each env.
+
+        Args:
+            name: ``"render"``, or a name that ``get_attr`` takes.
+            args: none; Gymnasium's interface has them for other methods.
+            kwargs: none.
+
+        Raises:
+            UnknownAttributeError: an env has no such attribute or method.
+            ParameterError: arguments, which neither an attribute nor ``render`` takes.
+        """
+        is_method = isinstance(name, str) and name in METHODS
+        values = () if is_method else self.get_attr(name)
+        self._attributes.refuse_arguments(name, args, kwargs)
+        if not is_method:
+            return values
+        results = getattr(self, name)()
+        return (None,) * self.num_envs if results is None else tuple(results)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Return the values of an attribute, one for each env.
+
+        Args:
+            name: ``observation_space`` and ``action_space`` of one env, a parameter of the env, or ``render_mode``, ``metadata``,
+                ``spec``, ``np_random`` or ``np_random_seed``. All envs share the value. A parameter with a value for each world
+                is one array, the same in each entry.
+
+        Raises:
+            UnknownAttributeError: an env has no such attribute; the message lists the names.
+        """
+        self._require_open()
+        return (self._attributes.value(self, name),) * self.num_envs
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Refuse to change an attribute, unless each value given is the present one.
+
+        A value of a parameter is first converted as it is when an env is made: 9.8 equals a parameter that is 9.8 in float32.
+
+        Args:
+            name: a name that ``get_attr`` takes.
+            values: one value, or a list, a tuple or an array of any kind with one for each env. A parameter with a value for each
+                world also takes the values of all worlds.
+
+        Raises:
+            UnknownAttributeError: an env has no such attribute.
+            ShapeError: another number of values than ``num_envs``.
+            ArrayTypeError, DeviceError: an array that cannot be read.
+            ParameterError: another value than the present one; attributes are set when the env is made.
+        """
+        self._require_open()
+        self._attributes.require_present(self, name, values)
+
+    # ---- copies ----------------------------------------------------------------------------------------------
+
+    @one_caller
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+        """Constructor, arguments and state, for pickle and copy.
+
+        Raises:
+            ClosedError: the env was closed.
+            CopyError: the spec cannot be pickled.
+            SequenceError: a CUDA graph is being captured.
+        """
+        self._require_open()
+        self.worlds.require_wait("a copy of an env")
+        state = {"attributes": carried(self)} | worlds_to_host(self.worlds, self._started)
+        return make_with_keywords, (type(self), self.env_spec, self._keywords()), state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over the state of the original."""
+        vars(self).update(state["attributes"])
+        self._started = worlds_from_host(self.worlds, state)
+
+    def _keywords(self) -> dict[str, Any]:
+        """Keywords that make an env like this one, with its device in place of ``"auto"``."""
+        same = ("num_worlds", "view", "device", "array", "autoreset_mode", "debug", "first_world", "render_mode")
+        style = self._rendering.style
+        pictures = {"render_theme": style.theme, "render_scale": style.scale}
+        return {name: getattr(self, name) for name in same} | {"copy": self.worlds.outputs.copy} | pictures | dict(self.params)
+
+    # ---- notebooks -------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        """Name, size, device."""
+        return f"GpuVectorEnv({self.env_spec.name}, num_envs={self.num_envs}, view={self.view}, device={self.device})"
+
+    def _repr_html_(self) -> str:
+        """Return the HTML that a notebook shows, without the picture if it cannot be drawn."""
+        picture = ""
+        if self._started and not self.closed:
+            # Such as no Pillow, no renderer, a shape too far away to draw, a graph that is captured, or a call of another thread.
+            with contextlib.suppress(GpuVecenvError):
+                picture = self._picture_html()
+        arrays = f"{self.array}, on {self.device}"
+        return table_html(table_rows(self.worlds.view, self.view, arrays, self.autoreset_mode)) + picture
+
+    @one_caller
+    def _picture_html(self) -> str:
+        self.worlds.require_wait("a picture")
+        return self._rendering.html()
+
+    # ---- private ---------------------------------------------------------------------------------------------
 
     def _results(self, results: OutputArrays) -> StepResults[ArrayT]:
         """Return the arrays of a step or a rollout as ``step()`` documents them."""

@@ -14,7 +14,7 @@ from gymnasium.vector.utils import batch_space
 from gpu_vecenv.backend.memory import public_memory
 from gpu_vecenv.errors import ParameterError, ShapeError
 from gpu_vecenv.spec.given import ArrayT, abbreviated, describe, host_array, plain_tensor, require_mapping
-from gpu_vecenv.vector.env.copied import Copied, carried
+from gpu_vecenv.vector.env.pickling import Copied, carried
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv, StepResults
 from gpu_vecenv.vector.inputs.resets import read_mask
 from gpu_vecenv.vector.outputs.views import one_flag_a_world
