@@ -129,3 +129,10 @@ def _kept(config: ResolvedConfig, policies: Iterable[str]) -> dict[str, Any]:
         kept |= {f"{where}ppo.{name}": getattr(ppo, name) for name in ("normalize_observations", "normalize_rewards")}
         kept |= {f"{where}network.{name}": value for name, value in vars(config.network_of(policy)).items()}
     return kept
+
+
+def move_text(before: str, now: str) -> str:
+    """Return a warning if a run goes on with a device of another kind, whose networks round differently; empty otherwise."""
+    if before.partition(":")[0] == now.partition(":")[0]:
+        return ""
+    return f"moved from {before} to {now}; the rest of the run is not bit-identical to an uninterrupted one"

@@ -1,4 +1,4 @@
-"""Precision of the matrix products of a run."""
+"""Settings of torch for a block of code: precision of matrix products, number of CPU threads."""
 
 from __future__ import annotations
 
@@ -31,3 +31,14 @@ def in_precision(precision: Precision, device: str) -> Iterator[None]:
         # Without the cache, because weights change inside the block, and a captured graph must convert them in each replay.
         with torch.autocast(torch.device(device).type, getattr(torch, precision), cache_enabled=False):
             yield
+
+
+@contextlib.contextmanager
+def torch_threads(threads: int) -> Iterator[None]:
+    """Set torch's number of CPU threads, a setting of the whole process, and restore it after the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
