@@ -16,8 +16,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gpu_vecenv import EpisodeStatistics, GpuVectorEnv, RoleRows
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError, UnknownIdError
-from gpu_vecenv.spec.given import abbreviated, host_array
 from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.spec.validation import abbreviated, host_array
 from gpu_vecenv.vector.inputs.autoreset import spelled
 from gpu_vecenv.vector.inputs.options import refuse_fixed
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.errors import DeviceError
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve
 from gpu_vecenv.train.config.checks import require_known
 from gpu_vecenv.train.errors import ConfigError

@@ -10,8 +10,8 @@ from gymnasium.vector import VectorEnv
 
 from gpu_vecenv.errors import ParameterError, ShapeError, UnknownAttributeError
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.given import abbreviated, host_array
 from gpu_vecenv.spec.params import Params, convert
+from gpu_vecenv.spec.validation import abbreviated, host_array
 
 SHARED = ("render_mode", "metadata", "spec", "np_random", "np_random_seed")
 """Attributes of the vector env that all envs share."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from gymnasium.vector import VectorEnv, VectorWrapper
 
 from gpu_vecenv.errors import ArrayTypeError, ClosedError, DeviceError, ParameterError, SequenceError
-from gpu_vecenv.spec.given import abbreviated, require_steps
-from gpu_vecenv.vector.env.one_caller import one_caller
+from gpu_vecenv.spec.validation import abbreviated, require_steps
+from gpu_vecenv.vector.env.reentrancy import guarded
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.outputs.tree import tree_map
 
@@ -42,7 +42,7 @@ class CapturedSteps:
         self.actions, self.outputs = actions, outputs
         self._obs = env.worlds.outputs.bound_obs
 
-    @one_caller
+    @guarded
     def replay(self) -> None:
         """Advance the env by T steps from its present state, on the caller's current stream, without waiting for them.
 

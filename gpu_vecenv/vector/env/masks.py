@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpu_vecenv.errors import ParameterError, ShapeError
-from gpu_vecenv.spec.given import abbreviated, host_array, whole_number
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.spec.validation import abbreviated, host_array, whole_number
 from gpu_vecenv.vector.outputs.tree import require_roles
 
 if TYPE_CHECKING:

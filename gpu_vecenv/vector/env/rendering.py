@@ -10,7 +10,7 @@ from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.render.notebook import picture_html, png
 from gpu_vecenv.render.style import Style
 from gpu_vecenv.render.worlds import MAX_TILES, WorldRenderers
-from gpu_vecenv.spec.given import abbreviated, host_array, whole_number
+from gpu_vecenv.spec.validation import abbreviated, host_array, whole_number
 from gpu_vecenv.vector.worlds.worlds import Worlds
 
 NOTEBOOK_WORLDS = 4

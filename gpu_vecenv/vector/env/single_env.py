@@ -14,12 +14,12 @@ from gymnasium.wrappers import HumanRendering
 from gpu_vecenv.errors import MissingExtraError, ParameterError, SequenceError, SeveralAgentsError, ShapeError
 from gpu_vecenv.render.worlds import warn_without_mode
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.given import host_array
+from gpu_vecenv.spec.validation import host_array
 from gpu_vecenv.vector.env.pickling import Copied
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.inputs.options import refuse_fixed
 from gpu_vecenv.vector.inputs.seeding import check_one_seed
-from gpu_vecenv.vector.outputs.whole import whole_mask
+from gpu_vecenv.vector.outputs.join_shared import full_mask
 
 FIXED: dict[str, Any] = {
     "num_envs": 1,
@@ -122,7 +122,7 @@ class SingleEnv(Copied, gymnasium.Env[np.ndarray, Any]):
         """
         if not self.vector.layout.groups[0].masked:
             raise AttributeError(f"{self.vector.env_spec.name} has no masks.")
-        return self._whole_mask
+        return self._full_mask
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Start a new episode; options are the env's reset options."""
@@ -159,8 +159,8 @@ class SingleEnv(Copied, gymnasium.Env[np.ndarray, Any]):
         self._mask = info["action_mask"][0]
         return {"action_mask": self._mask.copy()}
 
-    def _whole_mask(self) -> np.ndarray:
+    def _full_mask(self) -> np.ndarray:
         if self._mask is None:
             raise SequenceError("call reset() before action_masks().")
-        mask: np.ndarray = whole_mask(self.vector.layout.groups[0], self._mask)
+        mask: np.ndarray = full_mask(self.vector.layout.groups[0], self._mask)
         return mask.flatten()  # a copy

@@ -19,12 +19,12 @@ from gpu_vecenv.render.notebook import table_html
 from gpu_vecenv.render.style import make_style
 from gpu_vecenv.render.worlds import warn_without_mode
 from gpu_vecenv.spec.env_spec import EnvSpec, require_spec
-from gpu_vecenv.spec.given import Array, ArrayT, require_mapping
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.spec.validation import Array, ArrayT, require_mapping
 from gpu_vecenv.vector.env.attributes import METHODS, Attributes
 from gpu_vecenv.vector.env.notebook import table_rows
-from gpu_vecenv.vector.env.one_caller import OneCaller, one_caller
 from gpu_vecenv.vector.env.pickling import Copied, carried, make_with_keywords, worlds_from_host, worlds_to_host
+from gpu_vecenv.vector.env.reentrancy import ReentrancyGuard, guarded
 from gpu_vecenv.vector.env.rendering import Rendering
 from gpu_vecenv.vector.inputs.autoreset import parse_autoreset_mode
 from gpu_vecenv.vector.inputs.options import check_options, refuse_keywords
@@ -116,7 +116,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         preset: str | None = None,  # with_preset() reads it
         **params: Any,
     ) -> None:
-        self._guard = OneCaller(require_spec(env_spec).name)
+        self._guard = ReentrancyGuard(require_spec(env_spec).name)
         check_options(view=view, array=array, render_mode=render_mode, copy=copy, debug=debug)
         style = make_style(render_theme, render_scale, ("render_theme", "render_scale"))
         params = {name: 0 if name == "max_episode_steps" and value is None else value for name, value in params.items()}
@@ -160,7 +160,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
 
     # ---- steps -----------------------------------------------------------------------------------------------
 
-    @one_caller
+    @guarded
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[ArrayT, dict[str, Any]]:
@@ -212,7 +212,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
             SequenceError: before the first reset, or past the end of bound slabs.
         """
         guard = self._guard
-        if guard.in_call or not guard.lock.acquire(False):  # the code of one_caller(), which costs half as much here
+        if guard.in_call or not guard.lock.acquire(False):  # the code of guarded(), which costs half as much here
             raise guard.busy()
         try:
             guard.in_call = True
@@ -227,7 +227,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
             guard.in_call = False
             guard.lock.release()
 
-    @one_caller
+    @guarded
     def rollout(self, actions: Any = None, num_steps: int | None = None, keep_actions: bool = True) -> StepResults[ArrayT]:
         """Advance every world by T steps in one launch: the same bits as T calls of ``step()``.
 
@@ -262,7 +262,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
             returned[4]["actions"] = nest(self._places.actions_by_role, results.actions, self._convert)
         return returned
 
-    @one_caller
+    @guarded
     def check(self) -> None:
         """Raise ActionError if actions were out of range or NaN since the last check; each acted as 0. Waits for the device."""
         self._require_open()
@@ -288,7 +288,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
 
     # ---- state -----------------------------------------------------------------------------------------------
 
-    @one_caller
+    @guarded
     def get_state(self, *names: str) -> dict[str, ArrayT]:
         """Copies of the state fields named, of all by default, leading axis worlds in both views, physical fields first."""
         self._require_started("get_state()")
@@ -296,7 +296,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         memory = self.worlds.output_memory
         return state.on_host(*names) if self._to_host else converted(state.get(memory, *names), self._convert)
 
-    @one_caller
+    @guarded
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Overwrite the state fields given by name: arrays of any kind in the field's dtype, or nested lists.
 
@@ -307,7 +307,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self.worlds.require_wait("set_state()")
         self.worlds.set_state(state)
 
-    @one_caller
+    @guarded
     def copy_worlds(self, source: Any, target: Any, diverge: bool = False) -> None:
         """Copy worlds onto others. The observation of the new state becomes the last one.
 
@@ -322,7 +322,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self.worlds.require_wait("copy_worlds()")
         self.worlds.copy(sources, overlap, (draw_seed(self.np_random), self.first_world) if diverge else None)
 
-    @one_caller
+    @guarded
     def set_reset_pool(self, states: Mapping[str, Any] | None) -> None:
         """Make each reset from now on draw its start from a pool, by the world's random key; None for the env's own starts.
 
@@ -334,7 +334,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self.worlds.require_wait("set_reset_pool()")
         self.worlds.pool.set(states)
 
-    @one_caller
+    @guarded
     def get_reset_pool(self) -> dict[str, ArrayT]:
         """Copies of the reset pool's fields by name, leading axis the entries; empty without a pool."""
         self._require_open()
@@ -349,14 +349,14 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
             env.reset(seed=seed)
             return env.get_state(*(field.name for field in self.env_spec.state))
 
-    @one_caller
+    @guarded
     def observe(self) -> ArrayT:
         """Observations of the present state, in a fresh array. Changes nothing."""
         self._require_started("observe()")
         obs: ArrayT = nest(self._places.public["obs"], self.worlds.observe(), self._convert)
         return obs
 
-    @one_caller
+    @guarded
     def action_mask(self) -> Any:
         """Masks of the present state like ``info["action_mask"]``, in fresh arrays; None without masks. Changes nothing."""
         self._require_started("action_mask()")
@@ -365,7 +365,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
 
     # ---- slabs -----------------------------------------------------------------------------------------------
 
-    @one_caller
+    @guarded
     def bind(self, /, **slabs: Array) -> None:
         """Write results into the caller's slabs instead of the env's arrays, without allocation or copy.
 
@@ -386,19 +386,19 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
             raise ArrayTypeError('bind() overwrites arrays, which JAX treats as immutable; use rollout(), or array="torch".')
         self.worlds.outputs.bind(slabs, self.device)
 
-    @one_caller
+    @guarded
     def rewind(self) -> None:
         """Copy the last observation to slot 0 of the bound slabs, and continue from there."""
         self.worlds.outputs.rewind()
 
-    @one_caller
+    @guarded
     def unbind(self) -> None:
         """Write into the env's own arrays again."""
         self.worlds.outputs.unbind()
 
     # ---- pictures --------------------------------------------------------------------------------------------
 
-    @one_caller
+    @guarded
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Draw one uint8 (H, W, 3) frame an env; rows of a world get the same one. Without ``render_mode``, warn and return None.
 
@@ -410,7 +410,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
             return None
         return self._rendering.frames()
 
-    @one_caller
+    @guarded
     def picture(self, worlds: int = 9) -> np.ndarray:
         """Draw the first worlds in one picture with one legend; works with every render mode and without one.
 
@@ -485,7 +485,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
 
     # ---- copies ----------------------------------------------------------------------------------------------
 
-    @one_caller
+    @guarded
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
         """Constructor, arguments and state, for pickle and copy.
 
@@ -527,7 +527,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         arrays = f"{self.array}, on {self.device}"
         return table_html(table_rows(self.worlds.view, self.view, arrays, self.autoreset_mode)) + picture
 
-    @one_caller
+    @guarded
     def _picture_html(self) -> str:
         self.worlds.require_wait("a picture")
         return self._rendering.html()

@@ -13,8 +13,8 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
 from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.errors import ActionError, ArrayTypeError, DeviceError, ShapeError
-from gpu_vecenv.spec.given import Array, describe, host_array, on_device, plain_tensor
 from gpu_vecenv.spec.roles import INDEX_DTYPES, Group, smallest_dtype
+from gpu_vecenv.spec.validation import Array, describe, host_array, on_device, plain_tensor
 
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 

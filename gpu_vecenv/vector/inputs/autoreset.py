@@ -5,7 +5,7 @@ from __future__ import annotations
 from gymnasium.vector import AutoresetMode
 
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.validation import abbreviated
 
 KERNEL_MODE = {AutoresetMode.NEXT_STEP: 0, AutoresetMode.SAME_STEP: 1, AutoresetMode.DISABLED: 2}
 """Values of GV_NEXT_STEP, GV_SAME_STEP and GV_DISABLED in protocol.h."""

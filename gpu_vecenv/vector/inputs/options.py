@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_vecenv.errors import ParameterError, UnknownParameterError
-from gpu_vecenv.spec.given import abbreviated, require_one_of
+from gpu_vecenv.spec.validation import abbreviated, require_one_of
 from gpu_vecenv.vector.inputs.autoreset import spelled
 
 VALUES: dict[str, tuple[Any, ...]] = {

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from gymnasium.vector import AutoresetMode
 
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.vector.inputs.autoreset import parse_autoreset_mode
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.given import abbreviated, host_array, real_number, require_one_of, rounded
+from gpu_vecenv.spec.validation import abbreviated, host_array, real_number, require_one_of, rounded
 
 
 def read_mask(mask: Any, num_envs: int, world_mask: Callable[[np.ndarray], np.ndarray]) -> np.ndarray | None:

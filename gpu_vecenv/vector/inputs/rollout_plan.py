@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec.given import require_one_of, require_steps
+from gpu_vecenv.spec.validation import require_one_of, require_steps
 from gpu_vecenv.vector.inputs.actions import ActionReader, KernelActions
 from gpu_vecenv.vector.inputs.role_actions import RoleActions
 

@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from gpu_vecenv.errors import ParameterError, ShapeError
-from gpu_vecenv.spec.given import abbreviated, host_array, whole_number
+from gpu_vecenv.spec.validation import abbreviated, host_array, whole_number
 
 MAX_SEED = 2**64 - 1
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ActionError
-from gpu_vecenv.spec.given import Array
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.spec.validation import Array
 from gpu_vecenv.vector.outputs.results import Results
 
 

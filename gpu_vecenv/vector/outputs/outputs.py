@@ -13,8 +13,8 @@ import numpy as np
 
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import OutOfMemoryError, ParameterError, SequenceError, UnknownParameterError
-from gpu_vecenv.spec.given import Array
 from gpu_vecenv.spec.struct import output_members
+from gpu_vecenv.spec.validation import Array
 from gpu_vecenv.vector.outputs.results import Results, dtype_of, previous_member
 from gpu_vecenv.vector.outputs.slabs import require_dense, require_slab
 from gpu_vecenv.vector.outputs.tree import flatten, nest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import describe, plain_tensor
+from gpu_vecenv.spec.validation import describe, plain_tensor
 
 
 def require_dense(name: str, slab: Any, kind: str, device: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.validation import abbreviated
 
 Convert = Callable[[Any], Any]
 """From an array to one of another kind."""

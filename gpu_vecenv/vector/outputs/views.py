@@ -9,9 +9,9 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 
 from gpu_vecenv.errors import ParameterError, RoleSpacesError
-from gpu_vecenv.spec.given import abbreviated, whole_number
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.spec.validation import abbreviated, whole_number
 
 MAX_WORLDS = 2**31 - 1
 """World ids are below 2**31."""

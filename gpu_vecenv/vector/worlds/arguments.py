@@ -10,9 +10,9 @@ import numpy as np
 
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ShapeError
-from gpu_vecenv.spec.given import Array
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.struct import output_members
+from gpu_vecenv.spec.validation import Array
 from gpu_vecenv.vector.inputs.actions import random_ranges
 from gpu_vecenv.vector.outputs.outputs import OutputArrays
 from gpu_vecenv.vector.outputs.views import View

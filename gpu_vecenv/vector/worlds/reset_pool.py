@@ -9,9 +9,9 @@ import numpy as np
 
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import Array, host_array, require_mapping
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.struct import WORLD_STATE
+from gpu_vecenv.spec.validation import Array, host_array, require_mapping
 from gpu_vecenv.vector.worlds.state import checked_field
 
 _WORLD_STATE = [field.name for field in WORLD_STATE]

@@ -10,8 +10,8 @@ import numpy as np
 
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import Array, abbreviated, describe, host_array, limits, list_array, plain_tensor, require_mapping
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.spec.validation import Array, abbreviated, describe, host_array, limits, list_array, plain_tensor, require_mapping
 
 FINISHED_MARKS = ("terminated", "truncated")
 """Fields that mark finished worlds."""

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ActionError, SequenceError
-from gpu_vecenv.spec.given import Array
+from gpu_vecenv.spec.validation import Array
 from gpu_vecenv.vector.inputs.actions import KernelActions
 from gpu_vecenv.vector.inputs.autoreset import KERNEL_MODE
 from gpu_vecenv.vector.inputs.rollout_plan import RolloutPlan

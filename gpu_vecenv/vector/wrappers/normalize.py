@@ -17,7 +17,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import Array, ArrayT, abbreviated, array_library, describe, real_number
+from gpu_vecenv.spec.validation import Array, ArrayT, abbreviated, array_library, describe, real_number
 from gpu_vecenv.vector.wrappers.wrapper import DeviceWrapper, Running
 from gpu_vecenv.vector.wrappers.wrapper_state import fitting_state
 

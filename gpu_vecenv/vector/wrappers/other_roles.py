@@ -11,8 +11,8 @@ from gymnasium.spaces import Box, Space
 from torch.utils.dlpack import from_dlpack
 
 from gpu_vecenv.errors import ConcurrentCallError, ParameterError
-from gpu_vecenv.spec.given import Array, abbreviated, require_mapping
 from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.spec.validation import Array, abbreviated, require_mapping
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.inputs.random_actions import uniform_actions
 from gpu_vecenv.vector.inputs.seeding import check_seed

@@ -13,12 +13,12 @@ from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.backend.memory import public_memory
 from gpu_vecenv.errors import ParameterError, ShapeError
-from gpu_vecenv.spec.given import ArrayT, abbreviated, describe, host_array, plain_tensor, require_mapping
+from gpu_vecenv.spec.validation import ArrayT, abbreviated, describe, host_array, plain_tensor, require_mapping
 from gpu_vecenv.vector.env.pickling import Copied, carried
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv, StepResults
 from gpu_vecenv.vector.inputs.resets import read_mask
+from gpu_vecenv.vector.outputs.join_shared import full_mask, joined_space, whole_obs
 from gpu_vecenv.vector.outputs.views import one_flag_a_world
-from gpu_vecenv.vector.outputs.whole import whole_mask, whole_obs, whole_space
 from gpu_vecenv.vector.wrappers.other_roles import OtherRoles, RolePolicy
 
 
@@ -65,7 +65,7 @@ class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self.num_worlds, self.num_agents = env.num_worlds, counts[role]
         self.num_envs = self.num_worlds * self.num_agents
         self.role_counts, self.role_rows = {role: self.num_agents}, {role: slice(0, self.num_envs)}
-        self.single_observation_space, self.single_action_space = whole_space(self.group), self.group.action
+        self.single_observation_space, self.single_action_space = joined_space(self.group), self.group.action
         before = sum(list(counts.values())[: list(counts).index(role)])
         self._agents = slice(before, before + self.num_agents)
         self._memory = public_memory(self.array, self.device)
@@ -146,7 +146,7 @@ class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self.env._require_started("action_masks()")
         place = self.env.worlds.outputs.results.public["action_mask"][self.role]
         with self._memory.here():
-            masks: ArrayT = self._flat(whole_mask(self.group, self._public(self.env.worlds.last()[place])))
+            masks: ArrayT = self._flat(full_mask(self.group, self._public(self.env.worlds.last()[place])))
             return masks
 
     def observe(self) -> ArrayT:

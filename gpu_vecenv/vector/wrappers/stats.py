@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from gpu_vecenv.spec.given import Array, ArrayT
+from gpu_vecenv.spec.validation import Array, ArrayT
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.wrappers.wrapper import DeviceWrapper, Running
 

@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.errors import ArrayTypeError, GpuVecenvError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import ArrayT, abbreviated, real_number, rounded
+from gpu_vecenv.spec.validation import ArrayT, abbreviated, real_number, rounded
 from gpu_vecenv.vector.outputs.tree import leaves
 from gpu_vecenv.vector.wrappers.wrapper import DeviceWrapper
 

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gpu_vecenv.backend.memory import Memory, public_memory
 from gpu_vecenv.errors import ParameterError, SequenceError, UnknownAttributeError
-from gpu_vecenv.spec.given import ArrayT, array_library, host_array
+from gpu_vecenv.spec.validation import ArrayT, array_library, host_array
 from gpu_vecenv.vector.env.pickling import Copied
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.wrappers.role_rows import RoleRows

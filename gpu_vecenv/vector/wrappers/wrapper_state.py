@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import abbreviated, describe, host_array
+from gpu_vecenv.spec.validation import abbreviated, describe, host_array
 
 
 def fitting_state(given: Any, present: Any, memory: Memory, where: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 from gpu_vecenv.errors import ClosedError, ConcurrentCallError
 
 
-class OneCaller:
+class ReentrancyGuard:
     """Guard of one env. A call writes the argument struct and launches a kernel with it; two calls at once would mix values.
 
     Args:
@@ -45,7 +45,7 @@ class OneCaller:
 
 
 class _Guarded(Protocol):
-    _guard: OneCaller
+    _guard: ReentrancyGuard
 
 
 E = TypeVar("E", bound=_Guarded)
@@ -53,7 +53,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def one_caller(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
+def guarded(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
     """Make a method raise ``_guard.busy()`` while a guarded method of the same env runs, in any thread."""
 
     @functools.wraps(method)
@@ -71,7 +71,7 @@ def one_caller(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E
     return call
 
 
-_guards: weakref.WeakSet[OneCaller] = weakref.WeakSet()
+_guards: weakref.WeakSet[ReentrancyGuard] = weakref.WeakSet()
 
 
 def _clear_guards() -> None:

@@ -1,4 +1,4 @@
-"""Whole rows, for code that does not take them in parts: shared and own features of an observation, masks of all entries."""
+"""Joins shared and own features to rows, and masks to those of all entries, for code that does not take them in parts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import ArrayT, array_library, describe, on_device
 from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.spec.validation import ArrayT, array_library, describe, on_device
 from gpu_vecenv.vector.outputs.tree import require_roles
 
 
@@ -37,11 +37,11 @@ def whole_obs(parts: Mapping[str, ArrayT]) -> ArrayT:
         raise ArrayTypeError(f"parts must be two arrays of torch, CuPy, NumPy or JAX, got {' and '.join(sorted(kinds))}.")
     if len(own.shape) < 2 or tuple(shared.shape[:-1]) != tuple(own.shape[:-2]) or len(shared.shape) != len(own.shape) - 1:
         raise ShapeError(f"parts must be shared (N, S) and own (N, A_r, P), got {tuple(shared.shape)} and {tuple(own.shape)}.")
-    whole: ArrayT = _side_by_side([shared[..., None, :], own], own.shape[:-1])
-    return whole
+    rows: ArrayT = _side_by_side([shared[..., None, :], own], own.shape[:-1])
+    return rows
 
 
-def whole_space(group: Group) -> Box:
+def joined_space(group: Group) -> Box:
     """Return the observation space of one agent of a group, with the shared part in front.
 
     Raises:
@@ -56,7 +56,7 @@ def whole_space(group: Group) -> Box:
     return Box(low, high, dtype=np.float32)
 
 
-def whole_mask(group: Group, mask: Any) -> Any:
+def full_mask(group: Group, mask: Any) -> Any:
     """Return masks of all entries of an action, with True for each choice of an entry without a mask.
 
     Args:
@@ -84,5 +84,5 @@ def _side_by_side(arrays: Sequence[Any], lead: Any, lengths: Sequence[int] | Non
     library = array_library(kind.kind)
     lengths = lengths or [array.shape[-1] for array in arrays]
     with on_device(arrays[0].device.id) if kind.kind == "cupy" else nullcontext():
-        whole = [library.broadcast_to(array, (*lead, length)) for array, length in zip(arrays, lengths, strict=True)]
-        return library.concatenate(whole, -1)
+        pieces = [library.broadcast_to(array, (*lead, length)) for array, length in zip(arrays, lengths, strict=True)]
+        return library.concatenate(pieces, -1)

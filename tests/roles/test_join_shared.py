@@ -11,7 +11,7 @@ from gpu_vecenv import Role, whole_obs
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.vector.outputs.whole import whole_mask, whole_space
+from gpu_vecenv.vector.outputs.join_shared import full_mask, joined_space
 from tests.roles.town import SPEC
 
 
@@ -20,9 +20,9 @@ def test_whole_masks_cover_every_entry(kind):
     group = Group("x", "x_", 2, Box(0, 1, (1,)), MultiDiscrete([2, 3, 2]), masked=(2, 0))
     mask = np.array([[[0, 1, 1, 0]], [[1, 1, 0, 1]]], bool)  # entry 2, then entry 0
     expected = np.array([[[1, 0, 1, 1, 1, 0, 1]], [[0, 1, 1, 1, 1, 1, 1]]], bool)
-    np.testing.assert_array_equal(np.asarray(whole_mask(group, kind(mask))), expected)
+    np.testing.assert_array_equal(np.asarray(full_mask(group, kind(mask))), expected)
     full = replace(group, masked=(0, 1, 2))
-    assert whole_mask(full, mask) is mask
+    assert full_mask(full, mask) is mask
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor])
@@ -44,9 +44,9 @@ def shared_spec():
 def test_spaces_of_whole_rows():
     spec = shared_spec()
     guard = Layout(spec, spec.resolve({})).groups[-1]
-    assert whole_space(guard) == Box(np.float32([-1] * 5), np.float32([2, 2, 3, 3, 3]))
+    assert joined_space(guard) == Box(np.float32([-1] * 5), np.float32([2, 2, 3, 3, 3]))
     with pytest.raises(ParameterError, match=r"guard: shared and own part must be vectors .* got \(2,\) and \(1, 3\)"):
-        whole_space(replace(guard, observation=Box(0, 1, (1, 3))))
+        joined_space(replace(guard, observation=Box(0, 1, (1, 3))))
 
 
 WRONG_PARTS = {
