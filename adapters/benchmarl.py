@@ -153,8 +153,9 @@ class TaskEnv(TorchRLEnv):
     and n for an entry of n choices stands for the choice below it, or if that is forbidden for the nearest one that is allowed.
 
     If a role has masks, ``(role, "action_mask")``, bool ``[W, A, choices]``, stands in all roles with
-    discrete actions. ``(role, "done")`` and ``(role, "terminated")``, bool ``[W, A, 1]``, are also True for agents that left the
-    game. With ``state=True``, ``"state"`` is float32 ``[W, features of all agents]``.
+    discrete actions; flags of entries without effect are left out. ``(role, "done")`` and ``(role, "terminated")``, bool
+    ``[W, A, 1]``, are also True for agents that left the game. With ``state=True``, ``"state"`` is float32 ``[W, features of all
+    agents]``.
     """
 
     def __init__(self, env_id: str, num_worlds: int = 1, *, state: bool = False, **options: Any) -> None:

@@ -36,7 +36,7 @@ class PettingZooEnv(Copied, ParallelEnv):
     Each agent has the spaces of its role. A part of observations that a role shares is in front of an agent's own part. Agents of
     a role with masks get ``infos[agent]["action_mask"]`` with each observation: an int8 array, 1 for allowed choices, for a
     ``Discrete`` action; a tuple of one such array for each entry for a ``MultiDiscrete`` one. ``sample`` of the agent's action
-    space takes both.
+    space takes both. Flags of entries without effect are not part of the dicts; the env ignores such entries.
 
     Args:
         env_id: an id of this package, or one registered with an env of your own.

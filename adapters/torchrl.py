@@ -39,6 +39,7 @@ class TorchRLEnv(Copied, EnvBase):
     Roles with spaces of their own have specs of their own. A part of observations that a role shares is in front of each agent's
     own part. Where actions have masks, ``"action_mask"``, bool ``[W(, A), choices of all entries]``, stands beside the
     observation, in the form that ``ActionMask`` takes; it is True for all choices of entries without a mask.
+    Flags of entries without effect (``action_effects``) are left out, as TorchRL's distributions know masks alone.
 
     A ``Discrete`` action is int64 ``[W(, A)]``, a ``MultiDiscrete`` one int64 ``[W(, A), k]``, a ``Box`` one float32. With
     ``categorical_actions=False`` the first two are one-hot, bool, with the choices of all entries along the last axis.

@@ -104,15 +104,15 @@ def main() -> None:
     parser.add_argument("--device", default="cuda:0", help="cpu or cuda:0")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/adapter_speed.json"))
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
+    options = parser.parse_args()
     os.environ["TQDM_DISABLE"] = "1"
     rows = []
     for case in CASES:
-        rows.append(measure(case, given.device, given.rounds))
+        rows.append(measure(case, options.device, options.rounds))
         print({name: value for name, value in rows[-1].items() if name != "settings"}, flush=True)
-    recorded = json.loads(given.out.read_text()) if given.out.exists() else {}
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(json.dumps(merged(recorded, given.device, rows), indent=1) + "\n")
+    recorded = json.loads(options.out.read_text()) if options.out.exists() else {}
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(merged(recorded, options.device, rows), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -174,10 +174,10 @@ def main(options: Options) -> None:
             row["runs"].append(run)
             print(f"{side} seed {seed}: return {run['return']:.1f}, {run['rows_per_second']:,} rows a second", flush=True)
     returns = {side: [run["return"] for run in row["runs"] if run["side"] == side] for side in MAKE}
-    found = shared.equivalence(returns[OURS], returns[TOGETHER], margin)
-    row["comparison"] = {"mean": {side: float(np.mean(each)) for side, each in returns.items()}, **found}
-    if found:
-        row["comparison"]["as_good"] = found["welch_90"][0] > -margin
+    comparison = shared.equivalence(returns[OURS], returns[TOGETHER], margin)
+    row["comparison"] = {"mean": {side: float(np.mean(each)) for side, each in returns.items()}, **comparison}
+    if comparison:
+        row["comparison"]["as_good"] = comparison["welch_90"][0] > -margin
     shared.write(options.out, {"benchmark": "against_gymnasium_wrappers", "cases": {"pendulum": row}}, "cases")
     print(row["comparison"])
 

@@ -289,8 +289,8 @@ def measure(options: Options) -> None:
 def compare(runs: list[dict[str, Any]], margin: float) -> dict[str, Any]:
     """Compare the areas of both libraries, ours minus SB3's; see ``shared.equivalence()``."""
     ours, theirs = ([run["area"] for run in runs if run["library"] == library] for library in LIBRARIES)
-    found = shared.equivalence(ours, theirs, margin)
-    return {"mean_area": {OURS: float(np.mean(ours)), SB3: float(np.mean(theirs))}, **found} if found else {}
+    comparison = shared.equivalence(ours, theirs, margin)
+    return {"mean_area": {OURS: float(np.mean(ours)), SB3: float(np.mean(theirs))}, **comparison} if comparison else {}
 
 
 def table(results: dict[str, Any]) -> None:
@@ -298,15 +298,15 @@ def table(results: dict[str, Any]) -> None:
     print("\nmean return over training; difference with its 95 % interval by bootstrap; two one-sided tests")
     print(f"{'case':<10} {OURS:>12} {SB3:>18} {'difference':>11} {'95 % interval':>20} {'margin':>8} {'p':>8}")
     for name, row in results["cases"].items():
-        found = row.get("comparison")
-        if not found:
+        areas = row.get("comparison")
+        if not areas:
             print(f"{name:<10} too few runs")
             continue
-        low, high = found["bootstrap_95"]
-        means, verdict = found["mean_area"], "equivalent" if found["equivalent"] else "not shown to be equivalent"
+        low, high = areas["bootstrap_95"]
+        means, verdict = areas["mean_area"], "equivalent" if areas["equivalent"] else "not shown to be equivalent"
         print(
-            f"{name:<10} {means[OURS]:12.1f} {means[SB3]:18.1f} {found['difference']:11.1f} {f'{low:.1f} to {high:.1f}':>20} "
-            f"{row['margin']:8.1f} {found['p_value']:8.4f}  {verdict}"
+            f"{name:<10} {means[OURS]:12.1f} {means[SB3]:18.1f} {areas['difference']:11.1f} {f'{low:.1f} to {high:.1f}':>20} "
+            f"{row['margin']:8.1f} {areas['p_value']:8.4f}  {verdict}"
         )
 
 

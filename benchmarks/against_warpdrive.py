@@ -128,14 +128,14 @@ def snapshot_file(name: str, seed: int, options: Options) -> Path:
     return options.work.resolve() / f"{name}_{seed}.pt"
 
 
-def process(script: str, given: dict[str, Any], seconds: float, log: Path) -> str:
+def process(script: str, content: dict[str, Any], seconds: float, log: Path) -> str:
     """Run a script of this folder with its options in a file.
 
     Returns:
         The last part of its output if it failed; empty if it did not.
     """
     file = log.with_suffix(".json")
-    file.write_text(json.dumps(given))
+    file.write_text(json.dumps(content))
     command = [sys.executable, str(ROOT / "benchmarks" / script), str(file)]
     with log.open("w") as output:
         try:
@@ -161,17 +161,17 @@ def trained(name: str, seed: int, options: Options) -> dict[str, Any]:
     if error:
         return {"seed": seed, "error": error}
     content = torch.load(file, weights_only=False)
-    found = {key: content[key] for key in ("start_up", "settings", "machine", "logged", "versions") if key in content}
-    found["game"] = {name: value for name, value in content["game"].items() if not isinstance(value, list)}  # no start positions
+    facts = {key: content[key] for key in ("start_up", "settings", "machine", "logged", "versions") if key in content}
+    facts["game"] = {name: value for name, value in content["game"].items() if not isinstance(value, list)}  # no start positions
     points, error = played([file], options, file.with_suffix(".matches.log"))
-    return {"seed": seed, **found, "points": points} | ({"error": error} if error else {})
+    return {"seed": seed, **facts, "points": points} | ({"error": error} if error else {})
 
 
 def played(files: list[Path], options: Options, log: Path) -> tuple[list[dict[str, Any]], str]:
     """Play with the copies in files; return the results, and the output if it failed."""
     out = log.with_suffix(".results.json")
-    given = {"files": [str(file) for file in files], "worlds": options.episodes, "device": options.device, "out": str(out)}
-    error = process("tag_matches.py", given, 2 * GRACE_SECONDS, log)
+    matches = {"files": [str(file) for file in files], "worlds": options.episodes, "device": options.device, "out": str(out)}
+    error = process("tag_matches.py", matches, 2 * GRACE_SECONDS, log)
     return ([], error) if error else (json.loads(out.read_text()), "")
 
 

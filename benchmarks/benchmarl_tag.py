@@ -89,12 +89,12 @@ def cases(device: str) -> list[Case]:
     gpu = device != "cpu"
     vmas = VmasTask.SIMPLE_TAG.get_from_yaml()
     vmas.config.update(VMAS)
-    found = [
+    on_cpu = [
         Case("gpu_vecenv", BenchMARLTask("WarpTag-v0", continuous_actions=False, **GAME), device, 4096 if gpu else 256),
         Case("pettingzoo", PettingZooTag("TAG", {}), "cpu", min(16, os.cpu_count() or 1), processes=True),
         Case("vmas cpu", vmas, "cpu", 512 if gpu else 64),
     ]
-    return [*found, Case("vmas", vmas, device, 4096)] if gpu else found
+    return [*on_cpu, Case("vmas", vmas, device, 4096)] if gpu else on_cpu
 
 
 class Times(Callback):
@@ -156,19 +156,20 @@ def main() -> None:
     parser.add_argument("--device", default="cuda:0", help="cpu or cuda:0")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/benchmarl_tag.json"))
     parser.add_argument("--iterations", type=int, default=5, help="measured iterations of a case")
-    given = parser.parse_args()
+    options = parser.parse_args()
     rows = []
-    for case in cases(given.device):
-        rows.append(measure(case, given.device, given.iterations))
+    for case in cases(options.device):
+        rows.append(measure(case, options.device, options.iterations))
         print(rows[-1], flush=True)
-    facts = machine(given.device) | {"torch_threads": torch.get_num_threads()}
+    facts = machine(options.device) | {"torch_threads": torch.get_num_threads()}
     run = {
-        "command": f"python {sys.argv[0]} --device {given.device}", "machine": facts,
+        "command": f"python {sys.argv[0]} --device {options.device}", "machine": facts,
         "versions": {name: version(name) for name in PACKAGES}, "steps": NUM_STEPS, "game": GAME, "vmas": VMAS, "rows": rows,
     }  # fmt: skip
-    recorded = json.loads(given.out.read_text())["devices"] if given.out.exists() else {}
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(json.dumps({"benchmark": "benchmarl_tag", "devices": {**recorded, given.device: run}}, indent=1) + "\n")
+    recorded = json.loads(options.out.read_text())["devices"] if options.out.exists() else {}
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    result = {"benchmark": "benchmarl_tag", "devices": {**recorded, options.device: run}}
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

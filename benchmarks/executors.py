@@ -70,16 +70,16 @@ def runs_of(case: str, options: Options) -> list[dict[str, Any]]:
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         results = train_many(configs, Path(folder) / "runs", quiet=True)
-        found = []
+        runs = []
         for name, result in results.items():
             if result.error is not None:
                 raise result.error
             lines = (Path(folder) / "runs" / name / METRICS_FILE).read_text().splitlines()
             rows = [json.loads(line) for line in lines]
             means = {role: [row.get(f"recent_return/{role}") for row in rows] for role in roles}
-            numbers = {role: float(np.mean([x for x in xs if x is not None and math.isfinite(x)])) for role, xs in means.items()}
-            found.append({"executor": name.partition("-")[0], "seed": configs[name].seed, "mean_return": numbers})
-    return found
+            returns = {role: float(np.mean([x for x in xs if x is not None and math.isfinite(x)])) for role, xs in means.items()}
+            runs.append({"executor": name.partition("-")[0], "seed": configs[name].seed, "mean_return": returns})
+    return runs
 
 
 def main() -> None:

@@ -65,8 +65,8 @@ def measure(name: str, device: torch.device) -> None:
     memory, used = fused.sizes.act_memory, ""
     if device.type == "cuda":
         program: Any = launches(act_program(fused.sizes), device)
-        found = program._module.get_function("gv_act").attributes
-        used = f"{found['num_regs']}, {found['local_size_bytes']} B"
+        attributes = program._module.get_function("gv_act").attributes
+        used = f"{attributes['num_regs']}, {attributes['local_size_bytes']} B"
     columns = " ".join(f"{x:10.1f}" for x in (*times, host))
     print(f"{name:>20} {rows:9,} {memory.shared_bytes:8,} {memory.resident:6} {columns}   {used}")
 

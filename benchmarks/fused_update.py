@@ -64,20 +64,20 @@ def samples_of(case: Case, device: torch.device) -> tuple[FusedPPO, Samples]:
     policy = make_policy("agent", group, 0, NetworkConfig(case.hidden), True).to(device)
     generator = torch.Generator(device).manual_seed(0)
 
-    def numbers(*sizes: int) -> torch.Tensor:
+    def normal(*sizes: int) -> torch.Tensor:
         return torch.randn(sizes, generator=generator, device=device)
 
     shape = (STEPS, case.rows)
-    obs = 3.0 * numbers(STEPS + 1, case.rows, case.features) + 1.0
+    obs = 3.0 * normal(STEPS + 1, case.rows, case.features) + 1.0
     policy.observe(obs, torch.ones(obs.shape[:2], dtype=torch.bool, device=device))
     if isinstance(case.action, spaces.Box):
-        action = numbers(*shape, *case.action.shape)
+        action = normal(*shape, *case.action.shape)
     else:
         most = torch.tensor(group.choices, device=device)
         action = (torch.rand(*shape, len(most), generator=generator, device=device) * most).int()
         action = action.squeeze(-1) if isinstance(case.action, spaces.Discrete) else action
     flags = torch.zeros(3, *shape, dtype=torch.bool, device=device)
-    samples = Samples(obs, action, numbers(*shape), numbers(*shape), ~flags[0], *flags)
+    samples = Samples(obs, action, normal(*shape), normal(*shape), ~flags[0], *flags)
     config = PPOConfig(num_steps=STEPS, num_epochs=4, num_minibatches=MINIBATCHES)
     return FusedPPO(policy, config, (case.rows,), 0, device), samples
 
@@ -130,8 +130,8 @@ def registers(ppo: FusedPPO, device: torch.device) -> str:
         return ""
     program: Any = launches(update_program(ppo.sizes), device)
     name = "gv_deltas" if ppo.sizes.split else "gv_gradient"
-    found = program._module.get_function(name).attributes
-    return f"{found['num_regs']}, {found['local_size_bytes']} B"
+    attributes = program._module.get_function(name).attributes
+    return f"{attributes['num_regs']}, {attributes['local_size_bytes']} B"
 
 
 def measure(name: str, device: torch.device, tile: int | None) -> None:
@@ -146,14 +146,14 @@ def measure(name: str, device: torch.device, tile: int | None) -> None:
         advantage, target, value = ppo._advantages(samples)
         columns = torch.stack((samples.log_prob, value, advantage, target)).flatten(1)
         kernels = ppo._prepared(samples, scalars)
-    numbers = columns.t().contiguous()
-    kernels.args.numbers = numbers.data_ptr()
+    columns = columns.t().contiguous()
+    kernels.args.numbers = columns.data_ptr()
     count = samples.valid.numel() // MINIBATCHES
     index = torch.randperm(samples.valid.numel(), device=device)[:count]
     chosen = index.int()
     few = torch.arange(count, device=device) < SAMPLE
-    found = kernel_gradient(kernels, index, few)
-    errors = relative_errors(found, exact_gradient(ppo.policy, ppo.config, samples, scalars, numbers, index, few))
+    gradient = kernel_gradient(kernels, index, few)
+    errors = relative_errors(gradient, exact_gradient(ppo.policy, ppo.config, samples, scalars, columns, index, few))
 
     def minibatch() -> None:
         kernels.gradient(chosen)
@@ -165,7 +165,7 @@ def measure(name: str, device: torch.device, tile: int | None) -> None:
         time_of(kernels.reduce, device),
         time_of(lambda: kernels.step(0, 0, False), device),
         time_of(minibatch, device),
-        time_of(lambda: ppo._learn(kernels, samples, numbers), device, launches=1),
+        time_of(lambda: ppo._learn(kernels, samples, columns), device, launches=1),
     ]
     largest = max(error for layer, error in errors.items() if layer != "total")
     sizes, used_registers = kernels.sizes, registers(ppo, device)

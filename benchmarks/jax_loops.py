@@ -170,16 +170,16 @@ def main() -> None:
     parser.add_argument("--device", default="cuda:0", help="cpu or cuda:0")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/jax_loops.json"))
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
+    options = parser.parse_args()
     rows = []
     for worlds in NUM_WORLDS:
         for name in LOOPS:
-            rows.append(measure(name, worlds, given.device, given.rounds))
+            rows.append(measure(name, worlds, options.device, options.rounds))
             print(rows[-1], flush=True)
-    recorded = json.loads(given.out.read_text()) if given.out.exists() else {}
-    run = {"command": f"python {sys.argv[0]} --device {given.device}", "machine": machine(given.device), "rows": rows}
-    result = {"benchmark": "jax_loops", "devices": {**recorded.get("devices", {}), given.device: run}}
-    given.out.write_text(json.dumps(result, indent=1) + "\n")
+    recorded = json.loads(options.out.read_text()) if options.out.exists() else {}
+    run = {"command": f"python {sys.argv[0]} --device {options.device}", "machine": machine(options.device), "rows": rows}
+    result = {"benchmark": "jax_loops", "devices": {**recorded.get("devices", {}), options.device: run}}
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -203,9 +203,9 @@ def table(results: dict[str, Any]) -> None:
     for case, runs in several.items():
         roles = roles_of(runs[0])
         for role, opponents in itertools.product(roles, ("random", "trained")):
-            others = [other for other in roles if other != role and opponents == "random"]
-            trained = [match(run, *others)[role] for run in runs]
-            random = [match(run, role, *others)[role] for run in runs]
+            random_roles = [other for other in roles if other != role and opponents == "random"]
+            trained = [match(run, *random_roles)[role] for run in runs]
+            random = [match(run, role, *random_roles)[role] for run in runs]
             difference = [a - b for a, b in zip(trained, random, strict=True)]
             above = f"{sum(x > 0 for x in difference)} of {len(runs)} seeds"
             print(f"{case:<16} {role:<8} {opponents:<10} {shown(trained)} {shown(random)} {shown(difference)}  {above}")

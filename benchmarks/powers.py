@@ -161,20 +161,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu", help="cpu or cuda:0")
     parser.add_argument("--rounds", type=int, default=20)
-    given = parser.parse_args()
+    options = parser.parse_args()
     if np.finfo(np.longdouble).nmant < 63:
         raise SystemExit("NumPy's longdouble has no extended precision here; run this on an x86-64 processor.")
     with tempfile.TemporaryDirectory() as folder:
-        if given.device == "cpu":
+        if options.device == "cpu":
             loops = {
                 "ns a call, vectors": on_cpu(Path(folder)),
                 "ns a call, one by one": on_cpu(Path(folder), "-fno-tree-vectorize", "-fno-tree-slp-vectorize"),
             }
         else:
-            loops = {"ps a call": on_cuda(given.device)}
+            loops = {"ps a call": on_cuda(options.device)}
         run = next(iter(loops.values()))[0]
         best = {(call, column): np.inf for call in CALLS for column in loops}
-        for _ in range(given.rounds):
+        for _ in range(options.rounds):
             for call, column in best:
                 best[call, column] = min(best[call, column], loops[column][1](call, *arguments(name_of(call))))
         print(f"| function | largest error, ulps | not the nearest float | {' | '.join(loops)} |")

@@ -78,14 +78,14 @@ def choice(limit: str) -> Iterator[None]:
         cuda.choose_limit = choose
 
 
-def made(limit: str, options: Options) -> GpuVectorEnv[Any]:
+def limited_env(limit: str, options: Options) -> GpuVectorEnv[Any]:
     """Return an env whose kernels have a limit of registers, after a rollout of one step, with which worlds differ."""
-    given = parse_settings(options.env, "--env")
-    spec = gymnasium.make_vec(options.env_id, num_envs=1, device="cpu", **given).unwrapped.env_spec
+    params = parse_settings(options.env, "--env")
+    spec = gymnasium.make_vec(options.env_id, num_envs=1, device="cpu", **params).unwrapped.env_spec
     if limit.isdigit():
         spec = replace(spec, registers=lambda params: int(limit))
     with choice(limit):
-        env = GpuVectorEnv(spec, num_envs=options.worlds, device=options.device, copy=False, **given)
+        env = GpuVectorEnv(spec, num_envs=options.worlds, device=options.device, copy=False, **params)
         env.reset(seed=0)
         env.rollout(num_steps=1)
     return env
@@ -99,7 +99,7 @@ def used(env: GpuVectorEnv[Any], name: str, module: int) -> str:
 
 def measure(limit: str, options: Options) -> None:
     """Print the line of a limit. Slabs of the graph are freed before those of the rollout are made."""
-    env = made(limit, options)
+    env = limited_env(limit, options)
     drawn = env.rollout(num_steps=1)[4]["actions"]
     one = tree_map(lambda array: array[0].clone(), drawn)
     moved = int(sum(step_bytes(env, env.step(one), sum(array.nbytes for array in leaves(one))).values()))
@@ -113,7 +113,7 @@ def measure(limit: str, options: Options) -> None:
     env.close()
     del env, graph, floor, calls
     torch.cuda.empty_cache()
-    env = made(limit, options)
+    env = limited_env(limit, options)
     rolled = [microseconds(lambda: env.rollout(num_steps=options.steps, keep_actions=False), options.steps)
               for _ in range(options.rounds + 3)][3:]  # fmt: skip
     rollout = float(np.median(rolled))

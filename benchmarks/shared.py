@@ -83,8 +83,8 @@ def equivalence(first: Sequence[float], second: Sequence[float], margin: float, 
         return {}
     difference = float(sides[0].mean() - sides[1].mean())
     random = np.random.default_rng(0)
-    drawn = [numbers[random.integers(len(numbers), size=(resamples, len(numbers)))].mean(1) for numbers in sides]
-    spread = [numbers.var(ddof=1) / len(numbers) for numbers in sides]
+    drawn = [values[random.integers(len(values), size=(resamples, len(values)))].mean(1) for values in sides]
+    spread = [values.var(ddof=1) / len(values) for values in sides]
     error = max(math.sqrt(sum(spread)), 1e-12)
     freedom = sum(spread) ** 2 / max(sum(s**2 / (len(n) - 1) for s, n in zip(spread, sides, strict=True)), 1e-24)
     p_value = max(1 - student_cdf((difference + margin) / error, freedom), student_cdf((difference - margin) / error, freedom))

@@ -212,8 +212,8 @@ def play(snapshots: Snapshots, times: list[float], options: Options) -> Iterator
     obs, _ = env.reset(seed=options.seed)
     for step in range(round((times[-1] * options.slower + options.after_s) * PLAYED_A_SECOND)):
         state = env.get_state()
-        numbers = zip(state["state"].tolist(), state["t"].tolist(), strict=True)
-        yield [[*(round(x, STATE_DIGITS) for x in own), t] for own, t in numbers]
+        poses = zip(state["state"].tolist(), state["t"].tolist(), strict=True)
+        yield [[*(round(x, STATE_DIGITS) for x in pose), t] for pose, t in poses]
         policy = snapshots.show(newest(times, step / PLAYED_A_SECOND / options.slower))
         obs, *_ = env.step(acted(policy, obs, generator))
     env.close()

@@ -47,7 +47,7 @@ def make_env(device: str, agents: int, worlds: int, flags: tuple[str, ...], fold
         env.worlds.backend = CpuBackend(env.layout, built)
         return env
     plain, floats = cuda.compile_options, cuda.scratch_floats
-    cuda.compile_options = lambda *given: (*plain(*given), *flags)
+    cuda.compile_options = lambda *arguments: (*plain(*arguments), *flags)
     if "-DGV_MIN_CELLS=1024" in flags and agents > 400:  # lists of all agents are longer than cells
         cuda.scratch_floats = lambda layout, blocks: max(scratch_floats(layout, blocks), MAX_SCRATCH - 32)
     try:
@@ -77,12 +77,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=10)
-    given = parser.parse_args()
-    kind = given.device.partition(":")[0]
+    options = parser.parse_args()
+    kind = options.device.partition(":")[0]
     times: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     with tempfile.TemporaryDirectory() as folder:
         for agents, worlds in CASES[kind].items():
-            envs = {r: make_env(given.device, agents, worlds, flags, Path(folder)) for r, flags in VARIANTS.items()}
+            envs = {r: make_env(options.device, agents, worlds, flags, Path(folder)) for r, flags in VARIANTS.items()}
             best = dict.fromkeys(VARIANTS, np.inf)
             action = None
             for env in envs.values():
@@ -91,8 +91,8 @@ def main() -> None:
             if kind != "cpu":
                 import torch
 
-                action = torch.as_tensor(action, device=given.device)
-            for _ in range(given.rounds):
+                action = torch.as_tensor(action, device=options.device)
+            for _ in range(options.rounds):
                 for variant, env in envs.items():
                     best[variant] = min(best[variant], step_time(env, action, 20))
             for variant, value in best.items():

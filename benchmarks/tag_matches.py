@@ -148,9 +148,9 @@ class Arena:
         """
         (group,) = self.env.layout.groups
         actors = {role: actor or RandomPolicy(group) for role, actor in zip(ROLES, (taggers, runners), strict=True)}
-        found = measure(Players(self.env, None, actors, piece_steps(self.env)), SEED, deterministic=False)
-        returns = {f"return_{role}": found.mean_return[role] for role in ROLES}
-        return {"caught": found.mean_exits["runner"], "survival": found.mean_survival["runner"], **returns}
+        result = measure(Players(self.env, None, actors, piece_steps(self.env)), SEED, deterministic=False)
+        returns = {f"return_{role}": result.mean_return[role] for role in ROLES}
+        return {"caught": result.mean_exits["runner"], "survival": result.mean_survival["runner"], **returns}
 
 
 def curve(run: Mapping[str, Any], worlds: int, device: str) -> list[dict[str, Any]]:

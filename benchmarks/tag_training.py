@@ -247,13 +247,13 @@ def versions() -> dict[str, str]:
     """Return the versions of what WarpDrive runs on."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {}
+    installed = {}
     for name in ("numba", "numba-cuda", "llvmlite"):
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "missing"
-    return found
+            installed[name] = "missing"
+    return installed
 
 
 def result(job: Job, snapshots: Snapshots, game: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:

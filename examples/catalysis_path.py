@@ -1,6 +1,6 @@
 """Finds a reaction pathway on an energy surface and prints its barrier beside the lowest one that exists.
 
-It takes about a minute on a CPU. ``--configuration gas1`` chooses another reaction; README.md of the env lists all twelve.
+It takes two minutes on a CPU. ``--configuration gas1`` chooses another reaction; README.md of the env lists all twelve.
 """
 
 import argparse

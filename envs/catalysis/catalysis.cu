@@ -8,7 +8,7 @@ struct Place {
     gv_i32 x, y, z;
 };
 
-GV_FN bool has_two_atoms(const GvArgs& a) { return gv_num_entries(a) == 2; }  // an action is atom and move; move alone with one
+GV_FN bool has_two_atoms(const GvArgs& a) { return gv_num_features(a) == 8; }
 GV_FN Place target_of_first(const GvArgs& a) { return {(gv_i32)a.target_x, (gv_i32)a.target_y, (gv_i32)a.target_z}; }
 GV_FN Place target_of_second(const GvArgs& a) { return {(gv_i32)a.target_x2, (gv_i32)a.target_y2, (gv_i32)a.target_z2}; }
 GV_FN bool is_same(const Place& p, const Place& q) { return p.x == q.x && p.y == q.y && p.z == q.z; }
@@ -56,10 +56,12 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     GV_ONCE {
         const gv_i64 row = gv_row(a, team.world, 0);
         const gv_i32 entries = gv_num_entries(a);
-        const bool two = has_two_atoms(a);
-        const gv_i32 given_atom = two ? gv_given_index(a, row, 0, entries) : 0;
-        const gv_i32 given_move = gv_given_index(a, row, entries - 1, entries);
-        const gv_i32 atom = gv_checked_index(a, given_atom, ATOMS), move = gv_checked_index(a, given_move, MOVES);
+        const bool two = has_two_atoms(a), joint = two && entries == 1;  // one index for atom and move
+        const gv_i32 given_atom = entries == 2 ? gv_given_index(a, row, 0, entries) : 0;
+        const gv_i32 given_last = gv_given_index(a, row, entries - 1, entries);
+        const gv_i32 entry = gv_checked_index(a, given_atom, ATOMS);
+        const gv_i32 last = gv_checked_index(a, given_last, joint ? ATOMS * MOVES : MOVES);
+        const gv_i32 atom = joint ? last / MOVES : entry, move = joint ? last % MOVES : last;
         const Place before = place_of(a, s.x, s.y, s.z), before2 = place_of(a, s.x2, s.y2, s.z2);
         Place first = moved(a, before, atom == 0, move), second = moved(a, before2, atom == 1, move);
         const bool outside = is_outside(a, first) || (two && is_outside(a, second));

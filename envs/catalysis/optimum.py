@@ -178,8 +178,8 @@ def main() -> None:
     for name in configurations():
         params = SPEC.resolve({"configuration": name})
         best = best_return(params, gamma)
-        numbers = f"{best.total:.6f} | {best.steps} | {best.barrier:.4f} | {lowest_barrier(params):.4f}"
-        print(f"| `{name}` | {fewest_steps(params)} | {numbers} |")
+        columns = f"{best.total:.6f} | {best.steps} | {best.barrier:.4f} | {lowest_barrier(params):.4f}"
+        print(f"| `{name}` | {fewest_steps(params)} | {columns} |")
 
 
 if __name__ == "__main__":

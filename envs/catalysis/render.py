@@ -14,10 +14,11 @@ from gpu_vecenv.render.frame import draw_dashes, draw_status
 from gpu_vecenv.render.legend import Entry, draw_legend
 from gpu_vecenv.render.style import DEFAULT_STYLE, Colour, Palette, Style, mix
 
-WIDTH, HEIGHT = 720, 632
+WIDTH, HEIGHT = 720, 672
 MARGIN = 24.0
 MAP_TOP, MAP_WIDTH, MAP_HEIGHT = 32.0, (WIDTH - 3 * MARGIN) / 2, 320.0  # room of each of the two maps
-LEFT, RIGHT, TOP, BOTTOM = 64.0, WIDTH - MARGIN, 408.0, 600.0  # edges of the profile
+SCALE_LEFT, SCALE_TOP, SCALE_HEIGHT = 2 * MARGIN + MAP_WIDTH, 366.0, 12.0  # of the scale of colours below the maps
+LEFT, RIGHT, TOP, BOTTOM = 64.0, WIDTH - MARGIN, 448.0, 640.0  # edges of the profile
 
 LEAST = 3.0  # eV above or below the start that has the strongest colour, at least
 BANDS = 6  # contours of energies above the start, and of those below it
@@ -28,10 +29,10 @@ class Renderer:
     """Pictures of one world: the energy surface with the path on it, and the energy along the path.
 
     The left map shows the surface from above, the right one from the side. A cell of a map has the colour of the lowest energy
-    behind it, in bands: blue below the energy of the start, orange above it. The last band begins 3 eV away, or at `ienergy` if
-    that is farther. With two atoms, the maps are those of the first atom while the second one stays where it is. A ring marks the
-    highest place of the path, in the maps and in the profile below them, where an arrow shows the barrier. The path is kept
-    between frames and cleared when an episode starts.
+    behind it, in bands: blue below the energy of the start, orange above it. The scale below the maps ends 3 eV away, or at
+    `ienergy` if that is farther; energies beyond it have the colour of its end. With two atoms, the maps are those of the first
+    atom while the second one stays where it is. A ring marks the highest place of the path, in the maps and in the profile below
+    them, where an arrow shows the barrier. The path is kept between frames and cleared when an episode starts.
 
     Args:
         params: The environment's resolved parameters. The renderer uses the landscape, the grid, start and target,
@@ -66,7 +67,7 @@ class Renderer:
                 optional `episode` distinguishes episodes, and an optional `episode_barrier` is the barrier so far.
 
         Returns:
-            The picture, uint8 of shape (722, 720, 3) at scale 1.
+            The picture, uint8 of shape (776, 720, 3) at scale 1.
         """
         scene = self.scene(state)
         return np.concatenate([scene, draw_legend(self.legend, scene.shape[1], self._style)])
@@ -78,7 +79,7 @@ class Renderer:
             state: As in `frame`.
 
         Returns:
-            The picture, uint8 of shape (680, 720, 3) at scale 1.
+            The picture, uint8 of shape (720, 720, 3) at scale 1.
         """
         barrier = self._push(state)
         second = self._path[self._time][1:]
@@ -101,8 +102,6 @@ class Renderer:
             Entry("atom", lambda canvas, at: draw_atom(canvas, at, 9.0)),
             Entry("target", lambda canvas, at: draw_target(canvas, at, 10.0)),
             Entry("highest place", lambda canvas, at: canvas.ring(at, 11.0, canvas.palette.mark, 3.0)),
-            Entry("below start", lambda canvas, at: draw_swatch(canvas, at, -0.6)),
-            Entry("above start", lambda canvas, at: draw_swatch(canvas, at, 0.6)),
         )
 
     def _push(self, state: Mapping[str, np.ndarray]) -> float:
@@ -144,8 +143,8 @@ class Renderer:
         for x, y, z in second:
             energy = energy[..., x, y, min(max(z - self._low, 0), self._high - self._low - 1)]
         for view, title, lowest, axis in (
-            (self._from_above, "surface from above: x, y", energy.min(axis=2), 1),
-            (self._from_the_side, "from the side: x, z", energy.min(axis=1), 2),
+            (self._from_above, "from above, x and y: lowest over z", energy.min(axis=2), 1),
+            (self._from_the_side, "from the side, x and z: lowest over y", energy.min(axis=1), 2),
         ):
             first = [0, 0, self._low]
             half = self._cell / 2
@@ -158,23 +157,43 @@ class Renderer:
                     across, down = view(cell)
                     colour = energy_colour(canvas.palette, height / self._full)
                     canvas.rectangle(across - half, down - half, across + half + 0.5, down + half + 0.5, colour)  # without gaps
+        self._draw_scale(canvas)
         return canvas
+
+    def _draw_scale(self, canvas: Canvas) -> None:
+        """Draw the bands of colours with the energies at their ends and in the middle."""
+        muted, middle = canvas.palette.muted, SCALE_TOP + SCALE_HEIGHT / 2
+        canvas.text((SCALE_LEFT - 14, middle), "energy above the start, eV", 17, muted, "rm")
+        width = (RIGHT - SCALE_LEFT) / (2 * BANDS)
+        for k in range(2 * BANDS):
+            left = SCALE_LEFT + k * width
+            colour = energy_colour(canvas.palette, (k + 0.5) / BANDS - 1)
+            canvas.rectangle(left, SCALE_TOP, left + width + 0.5, SCALE_TOP + SCALE_HEIGHT, colour)
+        for share, anchor in ((-1, "ls"), (0, "ms"), (1, "rs")):
+            at = SCALE_LEFT + (1 + share) / 2 * (RIGHT - SCALE_LEFT)
+            canvas.text((at, SCALE_TOP + SCALE_HEIGHT + 16), f"{share * self._full:.3g}", 14, muted, anchor)
 
     def _draw_path(self, canvas: Canvas, view: Any, summit: int | None) -> None:
         radius = min(max(0.36 * self._cell, 5.0), 13.0)
         for atom, target in enumerate(self._targets):
             draw_target(canvas, view(target), 1.3 * radius)
-            for width, colour in ((5.0, canvas.palette.page), (2.5, canvas.palette.ink)):
+            for width, colour in ((5.0, canvas.palette.page), (2.5, atom_colour(canvas.palette, atom))):
                 for piece in self._pieces(atom):
                     if len(piece) > 1:
                         canvas.line([view(cell) for cell in piece], colour, width)
+        if len(self._targets) > 1:
+            words: dict[Point, list[str]] = {}
+            for atom, target in enumerate(self._targets, 1):
+                words.setdefault(view(target), []).append(str(atom))
+            for at, atoms in words.items():
+                canvas.text(at, " ".join(atoms), round(1.2 * radius), canvas.palette.ink, "mm")
         if summit is not None:
             for cell in self._path[summit]:
                 canvas.ring(view(cell), 1.5 * radius, canvas.palette.mark, 3.0)
-        for number, cell in enumerate(self._path[self._time], 1):
-            draw_atom(canvas, view(cell), radius)
+        for atom, cell in enumerate(self._path[self._time]):
+            draw_atom(canvas, view(cell), radius, atom)
             if len(self._targets) > 1:
-                canvas.text(view(cell), str(number), round(1.4 * radius), canvas.palette.page, "mm")
+                canvas.text(view(cell), str(atom + 1), round(1.4 * radius), canvas.palette.page, "mm")
 
     def _pieces(self, atom: int) -> list[list[tuple[int, int, int]]]:
         """The path of an atom, cut where it leaves one end of the grid for the other."""
@@ -223,7 +242,7 @@ class Renderer:
             draw_atom(canvas, at(self._time, now), 6.0)
 
     def _draw_barrier(self, canvas: Canvas, start: Point, summit: Point, text: str) -> None:
-        """Draw the summit of the profile, and an arrow with a text from the energy of the start to it."""
+        """Draw the summit of the profile, an arrow to it, and its height above it, where the curve never is."""
         palette, (x, y) = canvas.palette, summit
         if x > LEFT + 1:
             draw_dashes(canvas, (LEFT, y), summit, palette.mark)
@@ -233,7 +252,7 @@ class Renderer:
         for end, towards in ((start[1], -1), (y, 1)):
             base = end + towards * 1.6 * size
             canvas.polygon([(middle, end), (middle - size, base), (middle + size, base)], palette.mark)
-        canvas.text((middle + 12, (start[1] + y) / 2), text, 17, palette.mark, "lm")
+        canvas.text((min(max(x, LEFT + 36), RIGHT - 36), max(y, TOP + 30) - 13), text, 17, palette.mark, "ms")
         canvas.ring(summit, 8.0, palette.mark, 3.0)
 
 
@@ -249,19 +268,18 @@ def tick_of(span: float) -> float:
     return size * next(factor for factor in (1, 2, 5, 10) if factor * size >= span / 5)
 
 
-def draw_atom(canvas: Canvas, centre: Point, radius: float) -> None:
+def atom_colour(palette: Palette, atom: int) -> Colour:
+    """Colour of the first or the second atom and of its path."""
+    return palette.muted if atom else palette.ink
+
+
+def draw_atom(canvas: Canvas, centre: Point, radius: float, atom: int = 0) -> None:
     """Draw an atom as a disc."""
     canvas.disc(centre, radius + 1.5, canvas.palette.page)
-    canvas.disc(centre, radius, canvas.palette.ink)
+    canvas.disc(centre, radius, atom_colour(canvas.palette, atom))
 
 
 def draw_target(canvas: Canvas, centre: Point, radius: float) -> None:
     """Draw a target as a ring."""
     canvas.ring(centre, radius + 1.5, canvas.palette.page, 6.0)
     canvas.ring(centre, radius, canvas.palette.green, 3.5)
-
-
-def draw_swatch(canvas: Canvas, centre: Point, share: float) -> None:
-    """Draw a square in the colour of an energy above the start, as in `energy_colour`."""
-    x, y = centre
-    canvas.rectangle(x - 10, y - 10, x + 10, y + 10, energy_colour(canvas.palette, share))

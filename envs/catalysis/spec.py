@@ -23,13 +23,14 @@ DATA = Path(__file__).parent / "data"
 LANDSCAPES = ("base", "double", "diffusion", "diffusion_relax", "two_atom")
 LARGEST_ENERGY = 1e30  # eV; differences of two stay finite in float32
 MAX_CELLS = 255  # on an axis; coordinates are bytes
+MOVES = 6  # of an atom
 
 
 @functools.cache
 def configurations() -> dict[str, dict[str, Any]]:
     """Parameters of each configuration, by its name."""
-    found: dict[str, dict[str, Any]] = json.loads((DATA / "configurations.json").read_text(encoding="utf-8"))
-    return found
+    by_name: dict[str, dict[str, Any]] = json.loads((DATA / "configurations.json").read_text(encoding="utf-8"))
+    return by_name
 
 
 @functools.cache
@@ -81,19 +82,19 @@ def landscape(params: Params) -> np.ndarray:
     Raises:
         ParameterError: an unknown name, another shape, or energies that are no finite numbers.
     """
-    given, where = params["landscape"], f"{NAME}: landscape"
-    if isinstance(given, str):
-        require_one_of(where, given, LANDSCAPES)
-        energies = bundled_landscape(given)
+    choice, where = params["landscape"], f"{NAME}: landscape"
+    if isinstance(choice, str):
+        require_one_of(where, choice, LANDSCAPES)
+        energies = bundled_landscape(choice)
     else:
-        energies = number_array(given, where, "energies, or the name of a landscape").astype(np.float64)
+        energies = number_array(choice, where, "energies, or the name of a landscape").astype(np.float64)
     shape = slab_shape(params) * atoms(params)
     if energies.shape != shape:
         expected = f"the shape {shape} by nx, ny, z_slab_lower and z_slab_upper"
         raise ParameterError(f"{where} must have {expected}, got {energies.shape}.")
     if not (np.abs(energies) <= LARGEST_ENERGY).all():
         expected = f"finite energies, at most {LARGEST_ENERGY:g} eV in size"
-        raise ParameterError(f"{where} must hold {expected}, got {abbreviated(given)}.")
+        raise ParameterError(f"{where} must hold {expected}, got {abbreviated(choice)}.")
     return energies
 
 
@@ -199,8 +200,10 @@ def observation_space(params: Params) -> Box:
 
 
 def action_space(params: Params) -> Space:
-    """Move of the atom; atom and move with two atoms."""
-    return MultiDiscrete([2, 6]) if atoms(params) == 2 else Discrete(6)
+    """Move of the atom; atom and move with two atoms, in one index with ``flatten_actions``."""
+    if atoms(params) == 1:
+        return Discrete(MOVES)
+    return Discrete(2 * MOVES) if params["flatten_actions"] else MultiDiscrete([2, MOVES])
 
 
 def coordinate(name: str, atom: int, axis: int) -> Callable[[Params], int]:
@@ -234,6 +237,7 @@ SPEC = EnvSpec(
         Param("min_reward", of("min_reward"), "float64", "lowest reward for an energy", high=0),
         Param("terminate_reward", of("terminate_reward"), "float64", "reward for the target"),
         Param("episode_length", of("episode_length"), "int32", "time limit", "steps", low=1),
+        Param("flatten_actions", False, "bool", "True: the action is one Discrete, which is 6 x atom + move with two atoms"),
     ),
     state=(
         Field("position", "uint8", (4,), "cell x, y, z of the atom, and a byte that is 0", "cells",

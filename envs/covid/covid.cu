@@ -3,7 +3,7 @@
 #include "hooks.h"
 #include "lib/powers.h"
 
-// As in spec.py.
+// Sizes, as in spec.py.
 #define STATES 51
 #define LEVELS 10   // stringencies
 #define DELAY 29    // days from a stringency to its rate of infection
@@ -220,7 +220,7 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 
 // ---- observations ---------------------------------------------------------------------------------------------
 
-// What all agents observe.
+// Numbers that all agents observe.
 struct Known {
     float subsidy, to_subsidy, to_vaccines, time;
 };

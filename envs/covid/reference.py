@@ -179,7 +179,7 @@ class CovidReference:
         return self.t >= self.closed_until, self.t % self.params["subsidy_interval"] == 0
 
     def known(self) -> list[float]:
-        """What all agents observe: level of the subsidy, time to the next one, time to the next vaccines, time."""
+        """Return what all agents observe: level of the subsidy, time to the next one, time to the next vaccines, time."""
         p, between = self.params, self.params["vaccine_interval"]
         first, tomorrow = -(-self.first_vaccines // between) * between, self.t + 1
         days = min(1, (first - tomorrow) / between) if tomorrow <= first else between - tomorrow % between

@@ -42,6 +42,7 @@ BAR_LEFT, BAR_TOP = 150, HEIGHT - 30  # of the subsidy's bar below the map
 PANEL = 380
 LEFT, RIGHT = 8, PANEL - 24  # horizontal edges of the panel's content
 CHARTS, CHART, PLOT = 188, 62, 36  # top of the first chart, distance between charts, height of a curve
+SCALE = 46  # width right of the curves for the ends of their scales
 
 FULL_DEATHS, FULL_UNEMPLOYED = 0.01, 0.25  # shares of the population with a full bar
 
@@ -67,9 +68,9 @@ CURVES = (
 class Renderer:
     """Pictures of one world: a tile map of the states at the left, a legend and curves of the nation at the right.
 
-    The colour of a tile is the stringency of its state, which a number repeats. Its two bars are deaths and unemployed as shares
-    of the population. The bar below the map is the level of the subsidy. Curves are kept between frames and cleared when an
-    episode starts.
+    The colour of a tile is the stringency of its state, from 1 to 10, which a number repeats. Its two bars are deaths and
+    unemployed as shares of the population. The bar below the map is the level of the subsidy. Curves are kept between frames and
+    cleared when an episode starts; the ends of their scales are at the right.
 
     Args:
         params: The environment's resolved parameters. The renderer uses `episode_length`, `start_date`, `num_subsidy_levels` and
@@ -122,8 +123,8 @@ class Renderer:
     def legend(self) -> tuple[Entry, ...]:
         """Names of the shapes in `scene`."""
         return (
-            Entry("open", lambda canvas, at: draw_square(canvas, at, tile_colour(canvas.palette, 1))),
-            Entry("closed", lambda canvas, at: draw_square(canvas, at, tile_colour(canvas.palette, LEVELS))),
+            Entry("open, 1", lambda canvas, at: draw_square(canvas, at, tile_colour(canvas.palette, 1))),
+            Entry(f"closed, {LEVELS}", lambda canvas, at: draw_square(canvas, at, tile_colour(canvas.palette, LEVELS))),
             Entry("deaths, to 1 %", lambda canvas, at: draw_bar(canvas, at[0] - 12, at[1] - 4, 24, 0.6, canvas.palette.ink)),
             Entry("unemployed, to 25 %", lambda canvas, at: draw_bar(canvas, at[0] - 12, at[1] - 4, 24, 0.6, canvas.palette.sky)),
         )
@@ -164,13 +165,14 @@ class Renderer:
         canvas = Canvas(PANEL, HEIGHT, style=self._style)
         canvas.text((LEFT, 46), "COVID-19 and the economy", 27)
         for k, entry in enumerate(self.legend):
-            at = LEFT + (14 if k < 2 else 134), 126 + 28 * (k % 2)
+            at = LEFT + (14 if k < 2 else 152), 126 + 28 * (k % 2)
             entry.draw(canvas, at)
             canvas.text((at[0] + 26, at[1]), entry.word, 16, anchor="lm")
         for k, curve in enumerate(CURVES):
             top = CHARTS + CHART * k
             canvas.text((LEFT, top + 12), curve.name, 14, canvas.palette.muted)
-            canvas.rectangle(LEFT, top + 18, RIGHT, top + 18 + PLOT, canvas.palette.surface)
+            canvas.rectangle(LEFT, top + 18, RIGHT - SCALE, top + 18 + PLOT, canvas.palette.surface)
+            canvas.text((RIGHT, top + 17 + PLOT), "0", 12, canvas.palette.muted, "rs")
         return canvas
 
     def _draw_panel(self) -> Canvas:
@@ -189,8 +191,10 @@ class Renderer:
         colour = curve.colour(canvas.palette)
         canvas.text((RIGHT, top + 12), curve.text.format(values[-1][1]), 16, anchor="rs")
         most = curve.most or max(1e-9, *(value for _, value in values))
-        stride = 1 + len(values) // (RIGHT - LEFT)
-        bottom, across = top + 18 + PLOT, (RIGHT - LEFT) / self._days
+        canvas.text((RIGHT, top + 28), curve.text.format(most), 12, canvas.palette.muted, "rs")
+        width = RIGHT - SCALE - LEFT
+        stride = 1 + len(values) // width
+        bottom, across = top + 18 + PLOT, width / self._days
         shown = [*values[:-1:stride], values[-1]]
         line = [(LEFT + min(day, self._days) * across, bottom - 2 - (PLOT - 5) * value / most) for day, value in shown]
         if len(line) > 1:

@@ -22,11 +22,11 @@ NAME = "WarpCovid-v0"
 DATA = Path(__file__).parent / "data"
 
 STATES, LEVELS, RING, FILTERS, WINDOW, DELAY = 51, 10, 30, 5, 600, 29
-"""As in covid.cu: states; stringencies; days of stringency stored; filters of unemployment; days that a filter counts; days from
-a stringency to its rate of infection."""
+"""Sizes, as in covid.cu: states; stringencies; days of stringency stored; filters of unemployment; days that a filter counts;
+days from a stringency to its rate of infection."""
 
 STAGED, SUMS, PARTS = 10, 7, 8
-"""As in covid.cu: quantities of a state that are staged; quantities summed over the states; parts of a sum."""
+"""Sizes, as in covid.cu: quantities of a state that are staged; quantities summed over the states; parts of a sum."""
 
 DAY_ZERO = datetime.date(2020, 1, 1)
 FIRST_START, LAST_START = datetime.date(2020, 2, 21), datetime.date(2021, 4, 30)

@@ -34,9 +34,9 @@ class RiceReference:
     """
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        given = json.loads(Path(__file__).with_name("data").joinpath("rice_params.json").read_text())
-        self._world, self._alike, self._trade = given["world"], given["regional_shared"], given["env"]
-        self._regional = {name: np.asarray(values, np.float64) for name, values in given["regional"].items()}
+        calibration = json.loads(Path(__file__).with_name("data").joinpath("rice_params.json").read_text())
+        self._world, self._alike, self._trade = calibration["world"], calibration["regional_shared"], calibration["env"]
+        self._regional = {name: np.asarray(values, np.float64) for name, values in calibration["regional"].items()}
         self._levels = int(params["num_discrete_action_levels"])
         self._choices = self._levels + int(params["full_rates"])
         self._negotiates, self._old_debt_rule = bool(params["negotiation_on"]), bool(params["old_debt_rule"])
@@ -55,7 +55,7 @@ class RiceReference:
         self.mitigation_cost, self.damages, self.abatement, self.production, self.output = (zeros.copy() for _ in range(5))
         self.investment, self.consumption, self.utility, self.welfare, self.reward = (zeros.copy() for _ in range(5))
         self.tariffs, self.promises, self.requests, self.decisions, self.goods = (matrix.copy() for _ in range(5))
-        self.forcing = self.land = self.kept = F(0)
+        self.forcing = self.land = self.kept_capital = F(0)
         return self.observe()
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -159,7 +159,7 @@ class RiceReference:
     def _grow(self) -> None:
         """Rule 12: stocks of the next period."""
         alike, regional, years = self._alike, self._regional, 5 * (self.n - 1)
-        self.kept = F((1 - alike["xdelta_K"]) ** 5)
+        self.kept_capital = F((1 - alike["xdelta_K"]) ** 5)
         self.capital = ((1 - alike["xdelta_K"]) ** 5 * self.capital + 5 * self.investment.astype(float)).astype(F)
         labor = self.labor.astype(float)
         self.labor = (labor * ((1 + regional["xL_a"]) / (1 + labor)) ** regional["xl_g"]).astype(F)
@@ -172,12 +172,12 @@ class RiceReference:
         """Whole rows, float32 (27, 1043), or (27, 1207) with negotiation."""
         alike = [*self.temperature / F(10), *self.carbon / F(1e4), self.forcing, self.land, self.t / 100]
         alike += [self.stage] if self._negotiates else []
-        regions = [self.capital / 1e4, np.full(N, self.kept), self.labor / 1e4, self.output / 1e3, self.investment / 1e3,
+        regions = [self.capital / 1e4, np.full(N, self.kept_capital), self.labor / 1e4, self.output / 1e3, self.investment / 1e3,
                    self.consumption / 1e3, self.savings, self.mitigation, self.export_limit, self.balance / 1e3]  # fmt: skip
         of_world = np.concatenate([alike, *regions, self.tariffs.ravel() / 100])
-        own = [self.technology / 100, self.intensity / 0.1, self.mitigation_cost, self.damages, self.abatement,
+        private = [self.technology / 100, self.intensity / 0.1, self.mitigation_cost, self.damages, self.abatement,
                self.production / 1e3, self.utility, self.welfare, self.reward]  # fmt: skip
-        parts = [np.eye(N), np.broadcast_to(of_world, (N, len(of_world))), np.stack(own, 1)]
+        parts = [np.eye(N), np.broadcast_to(of_world, (N, len(of_world))), np.stack(private, 1)]
         if self._negotiates:
             parts += [self.minimum_mitigation[:, None], self.promises, self.promises.T, self.requests, self.requests.T]
             parts += [self.decisions, self.decisions.T]
@@ -188,3 +188,7 @@ class RiceReference:
         least = np.rint(self.minimum_mitigation.astype(float) * self._levels)
         allowed: np.ndarray = np.arange(self._choices) >= least[:, None]
         return allowed
+
+    def effects(self) -> np.ndarray:
+        """Which entries the next step reads, bool (27, 3): those of a period, of proposals, of decisions."""
+        return np.tile(np.arange(3) == (self.t + 1) % 3, (N, 1))

@@ -18,6 +18,7 @@
 #define PERIOD 0
 #define PROPOSE 1
 #define DECIDE 2
+#define STAGES 3
 
 GV_FN gv_i32 stage_of(const GvArgs& a, gv_i32 t) { return gv_negotiation_on(a) ? t % 3 : PERIOD; }
 
@@ -25,7 +26,7 @@ GV_FN gv_i32 stage_of(const GvArgs& a, gv_i32 t) { return gv_negotiation_on(a) ?
 
 #define STAGED(n) (((n) + 3 & ~3) + 4)  // bytes with room for n that are copied in words
 
-// Of a period: goods by importer and exporter, numbers by region, levels of the actions, and the tariffs on the goods.
+// Scratch of a period: goods by importer and exporter, numbers by region, levels of the actions, and the tariffs on the goods.
 struct Trade {
     float *goods, *output, *balance, *exports, *emission;
     gv_u8 *levels, *tariffs;
@@ -282,7 +283,7 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 
 // ---- observation ----------------------------------------------------------------------------------------------
 
-// What all regions observe alike.
+// The part that all regions observe alike.
 GV_FN void observe_world(const GvArgs& a, const GvTeam& team, float* to) {
     const GvState s = gv_state(a, team);
     const gv_i32 n = s.period, head = 8 + gv_negotiation_on(a);
@@ -297,12 +298,12 @@ GV_FN void observe_world(const GvArgs& a, const GvTeam& team, float* to) {
         to[7] = (float)s.t * 0.01f;
         if (gv_negotiation_on(a)) to[8] = (float)(s.t % 3);
     }
-    const float kept = n > 0 ? (float)a.kept_capital : 0.0f;
+    const float capital_kept = n > 0 ? (float)a.kept_capital : 0.0f;
     GV_FOR(i, REGIONS) {
         float* const of = to + head + i;
         const float savings = a.rate[s.savings[i]], output = s.gross_output[i];
         of[0 * REGIONS] = s.capital[i] * 1.0e-4f;
-        of[1 * REGIONS] = kept;
+        of[1 * REGIONS] = capital_kept;
         of[2 * REGIONS] = s.labor[i] * 1.0e-4f;
         of[3 * REGIONS] = output * 1.0e-3f;
         of[4 * REGIONS] = savings * output * 1.0e-3f;
@@ -356,7 +357,7 @@ GV_FN void observe_pairs(const GvArgs& a, const GvTeam& team, const Proposals& o
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
     const GvState s = gv_state(a, team);
     const gv_i32 w = team.world, features = gv_region_num_features(a), negotiates = gv_negotiation_on(a);
-    const gv_i32 numbers = PRIVATE - 1 + negotiates, alike = 8 + negotiates + 10 * REGIONS + PAIRS;
+    const gv_i32 private_count = PRIVATE - 1 + negotiates, alike = 8 + negotiates + 10 * REGIONS + PAIRS;
     const bool whole = gv_region_num_shared(a) == 0;
     float *const of_world = team.scratch, *const of_region = of_world + alike, *const rows = gv_region_obs(a, obs, w, 0);
     const Proposals proposals = proposals_at(of_region + PRIVATE * REGIONS);
@@ -368,15 +369,17 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
     if (whole) gv_repeat_in_rows<32>(team, of_world, alike, rows + REGIONS, REGIONS, features);
     else gv_repeat_in_rows<8>(team, of_world, alike, gv_region_shared(a, obs, w), 1, features);
     GV_LOOP for (gv_i32 i = 0; i < REGIONS; ++i) {
-        float *const row = rows + features * i, *const own = row + REGIONS + (whole ? alike : 0);
+        float *const row = rows + features * i, *const private_part = row + REGIONS + (whole ? alike : 0);
         GV_FOR(k, REGIONS) row[k] = k == i ? 1.0f : 0.0f;
-        GV_FOR(k, numbers) own[k] = of_region[PRIVATE * i + k];
-        if (negotiates) observe_pairs(a, team, proposals, i, own + numbers);
+        GV_FOR(k, private_count) private_part[k] = of_region[PRIVATE * i + k];
+        if (negotiates) observe_pairs(a, team, proposals, i, private_part + private_count);
     }
     if (negotiates) {
         const gv_i32 choices = gv_region_num_choices(a);
         gv_for_table(team, REGIONS, choices, [&](gv_i32 i, gv_i32 k) {
             gv_region_mask(a, obs, w, i)[k] = k >= s.minimum_mitigation[i];
         });
+        const gv_i32 next = stage_of(a, s.t + 1);  // the groups of entries are in the order of the stages
+        gv_for_table(team, REGIONS, STAGES, [&](gv_i32 i, gv_i32 k) { gv_region_effects(a, obs, w, i)[k] = k == next; });
     }
 }

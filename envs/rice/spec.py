@@ -62,7 +62,7 @@ def box(length: int) -> Box:
 
 
 def observation(params: Params) -> Box:
-    """Of a region: its own part, or the whole row of 1,043 or 1,207 numbers."""
+    """Space of a region: its own part, or the whole row of 1,043 or 1,207 numbers."""
     return box(num_own(params) + (num_shared(params) if params["observe"] == "whole" else 0))
 
 
@@ -74,6 +74,13 @@ def shared(params: Params) -> Box | None:
 def masked(params: Params) -> tuple[int, ...]:
     """The mitigation rate has a mask with negotiation."""
     return (1,) if params["negotiation_on"] else ()
+
+
+def effects(params: Params) -> dict[str, range]:
+    """With negotiation, a step reads the entries of its kind alone: those of a period, of proposals, or of decisions."""
+    if not params["negotiation_on"]:
+        return {}
+    return {"period": range(3 + 2 * N), "proposals": range(3 + 2 * N, 3 + 4 * N), "decisions": range(3 + 4 * N, 3 + 5 * N)}
 
 
 def rounds(params: Params) -> int:
@@ -157,7 +164,8 @@ def growth(params: Params) -> np.ndarray:
     n = np.arange(PERIODS + 1)[:, None]
     of = data()["regional"]
     years = data()["world"]["xDelta"]
-    return np.exp(data()["env"]["growth_eta"]) + of["xg_A"] * np.exp(-of["xdelta_A"] * years * (n - 1))
+    factors: np.ndarray = np.exp(data()["env"]["growth_eta"]) + of["xg_A"] * np.exp(-of["xdelta_A"] * years * (n - 1))
+    return factors
 
 
 def people(params: Params) -> np.ndarray:
@@ -186,7 +194,7 @@ PAIRS = (rounds, N, N)
 SPEC = EnvSpec(
     name="WarpRice-v0",
     kernel=FOLDER / "rice.cu",
-    roles=(Role("region", N, masked=masked, shared=shared),),
+    roles=(Role("region", N, masked=masked, shared=shared, effects=effects),),
     observation=observation,
     action=action,
     params=(

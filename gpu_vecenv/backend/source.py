@@ -44,6 +44,10 @@ SCAN = Program("recurrences over time", KERNEL_FOLDER / "returns" / "scan.cu", l
 
 MASKS = Program("masks of transitions", KERNEL_FOLDER / "returns" / "masks.cu")
 
+CHOICES = Program("transitions with a choice", KERNEL_FOLDER / "returns" / "choices.cu")
+
+EFFECTS = Program("masks of policies", KERNEL_FOLDER / "returns" / "effects.cu")
+
 MOMENTS = Program("running statistics", KERNEL_FOLDER / "returns" / "moments.cu")
 
 STANDARDS = Program("moments of minibatches", KERNEL_FOLDER / "returns" / "standards.cu", lanes=512)
@@ -60,7 +64,7 @@ PUBLISH = Program("metrics of iterations", KERNEL_FOLDER / "learner" / "publish.
 
 UPDATE_ENDS = Program("start and end of updates", KERNEL_FOLDER / "learner" / "update_ends.cu")
 
-PROGRAMS = (DRAW, SCAN, MASKS, MOMENTS, STANDARDS, EPISODES, METRICS, DEAL, UPDATE_ENDS, FINITE, PUBLISH)
+PROGRAMS = (DRAW, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, STANDARDS, EPISODES, METRICS, DEAL, UPDATE_ENDS, FINITE, PUBLISH)
 
 
 def kernel_source(spec: EnvSpec | Program) -> str:

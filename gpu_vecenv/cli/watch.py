@@ -29,6 +29,8 @@ from gpu_vecenv.train.runner.measure import step_limit
 from gpu_vecenv.vector.inputs.seeding import MAX_SEED
 
 State = dict[str, np.ndarray]
+Played = dict[tuple[bool, int], float]
+"""Episodes played by each world: whether the roles that learn act at random, and its seed, to the number."""
 
 MAX_FPS = 1_000
 
@@ -79,44 +81,58 @@ def watch(
         modules: modules that register the run's env, to import first; a checkpoint alone imports none.
     """
     import_modules(modules)
-    if out is None:
-        out = Path(run) / "watch.mp4" if Path(run).is_dir() else Path(run).with_suffix(".mp4")
+    out = _beside(Path(run)) if out is None else out
     policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
-    require_within("--episodes", episodes, 1)
-    require_within("--worlds", worlds, 1, MAX_TILES)
-    require_within("--fps", fps, 1, MAX_FPS)
-    require_within("--seed", seed, 0, MAX_SEED + 1 - worlds * episodes)
+    _require_options(out, episodes, worlds, max_frames, seed, fps)
     style = make_style(theme, scale, ("--theme", "--scale"))
-    if out.is_dir():
-        raise ParameterError(f"--out must be a file to write, got the folder {out}.")
-    if max_frames is not None:
-        require_within("--max-frames", max_frames, 1, MAX_FRAMES)
-    changes = {} if threads is None else {"threads": threads}
     endless = max_frames is None and not _has_time_limit(run, device)
     max_frames = FRAMES_WITHOUT_END * episodes if endless else max_frames
     # play() gives episode k the seed + k. The step of the range keeps the seeds of two worlds apart.
     seeds = range(seed, seed + worlds * episodes, episodes)
-    played: dict[tuple[bool, int], float] = {}  # episodes played by each world, with random actions and as trained
-
-    def states(random: Sequence[str] = ()) -> Iterator[State]:
-        keys = [(bool(random), s) for s in seeds]
-        played.update(dict.fromkeys(keys, 0.0))
-        games = [
-            play(run, episodes, {**policy_map, **dict.fromkeys(random, "random")}, deterministic,
-                 on_step=functools.partial(played.__setitem__, key), max_steps=max_frames, seed=key[1], device=device, **changes)
-            for key in keys
-        ]  # fmt: skip
-        return stacked(games)
-
-    if beside_random:
-        frames = compare.beside_random(run, states, worlds, device, style)
-    else:
-        frames = draw(run, states(), worlds, device, style)
-    frames = itertools.islice(frames, max_frames)
+    played: Played = {}
+    options: dict[str, Any] = {"deterministic": deterministic, "max_steps": max_frames, "device": device}
+    options |= {} if threads is None else {"threads": threads}
+    states = functools.partial(_states, run, episodes, seeds, policy_map, played, options)
+    sides = functools.partial(compare.beside_random, run, states) if beside_random else functools.partial(draw, run, states())
+    frames = itertools.islice(sides(worlds, device, style), max_frames)
     with Progress(sys.stderr) as progress:
         path = write_video(with_progress(progress, frames, played, episodes, max_frames), out, fps)
     cut = endless and min(played.values()) < episodes
     print(f"video: {path}{f', cut after {max_frames:,} frames: set another number by --max-frames' if cut else ''}")
+
+
+def _beside(run: Path) -> Path:
+    """Return the video's place: in the run's folder, or beside a checkpoint file."""
+    return run / "watch.mp4" if run.is_dir() else run.with_suffix(".mp4")
+
+
+def _require_options(out: Path, episodes: int, worlds: int, max_frames: int | None, seed: int, fps: int) -> None:
+    """Raise ParameterError for an option out of its range."""
+    require_within("--episodes", episodes, 1)
+    require_within("--worlds", worlds, 1, MAX_TILES)
+    require_within("--fps", fps, 1, MAX_FPS)
+    require_within("--seed", seed, 0, MAX_SEED + 1 - worlds * episodes)
+    if out.is_dir():
+        raise ParameterError(f"--out must be a file to write, got the folder {out}.")
+    if max_frames is not None:
+        require_within("--max-frames", max_frames, 1, MAX_FRAMES)
+
+
+def _states(
+    run: str,
+    episodes: int,
+    seeds: Sequence[int],
+    policy_map: Mapping[str, str],
+    played: Played,
+    options: Mapping[str, Any],
+    random: Sequence[str] = (),
+) -> Iterator[State]:
+    """Return the states of a world for each seed, with random actions of some roles; ``played`` gets its number of episodes."""
+    policies = {**policy_map, **dict.fromkeys(random, "random")}
+    keys = [(bool(random), seed) for seed in seeds]
+    played.update(dict.fromkeys(keys, 0.0))
+    count = played.__setitem__
+    return stacked([play(run, episodes, policies, on_step=functools.partial(count, key), seed=key[1], **options) for key in keys])
 
 
 def _has_time_limit(run: str | Path, device: str) -> bool:

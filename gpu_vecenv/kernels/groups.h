@@ -4,6 +4,7 @@
 // all agents alike                              by role, here a role `citizen`; i counts the agents of the role
 // gv_obs_row(a, obs, world, agent)              gv_citizen_obs(a, obs, world, i)      observation of an agent
 // gv_mask_row(a, obs, world, agent)             gv_citizen_mask(a, obs, world, i)     mask of its action, if the spec has one
+// gv_effects_row(a, obs, world, agent)          gv_citizen_effects(a, obs, world, i)  flags of its groups of entries, the same
 //                                               gv_citizen_shared(a, obs, world)      shared part of the role's observations
 // gv_action_index(a, row, entry, ...)           gv_citizen_action(a, world, i)        its action, for gv_action_index
 #pragma once
@@ -19,7 +20,7 @@ GV_FN gv_i32 gv_entry_bytes(gv_i32 type) { return type < 0 ? -type : type; }
 
 #ifdef GV_BY_ROLE
 
-// Addresses that env_observe writes to: `citizen`, `citizen_mask`, `citizen_shared`.
+// Addresses that env_observe writes to: `citizen`, `citizen_mask`, `citizen_shared`, `citizen_effects`.
 struct GvObs {
 #define GV_ROLE(role, count, first) float* role;
     GV_ROLES(GV_ROLE)
@@ -30,18 +31,26 @@ struct GvObs {
 #define GV_ROLE(role, count, first) float* role##_shared;
     GV_SHARED_ROLES(GV_ROLE)
 #undef GV_ROLE
+#define GV_ROLE(role, count, first) gv_u8* role##_effects;
+    GV_EFFECT_ROLES(GV_ROLE)
+#undef GV_ROLE
 };
 
 #define GV_OBS_OF(role, count, first) a.role##_obs,
 #define GV_MASK_OF(role, count, first) a.role##_action_mask,
 #define GV_SHARED_OF(role, count, first) a.role##_shared_obs,
-GV_FN GvObs gv_obs(const GvArgs& a) { return {GV_ROLES(GV_OBS_OF) GV_MASKED_ROLES(GV_MASK_OF) GV_SHARED_ROLES(GV_SHARED_OF)}; }
+#define GV_EFFECTS_OF(role, count, first) a.role##_action_effects,
+GV_FN GvObs gv_obs(const GvArgs& a) {
+    return {GV_ROLES(GV_OBS_OF) GV_MASKED_ROLES(GV_MASK_OF) GV_SHARED_ROLES(GV_SHARED_OF) GV_EFFECT_ROLES(GV_EFFECTS_OF)};
+}
 
 #define GV_FINAL_OBS_OF(role, count, first) a.role##_final_obs,
 #define GV_FINAL_MASK_OF(role, count, first) a.role##_final_action_mask,
 #define GV_FINAL_SHARED_OF(role, count, first) a.role##_final_shared_obs,
+#define GV_FINAL_EFFECTS_OF(role, count, first) a.role##_final_action_effects,
 GV_FN GvObs gv_final_obs(const GvArgs& a) {
-    return {GV_ROLES(GV_FINAL_OBS_OF) GV_MASKED_ROLES(GV_FINAL_MASK_OF) GV_SHARED_ROLES(GV_FINAL_SHARED_OF)};
+    return {GV_ROLES(GV_FINAL_OBS_OF) GV_MASKED_ROLES(GV_FINAL_MASK_OF) GV_SHARED_ROLES(GV_FINAL_SHARED_OF)
+            GV_EFFECT_ROLES(GV_FINAL_EFFECTS_OF)};
 }
 
 // Action of one agent: entries from number `first` on.
@@ -72,6 +81,12 @@ GV_MASKED_ROLES(GV_ROLE)
     }
 GV_SHARED_ROLES(GV_ROLE)
 #undef GV_ROLE
+#define GV_ROLE(role, count, first)                                                                                      \
+    GV_FN gv_u8* gv_##role##_effects(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 i) {                         \
+        return obs.role##_effects + (world * (count) + i) * gv_##role##_num_effects(a);                                   \
+    }
+GV_EFFECT_ROLES(GV_ROLE)
+#undef GV_ROLE
 
 // True if the present observations have other addresses than the previous ones.
 GV_FN bool gv_obs_moved(const GvArgs& a) {
@@ -79,22 +94,41 @@ GV_FN bool gv_obs_moved(const GvArgs& a) {
     return GV_ROLES(GV_MOVED) false;
 }
 
-#elif defined(GV_MASKED)
+#elif defined(GV_MASKED) || defined(GV_EFFECTS)
 
 struct GvObs {
     float* obs;
-    gv_u8* mask;
+    gv_u8 *mask, *effects;  // null if the spec has none
 };
 
-GV_FN GvObs gv_obs(const GvArgs& a) { return {a.obs, a.action_mask}; }
-GV_FN GvObs gv_final_obs(const GvArgs& a) { return {a.final_obs, a.final_action_mask}; }
+#ifdef GV_MASKED
+#define GV_MASK_MEMBER(name) a.name
+#else
+#define GV_MASK_MEMBER(name) nullptr
+#endif
+#ifdef GV_EFFECTS
+#define GV_EFFECTS_MEMBER(name) a.name
+#else
+#define GV_EFFECTS_MEMBER(name) nullptr
+#endif
+GV_FN GvObs gv_obs(const GvArgs& a) { return {a.obs, GV_MASK_MEMBER(action_mask), GV_EFFECTS_MEMBER(action_effects)}; }
+GV_FN GvObs gv_final_obs(const GvArgs& a) {
+    return {a.final_obs, GV_MASK_MEMBER(final_action_mask), GV_EFFECTS_MEMBER(final_action_effects)};
+}
 GV_FN bool gv_obs_moved(const GvArgs& a) { return a.previous_obs != a.obs; }
 GV_FN float* gv_obs_row(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 agent) {
     return obs.obs + gv_row(a, world, agent) * gv_num_features(a);
 }
+#ifdef GV_MASKED
 GV_FN gv_u8* gv_mask_row(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 agent) {
     return obs.mask + gv_row(a, world, agent) * gv_num_choices(a);
 }
+#endif
+#ifdef GV_EFFECTS
+GV_FN gv_u8* gv_effects_row(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 agent) {
+    return obs.effects + gv_row(a, world, agent) * gv_num_effects(a);
+}
+#endif
 
 #else
 
@@ -123,10 +157,12 @@ GV_FN void gv_repeat_obs(const GvArgs& a, const GvTeam& team) {
 #define GV_REPEAT(role, n, name) gv_repeat(team, a.role##_previous_##name + w * (n), a.role##_##name + w * (n), n);
 #define GV_REPEAT_OBS(role, count, first) GV_REPEAT(role, (count) * gv_##role##_num_features(a), obs)
 #define GV_REPEAT_MASK(role, count, first) GV_REPEAT(role, (count) * gv_##role##_num_choices(a), action_mask)
+#define GV_REPEAT_EFFECTS(role, count, first) GV_REPEAT(role, (count) * gv_##role##_num_effects(a), action_effects)
 #define GV_REPEAT_SHARED(role, count, first) GV_REPEAT(role, gv_##role##_num_shared(a), shared_obs)
     GV_ROLES(GV_REPEAT_OBS)
     GV_MASKED_ROLES(GV_REPEAT_MASK)
     GV_SHARED_ROLES(GV_REPEAT_SHARED)
+    GV_EFFECT_ROLES(GV_REPEAT_EFFECTS)
 #else
     const gv_i32 features = gv_num_features(a);
     for (gv_i32 agent = 0; agent < gv_num_agents(a); ++agent) {
@@ -139,6 +175,13 @@ GV_FN void gv_repeat_obs(const GvArgs& a, const GvTeam& team) {
     for (gv_i32 agent = 0; agent < gv_num_agents(a); ++agent) {
         const gv_i64 first = gv_row(a, w, agent) * choices;
         gv_repeat(team, a.previous_action_mask + first, a.action_mask + first, choices);
+    }
+#endif
+#ifdef GV_EFFECTS
+    const gv_i32 effects = gv_num_effects(a);
+    for (gv_i32 agent = 0; agent < gv_num_agents(a); ++agent) {
+        const gv_i64 first = gv_row(a, w, agent) * effects;
+        gv_repeat(team, a.previous_action_effects + first, a.action_effects + first, effects);
     }
 #endif
 #endif
@@ -166,6 +209,8 @@ GV_FN GvStepSizes gv_step_sizes(const GvArgs& a) { return {0, 0, (gv_i64)a.num_w
     now.role##_action =                                                                                                  \
         (const char*)(a.role##_drawn_actions ? a.role##_drawn_actions : a.role##_action) + step * a.role##_action_stride;
 #define GV_POINT_MASK(role, count, first) GV_POINT(role, (gv_i64)a.num_worlds * (count) * gv_##role##_num_choices(a), action_mask)
+#define GV_POINT_EFFECTS(role, count, first) \
+    GV_POINT(role, (gv_i64)a.num_worlds * (count) * gv_##role##_num_effects(a), action_effects)
 #define GV_POINT_SHARED(role, count, first) GV_POINT(role, (gv_i64)a.num_worlds * gv_##role##_num_shared(a), shared_obs)
 
 // Points `now`, the arguments of step `step` of a rollout, at the arrays with an entry for each agent in that step. In memory, the
@@ -176,6 +221,7 @@ GV_FN void gv_point_step(const GvArgs& a, GvArgs& now, const GvStepSizes& sizes,
     GV_ROLES(GV_POINT_OBS)
     GV_MASKED_ROLES(GV_POINT_MASK)
     GV_SHARED_ROLES(GV_POINT_SHARED)
+    GV_EFFECT_ROLES(GV_POINT_EFFECTS)
 }
 
 #else
@@ -194,6 +240,9 @@ GV_FN void gv_point_step(const GvArgs& a, GvArgs& now, const GvStepSizes& sizes,
     if (step > 0) now.previous_obs = a.obs - sizes.rows * sizes.features;
 #ifdef GV_MASKED
     if (step > 0) now.previous_action_mask = a.action_mask - sizes.rows * gv_num_choices(a);
+#endif
+#ifdef GV_EFFECTS
+    if (step > 0) now.previous_action_effects = a.action_effects - sizes.rows * gv_num_effects(a);
 #endif
 }
 

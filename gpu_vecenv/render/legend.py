@@ -27,7 +27,7 @@ def draw_legend(entries: Sequence[Entry], width: int, style: Style) -> np.ndarra
     """Draw a strip with a shape and a word for each entry, in its middle.
 
     Args:
-        entries: What the strip names.
+        entries: Words and shapes of the strip, in order.
         width: Width of the strip in pixels of the finished picture. If the entries are wider, they are drawn smaller.
         style: Colours and scale.
 

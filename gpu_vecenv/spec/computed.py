@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any
 
@@ -94,6 +94,35 @@ def masked_entries(where: str, entries: Any) -> tuple[int, ...]:
     holds = None not in numbers and len({*numbers}) == len(numbers)
     require_part(holds, where, "a tuple of different integers, the numbers of entries", entries)
     return tuple(int(entry) for entry in entries)
+
+
+Effects = tuple[tuple[str, tuple[int, ...]], ...]
+"""Groups of entries of an action: names and entries."""
+
+
+def effect_groups(where: str, groups: Any) -> Effects:
+    """Return groups of entries of an action that share a flag of effect.
+
+    Args:
+        where: the place, for messages.
+        groups: entries by name, or pairs of both.
+
+    Raises:
+        SpecError: not different integers by name, or a group without an entry.
+    """
+    pairs = tuple(groups.items()) if isinstance(groups, Mapping) else groups
+    expected = "a dict from names to numbers of entries, each in one group"
+    require_part(isinstance(pairs, tuple), where, expected, groups)
+    found: list[tuple[str, tuple[int, ...]]] = []
+    taken: list[int] = []
+    for pair in pairs:
+        holds = isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and bool(pair[0])
+        entries = tuple(map(whole_number, pair[1])) if holds and isinstance(pair[1], tuple | list | range) else ()
+        require_part(bool(entries) and None not in entries, where, expected, groups)
+        found.append((pair[0], tuple(int(entry) for entry in pair[1])))
+        taken += found[-1][1]
+    require_part(len({*taken}) == len(taken) and len(dict(found)) == len(found), where, expected, groups)
+    return tuple(found)
 
 
 def array_shape(where: str, shape: Any) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpu_vecenv.errors import SpecError
-from gpu_vecenv.spec.computed import MAX_NUMBERS, bounds_of, whole_in
+from gpu_vecenv.spec.computed import MAX_NUMBERS, bounds_of, effect_groups, whole_in
 from gpu_vecenv.spec.fields import (
     CONSTANT_DTYPES,
     FIELD_DTYPES,
@@ -161,8 +161,10 @@ def _check_roles(spec: EnvSpec) -> None:
         holds = callable(masked) or holds and len({*masked}) == len(masked)
         expected = "a tuple of different integers, the numbers of entries, or a function of the parameters"
         require_part(holds, f"{where}: masked", expected, masked)
-    if not spec.has_role_arrays and len({role.masked for role in spec.roles}) > 1:
-        raise SpecError(f"{env}: roles without spaces of their own must have the same masked entries.")
+        if not callable(role.effects):
+            effect_groups(f"{where}: effects", role.effects)
+    if not spec.has_role_arrays and len({(role.masked, role.effects) for role in spec.roles}) > 1:
+        raise SpecError(f"{env}: roles without spaces of their own must have the same masked entries and effects.")
     if spec.reward_role is not None:
         holds = isinstance(spec.reward_role, str) and spec.reward_role in [role.name for role in spec.roles]
         require_part(holds, f"{env}: reward_role", "one of the roles", spec.reward_role)

@@ -125,7 +125,7 @@ class EnvSpec:
     def groups(self) -> tuple[Role, ...]:
         """Roles with their spaces, if kernels have arrays by role; else one role without a name, which stands for all agents."""
         if not self.has_role_arrays:
-            return (Role("", 0, self.observation, self.action, self.roles[0].masked),)
+            return (Role("", 0, self.observation, self.action, self.roles[0].masked, effects=self.roles[0].effects),)
         return tuple(
             dataclasses.replace(role, observation=role.observation or self.observation, action=role.action or self.action)
             for role in self.roles

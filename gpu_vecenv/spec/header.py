@@ -84,9 +84,11 @@ def _lists(spec: EnvSpec) -> list[str]:
             *_list("MASKED_ROLES(ROLE)", [entry for role, entry in entries if role.masked]),
             *_list("UNMASKED_ROLES(ROLE)", [entry for role, entry in entries if not role.masked]),
             *_list("SHARED_ROLES(ROLE)", [entry for role, entry in entries if role.shared]),
+            *_list("EFFECT_ROLES(ROLE)", [entry for role, entry in entries if role.effects]),
         ]
-    elif spec.roles[0].masked:
-        lines.append("#define GV_MASKED 1")
+    else:
+        lines += ["#define GV_MASKED 1"] if spec.roles[0].masked else []
+        lines += ["#define GV_EFFECTS 1"] if spec.roles[0].effects else []
     if spec.alive is not None:
         lines.append(f"#define GV_ALIVE_FIELD {spec.alive}")
     if is_single(spec):

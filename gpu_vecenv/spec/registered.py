@@ -10,7 +10,7 @@ from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.validation import abbreviated
 
 REGISTERED_PRESETS: dict[str, Any] = {}
-"""What ``register_preset()`` was given, by id."""
+"""Presets that ``register_preset()`` received, by id."""
 
 
 def register_preset(env_id: str, preset: Any) -> None:

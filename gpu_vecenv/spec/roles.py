@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
 from gpu_vecenv.errors import SpecError
-from gpu_vecenv.spec.computed import action_space, called, masked_entries, observation_box
+from gpu_vecenv.spec.computed import Effects, action_space, called, effect_groups, masked_entries, observation_box
 from gpu_vecenv.spec.params import Params
 from gpu_vecenv.spec.validation import lists_as_tuples
 
@@ -33,6 +33,10 @@ class Role:
             ``Box`` of float32 or float64; None for that of the env.
         masked: numbers of those entries of an action that have a mask, or a function that returns them: kernels then write, with
             each observation, which choices are allowed.
+        effects: groups of entries of an action by name, such as ``{"offer": (0, 1), "answer": range(2, 6)}``, or a function that
+            returns them: kernels then write, with each observation, a flag of each group in this order, which is 0 if nothing in
+            the next step depends on these entries. Trainers then do not learn from them. An entry is in one group at most; those
+            in none always have an effect. The env ignores entries without effect, whatever they hold.
         shared: function that returns the space of what all agents of the role observe alike, which is written once a world;
             ``observation`` is then the space of the rest. A ``Box`` of float32, or None for parameters without a shared part.
         leaving: what happened to an agent that left the game early, such as "caught". A role with this text is judged by the
@@ -46,9 +50,13 @@ class Role:
     masked: tuple[int, ...] | Callable[[Params], tuple[int, ...]] = ()
     shared: Callable[[Params], Box | None] | None = None
     leaving: str = ""
+    effects: Mapping[str, Sequence[int]] | Effects | Callable[[Params], Mapping[str, Sequence[int]]] = ()
 
     def __post_init__(self) -> None:
         lists_as_tuples(self, "masked")
+        if isinstance(self.effects, Mapping):  # a tuple can be hashed
+            groups = ((name, tuple(part) if isinstance(part, list | range) else part) for name, part in self.effects.items())
+            object.__setattr__(self, "effects", tuple(groups))
 
     @property
     def prefix(self) -> str:
@@ -69,6 +77,7 @@ class Group:
         action: action space of one agent.
         masked: numbers of the entries of an action that have a mask.
         shared: space of the shared part; None without one.
+        effects: names of the groups of entries that have a flag of their effect, and their entries.
         random_action: space of random actions; None if it is ``action``. Under ``ClipAction``, ``action`` has no bounds.
     """
 
@@ -80,6 +89,7 @@ class Group:
     masked: tuple[int, ...] = ()
     shared: Box | None = None
     random_action: Space | None = None
+    effects: Effects = ()
 
     @cached_property
     def num_features(self) -> int:
@@ -123,6 +133,23 @@ class Group:
         """Length of an agent's mask."""
         return sum(self.masked_choices)
 
+    @cached_property
+    def num_effects(self) -> int:
+        """Flags of effect of an agent."""
+        return len(self.effects)
+
+    @cached_property
+    def limited(self) -> tuple[int, ...]:
+        """Numbers of the entries that have a mask or a flag of effect. Masks of policies cover all of them."""
+        if not self.effects:
+            return self.masked
+        return tuple(sorted({*self.masked, *(entry for _, entries in self.effects for entry in entries)}))
+
+    @cached_property
+    def limited_choices(self) -> list[int]:
+        """Number of choices of each of these entries."""
+        return [self.choices[entry] for entry in self.limited]
+
 
 def smallest_dtype(choices: int) -> str:
     """Return the smallest dtype of ``INDEX_DTYPES`` that holds every index below a number of choices."""
@@ -137,7 +164,8 @@ def group_sizes(group: Role | Group) -> dict[str, str]:
         "continuous": "1 if actions are numbers of a box, 0 if they are indices",
     }
     sizes |= {"num_shared": "length of the shared part of observations"} if group.shared is not None else {}
-    return sizes | ({"num_choices": "length of a mask"} if group.masked else {})
+    sizes |= {"num_choices": "length of a mask"} if group.masked else {}
+    return sizes | ({"num_effects": "groups of entries with a flag of effect"} if group.effects else {})
 
 
 def group_of(env: str, role: Role, count: int, params: Params, by_role: bool) -> Group:
@@ -151,7 +179,8 @@ def group_of(env: str, role: Role, count: int, params: Params, by_role: bool) ->
         by_role: True if public arrays are by role; otherwise the group is that of all agents.
 
     Raises:
-        SpecError: a space that no env can have, or a mask on an entry that the action does not have, or on a box.
+        SpecError: a space that no env can have, or a mask or a flag of effect of an entry that the action does not have, or of a
+            box.
     """
     if role.observation is None or role.action is None:
         raise SpecError(f"{env}: expected an observation and an action space of {role.name or 'the env'}, got none.")
@@ -164,11 +193,18 @@ def group_of(env: str, role: Role, count: int, params: Params, by_role: bool) ->
     masked = role.masked
     if callable(masked):
         masked = masked_entries(f"{where}masked", called(f"{where}masked", masked, params))
-    group = Group(role.name if by_role else "", role.prefix, count, observation, action, masked, shared)
-    for entry in group.masked:
-        if not 0 <= entry < len(group.choices):
-            raise SpecError(
-                f"{env}: masked entries of {role.name or 'an action'} must lie in 0..{len(group.choices) - 1} and have "
-                f"choices, got {entry} for {group.action}."
-            )
+    effects = role.effects
+    if callable(effects):
+        effects = called(f"{where}effects", effects, params)
+    group = Group(
+        role.name if by_role else "", role.prefix, count, observation, action, masked, shared,
+        effects=effect_groups(f"{where}effects", effects),
+    )  # fmt: skip
+    for kind, entries in (("masked entries", group.masked), *((f"effects {name!r}", part) for name, part in group.effects)):
+        for entry in entries:
+            if not 0 <= entry < len(group.choices):
+                raise SpecError(
+                    f"{env}: {kind} of {role.name or 'an action'} must lie in 0..{len(group.choices) - 1} and have "
+                    f"choices, got {entry} for {group.action}."
+                )
     return group

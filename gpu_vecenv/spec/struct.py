@@ -33,6 +33,9 @@ SHARED = {"shared_obs": "float32", "previous_shared_obs": "float32", "final_shar
 MASKED = {"action_mask": "uint8", "previous_action_mask": "uint8", "final_action_mask": "uint8"}
 """The same for the masks of actions."""
 
+EFFECTS = {"action_effects": "uint8", "previous_action_effects": "uint8", "final_action_effects": "uint8"}
+"""The same for the flags of groups of entries that have an effect."""
+
 RESULTS = {
     "reward": "float32",
     "agent_reward": "float32",
@@ -48,7 +51,7 @@ def output_members(spec: EnvSpec) -> dict[str, str]:
     """Return the members of the struct that are addresses of public arrays, in order, with their dtypes."""
     members: dict[str, str] = {}
     for role in spec.groups:
-        arrays = OBSERVED | (SHARED if role.shared else {}) | (MASKED if role.masked else {})
+        arrays = OBSERVED | (SHARED if role.shared else {}) | (MASKED if role.masked else {}) | (EFFECTS if role.effects else {})
         members |= {f"{role.prefix}{name}": dtype for name, dtype in arrays.items()}
     return members | RESULTS | {f"out_episode_{metric.name}": "float32" for metric in spec.metrics}
 
@@ -69,12 +72,12 @@ MAX_HELD_ENTRIES = 64
 def is_single(spec: EnvSpec) -> bool:
     """Return True if a world has one agent that never leaves and a short state of fixed size.
 
-    It also has no arrays by role, workspaces, masks or request for lanes. Kernels then see ``GV_SINGLE``, and a lane holds a
-    world in variables, with its metrics.
+    It also has no arrays by role, workspaces, masks, flags of effect or request for lanes. Kernels then see ``GV_SINGLE``, and
+    a lane holds a world in variables, with its metrics.
     """
     if spec.alive is not None or [role.count for role in spec.roles] != [1] or spec.workspaces:
         return False
-    if spec.has_role_arrays or spec.lanes or spec.roles[0].masked:
+    if spec.has_role_arrays or spec.lanes or spec.roles[0].masked or spec.roles[0].effects:
         return False
     lengths = [math.prod(n for n in field.shape if isinstance(n, int)) for field in spec.all_state]
     return sum(lengths) <= MAX_HELD and all(isinstance(n, int) for field in spec.state for n in field.shape)

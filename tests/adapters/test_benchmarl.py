@@ -135,7 +135,8 @@ def test_central_critics_read_the_state(algorithm, tmp_path):
     assert run.state_spec["state"].shape == (features,)
 
 
-IDS = {"WarpGridTag-v0": {"episode_length": 15}, "WarpCartPole-v1": {}, "WarpPendulum-v1": {}}
+IDS = {"WarpGridTag-v0": {"episode_length": 15}, "WarpCatalysis-v0": {"episode_length": 15},
+       "WarpCartPole-v1": {}, "WarpPendulum-v1": {}}  # fmt: skip
 
 
 @works("ids with one agent, whose role is a group")
@@ -202,6 +203,8 @@ CASES = {
     "tag": ("WarpTag-v0", TAG),
     "continuous tag": ("WarpTag-v0", {**TAG, "continuous_actions": True}),
     "cartpole": ("WarpCartPole-v1", {}),
+    "catalysis": ("WarpCatalysis-v0", {"episode_length": 7}),
+    "catalysis, two atoms": ("WarpCatalysis-v0", {"configuration": "two_atom_diffusion", "episode_length": 7}),
 }
 
 

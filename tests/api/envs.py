@@ -34,6 +34,11 @@ DRAWN = [name for name in ALIKE if name != "WarpCatalysis-v0"]
 """Those of them whose starts are drawn."""
 
 
+def length(name, steps):
+    """Parameters of a registered env whose episodes have at most this many steps."""
+    return {"max_episode_steps" if name in SINGLES else "episode_length": steps}
+
+
 def make(name, num_worlds=3, **options):
     """Make an env on the CPU with NumPy arrays, unless ``options`` differ."""
     env_id, params = ENVS[name]

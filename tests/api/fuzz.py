@@ -299,7 +299,8 @@ class Fuzz:
         return lambda env: env.draw_start_states(size, seed)
 
 
-ENDED = {"final_obs": "_final_obs", "final_action_mask": "_final_obs", "episode": "_episode"}
+ENDED = {"final_obs": "_final_obs", "final_action_mask": "_final_obs", "final_action_effects": "_final_obs",
+         "episode": "_episode"}  # fmt: skip
 """Entries of ``info`` with values of worlds whose episode ended, and the entry that says which."""
 
 

@@ -334,7 +334,8 @@ class WrapperFuzz:
         return self.rng.integers(0, choices, (rows, *choices.shape))
 
 
-VALID = {"final_obs": "_final_obs", "final_action_mask": "_final_obs", "episode": "_episode"}
+VALID = {"final_obs": "_final_obs", "final_action_mask": "_final_obs", "final_action_effects": "_final_obs",
+         "episode": "_episode"}  # fmt: skip
 """Results with rows that may hold anything, and the mask of the other rows."""
 
 

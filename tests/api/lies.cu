@@ -28,11 +28,18 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
     GV_FOR(f, gv_##role##_num_shared(a)) gv_##role##_shared(a, obs, w)[f] = feature(a, team, f);
     GV_SHARED_ROLES(GV_WRITE)
 #undef GV_WRITE
+#define GV_WRITE(role, count, first) \
+    GV_FOR(f, (count) * gv_##role##_num_effects(a)) gv_##role##_effects(a, obs, w, 0)[f] = 1;
+    GV_EFFECT_ROLES(GV_WRITE)
+#undef GV_WRITE
 #else
     for (gv_i32 i = 0; i < gv_num_agents(a); ++i)
         GV_FOR(f, gv_num_features(a)) gv_obs_row(a, obs, w, i)[f] = feature(a, team, f);
 #ifdef GV_MASKED
     for (gv_i32 i = 0; i < gv_num_agents(a); ++i) GV_FOR(f, gv_num_choices(a)) gv_mask_row(a, obs, w, i)[f] = 1;
+#endif
+#ifdef GV_EFFECTS
+    for (gv_i32 i = 0; i < gv_num_agents(a); ++i) GV_FOR(f, gv_num_effects(a)) gv_effects_row(a, obs, w, i)[f] = 1;
 #endif
 #endif
 }

@@ -94,7 +94,8 @@ SPECS = (
     EnvSpec(NAME, KERNEL, (Role("agent", 1),), PARAMS, STATE, box(2), returns(Discrete(3)), **MEMORY),
     EnvSpec(NAME, KERNEL, (Role("red", "few", masked=(0,)), Role("blue", 3, masked=(0,), leaving="gone")), PARAMS,
             observation=box(3), action=returns(MultiDiscrete([2, 3])), reward_role="blue", **MEMORY, **SEVERAL),
-    EnvSpec(NAME, KERNEL, (Role("red", "few", box(2), masked=(0,)), Role("blue", 1, box(1), box(2), shared=box(4))), PARAMS,
+    EnvSpec(NAME, KERNEL, (Role("red", "few", box(2), masked=(0,)), Role("blue", 1, box(1), box(2), shared=box(4)),
+                           Role("green", 1, box(1), effects={"a": (0,)})), PARAMS,
             action=returns(Discrete(4)), rewards={"step": "each step"}, limit_is_rule=True, **MEMORY, **SEVERAL),
 )  # fmt: skip
 """Specs that do not lie: one agent; roles that are alike; roles with spaces of their own."""
@@ -125,6 +126,8 @@ POOLS: dict[str, list[Any]] = {
     "name": NAMES, "doc": TEXTS, "unit": TEXTS, "leaving": TEXTS, "dtype": DTYPES, "shape": [*SHAPES, *map(returns, SHAPES)],
     "low": [*NUMBERS, *FUNCTIONS], "high": [*NUMBERS, *FUNCTIONS], "default": [*NUMBERS, *FUNCTIONS], "fill": NUMBERS,
     "count": NUMBERS, "masked": [(), (0,), (1,), (0, 1), (0, 0), (5,), (-1,), (0.0,), [0], 0],
+    "effects": [{}, {"a": (0,)}, {"a": range(2), "b": [2]}, {"a": (0, 0)}, {"a": ()}, {1: (0,)}, {"a": 0}, (), (("a", (0,)),), 3,
+                lambda p: {"a": (1,)}, *FUNCTIONS],
     "names": [(), *SHAPES, ("a", "b"), ("a", "a"), ("t", "a"), ["a", "b"], ("int", "b"), (1, 2)],
     "reduction": ["sum", "mean", "median", None], "observation": SPACES, "action": SPACES,
     "shared": SPACES, "check": FUNCTIONS, "scratch": [*map(returns, NUMBERS), *FUNCTIONS],
@@ -266,7 +269,8 @@ def tree(result: Any) -> Any:
     if isinstance(result, tuple):
         return {str(place): tree(part) for place, part in enumerate(result)}
     if isinstance(result, dict):
-        return {name: part for name, part in result.items() if name not in ("final_obs", "final_action_mask", "episode")}
+        undefined = ("final_obs", "final_action_mask", "final_action_effects", "episode")
+        return {name: part for name, part in result.items() if name not in undefined}
     return np.zeros(0) if result is None else result
 
 

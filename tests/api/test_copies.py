@@ -52,7 +52,7 @@ def valid(result):
     """A step's results without the values that mean nothing: final observations where no episode ended."""
     info = dict(result[4])
     ended = info.get("_final_obs", np.zeros(1, bool))
-    for name in ("final_obs", "final_action_mask"):
+    for name in ("final_obs", "final_action_mask", "final_action_effects"):
         if name in info:
             info[name] = map_tree(lambda array: array[ended], info[name])
     if "episode" in info:

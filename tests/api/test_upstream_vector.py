@@ -6,7 +6,7 @@ import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AutoresetMode
 
-from tests.api.envs import ALIKE, DRAWN, MODES, SINGLES
+from tests.api.envs import ALIKE, DRAWN, MODES, SINGLES, length
 
 LIMIT = 17
 WORLDS = 6
@@ -195,7 +195,7 @@ TABLES = {
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ALIKE)
 def test_steps_around_the_end_of_episodes_match_the_tables(name, mode):
-    params = {"max_episode_steps": 3} if name in SINGLES else {"episode_length": 3}
+    params = length(name, 3)
     if name == "WarpTag-v0":
         params["step_reward_for_runner"] = 0.5  # makes the reward of every step nonzero
     env = make(name, mode, 3, **params)

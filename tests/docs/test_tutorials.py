@@ -6,12 +6,20 @@ import nbformat
 import pytest
 
 from tools.docs.notebook_page import page
-from tools.docs.tutorials import FOLDER, MAX_BYTES, TUTORIALS, normal, run, text
+from tools.docs.tutorials import FOLDER, MAX_BYTES, TUTORIALS, normal, number_of, run, text
 
 PAGE = FOLDER / "README.md"
 
 
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+LONG = ("9", "10", "11")
+"""Numbers of the notebooks that train an env from the real world, for up to a minute each."""
+
+
+def marked(path):
+    return pytest.param(path, marks=[pytest.mark.slow] if number_of(path) in LONG else [])
+
+
+@pytest.mark.parametrize("path", [marked(path) for path in TUTORIALS], ids=lambda path: path.stem)
 def test_a_tutorial_runs(path, tmp_path):
     notebook = run(path, tmp_path)  # an error in a cell raises CellExecutionError
     assert [cell.id for cell in notebook.cells if cell.cell_type == "code" and cell.execution_count is None] == []
@@ -30,7 +38,7 @@ def test_stored_outputs_are_whole_and_small(path):
 
 def test_every_tutorial_is_on_the_page():
     assert [path.name for path in TUTORIALS if f"({path.name})" not in PAGE.read_text()] == []
-    assert len(TUTORIALS) == 8
+    assert [number_of(path) for path in TUTORIALS] == [str(number) for number in range(1, 12)]
 
 
 @pytest.mark.parametrize("path", [*TUTORIALS, PAGE], ids=lambda path: path.stem)

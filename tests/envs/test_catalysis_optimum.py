@@ -11,6 +11,7 @@ import pytest
 from gpu_vecenv.envs.catalysis import optimum
 from gpu_vecenv.envs.catalysis.reference import CatalysisReference
 from gpu_vecenv.envs.catalysis.spec import SPEC, landscape
+from gpu_vecenv.train.config import PRESETS
 from tests.envs.catalysis_cases import CONFIGURATIONS, random_params
 
 ROOT = Path(__file__).parents[2]
@@ -137,6 +138,14 @@ def test_lowest_barriers_are_the_lowest_levels_that_connect_start_and_target():
 def test_a_discount_decides_about_the_barrier_of_the_best_path(gamma, lowest):
     params = SPEC.resolve({"configuration": "surface"})
     assert (optimum.best_return(params, gamma).barrier == pytest.approx(optimum.lowest_barrier(params))) == lowest
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_the_discount_of_the_preset_changes_no_best_path(name):
+    preset = PRESETS["WarpCatalysis-v0"]
+    discounted = optimum.best_return(SPEC.resolve({"configuration": name}), preset.ppo.gamma)
+    best = best_of(name)
+    assert (discounted.total, discounted.barrier) == pytest.approx((best.total, best.barrier))
 
 
 def test_the_contract_lists_the_optima(monkeypatch, capsys):

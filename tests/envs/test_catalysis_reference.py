@@ -106,6 +106,21 @@ def test_energies_below_the_start_do_not_lower_the_barrier():
     assert terminated and info["episode"]["barrier"] == 0 and info["episode"]["arrived"] == 1
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_one_index_is_atom_and_move(device):
+    generator = np.random.default_rng(0)
+    pairs = random_actions(SPEC.resolve({"configuration": "check_two_atom_b"}), (60, 4), generator)
+    env, flat = (make(4, device, configuration="check_two_atom_b", flatten_actions=x) for x in (False, True))
+    assert flat.single_action_space.n == 12
+    env.reset(seed=0)
+    flat.reset(seed=0)
+    for pair in pairs:
+        outs = env.step(pair), flat.step(6 * pair[:, 0] + pair[:, 1])
+        for one, other in zip(*(out[:4] for out in outs), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert make(1, device, flatten_actions=True).single_action_space.n == 6  # of one atom, already one index
+
+
 def test_an_episode_outside_the_slab_has_the_barrier_of_its_start():
     env = make(configuration="diffusion2d_relaxed", episode_length=3)
     env.reset(seed=0)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import gpu_vecenv  # noqa: F401
+from gpu_vecenv.train import NetworkConfig
 from tests.devices import DEVICES
 from tests.envs.golden_rice import FLOATS, N, check, forced, free
 
@@ -112,3 +113,14 @@ def test_the_rollout_that_the_authors_recorded(mode):
         np.testing.assert_array_equal(state["tariffs"], recorded["tariffs"])
     rise = float(state["temperature"][0]) - 0.85
     np.testing.assert_allclose(rise, {"noneg": 4.0999, "neg": 1.8436}[mode], atol=1e-4)
+
+
+def test_the_example_compares_negotiation_with_random_play(monkeypatch, tmp_path, capsys):
+    from examples import train_rice
+
+    monkeypatch.setattr(train_rice, "OUT", str(tmp_path / "run"))
+    train_rice.main(num_envs=1, total_steps=60, network=NetworkConfig(hidden_sizes=(8,)), device="cpu")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()[-4:]]
+    assert [line[:2] for line in lines] == [[form, play] for form in ("no", "yes") for play in ("trained", "random")]
+    without, agreed = (float(lines[k][3]) for k in (1, 3))
+    assert agreed < without - 1.5 and 4 < without < 5  # of random play, in K

@@ -55,7 +55,30 @@ def test_every_step_is_that_of_the_reference(observe, negotiates):
             if negotiates:
                 mask = info["action_mask"]["region"] if observe == "parts" else info["action_mask"]
                 np.testing.assert_array_equal(mask[0], reference.mask())
+                flags = info["action_effects"]["region"] if observe == "parts" else info["action_effects"]
+                np.testing.assert_array_equal(flags[0], reference.effects())
         assert ended
+
+
+def test_entries_without_effect_may_hold_any_choice():
+    """Twins play alike in entries with an effect, and one of them 0 in the others, as the trainer does."""
+    env, twin = (make(2, negotiation_on=True, autoreset_mode="same_step", debug=True) for _ in range(2))
+    (_, info), _ = env.reset(seed=0), twin.reset(seed=0)
+    groups, generator = env.layout.groups[0].effects, np.random.default_rng(0)
+    assert [name for name, _ in groups] == ["period", "proposals", "decisions"] and sum(len(x) for _, x in groups) == 138
+    for _ in range(65):
+        live = np.zeros((2, N, 138), bool)
+        for number, (_, entries) in enumerate(groups):
+            live[..., list(entries)] = info["action_effects"]["region"][..., number, None]
+        assert (live.sum(-1) == np.where(live[..., 0], 57, np.where(live[..., 57], 54, 27))).all()
+        actions = np.stack([random_actions(generator, 10, True) for _ in range(2)]).astype(np.int32)
+        obs, reward, *_, info = env.step({"region": actions})
+        same_obs, same_reward, *_ = twin.step({"region": np.where(live, actions, 0)})
+        for part in ("shared", "own"):
+            np.testing.assert_array_equal(obs["region"][part], same_obs["region"][part])
+        np.testing.assert_array_equal(reward, same_reward)
+    for name, values in env.get_state().items():
+        np.testing.assert_array_equal(values, twin.get_state(name)[name])
 
 
 def in_order(obs):
@@ -127,7 +150,7 @@ def test_an_accepted_promise_of_the_highest_rate_leaves_no_lower_one():
 def test_without_negotiation_there_is_no_mask_and_no_memory_of_pairs():
     env = make(3)
     obs, info = env.reset(seed=0)
-    assert "action_mask" not in info
+    assert "action_mask" not in info and "action_effects" not in info
     state = env.get_state("promises", "requests", "decisions")
     assert {values.shape for values in state.values()} == {(3, 0, N, N)}
     talking = make(3, negotiation_on=True)

@@ -6,8 +6,7 @@ import gymnasium
 import pytest
 
 import gpu_vecenv  # noqa: F401
-from tests.api.envs import ALIKE
-from tests.gpu.test_rollout import PARAMS
+from tests.api.envs import ALIKE, length
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.gpu
@@ -15,8 +14,7 @@ STEPS = 60  # episodes end after 50
 
 
 def make(name, **options):
-    params = PARAMS.get(name, {"max_episode_steps": 50})
-    env = gymnasium.make_vec(name, num_worlds=40, device="cuda:0", **params, **options).unwrapped
+    env = gymnasium.make_vec(name, num_worlds=40, device="cuda:0", **length(name, 50), **options).unwrapped
     env.reset(seed=3)
     return env
 

@@ -6,19 +6,18 @@ import pytest
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.backend import cuda
 from gpu_vecenv.backend.overlap import overlapped_launch
-from tests.api.envs import ALIKE
+from tests.api.envs import ALIKE, length
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.gpu
 STEPS = 24
-PARAMS = {"WarpTag-v0": {"episode_length": 10}, "WarpGridTag-v0": {"episode_length": 10}}
 WORLDS = {"WarpTag-v0": 600, "WarpGridTag-v0": 20_000}
 """Enough worlds to fill a GPU more than once."""
 
 
 def make(name, **options):
-    params = PARAMS.get(name, {"max_episode_steps": 10})
-    env = gymnasium.make_vec(name, num_envs=WORLDS.get(name, 300_000), device="cuda:0", copy=False, **params, **options).unwrapped
+    worlds = WORLDS.get(name, 300_000)
+    env = gymnasium.make_vec(name, num_envs=worlds, device="cuda:0", copy=False, **length(name, 10), **options).unwrapped
     env.reset(seed=3)
     return env
 

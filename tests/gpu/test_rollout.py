@@ -9,25 +9,23 @@ import pytest
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.errors import ParameterError, SequenceError
 from gpu_vecenv.vector.env.graph import capture_steps
-from tests.api.envs import ALIKE
+from tests.api.envs import ALIKE, length
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.gpu
 STEPS = 128
-PARAMS = {"WarpTag-v0": {"episode_length": 50}, "WarpGridTag-v0": {"episode_length": 50},
-          "WarpCatalysis-v0": {"episode_length": 50}}  # fmt: skip
 
 
 def make(name, **options):
-    params = PARAMS.get(name, {"max_episode_steps": 50})
-    env = gymnasium.make_vec(name, num_envs=40, **{"device": "cuda:0", **params, **options}).unwrapped
+    env = gymnasium.make_vec(name, num_envs=40, **{"device": "cuda:0", **length(name, 50), **options}).unwrapped
     env.reset(seed=3)
     return env
 
 
 def random_actions(env, steps):
     """Actions that a rollout of another env drew."""
-    twin = gymnasium.make_vec(env.env_spec.name, num_envs=40, device="cuda:0", **PARAMS.get(env.env_spec.name, {})).unwrapped
+    name = env.env_spec.name
+    twin = gymnasium.make_vec(name, num_envs=40, device="cuda:0", **length(name, 50)).unwrapped
     twin.reset(seed=9)
     return twin.rollout(num_steps=steps)[4]["actions"]
 

@@ -23,9 +23,9 @@ def compile_text(source: str, arch: int, *options: str) -> str:
     """PTX of a source text. Raises RuntimeError with the compiler's log if it does not compile."""
     program, _ = _compiled(source, *options, f"--gpu-architecture=compute_{arch}")
     _, size = nvrtc.nvrtcGetPTXSize(program)
-    ptx = _buffer(size)
+    ptx = bytearray(size)
     nvrtc.nvrtcGetPTX(program, ptx)
-    return _text(ptx)
+    return ptx.decode()
 
 
 class Used(NamedTuple):
@@ -61,25 +61,11 @@ def _compiled(source: str, *options: str) -> tuple[Any, str]:
     _check(status)
     (status,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
-    log = _buffer(size)
+    log = bytearray(size)  # bytes of one character are shared by the interpreter: a write to them changes them everywhere
     nvrtc.nvrtcGetProgramLog(program, log)
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        raise RuntimeError(_text(log))
-    return program, _text(log)
-
-
-def _buffer(size: int) -> bytes:
-    """Bytes that NVRTC writes ``size`` bytes into.
-
-    They are two at least, because Python has one object for all bytes of length one and of the same value: an empty log, which is
-    one byte, would change every ``b" "`` of the process.
-    """
-    return b" " * max(2, size)
-
-
-def _text(written: bytes) -> str:
-    """Text up to the zero that ends it."""
-    return written.split(b"\0", 1)[0].decode()
+        raise RuntimeError(log.decode())
+    return program, log.decode()
 
 
 def _check(status: Any) -> None:

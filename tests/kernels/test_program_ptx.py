@@ -9,8 +9,10 @@ import pytest
 from gpu_vecenv.backend.cuda import OPTIONS, raw_module
 from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import (
+    CHOICES,
     DEAL,
     DRAW,
+    EFFECTS,
     EPISODES,
     FINITE,
     MASKS,
@@ -30,6 +32,8 @@ KERNELS = {
     DRAW: ["gv_draw_choices", "gv_draw_normals", "gv_draw_uniforms"],
     SCAN: ["gv_advantages", "gv_episodes", "gv_returns"],
     MASKS: ["gv_masks"],
+    CHOICES: ["gv_choices"],
+    EFFECTS: ["gv_limit"],
     MOMENTS: ["gv_merge", "gv_moments"],
     STANDARDS: ["gv_standards"],
     EPISODES: ["gv_list", "gv_take"],
@@ -41,6 +45,12 @@ KERNELS = {
 }
 DOUBLE = (MOMENTS, STANDARDS, EPISODES, METRICS, UPDATE_ENDS)
 IN_SCRATCH = (DRAW, SCAN, MOMENTS, STANDARDS, EPISODES, METRICS)
+
+
+def test_a_compiler_without_a_word_leaves_bytes_of_one_character_alone():
+    """The interpreter shares them; an empty log of NVRTC is one byte."""
+    compile_text('extern "C" __global__ void nothing() {}', 90)
+    assert bytes([32])[0] == 32
 
 
 def test_every_program_is_tested():

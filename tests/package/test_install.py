@@ -1,6 +1,7 @@
 """Three ways to use the package: wheel (through an sdist), editable install, checkout on the path."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -118,6 +119,19 @@ def test_the_wheel_fits_every_python_and_installs_one_package(wheel):
     kernels = [name for name in names if name.startswith("gpu_vecenv/_prebuilt/")]
     envs = [name for name in names if name.endswith("/spec.py") and "/envs/" in name]
     assert len(kernels) == 2 * (len(envs) + len(PROGRAMS))  # for two kinds of x86-64
+
+
+def test_the_page_states_the_size_of_the_wheel(wheel):
+    """Kernels differ by compiler, so that the size may differ by a tenth."""
+    page = (ROOT / "docs" / "design" / "packaging.md").read_text()
+    stated = re.search(r"The wheel has ([\d.]+) MB\. ([\d.]+) MB of them are kernels, and ([\d.]+) MB are the data", page)
+    entries = zipfile.ZipFile(wheel).infolist()
+    sizes = [
+        wheel.stat().st_size,
+        sum(entry.compress_size for entry in entries if "/_prebuilt/" in entry.filename),
+        sum(entry.compress_size for entry in entries if "/data/" in entry.filename),
+    ]
+    assert [float(number) * 1e6 for number in stated.groups()] == pytest.approx(sizes, rel=0.1)
 
 
 def test_wheel_runs_without_a_compiler(wheel, tmp_path):

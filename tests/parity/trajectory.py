@@ -78,6 +78,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "harvest, a map for each world": ("Harvest-v0", {"num_envs": 12, "map": np.arange(12) % 3, "max_episode_steps": 25}),
     "pot": ("Pot-v0", {"num_envs": 24, "max_episode_steps": 20}),
+    "whisper": ("Whisper-v0", {"num_envs": 24, "num_whisperers": 5, "quiet": 1, "max_episode_steps": 20}),
     "covid": ("WarpCovid-v0", {"num_envs": 2, "episode_length": 310}),
     "covid, weekly vaccines, risk averse": (
         "WarpCovid-v0",
@@ -91,7 +92,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 RECORD = Path(__file__).with_name("hashes.json")
 """Recorded hash of each case."""
 
-OF_ENDS = ("final_obs", "final_action_mask", "episode")
+OF_ENDS = ("final_obs", "final_action_mask", "final_action_effects", "episode")
 """Entries of ``info`` that hold values of worlds whose episode ended, and undefined ones of other worlds."""
 
 STEPS = {

@@ -3,7 +3,20 @@
 import numpy as np
 import pytest
 
-from gpu_vecenv.envs.catalysis.render import BOTTOM, HEIGHT, LEFT, MAP_TOP, RIGHT, TOP, WIDTH, Renderer, energy_colour
+from gpu_vecenv.envs.catalysis.render import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    MAP_TOP,
+    RIGHT,
+    SCALE_HEIGHT,
+    SCALE_LEFT,
+    SCALE_TOP,
+    TOP,
+    WIDTH,
+    Renderer,
+    energy_colour,
+)  # fmt: skip
 from gpu_vecenv.envs.catalysis.spec import SPEC, landscape
 from gpu_vecenv.render.frame import STATUS
 from gpu_vecenv.render.style import DARK, LIGHT, make_style
@@ -48,7 +61,7 @@ def find(picture, colour):
 
 
 def in_maps(pixels):
-    return pixels[pixels[:, 1] < TOP - 30]
+    return pixels[pixels[:, 1] < SCALE_TOP - 6]
 
 
 def in_profile(pixels):
@@ -60,9 +73,9 @@ def in_profile(pixels):
 def test_a_frame_is_a_scene_with_a_legend(theme):
     drawn, other = renderer(theme), renderer(theme)
     frame, picture = drawn.frame(state((1, 1, 5), 3)), other.scene(state((1, 1, 5), 3))
-    assert picture.shape == (STATUS + HEIGHT, WIDTH, 3) and frame.shape == (722, WIDTH, 3) and frame.dtype == np.uint8
+    assert picture.shape == (STATUS + HEIGHT, WIDTH, 3) and frame.shape == (776, WIDTH, 3) and frame.dtype == np.uint8
     np.testing.assert_array_equal(frame[: len(picture)], picture)
-    assert [entry.word for entry in drawn.legend] == ["atom", "target", "highest place", "below start", "above start"]
+    assert [entry.word for entry in drawn.legend] == ["atom", "target", "highest place"]
 
 
 @pytest.mark.parametrize(("theme", "palette"), [("dark", DARK), ("light", LIGHT)])
@@ -85,6 +98,36 @@ def test_bands_of_colours_rise_from_the_start_both_ways():
     assert energy_colour(DARK, -1e11) == colours[0] and energy_colour(DARK, 1e11) == colours[-1]
     red, blue = np.array(colours)[:, 0].astype(int), np.array(colours)[:, 2].astype(int)
     assert (np.diff(blue[:24]) <= 0).all() and (np.diff(red[25:]) >= 0).all()
+
+
+@pytest.mark.parametrize(("theme", "palette"), [("dark", DARK), ("light", LIGHT)])
+def test_the_scale_has_the_colours_of_the_maps(theme, palette):
+    picture, row = scene([(0, 0, 4)], theme), round(SCALE_TOP + SCALE_HEIGHT / 2)
+    for share in (-0.95, -0.4, 0.1, 0.6, 0.95):
+        at = round(SCALE_LEFT + (1 + share) / 2 * (RIGHT - SCALE_LEFT))
+        assert tuple(picture[row, at]) == energy_colour(palette, share)
+
+
+def test_the_height_of_the_barrier_is_above_the_curve():
+    """However early the highest place is, its words cover nothing of the curve."""
+    for path in ([(1, 0, 4), (2, 1, 4), (1, 1, 4)], [(0, 0, 4)] * 30 + [(2, 1, 4)], [(0, 0, 4)] * 9 + [(2, 1, 4)]):
+        marks = in_profile(find(scene(path), DARK.mark))
+        curve = in_profile(find(scene(path), DARK.sky))
+        ring = curve[:, 1].min() - 12  # the ring around the highest place
+        words = marks[marks[:, 1] < ring]
+        assert len(words) > 30 and (words[:, 0] > LEFT).all() and (words[:, 0] < RIGHT).all()
+        assert TOP < words[:, 1].min() and np.ptp(words[:, 1]) < 16
+
+
+def test_targets_of_two_atoms_have_their_numbers():
+    params = SPEC.resolve({"configuration": "two_atom_diffusion"})
+    first, second = params["final_state"][:3], params["final_state"][3:]
+    assert tuple(first[:2]) == tuple(second[:2])  # from above they are one
+    drawn = Renderer(params)
+    picture = drawn.scene(state((4, 4, 10), 0, (4, 4, 11)))[STATUS:]
+    for view, cell in ((drawn._from_above, first), (drawn._from_the_side, first), (drawn._from_the_side, second)):
+        x, y = view(cell)
+        assert (picture[round(y) - 8 : round(y) + 9, round(x) - 8 : round(x) + 9] == DARK.ink).all(-1).sum() > 8
 
 
 def test_atom_and_target_are_in_their_cells_of_both_maps():

@@ -49,7 +49,7 @@ def test_a_frame_and_a_scene_have_their_shapes(theme):
     assert (frame.shape, scene.shape) == ((500, 1020, 3), (548, 640, 3))
     assert frame.dtype == scene.dtype == np.uint8
     np.testing.assert_array_equal(scene[48:], frame[:, :MAP])
-    assert [entry.word for entry in renderer.legend] == ["open", "closed", "deaths, to 1 %", "unemployed, to 25 %"]
+    assert [entry.word for entry in renderer.legend] == ["open, 1", "closed, 10", "deaths, to 1 %", "unemployed, to 25 %"]
 
 
 def test_every_state_has_a_tile_of_its_own():
@@ -101,7 +101,7 @@ def test_curves_grow_with_time_and_end_with_the_episode():
     renderer = make(episode_length=100)
     panel = slice(MAP, None)
     blue = [count(renderer.frame(make_state(unemployed=0.05, t=t))[:, panel], DARK.sky) for t in range(0, 100, 10)]
-    assert blue[-1] > blue[4] + 100 > blue[1] + 200
+    assert blue[-1] > blue[4] + 80 > blue[1] + 160
     again = make_state(unemployed=0.05, t=50, episode=1)
     np.testing.assert_array_equal(renderer.frame(again), make(episode_length=100).frame(again))
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import gpu_vecenv  # noqa: F401
-from gpu_vecenv.envs.rice.render import ARENA, REGIONS, Renderer, climate_tile, round_up, tile, year_in
+from gpu_vecenv.envs.rice.render import ARENA, REGIONS, Renderer, chart, climate_tile, share_of_scale, tile, two_digits, year_in
 from gpu_vecenv.render.style import DARK, make_style
 
 
@@ -29,7 +29,7 @@ def count(picture, colour, box):
 @pytest.mark.parametrize("negotiates", [False, True])
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_a_picture_has_all_curves_of_its_episode(theme, negotiates):
-    states, params = played(12, negotiation_on=negotiates)
+    states, params = played(36 if negotiates else 12, negotiation_on=negotiates)
     style = make_style(theme, 1.0)
     renderer, palette = Renderer(params, style), style.palette
     first, *_, last = [renderer.frame(state) for state in states]
@@ -40,7 +40,8 @@ def test_a_picture_has_all_curves_of_its_episode(theme, negotiates):
     assert count(last, palette.mark, climate_tile()) > 2 * count(first, palette.mark, climate_tile())
     assert count(first, palette.sky, tile(0)) == 0  # no tariffs yet
     words = [entry.word for entry in renderer.legend]
-    assert words[:4] == ["emissions", "consumption", "temperature", "mean tariff"]
+    expected = ["emissions, Gt/year", "consumption, trillion USD/year", "mean tariff, to 100 %", "mitigation, to 100 %"]
+    assert words[:4] == expected
     assert (words[4:] == ["agreed mitigation"]) == negotiates
 
 
@@ -64,13 +65,36 @@ def test_the_curves_of_an_episode_begin_anew():
     np.testing.assert_array_equal(used.frame(other), Renderer(params).frame(other))
 
 
-def test_a_higher_tariff_has_a_longer_bar():
+def test_a_higher_tariff_has_a_higher_column_in_its_year():
+    states, params = played(2)
+    counts = []
+    for level in (1, 5, 9):
+        renderer = Renderer(params)
+        renderer.frame({**states[1], "tariffs": np.full((REGIONS, REGIONS), 5, np.uint8)})
+        last = renderer.frame({**states[2], "tariffs": np.full((REGIONS, REGIONS), level, np.uint8)})
+        counts.append(count(last, DARK.sky, tile(4)))
+    only = Renderer(params).frame({**states[1], "tariffs": np.full((REGIONS, REGIONS), 5, np.uint8)})
+    first = count(only, DARK.sky, tile(4))
+    assert first < counts[0] < counts[1] < counts[2] and counts[1] == pytest.approx(2 * first, rel=0.3)
+
+
+def test_tariffs_are_those_that_the_region_sets():
+    states, params = played(1)
+    tariffs = np.zeros((REGIONS, REGIONS), np.uint8)
+    tariffs[4] = 9
+    picture = Renderer(params).frame({**states[1], "tariffs": tariffs})
+    assert count(picture, DARK.sky, tile(4)) > 12 and count(picture, DARK.sky, tile(5)) == 0
+
+
+def test_the_bar_of_mitigation_is_the_rate():
     states, params = played(1)
     lengths = []
-    for level in (1, 5, 9):
-        state = {**states[1], "tariffs": np.full((REGIONS, REGIONS), level, np.uint8)}
-        lengths.append(count(Renderer(params).frame(state), DARK.sky, tile(4)))
-    assert lengths[0] * 3 < lengths[1] < lengths[2]
+    for level in (0, 3, 6, 10):
+        picture = Renderer(params).frame({**states[1], "mitigation": np.full(REGIONS, level, np.uint8)})
+        row = picture[round(tile(4)[3]) - 10, round(chart(4)[0]) : round(chart(4)[2])]
+        lengths.append(int((row == DARK.ink).all(-1).sum()))
+    width = chart(4)[2] - chart(4)[0]
+    np.testing.assert_allclose(lengths, [0, 0.3 * width, 0.6 * width, width], atol=2)
 
 
 def test_tiles_fill_the_arena_and_do_not_overlap():
@@ -81,6 +105,25 @@ def test_tiles_fill_the_arena_and_do_not_overlap():
     assert covered.max() == 1 and covered.mean() > 0.8
 
 
-@pytest.mark.parametrize(("value", "scale"), [(0, 1), (0.3, 0.5), (1, 1), (1.1, 2), (4.9, 5), (51, 100)])
-def test_scales_are_round(value, scale):
-    assert round_up(value) == pytest.approx(scale)
+@pytest.mark.parametrize(("value", "share"), [(0, 0), (0.001, 0), (0.01, 0), (0.1, 0.25), (1, 0.5), (10, 0.75), (1e3, 1)])
+def test_heights_are_logarithmic(value, share):
+    assert share_of_scale(value) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0.00"), (0.123, "0.12"), (1.26, "1.3"), (41.7, "42"), (123.4, "123")])
+def test_values_have_two_digits(value, text):
+    assert two_digits(value) == text
+
+
+def test_a_curve_ends_at_the_height_of_its_value():
+    states, params = played(3)
+    renderer, region = Renderer(params), 15
+    for state in states:
+        picture = renderer.frame(state)
+    left, top, right, bottom = chart(region)
+    across = left + 3 / 20 * (right - left)
+    value = year_in(states[-1], params["num_discrete_action_levels"]).emissions[region]
+    part = picture[round(top) - 4 : round(bottom) + 4, round(across) : round(right)]
+    rows, columns = np.nonzero((part == DARK.vermilion).all(-1))
+    assert rows.mean() + round(top) - 3.5 == pytest.approx(bottom - share_of_scale(value) * (bottom - top), abs=2)
+    assert columns.max() < 5  # nothing of later years

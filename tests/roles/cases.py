@@ -14,6 +14,8 @@ CASES = {
     "harvest, agents view": ("Harvest-v0", {"max_episode_steps": 9, "view": "agents"}),
     "pot": ("Pot-v0", {"max_episode_steps": 9}),
     "covid": ("WarpCovid-v0", {"episode_length": 9, "action_cooldown": 3, "subsidy_interval": 4}),
+    "whisper": ("Whisper-v0", {"max_episode_steps": 9, "quiet": 1}),
+    "whisper, agents view": ("WhisperAlike-v0", {"max_episode_steps": 9, "quiet": 1, "view": "agents"}),
     "choir, whole rows, agents view": ("Choir-v0", {"max_episode_steps": 9, "whole": True, "view": "agents"}),
 }
 """Ids and options. Episodes end after a few steps."""
@@ -58,7 +60,8 @@ def results(out):
     """Results of a step or of a rollout on the host, as one tree; values of worlds without an end of an episode are 0."""
     obs, reward, terminated, truncated, info = out
     tree = to_host({"obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated, **info})
-    for name, mark in (("final_obs", "_final_obs"), ("final_action_mask", "_final_obs"), ("episode", "_episode")):
+    for name, mark in (("final_obs", "_final_obs"), ("final_action_mask", "_final_obs"), ("episode", "_episode"),
+                       ("final_action_effects", "_final_obs")):  # fmt: skip
         if name in tree:
             tree[name] = map_tree(lambda array, ended=tree[mark]: np.where(expand(ended, array), array, 0), tree[name])
     return tree

@@ -16,16 +16,21 @@ def make(case, **options):
     return started(case, **{"device": "cuda:0", "array": "torch", **options})
 
 
+def seen(tree):
+    """Names of what agents observe before a step."""
+    return [name for name in ("obs", "action_mask", "action_effects") if name in tree]
+
+
 def assert_slabs_hold(outputs, expected, first):
     """Assert that the slabs of a graph hold the results of single steps, after the first observation and masks."""
     held = to_host(outputs)
-    for name in ("obs", "action_mask"):
+    for name in seen(held):
         assert_trees_equal(at(held[name], 0), first[name], name)
         assert_trees_equal(at(held[name], slice(1, None)), expected[name], name)
     for name in ("reward", "terminated", "truncated"):
         assert_trees_equal(held[name], expected[name], name)
     ended = expected["_final_obs"]
-    for name in ("final_obs", "final_action_mask"):
+    for name in [f"final_{name}" for name in seen(held)]:
         for slab, values in zip(leaves(held[name]), leaves(expected[name]), strict=True):
             np.testing.assert_array_equal(slab[ended], values[ended], err_msg=name)
 
@@ -42,7 +47,7 @@ def test_a_graph_with_given_actions_equals_single_steps(case):
         captured.replay()
         expected = stepped(single, actions)
         assert_slabs_hold(captured.outputs, expected, out)
-        out = at({name: expected[name] for name in ("obs", "action_mask")}, -1)
+        out = at({name: expected[name] for name in seen(expected)}, -1)
     assert_trees_equal(state(env), state(single))
 
 
@@ -66,7 +71,7 @@ def test_a_policy_gets_observations_and_masks(case):
     obs, info = single.reset(seed=3)
     captured = capture_steps(env, STEPS, policy)
     for _ in range(2):
-        first, outs = to_host({"obs": obs, "action_mask": info["action_mask"]}), []
+        first, outs = to_host({"obs": obs, **info}), []
         captured.replay()
         for _ in range(STEPS):
             out = single.step(policy(obs, info["action_mask"]))

@@ -302,6 +302,7 @@ def tag():
 WRONG = {
     "no role": (lambda: RoleRows(make(), "king"), "Town-v0 has no role 'king'; the roles are citizen, mayor"),
     "alike": (lambda: RoleRows(tag(), "tagger"), 'same spaces, so RoleRows is not needed; use view="agents"'),
+    "one agent": (lambda: RoleRows(gymnasium.make_vec("WarpCatalysis-v0"), "agent"), 'RoleRows is not needed; use view="agents"'),
     "wrapped": (lambda: RoleRows(EpisodeStatistics(make()), "mayor"), "without wrappers, got EpisodeStatistics"),
     "foreign": (lambda: RoleRows(gymnasium.make_vec("CartPole-v1"), "mayor"), "takes an env of this package"),
     "own role": (lambda: RoleRows(make(), "mayor", {"mayor": "random"}), "among citizen, got 'mayor', whose rows are those"),

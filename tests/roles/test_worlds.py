@@ -30,6 +30,7 @@ FIELDS = {
     "covid": ["susceptible", "infected", "recovered", "deaths", "vaccinated", "unemployed", "subsidy", "production", "filters",
               "levels", "closed_until", "subsidy_level", "health_index", "economic_index"],
     "choir": ["note", "heard", "lead"],
+    "whisper": ["heard", "secret"],
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ class Fault(NamedTuple):
     """What the sanitizer says; ``|`` separates alternatives."""
 
 
-TAG, TOWN, HARVEST, POT = "WarpTag-v0", "Town-v0", "Harvest-v0", "Pot-v0"
+TAG, TOWN, HARVEST, POT, WHISPER = "WarpTag-v0", "Town-v0", "Harvest-v0", "Pot-v0", "Whisper-v0"
 RACE, OVERFLOW = "WARNING: ThreadSanitizer: data race", "heap-buffer-overflow"
 
 MOVE = "GV_FOR(i, agents) move(a, team, scratch, i);\n    GV_ONCE set_world(a, scratch, t);\n"
@@ -63,6 +63,7 @@ WRITES = {
     ),
     "a signed overflow": Fault(TAG, "a.episode[w] += 1;", "a.episode[w] += 2147483647;", "signed integer overflow"),
     "a choice beyond a mask": Fault(TOWN, "mask[REST] = 1;", "mask[REST] = mask[3] = 1;", OVERFLOW),
+    "a flag beyond the groups": Fault(WHISPER, "effects[group] = has_effect", "effects[groups] = has_effect", OVERFLOW),
     "a row beyond a role": Fault(POT, "gv_judge_obs(a, obs, w, 0)", "gv_judge_obs(a, obs, w, 1)", OVERFLOW),
 }  # fmt: skip
 """Accesses outside an array, and undefined behaviour."""

@@ -37,7 +37,7 @@ class Recorder:
         self._sizes = {**self._sizes_of(env), **self._step_sizes}
         self._actions = {f"{group.prefix}action": "f4" if group.continuous else "i4" for group in env.layout.groups}
         self._arrays: list[bytes] = []
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[tuple[int, int], int] = {}  # by address and size: freed memory may hold another array later
         self._launches: list[bytes] = []
         self._dtype = env.layout.dtype
         self._generator = np.random.default_rng(0)
@@ -73,9 +73,10 @@ class Recorder:
     def _number(self, member: str, address: int) -> int:
         if member in (*self._actions, "reset_mask"):  # its content differs in each launch, and no kernel writes it
             return self._keep(member, address)
-        if address not in self._numbers:
-            self._numbers[address] = self._keep(member, address)
-        return self._numbers[address]
+        key = address, self._sizes[member]
+        if key not in self._numbers:
+            self._numbers[key] = self._keep(member, address)
+        return self._numbers[key]
 
     def _keep(self, member: str, address: int) -> int:
         content = ctypes.string_at(address, self._sizes[member])
@@ -97,8 +98,8 @@ class Recorder:
             index = results.indices.get(member.removeprefix("out_"))
             if index is not None:
                 sizes[member] = _bytes(results.shapes[names[index]], dtype_of(names[index]))
-        for group, (shape, _) in zip(env.layout.groups, results.actions.values(), strict=True):
-            sizes |= {f"{group.prefix}{name}": _bytes(shape, "int32") for name in ("action", "drawn_actions")}
+        for group, (shape, dtype) in zip(env.layout.groups, results.actions.values(), strict=True):
+            sizes |= {f"{group.prefix}action": _bytes(shape, "int32"), f"{group.prefix}drawn_actions": _bytes(shape, dtype)}
         return sizes
 
     @staticmethod
@@ -138,7 +139,7 @@ def record(path: Path, env_id: str, steps: int, **options: Any) -> EnvSpec:
     """Record a reset, ``steps`` random steps, two rollouts, a partial reset and an ``observe``; return the env's spec."""
     env: Any = gymnasium.make_vec(env_id, device="cpu", array="numpy", **options).unwrapped
     env.worlds.backend = recorder = Recorder(env)
-    # Kept alive, so that no two arrays have the same address.
+    # Kept alive, so that no two results have the same address.
     kept: list[Any] = [env.reset(seed=3)]
     env.action_space.seed(1)
     kept += [env.step(_actions(env)) for _ in range(steps)]

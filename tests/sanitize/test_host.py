@@ -37,6 +37,10 @@ CASES = {
     "harvest, disabled": ("Harvest-v0", 20, {"num_envs": 3, "autoreset_mode": "disabled", "max_episode_steps": 6}),
     "pot": ("Pot-v0", 20, {"num_envs": 3, "max_episode_steps": 6}),
     "pot, disabled": ("Pot-v0", 20, {"num_envs": 3, "autoreset_mode": "disabled", "max_episode_steps": 6}),
+    "whisper": ("Whisper-v0", 20, {"num_envs": 3, "quiet": 1, "max_episode_steps": 6}),
+    "whisper, agents view, next step": (
+        "WhisperAlike-v0", 20, {"num_worlds": 3, "view": "agents", "autoreset_mode": "next_step", "max_episode_steps": 6},
+    ),
     "covid": ("WarpCovid-v0", 10, {"num_envs": 2, "episode_length": 4, "vaccine_start": "2020-03-24", "vaccine_interval": 2}),
     "choir, whole rows": ("Choir-v0", 20, {"num_worlds": 3, "whole": True, "view": "agents", "max_episode_steps": 6}),
     "rice": ("WarpRice-v0", 4, {"num_envs": 2}),

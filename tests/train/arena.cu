@@ -33,11 +33,17 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     }
 }
 
-// In some steps one choice is forbidden, in some all are.
-GV_FN void arena_observe(const GvState& s, float* own, gv_u8* mask, gv_i32 i) {
+// In some steps one choice is forbidden, in some all are. With `shut` both entries have masks, which allow one choice in most steps.
+GV_FN void arena_observe(const GvArgs& a, const GvState& s, float* own, gv_u8* mask, gv_i32 i) {
     own[0] = s.place[i];
     own[1] = (float)i;
-    for (gv_i32 choice = 0; choice < CHOICES; ++choice) mask[choice] = (s.t + i + choice) % 5 != 0 && (s.t + i) % 7 != 0;
+    const bool free = a.shut == 0 || (s.t + i) % 4 == 0;
+    if (a.shut != 0) {
+        for (gv_i32 choice = 0; choice < 3; ++choice) *mask++ = free || choice == s.t % 3;
+    }
+    for (gv_i32 choice = 0; choice < CHOICES; ++choice) {
+        mask[choice] = (s.t + i + choice) % 5 != 0 && (s.t + i) % 7 != 0 && (free || choice == i % CHOICES);
+    }
 }
 
 GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
@@ -45,9 +51,9 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
     const gv_i32 w = team.world, reds = gv_red_count(a);
     GV_FOR_ROLE(red, i) {
         float* own = gv_red_obs(a, obs, w, i);
-        arena_observe(s, own, gv_red_mask(a, obs, w, i), i);
+        arena_observe(a, s, own, gv_red_mask(a, obs, w, i), i);
         own[2] = 0.1f * (float)s.t;
     }
-    GV_FOR_ROLE(blue, i) arena_observe(s, gv_blue_obs(a, obs, w, i), gv_blue_mask(a, obs, w, i), reds + i);
+    GV_FOR_ROLE(blue, i) arena_observe(a, s, gv_blue_obs(a, obs, w, i), gv_blue_mask(a, obs, w, i), reds + i);
     GV_ONCE gv_blue_shared(a, obs, w)[0] = 0.1f * (float)s.t;
 }

@@ -111,21 +111,24 @@ def loss_and_gradients(actor, critic, batch, head, clip, value_coef, entropy_coe
 
     Args:
         actor, critic: layers, lists of (weight, bias).
-        batch: dict of arrays of the rows that count: obs, action, log_prob, value, advantage, target.
+        batch: dict of arrays of the rows that count: obs, action, log_prob, value, advantage, target, and choice, False for rows
+            that only the critic learns from.
         head: function of the actor's outputs, see ``choices()`` and ``gaussian()``.
         clip, value_coef, entropy_coef, clip_value: settings.
 
     Returns:
-        Five numbers; then (weight, bias) of the actor's layers and the critic's; then the gradient of ``log_std`` or None.
+        Five numbers, those of the policy 0 without a choice; then (weight, bias) of the actor's layers and the critic's; then the
+        gradient of ``log_std`` or None.
     """
-    rows = len(batch["obs"])
+    rows, choice = len(batch["obs"]), batch["choice"]
+    choices = max(1, choice.sum())
     inputs, outputs = forward(actor, batch["obs"])
     log_prob, entropy, to_outputs = head(outputs)
     log_ratio = log_prob - batch["log_prob"]
     ratio = np.exp(log_ratio)
     free, held = ratio * batch["advantage"], np.clip(ratio, 1 - clip, 1 + clip) * batch["advantage"]
-    to_log_prob = np.where(free <= held, -ratio * batch["advantage"] / rows, 0.0)
-    gradient, to_log_std = to_outputs(to_log_prob, np.full(rows, -entropy_coef / rows))
+    to_log_prob = np.where(choice & (free <= held), -ratio * batch["advantage"] / choices, 0.0)
+    gradient, to_log_std = to_outputs(to_log_prob, np.where(choice, -entropy_coef / choices, 0.0))
     critic_inputs, value = forward(critic, batch["obs"])
     value = value[:, 0]
     error, to_value = (value - batch["target"]) ** 2, value - batch["target"]
@@ -137,5 +140,6 @@ def loss_and_gradients(actor, critic, batch, head, clip, value_coef, entropy_coe
         error = np.maximum(error, worse)
     gradients = backward(actor, inputs, gradient)
     gradients += backward(critic, critic_inputs, (value_coef * to_value / rows)[:, None])
-    terms = -np.minimum(free, held).mean(), 0.5 * error.mean(), entropy.mean()
-    return (*terms, (ratio - 1 - log_ratio).mean(), (np.abs(ratio - 1) > clip).mean()), gradients, to_log_std
+    of_policy = -np.minimum(free, held), entropy, ratio - 1 - log_ratio, np.abs(ratio - 1) > clip
+    terms = [x[choice].sum() / choices for x in of_policy]
+    return (terms[0], 0.5 * error.mean(), *terms[1:]), gradients, to_log_std

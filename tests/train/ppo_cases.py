@@ -48,7 +48,7 @@ def flags(shape, seed=0):
     return [torch.from_numpy(x) for x in (before, after, terminated, truncated)]
 
 
-def case(action=ACTIONS[1], shared=False, masked=(), normalize=False, off=0.3, seed=0, scale=1.0):
+def case(action=ACTIONS[1], shared=False, masked=(), normalize=False, off=0.3, seed=0, scale=1.0, forced=0.0):
     """Return a policy with drawn actions, whose old log-probabilities are ``off`` by a random number of about that size.
 
     Args:
@@ -59,6 +59,7 @@ def case(action=ACTIONS[1], shared=False, masked=(), normalize=False, off=0.3, s
         off: deviation of the errors.
         seed: seed of the numbers.
         scale: scale of the rewards.
+        forced: share of the rows whose masks allow one choice of each entry, or none.
     """
     generator = torch.Generator().manual_seed(seed)
     policy = policy_of(action, shared, masked, normalize)
@@ -74,13 +75,18 @@ def case(action=ACTIONS[1], shared=False, masked=(), normalize=False, off=0.3, s
             return {"shared": numbers(steps, WORLDS, SHARED), "own": numbers(steps, *shape, OWN)}
         return numbers(steps, *shape, FEATURES)
 
-    obs, mask = observations(T + 1), None
+    obs, mask, free = observations(T + 1), None, None
     if masked:
         sizes = [policy.choices[entry] for entry in masked]
         parts = [torch.rand(T + 1, *shape, size, generator=generator) < 0.6 for size in sizes]
+        one = torch.rand(T + 1, *shape, generator=generator) < forced
         for part in parts:
             part[..., 0] |= ~part.any(-1)
+            allowed = torch.randint(part.shape[-1] + 1, (int(one.sum()), 1), generator=generator)
+            part[one] = torch.arange(part.shape[-1]) == allowed
         mask = torch.cat(parts, dim=-1)
+        if len(masked) == policy.group.num_entries:
+            free = torch.stack([part[:-1].sum(-1) > 1 for part in parts]).any(0)
     before, after, terminated, truncated = flags(shape, seed)
     actions, log_probs = [], []
     for t in range(T):
@@ -100,6 +106,7 @@ def case(action=ACTIONS[1], shared=False, masked=(), normalize=False, off=0.3, s
         timed_out=truncated & ~terminated & before & after,
         mask=mask,
         final_obs=observations(T),
+        choice=None if free is None else before & free,
     )
     return Case(policy, samples, after, terminated, truncated)
 

@@ -19,6 +19,9 @@ BETAS, EPSILON = (0.9, 0.999), 1e-5
 TERMS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm")
 """Numbers of each step of the optimiser, whose means are metrics."""
 
+OF_VALUES = ("value_loss", "grad_norm")
+"""Those whose means are over all steps; others are over the steps with a choice."""
+
 
 @dataclass
 class Transitions:
@@ -79,7 +82,7 @@ class Adam:
         norm = np.sqrt(sum((g**2).sum() for g in gradients))
         self.steps += 1
         for x, g, m, v in zip(self.arrays, gradients, self.first, self.second, strict=True):
-            g = g * min(1.0, self.max_norm / norm)
+            g = g / max(1.0, norm / self.max_norm)
             m += (1 - BETAS[0]) * (g - m)
             v += (1 - BETAS[1]) * (g**2 - v)
             mean, square = m / (1 - BETAS[0] ** self.steps), v / (1 - BETAS[1] ** self.steps)
@@ -181,31 +184,51 @@ class ReferencePPO:
         value = self._values(inputs)
         advantage, target = self._advantages(t, value)
         explained = 1 - advantage[t.before].var() / target[t.before].var()
+        choice = t.before & have_choice(t.mask, self.choices, t.before.shape)
         if config.normalize_advantages == "rollout":
-            advantage = standardized(advantage, t.before)
-        rows = {"obs": inputs[:-1], "value": value[:-1], "advantage": advantage, "target": target}
+            advantage = standardized(advantage, choice)
+        rows = {"obs": inputs[:-1], "value": value[:-1], "advantage": advantage, "target": target, "choice": choice}
         rows["log_prob"] = np.zeros(t.before.shape)
         outputs, mask = numpy_ppo.forward(self.actor, inputs[:-1][t.before])[1], None if t.mask is None else t.mask[t.before]
         rows["log_prob"][t.before] = self._head(t.action[t.before], mask)(outputs)[0]
         rate = config.learning_rate * (1 - progress if config.learning_rate_schedule == "linear" else 1)
         weights = [config.value_coef, linear(config.entropy_coef, config.entropy_coef_final, progress)]
-        clip, terms = linear(config.clip_coef, config.clip_coef_final, progress), []
+        clip, terms, free = linear(config.clip_coef, config.clip_coef_final, progress), [], []
         for order in orders:
             for chosen in order:
                 batch = {name: x[chosen] for name, x in rows.items()}
                 if config.normalize_advantages == "minibatch":
-                    batch["advantage"] = standardized(advantage, chosen)[chosen]
+                    batch["advantage"] = standardized(advantage, chosen & choice)[chosen]
                 head = self._head(t.action[chosen], None if t.mask is None else t.mask[chosen])
                 numbers, layers, by_log_std = numpy_ppo.loss_and_gradients(
                     self.actor, self.critic, batch, head, clip, *weights, config.clip_value
                 )
                 gradients = [x for layer in layers for x in layer] + ([] if self.log_std is None else [by_log_std])
                 terms.append([*numbers, self.adam.step(gradients, rate)])
-            if config.target_kl is not None and np.mean(terms[-len(order) :], axis=0)[TERMS.index("kl")] > config.target_kl:
+                free.append(batch["choice"].any())
+            last = means(terms[-len(order) :], free[-len(order) :])
+            if config.target_kl is not None and last["kl"] > config.target_kl:
                 break
-        metrics = dict(zip(TERMS, np.mean(terms, axis=0), strict=True))
+        metrics = means(terms, free)
         return {**metrics, "explained_variance": explained, "learning_rate": rate, "valid_fraction": t.before.mean(),
-                "updates": len(terms)}  # fmt: skip
+                "choice_fraction": choice.sum() / t.before.sum(), "updates": len(terms)}  # fmt: skip
+
+
+def have_choice(mask, choices, shape):
+    """Return where an agent has two choices of one entry at least, bool (T, N, a)."""
+    if mask is None:
+        return np.ones(shape, bool)
+    entries = np.split(mask, np.cumsum(choices)[:-1], axis=-1)
+    return np.any([entry.sum(-1) > 1 for entry in entries], axis=0)
+
+
+def means(terms, free):
+    """Return means of steps by name; ``free`` says which had a choice, and the others count for values and gradients alone."""
+    terms, free = np.array(terms), np.array(free)
+    return {
+        name: column.mean() if name in OF_VALUES else column[free].mean() if free.any() else np.nan
+        for name, column in zip(TERMS, terms.T, strict=True)
+    }
 
 
 def linear(start, end, progress):
@@ -215,4 +238,4 @@ def linear(start, end, progress):
 
 def standardized(x, chosen):
     """Return numbers shifted and scaled to mean 0 and deviation 1 over those that are chosen."""
-    return (x - x[chosen].mean()) / x[chosen].std()
+    return (x - x[chosen].mean()) / (x[chosen].std() + 1e-8) if chosen.any() else x

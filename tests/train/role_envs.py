@@ -55,7 +55,7 @@ def arena_role(name, features, shared=None):
         f"num_{name}",
         observation=lambda params: Box(-np.inf, np.inf, (features,), np.float32),
         action=lambda params: MultiDiscrete([3, 4]),
-        masked=(1,),
+        masked=lambda params: (0, 1) if params["shut"] else (1,),
         shared=shared,
         leaving="by chance",
     )
@@ -71,6 +71,7 @@ ARENA = EnvSpec(
         Param("absent", 0.3, "float32", "probability that an agent is absent from an episode", low=0, high=1),
         Param("leaves", 0.1, "float32", "probability that an agent leaves in a step", low=0, high=1),
         Param("ends", 0.05, "float32", "probability that the episode ends in a step", low=0, high=1),
+        Param("shut", 0, "int32", "1 to leave no choice in most steps", low=0, high=1),
         Param("ghost", 1000.0, "float32", "reward of agents that are not in the game"),
         TIME_LIMIT,
     ),

@@ -10,6 +10,8 @@ from policy_cases import ACTIONS
 from ppo_cases import DECAY, GAMMA, PLAIN, T, case, learn, ppo_of, weights
 
 from gpu_vecenv.train.algorithms import ppo as module
+from gpu_vecenv.train.algorithms.ppo import PPO
+from gpu_vecenv.train.fused.update import FusedPPO
 from gpu_vecenv.train.storage.samples import apply
 
 HEADS = {
@@ -80,15 +82,18 @@ def expected(one, config, chosen, advantage, target, value):
     """Return terms and gradients of the rows with ``chosen``, bool (T, n)."""
     samples, policy = one.samples, one.policy
     flat = lambda x: double(x).reshape(T, chosen.shape[1], -1)[chosen]  # noqa: E731
-    advantage = advantage[chosen]
+    advantage, choice = advantage[chosen], np.ones(chosen.sum(), bool)
+    if samples.choice is not None:
+        choice = samples.choice.numpy().reshape(chosen.shape)[chosen]
     if config.normalize_advantages == "minibatch":
-        advantage = (advantage - advantage.mean()) / advantage.std()
+        advantage = (advantage - advantage[choice].mean()) / advantage[choice].std()
     batch = {
         "obs": rows_of(samples.obs)[:-1][chosen],
         "log_prob": flat(samples.log_prob)[:, 0],
         "advantage": advantage,
         "target": target[chosen],
         "value": value[chosen],
+        "choice": choice,
     }
     mask = None if samples.mask is None else flat(samples.mask[:-1]).astype(bool)
     networks = (layers(x) for x in (policy.network.actor_layers, policy.network.critic_layers))
@@ -128,11 +133,49 @@ def test_losses_and_gradients_equal_those_of_numpy(head, shared, clip_value):
     terms, *gradients = expected(one, config, chosen, *expected_advantages(one))
     assert 0.1 < terms[-1] < 0.9  # of the ratios, some are clipped and others not
     _, metrics = learn(one, config, rate=0.0)
-    names = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction")
-    assert [metrics[name] for name in names] == pytest.approx(terms, rel=1e-5, abs=1e-5)
+    assert [metrics[name] for name in NAMES] == pytest.approx(terms, rel=1e-5, abs=1e-5)
     assert_gradients(one.policy, *gradients)
     norm = np.sqrt(sum((x.grad**2).sum().item() for x in one.policy.parameters()))
     assert metrics["grad_norm"] == pytest.approx(norm, rel=1e-5)
+
+
+NAMES = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction")
+
+
+@pytest.mark.parametrize("normalize", ["none", "minibatch", "rollout"])
+@pytest.mark.parametrize("shared", [False, True], ids=["rows", "worlds"])
+def test_rows_without_a_choice_have_no_weight_but_for_values(shared, normalize):
+    """One minibatch is the rollout. Of four rows, three have no choice."""
+    one = case(ACTIONS[1], shared, (0, 1), forced=0.75)
+    valid, choice = one.samples.valid.numpy().reshape(T, -1), one.samples.choice.numpy().reshape(T, -1)
+    config = dataclasses.replace(PLAIN, normalize_advantages=normalize)
+    same = dataclasses.replace(PLAIN, normalize_advantages="none" if normalize == "none" else "minibatch")
+    advantage, target, value = expected_advantages(one)
+    assert 0 < choice.sum() < 0.4 * valid.sum()
+    terms, *gradients = expected(one, same, valid, advantage, target, value)
+    _, metrics = learn(one, config, rate=0.0)
+    assert [metrics[name] for name in NAMES] == pytest.approx(terms, rel=1e-5, abs=1e-5)
+    assert metrics["choice_fraction"] == pytest.approx(choice.sum() / valid.sum())
+    assert metrics["explained_variance"] == pytest.approx(1 - advantage[valid].var() / target[valid].var(), rel=1e-4)
+    assert_gradients(one.policy, *gradients)
+
+
+@pytest.mark.parametrize("normalize", ["none", "minibatch", "rollout"])
+@pytest.mark.parametrize("kind", [PPO, FusedPPO])
+def test_without_a_choice_values_alone_learn(kind, normalize):
+    """Advantages of rows without a choice may be too large to be normalised by a deviation of 0."""
+    one = case(ACTIONS[1], masked=(0, 1), forced=1.0, scale=1e32)
+    config = dataclasses.replace(PLAIN, normalize_advantages=normalize, num_minibatches=2, max_grad_norm=0.5, target_kl=0.01)
+    config = dataclasses.replace(config, learning_rate_schedule="adaptive", normalize_rewards=True)
+    if kind is PPO:
+        config = dataclasses.replace(config, normalize_rewards=False, value_coef=1e-30)
+    before, ppo = weights(one.policy), kind(one.policy, config, tuple(one.samples.reward.shape[1:]), 3, torch.device("cpu"))
+    _, metrics = learn(one, config, ppo=ppo)
+    named, after = dict(one.policy.named_parameters()), weights(one.policy)
+    critic = torch.cat([torch.full((x.numel(),), "critic" in name) for name, x in named.items()])
+    assert torch.equal(after[~critic], before[~critic]) and (after != before)[critic].all() and after.isfinite().all()
+    assert metrics["choice_fraction"] == 0.0 and metrics["updates"] == 2 and metrics["skipped"] == 0 and ppo.factor == 1.0
+    assert [name for name, x in metrics.items() if np.isnan(x)] == ["policy_loss", "entropy", "kl", "clip_fraction"]
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["rows", "worlds"])

@@ -2,16 +2,20 @@
 
 import ctypes
 
+import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box, MultiDiscrete
 
 from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level
 from gpu_vecenv.backend.programs import CpuProgram
-from gpu_vecenv.backend.source import DEAL, EPISODES, MASKS, METRICS, MOMENTS, SCAN
+from gpu_vecenv.backend.source import CHOICES, DEAL, EFFECTS, EPISODES, MASKS, METRICS, MOMENTS, SCAN
+from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.algorithms import deal
-from gpu_vecenv.train.returns import episodes, masks, metrics, moments, scan
+from gpu_vecenv.train.returns import choices, effects, episodes, masks, metrics, moments, scan
 
-MODULES = {SCAN: scan, MASKS: masks, MOMENTS: moments, EPISODES: episodes, METRICS: metrics, DEAL: deal}
+MODULES = {SCAN: scan, MASKS: masks, CHOICES: choices, EFFECTS: effects, MOMENTS: moments, EPISODES: episodes, METRICS: metrics,
+           DEAL: deal}  # fmt: skip
 
 
 def results(steps=40, rows=700):
@@ -29,6 +33,8 @@ def results(steps=40, rows=700):
         *(each.update(reward, cut, valid) for each in (stats, by_world) for _ in range(2)),
         *stats.state_dict().values(), *by_world.state_dict().values(),
         *masks.transition_masks(valid[0], valid, cut, timed_out, cut),
+        choices.have_choice(wide.gt(1.0).view(2, 1500, 37), (1, 30, 6), valid.view(-1)[:3000].view(2, 1500)),
+        limited(wide > 0.5),
         metrics.mean_metrics(value[:-1].view(2, -1, rows), cut[: steps // 2], timed_out[: steps // 2]),
         running, sums,
         *moments.moments(reward.view(-1, 1), valid.flatten()),
@@ -37,6 +43,15 @@ def results(steps=40, rows=700):
         *deal.deal(deal.choose(valid.flatten(), True), 3, torch.tensor(8)),
         deal.deal_samples(deal.choose(valid.flatten()), 3, torch.tensor(9), 1, 4),
     )  # fmt: skip
+
+
+def limited(flags):
+    """Return masks of policies that follow from flags (3000, 37), of which two are flags of effect."""
+    space, box = MultiDiscrete([5, 30, 6]), Box(-1, 1, (1,), np.float32)
+    group = Group("", "", 1, box, space, (0, 1), effects=(("a", (1, 2)), ("b", (0,))))
+    out = torch.empty(3000, 41, dtype=torch.bool)
+    effects.Limits(group, torch.device("cpu")).write(out, flags[:, :35].contiguous(), flags[:, 35:].contiguous())
+    return out
 
 
 def assert_same(monkeypatch, launches):

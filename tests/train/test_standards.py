@@ -32,6 +32,14 @@ def test_numbers_may_lie_apart():
     assert torch.equal(standards(apart[:, 1], dealt), standards(numbers, dealt))
 
 
+def test_samples_may_be_left_out():
+    numbers, dealt = dealt_numbers(700)
+    counts = torch.rand(4000, generator=torch.Generator().manual_seed(1)) < 0.3
+    numbers = torch.where(counts, numbers, torch.nan)
+    fewer = torch.where(counts[dealt.clamp(min=0).long()], dealt, -1)
+    assert torch.equal(standards(numbers, dealt, counts), standards(numbers, fewer))
+
+
 def test_nan_gives_nan_in_its_minibatch_alone():
     numbers, dealt = dealt_numbers(700)
     dealt[dealt == 5] = -1

@@ -1,6 +1,6 @@
 """Runs the notebooks in ``tutorials/`` and stores their outputs, so that they can be read without running them.
 
-``python tools/docs/tutorials.py`` runs all, ``python tools/docs/tutorials.py 1 5`` those whose names start with 1 and 5. A stored
+``python tools/docs/tutorials.py`` runs all, ``python tools/docs/tutorials.py 1 5`` the first and the fifth. A stored
 notebook holds only text, code and outputs: no times, ids or settings of the machine that ran it.
 """
 
@@ -16,7 +16,14 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 FOLDER = Path(__file__).resolve().parents[2] / "tutorials"
-TUTORIALS = sorted(FOLDER.glob("*.ipynb"))
+
+
+def number_of(path: Path) -> str:
+    """Return the number with which the name of a notebook starts."""
+    return path.name.partition("_")[0]
+
+
+TUTORIALS = sorted(FOLDER.glob("*.ipynb"), key=lambda path: int(number_of(path)))
 
 MAX_BYTES = 600_000
 """Largest size of a stored notebook; GitHub shows larger ones slowly or not at all."""
@@ -81,10 +88,12 @@ def _merged(outputs: list[NotebookNode], executed: int) -> list[NotebookNode]:
 def main() -> None:
     """Run notebooks and write them back."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="starts of names; all notebooks by default")
-    starts = tuple(parser.parse_args().names) or ("",)
+    parser.add_argument("numbers", nargs="*", help="all notebooks by default")
+    chosen = parser.parse_args().numbers
+    if unknown := set(chosen) - set(map(number_of, TUTORIALS)):
+        parser.error(f"expected numbers from 1 to {len(TUTORIALS)}, got {', '.join(sorted(unknown))}")
     for path in TUTORIALS:
-        if not path.name.startswith(starts):
+        if chosen and number_of(path) not in chosen:
             continue
         start = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:

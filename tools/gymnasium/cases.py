@@ -156,7 +156,7 @@ def step_ours(case: Case, states: np.ndarray, actions: np.ndarray) -> tuple[np.n
 
 
 def step_gymnasium(case: Case, states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """As ``step_ours``, for Gymnasium's own env, one state at a time; the fields are float64."""
+    """Step as ``step_ours`` does, for Gymnasium's own env, one state at a time; the fields are float64."""
     env: Any = gymnasium.make(case.theirs).unwrapped
     env.reset(seed=0)
     fields = np.empty((len(states), len(case.fields)))

@@ -9,13 +9,19 @@ struct GvActor {
     float spread[GV_SPREADS > 0 ? GV_SPREADS : 1];
 };
 struct GvCritic {
-    static constexpr gv_i32 OUTPUTS = 1, TERMS = 1, NUMBER = 1;
-    float value_loss;
+    static constexpr gv_i32 OUTPUTS = 1, TERMS = 1 + GV_TWO_COUNTS, NUMBER = 1;
+    float value_loss, count;
 };
 
 template <gv_i32 STRIDE>
 GV_FN void gv_row_loss(GvActor& actor, const GvArgs& a, float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, GvRow row,
                        const GvSettings& settings) {
+#if GV_TWO_COUNTS
+    if (a.choice != nullptr && a.choice[row.sample] == 0) {  // no weight in the terms of the policy
+        for (gv_i32 column = 0; column < GV_OUTPUTS; ++column) gv_set(deltas, in_tile, column, 0.0f);
+        return;
+    }
+#endif
     row.advantage = (row.advantage - settings.mean) * settings.factor;
     GvAction action[GV_ENTRIES];
     if constexpr (GV_ENTRIES > GV_HELD_ENTRIES) {
@@ -40,6 +46,7 @@ template <gv_i32 STRIDE>
 GV_FN void gv_row_loss(GvCritic& critic, const GvArgs&, float* outputs, GvTile<STRIDE> deltas, gv_i32 in_tile, const GvRow& row,
                        const GvSettings& settings) {
     critic.value_loss += gv_critic_loss(outputs[0], deltas, in_tile, row, settings);
+    critic.count += 1.0f;
 }
 
 // Terms of a lane by number: derivatives by log_std, then sums.
@@ -48,7 +55,7 @@ GV_FN float gv_term(const GvActor& actor, gv_i32 i) {
     const float terms[5] = {of.policy_loss, of.entropy, of.kl, of.outside, of.count};
     return i < GV_SPREADS ? actor.spread[i] : terms[i - GV_SPREADS];
 }
-GV_FN float gv_term(const GvCritic& critic, gv_i32) { return critic.value_loss; }
+GV_FN float gv_term(const GvCritic& critic, gv_i32 i) { return i == 0 ? critic.value_loss : critic.count; }
 
 // Computes the loss of the group's rows, and their derivatives by the outputs. Rows without a sample have derivatives of 0.
 template <class Head, gv_i32 STRIDE>

@@ -28,7 +28,7 @@ struct GvSettings {
     gv_i32 clip_value;
 };
 
-// Sums of a lane, in the order of TERMS of loss.py but for the value loss, and the number of rows.
+// Sums of a lane, in the order of TERMS of loss.py but for the value loss, and the number of rows with a choice.
 struct GvActorTerms {
     float policy_loss, entropy, kl, outside, count;
 };

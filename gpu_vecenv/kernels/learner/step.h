@@ -6,6 +6,8 @@
 
 #define GV_REDUCED 32  // columns of a team of gv_reduce
 #define GV_SLICES 8    // sums of a column, one after the other added at the end
+#define GV_REDUCE_TEAMS ((GV_COLUMNS + GV_REDUCED - 1) / GV_REDUCED)
+#define GV_NORMS (1 + GV_TWO_COUNTS)  // parts of the gradient, each a mean over rows of its own
 
 // Sum of the numbers slice, slice + SLICES, ... of `count` numbers that lie `stride` apart. FLIGHT loads are in flight.
 template <gv_i32 SLICES, gv_i32 FLIGHT>
@@ -27,12 +29,15 @@ GV_FN bool gv_is_weight(gv_i32 column) {
     return of_critic < 0 ? column < GV_ACTOR_WEIGHTS : of_critic < GV_CRITIC_WEIGHTS;
 }
 
+// Part of the gradient that a column belongs to: all, or the actor and the critic.
+GV_FN gv_i32 gv_part_of(gv_i32 column) { return GV_TWO_COUNTS && column >= GV_ACTOR_COLUMNS ? 1 : 0; }
+
 // Adds the partial sums of GV_REDUCED columns, and the squares of those that are weights.
 // gv_adam may start at once: what it reads before its wait is older than the sums of the teams.
 GV_FN void gv_reduce_columns(const GvArgs& a, const GvTeam& team) {
     gv_start_next();
     gv_wait_for_previous();
-    float *slices = team.scratch, *squares = slices + GV_REDUCED * GV_SLICES;
+    float *slices = team.scratch, *squares = slices + GV_REDUCED * GV_SLICES;  // [GV_NORMS, GV_REDUCED]
     const gv_i32 first = team.world * GV_REDUCED;
     GV_FOR(i, GV_REDUCED * GV_SLICES) {
         const gv_i32 column = first + i % GV_REDUCED, of_critic = column - GV_ACTOR_COLUMNS;
@@ -48,30 +53,43 @@ GV_FN void gv_reduce_columns(const GvArgs& a, const GvTeam& team) {
         float sum = 0.0f;
         for (gv_i32 slice = 0; slice < GV_SLICES; ++slice) sum += slices[slice * GV_REDUCED + i];
         if (first + i < GV_COLUMNS) a.sums[first + i] = sum;
-        squares[i] = first + i < GV_COLUMNS && gv_is_weight(first + i) ? sum * sum : 0.0f;
+        const float square = first + i < GV_COLUMNS && gv_is_weight(first + i) ? sum * sum : 0.0f;
+        for (gv_i32 part = 0; part < GV_NORMS; ++part) {
+            squares[part * GV_REDUCED + i] = gv_part_of(first + i) == part ? square : 0.0f;
+        }
     }
     gv_barrier(team);
-    GV_ONCE {
+    GV_FOR(part, GV_NORMS) {
         float sum = 0.0f;
-        for (gv_i32 i = 0; i < GV_REDUCED; ++i) sum += squares[i];
-        a.squares[team.world] = sum;
+        for (gv_i32 i = 0; i < GV_REDUCED; ++i) sum += squares[part * GV_REDUCED + i];
+        a.squares[part * GV_REDUCE_TEAMS + team.world] = sum;
     }
 }
 
-// A step of the optimiser: its gate, and the factor of sums that gives the clipped mean gradient.
+// A step of the optimiser: its gate, and the factors of sums that give the clipped mean gradient.
 struct GvStep {
     bool wanted, taken;
-    float norm, factor, before;  // steps of Adam before
+    float norm, of_actor, of_critic, before;  // factors of the sums of both networks; steps of Adam before
 };
 // `open` says whether the epoch takes steps. The loads of the count and of the squares are in flight at the same time.
 GV_FN GvStep gv_step_of(const GvArgs& a, const GvTeam& team, bool open, float before) {
-    constexpr gv_i32 TEAMS = (GV_COLUMNS + GV_REDUCED - 1) / GV_REDUCED;
-    const float count = a.sums[GV_ACTOR_COLUMNS - 1], inverse = 1.0f / gv_max(count, 1.0f);
-    GV_FOR(p, 32) team.sums[p] = gv_slice_sum<32, 16>(a.squares, TEAMS, 1, p);
+    const float choices = a.sums[GV_ACTOR_COLUMNS - 1], count = GV_TWO_COUNTS ? a.sums[GV_COLUMNS - 1] : choices;
+    const float inverse = 1.0f / gv_max(count, 1.0f);
+    GV_FOR(p, 32) team.sums[p] = gv_slice_sum<32, 16>(a.squares, GV_REDUCE_TEAMS, 1, p);
     gv_barrier(team);
-    const float norm = gv_sqrt(gv_add_partial_sums(team, 32)) * inverse, scale = norm / a.max_grad_norm;
+    const float of_first = gv_sqrt(gv_add_partial_sums(team, 32));
+    float norm = of_first * inverse, inverse_of_actor = inverse;
+#if GV_TWO_COUNTS
+    gv_barrier(team);
+    GV_FOR(p, 32) team.sums[p] = gv_slice_sum<32, 16>(a.squares + GV_REDUCE_TEAMS, GV_REDUCE_TEAMS, 1, p);
+    gv_barrier(team);
+    inverse_of_actor = 1.0f / gv_max(choices, 1.0f);
+    const float of_actor = of_first * inverse_of_actor, of_critic = gv_sqrt(gv_add_partial_sums(team, 32)) * inverse;
+    norm = gv_sqrt(of_actor * of_actor + of_critic * of_critic);
+#endif
+    const float scale = norm / a.max_grad_norm, excess = gv_max(scale, 1.0f);
     const bool wanted = count > 0.0f && open;
-    return {wanted, wanted && norm < GV_INFINITY, norm, inverse / gv_max(scale, 1.0f), before};
+    return {wanted, wanted && norm < GV_INFINITY, norm, inverse_of_actor / excess, inverse / excess, before};
 }
 
 // double: 1 - beta^n of a float would lose its digits for small n.
@@ -84,21 +102,23 @@ GV_FN float gv_bias_correction(bool second, float n) {
 // Adds the terms of a minibatch to the totals, and stops the epochs after one whose mean divergence is too large. A lane has read
 // `totals`, `started` (epoch_start) and `terms`, so that their loads are in flight at the same time.
 struct GvTotals {
-    float totals[8], started[2], terms[5], value_loss;
+    float totals[9], started[2], terms[5], value_loss, count;
 };
 GV_FN void gv_add_to_totals(const GvArgs& a, const GvStep& step, bool open, GvTotals& now) {
-    const float inverse = 1.0f / gv_max(now.terms[4], 1.0f);
-    const float added[8] = {now.terms[0] * inverse, now.value_loss * inverse, now.terms[1] * inverse, now.terms[2] * inverse,
-                            now.terms[3] * inverse, step.norm,                1.0f,                   1.0f};
-    GV_UNROLL for (gv_i32 i = 0; i < 8; ++i) {
-        if (i < 7 ? step.taken : step.wanted) a.totals[i] = now.totals[i] += added[i];
+    const float inverse = 1.0f / gv_max(now.terms[4], 1.0f), with_choice = now.terms[4] > 0.0f ? 1.0f : 0.0f;
+    const float value_loss = now.value_loss * (1.0f / gv_max(now.count, 1.0f));
+    const float added[9] = {now.terms[0] * inverse, value_loss, now.terms[1] * inverse, now.terms[2] * inverse,
+                            now.terms[3] * inverse, step.norm,  1.0f,                   1.0f,
+                            with_choice};
+    GV_UNROLL for (gv_i32 i = 0; i < 9; ++i) {
+        if (i != 7 ? step.taken : step.wanted) a.totals[i] = now.totals[i] += added[i];
     }
     a.steps[a.minibatch + 1] = step.before + (step.taken ? 1.0f : 0.0f);
     if (a.ends_epoch != 0) {
-        const float kl = (now.totals[3] - now.started[0]) / (now.totals[6] - now.started[1]);  // NaN without a step
+        const float kl = (now.totals[3] - now.started[0]) / (now.totals[8] - now.started[1]);  // NaN without a step
         a.stopped[a.epoch + 1] = !open || kl > a.target_kl ? 1 : 0;
         a.epoch_start[0] = now.totals[3];
-        a.epoch_start[1] = now.totals[6];
+        a.epoch_start[1] = now.totals[8];
     }
 }
 
@@ -128,7 +148,7 @@ GV_FN void gv_adam_columns(const GvArgs& a, const GvTeam& team) {
     }
     GvTotals now = {};
     if (sums_up) {
-        GV_UNROLL for (gv_i32 i = 0; i < 8; ++i) now.totals[i] = a.totals[i];
+        GV_UNROLL for (gv_i32 i = 0; i < 9; ++i) now.totals[i] = a.totals[i];
         GV_UNROLL for (gv_i32 i = 0; i < 2; ++i) now.started[i] = a.epoch_start[i];
     }
     GV_FOR(i, 2) team.scratch[i] = gv_bias_correction(i == 1, before + 1.0f);
@@ -136,7 +156,8 @@ GV_FN void gv_adam_columns(const GvArgs& a, const GvTeam& team) {
     gv_start_next();
     if (sums_up) {
         GV_UNROLL for (gv_i32 i = 0; i < 5; ++i) now.terms[i] = a.sums[GV_ACTOR_WEIGHTS + i];
-        now.value_loss = a.sums[GV_COLUMNS - 1];
+        now.value_loss = a.sums[GV_ACTOR_COLUMNS + GV_CRITIC_WEIGHTS];
+        now.count = GV_TWO_COUNTS ? a.sums[GV_COLUMNS - 1] : now.terms[4];
     }
     GV_UNROLL for (gv_i32 j = 0; j < EACH; ++j) {
         if (columns[j].at >= 0) columns[j].sum = a.sums[first + j * GV_TEAM_LANES];
@@ -149,7 +170,8 @@ GV_FN void gv_adam_columns(const GvArgs& a, const GvTeam& team) {
         const GvColumn& column = columns[j];
         const GvTensor& tensor = a.tensors[column.tensor];
         if (column.at < 0) continue;
-        const float gradient = column.sum * step.factor;
+        const bool of_critic = GV_TWO_COUNTS && first + j * GV_TEAM_LANES >= GV_ACTOR_COLUMNS;
+        const float gradient = column.sum * (of_critic ? step.of_critic : step.of_actor);
         const float m = 0.9f * column.mean + 0.1f * gradient, s = 0.999f * column.square + 0.001f * gradient * gradient;
         tensor.mean[column.at] = m;
         tensor.square[column.at] = s;

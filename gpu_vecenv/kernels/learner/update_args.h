@@ -14,6 +14,9 @@ struct GvTensor {
 #else
 #define GV_SPREADS GV_ENTRIES  // derivatives by log_std
 #endif
+#ifndef GV_TWO_COUNTS
+#define GV_TWO_COUNTS 0  // 1 if masks can leave a row without a choice: the critic counts rows that the actor does not
+#endif
 #define GV_TENSORS (4 * GV_LAST + (GV_SPREADS > 0 ? 1 : 0))
 
 // gpu_vecenv/train/fused/kernels.py and update.py fill this struct.
@@ -23,15 +26,16 @@ struct GvArgs {
     gv_i32 clip_value, samples_per_step;
     GvSlab obs, action, mask;                  // mask: null allows all choices
     const float* numbers;                      // [samples, 4] log-probability, value, advantage, target
+    const gv_u8* choice;                       // [samples] 1 if the agent had a choice; null: it always had one
     const gv_i32* samples;                     // [rows] samples of the minibatch, -1 for rows that fill it up
     const float* moments;                      // mean of the advantages, and the inverse of their deviation
     const float *log_std, *centre, *half_width;  // [entries] of numbers
     const float *entropy_coef, *clip_coef, *scales, *rate;  // scales: of the actor's and of the critic's derivatives
     GvHalf* stash;                             // of a split network, see split_gradient.cu
     float* partial;                            // [actor_blocks, GV_ACTOR_COLUMNS], then [critic_blocks, GV_CRITIC_COLUMNS]
-    float *sums, *squares;                     // [columns]; [teams of gv_reduce]
-    float* totals;                             // [8] sums of TERMS, gradient norm and 1 over steps; steps that were wanted
-    float* epoch_start;                        // [2] the totals of kl and of 1 when the epoch started
+    float *sums, *squares;                     // [columns]; [1 + GV_TWO_COUNTS, teams of gv_reduce]
+    float* totals;                             // [9] sums of TERMS, gradient norm and 1 over steps; steps wanted; with a choice
+    float* epoch_start;                        // [2] the totals of kl and of steps with a choice when the epoch started
     gv_i32* stopped;                           // [epochs + 1] 1 if no step may be taken in an epoch
     float* steps;                              // [minibatches + 1] steps of Adam before each minibatch
     GvTensor tensors[17];
@@ -53,6 +57,6 @@ GV_FN constexpr gv_i32 gv_columns_of(gv_i32 outputs, gv_i32 spreads) {
 }
 #define GV_ACTOR_WEIGHTS gv_columns_of(GV_OUTPUTS, GV_SPREADS)
 #define GV_CRITIC_WEIGHTS gv_columns_of(1, 0)
-#define GV_ACTOR_COLUMNS (GV_ACTOR_WEIGHTS + 5)  // and policy loss, entropy, kl, clip fraction, rows
-#define GV_CRITIC_COLUMNS (GV_CRITIC_WEIGHTS + 1)  // and value loss
+#define GV_ACTOR_COLUMNS (GV_ACTOR_WEIGHTS + 5)  // and policy loss, entropy, kl, clip fraction, rows with a choice
+#define GV_CRITIC_COLUMNS (GV_CRITIC_WEIGHTS + 1 + GV_TWO_COUNTS)  // and value loss; rows if those of the actor are fewer
 #define GV_COLUMNS (GV_ACTOR_COLUMNS + GV_CRITIC_COLUMNS)

@@ -12,6 +12,7 @@ struct GvArgs {
     const float* log_prob;                    // of sample b in step t at t * log_prob_step + b
     const float *advantage, *target, *value;  // [size], 0 for samples that do not count
     const void *mean, *var, *count;           // double [2], [2], [1]: of advantages and targets that count
+    const void *choice_mean, *choice_var, *choice_count;  // double [1] each: of advantages of samples with a choice
     const float *learning_rate, *factor, *entropy_coef;
     const float* log_std;                     // [entries] or null
     const float* step;                        // number of Adam's steps
@@ -21,7 +22,7 @@ struct GvArgs {
     gv_i32* stopped;                          // [num_stopped]
     float* steps;
     gv_i64* deals;                            // deals before the update, then with it
-    float* metrics;                           // [11] PPO.metric_names
+    float* metrics;                           // [12] PPO.metric_names
     gv_i32* invalid_actions;                  // unused; GV_KERNEL expects it
     gv_i64 log_prob_step;
     gv_i32 num_worlds, num_agents;            // teams; 1
@@ -30,7 +31,7 @@ struct GvArgs {
     float value_coef, scaled_to;              // scaled_to: logarithm to base 2 of the size of scaled derivatives
     gv_i32 num_epochs, unused;                // deals of the update
 };
-static_assert(sizeof(GvArgs) == 224, "as in gpu_vecenv/train/fused/update_ends.py");
+static_assert(sizeof(GvArgs) == 248, "as in gpu_vecenv/train/fused/update_ends.py");
 
 enum { GV_OVER_ROLLOUT = 1, GV_OVER_MINIBATCH = 2 };
 
@@ -45,7 +46,7 @@ struct GvStandard {
 // double: as the statistics.
 GV_FN GvStandard gv_spread(const GvArgs& a) {
     if (a.normalize != GV_OVER_ROLLOUT) return {0.0f, 1.0f};
-    return {(float)*(const double*)a.mean, (float)(gv_sqrt(*(const double*)a.var) + 1e-8)};
+    return {(float)*(const double*)a.choice_mean, (float)(gv_sqrt(*(const double*)a.choice_var) + 1e-8)};
 }
 
 // Power of two that gives numbers of some size about the size 2^scaled_to; NaN for NaN.
@@ -58,10 +59,11 @@ GV_FN float gv_scale_for(const GvArgs& a, float size) {
 // double: as the statistics.
 GV_FN void gv_set_scales(const GvArgs& a) {
     const double mean = *(const double*)a.mean, var = *(const double*)a.var;
-    const float error = (float)gv_sqrt(var + mean * mean), deviation = (float)gv_sqrt(var);
+    const double choice_mean = *(const double*)a.choice_mean, choice_var = *(const double*)a.choice_var;
+    const float error = (float)gv_sqrt(var + mean * mean), deviation = (float)gv_sqrt(choice_var);
     float size = a.normalize == GV_OVER_MINIBATCH ? 1.0f
                  : a.normalize == GV_OVER_ROLLOUT ? deviation / gv_spread(a).deviation
-                                                  : error;
+                                                  : (float)gv_sqrt(choice_var + choice_mean * choice_mean);
     size += gv_abs(*a.entropy_coef);
     if (a.log_std != nullptr) {
         float least = a.log_std[0];
@@ -93,14 +95,16 @@ GV_FN void gv_begin_tile(const GvArgs& a, const GvTeam& team) {
 // double: as the statistics.
 GV_FN void gv_end_update(const GvArgs& a, const GvTeam&) {
     const double *var = (const double*)a.var, count = *(const double*)a.count;
-    const float *totals = a.work, taken = totals[6], wanted = totals[7];
-    for (gv_i32 i = 0; i < 6; ++i) a.metrics[i] = totals[i] / taken;  // NaN, which stands for no value, without a step
+    const float *totals = a.work, taken = totals[6], wanted = totals[7], with_choice = totals[8];
+    // NaN, which stands for no value, without a step. Numbers 1 and 5 are the value loss and the norm.
+    for (gv_i32 i = 0; i < 6; ++i) a.metrics[i] = totals[i] / (i == 1 || i == 5 ? taken : with_choice);
     // The advantage is the target minus the value. Without a sample, count / count is NaN, which stands for no value.
     a.metrics[6] = (float)(count / count - var[0] / (var[1] + 1e-8));
     a.metrics[7] = *a.rate;
     a.metrics[8] = (float)(count / a.size);
-    a.metrics[9] = taken;
-    a.metrics[10] = wanted - taken;
+    a.metrics[9] = (float)(*(const double*)a.choice_count / count);
+    a.metrics[10] = taken;
+    a.metrics[11] = wanted - taken;
     *a.deals += a.num_epochs;
 }
 GV_FN void gv_end_once(const GvArgs& a, const GvTeam& team) { GV_ONCE gv_end_update(a, team); }

@@ -12,13 +12,14 @@
 struct GvArgs {
     const float* numbers;             // of sample s at s * stride
     const gv_i32* samples;            // [minibatches, places], -1 for places that are left over
+    const gv_u8* counts;              // [S] 0 for samples to leave out; null: all count
     float* standards;                 // [minibatches, 2]
     gv_i32* invalid_actions;          // unused; GV_KERNEL expects it
     gv_i64 stride;
     gv_i32 num_worlds, num_agents;    // minibatches; 1
     gv_i32 places, unused;
 };
-static_assert(sizeof(GvArgs) == 56, "as in gpu_vecenv/train/returns/standards.py");
+static_assert(sizeof(GvArgs) == 64, "as in gpu_vecenv/train/returns/standards.py");
 
 // double: a mean may be large beside the deviation.
 GV_FN double* gv_sums(const GvTeam& team, gv_i32 which) { return (double*)team.scratch + which * GV_ITEMS; }
@@ -42,6 +43,7 @@ GV_FN void gv_for_item(const GvArgs& a, const gv_i32* samples, gv_i32 item, Use 
         GV_UNROLL for (gv_i32 k = 0; k < GV_AHEAD; ++k) {
             const gv_i32 place = first + k * GV_ITEMS;
             sample[k] = place < a.places ? samples[place] : -1;
+            if (a.counts != nullptr && sample[k] >= 0 && a.counts[sample[k]] == 0) sample[k] = -1;
         }
         GV_UNROLL for (gv_i32 k = 0; k < GV_AHEAD; ++k) number[k] = a.numbers[(sample[k] < 0 ? 0 : sample[k]) * a.stride];
         GV_UNROLL for (gv_i32 k = 0; k < GV_AHEAD; ++k) {

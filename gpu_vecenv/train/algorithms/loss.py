@@ -30,6 +30,16 @@ class Minibatch(NamedTuple):
     """float32 (b,), the value to learn."""
     valid: Tensor
     """bool (b,), False for transitions to ignore; their numbers are finite."""
+    choice: Tensor | None = None
+    """bool (b,), True for valid transitions in which the agent had a choice; None if it always had one. Others have no weight in
+    the terms of the policy; their values count."""
+
+    @property
+    def counted(self) -> Tensor:
+        """Transitions that count in each of ``TERMS``, bool (5, b); ``valid`` if they are the same in all terms."""
+        if self.choice is None:
+            return self.valid
+        return torch.stack((self.choice, self.valid, *[self.choice] * 3))
 
 
 def masked_mean(x: Tensor, valid: Tensor) -> Tensor:
@@ -90,8 +100,8 @@ class PPOLoss:
             ConfigError: nothing that the policy returns has a gradient.
 
         Returns:
-            ``TERMS``, float32 (5,). ``kl`` is Schulman's estimate k3, ``clip_fraction`` the share of ratios outside the clip
-            range.
+            ``TERMS``, float32 (5,), 0 where no transition counts. ``kl`` is Schulman's estimate k3, ``clip_fraction`` the share
+            of ratios outside the clip range.
         """
         evaluated = policy.evaluate(batch.inputs, batch.action)
         with torch.no_grad():
@@ -105,10 +115,12 @@ class PPOLoss:
     def _gradients(self, evaluated: Evaluated, batch: Minibatch) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
         """Return the scaled derivatives of the loss by log-probability, entropy and value, each float32 (b,), and the terms."""
         log_prob, entropy, value = evaluated
-        valid, zero = batch.valid, self.zero
-        count = valid.sum().clamp(min=1)
-        weights = (self.weights * (gradient_scale(valid.device) / count)).view(-1, *[1] * valid.dim())
-        of_policy, of_value, of_entropy = torch.where(valid, weights, zero).unbind()
+        counted, zero = batch.counted, self.zero
+        by_term = batch.choice is not None
+        count = (counted.flatten(1).sum(1) if by_term else counted.sum()).clamp(min=1)
+        scale = gradient_scale(counted.device) / count
+        weights = (self.weights * (scale[:3] if by_term else scale)).view(-1, *[1] * batch.valid.dim())
+        of_policy, of_value, of_entropy = torch.where(counted[:3] if by_term else counted, weights, zero).unbind()
 
         log_ratio = log_prob - batch.log_prob
         ratio = log_ratio.exp()  # r = pi(a|s) / pi_old(a|s)
@@ -130,5 +142,5 @@ class PPOLoss:
             is_held = held_error > error
             error, of_value = torch.where(is_held, held_error, error), torch.where(is_held, zero, of_value)
         # All means at once, as an operation on one takes as long.
-        terms = torch.where(valid, torch.stack((surrogate, 0.5 * error, entropy, kl, held_ratio != ratio)), zero)
+        terms = torch.where(counted, torch.stack((surrogate, 0.5 * error, entropy, kl, held_ratio != ratio)), zero)
         return (by_log_prob, of_entropy, of_value * off), terms.flatten(1).sum(1) / count

@@ -36,7 +36,8 @@ class PPO(Algorithm):
     """
 
     metric_names = (
-        *TERMS, "grad_norm", "explained_variance", "learning_rate", "valid_fraction", "updates", "skipped",
+        *TERMS, "grad_norm", "explained_variance", "learning_rate", "valid_fraction", "choice_fraction", "updates",
+        "skipped",
     )  # fmt: skip
 
     def __init__(self, policy: Policy, config: PPOConfig, shape: tuple[int, ...], seed: int, device: torch.device):
@@ -70,22 +71,28 @@ class PPO(Algorithm):
 
     def update(self, samples: Samples, scalars: DeviceScalars) -> Tensor:
         """See ``Algorithm.update()``."""
-        config, valid = self.config, samples.valid
+        config, valid, choice = self.config, samples.valid, samples.choice
         self.adam.rate.copy_(scalars.learning_rate * self.factor)
         advantage, target, value = self._advantages(samples)
         # Rows of one array, so that a minibatch takes them in one operation.
         numbers = torch.stack((samples.log_prob, value, advantage, target)).flatten(1, 2)
-        mean, var, count = moments(numbers[2:].flatten(1).t(), valid.flatten())
+        found = moments(numbers[2:].flatten(1).t(), valid.flatten())
+        mean, var, count = of_choice = found
+        if choice is not None:
+            of_choice = moments(numbers[2].view(-1, 1), choice.flatten())
         if config.normalize_advantages == "rollout":
-            numbers[2].sub_(mean[0]).div_(var[0].sqrt() + 1e-8)
+            numbers[2].sub_(of_choice.mean[0]).div_(of_choice.var[0].sqrt() + 1e-8)
         sums, wanted_steps = self._epochs(samples, scalars, numbers)
         taken_steps, skipped = sums[-1], wanted_steps - sums[-1]
-        sums = sums[:-1]
-        means = sums / taken_steps  # NaN, which stands for no value, if no step was taken
+        # Means are NaN, which stands for no value, if no step was taken; those of the policy also if none had a choice.
+        steps = taken_steps if choice is None else torch.stack((sums[-2], sums[-1], *[sums[-2]] * 3, sums[-1]))
+        means = sums[:-2] / steps
         self._adapt(means[TERMS.index("kl")], scalars.learning_rate)
         # The advantage is the target minus the value. Without a transition, count / count is NaN, which stands for no value.
-        explained = torch.addcdiv(count / count, var[0], var[1] + 1e-8, value=-1.0)
-        others = (explained, self.adam.rate, count / valid.numel(), taken_steps, skipped)
+        one = count / count
+        explained = torch.addcdiv(one, var[0], var[1] + 1e-8, value=-1.0)
+        with_choice = one if choice is None else of_choice.num_samples / count
+        others = (explained, self.adam.rate, count / valid.numel(), with_choice, taken_steps, skipped)
         return torch.cat((means, torch.stack(others))).float()
 
     def _epochs(self, samples: Samples, scalars: DeviceScalars, numbers: Tensor) -> tuple[Tensor, Tensor]:
@@ -97,12 +104,11 @@ class PPO(Algorithm):
             numbers: float32 (4, T * B[, a]), log-probability, value, advantage and target.
 
         Returns:
-            Sums of ``TERMS``, of the gradient norm and of 1 over the steps that were taken, float32 (7,); number of steps that
-            were wanted, float32 ().
+            Sums of ``TERMS`` and of the gradient norm over the steps that were taken, number of those with a choice and of all,
+            float32 (8,); number of steps that were wanted, float32 ().
         """
         config, valid = self.config, samples.valid
-        # of TERMS, gradient norm and 1, over the steps taken
-        sums = torch.zeros(len(TERMS) + 2, dtype=torch.float32, device=valid.device)
+        sums = torch.zeros(len(TERMS) + 3, dtype=torch.float32, device=valid.device)
         one, nothing, wanted_steps = torch.ones_like(sums[:1]), torch.zeros_like(sums), torch.zeros_like(sums[0])
         stopped = torch.zeros_like(one, dtype=torch.bool)
         loss = PPOLoss(config, scalars.entropy_coef, scalars.clip_coef)
@@ -118,10 +124,11 @@ class PPO(Algorithm):
                 self.adam.zero_grad()
                 terms = loss.backward(self.policy, batch)
                 norm, taken = self.adam.step(open_gate)
-                sums += torch.where(taken, torch.cat((terms, norm.view(1), one)), nothing)
+                with_choice = one if batch.choice is None else batch.choice.any().float().view(1)
+                sums += torch.where(taken, torch.cat((terms, norm.view(1), with_choice, one)), nothing)
             if config.target_kl is not None and config.learning_rate_schedule != "adaptive":
                 added = sums - before
-                kl = added[TERMS.index("kl")] / added[-1]  # NaN if the epoch took no step
+                kl = added[TERMS.index("kl")] / added[-2]  # NaN if the epoch took no step with a choice
                 stopped |= kl > config.target_kl
         self.deals += config.num_epochs
         return sums, wanted_steps
@@ -167,14 +174,19 @@ class PPO(Algorithm):
             numbers: float32 (4, b[, a]), log-probability, value, advantage and target.
         """
         inputs, action, counts = samples.chosen(at), samples.action[at], used
+        choice = None if samples.choice is None else samples.choice[at]
         if samples.valid.dim() > 2:  # agents that do not count, in worlds that do, may hold NaN, as in Samples.chosen()
             counts = samples.valid[at] & used.unsqueeze(-1)
             numbers = torch.where(counts, numbers, 0.0)
             action = torch.where(counts.view(*counts.shape, *[1] * (action.dim() - counts.dim())), action, 0)
         log_prob, value, advantage, target = numbers
+        if choice is not None:
+            choice = choice & counts
         if self.config.normalize_advantages == "minibatch":
-            advantage = standardized(advantage, counts)
-        return Minibatch(inputs, action, log_prob, value, advantage, target, counts)
+            advantage = standardized(advantage, counts if choice is None else choice)
+        if choice is not None:  # those of others may be too large to be multiplied by 0
+            advantage = torch.where(choice, advantage, 0.0)
+        return Minibatch(inputs, action, log_prob, value, advantage, target, counts, choice)
 
     def _adapt(self, kl: Tensor, base_rate: Tensor) -> None:
         """Change the factor of an adaptive rate: down if the KL divergence is over twice its target, up if under half of it."""

@@ -112,22 +112,28 @@ PRESETS: dict[str, Preset] = {
         ),
         stagger_starts=True,
     ),
-    # Paths differ by little beside the reward at the target. A discount favours short paths, which may have a higher barrier.
-    # Entropy keeps policies from the first path that they find, and falls to 0, so that they end with one path.
+    # Paths differ by hundredths beside the reward at the target. Advantages are divided by their deviation, which shrinks as the
+    # policy gets certain, so with a small weight of entropy it collapses onto the first path that it finds. A larger one holds it
+    # open while paths through other passes are compared, and favours short paths if it is too large; at the end some is left, so
+    # that two orders of neighbouring moves are still compared. With lambda below 1, errors of the value function decide between
+    # paths that differ less than these errors. A discount of 0.9999 changes no best path, and without one, waiting in cells that
+    # cost nothing is free. Atom and move are one choice, because a policy that draws them independently cannot compare two orders
+    # of moves of different atoms.
     "WarpCatalysis-v0": Preset(
         num_envs=256,
-        total_steps=5_000_000,
+        total_steps=8_000_000,
         ppo=PPOConfig(
             num_steps=64,
             num_minibatches=8,
-            learning_rate=2e-3,
-            gamma=1.0,
-            gae_lambda=0.98,
-            entropy_coef=0.1,
-            entropy_coef_final=0.0,
+            learning_rate=3e-3,
+            gamma=0.9999,
+            gae_lambda=1.0,
+            entropy_coef=0.25,
+            entropy_coef_final=0.04,
         ),
+        env_kwargs={"flatten_actions": True},
     ),
-    # A rollout is an episode. Consumption needs goods of many partners, so regions first learn to export.
+    # Without negotiation a rollout is an episode. Consumption needs goods of many partners, so regions first learn to export.
     "WarpRice-v0": Preset(
         num_envs=16,
         total_steps=20_000,

@@ -43,7 +43,7 @@ class UpdateArgs(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("clip_value", "samples_per_step")),
         *((name, Slab) for name in ("obs", "action", "mask")),
         *((name, ctypes.c_void_p) for name in (
-            "numbers", "samples", "moments", "log_std", "centre", "half_width", "entropy_coef", "clip_coef", "scales",
+            "numbers", "choice", "samples", "moments", "log_std", "centre", "half_width", "entropy_coef", "clip_coef", "scales",
             "rate", "stash", "partial", "sums", "squares", "totals", "epoch_start", "stopped", "steps",
         )),
         ("tensors", Parameter * MAX_TENSORS),

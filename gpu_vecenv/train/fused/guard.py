@@ -26,11 +26,14 @@ def kernel_gradient(kernels: UpdateKernels, index: Tensor, used: Tensor) -> dict
     """
     kernels.gradient(torch.where(used, index, -1).int())
     kernels.reduce()
-    count = kernels.sums[kernels.sizes.actor_columns - 1].clamp(min=1.0)
+    sizes = kernels.sizes
+    of_actor = sizes.actor_columns - 1
+    counts = [kernels.sums[column].clamp(min=1.0) for column in (of_actor, -1 if sizes.may_lack_choice else of_actor)]
     first = {tensor.weight: tensor.first for tensor in kernels.args.tensors if tensor.weight}
     found = {}
     for name, parameter in kernels.policy.named_parameters():
         start = first[parameter.data_ptr()]
+        count = counts[start >= sizes.actor_columns]
         found[name] = (kernels.sums[start : start + parameter.numel()] / count).view_as(parameter)
     return found
 
@@ -56,7 +59,8 @@ def exact_gradient(
     action = action.double() if action.is_floating_point() else action
     log_prob, value, advantage, target = numbers[chosen].double().unbind(-1)
     valid = torch.ones_like(chosen, dtype=torch.bool)
-    batch = Minibatch(Inputs(inputs.obs.double(), inputs.mask), action, log_prob, value, advantage, target, valid)
+    choice = None if samples.choice is None else samples.choice[at]
+    batch = Minibatch(Inputs(inputs.obs.double(), inputs.mask), action, log_prob, value, advantage, target, valid, choice)
     for parameter in exact.parameters():
         parameter.grad = torch.zeros_like(parameter)
     with torch.enable_grad():

@@ -34,7 +34,8 @@ class UpdateKernels:
     Attributes:
         partial: float32, gradient of each block, the actor's first.
         sums: float32 (columns,), sums over rows: gradient and terms of the actor, then of the critic.
-        totals: float32 (8,), sums of ``TERMS``, gradient norm and 1 over the steps taken; number of steps that were wanted.
+        totals: float32 (9,), sums of ``TERMS``, gradient norm and 1 over the steps taken; number of steps that were wanted, and
+            of steps taken with a choice.
         stopped: int32, a flag for each epoch, and one more: no step may be taken in it.
         steps: float32, Adam's steps before each minibatch, and after the last one.
         work: float32, totals, steps and other sums; an update begins with zeros, but for the first number of steps.
@@ -65,10 +66,10 @@ class UpdateKernels:
         blocks = self._blocks()
         size = blocks * columns
         minibatches = config.num_epochs * config.num_minibatches
-        counts = (size, columns, self._reduce_teams, 8 + 2 + minibatches + 1)
+        counts = (size, columns, (1 + sizes.may_lack_choice) * self._reduce_teams, 9 + 2 + minibatches + 1)
         made = [torch.zeros(count, dtype=torch.float32, device=device) for count in counts]
         self.partial, self.sums, self.squares, self.work = made
-        self.totals, self._epoch_start, self.steps = self.work.split((8, 2, minibatches + 1))
+        self.totals, self._epoch_start, self.steps = self.work.split((9, 2, minibatches + 1))
         self.stopped = torch.zeros(config.num_epochs + 1, dtype=torch.int32, device=device)
         self.scales = torch.ones(2, dtype=torch.float32, device=device)
         self.moments = torch.tensor([0.0, 1.0], dtype=torch.float32, device=device)

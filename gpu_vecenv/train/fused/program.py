@@ -20,7 +20,8 @@ REDUCED, ADAM_COLUMNS = 32, 256
 """Columns of the sums for a team of ``gv_reduce`` and of ``gv_adam``."""
 
 TERMS = 5
-"""Columns of the actor behind its weights: sums of terms, and the number of rows. The critic has one."""
+"""Columns of the actor behind its weights: sums of terms, and the number of rows with a choice. The critic has one,
+and the number of rows if those of the actor may be fewer."""
 
 GROUP_ROWS = 16
 """Rows of a group of 32 lanes in a tile, ``GV_OWN`` of ``kernels/learner/rows.h`` on CUDA."""
@@ -103,6 +104,12 @@ class Sizes:
     def entries(self) -> int:
         """Entries of an action."""
         return self.outputs if self.choices is None else len(self.choices)
+
+    @property
+    def may_lack_choice(self) -> bool:
+        """True if masks can leave a row without a choice, as in ``train/returns/choices.py``."""
+        free = [size for size, first in zip(self.choices or (), self.mask_first, strict=False) if first < 0]
+        return max(self.mask_first, default=-1) >= 0 and max(free, default=0) < 2
 
     @property
     def widths(self) -> list[int]:
@@ -201,7 +208,7 @@ class Sizes:
     @property
     def critic_columns(self) -> int:
         """Columns of the sums of the critic."""
-        return sum(self.weights(1)) + 1
+        return sum(self.weights(1)) + 1 + int(self.may_lack_choice)
 
 
 @functools.cache
@@ -250,6 +257,7 @@ def _program(name: str, kernel: Path, sizes: Sizes, memory: Memory, args_size: i
     if sizes.choices is not None:
         mask_first = sizes.mask_first or (-1,) * sizes.entries
         constants["MASKED"] = int(max(mask_first) >= 0)
+        constants |= {"TWO_COUNTS": 1} if sizes.may_lack_choice else {}
         for name_of, values in (("CHOICES", sizes.choices), ("MASK_FIRST", mask_first)):
             constants[name_of] = f"{{{', '.join(map(str, values))}}}"
     return Program(name, kernel, tuple(constants.items()), sizes.lanes, scratch=None, resident=memory.resident)

@@ -59,9 +59,12 @@ class FusedPPO(PPO):
         """See ``Algorithm.update()``."""
         found = self._advantages(samples)
         estimates = moments(found.numbers[:2].flatten(1).t(), samples.valid.flatten())
+        of_choice = None
+        if samples.choice is not None:
+            of_choice = moments(found.numbers[0].view(-1, 1), samples.choice.flatten())
         kernels = self._prepared(samples, scalars)
         ends = UpdateEnds(kernels, self.config, scalars, self.factor, self.deals)
-        self._learn(kernels, samples, ends.begin(samples.log_prob, found, estimates))
+        self._learn(kernels, samples, ends.begin(samples.log_prob, found, estimates, of_choice))
         metrics = ends.end()
         self._adapt(metrics[TERMS.index("kl")], scalars.learning_rate)
         return metrics
@@ -78,7 +81,8 @@ class FusedPPO(PPO):
         kernels.args.numbers = numbers.data_ptr()
         transitions, number = choose(samples.valid.flatten(), samples.all_valid), 0
         dealt = deal_samples(transitions, config.num_minibatches, self.deals, 1, config.num_epochs)
-        normal = standards(numbers[:, 2], dealt) if config.normalize_advantages == "minibatch" else None
+        choice = None if samples.choice is None else samples.choice.flatten()
+        normal = standards(numbers[:, 2], dealt, choice) if config.normalize_advantages == "minibatch" else None
         for epoch in range(config.num_epochs):
             for minibatch in range(config.num_minibatches):
                 if normal is not None:
@@ -103,6 +107,7 @@ class FusedPPO(PPO):
             if array is not None:
                 setattr(args, name, slab(array))
         args.samples_per_step = samples.valid.shape[1]
+        args.choice = None if samples.choice is None else samples.choice.data_ptr()
         args.entropy_coef, args.clip_coef = scalars.entropy_coef.data_ptr(), scalars.clip_coef.data_ptr()
         self._kernels.begin()
         return self._kernels

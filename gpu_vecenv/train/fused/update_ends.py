@@ -27,7 +27,7 @@ SCALED_TO = 5.0
 NORMALIZE = {"none": 0, "rollout": 1, "minibatch": 2}
 """Values of ``PPOConfig.normalize_advantages`` and their numbers in the kernels."""
 
-METRICS = 11
+METRICS = 12
 """Number of ``PPO.metric_names``."""
 
 
@@ -59,13 +59,14 @@ class UpdateEnds:
             "steps": kernels.steps, "deals": deals,
         })  # fmt: skip
 
-    def begin(self, log_prob: Tensor, found: Advantages, moments: Moments) -> Tensor:
+    def begin(self, log_prob: Tensor, found: Advantages, moments: Moments, of_choice: Moments | None = None) -> Tensor:
         """Write the numbers of the samples, the learning rate and the scales of derivatives, and clear the sums.
 
         Args:
             log_prob: float32 (T, B), of the actions when they were taken.
             found: advantages, targets and values, float32 (T, B) each.
             moments: moments of the advantages and the targets that count.
+            of_choice: moments of the advantages of samples with a choice; None if each sample that counts has one.
 
         Returns:
             float32 (T * B, 4): log-probability, value, advantage and target. Advantages are normalised if that is done over a
@@ -76,7 +77,8 @@ class UpdateEnds:
         args, tiles = self._args, -(-len(numbers) // TILE)
         args.size, args.samples_per_step, args.log_prob_step = len(numbers), log_prob.shape[1], log_prob.stride(0)
         arrays = {"advantage": found.advantage, "target": found.target, "value": found.value}
-        self._point({"log_prob": log_prob, **arrays, **moments._asdict(), "numbers": numbers})
+        choice = {f"choice_{name}": array for name, array in (of_choice or moments)._asdict().items()}
+        self._point({"log_prob": log_prob, **arrays, **moments._asdict(), **choice, "numbers": numbers})
         args.num_worlds = tiles
         self._launches.launch("gv_begin", args, tiles, len(numbers) < SMALL)
         return numbers
@@ -101,8 +103,9 @@ class _Args(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in (
-            "log_prob", "advantage", "target", "value", "mean", "var", "num_samples", "learning_rate", "factor", "entropy_coef",
-            "log_std", "step", "numbers", "rate", "scales", "work", "stopped", "steps", "deals", "metrics", "invalid_actions",
+            "log_prob", "advantage", "target", "value", "mean", "var", "num_samples", "choice_mean", "choice_var",
+            "choice_num_samples", "learning_rate", "factor", "entropy_coef", "log_std", "step", "numbers", "rate", "scales",
+            "work", "stopped", "steps", "deals", "metrics", "invalid_actions",
         )),
         ("log_prob_step", ctypes.c_int64),
         *((name, ctypes.c_int32) for name in (

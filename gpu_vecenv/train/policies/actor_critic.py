@@ -60,7 +60,7 @@ class ActorCritic(Policy):
         self.has_actor, self.has_critic = (callable(getattr(type(network), part, None)) for part in ("actor", "critic"))
         self.group = group
         self.discrete = isinstance(group.action, spaces.Discrete)
-        self.choices, self.masked = tuple(group.choices), group.masked
+        self.choices, self.masked = tuple(group.choices), group.limited
         self.box: BoxScale | None = None
         if isinstance(group.action, spaces.Box):
             self.box = BoxScale(group.action)

@@ -76,7 +76,7 @@ def results_of(network: nn.Module, obs: Observation, num_outputs: int, name: str
         part: ``actor`` or ``critic``, the method to call in place of the network, which returns one of the two results.
 
     Returns:
-        What the network returns, outputs and value.
+        The network's outputs and value.
 
     Raises:
         ConfigError: the network raises an error or changes the observations, or a result has another form.

@@ -18,7 +18,8 @@ class Inputs(NamedTuple):
     obs: Observation
     """Observations as the env writes them, not normalised."""
     mask: Tensor | None = None
-    """bool (B, M) or (B, a, M), True where a choice is allowed, of the masked entries side by side; None allows all."""
+    """bool (B, M) or (B, a, M), True where a choice is allowed, of the entries ``Group.limited`` side by side; None allows all.
+    An entry that has no effect in the step has no allowed choice."""
     critic: Tensor | None = None
     """Reserved for the input of a central critic."""
     hidden: Tensor | None = None

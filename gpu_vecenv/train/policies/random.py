@@ -31,7 +31,7 @@ class RandomPolicy(Policy):
         """
         super().__init__()
         require_actions(group.action)
-        self.discrete, self.choices, self.masked = isinstance(group.action, spaces.Discrete), group.choices, group.masked
+        self.discrete, self.choices, self.masked = isinstance(group.action, spaces.Discrete), group.choices, group.limited
         self.continuous = isinstance(group.action, spaces.Box)
         drawn = group.action if group.random_action is None else group.random_action
         if isinstance(drawn, spaces.Box):

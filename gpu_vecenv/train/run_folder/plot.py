@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.train.config import CONFIG_FILE, TrainConfig
@@ -72,7 +72,6 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
         OSError: the file cannot be written; an earlier file is unchanged.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
     run = Path(run)
     path = run / "curves.png" if path is None else Path(path)
@@ -81,78 +80,109 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
         expected = f"a file name ending in one of {', '.join(sorted(kinds))}"
         raise ConfigError(f"{path}: expected {expected}, got {path.suffix or 'no ending'!r}")
     runs = _read(run)
-    figure = Figure(layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(_title(run, len(runs)), parse_math=False)
     names = list(dict.fromkeys(name for lines in runs for name in lines[-1]))
+    figure, panels = _figure(names)
+    figure.suptitle(_title(run, len(runs)), parse_math=False)
     matches = _matches(run) if len(runs) == 1 else None
-    for prefix, label, axes in _panels(figure, names):
-        curves = _draw_panel(axes, prefix, label, runs, names)
-        if matches is not None and prefix.startswith("return/"):
-            _draw_baselines(axes, matches, prefix.removeprefix("return/"))
-        if matches is not None and prefix.startswith("episode/"):
-            _draw_line(axes, matches.metric(label, *matches.learning), "--", "random play of all roles")
-        if prefix.startswith("return/") or curves > 1:
-            _draw_legend(axes, below=prefix.startswith("return/"))
+    for panel in panels:
+        shown = [panel.prefix] if panel.prefix in names else [name for name in names if name.startswith(panel.prefix)]
+        _draw_curves(panel, runs, shown)
+        if matches is not None:
+            _draw_random_play(panel, matches)
+        _finish(panel, runs, len(shown))
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as partial:
         figure.savefig(partial, dpi=120)
     return path
 
 
-def _panels(figure: Any, names: Sequence[str]) -> list[tuple[str, str, Any]]:
-    """Lay out a figure for metrics; return the name or the prefix of each panel's metrics, its label and its axes."""
+class _Panel(NamedTuple):
+    """Axes with the curves of a metric, or of all metrics that start alike."""
+
+    prefix: str
+    label: str
+    axes: Any
+
+    @property
+    def of_returns(self) -> bool:
+        """True for the return of a policy."""
+        return self.prefix.startswith("return/")
+
+    @property
+    def of_episodes(self) -> bool:
+        """True for a metric of episodes."""
+        return self.prefix.startswith("episode/")
+
+
+def _figure(names: Sequence[str]) -> tuple[Any, list[_Panel]]:
+    """Return a figure, and its panels for the metrics with these names: large ones for returns, small ones below."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     policies = [name.removeprefix("return/") for name in names if name.startswith("return/")][:MAX_POLICIES]
     # Returns of different policies seldom have the same scale, so each has a panel of its own.
     columns = max(1, min(len(policies), _COLUMNS))
     rows = math.ceil(len(policies) / columns)
     metrics = [name for name in names if name.startswith("episode/")][:MAX_METRICS]
     small_rows = math.ceil(len(metrics) / len(_PANELS)) + 1
-    figure.set_size_inches(_WIDTH, _RETURN_HEIGHT * rows + _SMALL_HEIGHT * small_rows + 0.5)
+    figure = Figure(figsize=(_WIDTH, _RETURN_HEIGHT * rows + _SMALL_HEIGHT * small_rows + 0.5), layout="constrained")
+    FigureCanvasAgg(figure)
     grid = figure.add_gridspec(rows + small_rows, 1, height_ratios=[_RETURN_HEIGHT] * rows + [_SMALL_HEIGHT] * small_rows)
     by_row = [grid[row].subgridspec(1, columns) for row in range(rows)]
     large = [figure.add_subplot(row[column]) for row in by_row for column in range(columns)]
-    small = [grid[rows + row].subgridspec(1, len(_PANELS)) for row in range(small_rows)]
-    panels = [(f"return/{name}", f"mean return of {name}", axes) for name, axes in zip(policies, large, strict=False)]
     for axes in large[len(policies) :]:
         axes.set_visible(False)
+    small = [grid[rows + row].subgridspec(1, len(_PANELS)) for row in range(small_rows)]
+    panels = [_Panel(f"return/{name}", f"mean return of {name}", axes) for name, axes in zip(policies, large, strict=False)]
     for k, name in enumerate(metrics):
-        panels.append((name, name.removeprefix("episode/"), figure.add_subplot(small[k // len(_PANELS)][k % len(_PANELS)])))
-    return panels + [(prefix, label, figure.add_subplot(small[-1][k])) for k, (prefix, label) in enumerate(_PANELS)]
+        axes = figure.add_subplot(small[k // len(_PANELS)][k % len(_PANELS)])
+        panels.append(_Panel(name, name.removeprefix("episode/"), axes))
+    panels += [_Panel(prefix, label, figure.add_subplot(small[-1][k])) for k, (prefix, label) in enumerate(_PANELS)]
+    for panel in panels:
+        panel.axes.set_title(panel.label, fontsize="medium", parse_math=False)  # the name of a policy may hold a $
+    return figure, panels
 
 
-def _draw_panel(axes: Any, prefix: str, label: str, runs: Sequence[Lines], names: Sequence[str]) -> int:
-    """Draw the metrics whose name is, or begins with, a prefix; return their number."""
+def _draw_curves(panel: _Panel, runs: Sequence[Lines], names: Sequence[str]) -> None:
+    """Draw the metrics with these names: the curve of one run, or the mean of several."""
+    for name in names[:MAX_POLICIES]:
+        curves = [curve for lines in runs if (curve := _curve(lines, name))[0]]
+        text = "in training" if panel.of_returns else name.removeprefix(panel.prefix)
+        if not curves:
+            text = "not recorded yet" if panel.of_episodes else "no episode has ended yet"
+            panel.axes.text(0.5, 0.5, text, ha="center", transform=panel.axes.transAxes)
+        elif len(runs) == 1:
+            _draw(panel.axes, *curves[0], text)
+        else:
+            _draw_mean(panel.axes, curves, text, each=len(names) == 1 and len(runs) <= MAX_LINES)
+
+
+def _draw_random_play(panel: _Panel, matches: Matches) -> None:
+    """Draw lines of random play into a panel of returns or of a metric of episodes."""
+    if panel.of_returns:
+        _draw_baselines(panel.axes, matches, panel.prefix.removeprefix("return/"))
+    if panel.of_episodes:
+        _draw_line(panel.axes, matches.metric(panel.label, *matches.learning), "--", "random play of all roles")
+
+
+def _finish(panel: _Panel, runs: Sequence[Lines], count: int) -> None:
+    """Set axes and legend of a panel with ``count`` metrics."""
     from matplotlib.ticker import EngFormatter
 
-    axes.set_title(label, fontsize="medium", parse_math=False)  # the name of a policy may hold a $
-    drawn = [prefix] if prefix in names else [name for name in names if name.startswith(prefix)]
-    for name in drawn[:MAX_POLICIES]:
-        curves = [curve for lines in runs if (curve := _curve(lines, name))[0]]
-        text = "in training" if prefix.startswith("return/") else name.removeprefix(prefix)
-        if not curves:
-            text = "not recorded yet" if name.startswith("episode/") else "no episode has ended yet"
-            axes.text(0.5, 0.5, text, ha="center", transform=axes.transAxes)
-        elif len(runs) == 1:
-            _draw(axes, *curves[0], text)
-        else:
-            _draw_mean(axes, curves, text, each=len(drawn) == 1 and len(runs) <= MAX_LINES)
+    axes = panel.axes
     axes.set_xlim(0, max(lines[-1]["steps"] or 0 for lines in runs))
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set_xlabel("world steps" if len(runs) == 1 else "world steps of a run")
     axes.grid(alpha=0.3)
     axes.margins(y=0.08)
-    if prefix == "steps_per_second":
-        axes.set_ylim(bottom=0)
-    return len(drawn)
-
-
-def _draw_legend(axes: Any, below: bool) -> None:
-    """Draw the legend of a panel, if a line has a label; ``below`` the panel it hides no curve."""
-    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 3} if below else {}
-    if axes.get_legend_handles_labels()[0]:
+    place: dict[str, Any] = {}
+    if panel.of_returns:  # below the panel, where it hides no curve
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 3}
+    if (place or count > 1) and axes.get_legend_handles_labels()[0]:
         for entry in axes.legend(frameon=False, fontsize="small", **place).get_texts():
             entry.set_parse_math(False)
+    if panel.prefix == "steps_per_second":
+        axes.set_ylim(bottom=0)
 
 
 def _read(folder: Path) -> list[Lines]:

@@ -39,6 +39,7 @@ class Collector:
         self.env, self.rollout, self.whole = env, rollout, whole
         self.turns = [(policies[name], own.turns(part, env)) for name, own in rows.items() for part in own.parts]
         self.actions = [self._actions(t) for t in range(rollout.num_steps)]
+        self.limited = [slabs for slabs in rollout.groups if slabs.limits is not None]
         self.alive = alive_field(env)
         self._collected = False
         rollout.bind(env)
@@ -69,6 +70,8 @@ class Collector:
 
     def _step_by_step(self, deterministic: bool) -> None:
         for t in range(self.rollout.num_steps):
+            for slabs in self.limited:
+                slabs.limit(t)
             for policy, turns in self.turns:
                 turn = turns[t]
                 turn.store(*policy.act(turn.inputs(), turn.draw, deterministic))

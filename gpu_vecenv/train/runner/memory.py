@@ -32,6 +32,7 @@ from gpu_vecenv.train.fused.applies import fused_sizes
 from gpu_vecenv.train.fused.program import Sizes
 from gpu_vecenv.train.fused.split import ROOM
 from gpu_vecenv.train.policies.contract import Inputs, Policy
+from gpu_vecenv.train.returns.choices import may_lack_choice
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.returns.normalize import RewardNorm
 from gpu_vecenv.train.runner.measure import piece_steps
@@ -142,7 +143,7 @@ def _lasting(policy: Policy, rows: PolicyRows, ppo: PPOConfig | None) -> int:
 
 def _copied(rows: PolicyRows) -> int:
     """Return the bytes of a policy's samples that are no views of the rollout."""
-    masks = 4 * rows.rollout.num_steps * math.prod(rows.shape)
+    masks = (4 + may_lack_choice(rows.group)) * rows.rollout.num_steps * math.prod(rows.shape)
     if len(rows.parts) == 1 and rows.parts[0].agents * rows.parts[0].num_worlds == _length(rows.parts[0].rows):
         return masks
     return masks + sum(

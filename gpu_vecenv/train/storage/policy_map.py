@@ -127,7 +127,7 @@ def _require_cover(role: str, count: int, ranges: Sequence[tuple[int, int, str, 
 
 def _require_equal_spaces(name: str, group: Group, other: Group) -> None:
     """Raise PolicyMapError unless agents of both roles observe and act alike."""
-    mine, others = ((g.observation, g.shared, g.action, g.masked) for g in (group, other))
+    mine, others = ((g.observation, g.shared, g.action, g.masked, g.effects) for g in (group, other))
     if mine != others:
         raise PolicyMapError(
             f"policy_map: expected roles with equal spaces for the policy {name!r}, got {_spaces(group)}; {_spaces(other)}"
@@ -137,7 +137,8 @@ def _require_equal_spaces(name: str, group: Group, other: Group) -> None:
 def _spaces(group: Group) -> str:
     shared = "" if group.shared is None else f" and shared {group.shared}"
     masked = f", masked entries {list(group.masked)}" if group.masked else ""
-    return f"{group.role} with observations {group.observation}{shared}, actions {group.action}{masked}"
+    effects = f", effects {dict(group.effects)}" if group.effects else ""
+    return f"{group.role} with observations {group.observation}{shared}, actions {group.action}{masked}{effects}"
 
 
 def trainable_policies(policies: Iterable[str], frozen: tuple[str, ...]) -> list[str]:

@@ -13,6 +13,7 @@ from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import PolicyMapError
 from gpu_vecenv.train.policies.contract import Draw, Inputs, Observation
 from gpu_vecenv.train.policies.counters import counters_of
+from gpu_vecenv.train.returns.choices import have_choice, may_lack_choice
 from gpu_vecenv.train.returns.masks import TransitionMasks, transition_masks
 from gpu_vecenv.train.storage.policy_map import Members
 from gpu_vecenv.train.storage.rollout import Rollout
@@ -168,17 +169,22 @@ class PolicyRows:
 
         obs = observed([part.slabs.obs for part in parts])
         assert obs is not None  # every part has observations
+        mask = None if parts[0].slabs.mask is None else own("mask")
+        choice = None
+        if mask is not None and may_lack_choice(self.group):
+            choice = have_choice(mask, tuple(self.group.limited_choices), masks.valid)
         return Samples(
             obs=obs,
             action=own("action"),
             log_prob=own("log_prob"),
             reward=self.gather(rollout.reward),
             **masks._asdict(),
-            mask=None if parts[0].slabs.mask is None else own("mask"),
+            mask=mask,
             final_obs=observed([part.slabs.final_obs for part in parts]),
             env_reward=None if rollout.env_reward is None else self.gather(rollout.env_reward),
             agent=torch.cat(self.agents) if self.with_ids else None,
             all_valid=rollout.alive_next is None,
+            choice=choice,
         )
 
     def masks(self) -> TransitionMasks:
@@ -248,7 +254,7 @@ def policy_rows(
                     parts.append(Part(slabs, rows, first, num_worlds, first_agent[member.role], member))
                     spaces.append(group)
                 first += slabs.num_rows
-        forms = [(group.observation, group.shared, group.action, group.masked) for group in spaces]
+        forms = [(group.observation, group.shared, group.action, group.masked, group.effects) for group in spaces]
         if any(form != forms[0] for form in forms):
             raise PolicyMapError(f"policy_map: expected roles with equal spaces for the policy {name!r}, got {spaces}")
         found[name] = PolicyRows(parts, spaces[0], rollout, agents)

@@ -44,6 +44,9 @@ class Samples:
     """int32 (B[, a]), number of each row's agent in its world; None if the policy's network does not read it."""
     all_valid: bool = False
     """True if ``valid`` is known to be True everywhere, because agents of the env never leave."""
+    choice: Tensor | None = None
+    """bool (T, B[, a]), True where ``valid`` and the masks allow two choices of one entry at least: only such transitions have a
+    weight in the terms of a policy. None if each transition has a choice."""
 
     @property
     def num_steps(self) -> int:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.train.returns.effects import Limits
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
@@ -36,7 +37,7 @@ class Observations:
 
 @dataclass
 class GroupSlabs:
-    """T steps of a group's n rows. The env writes obs, mask and final_obs, the collector the rest."""
+    """T steps of a group's n rows. The env writes obs, masks, flags of effect and final_obs, the collector the rest."""
 
     obs: Observations
     """T + 1 steps; slot t holds the observations before step t."""
@@ -45,9 +46,16 @@ class GroupSlabs:
     log_prob: Tensor
     """float32 (T, n), of the actions when they were taken."""
     mask: Tensor | None = None
-    """bool (T + 1, n, M), True where a choice is allowed; slot t holds the masks of step t. None without masks."""
+    """bool (T + 1, n, M), True where policies may choose, of the entries ``Group.limited``; slot t holds the masks of step t.
+    None without masks. The env writes it, unless there are flags of effect; then ``limit()`` writes slots 0 to T - 1."""
     final_obs: Observations | None = None
     """T steps, valid where an episode ended; None if time limits are not bootstrapped."""
+    effects: Tensor | None = None
+    """bool (T + 1, n, G), flags of effect of the env; None without."""
+    env_mask: Tensor | None = None
+    """bool (T + 1, n, masks of the env), as the env writes them; None without masks or without flags of effect."""
+    limits: Limits | None = None
+    """What writes the masks of policies; None without flags of effect."""
 
     @classmethod
     def allocate(cls, group: Group, num_rows: int, num_steps: int, with_final_obs: bool, device: torch.device) -> GroupSlabs:
@@ -68,13 +76,19 @@ class GroupSlabs:
             shared = None if group.shared is None else slab(steps, num_rows // group.count, *group.shared.shape)
             return Observations(slab(steps, num_rows, *(group.observation.shape or ())), shared)
 
+        def flags(length: int, wanted: object) -> Tensor | None:
+            return slab(num_steps + 1, num_rows, length, dtype=torch.bool) if wanted else None
+
         action_type = torch.float32 if group.continuous else torch.int32
         return cls(
             obs=observations(num_steps + 1),
             action=slab(num_steps, num_rows, *(group.action.shape or ()), dtype=action_type),
             log_prob=slab(num_steps, num_rows),
-            mask=slab(num_steps + 1, num_rows, group.num_choices, dtype=torch.bool) if group.masked else None,
+            mask=flags(sum(group.limited_choices), group.limited),
             final_obs=observations(num_steps) if with_final_obs else None,
+            effects=flags(group.num_effects, group.effects),
+            env_mask=flags(group.num_choices, group.effects and group.masked),
+            limits=Limits(group, device) if group.effects else None,
         )
 
     @property
@@ -82,16 +96,29 @@ class GroupSlabs:
         """Number of rows, n."""
         return self.log_prob.shape[1]
 
+    def limit(self, step: int) -> None:
+        """Write the masks of policies in a step, if there are flags of effect."""
+        if self.limits is not None and self.mask is not None and self.effects is not None:
+            self.limits.write(self.mask[step], None if self.env_mask is None else self.env_mask[step], self.effects[step])
+
+    @property
+    def written_mask(self) -> Tensor | None:
+        """Masks that the env writes."""
+        return self.mask if self.effects is None else self.env_mask
+
+    def _kept(self) -> dict[str, Tensor]:
+        """Return the slabs of which a checkpoint has slot 0."""
+        arrays = {"obs": self.obs.own, "shared_obs": self.obs.shared, "mask": self.written_mask, "effects": self.effects}
+        return {name: slab for name, slab in arrays.items() if slab is not None}
+
     def kept(self) -> dict[str, Tensor]:
-        """Return copies of the observations and masks of slot 0, for a checkpoint."""
-        arrays = {"obs": self.obs.own, "shared_obs": self.obs.shared, "mask": self.mask}
-        return {name: slab[0].clone() for name, slab in arrays.items() if slab is not None}
+        """Return copies of the observations, masks and flags of effect of slot 0, for a checkpoint."""
+        return {name: slab[0].clone() for name, slab in self._kept().items()}
 
     def restore(self, kept: dict[str, Tensor]) -> None:
         """Overwrite slot 0 with what ``kept()`` returned."""
-        for slab, name in ((self.obs.own, "obs"), (self.obs.shared, "shared_obs"), (self.mask, "mask")):
-            if slab is not None:
-                slab[0].copy_(kept[name])
+        for name, slab in self._kept().items():
+            slab[0].copy_(kept[name])
 
     def bound(self, group: Group) -> dict[str, Any]:
         """Return the slabs that the env writes, by their names in ``bind()``, in the shapes of the env.
@@ -109,8 +136,9 @@ class GroupSlabs:
             return own if slabs.shared is None else {"shared": slabs.shared, "own": own}
 
         found: dict[str, Any] = {"obs": observations(self.obs)}
-        if self.mask is not None:
-            found["action_mask"] = rows(self.mask)
+        for name, flags in (("action_mask", self.written_mask), ("action_effects", self.effects)):
+            if flags is not None:
+                found[name] = rows(flags)
         if self.final_obs is not None:
             found["final_obs"] = observations(self.final_obs)
         return found

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gpu_vecenv.errors import ArrayTypeError, ShapeError
 from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.vector.outputs.results import OF_ACTIONS
 from gpu_vecenv.vector.wrappers.wrapper import DeviceWrapper
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class WrappedEnv:
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Tensor, dict[str, Any]]:
         """Reset the env through the wrappers; see ``GpuVectorEnv.reset``."""
         obs, info = self.outermost.reset(seed=seed, options=options)
-        self._last = {"obs": obs, "action_mask": info.get("action_mask")}
+        self._last = {"obs": obs, **{name: info.get(name) for name in OF_ACTIONS}}
         self._slot = self._slot if "reset_mask" in (options or {}) else 0
         self._write_last()
         return obs, info
@@ -112,7 +113,7 @@ class WrappedEnv:
         self._tap.target = rewards[t]
         self._tap.episode = {name: slab[t] for name, slab in slabs.get("episode", {}).items()}
         obs, reward, terminated, truncated, info = self.outermost.step(actions)
-        self._last = {"obs": obs, "action_mask": info.get("action_mask")}
+        self._last = {"obs": obs, **{name: info.get(name) for name in OF_ACTIONS}}
         self._slot += 1
         self._write_last()
         if not self._evaluates:

@@ -11,6 +11,7 @@ from gpu_vecenv.errors import ArrayTypeError, ClosedError, DeviceError, Paramete
 from gpu_vecenv.spec.validation import abbreviated, require_steps
 from gpu_vecenv.vector.env.reentrancy import guarded
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.outputs.results import OF_ACTIONS
 from gpu_vecenv.vector.outputs.tree import tree_map
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ class CapturedSteps:
         actions: ``(T, *action_space.shape)``, actions that the policy writes in each step, or that the caller writes before a
             replay; a dict by role if the arrays of the env are by role. Their dtype is that of the policy's actions; without a
             policy float32, or the smallest of uint8, int16 and int32 that holds the choices.
-        outputs: slabs that the steps write, by the names of ``GpuVectorEnv.bind``: ``obs`` and ``action_mask``
-            ``(T + 1, ...)``, the others ``(T, ...)``. ``obs[0]`` is the observation before the first step. Each replay
-            overwrites them.
+        outputs: slabs that the steps write, by the names of ``GpuVectorEnv.bind``: ``obs``, ``action_mask`` and
+            ``action_effects`` ``(T + 1, ...)``, the others ``(T, ...)``. ``obs[0]`` is the observation before the first step.
+            Each replay overwrites them.
     """
 
     def __init__(
@@ -98,7 +99,8 @@ def capture_steps(
     state = inner.get_state()
     inner.bind(**slabs)
     seen = [slabs[name] for name in ("obs", "action_mask") if name in slabs]
-    first = tree_map(lambda slab: slab[0].clone(), seen)
+    kept = [slabs[name] for name in ("obs", *OF_ACTIONS) if name in slabs]
+    first = tree_map(lambda slab: slab[0].clone(), kept)
     callers_stream, side = torch.cuda.current_stream(inner.device), torch.cuda.Stream(inner.device)
     side.wait_stream(callers_stream)
 
@@ -110,7 +112,7 @@ def capture_steps(
 
     try:
         with torch.no_grad(), torch.cuda.stream(side):
-            chosen = None if policy is None else policy(*first)
+            chosen = None if policy is None else policy(*first[: len(seen)])
             actions = _new_actions(inner, num_steps, chosen)
             for _ in range(WARM_UP):
                 step(0)
@@ -124,7 +126,7 @@ def capture_steps(
         outputs.move_to(0)
         # set_state() overwrites obs[0] with an observation of the state. In Tag it lacks runners that the last step caught.
         inner.set_state(state)
-        tree_map(lambda slab, before: slab[0].copy_(before), seen, first)
+        tree_map(lambda slab, before: slab[0].copy_(before), kept, first)
     return CapturedSteps(inner, graph, num_steps, actions, slabs)
 
 

@@ -28,7 +28,8 @@ def table_rows(shapes: View, view: str, arrays: str, mode: AutoresetMode) -> dic
         name = f" of a {group.role}" if group.role else "" if layout.num_agents == 1 else " of an agent"
         shared = f", and {_text(group.shared)} in common" if group.shared is not None else ""
         rows[f"observation{name}"] = _text(group.observation) + shared
-        rows[f"action{name}"] = _text(group.action) + (", with masks" if group.masked else "")
+        flags = ("masks",) * bool(group.masked) + ("flags of effect",) * bool(group.effects)
+        rows[f"action{name}"] = _text(group.action) + (f", with {' and '.join(flags)}" if flags else "")
     rows["view"] = f"{view}, leading axis {shapes.num_envs:,}"
     rows["arrays"] = arrays
     rows["autoreset"] = mode.name.lower()

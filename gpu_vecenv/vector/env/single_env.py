@@ -20,6 +20,7 @@ from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.inputs.options import refuse_fixed
 from gpu_vecenv.vector.inputs.seeding import check_one_seed
 from gpu_vecenv.vector.outputs.join_shared import full_mask
+from gpu_vecenv.vector.outputs.results import OF_ACTIONS
 
 FIXED: dict[str, Any] = {
     "num_envs": 1,
@@ -69,7 +70,7 @@ class SingleEnv(Copied, gymnasium.Env[np.ndarray, Any]):
     """Plain Gymnasium env of one agent, made by ``gymnasium.make``: the same kernel, one world, no autoreset.
 
     It can be pickled and copied. The copy continues as the original does. If actions have masks, ``info["action_mask"]`` is the
-    mask of each observation, bool (M,).
+    mask of each observation, bool (M,). ``info["action_effects"]``, bool (G,), are the flags of effect, if the env has them.
 
     Args:
         env_spec: definition of the env.
@@ -154,10 +155,9 @@ class SingleEnv(Copied, gymnasium.Env[np.ndarray, Any]):
 
     def _first(self, info: dict[str, Any]) -> dict[str, Any]:
         """Return the info of the only world, and keep its mask."""
-        if "action_mask" not in info:
-            return {}
-        self._mask = info["action_mask"][0]
-        return {"action_mask": self._mask.copy()}
+        if "action_mask" in info:
+            self._mask = info["action_mask"][0]
+        return {name: info[name][0].copy() for name in OF_ACTIONS if name in info}
 
     def _full_mask(self) -> np.ndarray:
         if self._mask is None:

@@ -172,7 +172,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
 
         Returns:
             obs: float32, all envs; envs that were not reset keep their last observation.
-            info: ``action_mask`` as in ``step()`` if the env has masks.
+            info: ``action_mask`` and ``action_effects`` as in ``step()``, if the env has them.
 
         Raises:
             SequenceError: a ``reset_mask`` in the first reset.
@@ -203,8 +203,9 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
             reward: float32 ``(num_envs,)``.
             terminated, truncated: bool ``(num_envs,)``.
             info: ``final_obs`` like obs, valid where ``_final_obs`` bool ``(num_envs,)`` is true (same-step mode);
-                with several agents ``agent_reward`` float32 and ``agent_alive`` bool, one entry an agent, of this step;
-                with masks ``action_mask``, bool, True for allowed choices, of obs, and ``final_action_mask`` of final_obs;
+                with several agents ``agent_reward`` float32 and ``agent_alive`` bool, one an agent, of this step;
+                if the env has them, bool, ``action_mask``, True for allowed choices, and ``action_effects``, True for groups of
+                entries with an effect, both of obs, and ``final_action_mask`` and ``final_action_effects`` of final_obs;
                 with metrics ``episode``, float32 ``(num_envs,)`` by name, valid where ``_episode`` is true.
 
         Raises:
@@ -359,9 +360,12 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
     @guarded
     def action_mask(self) -> Any:
         """Masks of the present state like ``info["action_mask"]``, in fresh arrays; None without masks. Changes nothing."""
-        self._require_started("action_mask()")
-        place = self._places.public.get("action_mask")
-        return None if place is None else nest(place, self.worlds.observe(), self._convert)
+        return self._flags("action_mask")
+
+    @guarded
+    def action_effects(self) -> Any:
+        """Flags of the present state like ``info["action_effects"]``, in fresh arrays; None without flags. Changes nothing."""
+        return self._flags("action_effects")
 
     # ---- slabs -----------------------------------------------------------------------------------------------
 
@@ -369,9 +373,9 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
     def bind(self, /, **slabs: Array) -> None:
         """Write results into the caller's slabs instead of the env's arrays, without allocation or copy.
 
-        ``obs`` and ``action_mask`` are ``(T + 1, ...)``, the others, any of ``reward, terminated, truncated, finished,
-        final_obs, final_action_mask, agent_alive, agent_reward, episode``, ``(T, ...)``; float32 or bool, C-contiguous, on the
-        env's device; in dicts by role, and by metric for ``episode``. A reset writes ``obs[0]``; step t (from 0) writes
+        ``obs, action_mask, action_effects`` are ``(T + 1, ...)``, the others, any of ``reward, terminated, truncated, finished,
+        agent_alive, agent_reward, episode`` and the three as ``final_obs, ...``, ``(T, ...)``; float32 or bool, C-contiguous, on
+        the env's device; in dicts by role, and by metric for ``episode``. A reset writes ``obs[0]``; step t (from 0) writes
         ``obs[t + 1]`` and ``[t]`` of the others. After T steps call ``rewind()``. Outputs without a slab go to persistent arrays.
         ``final_obs`` and ``episode`` are undefined where no episode ended. The last observation, if any, is copied to ``obs[0]``.
 
@@ -542,6 +546,12 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         if self.debug:
             self.worlds.check_step(results)
         return tuple(nest(place, arrays, self._convert) for place in places.returned)
+
+    def _flags(self, name: str) -> Any:
+        """Return flags about the next actions in the present state, in fresh arrays; None if the env has none of that name."""
+        self._require_started(f"{name}()")
+        place = self._places.public.get(name)
+        return None if place is None else nest(place, self.worlds.observe(), self._convert)
 
     def _require_open(self) -> None:
         if self.closed:

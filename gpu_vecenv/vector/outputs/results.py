@@ -7,7 +7,10 @@ from typing import Any
 from gpu_vecenv.vector.outputs.views import View
 
 BOOL = ("agent_alive", "terminated", "truncated", "finished")
-"""Results of dtype bool, with the masks of actions; the others are float32."""
+"""Results of dtype bool, with those of ``OF_ACTIONS``; the others are float32."""
+
+OF_ACTIONS = ("action_mask", "action_effects")
+"""Flags about the next actions that come with each observation: allowed choices, and groups of entries with an effect."""
 
 
 class Results:
@@ -21,8 +24,8 @@ class Results:
 
     Attributes:
         shapes: shapes by name: ``obs``, ``reward``, ``terminated``, ``truncated``, ``finished``, and ``final_obs``,
-            ``agent_alive``, ``agent_reward``, ``action_mask`` and others if the env has them.
-        kept: names of the arrays that the next call reads: observations and masks.
+            ``agent_alive``, ``agent_reward``, ``action_mask``, ``action_effects`` and others if the env has them.
+        kept: names of the arrays that the next call reads: observations, masks and flags of effect.
         actions: shape and dtype of the random actions of one step, by name, one for each group.
         public: index into the arrays of a step by public name; by role, and by metric for ``episode``, in nested dicts.
         info: the same for each key of ``info``.
@@ -54,20 +57,20 @@ class Results:
         self.public = self._public(view)
         finished = self.indices["finished"]
         self.info: dict[str, Any] = {"_final_obs": finished} if same_step else {}
-        names = ["final_obs", "final_action_mask", *(("agent_alive", "agent_reward") if layout.num_agents > 1 else ())]
-        self.info |= {name: self.public[name] for name in (*names, "action_mask") if name in self.public}
+        of_agents = ("agent_alive", "agent_reward") if layout.num_agents > 1 else ()
+        names = ["final_obs", *(f"final_{name}" for name in OF_ACTIONS), *of_agents]
+        self.info |= {name: self.public[name] for name in (*names, *OF_ACTIONS) if name in self.public}
         if layout.spec.metrics:
             self.info |= {"episode": self.public["episode"], "_episode": finished}
         self.nested = layout.by_role or bool(layout.spec.metrics)
         self.returned = [*(self.public[name] for name in ("obs", "reward", "terminated", "truncated")), self.info]
-        masks = {name: place for name, place in self.info.items() if name == "action_mask"}
-        self.returned_by_reset = [self.public["obs"], masks]
+        self.returned_by_reset = [self.public["obs"], {name: place for name, place in self.info.items() if name in OF_ACTIONS}]
 
     def _public(self, view: View) -> dict[str, Any]:
         """Return the places of the arrays that callers may bind."""
         public: dict[str, Any] = {name: self.indices[name] for name in ("reward", *BOOL, "agent_reward") if name in self.indices}
         for final in ("", "final_"):
-            for array in ("obs", "action_mask"):
+            for array in ("obs", *OF_ACTIONS):
                 by_role = {}
                 for group in view.layout.groups:
                     own, shared = (self.indices.get(f"{group.prefix}{final}{part}{array}") for part in ("", "shared_"))
@@ -82,17 +85,17 @@ class Results:
 
 def dtype_of(name: str) -> str:
     """Dtype of a result by its name."""
-    return "bool" if name in BOOL or name.endswith("action_mask") else "float32"
+    return "bool" if name in BOOL or name.endswith(OF_ACTIONS) else "float32"
 
 
 def previous_member(name: str) -> str:
     """Struct member for the previous array of a result, such as ``previous_obs`` of ``obs``."""
-    array = next(array for array in ("shared_obs", "action_mask", "obs") if name.endswith(array))
+    array = next(array for array in ("shared_obs", *OF_ACTIONS, "obs") if name.endswith(array))
     return f"{name.removesuffix(array)}previous_{array}"
 
 
 def _observed(view: View, final: str) -> dict[str, tuple[int, ...]]:
-    """Shapes of observations, shared parts and masks; ``final`` is empty, or ``final_`` for those at the end of episodes."""
+    """Shapes of observations, shared parts, masks and flags of effect; ``final`` is empty, or ``final_`` for those of ends."""
     shapes: dict[str, tuple[int, ...]] = {}
     for group in view.layout.groups:
         lead, prefix = view.group_lead(group), f"{group.prefix}{final}"
@@ -101,4 +104,6 @@ def _observed(view: View, final: str) -> dict[str, tuple[int, ...]]:
             shapes[f"{prefix}shared_obs"] = (view.num_worlds, *group.shared.shape)
         if group.masked:
             shapes[f"{prefix}action_mask"] = (*lead, group.num_choices)
+        if group.effects:
+            shapes[f"{prefix}action_effects"] = (*lead, group.num_effects)
     return shapes

@@ -40,14 +40,16 @@ class Case:
     used: torch.Tensor
 
 
-def scales(numbers, valid, config, policy):
+def scales(numbers, valid, config, policy, choice=None):
     """Return powers of two that give the derivatives by the outputs of actor and critic a size of about 2^SCALED_TO.
 
-    ``numbers`` are float32 (4, S): log-probability, value, advantage, normalised if it is over a rollout, and target.
+    ``numbers`` are float32 (4, S): log-probability, value, advantage, normalised if it is over a rollout, and target. ``choice``,
+    bool (S,), says which rows the actor learns from, by default those of ``valid``.
     """
     _, value, advantage, target = numbers
     derivatives = torch.stack((advantage, config.value_coef * (target - value)))
-    sizes = (torch.where(valid, derivatives.square(), 0.0).sum(1) / valid.sum().clamp(min=1)).sqrt()
+    rows = torch.stack((valid if choice is None else choice, valid))
+    sizes = (torch.where(rows, derivatives.square(), 0.0).sum(1) / rows.sum(1).clamp(min=1)).sqrt()
     if config.normalize_advantages == "minibatch":
         sizes[0] = 1.0
     sizes[0] += SCALARS.entropy_coef
@@ -58,12 +60,13 @@ def scales(numbers, valid, config, policy):
 
 
 def case(
-    action, features=4, hidden=(64, 64), activation="tanh", rows=300, masked=(), seed=0, normalize=True, filling=7, policy=None
+    action, features=4, hidden=(64, 64), activation="tanh", rows=300, masked=(), seed=0, normalize=True, filling=7, policy=None,
+    forced=0.0,
 ):
     """Return a case with rows of any number; the last ``filling`` of the minibatch fill it up and are NaN.
 
     ``policy`` is one that exists, by default a new one. Log-probabilities of the rollout differ from the policy's, so that some
-    ratios are clipped; so do values.
+    ratios are clipped; so do values. In a share ``forced`` of the rows, masks allow one choice of each entry, or none.
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -80,6 +83,10 @@ def case(
     if masked:
         sizes = [policy.choices[entry] for entry in masked]
         parts = [torch.rand(STEPS + 1, samples, size, generator=generator) < 0.5 for size in sizes]
+        one = torch.rand(STEPS + 1, samples, generator=generator) < forced
+        for part in parts:
+            allowed = torch.randint(part.shape[-1] + 1, (int(one.sum()), 1), generator=generator)
+            part[one] = torch.arange(part.shape[-1]) == allowed
         mask = torch.cat(parts, dim=-1)  # some entries allow no choice
     inputs = Inputs(obs[:-1].flatten(0, 1), None if mask is None else mask[:-1].flatten(0, 1))
     with torch.no_grad():
@@ -94,10 +101,14 @@ def case(
     shape = (STEPS, samples)
     log_prob = (evaluated.log_prob + 0.15 * numbers(evaluated.log_prob.shape[0])).view(shape)
     value = (evaluated.value + 0.2 * numbers(evaluated.value.shape[0])).view(shape)
+    free = None
+    if len(masked) == policy.group.num_entries:
+        free = torch.stack([part[:-1].sum(-1) > 1 for part in parts]).any(0)
     rollout = Samples(
         obs=obs, action=chosen.view(*shape, *chosen.shape[1:]), log_prob=log_prob, reward=torch.zeros(shape),
         valid=torch.ones(shape, dtype=torch.bool), cut=torch.zeros(shape, dtype=torch.bool),
         ended=torch.zeros(shape, dtype=torch.bool), timed_out=torch.zeros(shape, dtype=torch.bool), mask=mask,
+        choice=free,
     )  # fmt: skip
     index = torch.randperm(STEPS * samples, generator=generator)[:rows]
     used = torch.arange(rows) < rows - filling
@@ -105,6 +116,8 @@ def case(
         obs[bad // samples, bad % samples] = np.nan
         rollout.log_prob.view(-1)[bad] = np.nan
         rollout.valid.view(-1)[bad] = False
+        if free is not None:
+            free.view(-1)[bad] = False
     return Case(policy, rollout, value, numbers(*shape), value + numbers(*shape), index, used)
 
 
@@ -142,8 +155,10 @@ def exact_gradient(one: Case, config: PPOConfig, scalars: DeviceScalars = SCALAR
     )
     at = one.samples.place(chosen)
     inputs, action = one.samples.chosen(at), one.samples.action[at]
+    choice = torch.ones_like(chosen, dtype=torch.bool) if one.samples.choice is None else one.samples.choice[at]
     if config.normalize_advantages == "minibatch":
-        advantage = (advantage - advantage.mean()) / (advantage.var(correction=0).sqrt() + 1e-8)
+        free = advantage[choice]
+        advantage = (advantage - free.mean()) / (free.var(correction=0).sqrt() + 1e-8)
     action = action.double() if action.dtype == torch.float32 else action
     evaluated = policy.evaluate(Inputs(inputs.obs.double(), inputs.mask), action)
     ratio, clip = (evaluated.log_prob - old).exp(), float(scalars.clip_coef)
@@ -154,7 +169,7 @@ def exact_gradient(one: Case, config: PPOConfig, scalars: DeviceScalars = SCALAR
         error = torch.maximum(error, (near - target).square())
     kl = ratio - 1 - ratio.log()
     terms = [-surrogate, 0.5 * error, evaluated.entropy, kl, ((ratio - 1).abs() > clip).double()]
-    terms = torch.stack([term.mean() for term in terms])
+    terms = torch.stack([term.mean() if number == 1 else term[choice].mean() for number, term in enumerate(terms)])
     (terms[0] + config.value_coef * terms[1] - float(scalars.entropy_coef) * terms[2]).backward()
     return {name: parameter.grad for name, parameter in policy.named_parameters()}, terms.detach()
 

@@ -30,10 +30,11 @@ def prepared(one, config, rows=None):
     columns = torch.stack((one.samples.log_prob, one.value, one.advantage, one.target)).flatten(1)
     numbers = columns.t().contiguous()
     kernels.args.rows, kernels.args.numbers = len(one.index), numbers.data_ptr()
-    kernels.scales.copy_(scales(columns, one.samples.valid.flatten(), config, one.policy))
+    choice = None if one.samples.choice is None else one.samples.choice.flatten()
+    kernels.scales.copy_(scales(columns, one.samples.valid.flatten(), config, one.policy, choice))
     if config.normalize_advantages == "minibatch":
         dealt = torch.where(one.used, one.index, -1).int().unsqueeze(0)
-        kernels.moments.copy_(standards(one.advantage.flatten(), dealt)[0])
+        kernels.moments.copy_(standards(one.advantage.flatten(), dealt, choice)[0])
     return kernels, numbers
 
 
@@ -41,10 +42,12 @@ def kernel_gradient(one, config=CONFIG, rows=None):
     """Return gradients by name and the terms of the loss, means over the rows that count."""
     kernels, _numbers = prepared(one, config, rows)
     found = kernel_gradient_of(kernels, one.index, one.used)
-    sizes, sums, count = kernels.sizes, kernels.sums, int(one.used.sum())
-    assert sums[sizes.actor_columns - 1] == count
-    terms = sums[sizes.actor_columns - 5 : sizes.actor_columns - 1] / count
-    return found, torch.cat((terms[:1], sums[-1:] / count, terms[1:]))
+    sizes, sums, rows = kernels.sizes, kernels.sums, int(one.used.sum())
+    choices = rows if one.samples.choice is None else int(one.samples.choice.flatten()[one.index[one.used]].sum())
+    assert sums[sizes.actor_columns - 1] == choices and (not sizes.may_lack_choice or sums[-1] == rows)
+    terms = sums[sizes.actor_columns - 5 : sizes.actor_columns - 1] / choices
+    value_loss = sums[-2 if sizes.may_lack_choice else -1].view(1) / rows
+    return found, torch.cat((terms[:1], value_loss, terms[1:]))
 
 
 def layers_of(gradient):
@@ -71,6 +74,7 @@ CASES = {
     "discrete": {"action": spaces.Discrete(2)},
     "multi-discrete, 71 features": {"action": TAG, "features": 71},
     "masked": {"action": spaces.MultiDiscrete([5, 3, 4]), "features": 9, "masked": (0, 2)},
+    "few choices": {"action": spaces.MultiDiscrete([5, 3, 4]), "features": 9, "masked": (0, 1, 2), "forced": 0.8},
     "one masked choice": {"action": spaces.Discrete(6), "masked": (0,), "activation": "relu"},
     "numbers": {"action": BOX, "features": 3},
     "relu, one layer": {"action": spaces.Discrete(3), "hidden": (128,), "activation": "relu"},
@@ -80,8 +84,8 @@ CASES = {
     "raw observations": {"action": spaces.Discrete(2), "normalize": False},
     "split": {"action": TAG, "features": 75, "hidden": (256, 256), "seed": 1},
     "split, masked, elu, odd sizes": {
-        "action": spaces.MultiDiscrete([5, 3, 4]), "features": 9, "masked": (0, 2), "hidden": (200, 48, 33), "activation": "elu",
-        "seed": 2,
+        "action": spaces.MultiDiscrete([5, 3, 4]), "features": 9, "masked": (0, 1, 2), "forced": 0.5, "hidden": (200, 48, 33),
+        "activation": "elu", "seed": 2,
     },
 }  # fmt: skip
 
@@ -91,10 +95,10 @@ def test_gradients_are_those_of_float64(name):
     compare(case(**CASES[name]))
 
 
-@pytest.mark.parametrize("rows", [300, 257])
-def test_a_minibatch_of_a_split_network_may_be_computed_in_parts(rows, monkeypatch):
+@pytest.mark.parametrize(("name", "rows"), [("split", 300), ("split", 257), ("split, masked, elu, odd sizes", 300)])
+def test_a_minibatch_of_a_split_network_may_be_computed_in_parts(name, rows, monkeypatch):
     """Sums of the parts are added; the last part has fewer rows."""
-    one = case(**CASES["split"], rows=rows)
+    one = case(**CASES[name], rows=rows)
     whole, whole_terms = kernel_gradient(one)
     monkeypatch.setitem(split.ROOM, "cpu", 128)
     parts, terms = kernel_gradient(one)

@@ -51,6 +51,10 @@ CASES = {
     "discrete": ({"action": ACTIONS[0]}, {}),
     "two entries": ({"action": ACTIONS[1]}, {"normalize_advantages": "rollout"}),
     "masked": ({"action": ACTIONS[1], "masked": (1,)}, {"normalize_advantages": "minibatch"}),
+    "few choices": ({"action": ACTIONS[1], "masked": (0, 1), "forced": 0.7}, {"normalize_advantages": "minibatch"}),
+    "few choices, whole rollout": (
+        {"action": ACTIONS[1], "masked": (0, 1), "forced": 0.7}, {"normalize_advantages": "rollout", "num_minibatches": 12},
+    ),
     "numbers": ({"action": ACTIONS[2]}, {"entropy_coef": 0.0}),
     "statistics": ({"action": ACTIONS[0], "normalize": True}, {"normalize_rewards": True}),
     "no clip of values": ({"action": ACTIONS[0]}, {"clip_value": False}),

@@ -64,6 +64,29 @@ def test_an_update_begins_with_what_operations_on_whole_arrays_give(normalize, s
     assert not kernels.totals.any() and not kernels.stopped.any() and kernels.work.sum() == 41.0
 
 
+@pytest.mark.parametrize("normalize", ["rollout", "minibatch", "none"])
+def test_the_actors_scale_is_that_of_rows_with_a_choice(normalize):
+    """Advantages of rows without a choice are a hundred times as large; the critic learns from all rows."""
+    config = PPOConfig(normalize_advantages=normalize)
+    one = case(action=spaces.MultiDiscrete([3, 4]), rows=300, masked=(0, 1), forced=0.8)
+    samples, g = one.samples, torch.Generator().manual_seed(0)
+    kernels, ends, _ = ends_of(config, samples, one.policy)
+    advantage, value = torch.randn(2, *samples.reward.shape, generator=g)
+    advantage = torch.where(samples.valid, torch.where(samples.choice, advantage + 3.0, 100.0 * advantage), 0.0)
+    found = Advantages(torch.stack((advantage, advantage + value, value)))
+    estimates = moments(found.numbers[:2].flatten(1).t(), samples.valid.flatten())
+    of_choice = moments(found.numbers[0].view(-1, 1), samples.choice.flatten())
+    numbers = ends.begin(samples.log_prob, found, estimates, of_choice)
+    kept = advantage[samples.choice].double()
+    want = (advantage - kept.mean()) / (kept.std(correction=0) + 1e-8) if normalize == "rollout" else advantage
+    torch.testing.assert_close(numbers[:, 2], want.float().flatten(), rtol=1e-5, atol=1e-5)
+    columns, choice = torch.stack((samples.log_prob, value, want, found.target)).flatten(1), samples.choice.flatten()
+    actor = scales(columns, samples.valid.flatten(), config, one.policy, choice)[0]
+    raw = torch.stack((samples.log_prob, value, advantage, found.target)).flatten(1)
+    critic = scales(raw, samples.valid.flatten(), config, one.policy, choice)[1]
+    assert kernels.scales.tolist() == [actor, critic]
+
+
 def test_advantages_that_are_not_finite_leave_no_finite_scale():
     one = case(action=spaces.Discrete(2), rows=9)
     kernels, ends, _ = ends_of(PPOConfig(), one.samples, one.policy)
@@ -80,11 +103,11 @@ def test_metrics_follow_from_the_sums(taken):
     kernels, ends, ppo = ends_of(dataclasses.replace(PPOConfig(), num_minibatches=2), samples, one.policy)
     numbers = torch.randn(3, *samples.reward.shape, generator=torch.Generator().manual_seed(1))
     ends.begin(samples.log_prob, Advantages(numbers), moments(numbers[:2].flatten(1).t(), samples.valid.flatten()))
-    kernels.totals.copy_(torch.tensor([1.0, 2.0, 4.0, 5.0, 7.0, 8.0, taken, 4.0]))
+    kernels.totals.copy_(torch.tensor([1.0, 2.0, 4.0, 5.0, 7.0, 8.0, taken, 4.0, taken]))
     advantage, target = (x[samples.valid].double() for x in numbers[:2])
     explained = 1.0 - advantage.var(correction=0) / (target.var(correction=0) + 1e-8)
     means = [x / 3.0 if taken else math.nan for x in (1.0, 2.0, 4.0, 5.0, 7.0, 8.0)]
-    others = [explained.item(), SCALARS.learning_rate.item(), samples.valid.float().mean().item(), taken, 4.0 - taken]
+    others = [explained.item(), SCALARS.learning_rate.item(), samples.valid.float().mean().item(), 1.0, taken, 4.0 - taken]
     ppo.deals.fill_(2**40)
     got = ends.end().tolist()
     if not taken:

@@ -1,0 +1,93 @@
+"""Catalysis: exact, random and trained play. ``python benchmarks/findings_catalysis.py --device cuda:0``.
+
+Cases are the twelve configurations. Ways to play are:
+
+- ``exact``: the best episode by value iteration without a discount, and the lowest barrier of any path;
+- ``random``: actions drawn at random;
+- ``trained``: the preset; on a GPU with more worlds. The likeliest actions are played, from the start of the configuration;
+- ``trained from everywhere``: the same, but about half of the episodes of the training start in cells that are drawn at random
+  from those that cost little, so that the policy also learns what to do beside its path.
+
+Writes ``benchmarks/results/findings_catalysis.json``; then run ``python tools/docs/findings_table.py``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import findings
+import numpy as np
+import tyro
+from findings import Measured, Options, Rows
+
+from gpu_vecenv.envs.catalysis import optimum
+from gpu_vecenv.envs.catalysis.spec import SPEC, atoms, configurations, places, rewards
+from gpu_vecenv.train import TrainConfig, Trainer
+
+ENV = "WarpCatalysis-v0"
+PLAYS = ("exact", "random", "trained", "trained from everywhere")
+
+EPISODES = 64
+"""Worlds of random play. Likeliest actions are the same in all worlds, so one world is enough for them."""
+
+WORLDS, STEPS = 1_024, 60_000_000
+"""Worlds of a training on a GPU, and their steps in sum."""
+
+
+STARTS, COST = 10_000, 0.2
+"""Random starts of a training from everywhere, and the cost of a cell below which it may be one."""
+
+
+def start_everywhere(trainer: Trainer) -> None:
+    """Let episodes start in random cells that cost little, and as often in the start of the configuration."""
+    params = trainer.env.params
+    cells = np.argwhere(rewards(params) > -COST).reshape(-1, atoms(params), 3) + (0, 0, params["z_slab_lower"])
+    drawn = cells[np.random.default_rng(trainer.config.seed).integers(len(cells), size=STARTS)]
+    drawn = drawn[(drawn != places(params, "final_state")).any(axis=(1, 2))]
+    starts = np.concatenate([drawn, np.repeat(places(params, "initial_state")[None], len(drawn), axis=0)])
+    padded = np.concatenate([starts, np.zeros_like(starts[..., :1])], axis=2).astype(np.uint8)
+    trainer.env.set_reset_pool({name: padded[:, atom] for atom, name in enumerate(("position", "position2")[: atoms(params)])})
+
+
+def exact(case: str) -> Measured:
+    """Return the numbers of the best episode, and the lowest barrier."""
+    params = SPEC.resolve({"configuration": case})
+    best = optimum.best_return(params)
+    return {
+        "agent": best.total,
+        "barrier": best.barrier,
+        "arrived": float(best.arrived),
+        "steps": float(best.steps),
+        "lowest_barrier": optimum.lowest_barrier(params),
+    }
+
+
+def base(case: str, options: Options) -> TrainConfig:
+    """Return the options of a training."""
+    more: dict[str, Any] = {} if options.device == "cpu" else {"num_envs": WORLDS, "total_steps": STEPS}
+    return TrainConfig(ENV, env_kwargs={"configuration": case}, **more)
+
+
+def main(options: Options) -> None:
+    """Play all chosen cases in all chosen ways."""
+    findings.one_thread()
+    cases, plays = options.chosen(configurations(), PLAYS)
+    rows = Rows("findings_catalysis", options)
+    for case in cases:
+        configs = findings.with_seeds(base(case, options), options)
+        if "exact" in plays:
+            rows.put(case, "exact", [{"measured": exact(case)}])
+        if "random" in plays:
+            rows.put(case, "random", findings.random_runs(configs, options, EPISODES, ["agent"]))
+        for play, prepare in (("trained", lambda trainer: None), ("trained from everywhere", start_everywhere)):
+            if play in plays:
+                with tempfile.TemporaryDirectory() as folder:
+                    paths, facts = findings.train(case, configs, Path(folder), prepare)
+                    runs = findings.trained_runs(paths, options, 1, deterministic=True)
+                rows.put(case, findings.on_device(play, options.device), runs, **facts)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options, description=__doc__))

@@ -1,0 +1,74 @@
+"""Masks of policies, from masks and flags of effect of an env, by the kernel of ``kernels/returns/effects.cu``.
+
+A CUDA graph can record a call if another call was made before.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import torch
+from torch import Tensor
+
+from gpu_vecenv.backend.programs import launches
+from gpu_vecenv.backend.source import EFFECTS
+from gpu_vecenv.spec.roles import Group
+
+TILE = 4096
+"""Flags of a team, ``GV_TILE`` of the kernel."""
+
+SMALL = 1 << 14
+"""Below this many flags a second CPU thread saves less time than it takes to wake it."""
+
+
+class Limits:
+    """Writes the masks of policies of a group with flags of effect.
+
+    A choice of an entry of ``Group.limited`` is allowed if the env's mask allows it, where there is one, and if the flag of the
+    entry's group is True. An entry without effect thus has no allowed choice, and policies leave it out as any such entry.
+    """
+
+    def __init__(self, group: Group, device: torch.device) -> None:
+        """Store which flags each choice depends on."""
+        of_mask = {entry: first for entry, first in zip(group.masked, _starts(group.masked_choices), strict=True)}
+        of_effect = {entry: number for number, (_, entries) in enumerate(group.effects) for entry in entries}
+        sources, groups = [], []
+        for entry, choices in zip(group.limited, group.limited_choices, strict=True):
+            first = of_mask.get(entry)
+            sources += [-1] * choices if first is None else list(range(first, first + choices))
+            groups += [of_effect.get(entry, -1)] * choices
+        self._tables = torch.tensor([sources, groups], dtype=torch.int32, device=device)
+        self._args = args = _Args(num_agents=1, columns=len(sources))
+        args.mask_columns, args.num_groups = group.num_choices, group.num_effects
+        args.sources, args.groups = (table.data_ptr() for table in self._tables)
+
+    def write(self, out: Tensor, mask: Tensor | None, effects: Tensor) -> None:
+        """Write the masks of some rows.
+
+        Args:
+            out: bool (rows, sum of ``Group.limited_choices``), contiguous as the others.
+            mask: bool (rows, M), masks of the env; None if it has none.
+            effects: bool (rows, G), flags of effect.
+        """
+        args = self._args
+        args.mask, args.effects, args.out = None if mask is None else mask.data_ptr(), effects.data_ptr(), out.data_ptr()
+        args.rows, args.num_worlds = len(out), -(-out.numel() // TILE)
+        if args.num_worlds:
+            launches(EFFECTS, out.device).launch("gv_limit", args, args.num_worlds, out.numel() < SMALL)
+
+
+def _starts(choices: list[int]) -> list[int]:
+    """Return the first column of each entry in a mask."""
+    return [sum(choices[:number]) for number in range(len(choices))]
+
+
+class _Args(ctypes.Structure):
+    """``GvArgs`` of ``kernels/returns/effects.cu``, which asserts its size."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("mask", "effects", "sources", "groups", "out", "invalid_actions")),
+        ("rows", ctypes.c_int64),
+        *((name, ctypes.c_int32) for name in (
+            "num_worlds", "num_agents", "columns", "mask_columns", "num_groups", "unused",
+        )),
+    )  # fmt: skip
