@@ -14,8 +14,8 @@ from torch import Tensor
 
 from gpu_vecenv.adapters.torchrl import TorchRLEnv
 from gpu_vecenv.errors import MissingExtraError, ParameterError
-from gpu_vecenv.spec.given import abbreviated, require_one_of, whole_number
 from gpu_vecenv.spec.roles import Group
+from gpu_vecenv.spec.validation import abbreviated, require_one_of, whole_number
 
 try:
     from benchmarl.environments import TaskClass

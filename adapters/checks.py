@@ -16,10 +16,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gpu_vecenv import EpisodeStatistics, GpuVectorEnv, RoleRows
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError, UnknownIdError
-from gpu_vecenv.spec.given import abbreviated, host_array
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.vector.autoreset import spelled
-from gpu_vecenv.vector.options import refuse_fixed
+from gpu_vecenv.spec.validation import abbreviated, host_array
+from gpu_vecenv.vector.inputs.autoreset import spelled
+from gpu_vecenv.vector.inputs.options import refuse_fixed
 
 
 def made_by_id(env_id: Any, adapter: str, fixed: Mapping[str, Any], options: Mapping[str, Any]) -> VectorEnv:

@@ -11,10 +11,10 @@ from gymnasium.vector import VectorEnv
 from gpu_vecenv import GpuVectorEnv
 from gpu_vecenv.backend.jax_memory import import_jax
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.vector.results import dtype_of
-from gpu_vecenv.vector.role_actions import action_reader
-from gpu_vecenv.vector.seeding import check_one_seed
-from gpu_vecenv.vector.tree import nest, tree_map
+from gpu_vecenv.vector.inputs.role_actions import action_reader
+from gpu_vecenv.vector.inputs.seeding import check_one_seed
+from gpu_vecenv.vector.outputs.results import dtype_of
+from gpu_vecenv.vector.outputs.tree import nest, tree_map
 
 Reset = Callable[[Any], tuple[Any, dict[str, Any]]]
 """From a seed, an int or an integer array (), to obs and info."""

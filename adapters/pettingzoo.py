@@ -13,11 +13,11 @@ from gymnasium.spaces import Box, Space
 
 from gpu_vecenv.adapters.checks import made_by_id, without_wrappers
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError
-from gpu_vecenv.spec.given import abbreviated, host_array, require_mapping
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.vector.copied import Copied
-from gpu_vecenv.vector.masks import sample_mask
-from gpu_vecenv.vector.whole import whole_obs, whole_space
+from gpu_vecenv.spec.validation import abbreviated, host_array, require_mapping
+from gpu_vecenv.vector.env.masks import sample_mask
+from gpu_vecenv.vector.env.pickling import Copied
+from gpu_vecenv.vector.outputs.join_shared import joined_space, whole_obs
 
 try:
     from pettingzoo import AECEnv, ParallelEnv
@@ -76,7 +76,7 @@ class PettingZooEnv(Copied, ParallelEnv):
         self._members = [(group, [next(names) for _ in range(group.count)]) for group in layout.groups]
         # Each agent has a space of its own, because a space holds the generator of its samples.
         group_of = {agent: group for group, members in self._members for agent in members}
-        self.observation_spaces = {agent: deepcopy(whole_space(group)) for agent, group in group_of.items()}
+        self.observation_spaces = {agent: deepcopy(joined_space(group)) for agent, group in group_of.items()}
         self.action_spaces = {agent: deepcopy(group.action) for agent, group in group_of.items()}
         length = 1 + sum(math.prod(layout.state_shape(field, 1)) for field in layout.spec.state)
         self.state_space = Box(-np.inf, np.inf, (length,), np.float32)

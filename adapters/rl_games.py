@@ -14,7 +14,7 @@ from torch import Tensor
 from gpu_vecenv import RoleRows
 from gpu_vecenv.adapters.checks import action_tensor, checked_env, made_by_id, row_spaces
 from gpu_vecenv.errors import MissingExtraError, ParameterError, ShapeError
-from gpu_vecenv.vector.copied import Copied
+from gpu_vecenv.vector.env.pickling import Copied
 
 try:
     from rl_games.common import env_configurations, vecenv

@@ -21,8 +21,8 @@ from gpu_vecenv import (
 )
 from gpu_vecenv.adapters.checks import checked_env, require_fresh
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import abbreviated
-from gpu_vecenv.vector.copied import Copied
+from gpu_vecenv.spec.validation import abbreviated
+from gpu_vecenv.vector.env.pickling import Copied
 
 try:
     from rsl_rl.env import VecEnv

@@ -15,13 +15,13 @@ from torch import Tensor
 from gpu_vecenv import EpisodeStatistics, RoleRows
 from gpu_vecenv.adapters.checks import action_tensor, checked_env, has_statistics, made_by_id, row_group, row_spaces
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, SequenceError, ShapeError, UnknownAttributeError
-from gpu_vecenv.spec.given import Array, abbreviated, require_mapping, whole_number
-from gpu_vecenv.vector.called import SHARED
-from gpu_vecenv.vector.copied import Copied
-from gpu_vecenv.vector.other_roles import other_policies, random_bounds
-from gpu_vecenv.vector.random_actions import uniform_actions
-from gpu_vecenv.vector.seeding import check_one_seed
-from gpu_vecenv.vector.whole import whole_mask
+from gpu_vecenv.spec.validation import Array, abbreviated, require_mapping, whole_number
+from gpu_vecenv.vector.env.attributes import SHARED
+from gpu_vecenv.vector.env.pickling import Copied
+from gpu_vecenv.vector.inputs.random_actions import uniform_actions
+from gpu_vecenv.vector.inputs.seeding import check_one_seed
+from gpu_vecenv.vector.outputs.join_shared import full_mask
+from gpu_vecenv.vector.wrappers.other_roles import other_policies, random_bounds
 
 try:
     from stable_baselines3.common.monitor import Monitor, ResultsWriter
@@ -248,7 +248,7 @@ class Sb3VecEnv(Copied, VecEnv):
             raise ParameterError(f"{self._inner.env_spec.name} has no masks for these rows.")
         if self._mask is None:
             raise SequenceError("call reset() before action_masks().")
-        return _host(whole_mask(self._group, self._mask[self._rows]))
+        return _host(full_mask(self._group, self._mask[self._rows]))
 
     def close(self) -> None:
         """Close the env, and the log of episodes."""

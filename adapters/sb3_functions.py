@@ -11,8 +11,8 @@ from stable_baselines3.common.monitor import Monitor, ResultsWriter
 
 from gpu_vecenv import GpuVectorEnv, SingleEnv
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec.given import abbreviated
-from gpu_vecenv.vector.options import refuse_fixed
+from gpu_vecenv.spec.validation import abbreviated
+from gpu_vecenv.vector.inputs.options import refuse_fixed
 
 EnvFunction = Callable[[], gymnasium.Env]
 """Makes one env of this package, as ``gymnasium.make`` does."""

@@ -15,7 +15,7 @@ from torch.distributions import Distribution
 
 from gpu_vecenv.adapters.sb3 import DeviceStep, Sb3VecEnv
 from gpu_vecenv.errors import DeviceError, MissingExtraError, ParameterError
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.validation import abbreviated
 
 try:
     from stable_baselines3 import PPO

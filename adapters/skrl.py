@@ -12,9 +12,9 @@ from torch import Tensor
 
 from gpu_vecenv.adapters.checks import checked_env, require_fresh, row_actions, row_spaces
 from gpu_vecenv.errors import MissingExtraError, ParameterError
-from gpu_vecenv.spec.given import abbreviated
-from gpu_vecenv.vector.copied import Copied
-from gpu_vecenv.vector.role_actions import require_roles
+from gpu_vecenv.spec.validation import abbreviated
+from gpu_vecenv.vector.env.pickling import Copied
+from gpu_vecenv.vector.outputs.tree import require_roles
 
 try:
     from skrl import config

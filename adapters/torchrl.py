@@ -12,12 +12,12 @@ from torch import Tensor
 
 from gpu_vecenv.adapters.checks import made_by_id, without_wrappers
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, MissingExtraError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import require_one_of
-from gpu_vecenv.vector.copied import Copied
-from gpu_vecenv.vector.options import refuse_keywords
-from gpu_vecenv.vector.seeding import check_one_seed
-from gpu_vecenv.vector.tree import nest
-from gpu_vecenv.vector.whole import whole_mask, whole_obs, whole_space
+from gpu_vecenv.spec.validation import require_one_of
+from gpu_vecenv.vector.env.pickling import Copied
+from gpu_vecenv.vector.inputs.options import refuse_keywords
+from gpu_vecenv.vector.inputs.seeding import check_one_seed
+from gpu_vecenv.vector.outputs.join_shared import full_mask, joined_space, whole_obs
+from gpu_vecenv.vector.outputs.tree import nest
 
 try:
     from tensordict import TensorDict, TensorDictBase
@@ -178,7 +178,7 @@ class TorchRLEnv(Copied, EnvBase):
 
         def observation(role: str, lead: torch.Size) -> dict[str, TensorSpec]:
             group = self._groups[role]
-            space = whole_space(group)
+            space = joined_space(group)
             # The expanded bounds are views; Bounded.expand() would hold two copies as large as the observations.
             bounds = (torch.as_tensor(bound, device=device).expand(*lead, *bound.shape) for bound in (space.low, space.high))
             flags = {"mask": lead} if self._leads else {}
@@ -261,7 +261,7 @@ class TorchRLEnv(Copied, EnvBase):
         if name == "observation" and group.shared is not None:
             whole = whole_obs(value)
         elif name == "action_mask":
-            whole = whole_mask(group, value)
+            whole = full_mask(group, value)
         return whole
 
 

@@ -26,7 +26,7 @@ import gpu_vecenv.backend.cuda as cuda  # noqa: E402
 from gpu_vecenv import GpuVectorEnv, capture_steps  # noqa: E402
 from gpu_vecenv.bench.floors import step_bytes  # noqa: E402
 from gpu_vecenv.cli.key_value import parse_settings  # noqa: E402
-from gpu_vecenv.vector.tree import leaves, tree_map  # noqa: E402
+from gpu_vecenv.vector.outputs.tree import leaves, tree_map  # noqa: E402
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from gpu_vecenv import GpuVectorEnv, capture_steps  # noqa: E402
 from gpu_vecenv.bench.floors import step_bytes  # noqa: E402
-from gpu_vecenv.vector.tree import leaves  # noqa: E402
+from gpu_vecenv.vector.outputs.tree import leaves  # noqa: E402
 from tests.roles.town import SPEC  # noqa: E402
 
 STEPS = 128

@@ -20,7 +20,7 @@ from gpu_vecenv.backend.compiler import compile_object, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.envs.tag.spec import SPEC
 from gpu_vecenv.spec.layout import MAX_SCRATCH
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 SCAN = ("-DGV_NO_SERIAL", "-DGV_MIN_CELLS=1024")
 VARIANTS = {

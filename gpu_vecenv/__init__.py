@@ -29,20 +29,20 @@ _PUBLIC = {
     "spec.contract": ("with_contract",),
     "spec.env_spec": ("EnvSpec",),
     "spec.fields": ("Constant", "Field", "Metric", "ResetOption", "Table", "Workspace"),
-    "spec.given": ("Array",),
+    "spec.validation": ("Array",),
     "spec.params": ("LARGEST", "SMALLEST", "TIME_LIMIT", "Param", "Params", "agent_values"),
     "spec.registered": ("register_preset",),
     "spec.roles": ("Role",),
-    "vector.masks": ("sample_mask",),
-    "vector.graph": ("CapturedSteps", "capture_steps"),
-    "vector.normalize": ("NormalizeObservation", "NormalizeReward"),
-    "vector.reset_pool": ("join_states",),
-    "vector.role_rows": ("RoleRows",),
-    "vector.single_env": ("SingleEnv",),
-    "vector.stats": ("EpisodeStatistics",),
-    "vector.transform": ("ClipAction", "ClipReward", "TransformObservation", "TransformReward"),
-    "vector.vector_env": ("GpuVectorEnv",),
-    "vector.whole": ("whole_obs",),
+    "vector.env.masks": ("sample_mask",),
+    "vector.env.graph": ("CapturedSteps", "capture_steps"),
+    "vector.wrappers.normalize": ("NormalizeObservation", "NormalizeReward"),
+    "vector.worlds.reset_pool": ("join_states",),
+    "vector.wrappers.role_rows": ("RoleRows",),
+    "vector.env.single_env": ("SingleEnv",),
+    "vector.wrappers.stats": ("EpisodeStatistics",),
+    "vector.wrappers.transform": ("ClipAction", "ClipReward", "TransformObservation", "TransformReward"),
+    "vector.env.vector_env": ("GpuVectorEnv",),
+    "vector.outputs.join_shared": ("whole_obs",),
 }  # fmt: skip
 """Public names by the module that defines them."""
 
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from gpu_vecenv.spec.fields import ResetOption as ResetOption
     from gpu_vecenv.spec.fields import Table as Table
     from gpu_vecenv.spec.fields import Workspace as Workspace
-    from gpu_vecenv.spec.given import Array as Array
     from gpu_vecenv.spec.params import LARGEST as LARGEST
     from gpu_vecenv.spec.params import SMALLEST as SMALLEST
     from gpu_vecenv.spec.params import TIME_LIMIT as TIME_LIMIT
@@ -73,21 +72,22 @@ if TYPE_CHECKING:
     from gpu_vecenv.spec.params import agent_values as agent_values
     from gpu_vecenv.spec.registered import register_preset as register_preset
     from gpu_vecenv.spec.roles import Role as Role
-    from gpu_vecenv.vector.graph import CapturedSteps as CapturedSteps
-    from gpu_vecenv.vector.graph import capture_steps as capture_steps
-    from gpu_vecenv.vector.masks import sample_mask as sample_mask
-    from gpu_vecenv.vector.normalize import NormalizeObservation as NormalizeObservation
-    from gpu_vecenv.vector.normalize import NormalizeReward as NormalizeReward
-    from gpu_vecenv.vector.reset_pool import join_states as join_states
-    from gpu_vecenv.vector.role_rows import RoleRows as RoleRows
-    from gpu_vecenv.vector.single_env import SingleEnv as SingleEnv
-    from gpu_vecenv.vector.stats import EpisodeStatistics as EpisodeStatistics
-    from gpu_vecenv.vector.transform import ClipAction as ClipAction
-    from gpu_vecenv.vector.transform import ClipReward as ClipReward
-    from gpu_vecenv.vector.transform import TransformObservation as TransformObservation
-    from gpu_vecenv.vector.transform import TransformReward as TransformReward
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv as GpuVectorEnv
-    from gpu_vecenv.vector.whole import whole_obs as whole_obs
+    from gpu_vecenv.spec.validation import Array as Array
+    from gpu_vecenv.vector.env.graph import CapturedSteps as CapturedSteps
+    from gpu_vecenv.vector.env.graph import capture_steps as capture_steps
+    from gpu_vecenv.vector.env.masks import sample_mask as sample_mask
+    from gpu_vecenv.vector.env.single_env import SingleEnv as SingleEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv as GpuVectorEnv
+    from gpu_vecenv.vector.outputs.join_shared import whole_obs as whole_obs
+    from gpu_vecenv.vector.worlds.reset_pool import join_states as join_states
+    from gpu_vecenv.vector.wrappers.normalize import NormalizeObservation as NormalizeObservation
+    from gpu_vecenv.vector.wrappers.normalize import NormalizeReward as NormalizeReward
+    from gpu_vecenv.vector.wrappers.role_rows import RoleRows as RoleRows
+    from gpu_vecenv.vector.wrappers.stats import EpisodeStatistics as EpisodeStatistics
+    from gpu_vecenv.vector.wrappers.transform import ClipAction as ClipAction
+    from gpu_vecenv.vector.wrappers.transform import ClipReward as ClipReward
+    from gpu_vecenv.vector.wrappers.transform import TransformObservation as TransformObservation
+    from gpu_vecenv.vector.wrappers.transform import TransformReward as TransformReward
 
 
 def __getattr__(name: str) -> Any:

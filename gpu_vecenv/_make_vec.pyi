@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import torch
 
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 # One overload for each array kind.
 @overload

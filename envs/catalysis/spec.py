@@ -14,9 +14,9 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Constant, Field, Metric, Table
-from gpu_vecenv.spec.given import abbreviated, require_one_of
 from gpu_vecenv.spec.params import Param, Params, number_array
 from gpu_vecenv.spec.roles import Role
+from gpu_vecenv.spec.validation import abbreviated, require_one_of
 
 NAME = "WarpCatalysis-v0"
 DATA = Path(__file__).parent / "data"

@@ -14,9 +14,9 @@ from gymnasium.spaces import Box, Discrete
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Constant, Field, Metric, Table
-from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.spec.params import Param, Params
 from gpu_vecenv.spec.roles import Role
+from gpu_vecenv.spec.validation import abbreviated
 
 NAME = "WarpCovid-v0"
 DATA = Path(__file__).parent / "data"

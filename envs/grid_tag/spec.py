@@ -8,9 +8,9 @@ from gymnasium.spaces import Box, Discrete
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Constant, Field, Table
-from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.spec.params import Param, Params, agent_values
 from gpu_vecenv.spec.roles import Role
+from gpu_vecenv.spec.validation import abbreviated
 
 ROUNDING = 1.00001
 """Factor on the upper bounds of features, because scaling may round up."""

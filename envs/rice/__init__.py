@@ -4,8 +4,8 @@ from functools import partial
 
 from gpu_vecenv.envs.rice.spec import SPEC
 from gpu_vecenv.spec.contract import with_contract
-from gpu_vecenv.vector.single_env import refusing_entry_point
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.single_env import refusing_entry_point
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 __doc__ = with_contract(__doc__, __file__)
 

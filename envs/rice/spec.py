@@ -11,9 +11,9 @@ from gymnasium.spaces import Box, MultiDiscrete
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Constant, Field, Metric, Table
-from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.spec.params import Param, Params
 from gpu_vecenv.spec.roles import Role
+from gpu_vecenv.spec.validation import abbreviated
 
 FOLDER = Path(__file__).parent
 N = 27

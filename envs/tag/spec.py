@@ -9,9 +9,9 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Constant, Field, Table, Workspace
-from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.spec.params import LARGEST, SMALLEST, Param, Params, agent_values
 from gpu_vecenv.spec.roles import Role
+from gpu_vecenv.spec.validation import abbreviated
 
 ROUNDING = 1.00001
 """Factor on the bounds of scaled features, because scaling may round up."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, MissingExtraError
-from gpu_vecenv.spec.given import Array, host_array, on_device
+from gpu_vecenv.spec.validation import Array, host_array, on_device
 
 
 class JaxMemory(TorchMemory):

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpu_vecenv.backend.host_memory import free_host_bytes
 from gpu_vecenv.errors import DeviceError
-from gpu_vecenv.spec.given import Array, describe, host_array, on_device, plain_tensor
+from gpu_vecenv.spec.validation import Array, describe, host_array, on_device, plain_tensor
 
 
 class Memory(Protocol):

@@ -9,8 +9,8 @@ import warnings
 from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.errors import DeviceError, ParameterError
-from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.spec.validation import abbreviated
 
 
 def cuda_devices() -> int:

@@ -19,9 +19,9 @@ from gpu_vecenv.bench.floors import bare_launch, python_loop, step_bytes
 from gpu_vecenv.bench.machine import room_for
 from gpu_vecenv.bench.subject import Maker, Subject
 from gpu_vecenv.bench.timing import Local, Timed, synchronise
-from gpu_vecenv.vector.memory_needs import memory_needs
-from gpu_vecenv.vector.random_actions import uniform_actions
-from gpu_vecenv.vector.views import View
+from gpu_vecenv.vector.inputs.random_actions import uniform_actions
+from gpu_vecenv.vector.outputs.memory_needs import memory_needs
+from gpu_vecenv.vector.outputs.views import View
 
 ACTION_BATCHES = 8
 """Batches of random actions that are used in turn."""

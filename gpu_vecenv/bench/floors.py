@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from gpu_vecenv.bench.timing import Local, Timed, interleaved
-from gpu_vecenv.vector.tree import leaves
+from gpu_vecenv.vector.outputs.tree import leaves
 
 COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}
 """Bytes of the array that is copied, more than fit into a cache."""

@@ -33,7 +33,7 @@ from gpu_vecenv.cli.key_value import help_option
 from gpu_vecenv.cli.quick_table import print_table
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.train.config import require_threads
-from gpu_vecenv.vector.views import MAX_WORLDS
+from gpu_vecenv.vector.outputs.views import MAX_WORLDS
 
 MODES = ("env", "inference", "training", "goal", "startup")
 PEER_MODES = ("env", "training", "goal")
@@ -103,32 +103,19 @@ def bench(
     if quick:
         _require_defaults(options)
         modes, rounds, seconds = quick_run.MODES, quick_run.ROUNDS, quick_run.SECONDS
-    torch.set_num_threads(threads)
-    if device != "cpu":
-        torch.cuda.set_device(device)  # also sets CuPy's device
+    _use(device, threads)
     if out is None and not quick:
         out = default_file(modes, kind)
-    if out is not None and (not out.name or out.is_dir()):
-        raise ParameterError(f"--out must be a file to write, got {str(out)!r}.")
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(out)
     console, start = Console(highlight=False, soft_wrap=True), time.perf_counter()
     detail: Callable[[str], None] = (lambda text: None) if quick else console.print
     detail(f"floors of {device}")
     floors = measure_floors(device, rounds, seconds)
-    sources = {"warpdrive": (SOURCE, warpdrive), "purejaxrl": (purejaxrl_peer.SOURCE, purejaxrl)}
-    environment = {variable: str(folder.resolve()) for variable, folder in sources.values() if folder}
-    installed_peers = Peers(device, environment, [name for name, (_, folder) in sources.items() if folder is None])
-    facts = machine(device)
-    head = {
-        "benchmark": "bench", "command": command, "machine": facts,
-        "torch_threads": threads, "env_threads": num_threads() if device == "cpu" else None, "rounds": rounds,
-        "sample_s": seconds, "peers": installed_peers.versions,
-        "beneath": installed_peers.runtimes,
-        **_identify("warpdrive", warpdrive), **_identify("purejaxrl", purejaxrl),
-        "clocks_before": clocks(device), "floors": floors,
-    }  # fmt: skip
-    results = Results(out, head)
+    installed_peers = _installed_peers(device, warpdrive, purejaxrl)
+    facts = _facts(device, installed_peers) | _identify("warpdrive", warpdrive) | _identify("purejaxrl", purejaxrl)
+    head = {"benchmark": "bench", "command": command, "torch_threads": threads, "rounds": rounds, "sample_s": seconds}
+    results = Results(out, head | facts | {"clocks_before": clocks(device), "floors": floors})
     with closing(installed_peers):
         peer_modes = [mode for mode in (("env",) if quick else PEER_MODES) if mode in modes]
         found = {mode: groups(mode, kind, device, envs, sizes, cases, quick) for mode in peer_modes}
@@ -148,9 +135,40 @@ def bench(
                     detail(line(row))
             results.add([], clocks_after=clocks(device))
     if quick:
-        print_table(console, results.rows, facts.get("gpu", f"{facts['cpu']}, {facts['cores']} cores"))
+        print_table(console, results.rows, _processor(facts["machine"]))
     if out is not None:
         console.print(f"{len(results.rows)} rows in {out}, {time.perf_counter() - start:.0f} s")
+
+
+def _use(device: str, threads: int) -> None:
+    torch.set_num_threads(threads)
+    if device != "cpu":
+        torch.cuda.set_device(device)  # also sets CuPy's device
+
+
+def _facts(device: str, peers: Peers) -> dict[str, Any]:
+    """Return the machine, and versions of the other libraries."""
+    env_threads = num_threads() if device == "cpu" else None
+    return {"machine": machine(device), "env_threads": env_threads, "peers": peers.versions, "beneath": peers.runtimes}
+
+
+def _processor(facts: dict[str, Any]) -> str:
+    """Return the name of the GPU, or that of the CPU and its cores."""
+    return str(facts.get("gpu", f"{facts['cpu']}, {facts['cores']} cores"))
+
+
+def _make_folder(out: Path) -> None:
+    """Make the folder of the file to write."""
+    if not out.name or out.is_dir():
+        raise ParameterError(f"--out must be a file to write, got {str(out)!r}.")
+    out.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _installed_peers(device: str, warpdrive: Path | None, purejaxrl: Path | None) -> Peers:
+    """Return the other libraries that are installed, or whose source folder is given."""
+    sources = {"warpdrive": (SOURCE, warpdrive), "purejaxrl": (purejaxrl_peer.SOURCE, purejaxrl)}
+    environment = {variable: str(folder.resolve()) for variable, folder in sources.values() if folder}
+    return Peers(device, environment, [name for name, (_, folder) in sources.items() if folder is None])
 
 
 def compile_kernels(cases: Sequence[Case], device: str) -> None:

@@ -16,9 +16,9 @@ from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.train.runner.build import make_env, make_vec
-from gpu_vecenv.vector.autoreset import parse_autoreset_mode
-from gpu_vecenv.vector.memory_needs import memory_needs, room_for
-from gpu_vecenv.vector.views import View, count_worlds
+from gpu_vecenv.vector.inputs.autoreset import parse_autoreset_mode
+from gpu_vecenv.vector.outputs.memory_needs import memory_needs, room_for
+from gpu_vecenv.vector.outputs.views import View, count_worlds
 
 
 def memory(

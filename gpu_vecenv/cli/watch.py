@@ -26,7 +26,7 @@ from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.runner.build import import_modules, make_env
 from gpu_vecenv.train.runner.evaluation import play
 from gpu_vecenv.train.runner.measure import step_limit
-from gpu_vecenv.vector.seeding import MAX_SEED
+from gpu_vecenv.vector.inputs.seeding import MAX_SEED
 
 State = dict[str, np.ndarray]
 Played = dict[tuple[bool, int], float]

@@ -14,7 +14,7 @@ import numpy as np
 from gpu_vecenv.errors import MissingExtraError, ParameterError
 from gpu_vecenv.render.canvas import import_pillow
 from gpu_vecenv.render.video import checked_frames
-from gpu_vecenv.spec.given import abbreviated, real_number
+from gpu_vecenv.spec.validation import abbreviated, real_number
 
 COLOURS, COLOURS_OF_VIDEO = 256, 64
 """Colours of a picture and of a video. Drawings have few, and a palette makes a file a third as large."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec.given import abbreviated, real_number, require_one_of
+from gpu_vecenv.spec.validation import abbreviated, real_number, require_one_of
 
 Colour = tuple[int, int, int]
 

@@ -15,7 +15,7 @@ import numpy as np
 from gpu_vecenv.atomic_file import DISK_REFUSALS, atomic_file
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, ShapeError, VideoError
 from gpu_vecenv.render.canvas import import_pillow
-from gpu_vecenv.spec.given import abbreviated, real_number
+from gpu_vecenv.spec.validation import abbreviated, real_number
 
 
 def write_video(frames: Iterable[np.ndarray], path: str | Path, fps: int = 30) -> Path:

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
 from gpu_vecenv.errors import GpuVecenvError, OutOfMemoryError, SpecError
-from gpu_vecenv.spec.given import abbreviated, host_array, real_number, require_part, whole_number
+from gpu_vecenv.spec.validation import abbreviated, host_array, real_number, require_part, whole_number
 
 MAX_NUMBERS = 2**31 - 1
 """Most numbers of an array in one world, and most choices of an entry; kernels count them in 32 bits."""

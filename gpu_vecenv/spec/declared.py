@@ -25,10 +25,10 @@ from gpu_vecenv.spec.fields import (
     Table,
     Workspace,
 )
-from gpu_vecenv.spec.given import abbreviated, real_number, require_part, rounded
 from gpu_vecenv.spec.names import ARGUMENTS, C_NAME, NAME, STATE_NAMES, is_c_name, is_name, is_one_line
 from gpu_vecenv.spec.params import PARAM_DTYPES, Param
 from gpu_vecenv.spec.roles import Role, group_sizes
+from gpu_vecenv.spec.validation import abbreviated, real_number, require_part, rounded
 
 if TYPE_CHECKING:
     from gpu_vecenv.spec.env_spec import EnvSpec

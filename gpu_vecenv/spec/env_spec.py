@@ -16,10 +16,10 @@ from gpu_vecenv.errors import UnknownParameterError
 from gpu_vecenv.spec.computed import called
 from gpu_vecenv.spec.declared import PARTS, check_declarations
 from gpu_vecenv.spec.fields import Constant, Field, Metric, ResetOption, Table, Workspace
-from gpu_vecenv.spec.given import lists_as_tuples, require_part
 from gpu_vecenv.spec.params import Param, Params, convert
 from gpu_vecenv.spec.reference import reduce_spec
 from gpu_vecenv.spec.roles import Role
+from gpu_vecenv.spec.validation import lists_as_tuples, require_part
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_vecenv.spec.given import lists_as_tuples
 from gpu_vecenv.spec.params import Params
+from gpu_vecenv.spec.validation import lists_as_tuples
 
 FIELD_DTYPES = ("float32", "float64", "int32", "int64", "uint8", "uint16", "uint64")
 """Dtypes of state arrays. They have the same size in NumPy and in kernels."""

@@ -15,10 +15,10 @@ from gpu_vecenv.errors import ParameterError, SpecError
 from gpu_vecenv.spec.computed import MAX_NUMBERS, array_shape, bounds_of, called, real_array, whole_in
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Constant, Field, Table
-from gpu_vecenv.spec.given import abbreviated, require_part
 from gpu_vecenv.spec.params import Params
 from gpu_vecenv.spec.roles import Group, group_of, group_sizes
 from gpu_vecenv.spec.struct import MAX_HELD_ENTRIES, WORLD_STATE, Member, is_single, struct_members
+from gpu_vecenv.spec.validation import abbreviated, require_part
 
 MODULES = (("gv_step", "gv_reset", "gv_observe", "gv_copy"), ("gv_rollout",))
 """Kernels of every env. Each tuple is a module, which CUDA compiles at once (``GV_MODULE`` is its index)."""

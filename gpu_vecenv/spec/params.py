@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.errors import ParameterError, ShapeError
-from gpu_vecenv.spec.given import abbreviated, host_array, limits, real_number, rounded
+from gpu_vecenv.spec.validation import abbreviated, host_array, limits, real_number, rounded
 
 Params = Mapping[str, Any]
 

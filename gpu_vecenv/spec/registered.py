@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.validation import abbreviated
 
 REGISTERED_PRESETS: dict[str, Any] = {}
 """Presets that ``register_preset()`` received, by id."""

@@ -8,7 +8,7 @@ from gymnasium.spaces import Box, Discrete
 
 import tests.roles  # noqa: F401  # registers Town, Harvest and Pot
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Role
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.train.role_envs import MASKED
 
 SOLO = """

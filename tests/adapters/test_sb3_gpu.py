@@ -16,7 +16,7 @@ import gpu_vecenv.adapters.sb3_gpu as sb3_gpu
 from gpu_vecenv.adapters.sb3 import DeviceStep, Sb3VecEnv
 from gpu_vecenv.adapters.sb3_gpu import GpuPPO, GpuRolloutBuffer
 from gpu_vecenv.errors import DeviceError, ParameterError
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.adapters.test_sb3 import limit, make, works
 from tests.devices import DEVICES
 

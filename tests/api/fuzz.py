@@ -20,7 +20,7 @@ import torch
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.trees import map_tree
 
 ODD_VALUES = [

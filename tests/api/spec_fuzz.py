@@ -36,10 +36,10 @@ from gpu_vecenv import (
 from gpu_vecenv.backend import compiler
 from gpu_vecenv.backend.source import content_hash, kernel_source
 from gpu_vecenv.errors import CompileError, GpuVecenvError, ParameterError
-from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.vector.memory_needs import memory_needs
-from gpu_vecenv.vector.views import View
+from gpu_vecenv.spec.validation import abbreviated
+from gpu_vecenv.vector.outputs.memory_needs import memory_needs
+from gpu_vecenv.vector.outputs.views import View
 from tests.api.fuzz import ODD_VALUES
 from tests.trees import assert_trees_equal, to_host
 

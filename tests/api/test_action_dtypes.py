@@ -7,9 +7,9 @@ import pytest
 from gpu_vecenv import RoleRows
 from gpu_vecenv.errors import ActionError, ArrayTypeError
 from gpu_vecenv.spec.roles import INDEX_DTYPES, smallest_dtype
-from gpu_vecenv.vector.actions import ENTRY_TYPES
-from gpu_vecenv.vector.graph import capture_steps
-from gpu_vecenv.vector.wrapper import DeviceWrapper
+from gpu_vecenv.vector.env.graph import capture_steps
+from gpu_vecenv.vector.inputs.actions import ENTRY_TYPES
+from gpu_vecenv.vector.wrappers.wrapper import DeviceWrapper
 from tests.api import envs
 from tests.devices import DEVICES, JAX
 from tests.roles import cases

@@ -13,7 +13,7 @@ from gpu_vecenv import errors
 from gpu_vecenv.backend import compiler, select
 from gpu_vecenv.envs.cartpole.spec import SPEC
 from gpu_vecenv.spec.fields import Field
-from gpu_vecenv.vector.graph import capture_steps
+from gpu_vecenv.vector.env.graph import capture_steps
 from tests.api.envs import assert_same, host_info, make, random_actions
 
 
@@ -171,7 +171,7 @@ def test_calls_after_close_raise_an_error():
 
 def test_an_env_that_could_not_be_made_counts_as_closed():
     from gpu_vecenv.envs.tag.spec import SPEC
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
     env = GpuVectorEnv.__new__(GpuVectorEnv)
     with pytest.raises(errors.ParameterError):

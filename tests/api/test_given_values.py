@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gpu_vecenv.errors import ActionError, ArrayTypeError, DeviceError, GpuVecenvError, ParameterError, ShapeError
-from gpu_vecenv.spec.given import abbreviated, list_array, real_number, whole_number
+from gpu_vecenv.spec.validation import abbreviated, list_array, real_number, whole_number
 from tests.api.envs import assert_same, make
 
 HUGE = 10**400

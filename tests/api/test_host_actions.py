@@ -8,7 +8,7 @@ import pytest
 from gymnasium.spaces import MultiDiscrete
 
 from gpu_vecenv.backend.memory import NumpyMemory
-from gpu_vecenv.vector.actions import ActionReader
+from gpu_vecenv.vector.inputs.actions import ActionReader
 
 ACTIONS = np.arange(6, dtype=np.int32).reshape(3, 2)
 

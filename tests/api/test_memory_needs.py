@@ -8,8 +8,8 @@ from gymnasium.vector import AutoresetMode
 
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.cli.main import main
-from gpu_vecenv.vector.memory_needs import memory_needs
-from gpu_vecenv.vector.views import View
+from gpu_vecenv.vector.outputs.memory_needs import memory_needs
+from gpu_vecenv.vector.outputs.views import View
 from tests.api.envs import ALIKE
 from tests.trees import leaves
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
-from gpu_vecenv.vector.random_actions import uniform_actions
+from gpu_vecenv.vector.inputs.random_actions import uniform_actions
 
 
 @pytest.mark.parametrize("space", [Discrete(3), MultiDiscrete([2, 5]), MultiDiscrete([[2, 5], [3, 4]])], ids=str)

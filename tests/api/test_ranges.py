@@ -70,7 +70,7 @@ def test_ranges_of_dtypes_that_torch_cannot_compare_are_checked():
     field, layout = spec.state[-1], Layout(spec, spec.resolve({}))
     assert field.bounds(layout.params) == (-np.inf, 9)
     from gpu_vecenv.backend.memory import TorchMemory
-    from gpu_vecenv.vector.state import checked_field
+    from gpu_vecenv.vector.worlds.state import checked_field
 
     marks = torch.tensor([1, 10], dtype=torch.int32).to(torch.uint16)
     with pytest.raises(ParameterError, match="mark must be at most 9, got 10"):

@@ -6,8 +6,8 @@ import pytest
 
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
-from gpu_vecenv.vector.reset_pool import join_states
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.worlds.reset_pool import join_states
 from tests.api.envs import ALIKE
 from tests.devices import DEVICES
 from tests.kernels.test_rng import philox

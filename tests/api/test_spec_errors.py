@@ -17,7 +17,7 @@ from gpu_vecenv.backend.compiler import LEVELS, name_by_compiler, object_name
 from gpu_vecenv.envs.cartpole.spec import SPEC
 from gpu_vecenv.errors import CompileError, OutOfMemoryError, ParameterError, SpecError
 from gpu_vecenv.spec.names import ARGUMENTS
-from gpu_vecenv.vector.single_env import SingleEnv
+from gpu_vecenv.vector.env.single_env import SingleEnv
 from tests.api.spec_fuzz import KERNEL
 
 

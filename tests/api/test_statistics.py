@@ -8,7 +8,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from gpu_vecenv import GpuVectorEnv
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.vector.stats import EpisodeStatistics
+from gpu_vecenv.vector.wrappers.stats import EpisodeStatistics
 from tests.api.envs import MODES, VIEWS, host, make, random_actions
 from tests.devices import JAX
 from tests.roles import town

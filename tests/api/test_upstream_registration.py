@@ -8,7 +8,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from gpu_vecenv.errors import SeveralAgentsError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.api.envs import SINGLES
 
 CPU = {"device": "cpu", "array": "numpy"}

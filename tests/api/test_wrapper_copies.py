@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import gpu_vecenv
-from gpu_vecenv.vector.normalize import RunningMoments
-from gpu_vecenv.vector.wrapper import DeviceWrapper
+from gpu_vecenv.vector.wrappers.normalize import RunningMoments
+from gpu_vecenv.vector.wrappers.wrapper import DeviceWrapper
 from tests.api.envs import MODES, random_actions
 from tests.devices import DEVICES, JAX
 from tests.trees import assert_trees_equal, to_host

@@ -11,7 +11,7 @@ from gymnasium.wrappers.utils import RunningMeanStd
 
 import gpu_vecenv
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError, SequenceError, ShapeError
-from gpu_vecenv.vector.normalize import RunningMoments
+from gpu_vecenv.vector.wrappers.normalize import RunningMoments
 from tests.api.envs import MODES, host, make, random_actions
 from tests.devices import DEVICES, JAX
 

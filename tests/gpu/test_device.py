@@ -11,7 +11,7 @@ import pytest
 
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.errors import ActionError, DeviceError, SequenceError, ShapeError
-from gpu_vecenv.vector.stats import EpisodeStatistics
+from gpu_vecenv.vector.wrappers.stats import EpisodeStatistics
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.gpu

@@ -8,7 +8,7 @@ import pytest
 
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.errors import ParameterError, SequenceError
-from gpu_vecenv.vector.graph import capture_steps
+from gpu_vecenv.vector.env.graph import capture_steps
 from tests.api.envs import ALIKE, length
 
 torch = pytest.importorskip("torch")

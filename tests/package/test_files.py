@@ -1,7 +1,9 @@
 """Rules for files and imports that keep the project readable."""
 
 import ast
+import io
 import re
+import tokenize
 import tomllib
 from pathlib import Path
 
@@ -22,9 +24,20 @@ the writer of whole files and the pause of the garbage collector."""
 NOT_ALLOWED = {("train", "adapters"), ("bench", "adapters")}
 """Imports that are refused although the order of rooms would allow them."""
 
+ROOMS = {
+    "train": ("errors", "config", "run_folder", "returns", "policies", "storage", "algorithms", "fused", "runner"),
+    "vector": ("outputs", "inputs", "worlds", "env", "wrappers"),
+}
+"""Rooms inside a room, from the lowest to the highest, as in CONTRIBUTING.md; ``train/errors`` is a module below the others."""
 
-TRAINER_ROOMS = ("errors", "config", "run_folder", "returns", "policies", "storage", "algorithms", "fused", "runner")
-"""Rooms of ``gpu_vecenv/train`` from the lowest to the highest, as in CONTRIBUTING.md; ``errors`` is a module below them."""
+
+LONG_FUNCTIONS = {
+    ("examples/cleanrl_ppo.py", "train"): "CleanRL's form: the algorithm in one function, read from top to bottom",
+    ("examples/cleanrl_ppo_continuous_action.py", "train"): "the same",
+    ("gpu_vecenv/kernels/single/rollout.h", "gv_rollout_held"): "its variables are registers of one lane over all steps",
+    ("gpu_vecenv/spec/struct.py", "struct_members"): "one list, in the order of the struct",
+}
+"""Functions of more than 60 lines of code, and why each is whole."""
 
 
 def module_name(path: Path) -> str:
@@ -73,34 +86,101 @@ def test_lower_rooms_do_not_import_higher_ones(folder):
     assert [line for line in wrong if not line.startswith("gpu_vecenv/__init__.py")] == []
 
 
-def trainer_room(module: str) -> str | None:
-    """Return the room of the trainer that a module lies in; None for others."""
+def inner_room(module: str, outer: str) -> str | None:
+    """Return the room inside ``outer`` that a module lies in; None for modules of other rooms and for ``outer`` itself."""
     parts = module.split(".")
-    return parts[2] if parts[:2] == ["gpu_vecenv", "train"] and len(parts) > 2 else None
+    return parts[2] if parts[:2] == ["gpu_vecenv", outer] and len(parts) > 2 else None
 
 
-def test_rooms_of_the_trainer_import_lower_ones_only():
-    folder = ROOT / "gpu_vecenv" / "train"
-    assert {p.name for p in folder.iterdir() if p.is_dir() and p.name != "__pycache__"} == set(TRAINER_ROOMS) - {"errors"}
-    found = [(path, trainer_room(module_name(path)), imported(path)) for path in folder.rglob("*.py")]
-    assert {room for _, room, _ in found} == {None, *TRAINER_ROOMS}
+@pytest.mark.parametrize("outer", ROOMS)
+def test_rooms_inside_a_room_import_lower_ones_only(outer):
+    folder, order = ROOT / "gpu_vecenv" / outer, ROOMS[outer]
+    assert {p.name for p in folder.iterdir() if p.is_dir() and p.name != "__pycache__"} == set(order) - {"errors"}
+    found = [(path, inner_room(module_name(path), outer), imported(path)) for path in folder.rglob("*.py")]
+    assert {room for _, room, _ in found} == {None, *order}
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path, here, names in found
         for name in names
-        if here is not None and (there := trainer_room(name)) is not None
-        if TRAINER_ROOMS.index(there) > TRAINER_ROOMS.index(here)
+        if here is not None and (there := inner_room(name, outer)) is not None
+        if order.index(there) > order.index(here)
     ]
     assert wrong == []
 
 
-def test_rooms_of_the_trainer_are_listed_in_their_order():
-    table = re.findall(r"^\| `train/(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
-    assert ["errors", *table] == list(TRAINER_ROOMS)
+@pytest.mark.parametrize("outer", ROOMS)
+def test_rooms_inside_a_room_are_listed_in_their_order(outer):
+    table = re.findall(rf"^\| `{outer}/(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    assert table == [room for room in ROOMS[outer] if room != "errors"]
 
 
-def test_no_source_file_is_longer_than_400_lines():
-    assert [str(p.relative_to(ROOT)) for p in SOURCES if len(p.read_text().splitlines()) > 400] == []
+def modules_reached(module: str, imports: dict[str, set[str]]) -> set[str]:
+    """Return the modules that a module imports, directly or through others."""
+    reached, new = set(), {module}
+    while new:
+        new = {name for importer in new for name in imports[importer]} - reached
+        reached |= new
+    return reached
+
+
+def test_modules_of_vector_do_not_import_each_other_in_a_circle():
+    """Imports for type checkers count, so each file can be read before those that use it."""
+    modules = {module_name(path): imported(path) for path in (ROOT / "gpu_vecenv" / "vector").rglob("*.py")}
+    imports = {
+        module: {other for other in modules if any(name == other or name.startswith(f"{other}.") for name in names)}
+        for module, names in modules.items()
+    }
+    imports = {module: {name for name in names if name.count(".") > 2} for module, names in imports.items()}  # no packages
+    assert [module for module in imports if module in modules_reached(module, imports)] == []
+
+
+def code_lines(text: str) -> set[int]:
+    """Return the numbers of the lines of a module that are neither blank nor a comment alone."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    layout = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    return {line for token in tokens if token.type not in layout for line in range(token.start[0], token.end[0] + 1)}
+
+
+def python_lengths(text: str) -> dict[str, int]:
+    """Return the length of each function of a module: its lines of code, without the docstring."""
+    code, lengths = code_lines(text), {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            first = node.body[0]
+            docs = range(first.lineno, first.end_lineno + 1) if ast.get_docstring(node) is not None else ()
+            lengths[node.name] = len(code.intersection(range(node.lineno, node.end_lineno + 1)).difference(docs))
+    return lengths
+
+
+def kernel_lengths(text: str) -> dict[str, int]:
+    """Return the length of each block of a kernel that begins and ends at the left margin, without blank lines and comments."""
+    lengths, first, count = {}, "", 0
+    for line in text.splitlines():
+        starts = re.match(r"[A-Za-z].*[({,]$", line) is not None and not line.startswith("namespace")
+        first, count = (line, 0) if starts and not first else (first, count)
+        count += bool(line.strip()) and not line.lstrip().startswith("//")
+        if first and line.startswith("}"):
+            name = re.search(r"\w+(?=[({ ]*$|\()", first)
+            lengths[name[0] if name else first], first = count, ""
+    return lengths
+
+
+def test_the_length_of_a_function():
+    text = 'def f(\n    a,\n):\n    """Doc.\n\n    More.\n    """\n\n    # Why.\n    return """\n\n    """\n\n\ndef g(): ...\n'
+    assert python_lengths(text) == {"f": 6, "g": 1}
+    assert kernel_lengths("// f\nGV_FN int f(\n    int a) {\n    // Why.\n\n    return a;\n}\n") == {"f": 4}
+
+
+def test_no_function_is_longer_than_60_lines():
+    measures = {".py": python_lengths, ".h": kernel_lengths, ".cu": kernel_lengths}
+    lengths = {
+        (path.relative_to(ROOT).as_posix(), name): length
+        for path in SOURCES
+        for name, length in measures[path.suffix](path.read_text()).items()
+    }
+    long = {place: length for place, length in lengths.items() if length > 60}
+    assert {place: length for place, length in long.items() if place not in LONG_FUNCTIONS} == {}
+    assert [place for place in LONG_FUNCTIONS if place not in long] == []
 
 
 def test_every_folder_with_modules_is_installed():

@@ -10,7 +10,7 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Field
 from gpu_vecenv.spec.params import TIME_LIMIT, Param
 from gpu_vecenv.spec.roles import Role
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.kernels.test_rng import philox
 from tests.parity.test_packs import MODES, ONE_BY_ONE, assert_equal
 from tests.parity.test_same_bits import sizes_as_constants

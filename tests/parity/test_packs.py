@@ -13,8 +13,8 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Field
 from gpu_vecenv.spec.params import Param
 from gpu_vecenv.spec.roles import Role
-from gpu_vecenv.vector.actions import ENTRY_TYPES
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.inputs.actions import ENTRY_TYPES
 
 SPECS = {spec.name: spec for spec in (e.SPEC for e in (acrobot, cartpole, mountain_car, mountain_car_continuous, pendulum))}
 FEW = ("WarpCartPole-v1", "WarpMountainCarContinuous-v0")

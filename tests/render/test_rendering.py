@@ -194,7 +194,7 @@ def test_an_error_of_a_renderer_that_the_state_does_not_explain_stays_as_it_is(m
     env = gymnasium.make_vec("WarpCartPole-v1", 1, device="cpu", array="numpy").unwrapped
     env.reset(seed=1)
     env.picture()
-    monkeypatch.setattr(type(env._renderers.first(1)._renderers[0]), "frame", lambda self, state: int("a mistake"))
+    monkeypatch.setattr(type(env._rendering._renderers.first(1)._renderers[0]), "frame", lambda self, state: int("a mistake"))
     with pytest.raises(ValueError, match="invalid literal") as raised:
         env.picture()
     assert not isinstance(raised.value, ParameterError)

@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.spaces import Box, MultiDiscrete
 
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Metric, Param, Role, Table
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.kernels.test_rng import philox
 
 SIDE, RADIUS, FROZEN_STEPS = 8, 2, 3

@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Param, Role
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
 def box(length):

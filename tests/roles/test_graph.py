@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpu_vecenv.vector.graph import capture_steps
+from gpu_vecenv.vector.env.graph import capture_steps
 from tests.roles.cases import CASES, at, on_device, random_actions, results, started, state, stepped
 from tests.trees import assert_trees_equal, leaves, map_tree, to_host
 

@@ -9,7 +9,7 @@ import torch
 
 from gpu_vecenv import Table
 from gpu_vecenv.errors import ParameterError, ShapeError
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.api.envs import as_rows
 from tests.devices import DEVICES
 from tests.roles.harvest import MAPS, SPEC, TREE, WALL, Harvest

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.errors import ActionError
-from gpu_vecenv.vector.masks import require_choices
-from gpu_vecenv.vector.tree import leaves, tree_map
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.outputs.choices import require_choices
+from gpu_vecenv.vector.outputs.tree import leaves, tree_map
 from tests.devices import DEVICES
 from tests.roles.cases import make
 from tests.roles.harvest import SPEC as HARVEST

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, MultiDiscrete
 
 from gpu_vecenv import EpisodeStatistics, GpuVectorEnv, NormalizeObservation, RoleRows
 from gpu_vecenv.errors import ArrayTypeError, ClosedError, ParameterError, SequenceError, ShapeError
-from gpu_vecenv.vector.random_actions import uniform_actions
+from gpu_vecenv.vector.inputs.random_actions import uniform_actions
 from tests.devices import DEVICES, JAX
 from tests.roles import shared as pot
 from tests.roles.town import SPEC

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from gpu_vecenv import EnvSpec, Metric, Role
 from gpu_vecenv.errors import ActionError, ArrayTypeError, ParameterError, ShapeError, UnknownParameterError
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.devices import DEVICES
 from tests.kernels.test_rng import philox
 from tests.roles.town import SPEC, Town

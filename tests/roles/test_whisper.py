@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, MultiDiscrete
 
 from gpu_vecenv import Role
 from gpu_vecenv.errors import SpecError
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.devices import DEVICES
 from tests.roles.cases import on_device, state
 from tests.roles.whisper import ALIKE, SPEC, Whisper
@@ -73,7 +73,7 @@ def test_parameters_decide_if_there_are_flags():
     loud, quiet = (make(quiet=quiet).layout.groups[0] for quiet in (0, 1))
     assert loud.limited == quiet.limited == (0, 1, 2) and (loud.masked, quiet.masked) == ((), (2,))
     assert quiet.limited_choices == [3, 4, 5] and (quiet.num_choices, quiet.num_effects) == (5, 2)
-    assert make(quiet=1)._rows()["action of a whisperer"].endswith(", with masks and flags of effect")
+    assert ", with flags of effect" in make()._repr_html_() and ", with masks and flags of effect" in make(quiet=1)._repr_html_()
 
 
 def test_flags_of_a_state_that_was_set():

@@ -18,7 +18,7 @@ from gpu_vecenv.backend.memory import NumpyMemory
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.struct import output_members
-from gpu_vecenv.vector.results import dtype_of, previous_member
+from gpu_vecenv.vector.outputs.results import dtype_of, previous_member
 from tests.trees import map_tree
 
 KERNEL_FOLDER = ("gv_reset", "gv_step", "gv_observe", "gv_rollout")

@@ -13,7 +13,7 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 import tests.roles  # noqa: F401  # registers Town
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Param, Role
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
 def pairs_role(name, count):

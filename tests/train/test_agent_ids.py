@@ -17,7 +17,7 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.applies import fused_sizes
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Inputs
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 KERNEL = """
 // Seats: agents observe nothing, and each must choose its own number.

@@ -42,7 +42,7 @@ def config_of(env_id="Whisper-v0", algorithm="ppo", env_kwargs=None, **changes):
     return dataclasses.replace(config, **changes)
 
 
-def whole_mask(group, mask, effects):
+def full_mask(group, mask, effects):
     """Return which choices are allowed and have an effect, bool (..., 12), by a loop over entries."""
     parts, first = [], 0
     for entry, size in enumerate(CHOICES):
@@ -61,7 +61,7 @@ def test_masks_of_policies_are_those_of_a_loop(quiet, rows):
     effects = torch.rand(rows, 2, generator=g) < 0.5
     out = torch.zeros(rows, 12, dtype=torch.bool)
     Limits(group, torch.device("cpu")).write(out, mask, effects)
-    assert np.array_equal(out, whole_mask(group, None if mask is None else mask.numpy(), effects.numpy()))
+    assert np.array_equal(out, full_mask(group, None if mask is None else mask.numpy(), effects.numpy()))
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "fused"])
@@ -74,7 +74,7 @@ def test_entries_without_effect_are_0_and_add_nothing(env_id, quiet, algorithm):
     samples, policy = trainer.parts.rows["whisperer"].samples(), trainer.policies["whisperer"]
     slabs = trainer.parts.rollout.groups[0]
     effects = slabs.effects[:-1].numpy()
-    want = whole_mask(policy.group, None if slabs.env_mask is None else slabs.env_mask[:-1].numpy(), effects)
+    want = full_mask(policy.group, None if slabs.env_mask is None else slabs.env_mask[:-1].numpy(), effects)
     assert np.array_equal(samples.mask[:-1], want) and not want.all()
     dead = ~effects[..., list(GROUP_OF)]
     assert not samples.action.numpy()[dead].any() and samples.action.numpy()[~dead].any()

@@ -27,7 +27,7 @@ from gpu_vecenv.train.run_folder.plot import plot_curves
 from gpu_vecenv.train.runner import evaluation
 from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.train.runner.matches import play_matches
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.roles import harvest
 
 WALKER = EnvSpec(

@@ -12,7 +12,7 @@ from gpu_vecenv.train import Callback, NetworkConfig, PPOConfig, TrainConfig, Tr
 from gpu_vecenv.train.config import SMALL_TAG
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.runner.executor import GraphExecutor, eager, first_line
-from gpu_vecenv.train.runner.precision import in_precision
+from gpu_vecenv.train.runner.torch_settings import in_precision
 
 CARTPOLE = TrainConfig("WarpCartPole-v1", num_envs=64, total_steps=64 * 32 * 8, ppo=PPOConfig(), device="cuda:0")
 

@@ -176,7 +176,7 @@ def test_evaluations_and_checkpoints_wait_for_all_iterations(tmp_path):
 
 def test_the_checkpoint_of_a_minute_waits_for_all_iterations(tmp_path, monkeypatch):
     def set_limit(seconds):
-        monkeypatch.setattr("gpu_vecenv.train.runner.pace.CHECKPOINT_S", seconds)
+        monkeypatch.setattr("gpu_vecenv.train.runner.flight.CHECKPOINT_S", seconds)
 
     set_limit(1e9)
     sink = Rows(lambda row: row["iteration"] == 2 and set_limit(0.0))

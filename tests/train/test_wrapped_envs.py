@@ -23,7 +23,7 @@ from gpu_vecenv.train.run_folder.metrics import read_metrics
 from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.train.runner.evaluation import Players, evaluation_seed
 from gpu_vecenv.train.runner.wrappers import through_wrappers
-from gpu_vecenv.vector.wrapper import DeviceWrapper
+from gpu_vecenv.vector.wrappers.wrapper import DeviceWrapper
 from tests.trees import assert_trees_equal, to_host
 
 PARAMS = {

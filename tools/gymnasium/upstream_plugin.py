@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
-from gpu_vecenv.vector.single_env import SingleEnv  # noqa: E402
-from gpu_vecenv.vector.vector_env import GpuVectorEnv  # noqa: E402
+from gpu_vecenv.vector.env.single_env import SingleEnv  # noqa: E402
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv  # noqa: E402
 
 FOLDERS = {
     "CartPole-v1": "cartpole",

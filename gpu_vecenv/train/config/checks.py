@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.errors import ConfigError
 
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1

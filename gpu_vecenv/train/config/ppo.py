@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Literal
 
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config.checks import (
     COUNT,
     FLAG,

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpu_vecenv.spec.given import abbreviated
 from gpu_vecenv.spec.registered import REGISTERED_PRESETS
+from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config.checks import COUNT, LONG_COUNT, Check, check_fields, is_dict_of
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.ppo import PPOConfig

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpu_vecenv.atomic_file import atomic_file
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config.checks import (
     COUNT,
     LONG_COUNT,
@@ -32,7 +32,7 @@ from gpu_vecenv.train.config.policy import PolicyConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
 from gpu_vecenv.train.config.presets import Preset, import_env, preset_of
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.vector.seeding import MAX_SEED
+from gpu_vecenv.vector.inputs.seeding import MAX_SEED
 
 Executor = Literal["auto", "eager", "graph", "fused"]
 """Values of ``TrainConfig.executor``."""

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.errors import ConfigError
 
 MAX_BYTES = 32 << 20

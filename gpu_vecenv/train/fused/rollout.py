@@ -21,7 +21,7 @@ from gpu_vecenv.train.storage.rollout import Rollout
 from gpu_vecenv.train.storage.wrapped_env import as_wrapped
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 MAX_GROUPS = 4
 """Most groups of a tile; a group is a warp with 16 worlds."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from gpu_vecenv.train.policies.contract import Draw
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
 def worlds_and_agents(env: GpuVectorEnv) -> tuple[Tensor, Tensor]:

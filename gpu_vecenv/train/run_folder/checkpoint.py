@@ -14,7 +14,7 @@ import gymnasium
 import torch
 
 from gpu_vecenv.errors import CompileError, DeviceError
-from gpu_vecenv.spec.given import abbreviated, describe
+from gpu_vecenv.spec.validation import abbreviated, describe
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import CheckpointError
 from gpu_vecenv.train.run_folder.checkpoint_file import OTHER_VERSION, read_checkpoint, reason, verified_content

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from gpu_vecenv.atomic_file import atomic_file
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.errors import CheckpointError
 
 FORMAT = "gpu_vecenv.train"

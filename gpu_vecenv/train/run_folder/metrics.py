@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.errors import MetricsError
 
 METRICS_FILE = "metrics.jsonl"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config import CONFIG_FILE
 from gpu_vecenv.train.errors import ConfigError, RunExistsError
 from gpu_vecenv.train.run_folder.checkpoints import has_checkpoint

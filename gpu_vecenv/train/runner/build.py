@@ -23,7 +23,7 @@ from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, require_same
 from gpu_vecenv.train.runner.wrappers import through_wrappers
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
 def import_modules(names: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from gpu_vecenv.train.storage.rollout import Rollout, alive_field
 from gpu_vecenv.train.storage.wrapped_env import as_wrapped
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
 class Collector:

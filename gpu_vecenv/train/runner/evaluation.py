@@ -20,11 +20,11 @@ from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.train.runner.measure import LONGER, Evaluation, measure, most_steps, piece_steps, step_limit, too_long
 from gpu_vecenv.train.runner.players import Players
-from gpu_vecenv.train.runner.torch_threads import torch_threads
-from gpu_vecenv.vector.views import MAX_WORLDS
+from gpu_vecenv.train.runner.torch_settings import torch_threads
+from gpu_vecenv.vector.outputs.views import MAX_WORLDS
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 OPTIONS = ("env_id", "seed", "device", "env_kwargs", "load_policies", "network", "threads", "policies")
 """Options of a run that an evaluation reads. The others would change nothing in it."""

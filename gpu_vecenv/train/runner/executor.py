@@ -15,7 +15,7 @@ from gpu_vecenv.train.runner.iteration import Iteration
 from gpu_vecenv.train.storage.wrapped_env import as_wrapped
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
 class Executor(Protocol):

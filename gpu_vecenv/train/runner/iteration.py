@@ -16,8 +16,8 @@ from gpu_vecenv.train.returns.metrics import mean_metrics
 from gpu_vecenv.train.runner.collector import Collector
 from gpu_vecenv.train.runner.finite import EXPONENTS, FiniteSearch
 from gpu_vecenv.train.runner.metric_rows import MetricRows
-from gpu_vecenv.train.runner.precision import in_precision
 from gpu_vecenv.train.runner.schedule_table import ScheduleTable
+from gpu_vecenv.train.runner.torch_settings import in_precision
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.samples import Samples, apply
 

@@ -19,7 +19,7 @@ from gpu_vecenv.train.runner.measure import step_limit
 from gpu_vecenv.train.storage.policy_map import assign_members, trainable_policies
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 AGENT_STEPS = 1_600_000
 """Most agent steps of a match if all its episodes last to their time limit; an episode without one counts as 1,000 steps."""

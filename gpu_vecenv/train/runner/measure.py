@@ -15,7 +15,7 @@ from gpu_vecenv.train.runner.players import Players
 from gpu_vecenv.train.storage.rollout import Rollout
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
 @dataclass(frozen=True)

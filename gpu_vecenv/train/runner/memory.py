@@ -40,11 +40,11 @@ from gpu_vecenv.train.runner.parts import make_policies, may_be_fused, rows_of_p
 from gpu_vecenv.train.storage.policy_map import trainable_policies
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.rollout import Rollout
-from gpu_vecenv.vector.memory_needs import memory_needs
-from gpu_vecenv.vector.views import View
+from gpu_vecenv.vector.outputs.memory_needs import memory_needs
+from gpu_vecenv.vector.outputs.views import View
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 FEW = (512, 1024)
 """Samples of the two measurements of a network. With fewer, gradients of the weights may hide what samples take."""

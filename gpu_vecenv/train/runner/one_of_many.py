@@ -17,7 +17,7 @@ from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
 from gpu_vecenv.train.runner.interrupt import StopRequest
-from gpu_vecenv.train.runner.torch_threads import torch_threads
+from gpu_vecenv.train.runner.torch_settings import torch_threads
 from gpu_vecenv.train.runner.trainer import Trainer
 
 

@@ -31,7 +31,7 @@ from gpu_vecenv.train.storage.policy_rows import PolicyRows, policy_rows
 from gpu_vecenv.train.storage.rollout import Rollout
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
 def rows_of_policies(env: GpuVectorEnv, rollout: Rollout, policy_map: Mapping[str, str] | None) -> dict[str, PolicyRows]:

@@ -22,7 +22,7 @@ from gpu_vecenv.train.storage.policy_rows import policy_rows
 from gpu_vecenv.train.storage.rollout import Rollout
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
 class Players:

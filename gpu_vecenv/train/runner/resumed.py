@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.errors import DeviceError
-from gpu_vecenv.spec.given import abbreviated
+from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve
 from gpu_vecenv.train.config.checks import require_known
 from gpu_vecenv.train.errors import ConfigError
@@ -129,3 +129,10 @@ def _kept(config: ResolvedConfig, policies: Iterable[str]) -> dict[str, Any]:
         kept |= {f"{where}ppo.{name}": getattr(ppo, name) for name in ("normalize_observations", "normalize_rewards")}
         kept |= {f"{where}network.{name}": value for name, value in vars(config.network_of(policy)).items()}
     return kept
+
+
+def move_text(before: str, now: str) -> str:
+    """Return a warning if a run goes on with a device of another kind, whose networks round differently; empty otherwise."""
+    if before.partition(":")[0] == now.partition(":")[0]:
+        return ""
+    return f"moved from {before} to {now}; the rest of the run is not bit-identical to an uninterrupted one"

@@ -10,7 +10,7 @@ from gpu_vecenv.train.runner.collector import Collector
 from gpu_vecenv.train.runner.measure import step_limit
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 GROUPS = 32
 """Largest number of different starts."""

@@ -9,6 +9,7 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from torch import nn
 
 from gpu_vecenv.backend.memory import TorchMemory
@@ -29,16 +30,14 @@ from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback, checked_callbacks, checked_sinks, reason_to_stop
 from gpu_vecenv.train.runner.effects import require_effects
 from gpu_vecenv.train.runner.executor import make_executor
-from gpu_vecenv.train.runner.flight import Flight
+from gpu_vecenv.train.runner.flight import Flight, Pace, until_next
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT
 from gpu_vecenv.train.runner.memory import memory_in_errors, require_rollout_room
-from gpu_vecenv.train.runner.pace import Pace, until_next
 from gpu_vecenv.train.runner.parts import Parts
-from gpu_vecenv.train.runner.resumed import Resumed, resumed_run
+from gpu_vecenv.train.runner.resumed import Resumed, move_text, resumed_run
 from gpu_vecenv.train.runner.stagger import stagger_starts
-from gpu_vecenv.train.runner.texts import move_text, run_text
-from gpu_vecenv.train.runner.torch_threads import torch_threads
+from gpu_vecenv.train.runner.torch_settings import torch_threads
 from gpu_vecenv.train.runner.trial import Trial
 
 
@@ -242,7 +241,7 @@ class Trainer:
         stop_at = self.num_iterations if iterations is None else min(self.iteration + iterations, self.num_iterations)
         out = None if self._folder is None else self._folder.path
         if not self.quiet:
-            say(run_text(self.config, self.parts))
+            say(_run_text(self.config, self.parts))
         if self._folder is not None:
             self._folder.check()
         pace = Pace(out is not None, self.config.checkpoint_interval, self.config.evaluation_interval)
@@ -398,3 +397,13 @@ class Trainer:
     def close(self) -> None:
         """Close the env and the sinks, and unlock the run's folder."""
         self._resources.close()
+
+
+def _run_text(config: ResolvedConfig, parts: Parts) -> str:
+    """Return the env, its size, the device and the folder of a run, and a line for each policy without fused kernels."""
+    env, device = parts.collector.env, config.device
+    if device.startswith("cuda"):
+        device += f" ({torch.cuda.get_device_name(device)})"
+    size = f"{config.num_envs} worlds x {env.num_agents} agents"
+    text = f"{config.env_id}: {size} on {device}, torch threads: {config.threads}, out: {config.out}"
+    return "\n".join([text, *(f"{name!r} has no fused kernels: {why}" for name, why in parts.not_fused.items())])

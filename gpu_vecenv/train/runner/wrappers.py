@@ -12,13 +12,13 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, checkpoint_path, load_checkpoint
 from gpu_vecenv.train.storage.wrapped_env import WrappedEnv, as_wrapped
-from gpu_vecenv.vector.normalize import NormalizeObservation, NormalizeReward
-from gpu_vecenv.vector.role_rows import RoleRows
-from gpu_vecenv.vector.stats import EpisodeStatistics
-from gpu_vecenv.vector.transform import ClipAction, ClipReward, TransformObservation, TransformReward
+from gpu_vecenv.vector.wrappers.normalize import NormalizeObservation, NormalizeReward
+from gpu_vecenv.vector.wrappers.role_rows import RoleRows
+from gpu_vecenv.vector.wrappers.stats import EpisodeStatistics
+from gpu_vecenv.vector.wrappers.transform import ClipAction, ClipReward, TransformObservation, TransformReward
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 SAME_NAMES = (ClipAction, ClipReward, NormalizeObservation, NormalizeReward, TransformObservation, TransformReward)
 """Wrappers of this package that replace wrappers of Gymnasium with the same names."""

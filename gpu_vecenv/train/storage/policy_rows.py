@@ -21,7 +21,7 @@ from gpu_vecenv.train.storage.samples import Samples
 from gpu_vecenv.train.storage.slabs import GroupSlabs, Observations
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 Form = Literal["rows", "worlds", "worlds of one row"]
 """Samples of a policy: rows, or worlds of ``a`` rows, or worlds of one row if the policy's parts differ in ``a``."""

@@ -12,7 +12,7 @@ from gpu_vecenv.train.storage.slabs import GroupSlabs, group_rows
 from gpu_vecenv.train.storage.wrapped_env import as_wrapped
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
 @dataclass

@@ -12,7 +12,7 @@ from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.returns.effects import Limits
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
 def group_rows(env: GpuVectorEnv) -> list[tuple[Group, slice]]:

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from gpu_vecenv.errors import ArrayTypeError, ShapeError
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.vector.results import OF_ACTIONS
-from gpu_vecenv.vector.wrapper import DeviceWrapper
+from gpu_vecenv.vector.outputs.results import OF_ACTIONS
+from gpu_vecenv.vector.wrappers.wrapper import DeviceWrapper
 
 if TYPE_CHECKING:
-    from gpu_vecenv.vector.vector_env import GpuVectorEnv
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
 class Tap(VectorWrapper):

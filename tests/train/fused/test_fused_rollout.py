@@ -15,7 +15,7 @@ from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.applies import require_fused
 from gpu_vecenv.train.fused.rollout import whole_rollout
-from gpu_vecenv.vector.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 WIDE = EnvSpec(
     name="Wide-v0",

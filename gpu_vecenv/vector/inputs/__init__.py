@@ -1,0 +1,1 @@
+"""What callers give: options, seeds, resets and actions, checked and converted."""

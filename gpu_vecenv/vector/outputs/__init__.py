@@ -1,0 +1,1 @@
+"""What callers get: shapes and spaces of both views, and the arrays that a step writes."""

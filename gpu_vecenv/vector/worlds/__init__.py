@@ -1,0 +1,1 @@
+"""Memory of all worlds on one device, and the launches of their kernels."""

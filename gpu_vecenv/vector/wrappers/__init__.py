@@ -1,0 +1,1 @@
+"""Envs around a vector env: rows of one role, statistics, normalisation, transforms."""
