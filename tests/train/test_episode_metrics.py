@@ -57,13 +57,13 @@ def wrapped(**options):
 
 
 gymnasium.register("Walker-v0", vector_entry_point=functools.partial(GpuVectorEnv, WALKER))
-gymnasium.register("Orchard-v0", vector_entry_point=harvest.make_vec)
-gymnasium.register("WrappedOrchard-v0", vector_entry_point=wrapped)
+gymnasium.register("Grove-v0", vector_entry_point=harvest.make_vec)
+gymnasium.register("WrappedGrove-v0", vector_entry_point=wrapped)
 
 CASES = {
     "Town-v0": {"max_episode_steps": 7, "num_citizens": 3, "rich": 4.0},
-    "Orchard-v0": {"max_episode_steps": 2, "num_red": 1, "num_blue": 1},
-    "WrappedOrchard-v0": {"max_episode_steps": 2, "num_red": 1, "num_blue": 1},
+    "Grove-v0": {"max_episode_steps": 2, "num_red": 1, "num_blue": 1},
+    "WrappedGrove-v0": {"max_episode_steps": 2, "num_red": 1, "num_blue": 1},
     "Walker-v0": {"max_episode_steps": 30},
 }
 WORLDS, STEPS = 7, 8
@@ -76,7 +76,7 @@ def options(env_id, **changes):
 
 
 def plain_env(env_id, num_worlds=WORLDS, device="cpu"):
-    made = "Orchard-v0" if "Orchard" in env_id else env_id
+    made = "Grove-v0" if "Grove" in env_id else env_id
     view = "worlds" if env_id == "Town-v0" else "agents"
     return gymnasium.make_vec(made, num_worlds=num_worlds, view=view, device=device, **CASES[env_id])
 
@@ -217,7 +217,7 @@ def test_an_evaluation_gives_the_means_of_the_first_episodes(env_id, tmp_path, m
 def test_a_run_writes_metrics_of_episodes_and_goes_on_with_the_same_bits(tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in (whole, parts):
-        trainer = Trainer(options("Orchard-v0", out=str(folder), env_kwargs={"max_episode_steps": 9}), quiet=True)
+        trainer = Trainer(options("Grove-v0", out=str(folder), env_kwargs={"max_episode_steps": 9}), quiet=True)
         trainer.train(None if folder == whole else 2)
         trainer.close()
     resumed = Trainer.resume(parts, quiet=True)
@@ -229,7 +229,7 @@ def test_a_run_writes_metrics_of_episodes_and_goes_on_with_the_same_bits(tmp_pat
 
 
 def test_the_command_prints_each_metric_with_its_unit(tmp_path, capsys):
-    trainer = Trainer(options("Orchard-v0", out=str(tmp_path)), quiet=True)
+    trainer = Trainer(options("Grove-v0", out=str(tmp_path)), quiet=True)
     trainer.train(1)
     trainer.close()
     tyro.cli(commands.eval_run, args=[str(tmp_path), "--episodes", "3", "--seed", "4", "--device", "cpu"])
@@ -253,7 +253,7 @@ def test_a_metric_without_a_record_or_a_unit_is_printed_as_such(tmp_path, capsys
 
 
 def test_curves_have_a_panel_for_each_metric(tmp_path):
-    trainer = Trainer(options("Orchard-v0", out=str(tmp_path)), quiet=True)
+    trainer = Trainer(options("Grove-v0", out=str(tmp_path)), quiet=True)
     trainer.train()
     trainer.close()
     drawn = plot_curves(tmp_path, tmp_path / "curves.svg").read_text()

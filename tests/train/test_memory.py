@@ -40,8 +40,13 @@ def alive():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tensors = [x for x in gc.get_objects() if isinstance(x, torch.Tensor) and x.device.type == "cpu"]
-    tensors = [x for x in tensors if x.layout == torch.strided]  # those of other tests may have no memory to ask for
-    return sum({x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}.values())
+    storages = {}
+    for tensor in tensors:
+        # Tensors of other tests may be sparse, or have lost their memory.
+        with contextlib.suppress(RuntimeError, NotImplementedError):
+            storage = tensor.untyped_storage()
+            storages[storage.data_ptr()] = storage.nbytes()
+    return sum(storages.values())
 
 
 def peak(function):
