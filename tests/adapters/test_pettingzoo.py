@@ -62,7 +62,7 @@ def seed_samples(env):
 
 
 def test_every_registered_id_is_tested():
-    """Those whose arrays are by role are tested with roles."""
+    """Envs whose arrays are by role are tested with roles."""
     assert {env_id for env_id, _ in ENVS.values()} == set(ALIKE)
 
 

@@ -31,7 +31,7 @@ def layout_of(name):
 ALIKE = [name for name in IDS if layout_of(name).groups[0].role == ""]
 """Ids of envs whose agents have one array of observations; tests/roles and tests/envs have the tests of other envs."""
 DRAWN = [name for name in ALIKE if name != "WarpCatalysis-v0"]
-"""Those of them whose starts are drawn."""
+"""Ids of ``ALIKE`` whose starts are drawn."""
 
 
 def length(name, steps):

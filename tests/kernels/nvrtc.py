@@ -29,7 +29,7 @@ def compile_text(source: str, arch: int, *options: str) -> str:
 
 
 class Used(NamedTuple):
-    """What a kernel uses, for each thread: registers, bytes of local memory, and bytes of registers stored there."""
+    """Numbers of a kernel for each thread: registers, bytes of local memory, and bytes of registers stored there."""
 
     registers: int
     local: int
@@ -37,7 +37,7 @@ class Used(NamedTuple):
 
 
 def kernel_reports(spec: EnvSpec, arch: int, module: int = 0, limit: int | None = None, **params: Any) -> dict[str, Used]:
-    """What the assembler says of the kernels of one of ``layout.MODULES`` for ``sm_<arch>``, by name.
+    """Report of the assembler on the kernels of one of ``layout.MODULES`` for ``sm_<arch>``, by name.
 
     ``limit`` is the most registers of a thread, None for the usual limit, or what the spec requests.
     """

@@ -41,7 +41,7 @@ def chosen(spec: EnvSpec, module: int, **params: Any) -> tuple[int | None, dict[
 
 
 def rows(used: dict[str, Used]) -> dict[str, dict[str, int]]:
-    """What each kernel of a module uses, as it is recorded, in the order of ``MODULES``."""
+    """Registers and local memory of each kernel of a module, as they are recorded, in the order of ``MODULES``."""
     return {kernel: used[kernel]._asdict() for names in MODULES for kernel in names if kernel in used}
 
 

@@ -20,7 +20,7 @@ TERMS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_no
 """Numbers of each step of the optimiser, whose means are metrics."""
 
 OF_VALUES = ("value_loss", "grad_norm")
-"""Those whose means are over all steps; others are over the steps with a choice."""
+"""Metrics whose means are over all steps; the others are over the steps with a choice."""
 
 
 @dataclass

@@ -109,7 +109,7 @@ def test_a_run_that_is_resumed_goes_on_as_one_that_was_not(algorithm, tmp_path):
 
     whole = Trainer(config_of(algorithm=algorithm), quiet=True)
     metrics = whole.train()
-    # Of three steps, one has all entries, one none, and one the guess.
+    # One step of three has all entries, one none, and one the guess.
     assert metrics["choice_fraction/whisperer"] == pytest.approx(2 / 3, abs=0.15) and metrics["choice_fraction/listener"] == 1.0
     config = config_of(algorithm=algorithm, out=str(tmp_path / "run"))
     Trainer(dataclasses.replace(config, total_steps=6 * 10 * 2, schedule_steps=6 * 10 * 3), quiet=True).train()

@@ -55,7 +55,7 @@ class GroupSlabs:
     env_mask: Tensor | None = None
     """bool (T + 1, n, masks of the env), as the env writes them; None without masks or without flags of effect."""
     limits: Limits | None = None
-    """What writes the masks of policies; None without flags of effect."""
+    """Writer of the masks of policies; None without flags of effect."""
 
     @classmethod
     def allocate(cls, group: Group, num_rows: int, num_steps: int, with_final_obs: bool, device: torch.device) -> GroupSlabs:

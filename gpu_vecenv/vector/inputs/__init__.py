@@ -1,1 +1,1 @@
-"""What callers give: options, seeds, resets and actions, checked and converted."""
+"""Input of callers: options, seeds, resets and actions, checked and converted."""

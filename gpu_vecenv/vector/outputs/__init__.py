@@ -1,1 +1,1 @@
-"""What callers get: shapes and spaces of both views, and the arrays that a step writes."""
+"""Results for callers: shapes and spaces of both views, and the arrays that a step writes."""
