@@ -6,6 +6,9 @@ A block starts with the line ``<!-- generated: NAME (COMMAND) -->``, where COMMA
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 _END = "<!-- /generated -->"
 
 
@@ -27,3 +30,25 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     """A Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def update_page(page: Path, text: str, arguments: list[str]) -> int:
+    """Write the text of a page, or with ``--check`` only say if the page is out of date.
+
+    Args:
+        page: the file.
+        text: its text with blocks of the present results.
+        arguments: those of the command line, none or ``--check``.
+
+    Returns:
+        The exit status.
+    """
+    if arguments not in ([], ["--check"]):
+        print(f"usage: {Path(sys.argv[0]).name} [--check]", file=sys.stderr)
+        return 2
+    stale = page.read_text() != text
+    if stale:
+        print(f"stale: {page.name}")
+        if not arguments:
+            page.write_text(text)
+    return 1 if arguments and stale else 0

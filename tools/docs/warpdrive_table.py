@@ -10,7 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tools.docs.generated import table, with_block  # noqa: E402
+from tools.docs.generated import table, update_page, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/warpdrive_table.py"
 PAGE = ROOT / "docs" / "warpdrive-curves.md"
@@ -113,15 +113,7 @@ def current_text() -> str:
 
 def main(arguments: list[str]) -> int:
     """Update the page, or only say if it is out of date; returns the exit status."""
-    if arguments not in ([], ["--check"]):
-        print("usage: warpdrive_table.py [--check]", file=sys.stderr)
-        return 2
-    stale = PAGE.read_text() != current_text()
-    if stale:
-        print(f"stale: {PAGE.relative_to(ROOT)}")
-        if not arguments:
-            PAGE.write_text(current_text())
-    return 1 if arguments and stale else 0
+    return update_page(PAGE, current_text(), arguments)
 
 
 if __name__ == "__main__":
