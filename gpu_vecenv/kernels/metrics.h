@@ -46,11 +46,15 @@ GV_FN void gv_clear_metrics(const GvArgs& a, const GvTeam& team) {
 #define GV_STEPS_min 1
 #define GV_STEPS_last 1
 
+// One lane writes all rows: while a step holds the number, no other lane has it.
 GV_FN void gv_write_metric(const GvArgs& a, const GvTeam& team, bool finished, float* out, float number) {
-    if (finished && gv_agents_view(a)) {
-        GV_FOR(agent, gv_num_agents(a)) out[gv_row(a, team.world, agent)] = number;
-    } else if (finished) {
-        GV_ONCE out[team.world] = number;
+    if (!finished) return;
+    GV_ONCE {
+        if (gv_agents_view(a)) {
+            for (gv_i32 agent = 0; agent < gv_num_agents(a); ++agent) out[gv_row(a, team.world, agent)] = number;
+        } else {
+            out[team.world] = number;
+        }
     }
 }
 

@@ -78,6 +78,9 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "harvest, a map for each world": ("Harvest-v0", {"num_envs": 12, "map": np.arange(12) % 3, "max_episode_steps": 25}),
     "pot": ("Pot-v0", {"num_envs": 24, "max_episode_steps": 20}),
+    "choir, whole rows, agents view": (
+        "Choir-v0", {"num_envs": 40, "num_singers": 5, "whole": True, "view": "agents", "max_episode_steps": 9},
+    ),
     "whisper": ("Whisper-v0", {"num_envs": 24, "num_whisperers": 5, "quiet": 1, "max_episode_steps": 20}),
     "covid": ("WarpCovid-v0", {"num_envs": 2, "episode_length": 310}),
     "covid, weekly vaccines, risk averse": (
@@ -129,7 +132,7 @@ def trajectory_hash(
     generator = np.random.default_rng(11)
     ended = 0
     for _ in range(steps // (at_once or 1)):
-        actions = [_random_actions(inner.single_action_space, inner.num_worlds, generator) for _ in range(at_once or 1)]
+        actions = [_random_actions(inner.single_action_space, inner.num_envs, generator) for _ in range(at_once or 1)]
         for out in _steps(inner.rollout(_stack(actions))) if at_once else [env.step(actions[0])]:
             *arrays, info = out
             finished = info.pop("_final_obs")
@@ -149,11 +152,11 @@ def trajectory_hash(
     return digest.hexdigest()
 
 
-def _random_actions(space: gymnasium.Space, worlds: int, generator: np.random.Generator) -> Any:
+def _random_actions(space: gymnasium.Space, rows: int, generator: np.random.Generator) -> Any:
     """Actions of one step; by role if the space is a Dict. Continuous ones may exceed the bounds."""
     if isinstance(space, gymnasium.spaces.Dict):
-        return {role: _random_actions(part, worlds, generator) for role, part in space.items()}
-    shape = (worlds, *(space.shape or ()))
+        return {role: _random_actions(part, rows, generator) for role, part in space.items()}
+    shape = (rows, *(space.shape or ()))
     if isinstance(space, gymnasium.spaces.Box):
         return generator.normal(0, 2, shape).astype(np.float32)
     choices = np.broadcast_to(space.nvec if hasattr(space, "nvec") else space.n, space.shape or ())
