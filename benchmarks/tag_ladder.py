@@ -7,6 +7,7 @@ each variant, the fastest of several interleaved rounds.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import tempfile
 import time
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.backend import cuda
-from gpu_vecenv.backend.blocks import scratch_floats
 from gpu_vecenv.backend.compiler import compile_object, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.envs.tag.spec import SPEC
@@ -46,15 +46,15 @@ def make_env(device: str, agents: int, worlds: int, flags: tuple[str, ...], fold
             compile_object(SPEC, cpu_level(), built, flags)
         env.worlds.backend = CpuBackend(env.layout, built)
         return env
-    plain, floats = cuda.compile_options, cuda.scratch_floats
-    cuda.compile_options = lambda *arguments: (*plain(*arguments), *flags)
+    spec, plain = SPEC, cuda.compile_options
     if "-DGV_MIN_CELLS=1024" in flags and agents > 400:  # lists of all agents are longer than cells
-        cuda.scratch_floats = lambda layout, blocks: max(scratch_floats(layout, blocks), MAX_SCRATCH - 32)
+        spec = dataclasses.replace(SPEC, scratch=lambda params: MAX_SCRATCH)
+    cuda.compile_options = lambda *arguments: (*plain(*arguments), *flags)
     try:
-        env = GpuVectorEnv(SPEC, num_envs=worlds, device=device, array="torch", **options)
+        env = GpuVectorEnv(spec, num_envs=worlds, device=device, array="torch", **options)
         env.reset(seed=1)  # compiles
     finally:
-        cuda.compile_options, cuda.scratch_floats = plain, floats
+        cuda.compile_options = plain
     return env
 
 

@@ -9,6 +9,7 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Constant, Field, Table, Workspace
+from gpu_vecenv.spec.layout import MAX_SCRATCH
 from gpu_vecenv.spec.params import LARGEST, SMALLEST, Param, Params, agent_values
 from gpu_vecenv.spec.roles import Role
 from gpu_vecenv.spec.validation import abbreviated
@@ -112,14 +113,14 @@ MAX_STAGED, MIN_CELLS, CELLS = 1024, 416, 1025
 
 
 def scratch(params: Params) -> int:
-    """Floats that ``scratch_of`` in scratch.h lays out: agents, memory of the search for neighbours, a tile of rows."""
+    """Floats that ``scratch_of`` in scratch.h lays out: agents, memory of the search for neighbours, a tile of rows if it fits."""
     agents: int = params["num_taggers"] + params["num_runners"]
     k = min(params["num_other_agents_observed"], 32)
     staged = 4 + (agents + 1) // 2 * 4 + (5 * agents if agents <= MAX_STAGED else 0)
     search = CELLS + (agents + 1) // 2 if agents >= MIN_CELLS else (agents * k + 1) // 2
     features = len(observation_space(params).low)
     rows = 4608 // features if features > 320 else min(2560 // features, agents)
-    return staged + search + 3 + 10 + (rows * features if agents <= MAX_STAGED else 0)
+    return min(staged + search + 3 + 10 + (rows * features if agents <= MAX_STAGED else 0), MAX_SCRATCH)
 
 
 SPEC = EnvSpec(

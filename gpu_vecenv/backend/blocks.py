@@ -1,4 +1,4 @@
-"""Lanes, worlds and floats of scratch of a CUDA block. Results do not depend on them."""
+"""Lanes and worlds of a CUDA block. Results do not depend on them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpu_vecenv.backend.registers import MULTIPROCESSOR
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.spec.layout import MAX_SCRATCH, MODULES, Layout
+from gpu_vecenv.spec.layout import MODULES
 
 SIZES = ("32", "64", "128", "256", "512", "1024")
 """Values of ``GPU_VECENV_BLOCK_SIZE``."""
@@ -15,6 +15,10 @@ SIZES = ("32", "64", "128", "256", "512", "1024")
 STEP_BLOCK, ROLLOUT_BLOCK = 128, 768
 """Threads of a block of single-agent worlds. Rollouts use the largest block for which a multiprocessor has registers: the warps
 of a block do each step at the same time, so that they write one long run of memory."""
+
+
+SHARED_FLOATS = 12288
+"""Floats of shared memory of a block."""
 
 
 class Blocks(NamedTuple):
@@ -78,17 +82,20 @@ def rollout_block(num_worlds: int, most: int, multiprocessors: int) -> int:
     return 32 * -(-num_worlds // (32 * blocks))
 
 
-def scratch_floats(layout: Layout, blocks: Blocks) -> int:
-    """Return the floats of scratch of a team: the spec's request, limited by the 48 KiB of shared memory of a block.
+def with_scratch(blocks: Blocks, scratch: int, by_role: bool) -> Blocks:
+    """Return blocks of as many worlds as have room in the 48 KiB of shared memory of a block.
 
     Each team also has 32 partial sums and, if roles have spaces of their own, time and flags, which take two floats. Sizes are
-    padded to an odd number of spans, as in ``kernels/target/cuda_entry.h``.
+    padded to an odd number of spans, as in ``kernels/target/cuda_entry.h``. Memory of a team of one lane is not shared.
+
+    Args:
+        blocks: blocks by the number of lanes alone.
+        scratch: floats of scratch of a team, at most ``MAX_SCRATCH``.
+        by_role: True if roles have spaces of their own.
     """
-    requested = layout.requested_scratch
-    if blocks.lanes == 1:
-        return min(requested, MAX_SCRATCH)  # local memory
     span = min(max(blocks.lanes, 4), 32)
-    sums = (-(-32 // span) | 1) * span
-    progress = 2 if layout.spec.has_role_arrays else 0
-    most = (((12288 // blocks.teams - sums - progress) // span - 1) | 1) * span
-    return min(requested, most)
+    floats = sum((-(-size // span) | 1) * span for size in (32, scratch)) + 2 * by_role
+    teams = blocks.teams
+    while blocks.lanes > 1 and teams * floats > SHARED_FLOATS:
+        teams //= 2
+    return blocks._replace(teams=teams)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.backend.base import MaxIndex
-from gpu_vecenv.backend.blocks import Blocks, blocks_of, scratch_floats
+from gpu_vecenv.backend.blocks import Blocks, blocks_of, with_scratch
 from gpu_vecenv.backend.memory import CupyMemory, Memory, TorchMemory
 from gpu_vecenv.backend.overlap import may_overlap, overlapped_launch
 from gpu_vecenv.backend.registers import Report, choose_limit, resident_blocks
@@ -26,7 +26,8 @@ default."""
 
 def module_blocks(layout: Layout, module: int) -> Blocks:
     """Return the blocks of one of ``layout.MODULES``."""
-    return blocks_of(layout.num_agents, module, layout.requested_lanes, layout.requested_registers)
+    blocks = blocks_of(layout.num_agents, module, layout.requested_lanes, layout.requested_registers)
+    return with_scratch(blocks, layout.requested_scratch, layout.spec.has_role_arrays)
 
 
 def compile_options(layout: Layout, module: int, blocks: Blocks, limit: int | None = None) -> tuple[str, ...]:
@@ -38,7 +39,7 @@ def compile_options(layout: Layout, module: int, blocks: Blocks, limit: int | No
         "LANES": blocks.lanes,
         "TEAMS": blocks.teams,
         "MODULE": module,
-        "SCRATCH": scratch_floats(layout, blocks),
+        "SCRATCH": layout.requested_scratch,
         "RESIDENT": resident_blocks(blocks.lanes * blocks.teams, limit or layout.requested_registers),
         "BY_WORLD": int(bool(layout.per_world)),
         **layout.sizes,

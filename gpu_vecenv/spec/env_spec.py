@@ -60,7 +60,8 @@ class EnvSpec:
     tables: tuple[Table, ...] = ()
     workspaces: tuple[Workspace, ...] = ()
     scratch: Callable[[Params], int] | None = None
-    """Floats of scratch requested for a team, an integer from 0 on. Kernels find the number granted in ``GV_SCRATCH``."""
+    """Floats of scratch of a team, from 0 to ``MAX_SCRATCH`` of ``spec/layout.py``. On the host a team has more: kernels find the
+    number in ``GV_SCRATCH``."""
     reset_options: tuple[ResetOption, ...] = ()
     alive: str | None = None
     """Name of the state field that is not 0 for agents in the game; None if no agent leaves it.

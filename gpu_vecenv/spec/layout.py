@@ -26,10 +26,10 @@ MODULES = (("gv_step", "gv_reset", "gv_observe", "gv_copy"), ("gv_rollout",))
 KERNELS = tuple(name for module in MODULES for name in module)
 
 MAX_SCRATCH = 12160
-"""Maximum floats of scratch of a team: 48 KiB of shared memory minus the partial sums of ``gv_sum``."""
+"""Maximum floats of scratch that a spec may request: 48 KiB of shared memory minus the partial sums of ``gv_sum``."""
 
 HOST_SCRATCH = 40960
-"""Floats of scratch on the host, where sizes are known at run time only: enough for the largest Tag."""
+"""Floats of scratch on the host, where sizes are known at run time only: enough for any request, and for the largest Tag."""
 
 MAX_LANES = 1024
 """Maximum lanes of a team: the threads of a CUDA block."""
@@ -128,12 +128,12 @@ class Layout:
         """Floats of scratch that the spec requests for a team; 1 without a request.
 
         Raises:
-            SpecError: no integer from 0 on.
+            SpecError: not 0 to ``MAX_SCRATCH``.
         """
         if self.spec.scratch is None:
             return 1
         where = f"{self.spec.name}: scratch"
-        return whole_in(where, called(where, self.spec.scratch, self.params), 0, MAX_NUMBERS)
+        return whole_in(where, called(where, self.spec.scratch, self.params), 0, MAX_SCRATCH)
 
     @cached_property
     def by_role(self) -> bool:

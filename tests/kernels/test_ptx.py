@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 
 import tests.roles
+from gpu_vecenv.backend.blocks import SIZES
+from gpu_vecenv.backend.cuda import compile_options, module_blocks
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.layout import MAX_SCRATCH, MODULES, Layout
 from tests.kernels.nvrtc import compile_ptx
@@ -74,6 +76,7 @@ SHARING_A_BLOCK = [
     ("WarpTag-v0", {"num_taggers": 4, "num_runners": 12, "use_full_observation": True}),
     ("WarpTag-v0", {"num_taggers": 2, "num_runners": 30, "num_other_agents_observed": 31, "extended_observation": True}),
     ("WarpGridTag-v0", {"num_taggers": 24}),
+    ("WarpRice-v0", {"negotiation_on": True, "observe": "whole"}),
 ]
 """Worlds of several agents that share a block and have many neighbours to observe."""
 
@@ -147,6 +150,18 @@ def test_worlds_that_share_a_block_share_its_memory(name, params, block, monkeyp
     if block is not None:
         monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", block)
     assert 0 < shared_bytes(compile_ptx(spec_of(name), 90, **params)) <= 48 * 1024
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("name", "params"), SHARING_A_BLOCK)
+def test_a_team_has_the_scratch_that_it_requests_in_blocks_of_all_sizes(name, params, size, monkeypatch):
+    """With eight worlds of RICE-N in a block, scratch of 48 KiB would be too small for their observations."""
+    monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", size)
+    spec = spec_of(name)
+    layout = Layout(spec, spec.resolve(params))
+    blocks = module_blocks(layout, 0)
+    assert f"-DGV_SCRATCH={spec.scratch(layout.params)}" in compile_options(layout, 0, blocks)
+    assert blocks.teams * (spec.scratch(layout.params) + 32) * 4 <= 48 * 1024
 
 
 @pytest.mark.parametrize("citizens", [1, 20, 100])
