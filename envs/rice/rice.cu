@@ -26,16 +26,23 @@ GV_FN gv_i32 stage_of(const GvArgs& a, gv_i32 t) { return gv_negotiation_on(a) ?
 
 #define STAGED(n) (((n) + 3 & ~3) + 4)  // bytes with room for n that are copied in words
 
-// Scratch of a period: goods by importer and exporter, numbers by region, levels of the actions, and the tariffs on the goods.
+// Numbers that all regions observe alike.
+GV_FN gv_i32 alike_of(const GvArgs& a) { return 8 + gv_negotiation_on(a) + 10 * REGIONS + PAIRS; }
+
+#define PRIVATE 10  // numbers that a region observes of itself, the last one only with negotiation
+
+// Scratch of a period: goods by importer and exporter, numbers by region, the tariffs on the goods, and levels of the actions, which lie
+// behind the memory of an observation, because it reads the new tariffs from them.
 struct Trade {
     float *goods, *output, *balance, *exports, *emission;
-    gv_u8 *levels, *tariffs;
+    gv_u8 *tariffs, *levels;
 };
 
-GV_FN Trade trade_of(const GvTeam& team) {
-    float* const r = team.scratch + PAIRS;
-    gv_u8* const bytes = (gv_u8*)(r + 4 * REGIONS);
-    return {team.scratch, r, r + REGIONS, r + 2 * REGIONS, r + 3 * REGIONS, bytes, bytes + STAGED(REGIONS * PROPOSALS)};
+GV_FN Trade trade_of(const GvArgs& a, const GvTeam& team) {
+    float *const r = team.scratch + PAIRS, *const observed = team.scratch + alike_of(a) + PRIVATE * REGIONS;
+    gv_u8* const pairs = (gv_u8*)observed;
+    return {team.scratch, r, r + REGIONS, r + 2 * REGIONS, r + 3 * REGIONS, (gv_u8*)(r + 4 * REGIONS),
+            pairs + 3 * STAGED(PAIRS) * gv_negotiation_on(a)};
 }
 
 // Matrices of negotiation, by region and partner.
@@ -165,18 +172,18 @@ GV_FN void produce(const GvArgs& a, const GvTeam& team, const Trade& of, gv_i32 
     }
 }
 
-// Sum of value(0) .. value(26) in the order of NumPy's sum over a row: eight sums side by side, then the rest. Each is called once.
-// The loop keeps the compiler from loading all values at once, for which it has no registers.
+// Sums of the numbers that value(k) adds for k = 0 .. 26, in the order of NumPy's sum over a row: eight sums side by side, then the
+// rest. The loop keeps the compiler from loading all numbers at once, for which it has no registers.
 template <class Value>
-GV_FN float row_sum(Value value) {
-    const auto part = [&](gv_i32 k) { return (value(k) + value(k + 8)) + value(k + 16); };
-    const auto pair = [&](gv_i32 k) { const float first = part(k); return first + part(k + 1); };
-    float sum = 0.0f;
+GV_FN auto row_sum(Value value) {
+    const auto part = [&](gv_i32 k) { const auto first = value(k), second = first + value(k + 8); return second + value(k + 16); };
+    const auto pair = [&](gv_i32 k) { const auto first = part(k); return first + part(k + 1); };
+    decltype(value(0)) sum = {};
     GV_LOOP for (gv_i32 k = 0; k < 8; k += 4) {
-        const float first = pair(k), four = first + pair(k + 2);
+        const auto first = pair(k), four = first + pair(k + 2);
         sum = k == 0 ? four : sum + four;
     }
-    GV_LOOP for (gv_i32 k = 24; k < REGIONS; ++k) sum += value(k);
+    GV_LOOP for (gv_i32 k = 24; k < REGIONS; ++k) sum = sum + value(k);
     return sum;
 }
 
@@ -187,13 +194,8 @@ GV_FN void import_goods(const GvArgs& a, const GvTeam& team, const Trade& of) {
         const gv_u8* const bids = of.levels + PROPOSALS * i + IMPORTS;
         const float output = of.output[i], paid = paid_share(a, of.balance[i], a.start[i]);
         const float total = row_sum([&](gv_i32 j) { return goods[j] = i == j ? 0.0f : a.rate[bids[j]] * output; });
-        if (total > output) {
-            const float share = output / total;
-            for (gv_i32 j = 0; j < REGIONS; ++j) goods[j] *= share;
-        }
-        if (paid != 1.0f) {
-            for (gv_i32 j = 0; j < REGIONS; ++j) goods[j] *= paid;
-        }
+        const float share = total > output ? output / total : 1.0f;
+        for (gv_i32 j = 0; j < REGIONS; ++j) goods[j] = goods[j] * share * paid;
     }
 }
 
@@ -218,6 +220,15 @@ GV_FN void export_goods(const GvArgs& a, const GvTeam& team, const Trade& of) {
     }
 }
 
+// Sums over the partners of a region.
+struct Sums {
+    float utility, goods;
+};
+GV_FN Sums operator+(const Sums& p, const Sums& q) { return {p.utility + q.utility, p.goods + q.goods}; }
+
+// The root of a number from 0 on. On a GPU the root of 0 takes longer than all others, and a region gets no goods of itself.
+GV_FN float root_of(float x) { return x > 0.0f ? gv_sqrt(x) : 0.0f; }
+
 // Consumption, utility, balance and labour of each region.
 GV_FN void consume(const GvArgs& a, const GvTeam& team, const Trade& of) {
     const GvState s = gv_state(a, team);
@@ -226,17 +237,19 @@ GV_FN void consume(const GvArgs& a, const GvTeam& team, const Trade& of) {
         const gv_u8 *const tariffs = of.tariffs + REGIONS * i, *const levels = of.levels + PROPOSALS * i;
         const float output = of.output[i], exports = of.exports[i], investment = a.rate[levels[SAVINGS]] * output;
         const float labor = s.labor[i], domestic = gv_max(0.0f, output - investment - exports);
-        const float foreign = row_sum([&](gv_i32 j) { return a.foreign_weight * gv_sqrt(goods[j] * (1.0f - a.rate[tariffs[j]])); });
-        const float root = 0.5f * gv_sqrt(domestic) + foreign, consumption = root * root;
+        const Sums of_partners = row_sum([&](gv_i32 j) {
+            return Sums{a.foreign_weight * root_of(goods[j] * (1.0f - a.rate[tariffs[j]])), goods[j]};
+        });
+        const float root = 0.5f * gv_sqrt(domestic) + of_partners.utility, consumption = root * root;
         const float utility = utility_of(a, consumption, labor);
         s.consumption[i] = consumption;
         s.utility[i] = utility;
-        s.balance[i] = of.balance[i] + YEARS * (exports - row_sum([&](gv_i32 j) { return goods[j]; }));
+        s.balance[i] = of.balance[i] + YEARS * (exports - of_partners.goods);
         s.labor[i] = next_labor(a, labor, i);
     }
-    gv_for_table(team, REGIONS, REGIONS, [&](gv_i32 i, gv_i32 j) {
-        s.tariffs[REGIONS * i + j] = of.levels[PROPOSALS * i + TARIFFS + j];
-    });
+    gv_u8* row = s.tariffs;
+    const gv_u8* levels = of.levels + TARIFFS;
+    GV_LOOP for (gv_i32 i = 0; i < REGIONS; ++i, row += REGIONS, levels += PROPOSALS) GV_FOR(j, REGIONS) row[j] = levels[j];
 }
 
 GV_FN void end_period(const GvArgs& a, const GvTeam& team, const Trade& of, gv_i32 n) {
@@ -252,7 +265,7 @@ GV_FN void end_period(const GvArgs& a, const GvTeam& team, const Trade& of, gv_i
 // All worlds of a block come to each barrier, whatever their stages are.
 GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
     const GvState s = gv_state(a, team);
-    const Trade of = trade_of(team);
+    const Trade of = trade_of(a, team);
     const Proposals proposals = proposals_at(team.scratch);
     const gv_i32 stage = stage_of(a, s.t), n = s.period < PERIODS ? s.period + 1 : PERIODS;  // a caller may set the last period
     const bool acts = stage == PERIOD;
@@ -283,8 +296,8 @@ GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
 
 // ---- observation ----------------------------------------------------------------------------------------------
 
-// The part that all regions observe alike.
-GV_FN void observe_world(const GvArgs& a, const GvTeam& team, float* to) {
+// The part that all regions observe alike. `bids` are the levels of the period's actions, null if the step had none.
+GV_FN void observe_world(const GvArgs& a, const GvTeam& team, const gv_u8* bids, float* to) {
     const GvState s = gv_state(a, team);
     const gv_i32 n = s.period, head = 8 + gv_negotiation_on(a);
     GV_ONCE {
@@ -313,12 +326,17 @@ GV_FN void observe_world(const GvArgs& a, const GvTeam& team, float* to) {
         of[8 * REGIONS] = a.rate[s.export_limit[i]];
         of[9 * REGIONS] = s.balance[i] * 1.0e-3f;
     }
-    gv_for_batches<4>(
-        team, PAIRS, [&](gv_i32 k) { return s.tariffs[k]; },
-        [&](gv_i32 k, gv_u8 level) { to[head + 10 * REGIONS + k] = a.rate[level] * 0.01f; });
+    float* tariffs = to + head + 10 * REGIONS;
+    if (bids == nullptr) {
+        gv_for_batches<4>(
+            team, PAIRS, [&](gv_i32 k) { return s.tariffs[k]; }, [&](gv_i32 k, gv_u8 level) { tariffs[k] = a.rate[level] * 0.01f; });
+        return;
+    }
+    const gv_u8* levels = bids + TARIFFS;  // the same numbers, without a wait for memory
+    GV_LOOP for (gv_i32 i = 0; i < REGIONS; ++i, tariffs += REGIONS, levels += PROPOSALS) {
+        GV_FOR(j, REGIONS) tariffs[j] = a.rate[levels[j]] * 0.01f;
+    }
 }
-
-#define PRIVATE 10  // numbers that a region observes of itself, the last one only with negotiation
 
 // Numbers that each region observes of itself, a row a region.
 GV_FN void observe_own(const GvArgs& a, const GvTeam& team, float* to) {
@@ -353,25 +371,27 @@ GV_FN void observe_pairs(const GvArgs& a, const GvTeam& team, const Proposals& o
     }
 }
 
-// Writes a row a region: its id, in whole rows the part that all observe alike, its own numbers, and its pairs.
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
+// Writes a row a region: its id, in whole rows the part that all observe alike, its own numbers, and its pairs. For `bids` see
+// observe_world.
+GV_FN void observe_after(const GvArgs& a, const GvTeam& team, const gv_u8* bids, GvObs obs) {
     const GvState s = gv_state(a, team);
     const gv_i32 w = team.world, features = gv_region_num_features(a), negotiates = gv_negotiation_on(a);
-    const gv_i32 private_count = PRIVATE - 1 + negotiates, alike = 8 + negotiates + 10 * REGIONS + PAIRS;
+    const gv_i32 private_count = PRIVATE - 1 + negotiates, alike = alike_of(a);
     const bool whole = gv_region_num_shared(a) == 0;
     float *const of_world = team.scratch, *const of_region = of_world + alike, *const rows = gv_region_obs(a, obs, w, 0);
     const Proposals proposals = proposals_at(of_region + PRIVATE * REGIONS);
     gv_barrier(team);  // env_step may still read scratch
-    observe_world(a, team, of_world);
+    observe_world(a, team, bids, of_world);
     observe_own(a, team, of_region);
     if (negotiates) stage_proposals(a, team, proposals);
     gv_barrier(team);
     if (whole) gv_repeat_in_rows<32>(team, of_world, alike, rows + REGIONS, REGIONS, features);
     else gv_repeat_in_rows<8>(team, of_world, alike, gv_region_shared(a, obs, w), 1, features);
-    GV_LOOP for (gv_i32 i = 0; i < REGIONS; ++i) {
-        float *const row = rows + features * i, *const private_part = row + REGIONS + (whole ? alike : 0);
+    float *row = rows, *private_part = rows + REGIONS + (whole ? alike : 0);
+    const float* from = of_region;
+    GV_LOOP for (gv_i32 i = 0; i < REGIONS; ++i, row += features, private_part += features, from += PRIVATE) {
         GV_FOR(k, REGIONS) row[k] = k == i ? 1.0f : 0.0f;
-        GV_FOR(k, private_count) private_part[k] = of_region[PRIVATE * i + k];
+        GV_FOR(k, private_count) private_part[k] = from[k];
         if (negotiates) observe_pairs(a, team, proposals, i, private_part + private_count);
     }
     if (negotiates) {
@@ -382,4 +402,11 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
         const gv_i32 next = stage_of(a, s.t + 1);  // the groups of entries are in the order of the stages
         gv_for_table(team, REGIONS, STAGES, [&](gv_i32 i, gv_i32 k) { gv_region_effects(a, obs, w, i)[k] = k == next; });
     }
+}
+
+GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) { observe_after(a, team, nullptr, obs); }
+
+GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, GvObs obs) {
+    const bool acted = stage_of(a, gv_state(a, team).t) == PERIOD;
+    observe_after(a, team, acted ? trade_of(a, team).levels : nullptr, obs);
 }

@@ -95,9 +95,8 @@ def check(params: Params) -> None:
 
 
 def scratch(params: Params) -> int:
-    """Floats of scratch: those of a period, or those of an observation."""
-    of_period = N * N + 4 * N + staged(57 * N) + staged(N * N)
-    return max(of_period, num_shared(params) + 10 * N + 3 * staged(N * N) * rounds(params))
+    """Floats of scratch: those of an observation, and behind them the levels of a period, whose other numbers share its place."""
+    return num_shared(params) + 10 * N + 3 * staged(N * N) * rounds(params) + staged(57 * N)
 
 
 def staged(count: int) -> int:

@@ -8,10 +8,9 @@ from typing import NamedTuple
 MULTIPROCESSOR = 65536
 """Registers of a multiprocessor."""
 
-LARGER = (64, 80)
-"""Limits for kernels that spill under the usual one. With the last one a multiprocessor still has 768 threads, as under the usual
-limit of blocks of more than 128 threads. More limits would take more time to compile, and a kernel may use less than its limit.
-"""
+LARGER = (64, 72, 80)
+"""Limits for kernels that spill under the usual one, with which a multiprocessor has 1,024, 896 and 768 threads; under the usual
+limit of blocks of more than 128 threads it has 768, too. More limits would take more time to compile."""
 
 
 FEW = 32

@@ -42,6 +42,7 @@ GV_FN bool gv_time_is_up(gv_i32 t, gv_i32 limit) { return limit > 0 && t >= limi
 
 // Converts an index to 32 bits; returns -1, an invalid index, if it does not fit.
 GV_FN gv_i32 gv_narrow(gv_i64 index) { return index == (gv_i32)index ? (gv_i32)index : -1; }
+GV_FN gv_i32 gv_narrow(gv_i32 index) { return index; }  // also of smaller types
 
 // Entry `at` of an array of actions. All lanes have the same type. Each type has a load of its own, whose use may come later.
 GV_FN gv_i32 gv_read_index(const void* actions, gv_i64 at, gv_i32 type) {
@@ -52,7 +53,7 @@ GV_FN gv_i32 gv_read_index(const void* actions, gv_i64 at, gv_i32 type) {
     return ((const gv_i8*)actions)[at];
 }
 
-GV_FN bool gv_is_choice(gv_i32 index, gv_i32 n) { return index >= 0 && index < n; }
+GV_FN bool gv_is_choice(gv_i32 index, gv_i32 n) { return (gv_u32)index < (gv_u32)n; }
 
 // Returns the index if it lies in [0, n); otherwise counts an invalid action and returns 0.
 GV_FN gv_i32 gv_checked_index(const GvArgs& a, gv_i32 index, gv_i32 n) {
@@ -131,7 +132,7 @@ GV_FN void gv_stage_indices(const GvArgs& a, const GvTeam& team, const GvAction&
                 words[k] = word;
             });
     } else {
-        gv_for_indices<4>(
+        gv_for_indices<8>(
             team, action, n, [](gv_i32 k) { return k; },
             [&](gv_i32 k, gv_i32 index) {
                 const bool valid = gv_is_choice(index, choices);

@@ -27,14 +27,18 @@ GV_FN void gv_for_table(const GvTeam& team, gv_i32 rows, gv_i32 columns, Body bo
 // value, so that they wait for memory at the same time.
 template <gv_i32 batch, class Load, class Store>
 GV_FN void gv_for_batches(const GvTeam& team, gv_i32 n, Load load, Store store) {
-    GV_LOOP for (gv_i32 first = team.lane; first < n; first += batch * team.lanes) {
-        decltype(load(first)) values[batch];
-        GV_UNROLL for (gv_i32 b = 0; b < batch; ++b) {
-            if (first + b * team.lanes < n) values[b] = load(first + b * team.lanes);
-        }
-        GV_UNROLL for (gv_i32 b = 0; b < batch; ++b) {
-            if (first + b * team.lanes < n) store(first + b * team.lanes, values[b]);
-        }
+    decltype(load(0)) values[batch];
+    gv_i32 first = team.lane, rest = n;
+    GV_LOOP for (; rest >= batch * team.lanes; rest -= batch * team.lanes) {  // in whole batches nothing is compared
+        GV_UNROLL for (gv_i32 b = 0; b < batch; ++b) values[b] = load(first + b * team.lanes);
+        GV_UNROLL for (gv_i32 b = 0; b < batch; ++b) store(first + b * team.lanes, values[b]);
+        first += batch * team.lanes;
+    }
+    GV_UNROLL for (gv_i32 b = 0; b < batch; ++b) {
+        if (first + b * team.lanes < n) values[b] = load(first + b * team.lanes);
+    }
+    GV_UNROLL for (gv_i32 b = 0; b < batch; ++b) {
+        if (first + b * team.lanes < n) store(first + b * team.lanes, values[b]);
     }
 }
 
@@ -60,13 +64,21 @@ GV_FN void gv_copy_bytes_in(const GvTeam& team, const gv_u8* from, gv_i32 n, gv_
 // keeps them in registers for all rows.
 template <gv_i32 held>
 GV_FN void gv_repeat_in_rows(const GvTeam& team, const float* from, gv_i32 n, float* to, gv_i32 rows, gv_i32 stride) {
-    GV_LOOP for (gv_i32 first = team.lane; first < n; first += held * team.lanes) {
-        float values[held];
-        GV_UNROLL for (gv_i32 b = 0; b < held; ++b) values[b] = first + b * team.lanes < n ? from[first + b * team.lanes] : 0.0f;
-        GV_LOOP for (gv_i32 row = 0; row < rows; ++row) {
-            GV_UNROLL for (gv_i32 b = 0; b < held; ++b) {
-                if (first + b * team.lanes < n) to[row * stride + first + b * team.lanes] = values[b];
-            }
+    float values[held];
+    gv_i32 first = team.lane, rest = n;
+    GV_LOOP for (; rest >= held * team.lanes; rest -= held * team.lanes) {  // as above
+        GV_UNROLL for (gv_i32 b = 0; b < held; ++b) values[b] = from[first + b * team.lanes];
+        float* at = to + first;
+        GV_LOOP for (gv_i32 row = 0; row < rows; ++row, at += stride) {
+            GV_UNROLL for (gv_i32 b = 0; b < held; ++b) at[b * team.lanes] = values[b];
+        }
+        first += held * team.lanes;
+    }
+    GV_UNROLL for (gv_i32 b = 0; b < held; ++b) values[b] = first + b * team.lanes < n ? from[first + b * team.lanes] : 0.0f;
+    float* at = to + first;
+    GV_LOOP for (gv_i32 row = 0; row < rows; ++row, at += stride) {
+        GV_UNROLL for (gv_i32 b = 0; b < held; ++b) {
+            if (first + b * team.lanes < n) at[b * team.lanes] = values[b];
         }
     }
 }
