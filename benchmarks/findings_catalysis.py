@@ -4,7 +4,7 @@ Cases are the twelve configurations. Ways to play are:
 
 - ``exact``: the best episode by value iteration without a discount, and the lowest barrier of any path;
 - ``random``: actions drawn at random;
-- ``trained``: the preset; on a GPU with more worlds. The likeliest actions are played, from the start of the configuration;
+- ``trained``: the preset; on a GPU with more worlds and steps. The likeliest actions are played, from the usual start;
 - ``trained from everywhere``: the same, but about half of the episodes of the training start in cells that are drawn at random
   from those that cost little, so that the policy also learns what to do beside its path.
 
@@ -13,9 +13,9 @@ Writes ``benchmarks/results/findings_catalysis.json``; then run ``python tools/d
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import findings
 import numpy as np
@@ -24,7 +24,8 @@ from findings import Measured, Options, Rows
 
 from gpu_vecenv.envs.catalysis import optimum
 from gpu_vecenv.envs.catalysis.spec import SPEC, atoms, configurations, places, rewards
-from gpu_vecenv.train import TrainConfig, Trainer
+from gpu_vecenv.train import NetworkConfig, TrainConfig, Trainer
+from gpu_vecenv.train.config import PRESETS
 
 ENV = "WarpCatalysis-v0"
 PLAYS = ("exact", "random", "trained", "trained from everywhere")
@@ -32,8 +33,11 @@ PLAYS = ("exact", "random", "trained", "trained from everywhere")
 EPISODES = 64
 """Worlds of random play. Likeliest actions are the same in all worlds, so one world is enough for them."""
 
-WORLDS, STEPS = 1_024, 60_000_000
-"""Worlds of a training on a GPU, and their steps in sum."""
+WORLDS, STEPS, RATE, LEAST_ENTROPY = 4_096, 400_000_000, 1e-3, 0.01
+"""Worlds of a training on a GPU, their steps in sum, the first learning rate, and the weight of entropy at the end."""
+
+UNITS = {1: (64, 64), 2: (128, 128)}
+"""Hidden units of a training on a GPU, by the number of atoms."""
 
 
 STARTS, COST = 10_000, 0.2
@@ -66,8 +70,12 @@ def exact(case: str) -> Measured:
 
 def base(case: str, options: Options) -> TrainConfig:
     """Return the options of a training."""
-    more: dict[str, Any] = {} if options.device == "cpu" else {"num_envs": WORLDS, "total_steps": STEPS}
-    return TrainConfig(ENV, env_kwargs={"configuration": case}, **more)
+    config = TrainConfig(ENV, env_kwargs={"configuration": case})
+    if options.device == "cpu":
+        return config
+    ppo = dataclasses.replace(PRESETS[ENV].ppo, learning_rate=RATE, entropy_coef_final=LEAST_ENTROPY)
+    network = NetworkConfig(UNITS[atoms(SPEC.resolve(config.env_kwargs))])
+    return dataclasses.replace(config, num_envs=WORLDS, total_steps=STEPS, ppo=ppo, network=network)
 
 
 def main(options: Options) -> None:

@@ -84,8 +84,8 @@ def measure(name: str, worlds: int, options: Options) -> dict[str, Any]:
     env_id, params, _ = CASES[name]
     env = gymnasium.make_vec(env_id, num_envs=worlds, device=options.device, array="torch", copy=False, **params).unwrapped
     env.reset(seed=0)
-    env.rollout(num_steps=WARM_UP)
-    drawn = env.rollout(num_steps=1)[4]["actions"]
+    for _ in range(WARM_UP):  # one by one, because all results of a rollout are kept
+        drawn = env.rollout(num_steps=1)[4]["actions"]
     actions = tree_map(lambda array: array[0].to(array.dtype if array.is_floating_point() else torch.int32), drawn)
     moved = int(sum(step_bytes(env, env.step(actions), sum(array.nbytes for array in leaves(actions))).values()))
     source = torch.zeros(moved // 2, dtype=torch.uint8, device=options.device)

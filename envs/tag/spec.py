@@ -113,7 +113,7 @@ MAX_STAGED, MIN_CELLS, CELLS = 1024, 416, 1025
 
 
 def scratch(params: Params) -> int:
-    """Floats that ``scratch_of`` in scratch.h lays out: agents, memory of the search for neighbours, a tile of rows if it fits."""
+    """Floats that ``scratch_of`` in scratch.h lays out: agents, memory of the search for neighbours, a tile of rows if any."""
     agents: int = params["num_taggers"] + params["num_runners"]
     k = min(params["num_other_agents_observed"], 32)
     staged = 4 + (agents + 1) // 2 * 4 + (5 * agents if agents <= MAX_STAGED else 0)
