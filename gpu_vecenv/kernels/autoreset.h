@@ -13,8 +13,8 @@ struct GvOutcome {
     bool restarts;               // the step starts the next episode
 };
 
-// The outcome of a step in a mode of autoreset. If `was_finished`, an earlier step has ended the episode, env_step does not run, and
-// the flags are those of that earlier step. Otherwise they are those that env_step has set.
+// The outcome of a step in a mode of autoreset. If `was_finished`, an earlier step has ended the episode, env_step does not run,
+// and the flags are those of that earlier step. Otherwise they are those that env_step has set.
 GV_FN GvOutcome gv_outcome(gv_i32 autoreset, bool was_finished, bool terminated, bool truncated) {
     if (was_finished) {
         const bool restarts = autoreset == GV_NEXT_STEP;  // the start is the whole step, so it gives the flags of a start

@@ -293,7 +293,7 @@ class _Peak:
 def _tensors(tree: Any) -> list[Tensor]:
     """Return the tensors in arguments or results of an operation."""
     if isinstance(tree, (tuple, list, dict)):
-        return [x for part in (tree.values() if isinstance(tree, dict) else tree) for x in _tensors(part)]
+        return [x for branch in (tree.values() if isinstance(tree, dict) else tree) for x in _tensors(branch)]
     return [tree] if isinstance(tree, Tensor) else []
 
 
