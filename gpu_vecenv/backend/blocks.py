@@ -82,19 +82,18 @@ def rollout_block(num_worlds: int, most: int, multiprocessors: int) -> int:
     return 32 * -(-num_worlds // (32 * blocks))
 
 
-def with_scratch(blocks: Blocks, scratch: int, by_role: bool) -> Blocks:
+def with_scratch(blocks: Blocks, scratch: int) -> Blocks:
     """Return blocks of as many worlds as have room in the 48 KiB of shared memory of a block.
 
-    Each team also has 32 partial sums and, if roles have spaces of their own, time and flags, which take two floats. Sizes are
-    padded to an odd number of spans, as in ``kernels/target/cuda_entry.h``. Memory of a team of one lane is not shared.
+    Each team also has 32 partial sums, and time and flags, which take two floats. Sizes are padded to an odd number of spans, as
+    in ``kernels/target/cuda_entry.h``. Memory of a team of one lane is not shared.
 
     Args:
         blocks: blocks by the number of lanes alone.
         scratch: floats of scratch of a team, at most ``MAX_SCRATCH``.
-        by_role: True if roles have spaces of their own.
     """
     span = min(max(blocks.lanes, 4), 32)
-    floats = sum((-(-size // span) | 1) * span for size in (32, scratch)) + 2 * by_role
+    floats = sum((-(-size // span) | 1) * span for size in (32, scratch)) + 2
     teams = blocks.teams
     while blocks.lanes > 1 and teams * floats > SHARED_FLOATS:
         teams //= 2

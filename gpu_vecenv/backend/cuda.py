@@ -13,9 +13,10 @@ from gpu_vecenv.backend.base import MaxIndex
 from gpu_vecenv.backend.blocks import Blocks, blocks_of, with_scratch
 from gpu_vecenv.backend.memory import CupyMemory, Memory, TorchMemory
 from gpu_vecenv.backend.overlap import may_overlap, overlapped_launch
+from gpu_vecenv.backend.private import KEEP_SUBNORMALS, current_device, current_stream, launch_kernel
+from gpu_vecenv.backend.private import raw_module as module_of
 from gpu_vecenv.backend.registers import Report, choose_limit, resident_blocks
 from gpu_vecenv.backend.source import kernel_source
-from gpu_vecenv.backend.subnormals import KEEP_SUBNORMALS, obey_keep_subnormals
 from gpu_vecenv.errors import CompileError, DeviceError, MissingExtraError, SequenceError
 from gpu_vecenv.spec.layout import MODULES, Layout
 
@@ -27,7 +28,7 @@ default."""
 def module_blocks(layout: Layout, module: int) -> Blocks:
     """Return the blocks of one of ``layout.MODULES``."""
     blocks = blocks_of(layout.num_agents, module, layout.requested_lanes, layout.requested_registers)
-    return with_scratch(blocks, layout.requested_scratch, layout.spec.has_role_arrays)
+    return with_scratch(blocks, layout.requested_scratch)
 
 
 def compile_options(layout: Layout, module: int, blocks: Blocks, limit: int | None = None) -> tuple[str, ...]:
@@ -55,7 +56,7 @@ def raw_module(cupy: Any, source: str, options: Sequence[str]) -> Any:
     """
     macros = [option.removeprefix("-D").partition("=") for option in options if option.startswith("-D")]
     defined = "".join(f"#define {name} {value or 1}\n" for name, _, value in macros)
-    return cupy.RawModule(code=defined + source, options=tuple(option for option in options if not option.startswith("-D")))
+    return module_of(cupy, defined + source, tuple(option for option in options if not option.startswith("-D")))
 
 
 def import_cupy() -> Any:
@@ -76,7 +77,6 @@ def import_cupy() -> Any:
             "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM is set, and torch does not order its work with per-thread default "
             "streams; unset it."
         )
-    obey_keep_subnormals(cupy.cuda.compiler)
     return cupy
 
 
@@ -86,7 +86,6 @@ class CudaBackend:
     def __init__(self, layout: Layout, device: str, kind: str) -> None:
         cupy = import_cupy()
         import torch
-        from cupy_backends.cuda.api import driver
 
         self.device = device
         self._index = int(device.partition(":")[2])
@@ -95,11 +94,10 @@ class CudaBackend:
         self.memory: Memory = CupyMemory(device) if self._on_cupy_stream else TorchMemory(device)
         self._torch = torch
         self._cupy = cupy
-        # The same device and handles as torch.cuda.current_device() and current_stream(), without making objects.
-        self._current_device, self._torch_stream = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
+        self._current_device, self._torch_stream = current_device(), current_stream()
         # The caller's current stream on a device: CuPy's if the env hands out CuPy arrays, otherwise torch's.
         self._stream = (lambda _: int(cupy.cuda.get_current_stream().ptr)) if self._on_cupy_stream else self._torch_stream
-        self._launch = driver.launchKernel
+        self._launch = launch_kernel()
         self._args: np.ndarray | None = None
         torch.zeros((), device=device)  # makes torch's context, which CuPy shares
         self._multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count

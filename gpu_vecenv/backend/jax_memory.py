@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.backend.memory import TorchMemory
+from gpu_vecenv.backend.private import current_device
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, MissingExtraError
 from gpu_vecenv.spec.validation import Array, host_array, on_device
 
@@ -30,6 +31,7 @@ class JaxMemory(TorchMemory):
         self._index: int | None = None if self._device.type == "cpu" else self._device.index
         self._place = jax_device(device)
         if self._index is not None:
+            self._current_device = current_device()
             with on_device(self._index):  # JAX makes its last GPU current when it starts
                 self._passed = self._jax.jit(lambda mark: mark + 1)
                 self._mark = self._torch.zeros((), dtype=self._torch.int32, device=self._device)  # never written
@@ -107,7 +109,7 @@ class JaxMemory(TorchMemory):
 
     def _current(self) -> AbstractContextManager[Any]:
         """Make the GPU current in a block if it is not, because torch exports tensors of the current GPU only."""
-        if self._index is None or self._torch._C._cuda_getDevice() == self._index:
+        if self._index is None or self._current_device() == self._index:
             return nullcontext()
         return on_device(self._index)
 

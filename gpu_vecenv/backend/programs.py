@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from gpu_vecenv.backend.cpu import load_kernels, num_threads
 from gpu_vecenv.backend.overlap import may_overlap, overlapped_launch
+from gpu_vecenv.backend.private import current_stream, launch_kernel
 from gpu_vecenv.backend.registers import resident_blocks
 from gpu_vecenv.backend.source import Program, kernel_source
 from gpu_vecenv.backend.threads import Threads
@@ -87,10 +88,9 @@ class CudaProgram:
         from gpu_vecenv.backend.cuda import import_cupy, raw_module
 
         cupy = import_cupy()
-        from cupy_backends.cuda.api import driver
 
         self._torch, self._index, self._program = torch, index, program
-        self._launch, self._stream = driver.launchKernel, torch._C._cuda_getCurrentRawStream
+        self._launch, self._stream = launch_kernel(), current_stream()
         torch.zeros((), device=f"cuda:{index}")  # makes torch's context, which CuPy shares
         self._overlaps = may_overlap(torch.cuda.get_device_capability(index), cupy.cuda.runtime.driverGetVersion())
         self._errors = cupy.cuda.compiler.CompileException

@@ -9,25 +9,26 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from gpu_vecenv.backend.private import each_operation
 
 STEPS = 16
 """Fewest steps to count over."""
 
 
-class _Operations(TorchDispatchMode):
+class _Operations:
     """Counts torch's operations: those that allocate, and those that compute; views are not counted."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.allocations = self.computations = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.overloadpacket in (torch.ops.aten.empty, torch.ops.aten.empty_strided, torch.ops.aten.empty_like):
+    def run(self, operation: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Count an operation and run it."""
+        if operation.overloadpacket in (torch.ops.aten.empty, torch.ops.aten.empty_strided, torch.ops.aten.empty_like):
             self.allocations += 1
-        elif not func.is_view:
+        elif not operation.is_view:
             self.computations += 1
-        return func(*args, **(kwargs or {}))
+        return operation(*arguments, **keywords)
 
 
 def count(env: Any, call: Callable[[], object], steps: int, device: str) -> dict[str, float | None]:
@@ -40,7 +41,9 @@ def count(env: Any, call: Callable[[], object], steps: int, device: str) -> dict
         ``host_syncs``: operations that made the host wait for the device.
     """
     calls = max(1, STEPS // steps)
-    with _launches(env) as launched, _new_arrays(env) as new_arrays, _host_syncs(device) as syncs, _Operations() as operations:
+    operations = _Operations()
+    watched = each_operation(operations.run)
+    with _launches(env) as launched, _new_arrays(env) as new_arrays, _host_syncs(device) as syncs, watched:
         for _ in range(calls):
             call()
     total_steps = calls * steps

@@ -20,7 +20,7 @@ struct GvNumbers {
 #undef GV_METRIC
 };
 
-// gv_number_NAME is the number of the episode: in variables while a step holds it (roles/step.h), otherwise in memory.
+// gv_number_NAME is the number of the episode: in variables while a step holds it (launch/in_memory.h), otherwise in memory.
 #define GV_METRIC(name, reduction)                                                                                \
     GV_FN float& gv_number_##name(const GvArgs& a, const GvTeam& team) {                                           \
         return team.numbers ? team.numbers->name : a.episode_##name[team.world];                                   \
@@ -31,6 +31,23 @@ struct GvNumbers {
     }
 GV_METRICS(GV_METRIC)
 #undef GV_METRIC
+
+// Loads the numbers of the episode into variables. Only those of the lane that runs GV_ONCE are used.
+GV_FN void gv_load_metrics(const GvArgs& a, const GvTeam& team, GvNumbers& numbers) {
+    (void)a, (void)team, (void)numbers;
+#define GV_METRIC(name, reduction) \
+    numbers.name = 0.0f;           \
+    GV_ONCE numbers.name = a.episode_##name[team.world];
+    GV_METRICS(GV_METRIC)
+#undef GV_METRIC
+}
+
+GV_FN void gv_store_metrics(const GvArgs& a, const GvTeam& team, const GvNumbers& numbers) {
+    (void)a, (void)team, (void)numbers;
+#define GV_METRIC(name, reduction) GV_ONCE a.episode_##name[team.world] = numbers.name;
+    GV_METRICS(GV_METRIC)
+#undef GV_METRIC
+}
 
 // Clears the metrics at the start of an episode.
 GV_FN void gv_clear_metrics(const GvArgs& a, const GvTeam& team) {
@@ -61,11 +78,7 @@ GV_FN void gv_write_metric(const GvArgs& a, const GvTeam& team, bool finished, f
 // Writes the metrics in the step that ends an episode. A barrier must follow the last record.
 GV_FN void gv_write_metrics(const GvArgs& a, const GvTeam& team, bool finished) {
     (void)a, (void)team;
-#ifdef GV_BY_ROLE
     if (!finished) return;  // most steps load no number
-#else
-    (void)finished;
-#endif
 #define GV_METRIC(name, reduction) \
     gv_write_metric(a, team, finished, a.out_episode_##name, gv_number_##name(a, team) / (float)GV_STEPS_##reduction);
     GV_METRICS(GV_METRIC)

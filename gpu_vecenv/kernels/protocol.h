@@ -2,9 +2,6 @@
 #pragma once
 #include "lib/purposes.h"
 #include "outputs.h"
-#ifdef GV_BY_ROLE
-#include "roles/step.h"
-#endif
 
 // The same team for calls inside a branch that other teams of its warp may not take.
 GV_FN GvTeam gv_diverged(const GvTeam& team) {
@@ -44,50 +41,35 @@ GV_FN void gv_reset_state(const GvArgs& a, const GvTeam& team) {
 
 // ---- a step ---------------------------------------------------------------------------------------------------
 
-// Number of the next step, in the lane that runs GV_ONCE; 0 in other lanes, which do not use it.
-GV_FN gv_i32 gv_next_t(const GvArgs& a, const GvTeam& team) {
-    gv_i32 t = 0;
-    GV_ONCE t = a.t[team.world] + 1;
-    return t;
-}
-
-#ifndef GV_BY_ROLE  // otherwise roles/step.h has this function
-// Step t of a world that is not finished. Returns true if a new episode must start in the same step.
-GV_FN bool gv_step_running(const GvArgs& a, const GvTeam& team, gv_i32 t) {
-    const gv_i32 w = team.world;
-    GV_ONCE a.t[w] = t;
-    gv_barrier(team);  // all lanes read the flags of the previous step before one lane changes them
+// A step of a world that is not finished. `t` counts the step already, and a barrier has followed.
+GV_FN GvOutcome gv_step_running(const GvArgs& a, const GvTeam& team) {
     env_step(a, team);
     gv_barrier(team);
+    GvRewards rewards;
+    gv_load_rewards(a, team, rewards);  // used after the observation, so these loads take no extra time
+    const gv_i32 w = team.world;
     const bool terminated = a.terminated[w] != 0, truncated = a.truncated[w] != 0;
-    const bool restart = (terminated || truncated) && a.autoreset == GV_SAME_STEP;
-    gv_write_mean_reward(a, team);  // here, so that its loads overlap with those of the flags
-    env_observe_step(a, team, restart ? gv_final_obs(a) : gv_obs(a));
+    const GvOutcome outcome = gv_outcome(a.autoreset, false, terminated, truncated);
+    env_observe_step(a, team, outcome.restarts ? gv_final_obs(a) : gv_obs(a));
     gv_barrier(team);
+    gv_write_reward(a, team, rewards);  // before env_settle, which may use the partial sums
     env_settle(a, team);
-    gv_write_flags(a, team, terminated, truncated, terminated || truncated);
-    gv_write_metrics(a, team, terminated || truncated);
-    return restart;
+    gv_write_flags(a, team, outcome);
+    gv_write_metrics(a, team, outcome.finished);
+    return outcome;
 }
-#endif
 
-// Step of a finished world that is not reset: repeats its observation and flags.
-GV_FN void gv_step_finished(const GvArgs& a, const GvTeam& team, bool terminated, bool truncated) {
+// A step of a finished world, which repeats the world's observation and flags if no episode starts. Returns true if one must start.
+GV_FN bool gv_step_finished(const GvArgs& a, const GvTeam& team) {
+    const gv_i32 w = team.world;
+    const GvOutcome outcome = gv_outcome(a.autoreset, true, a.terminated[w] != 0, a.truncated[w] != 0);
+    gv_barrier(team);
+    GV_FOR(agent, gv_num_agents(a)) a.agent_reward[gv_row(a, w, agent)] = 0.0f;
+    if (outcome.restarts) return true;
     gv_repeat_obs(a, team);
     gv_barrier(team);  // the lanes that add up rewards are not those that wrote them
-    gv_write_mean_reward(a, team);
-    gv_write_flags(a, team, terminated, truncated, false);
-}
-
-// A step without the start of a new episode. Returns true if the caller must start one.
-GV_FN bool gv_advance(const GvArgs& a, const GvTeam& team) {
-    const bool terminated = a.terminated[team.world] != 0, truncated = a.truncated[team.world] != 0;
-    const gv_i32 t = gv_next_t(a, team);
-    if (!terminated && !truncated) return gv_step_running(a, team, t);
-    gv_barrier(team);
-    GV_FOR(agent, gv_num_agents(a)) a.agent_reward[gv_row(a, team.world, agent)] = 0.0f;
-    if (a.autoreset == GV_NEXT_STEP) return true;
-    gv_step_finished(a, team, terminated, truncated);
+    gv_write_reward(a, team);
+    gv_write_flags(a, team, outcome);
     return false;
 }
 
@@ -97,13 +79,18 @@ GV_FN void gv_start_episode(const GvArgs& a, const GvTeam& team) {
     env_observe(a, team, gv_obs(a));
 }
 
-// Start of an episode within a step. In next-step mode the start is the whole step, so flags are written here.
+// Outputs of a step of a finished world whose start of an episode is the whole step. Does nothing in other modes.
+GV_FN void gv_write_start(const GvArgs& a, const GvTeam& team) {
+    const GvOutcome start = gv_outcome(a.autoreset, true, false, false);
+    if (!start.restarts) return;
+    gv_write_reward(a, team);
+    gv_write_flags(a, team, start);
+}
+
+// Start of an episode within a step.
 GV_FN void gv_autoreset(const GvArgs& a, const GvTeam& team) {
     gv_start_episode(a, team);
-    if (a.autoreset == GV_NEXT_STEP) {
-        gv_write_mean_reward(a, team);
-        gv_write_flags(a, team, false, false, false);
-    }
+    gv_write_start(a, team);
 }
 
 // ---- kernels other than steps, for one world ------------------------------------------------------------------

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpu_vecenv.backend.private import each_operation
 from gpu_vecenv.bench import env_only, startup
 from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, TAG, Case, choose
 from gpu_vecenv.bench.counting import _Operations
@@ -131,10 +132,11 @@ def test_fresh_arrays_allocates_as_many_arrays_as_a_step_returns():
     env, _ = make_env(case, "cpu")
     *arrays, info = env.step(env.action_space.sample())
     env.close()
-    with _Operations() as operations:
+    operations = _Operations()
+    with each_operation(operations.run):
         env_only.fresh_arrays(case, "cpu").read(1)
     before = operations.allocations
-    with operations:
+    with each_operation(operations.run):
         env_only.fresh_arrays(case, "cpu")
     made_only = operations.allocations - before  # allocated by making the env and stepping it once
     assert before - made_only == len([*arrays, *info]) == 8

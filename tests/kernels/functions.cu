@@ -1,4 +1,5 @@
-// Device functions of kernels/lib over arrays, for calls from Python, and two functions of the host.
+// Device functions of kernels/lib over arrays, for calls from Python, and functions of the host.
+#include "autoreset.h"
 #include "launch/max_index.h"
 #include "lib/math.h"
 #include "lib/powers.h"
@@ -77,5 +78,10 @@ EXPORT void philox_of(gv_i64 n, const gv_u32* in, gv_u32* out) {
 }
 EXPORT void uniform_of(gv_i64 n, const gv_u32* word, float* out) {
     for (gv_i64 i = 0; i < n; ++i) out[i] = gv_uniform(word[i]);
+}
+// Bits of an outcome, in the order of its members.
+EXPORT gv_i32 outcome_of(gv_i64 autoreset, gv_i64 was_finished, gv_i64 terminated, gv_i64 truncated) {
+    const GvOutcome o = gv_outcome((gv_i32)autoreset, was_finished != 0, terminated != 0, truncated != 0);
+    return o.terminated | o.truncated << 1 | o.finished << 2 | o.restarts << 3;
 }
 EXPORT void rank_sort_of(gv_i64* keys, gv_i32 count, gv_u16* ordered) { gv_rank_sort(keys, count, ordered); }

@@ -18,7 +18,7 @@ from tests.roles.town import SPEC as TOWN
 
 LAYERS = (
     "target", "lib", "policy", "learner", "args.h", "state.h", "groups.h", "metrics.h", "hooks.h", "random_actions.h",
-    "outputs.h", "roles", "protocol.h", "single", "launch",
+    "autoreset.h", "outputs.h", "protocol.h", "single", "launch",
 )  # fmt: skip
 """From the lowest to the highest; ``args.h`` is made from a spec."""
 

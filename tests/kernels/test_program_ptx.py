@@ -75,7 +75,8 @@ def test_programs_compile_for_every_architecture_without_inexact_instructions(pr
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.kernel.stem)
 def test_the_text_and_options_that_cupy_gets_compile_to_the_same_instructions(program):
-    cupy = SimpleNamespace(RawModule=lambda code, options: (code, options))
+    compiler = SimpleNamespace(_NVRTCProgram=SimpleNamespace(compile=None))
+    cupy = SimpleNamespace(RawModule=lambda code, options: (code, options), cuda=SimpleNamespace(compiler=compiler))
     text, options = raw_module(cupy, kernel_source(program), program_options(program))
     assert options == OPTIONS
     assert compile_text(text, 90, *options) == compile_text(kernel_source(program), 90, *program_options(program))

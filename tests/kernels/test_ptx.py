@@ -165,10 +165,11 @@ def test_a_team_has_the_scratch_that_it_requests_in_blocks_of_all_sizes(name, pa
 
 
 @pytest.mark.parametrize("citizens", [1, 20, 100])
-def test_worlds_by_role_fill_the_shared_memory_of_a_block_at_most(citizens):
-    """Time and flags of a step take shared memory, too."""
-    spec = replace(spec_of("Town-v0"), scratch=lambda params: MAX_SCRATCH)
-    assert 40 * 1024 < shared_bytes(compile_ptx(spec, 90, num_citizens=citizens)) <= 48 * 1024
+def test_worlds_fill_the_shared_memory_of_a_block_at_most(citizens):
+    """Time and flags of a step take shared memory, too, whether roles have arrays of their own or not."""
+    for name, agents in (("Town-v0", {"num_citizens": citizens}), ("WarpGridTag-v0", {"num_taggers": citizens})):
+        spec = replace(spec_of(name), scratch=lambda params: MAX_SCRATCH)
+        assert 40 * 1024 < shared_bytes(compile_ptx(spec, 90, **agents)) <= 48 * 1024
 
 
 @pytest.mark.parametrize("block", [None, "1024"])

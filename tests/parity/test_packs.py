@@ -1,5 +1,6 @@
 """Worlds of one agent, stepped in packs on the CPU, compared with a build without packs (teams of one thread, GV_LANES=1)."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,9 @@ from gymnasium.spaces import Box, Discrete
 
 from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level, object_name
 from gpu_vecenv.backend.cpu import CpuBackend
+from gpu_vecenv.backend.source import KERNEL_FOLDER
 from gpu_vecenv.envs import acrobot, cartpole, mountain_car, mountain_car_continuous, pendulum
+from gpu_vecenv.errors import CompileError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Field
 from gpu_vecenv.spec.params import Param
@@ -38,6 +41,19 @@ def backend(tmp_path_factory):
         return env
 
     return make
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_gcc_steps_a_pack_in_vector_registers(name, tmp_path):
+    """A branch or a value in memory in the loop of a pack would keep the compiler from it, and no result would differ."""
+    report = tmp_path / "loops.txt"
+    try:
+        compile_object(SPECS[name], LEVELS[0], tmp_path / "kernel.so", (f"-fopt-info-vec-optimized={report}",))
+    except CompileError:
+        pytest.skip("the compiler is not gcc")
+    source = (KERNEL_FOLDER / "single" / "pack.h").read_text().split("\n")
+    line = next(number for number, text in enumerate(source, start=1) if "GV_INDEPENDENT for" in text)
+    assert re.search(rf"pack\.h:{line}:\d+: optimized: loop vectorized", report.read_text())
 
 
 def actions_of(env, generator, dtype):

@@ -10,6 +10,7 @@ from dispatched import HostReads, idle_kernels
 from policy_cases import ACTIONS
 from ppo_cases import PLAIN, WORLDS, T, case, learn, ppo_of, scalars, weights
 
+from gpu_vecenv.train.algorithms import gated_adam
 from gpu_vecenv.train.algorithms.contract import DeviceScalars
 from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
 from gpu_vecenv.train.algorithms.loss import Minibatch, PPOLoss, masked_mean, masked_variance
@@ -339,7 +340,7 @@ def test_adam_equals_torchs_for_parameters_of_two_types_that_do_not_always_have_
 @pytest.mark.parametrize("shared", [False, True], ids=["rows", "worlds"])
 def test_an_update_needs_shapes_alone(monkeypatch, shared):
     """On the device "meta" tensors have shapes and no values."""
-    monkeypatch.setattr(torch, "_fused_adam_", lambda *arguments, **settings: None)  # it needs memory
+    monkeypatch.setattr(gated_adam, "FUSED_ADAM", lambda *arguments, **settings: None)  # it needs memory
     idle_kernels(monkeypatch)
     one = case(shared=shared, masked=(1,), normalize=True)
     one.policy.to("meta")

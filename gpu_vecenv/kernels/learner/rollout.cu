@@ -91,7 +91,7 @@ GV_FN void gv_step_own(const GvArgs& a, GvOwnWorld& own, GvEntry (&action)[GV_EN
     local.agent_reward = &reward;
     const GvTeam one_lane = {0, 0, 1, nullptr, nullptr, false, nullptr, nullptr, own.number};
     gv_hold_obs(local, own.obs);
-    const bool restarts = gv_advance(local, one_lane);
+    const bool restarts = gv_advance_held(local, one_lane);
     if (restarts) {
         gv_store_obs(a.final_obs, row, own.obs, gv_obs_aligned(a.final_obs));
         gv_autoreset_held(local, one_lane, own.start, own.held);

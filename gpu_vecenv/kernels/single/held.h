@@ -123,6 +123,16 @@ GV_FN void gv_load_params(GvArgs& local) {
 #undef GV_PARAM
 }
 
+// ---- a step ---------------------------------------------------------------------------------------------------
+
+// A step of a held world without the start of a new episode. Returns true if the caller must start one.
+GV_FN bool gv_advance_held(const GvArgs& local, const GvTeam& one_lane) {
+    const gv_i32 t = local.t[0] + 1;
+    if (local.terminated[0] != 0 || local.truncated[0] != 0) return gv_step_finished(local, one_lane);
+    local.t[0] = t;
+    return gv_step_running(local, one_lane).restarts;
+}
+
 // ---- starts ---------------------------------------------------------------------------------------------------
 
 // Arguments for the start of an episode: the random key and all members of GvStart are in variables, too.

@@ -111,7 +111,7 @@ GV_FN void gv_step_pack(const GvArgs& a, const GvTeam& team, const void* actions
         GvArgs local = gv_pack_args<TYPE>(a, team.world, i, actions, pack, held, out);
         local.autoreset = GV_DISABLED;  // no episode starts here
         const GvTeam one_lane = gv_one_lane(team, team.world + i);
-        gv_advance(local, one_lane);
+        gv_advance_held(local, one_lane);
         gv_store_pack_world(a, (gv_i64)team.world + i, held, out);
         pack.invalid[i] = out.invalid;
     }
@@ -159,13 +159,15 @@ GV_FN void gv_copy_row(const float* from, float* to) {
 GV_NOINLINE void gv_step_one(const GvArgs& a, const GvTeam& team) { gv_step_held(a, team); }
 GV_NOINLINE void gv_rollout_one(const GvArgs& a, const GvTeam& team) { gv_rollout_single(a, team); }
 
-// Starts episodes of finished worlds. In same-step mode, their observations are first copied to final_obs.
-GV_NOINLINE void gv_restart_finished(const GvArgs& a, const GvTeam& team, const GvFinished& finished) {
+// Starts episodes of finished worlds. `was_finished` says if an earlier step has ended their episodes. If this step has, their
+// observations are first copied to final_obs.
+GV_NOINLINE void gv_restart_finished(const GvArgs& a, const GvTeam& team, const GvFinished& finished, bool was_finished) {
     GvStart start;
     gv_load_start(a, start);
     for (gv_i32 i = 0; i < finished.count; ++i) {
         const gv_i64 w = finished.world[i], row = w * GV_SINGLE_FEATURES;
-        if (a.autoreset == GV_SAME_STEP) gv_copy_row(a.obs + row, a.final_obs + row);
+        const GvOutcome outcome = gv_outcome(a.autoreset, was_finished, a.terminated[w] != 0, a.truncated[w] != 0);
+        if (outcome.finished) gv_copy_row(a.obs + row, a.final_obs + row);
         GvHeld held;
         gv_load_world(a, w, held);
         const GvTeam one_lane = gv_one_lane(team, w);
@@ -200,7 +202,7 @@ GV_FN void gv_step_unfinished_packs(const GvArgs& a, const GvTeam& team, gv_i32 
     GvFinished finished;
     finished.count = 0;
     gv_run_packs(a, team, packs, finished);
-    gv_restart_finished(a, team, finished);
+    gv_restart_finished(a, team, finished, false);
 }
 
 // Steps a pack with finished worlds in next-step mode. These worlds start an episode, are stepped with the others, because an
@@ -209,7 +211,7 @@ GV_FN void gv_step_pack_next_step(const GvArgs& a, const GvTeam& team) {
     GvFinished finished;
     finished.count = 0;
     gv_add_finished(a, team.world, finished);
-    gv_restart_finished(a, team, finished);
+    gv_restart_finished(a, team, finished, true);
     GvHeld held[GV_PACK];
     GvNumbers metrics[GV_PACK];
     float obs[GV_PACK][GV_SINGLE_FEATURES];
@@ -220,13 +222,14 @@ GV_FN void gv_step_pack_next_step(const GvArgs& a, const GvTeam& team) {
         gv_load_pack_metrics(a, finished.world[i], metrics[i]);
     }
     gv_run_packs(a, team, 1, finished);
+    const GvOutcome start = gv_outcome(a.autoreset, true, true, true);  // the same for all flags of the episode before
     for (gv_i32 i = 0; i < finished.count; ++i) {
         const gv_i64 w = finished.world[i];
         gv_store_world(a, w, held[i]);
         gv_copy_row(obs[i], a.obs + w * GV_SINGLE_FEATURES);
         gv_store_pack_metrics(a, w, metrics[i]);
         a.agent_reward[w] = 0.0f;
-        a.out_terminated[w] = a.out_truncated[w] = a.out_finished[w] = 0;
+        gv_store_flags(a, w, start);
     }
 }
 

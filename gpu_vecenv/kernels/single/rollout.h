@@ -77,7 +77,7 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
                 step == 0 ? a.previous_obs + (gv_i64)row * features : a.obs + (gv_i64)(row - a.num_worlds) * features;
         GvHeldObs obs;
         gv_hold_obs(local, obs);
-        const bool restarts = gv_advance(local, one_lane);
+        const bool restarts = gv_advance_held(local, one_lane);
         if (never_finished) gv_store_final_obs(a, (gv_i64)row, obs, restarts, true);
         if (!drawn && (restarts || (step & (GV_DRAW_EARLY - 1)) == 0)) {
             gv_copy_key(next, held);
@@ -85,8 +85,8 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
             drawn = true;
         }
         if (restarts) {
-            if (local.autoreset != GV_SAME_STEP) gv_write_flags(local, one_lane, false, false, false);
-            else if (!never_finished) gv_store_obs(a.final_obs, (gv_i64)row, obs, gv_obs_aligned(a.final_obs));
+            gv_write_start(local, one_lane);
+            if (local.autoreset == GV_SAME_STEP && !never_finished) gv_store_obs(a.final_obs, (gv_i64)row, obs, gv_obs_aligned(a.final_obs));
             gv_take_start(held, next);
             drawn = false;
             env_observe(local, one_lane, local.obs);

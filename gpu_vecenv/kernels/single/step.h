@@ -103,7 +103,7 @@ GV_FN void gv_step_held(const GvArgs& a, const GvTeam& team) {
     const GvTeam one_lane = gv_one_lane(team, team.world);
     GvHeldObs obs;
     gv_hold_obs(local, obs);
-    const bool restarts = gv_advance(local, one_lane);
+    const bool restarts = gv_advance_held(local, one_lane);
     if (a.autoreset == GV_SAME_STEP) gv_store_final_obs(a, team.world, obs, restarts, gv_obs_aligned(a.final_obs));
     if (restarts) gv_autoreset_held(local, one_lane, start, held);
     gv_store_obs(a.obs, team.world, obs, gv_obs_aligned(a.obs));

@@ -10,7 +10,7 @@ typedef unsigned int gv_u32;
 typedef long long gv_i64;
 typedef unsigned long long gv_u64;
 
-// Time and flags of a world during a step, in memory of the team (roles/step.h).
+// Time and flags of a world during a step, in memory of the team (launch/in_memory.h).
 struct GvProgress {
     gv_i32 t;
     gv_u8 terminated, truncated;
@@ -25,7 +25,7 @@ struct GvTeam {
     float* sums;     // [32] partial sums of gv_sum
     float* scratch;  // [GV_SCRATCH] memory of the team for the env's hooks; undefined when a kernel starts
     bool divergent;  // in a branch that other teams of the same warp may not take (CUDA)
-    GvProgress* progress = nullptr;  // of the world; only steps of roles with spaces of their own use it
+    GvProgress* progress = nullptr;  // of the world; held worlds have theirs in variables
     GvNumbers* numbers = nullptr;    // metrics of the episode, while a step holds them in variables
     gv_i32 world_number = world;     // number of the world in its env, for debugging
 };

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from gpu_vecenv.backend.private import fused_adam, norms
 from gpu_vecenv.train.errors import CheckpointError
 
+FUSED_ADAM, NORMS = fused_adam(), norms()
 BETAS = (0.9, 0.999)
 """Decay of the first and the second moment in one step."""
 
@@ -75,7 +77,7 @@ class GatedAdam:
         if trained != self._trained:
             self._prepare(trained)
         gradients = [p.grad for p in self.parameters if p.grad is not None]
-        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        norm = torch.linalg.vector_norm(torch.stack(NORMS(gradients)))
         scale = gradient_scale(norm.device)
         norm = norm if scale == 1.0 else norm / scale
         torch.div(norm, self.max_grad_norm, out=self.scale).clamp_(min=1.0)
@@ -86,7 +88,7 @@ class GatedAdam:
         self._steps += taken
         for group in self._groups:
             gradients = [p.grad for p in group.parameters if p.grad is not None]  # all have one; the condition tells mypy
-            torch._fused_adam_(
+            FUSED_ADAM(
                 group.parameters, gradients, group.first, group.second, [], group.steps, lr=self.rate,
                 beta1=BETAS[0], beta2=BETAS[1], weight_decay=0.0, eps=self.eps, amsgrad=False, maximize=False,
                 grad_scale=self.scale, found_inf=self.closed,

@@ -7,10 +7,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gpu_vecenv.backend.private import run_backward
 from gpu_vecenv.train.algorithms.gated_adam import gradient_scale
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Evaluated, Inputs, Policy
+
+RUN_BACKWARD = run_backward()
 
 
 class Minibatch(NamedTuple):
@@ -57,15 +60,6 @@ def standardized(x: Tensor, valid: Tensor) -> Tensor:
     return (x - masked_mean(x, valid)) / (masked_variance(x, valid).sqrt() + 1e-8)
 
 
-def _run_backward(outputs: tuple[Tensor, ...], gradients: tuple[Tensor, ...]) -> None:
-    """Do the work of ``torch.autograd.backward()`` for gradients of the outputs' shapes.
-
-    ``torch.autograd.backward()`` itself first imports SymPy, which takes half a second, to compare shapes that may be symbolic.
-    """
-    engine = torch.autograd.Variable._execution_engine
-    engine.run_backward(outputs, gradients, False, False, (), allow_unreachable=True, accumulate_grad=True)
-
-
 TERMS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction")
 """Names of the terms that ``PPOLoss`` returns."""
 
@@ -109,7 +103,7 @@ class PPOLoss:
         pairs = [(x, gradient) for x, gradient in zip(evaluated, gradients, strict=True) if x.requires_grad]
         if not pairs:
             raise ConfigError(f"network of policy {policy.name!r}: expected results with gradients, got none")
-        _run_backward(tuple(x for x, _ in pairs), tuple(gradient for _, gradient in pairs))
+        RUN_BACKWARD(tuple(x for x, _ in pairs), tuple(gradient for _, gradient in pairs))
         return terms
 
     def _gradients(self, evaluated: Evaluated, batch: Minibatch) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from gymnasium.vector import AutoresetMode
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from gpu_vecenv.backend.host_memory import is_out_of_memory
+from gpu_vecenv.backend.private import each_operation
 from gpu_vecenv.errors import GpuVecenvError, OutOfMemoryError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import Layout
@@ -213,7 +212,8 @@ def _grown(measure: Callable[[int], int], count: int) -> int:
 def _measured_step(policy: Policy, rows: PolicyRows, ppo: PPOConfig, count: int) -> int:
     """Return the most bytes that the gradient of a minibatch takes at a time, with the minibatch."""
     loss = PPOLoss(ppo, torch.zeros((), dtype=torch.float32, device="cpu"), torch.ones((), dtype=torch.float32, device="cpu"))
-    with _Peak() as peak:
+    peak = _Peak()
+    with each_operation(peak.run):
         inputs, lead = _inputs(rows, count)
         action = _like(rows.parts[0].slabs.action, lead)
         log_prob, value, advantage, target = torch.zeros(4, *lead, dtype=torch.float32, device="cpu")
@@ -231,7 +231,8 @@ def _measured_values(policy: Policy, rows: PolicyRows, count: int) -> int:
     own = rows.parts[0]
     are_views = len(rows.parts) > 1 or own.agents * own.num_worlds in (own.slabs.num_rows, 1)
     inputs, _ = _inputs(rows, count)
-    with torch.no_grad(), _Peak() as peak:
+    peak = _Peak()
+    with torch.no_grad(), each_operation(peak.run):
         policy.value(Inputs(inputs.obs, None))
     return int(peak.most) + (0 if are_views else _bytes(inputs.obs))
 
@@ -259,38 +260,41 @@ def _like(slab: Tensor, lead: tuple[int, ...]) -> Tensor:
     return torch.zeros(*lead, *slab.shape[2:], dtype=slab.dtype, device="cpu")
 
 
-class _Peak(TorchDispatchMode):
-    """Counts the bytes that operations of a block make and that are alive at the same time.
+class _Peak:
+    """Counts the bytes that operations make and that are alive at the same time.
 
     Attributes:
         most: the most bytes so far.
     """
 
     def __init__(self) -> None:
-        super().__init__()
         self.most: int = 0
         self._now: int = 0
         self._alive: set[int] = set()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def run(self, operation: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Run an operation and count the memory of its results, unless they are views of its arguments."""
-        kwargs = kwargs or {}
-        before = {x.untyped_storage()._cdata for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
-        results = func(*args, **kwargs)
-        for x in tree_leaves(results):
-            if not isinstance(x, Tensor):
-                continue
+        before = {id(x.untyped_storage()) for x in _tensors((arguments, keywords))}
+        results = operation(*arguments, **keywords)
+        for x in _tensors(results):
             storage = x.untyped_storage()
-            if storage._cdata not in before | self._alive:
-                self._alive.add(storage._cdata)
+            if id(storage) not in before | self._alive:  # torch keeps the object as long as the memory
+                self._alive.add(id(storage))
                 self._now += storage.nbytes()
                 self.most = max(self.most, self._now)
-                weakref.finalize(storage, self._drop, storage._cdata, storage.nbytes())
+                weakref.finalize(storage, self._drop, id(storage), storage.nbytes())
         return results
 
     def _drop(self, storage: int, size: int) -> None:
         self._alive.discard(storage)
         self._now -= size
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    """Return the tensors in arguments or results of an operation."""
+    if isinstance(tree, (tuple, list, dict)):
+        return [x for branch in (tree.values() if isinstance(tree, dict) else tree) for x in _tensors(branch)]
+    return [tree] if isinstance(tree, Tensor) else []
 
 
 @contextlib.contextmanager

@@ -6,11 +6,12 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gpu_vecenv.backend.private import generator_of
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.vector.worlds.worlds import Worlds
 
 _SPACES = ("observation_space", "action_space", "single_observation_space", "single_action_space")
-CARRIED = ("spec", "metadata", "_np_random", "_np_random_seed", *_SPACES)
+CARRIED = ("spec", "metadata", *_SPACES)
 """Attributes that a copy takes over if the original has them. Spaces hold the generators of their samples."""
 
 
@@ -24,7 +25,13 @@ class Copied:
 
 def carried(env: Any) -> dict[str, Any]:
     """Return the attributes of an env that its copy takes over."""
-    return {name: vars(env)[name] for name in CARRIED if name in vars(env)}
+    return {name: vars(env)[name] for name in CARRIED if name in vars(env)} | generator_of(env)
+
+
+def carry_to(env: Any, attributes: Mapping[str, Any]) -> None:
+    """Set the attributes that ``carried()`` returned for the original of an env."""
+    for name, value in attributes.items():
+        setattr(env, name, value)
 
 
 def worlds_to_host(worlds: Worlds, started: bool) -> dict[str, Any]:

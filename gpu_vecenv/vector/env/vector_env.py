@@ -23,7 +23,7 @@ from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.validation import Array, ArrayT, require_mapping
 from gpu_vecenv.vector.env.attributes import METHODS, Attributes
 from gpu_vecenv.vector.env.notebook import table_rows
-from gpu_vecenv.vector.env.pickling import Copied, carried, make_with_keywords, worlds_from_host, worlds_to_host
+from gpu_vecenv.vector.env.pickling import Copied, carried, carry_to, make_with_keywords, worlds_from_host, worlds_to_host
 from gpu_vecenv.vector.env.reentrancy import ReentrancyGuard, guarded
 from gpu_vecenv.vector.env.rendering import Rendering
 from gpu_vecenv.vector.inputs.autoreset import parse_autoreset_mode
@@ -505,7 +505,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over the state of the original."""
-        vars(self).update(state["attributes"])
+        carry_to(self, state["attributes"])
         self._started = worlds_from_host(self.worlds, state)
 
     def _keywords(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from gymnasium.vector.utils import batch_space
 from gpu_vecenv.backend.memory import public_memory
 from gpu_vecenv.errors import ParameterError, ShapeError
 from gpu_vecenv.spec.validation import ArrayT, abbreviated, describe, host_array, plain_tensor, require_mapping
-from gpu_vecenv.vector.env.pickling import Copied, carried
+from gpu_vecenv.vector.env.pickling import Copied, carried, carry_to
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv, StepResults
 from gpu_vecenv.vector.inputs.resets import read_mask
 from gpu_vecenv.vector.outputs.join_shared import full_mask, joined_space, whole_obs
@@ -233,7 +233,7 @@ class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over the state of the original."""
-        vars(self).update(state["attributes"])
+        carry_to(self, state["attributes"])
         self._others.generator.set_state(state["generator"])
 
     def __repr__(self) -> str:
