@@ -43,12 +43,15 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         self.env_spec = SimpleNamespace(kernel=Path(__file__), limit_is_rule=True, alive="alive", roles=roles, metrics=())
         counters = {name: torch.zeros(num_worlds, dtype=torch.int32) for name in ("world_id", "episode", "t")}
         fields = {"seed": torch.zeros(num_worlds, dtype=torch.int64), **counters, "alive": torch.ones(num_worlds, 5)}
-        self.worlds = SimpleNamespace(state=SimpleNamespace(fields=fields))
+        self.worlds = SimpleNamespace(state=SimpleNamespace(fields=fields), outputs=self)
         self.autoreset_mode = autoreset_mode
         self.rollout, self.slot, self.pool = None, 0, {}
 
     def bind(self, **slabs):
         self.rollout, self.slot = slabs, 0
+
+    def move_to(self, slot):
+        self.slot = slot
 
     def rewind(self):
         self.rollout["obs"][0].copy_(self.rollout["obs"][self.slot])

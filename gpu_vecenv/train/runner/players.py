@@ -93,7 +93,6 @@ class Players:
 
     def step(self, deterministic: bool) -> Rollout:
         """Advance the env by the steps of a piece; return the results, which the next call overwrites."""
-        self.collector.advance()
         self.collector.collect(deterministic)
         return self.collector.rollout
 

@@ -165,15 +165,15 @@ class Rollout:
         metrics = self.episode if self.by_world is not None else self.episode[..., rows]
         return metrics, self.terminated[:, rows], self.truncated[:, rows]
 
-    def carry(self) -> None:
+    @property
+    def alive_last(self) -> Tensor:
+        """Who is alive after the last step, bool (N, A); ``begin()`` copies it to ``alive_start``."""
+        return self.alive_start if self.alive_next is None else self.alive_next[-1]
+
+    def begin(self) -> None:
         """Move to the next rollout: agents that are alive after the last step are alive before step 0."""
         if self.alive_next is not None:
-            self.alive_start.copy_(self.alive_next[-1])
-
-    def carry_back(self) -> None:
-        """Make ``carry()`` change nothing: agents that are alive before step 0 were alive after the last step."""
-        if self.alive_next is not None:
-            self.alive_next[-1].copy_(self.alive_start)
+            self.alive_start.copy_(self.alive_last)
 
 
 def alive_field(env: GpuVectorEnv) -> Tensor | None:
