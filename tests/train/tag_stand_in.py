@@ -37,7 +37,7 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         self.single_observation_space = spaces.Box(-np.inf, np.inf, (NUM_FEATURES,), np.float32)
         self.single_action_space = spaces.MultiDiscrete([3, 2])
         group = Group("", "", self.num_agents, self.single_observation_space, self.single_action_space)
-        self.layout = SimpleNamespace(groups=(group,))
+        self.layout = SimpleNamespace(groups=(group,), state=())
         # The folder of this file has no render.py.
         roles = (Role("catcher", 2), Role("runner", 3, leaving="past the line"))
         self.env_spec = SimpleNamespace(kernel=Path(__file__), limit_is_rule=True, alive="alive", roles=roles, metrics=())

@@ -9,7 +9,7 @@ import torch
 
 from gpu_vecenv.train.policies.contract import Actor
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
-from gpu_vecenv.train.storage.rollout import Rollout, alive_field
+from gpu_vecenv.train.storage.rollout import Rollout, alive_field, critic_copies
 from gpu_vecenv.train.storage.wrapped_env import as_wrapped
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ class Collector:
         self.actions = [self._actions(t) for t in range(rollout.num_steps)]
         self.limited = [slabs for slabs in rollout.groups if slabs.limits is not None]
         self.alive = alive_field(env)
+        self._critic = critic_copies(env, rollout)
+        self._states = {name: own.states for name, own in rows.items() if own.states is not None}
+        self._t = torch.as_tensor(env.worlds.state.fields["t"], device=env.device).unsqueeze(1)
         self._slots = as_wrapped(env) or env.worlds.outputs
         rollout.bind(env)
 
@@ -59,6 +62,8 @@ class Collector:
         self.count_all_steps()
         if self.alive is not None:
             self.rollout.alive_last.copy_(self.alive)
+        for states in self._states.values():
+            states.now.zero_()
 
     def count_all_steps(self) -> None:
         """Make T the slot of the last observations. A capture that fails has counted steps that were not made."""
@@ -78,6 +83,8 @@ class Collector:
         """
         self.rollout.begin()
         self.env.rewind()
+        for states in self._states.values():
+            states.begin(self._t)
         if self.whole is not None and not deterministic:
             self.whole()
         else:
@@ -85,6 +92,8 @@ class Collector:
 
     def _step_by_step(self, deterministic: bool) -> None:
         for t in range(self.rollout.num_steps):
+            for slab, values in self._critic:
+                slab[t].copy_(values)
             for slabs in self.limited:
                 slabs.limit(t)
             for policy, turns in self.turns:
@@ -93,6 +102,10 @@ class Collector:
             self.env.step(self.actions[t])
             if self.rollout.alive_next is not None and self.alive is not None:
                 self.rollout.alive_next[t] = self.alive
+            for states in self._states.values():
+                states.end_step(self._t, t)
+        for slab, values in self._critic:
+            slab[-1].copy_(values)
         self.rollout.spread()
 
     def state_dict(self) -> dict[str, object]:
@@ -104,6 +117,7 @@ class Collector:
             **({"wrappers": wrapped.wrapper_states()} if wrapped else {}),
             "roles": kept,
             "alive": self.rollout.alive_last.clone(),
+            **({"states": {name: states.now.clone() for name, states in self._states.items()}} if self._states else {}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -112,6 +126,8 @@ class Collector:
         for group, slabs in zip(self.env.layout.groups, self.rollout.groups, strict=True):
             slabs.restore(state["roles"][group.role])
         self.rollout.alive_last.copy_(state["alive"])
+        for name, states in self._states.items():
+            states.now.copy_(state["states"][name])
         if wrapped := as_wrapped(self.env):
             wrapped.load_wrapper_states(state["wrappers"])
 
