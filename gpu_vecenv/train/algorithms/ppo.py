@@ -56,8 +56,8 @@ class PPO(Algorithm):
         """
         if policy.state_shape is not None:
             raise ConfigError(
-                f"policy {policy.name!r}: PPO learns from single transitions, and this policy has a state of {policy.state_shape}; "
-                "expected a policy without a state, or an algorithm that learns from sequences"
+                f"policy {policy.name!r}: PPO learns from single transitions; expected a policy without a state, or an algorithm "
+                f"that learns from sequences, got a state of {policy.state_shape}"
             )
         self.policy, self.config = policy, config
         self.adam = GatedAdam(policy.parameters(), config.max_grad_norm)

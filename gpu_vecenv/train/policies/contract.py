@@ -14,8 +14,10 @@ shared part ``{"shared": (B, S), "own": (B, a, P)}``."""
 
 
 class Inputs(NamedTuple):
-    """Inputs of a policy for B samples: rows, or worlds with a rows each if the role's observations have a shared part or the
-    policy's critic has inputs of its own."""
+    """Inputs of a policy for B samples: rows, or worlds with a rows each.
+
+    Samples are worlds if the role's observations have a shared part or the policy's critic has inputs of its own.
+    """
 
     obs: Observation
     """Observations as the env writes them, not normalised."""

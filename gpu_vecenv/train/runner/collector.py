@@ -62,8 +62,6 @@ class Collector:
         self.count_all_steps()
         if self.alive is not None:
             self.rollout.alive_last.copy_(self.alive)
-        for states in self._states.values():
-            states.now.zero_()
 
     def count_all_steps(self) -> None:
         """Make T the slot of the last observations. A capture that fails has counted steps that were not made."""

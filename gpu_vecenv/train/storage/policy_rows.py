@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.train.errors import PolicyMapError
+from gpu_vecenv.train.errors import ConfigError, PolicyMapError
 from gpu_vecenv.train.policies.contract import Draw, Inputs, Observation
 from gpu_vecenv.train.policies.counters import counters_of
 from gpu_vecenv.train.returns.choices import have_choice, may_lack_choice
@@ -87,7 +87,8 @@ class Turn:
         """Write actions and log-probabilities to the slabs, unless the policy has done so, and the states after the step."""
         if state is not None or self._state is not None:
             if state is None or self._state is None:
-                raise ConfigError(f"act(): expected {'no' if self._state is None else 'a'} state with the action, see state_shape")
+                expected = "no state" if self._state is None else "a state"
+                raise ConfigError(f"act(): expected {expected} with the action, as state_shape of the policy says")
             self._state.copy_(state)
         for target, values in zip(self._targets, (action, log_prob), strict=True):
             if values.data_ptr() != target.data_ptr():
@@ -131,7 +132,11 @@ class PolicyRows:
         self.worlds, self.agents = tuple(world), tuple(agent)
 
     def keep_states(self, shape: tuple[int, ...] | None) -> None:
-        """Keep a state of each row from step to step; see ``Policy.state_shape``."""
+        """Keep a state of each row from step to step.
+
+        Args:
+            shape: see ``Policy.state_shape``.
+        """
         self.states = None if shape is None else RowStates(self, shape)
 
     def state_of(self, part: Part) -> Tensor | None:
@@ -139,7 +144,10 @@ class PolicyRows:
         return None if self.states is None else self.states.by_part[self.parts.index(part)]
 
     def read_critic(self, names: tuple[str, ...]) -> None:
-        """Give samples the inputs of a critic, see ``Policy.critic_sources``; with any, they are worlds.
+        """Give samples the inputs of a critic; they are then worlds.
+
+        Args:
+            names: see ``Policy.critic_sources``; without any nothing changes.
 
         Raises:
             PolicyMapError: the policy's parts have different numbers of agents.
