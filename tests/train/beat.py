@@ -48,11 +48,11 @@ class Counter(nn.Module):
     def __init__(self, num_outputs):
         super().__init__()
         self.gain, self.slope = nn.Parameter(torch.tensor(30.0)), nn.Parameter(torch.tensor(0.5))
-        self.num_outputs = num_outputs
+        self.register_buffer("numbers", torch.arange(num_outputs, dtype=torch.float32), persistent=False)
 
     def forward(self, obs, state):
         count = state[..., 0]
-        outputs = self.gain * nn.functional.one_hot(count.long() % self.num_outputs, self.num_outputs)
+        outputs = self.gain * ((count % len(self.numbers)).unsqueeze(-1) == self.numbers)  # one_hot() reads the device
         new = torch.stack((count + 1.0, count, torch.full_like(count, 7.0)), dim=-1)
         return outputs, self.slope * count + 0.0 * obs.flatten(1).sum(-1), new
 

@@ -61,6 +61,15 @@ def test_samples_have_the_state_of_the_env_once_a_world():
     assert trainer.parts.rows["right"].samples().critic is None and trainer.parts.rows["right"].form == "rows"
 
 
+def test_all_types_of_fields_can_be_read():
+    config, names = dataclasses.replace(BEAT, policies={}, policy_map={"left": "random", "right": "one"}), ("seed", "present", "score")
+    trainer = Trainer(config, quiet=True, networks={"one": beat.OneEyed(names)})
+    trainer.train(iterations=1)
+    state = trainer.env.get_state()
+    for x, name in zip(trainer.parts.rows["one"].samples().critic[-1].split([1, 3, 3], 1), names, strict=True):
+        assert torch.equal(x, torch.as_tensor(state[name]).view(4, -1).float())
+
+
 def test_policies_with_equal_inputs_share_them():
     trainer = Trainer(dataclasses.replace(BEAT, policies={"left": OVERSEER, "right": OVERSEER}), quiet=True)
     assert list(trainer.parts.rollout.critic) == [("level", "t")]

@@ -324,12 +324,22 @@ def test_a_graph_with_many_iterations_in_flight_trains_to_the_same_bits(config, 
         assert_same(found[0], other)
 
 
+class Resetter(Meddler):
+    """Also lets the env reset all its worlds, before the capture and after it."""
+
+    def on_iteration(self, trainer, metrics):
+        super().on_iteration(trainer, metrics)
+        if metrics["iteration"] in (2, 6):
+            trainer.env.reset(seed=4)
+
+
 @pytest.mark.gpu
+@pytest.mark.parametrize("meddler", [Meddler, Resetter])
 @pytest.mark.parametrize("config", ON_GPU, ids=["cartpole", "tag", "town"])
-def test_a_graph_follows_callbacks_that_change_the_env(config, tmp_path):
+def test_a_graph_follows_callbacks_that_change_the_env(config, meddler, tmp_path):
     found = []
     for name in ("eager", "graph"):
-        trainer = Trainer(dataclasses.replace(config, executor=name), quiet=True, callbacks=[Meddler(tmp_path)])
+        trainer = Trainer(dataclasses.replace(config, executor=name), quiet=True, callbacks=[meddler(tmp_path)])
         trainer.train()
         found.append(state(trainer))
     assert_same(*found)

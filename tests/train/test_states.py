@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import role_envs  # noqa: F401  (registers Arena-v0)
 import torch
+from dispatched import HostReads, operations
 from torch import nn
 
 from gpu_vecenv.train import (
@@ -260,6 +261,39 @@ def test_runs_side_by_side_count_alone(tmp_path):
         found = {f"state/{policy}": x for policy, x in state["collector"]["states"].items()}
         found |= {f"{policy}/{key}": x for policy, own in state["policies"].items() for key, x in own.items()}
         require_same(found, {key: expected[key] for key in found})
+
+
+def test_a_rollout_with_states_has_fixed_addresses_and_no_host_reads():
+    """A CUDA graph can then record it."""
+    trainer = Trainer(BEAT, quiet=True)
+    collector, found = trainer.parts.collector, []
+    for _ in range(3):
+        with HostReads():
+            collector.collect()
+        found.append([x.data_ptr() for states in collector._states.values() for x in (states.now, states.first)])
+        assert [turns[t].inputs().state.data_ptr() for _, turns in collector.turns for t in (0, 6)] == [
+            states.now.data_ptr() for states in collector._states.values() for _ in range(2)
+        ]
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_policy_without_a_state_costs_no_operation():
+    """Compared with a rollout whose steps are written out."""
+    trainer = Trainer(dataclasses.replace(BEAT, policies={}), quiet=True)
+    collector = trainer.parts.collector
+
+    def bare():
+        with torch.no_grad():
+            collector.rollout.alive_start.copy_(collector.rollout.alive_next[-1])
+            trainer.env.rewind()
+            for t in range(7):
+                for policy, turns in collector.turns:
+                    policy.act(turns[t].inputs(), turns[t].draw)
+                trainer.env.step(collector.rollout.groups[0].action[t])
+                collector.rollout.alive_next[t].copy_(collector.alive)
+
+    collector.collect()
+    assert operations(collector.collect) == operations(bare)
 
 
 @pytest.mark.gpu

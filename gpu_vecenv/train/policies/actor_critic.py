@@ -143,7 +143,7 @@ class ActorCritic(Policy):
 
     def _new_state(self, results: tuple[Tensor, ...], inputs: Inputs) -> Tensor:
         """Return the state after a step, the last result of a network, in the form of ``Inputs.state``."""
-        return results[-1].float().view_as(cast(Tensor, inputs.state))
+        return results[-1].float().reshape(cast(Tensor, inputs.state).shape)
 
     def _results(self, obs: Observation, agent: Tensor | None, part: str | None = None, inputs: Inputs | None = None) -> Any:
         """Return what the network, or its method ``part``, returns for observations that are not normalised.
