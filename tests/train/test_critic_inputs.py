@@ -62,7 +62,8 @@ def test_samples_have_the_state_of_the_env_once_a_world():
 
 
 def test_all_types_of_fields_can_be_read():
-    config, names = dataclasses.replace(BEAT, policies={}, policy_map={"left": "random", "right": "one"}), ("seed", "present", "score")
+    names = ("seed", "present", "score")
+    config = dataclasses.replace(BEAT, policies={}, policy_map={"left": "random", "right": "one"})
     trainer = Trainer(config, quiet=True, networks={"one": beat.OneEyed(names)})
     trainer.train(iterations=1)
     state = trainer.env.get_state()
