@@ -46,9 +46,10 @@ def check_network(
         raise ConfigError(f"network of policy {name!r}: expected a torch.nn.Module, got {type(network).__name__}")
     _check_state(network, name)
     spec, shape, sources = NetworkSpec.of(group), state_shape_of(network), critic_sources_of(network, world.sources)
-    obs, device = network_input(network, samples_of(network, group, world.policy_agents if sources else 0)), _device(network)
-    state = () if shape is None else (torch.zeros(*_rows_of(obs), *shape, dtype=torch.float32, device=device),)
-    critic = () if not sources else (torch.ones(NUM_SAMPLES, sum(world.sources[x] for x in sources), device=device),)
+    obs = network_input(network, samples_of(network, group, world.policy_agents if sources else 0))
+    options: dict[str, Any] = {"dtype": torch.float32, "device": _device(network)}
+    state = () if shape is None else (torch.zeros(*_rows_of(obs), *shape, **options),)
+    critic = (torch.ones(NUM_SAMPLES, sum(world.sources[x] for x in sources), **options),) if sources else ()
     before = [x.clone() for x in _tensors(obs)]
     with _evaluation_mode(network), torch.set_grad_enabled(learns):
         whole = () if sources else results_of(network, (obs, *state), spec.num_outputs, name, None, shape)
