@@ -37,18 +37,21 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         self.single_observation_space = spaces.Box(-np.inf, np.inf, (NUM_FEATURES,), np.float32)
         self.single_action_space = spaces.MultiDiscrete([3, 2])
         group = Group("", "", self.num_agents, self.single_observation_space, self.single_action_space)
-        self.layout = SimpleNamespace(groups=(group,))
+        self.layout = SimpleNamespace(groups=(group,), state=())
         # The folder of this file has no render.py.
         roles = (Role("catcher", 2), Role("runner", 3, leaving="past the line"))
         self.env_spec = SimpleNamespace(kernel=Path(__file__), limit_is_rule=True, alive="alive", roles=roles, metrics=())
         counters = {name: torch.zeros(num_worlds, dtype=torch.int32) for name in ("world_id", "episode", "t")}
         fields = {"seed": torch.zeros(num_worlds, dtype=torch.int64), **counters, "alive": torch.ones(num_worlds, 5)}
-        self.worlds = SimpleNamespace(state=SimpleNamespace(fields=fields))
+        self.worlds = SimpleNamespace(state=SimpleNamespace(fields=fields), outputs=self)
         self.autoreset_mode = autoreset_mode
         self.rollout, self.slot, self.pool = None, 0, {}
 
     def bind(self, **slabs):
         self.rollout, self.slot = slabs, 0
+
+    def move_to(self, slot):
+        self.slot = slot
 
     def rewind(self):
         self.rollout["obs"][0].copy_(self.rollout["obs"][self.slot])

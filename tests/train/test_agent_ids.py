@@ -17,6 +17,7 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.applies import fused_sizes
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Inputs
+from gpu_vecenv.train.policies.networks import WorldSpec
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 KERNEL = """
@@ -56,7 +57,7 @@ def seats(tmp_path_factory):
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_policy_equals_its_network_with_one_hot_numbers(shared):
     agents = group(ACTIONS[1], shared)
-    policy = make_policy("agent", agents, 0, IDS, normalize_observations=False, num_agents=7)
+    policy = make_policy("agent", agents, 0, IDS, normalize_observations=False, world=WorldSpec(7))
     obs = observations(6, shared).obs
     number = torch.randint(7, (6, AGENTS) if shared else (6,), generator=torch.Generator().manual_seed(1), dtype=torch.int32)
     one_hot = torch.nn.functional.one_hot(number.long(), 7).float()
@@ -69,7 +70,7 @@ def test_a_policy_equals_its_network_with_one_hot_numbers(shared):
     plain = torch.tanh(torch.nn.functional.linear(rows, first.weight, first.bias))
     expected = torch.nn.functional.linear(plain, dense[2].weight, dense[2].bias)
     torch.testing.assert_close(policy.outputs(obs, number), expected)
-    without = make_policy("agent", agents, 0, NetworkConfig((8,)), normalize_observations=False, num_agents=7)
+    without = make_policy("agent", agents, 0, NetworkConfig((8,)), normalize_observations=False, world=WorldSpec(7))
     assert first.weight.shape[1] == without.network.actor_layers[0].weight.shape[1] + 7
     assert policy.state_dict().keys() == without.state_dict().keys()  # the numbers are not stored
     evaluated = policy.evaluate(Inputs(obs, agent=number), torch.zeros(*number.shape, 2, dtype=torch.int32))
@@ -122,7 +123,7 @@ def test_samples_have_the_numbers_of_their_agents(policy_map):
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_an_exported_policy_takes_the_numbers(shared, tmp_path):
-    policy = make_policy("agent", group(ACTIONS[0], shared, masked=(0,)), 0, IDS, num_agents=AGENTS)
+    policy = make_policy("agent", group(ACTIONS[0], shared, masked=(0,)), 0, IDS, world=WorldSpec(AGENTS))
     path = export_policy(policy, tmp_path / "policy.pt2")
     obs = observations(5, shared).obs
     lead = (5, AGENTS) if shared else (5,)
@@ -136,6 +137,6 @@ def test_an_exported_policy_takes_the_numbers(shared, tmp_path):
 
 def test_where_numbers_have_no_use_they_are_refused():
     with pytest.raises(ConfigError, match="agent_ids is for the built-in network"):
-        make_policy("agent", group(), 0, IDS, module=torch.nn.Linear(6, 4), num_agents=3)
-    policy = make_policy("agent", group(), 0, IDS, num_agents=3)
+        make_policy("agent", group(), 0, IDS, module=torch.nn.Linear(6, 4), world=WorldSpec(3))
+    policy = make_policy("agent", group(), 0, IDS, world=WorldSpec(3))
     assert fused_sizes(policy, torch.device("cpu")) == "its network reads the numbers of agents"

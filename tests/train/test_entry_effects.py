@@ -135,17 +135,21 @@ def test_a_checkpoint_holds_what_the_env_wrote(quiet):
     """The masks of policies follow from it."""
     trainer = Trainer(config_of(env_kwargs={"quiet": quiet, "max_episode_steps": 9}), quiet=True)  # slot 0 is a step of no effect
     trainer.parts.collector.collect()
-    trainer.parts.collector.advance()
     slabs = trainer.parts.rollout.groups[0]
-    slabs.limit(0)
-    held = {name: slab[0].clone() for name, slab in (("effects", slabs.effects), ("mask", slabs.env_mask)) if slab is not None}
-    kept, masks = slabs.kept(), slabs.mask[0].clone()
+    held = {name: slab[-1].clone() for name, slab in (("effects", slabs.effects), ("mask", slabs.env_mask)) if slab is not None}
+    kept = slabs.kept()
     assert set(kept) == {"obs", *held} and not held["effects"].all()
-    for slab in (slabs.effects, slabs.mask):
-        slab[0] = True
-    slabs.restore(kept)
-    slabs.limit(0)
-    assert torch.equal(slabs.mask[0], masks) and torch.equal(slabs.effects[0], held["effects"])
+    masks = []
+    for spoil in (False, True):
+        if spoil:
+            for slab in (slabs.effects, slabs.mask):
+                slab[-1] = True
+            slabs.restore(kept)
+        trainer.env.rewind()
+        slabs.limit(0)
+        masks.append(slabs.mask[0].clone())
+        trainer.parts.collector.count_all_steps()
+    assert torch.equal(*masks) and torch.equal(slabs.effects[0], held["effects"])
 
 
 @pytest.mark.parametrize("executor", [pytest.param("graph", marks=pytest.mark.gpu)])

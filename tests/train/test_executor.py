@@ -197,7 +197,6 @@ def test_the_first_minibatch_starts_near_the_rollout(precision):
     config = dataclasses.replace(TAG, precision=precision, executor="graph", network=network, total_steps=64 * 30 * 40)
     trainer = Trainer(config, quiet=True)
     trainer.train(iterations=20)
-    trainer.parts.collector.advance()
     with in_precision(precision, "cuda:0"):
         trainer.parts.collector.collect()
         for name, rows in trainer.parts.rows.items():

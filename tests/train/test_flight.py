@@ -238,24 +238,48 @@ class Meddler(Callback):
             trainer.parts.collector.reset(9)
 
 
-def as_a_graph(iteration, first):
-    """Run an iteration as a graph does: from the end of the last rollout to the end of the next one."""
-    if not first:
-        iteration.collector.retreat()
-        assert iteration.collector.env.worlds.outputs._slot == iteration.collector.rollout.num_steps
+def from_the_end(iteration, first):
+    """Run an iteration as a graph can replay it: slot T alone has what the next rollout begins with."""
+    outputs, rollout = iteration.collector.env.worlds.outputs, iteration.collector.rollout
+    assert iteration.collector.is_at_end and outputs.slot == rollout.num_steps
+    for slabs in rollout.groups:
+        for slab in slabs._kept().values():
+            slab[:-1] = True if slab.dtype == torch.bool else math.nan
+    if rollout.alive_next is not None:
+        rollout.alive_start.fill_(False)
     return iteration.run(first)
 
 
 @pytest.mark.parametrize("meddles", [False, True])
 @pytest.mark.parametrize("config", [CARTPOLE, TAG, TOWN], ids=["cartpole", "tag", "town"])
-def test_an_iteration_that_moves_to_the_next_rollout_itself_trains_alike(config, meddles, tmp_path):
+def test_an_iteration_begins_with_the_last_slot_alone(config, meddles, tmp_path):
     found = []
-    for executor in (None, as_a_graph):
+    for executor in (None, from_the_end):
         trainer = Trainer(config, quiet=True, callbacks=[Meddler(tmp_path)] if meddles else [])
         trainer.flight.executor = executor or trainer.flight.executor
         trainer.train()
         found.append(state(trainer))
     assert_same(*found)
+    trainer.env.reset(seed=3)
+    assert not trainer.parts.collector.is_at_end
+
+
+# Tag shows a runner that was caught once more, which observe() does not.
+@pytest.mark.parametrize(
+    ("config", "stagger"), [(CARTPOLE, False), (CARTPOLE, True), (TAG, False), (TOWN, False), (TOWN, True)]
+)
+def test_the_first_rollout_begins_with_what_the_env_shows(config, stagger):
+    trainer = Trainer(dataclasses.replace(config, stagger_starts=stagger), quiet=True)
+    for seed in (None, 7):
+        if seed is not None:
+            trainer.parts.collector.reset(seed)
+        shown = trainer.env.observe()
+        trainer.parts.collector.collect()
+        for group, slabs in zip(trainer.env.layout.groups, trainer.parts.rollout.groups, strict=True):
+            seen = shown[group.role] if group.role else shown
+            own, shared = (seen["own"], seen["shared"]) if isinstance(seen, dict) else (seen, None)
+            assert torch.equal(slabs.obs.own[0], own.reshape(slabs.obs.own[0].shape))
+            assert shared is None or torch.equal(slabs.obs.shared[0], shared)
 
 
 def test_a_run_with_callbacks_has_one_iteration_in_flight():
@@ -300,12 +324,22 @@ def test_a_graph_with_many_iterations_in_flight_trains_to_the_same_bits(config, 
         assert_same(found[0], other)
 
 
+class Resetter(Meddler):
+    """Also lets the env reset all its worlds, before the capture and after it."""
+
+    def on_iteration(self, trainer, metrics):
+        super().on_iteration(trainer, metrics)
+        if metrics["iteration"] in (2, 6):
+            trainer.env.reset(seed=4)
+
+
 @pytest.mark.gpu
+@pytest.mark.parametrize("meddler", [Meddler, Resetter])
 @pytest.mark.parametrize("config", ON_GPU, ids=["cartpole", "tag", "town"])
-def test_a_graph_follows_callbacks_that_change_the_env(config, tmp_path):
+def test_a_graph_follows_callbacks_that_change_the_env(config, meddler, tmp_path):
     found = []
     for name in ("eager", "graph"):
-        trainer = Trainer(dataclasses.replace(config, executor=name), quiet=True, callbacks=[Meddler(tmp_path)])
+        trainer = Trainer(dataclasses.replace(config, executor=name), quiet=True, callbacks=[meddler(tmp_path)])
         trainer.train()
         found.append(state(trainer))
     assert_same(*found)

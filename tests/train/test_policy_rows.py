@@ -47,7 +47,6 @@ def collected(request):
     config, policy_map = MAPS[request.param]
     trainer = Trainer(dataclasses.replace(config, policy_map=policy_map), quiet=True)
     trainer.parts.collector.collect()
-    trainer.parts.collector.advance()
     trainer.parts.collector.collect()
     return trainer, *agents_of(trainer, policy_map)
 

@@ -59,7 +59,7 @@ def test_the_env_writes_into_the_rollout(config):
     obs = trainer.parts.rollout.groups[0].obs.own
     assert trainer.env.rollout["obs"].data_ptr() == obs.data_ptr()
     last = obs[-1].clone()
-    trainer.parts.collector.advance()
+    trainer.parts.collector.collect()
     assert torch.equal(obs[0], last)
 
 

@@ -12,6 +12,7 @@ from gpu_vecenv.train.algorithms.deal import choose, deal
 from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
 from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, PPOLoss, standardized
 from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Observation, Policy
 from gpu_vecenv.train.returns.gae import gae
 from gpu_vecenv.train.returns.masks import TransitionMasks
@@ -49,7 +50,15 @@ class PPO(Algorithm):
             shape: shape of a step's samples, (B,) or (B, a).
             seed: int64 seed of the order of minibatches.
             device: device of the samples.
+
+        Raises:
+            ConfigError: the policy has a state. Minibatches of transitions would take them as independent of earlier steps.
         """
+        if policy.state_shape is not None:
+            raise ConfigError(
+                f"policy {policy.name!r}: PPO learns from single transitions; expected a policy without a state, or an algorithm "
+                f"that learns from sequences, got a state of {policy.state_shape}"
+            )
         self.policy, self.config = policy, config
         self.adam = GatedAdam(policy.parameters(), config.max_grad_norm)
         self.reward_norm = RewardNorm(shape, config.gamma).to(device) if config.normalize_rewards else None

@@ -37,6 +37,10 @@ _MODULES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu"}
 
 def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
     """Return the sizes of a policy's networks, or the reason why the fused update does not take the policy."""
+    if policy.state_shape is not None:
+        return "it has a state"
+    if policy.critic_sources:
+        return "its critic has inputs of its own"
     if type(policy) is not ActorCritic or type(policy.network) is not FeedForward:
         return "its network is not the built-in one"
     group, network = policy.group, policy.network

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
@@ -13,10 +14,10 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.agent_ids import AgentIds
 from gpu_vecenv.train.policies.box_scale import BoxScale
 from gpu_vecenv.train.policies.check import results_of
-from gpu_vecenv.train.policies.contract import Draw, Evaluated, Inputs, Observation, Policy
+from gpu_vecenv.train.policies.contract import Acted, Draw, Evaluated, Inputs, Observation, Policy
 from gpu_vecenv.train.policies.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
 from gpu_vecenv.train.policies.draw import draw_choices, draw_normal
-from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec, network_input
+from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec, critic_sources_of, network_input, state_shape_of
 from gpu_vecenv.train.policies.observations import ObservationNorm
 
 
@@ -37,6 +38,7 @@ class ActorCritic(Policy):
         log_std: float = 0.0,
         name: str = "",
         num_ids: int = 0,
+        sources: Mapping[str, int] | None = None,
     ):
         """Store the network.
 
@@ -47,14 +49,16 @@ class ActorCritic(Policy):
             log_std: natural logarithm of the deviation of Box actions at the start, in normalised units.
             name: name of the policy, for messages.
             num_ids: agents in a world, if the network reads which one a row is; 0 if it does not.
+            sources: see ``NetworkSpec``; None for an env without any.
 
         Raises:
-            ConfigError: the action space is of another kind.
+            ConfigError: the action space is of another kind, or the network declares a state or sources that it cannot have.
         """
         super().__init__()
         require_actions(group.action)
         self.network, self.name = network, name
         self.checks_results = type(network) is not FeedForward
+        self.state_shape, self.critic_sources = state_shape_of(network), critic_sources_of(network, sources or {})
         self.num_outputs = NetworkSpec.of(group).num_outputs
         # A submodule may be named actor too, but only a method of the class takes observations.
         self.has_actor, self.has_critic = (callable(getattr(type(network), part, None)) for part in ("actor", "critic"))
@@ -80,31 +84,56 @@ class ActorCritic(Policy):
         return Categorical(outputs, mask) if self.discrete else MultiCategorical(outputs, self.choices, mask, self.masked)
 
     def outputs(self, obs: Observation, agent: Tensor | None = None) -> Tensor:
-        """Return the outputs of the network alone, float32 (B, num_outputs) or (B, a, num_outputs); see ``Inputs``."""
+        """Return the outputs of a network without a state, float32 (B, num_outputs) or (B, a, num_outputs); see ``Inputs``."""
         outputs: Tensor = self._results(obs, agent, "actor") if self.has_actor else self._results(obs, agent)[0]
         return _as_observed(outputs.float(), obs, 2)
 
-    def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
+    def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> Acted:
         """See ``Policy.act()``; a Box action is in the env's units, and may be outside its bounds."""
-        outputs = self.outputs(inputs.obs, draw.agent)
+        state = None
+        if self.state_shape is None:
+            outputs = self.outputs(inputs.obs, draw.agent)
+        else:
+            results = self._results(inputs.obs, draw.agent, "actor" if self.has_actor else None, inputs)
+            outputs, state = _as_observed(results[0].float(), inputs.obs, 2), self._new_state(results, inputs)
         if self.box is not None:
             action, log_prob = draw_normal(outputs, self.log_std, draw, deterministic, draw.out)[:2]
-            return self.box.to_env_(action), log_prob
-        action, log_prob = draw_choices(outputs, self.choices, draw, inputs.mask, self.masked, deterministic, draw.out)[:2]
-        return action.squeeze(-1) if self.discrete else action, log_prob
+            action = self.box.to_env_(action)
+        else:
+            action, log_prob = draw_choices(outputs, self.choices, draw, inputs.mask, self.masked, deterministic, draw.out)[:2]
+            action = action.squeeze(-1) if self.discrete else action
+        return (action, log_prob) if state is None else (action, log_prob, state)
 
     def evaluate(self, inputs: Inputs, action: Tensor) -> Evaluated:
         """See ``Policy.evaluate()``; a Box action is in the env's units."""
-        outputs, value = self._results(inputs.obs, inputs.agent)
+        return self._evaluated(inputs, action)[0]
+
+    def evaluate_with_state(self, inputs: Inputs, action: Tensor) -> tuple[Evaluated, Tensor]:
+        """See ``Policy.evaluate_with_state()``."""
+        if self.state_shape is None:
+            return super().evaluate_with_state(inputs, action)
+        evaluated, results = self._evaluated(inputs, action)
+        return evaluated, self._new_state(results, inputs)
+
+    def _evaluated(self, inputs: Inputs, action: Tensor) -> tuple[Evaluated, tuple[Tensor, ...]]:
+        """Return the evaluation of actions, and the results of the network: outputs, value and, if it has one, its state."""
+        if self.critic_sources:
+            acted, value = (self._results(inputs.obs, inputs.agent, part, inputs) for part in ("actor", "critic"))
+            results = (acted, value) if self.state_shape is None else (acted[0], value, acted[1])
+        else:
+            results = self._results(inputs.obs, inputs.agent, None, inputs)
+        outputs, value = results[:2]
         distribution = self.distribution(_as_observed(outputs.float(), inputs.obs, 2), inputs.mask)
         if self.box is not None:
             action = self.box.to_normalized(action)
-        return Evaluated(distribution.log_prob(action), distribution.entropy(), _as_observed(value.float(), inputs.obs, 1))
+        value = _as_observed(value.float(), inputs.obs, 1)
+        return Evaluated(distribution.log_prob(action), distribution.entropy(), value), results
 
     def value(self, inputs: Inputs) -> Tensor:
         """See ``Policy.value()``."""
-        given = (inputs.obs, inputs.agent)
-        value: Tensor = self._results(*given, "critic") if self.has_critic else self._results(*given)[1]
+        part = "critic" if self.has_critic else None
+        results = self._results(inputs.obs, inputs.agent, part, inputs)
+        value: Tensor = results if part else results[1]
         return _as_observed(value.float(), inputs.obs, 1)
 
     def observe(self, obs: Observation, valid: Tensor) -> None:
@@ -112,15 +141,28 @@ class ActorCritic(Policy):
         if self.obs_norm is not None:
             self.obs_norm.update(obs, valid)
 
-    def _results(self, obs: Observation, agent: Tensor | None, part: str | None = None) -> Any:
-        """Return what the network, or its method ``part``, returns for observations that are not normalised."""
+    def _new_state(self, results: tuple[Tensor, ...], inputs: Inputs) -> Tensor:
+        """Return the state after a step, the last result of a network, in the form of ``Inputs.state``."""
+        return results[-1].float().reshape(cast(Tensor, inputs.state).shape)
+
+    def _results(self, obs: Observation, agent: Tensor | None, part: str | None = None, inputs: Inputs | None = None) -> Any:
+        """Return what the network, or its method ``part``, returns for observations that are not normalised.
+
+        ``inputs`` has what else a network with a state or with inputs of its critic takes.
+        """
         network, norm = self.network, self.obs_norm
         read = obs if norm is None else norm.forward(obs)
         if self.ids is not None:
             read = self.ids.forward(read, cast(Tensor, agent))
         rows = network_input(network, read)
         if self.checks_results:
-            return results_of(network, rows, self.num_outputs, self.name, part)
+            taken: tuple[Any, ...] = (rows,)
+            if self.critic_sources and part == "critic":
+                taken += (cast(Inputs, inputs).critic,)
+            if self.state_shape is not None:
+                state = cast(Tensor, cast(Inputs, inputs).state)
+                taken += (state.flatten(0, 1) if isinstance(rows, Tensor) and isinstance(obs, dict) else state,)
+            return results_of(network, taken, self.num_outputs, self.name, part, self.state_shape)
         return network(rows) if part is None else getattr(network, part)(rows)
 
 

@@ -14,7 +14,7 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.actor_critic import ActorCritic, require_actions
 from gpu_vecenv.train.policies.agent_ids import with_id_features
 from gpu_vecenv.train.policies.check import check_network
-from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec
+from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec, WorldSpec
 from gpu_vecenv.train.policies.observations import is_vector
 from gpu_vecenv.train.policies.registry import network_builder
 
@@ -27,7 +27,7 @@ def make_policy(
     normalize_observations: bool = True,
     module: nn.Module | str | None = None,
     learns: bool = False,
-    num_agents: int = 0,
+    world: WorldSpec = WorldSpec(),  # noqa: B008  (it cannot be changed)
 ) -> ActorCritic:
     """Build a new policy on the CPU, or on the device of ``module``.
 
@@ -39,7 +39,7 @@ def make_policy(
         normalize_observations: shift and scale observations that are vectors; images stay as they are.
         module: the user's network, or the name under which it is registered. None builds the built-in one.
         learns: the policy learns by gradients, which some weights of its network must have.
-        num_agents: agents in a world, for networks that read which one a row is.
+        world: what networks may know of a world.
 
     Raises:
         ConfigError: the action space is not supported, the name is not registered, or the network does not fit the spaces. A
@@ -47,7 +47,7 @@ def make_policy(
     """
     require_actions(group.action)
     first = weight_seed(seed, name)
-    num_ids = num_agents if network.agent_ids else 0
+    num_ids = world.num_agents if network.agent_ids else 0
     if module is None:
         read = with_id_features(group, num_ids)
         module = FeedForward(NetworkSpec.of(read), network, torch.Generator("cpu").manual_seed(first))
@@ -60,10 +60,10 @@ def make_policy(
         with _TORCHS_GENERATOR, torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(first)
             if isinstance(module, str):
-                module = network_builder(module)(NetworkSpec.of(group))
-            check_network(module, group, name, learns)
+                module = network_builder(module)(NetworkSpec.of(group, world.sources))
+            check_network(module, group, name, learns, world)
     normalize = normalize_observations and is_vector(group.observation)
-    return ActorCritic(module, group, normalize, network.log_std, name, num_ids)
+    return ActorCritic(module, group, normalize, network.log_std, name, num_ids, world.sources)
 
 
 _TORCHS_GENERATOR = threading.RLock()

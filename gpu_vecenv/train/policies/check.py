@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Observation
-from gpu_vecenv.train.policies.networks import NetworkSpec, network_input
+from gpu_vecenv.train.policies.networks import NetworkSpec, WorldSpec, critic_sources_of, network_input, state_shape_of
 
 NUM_SAMPLES = 2
 """Samples of the call. A batch of one sample would hide axes that are broadcast."""
@@ -24,7 +24,9 @@ CHANGED = "expected observations to stay as they are, got a change in place, suc
 NOTHING_LEARNS = "expected results with gradients for some weights, got none, and the policy is not in frozen"
 
 
-def check_network(network: nn.Module, group: Group, name: str, learns: bool = False) -> None:
+def check_network(
+    network: nn.Module, group: Group, name: str, learns: bool = False, world: WorldSpec = WorldSpec()  # noqa: B008
+) -> None:
     """Call a network, in evaluation mode, with two samples of finite observations, and check what it returns.
 
     Args:
@@ -32,71 +34,91 @@ def check_network(network: nn.Module, group: Group, name: str, learns: bool = Fa
         group: agents that it acts for; ``count`` is the number in a world.
         name: name of its policy, for messages.
         learns: the policy learns.
+        world: what the network may know of a world.
 
     Raises:
-        ConfigError: the network raises an error, changes observations, or its outputs or values are not float32, have a wrong
-            shape or are not finite, or its methods ``actor()`` and ``critic()`` return something else than ``forward()``. Its
-            state holds something else than tensors. The policy learns, and no weight has a gradient.
+        ConfigError: the network raises an error, changes its inputs, or its results are not float32, have a wrong shape or are
+            not finite, or its methods ``actor()`` and ``critic()`` return something else than ``forward()``. Its ``state_dict()``
+            holds something else than tensors. It declares a state or sources that it cannot have. The policy learns, and no
+            weight has a gradient.
     """
     if not isinstance(network, nn.Module):
         raise ConfigError(f"network of policy {name!r}: expected a torch.nn.Module, got {type(network).__name__}")
     _check_state(network, name)
-    spec = NetworkSpec.of(group)
-    obs = network_input(network, samples_of(network, group))
+    spec, shape, sources = NetworkSpec.of(group), state_shape_of(network), critic_sources_of(network, world.sources)
+    obs = network_input(network, samples_of(network, group, world.policy_agents if sources else 0))
+    options: dict[str, Any] = {"dtype": torch.float32, "device": _device(network)}
+    state = () if shape is None else (torch.zeros(*_rows_of(obs), *shape, **options),)
+    critic = (torch.ones(NUM_SAMPLES, sum(world.sources[x] for x in sources), **options),) if sources else ()
     before = [x.clone() for x in _tensors(obs)]
     with _evaluation_mode(network), torch.set_grad_enabled(learns):
-        outputs, value = results = results_of(network, obs, spec.num_outputs, name)
+        whole = () if sources else results_of(network, (obs, *state), spec.num_outputs, name, None, shape)
         parts = {
-            part: results_of(network, obs, spec.num_outputs, name, part)
+            part: results_of(network, (obs, *(critic if part == "critic" else ()), *state), spec.num_outputs, name, part, shape)
             for part in ("actor", "critic") if callable(getattr(type(network), part, None))
         }  # fmt: skip
+        if state and "actor" in parts:
+            parts["actor"], parts["state of actor"] = parts["actor"]
     where = _where(name, obs)
-    for what, result in zip(("outputs", "value"), results, strict=True):
+    for what, result in zip(("outputs", "value", "state"), whole, strict=False):
         _require_numbers(result, f"{where}: {what}")
-    for part, whole in zip(("actor", "critic"), results, strict=True):
-        if part in parts:
-            _require_numbers(parts[part], f"{where}: {part}()")
-            if not torch.allclose(parts[part], whole, rtol=1e-3, atol=1e-4):
-                raise ConfigError(f"{where}: expected {part}() to return what forward() returns, got other numbers")
+    for part, result in parts.items():
+        _require_numbers(result, f"{where}: {part}()")
+    for part, result in zip(("actor", "critic", "state of actor"), whole, strict=False):
+        if part in parts and not torch.allclose(parts[part], result, rtol=1e-3, atol=1e-4):
+            raise ConfigError(f"{where}: expected {part}() to return what forward() returns, got other numbers")
     if not all(torch.equal(x, y) for x, y in zip(_tensors(obs), before, strict=True)):
         raise ConfigError(f"{where}: {CHANGED}")
+    outputs, value = whole[:2] or (parts["actor"], parts["critic"])
     # Continuous actions have a deviation beside the network, which learns without it.
     if learns and not group.continuous and not (outputs.requires_grad or value.requires_grad):
         raise ConfigError(f"network of policy {name!r}: {NOTHING_LEARNS}")
 
 
-def results_of(network: nn.Module, obs: Observation, num_outputs: int, name: str, part: str | None = None) -> Any:
+def results_of(
+    network: nn.Module,
+    inputs: tuple[Any, ...],
+    num_outputs: int,
+    name: str,
+    part: str | None = None,
+    state_shape: tuple[int, ...] | None = None,
+) -> Any:
     """Call a network of the user, and check the form of its results without reading the device.
 
     Args:
         network: the network.
-        obs: observations in the form that the network takes.
+        inputs: observations in the form that the network takes, and what else it takes; see ``NetworkSpec``.
         num_outputs: see ``NetworkSpec``.
         name: name of its policy, for messages.
         part: ``actor`` or ``critic``, the method to call in place of the network, which returns one of the two results.
+        state_shape: see ``NetworkSpec``.
 
     Returns:
-        The network's outputs and value.
+        The network's outputs and value, or the one that ``part`` returns, and the state if it has one and ``part`` is not
+        ``critic``.
 
     Raises:
-        ConfigError: the network raises an error or changes the observations, or a result has another form.
+        ConfigError: the network raises an error or changes its inputs, or a result has another form.
     """
-    before = _versions(obs)
+    obs, before = inputs[0], _versions(inputs)
     try:
-        results = network(obs) if part is None else getattr(network, part)(obs)
+        results = network(*inputs) if part is None else getattr(network, part)(*inputs)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
-        raise ConfigError(f"{_where(name, obs)}: expected (outputs, value), got {type(error).__name__}: {error}") from error
-    if _versions(obs) != before:
+        expected = _expected(part, state_shape)
+        raise ConfigError(f"{_where(name, obs)}: expected {expected}, got {type(error).__name__}: {error}") from error
+    if _versions(inputs) != before:
         raise ConfigError(f"{_where(name, obs)}: {CHANGED}")
-    rows = (obs.shape[0],) if isinstance(obs, Tensor) else tuple(obs["own"].shape[:2])
-    if part is None:
-        if not (isinstance(results, tuple) and len(results) == 2):
-            raise ConfigError(f"{_where(name, obs)}: expected a tuple (outputs, value), got {_form(results)}")
-        outputs, value = results
-    else:
-        outputs = value = results
+    rows = _rows_of(obs)
+    outputs = value = results
+    with_state = part != "critic" and state_shape is not None
+    if part is None or with_state:
+        if not (isinstance(results, tuple) and len(results) == (part is None) + 1 + with_state):
+            raise ConfigError(f"{_where(name, obs)}: expected a tuple {_expected(part, state_shape)}, got {_form(results)}")
+        outputs, value = results[:2]
+    if with_state and not (isinstance(results[-1], Tensor) and results[-1].shape == (*rows, *(state_shape or ()))):
+        _refuse(results[-1], (*rows, *(state_shape or ())), f"{_where(name, obs)}: state")
     if part != "critic" and not (isinstance(outputs, Tensor) and outputs.shape == (*rows, num_outputs)):
         _refuse(outputs, (*rows, num_outputs), f"{_where(name, obs)}: {'outputs' if part is None else 'actor()'}")
     if part != "actor" and not (isinstance(value, Tensor) and value.shape == rows):
@@ -104,10 +126,22 @@ def results_of(network: nn.Module, obs: Observation, num_outputs: int, name: str
     return results
 
 
-def _versions(obs: Observation) -> int:
-    """Return the number of changes in place of an observation so far."""
+def _expected(part: str | None, state_shape: tuple[int, ...] | None) -> str:
+    """Return the names of the results of a network, or of its method ``part``."""
+    results = {None: "outputs, value", "actor": "outputs", "critic": "value"}[part]
+    results += ", state" if part != "critic" and state_shape is not None else ""
+    return f"({results})" if "," in results else results
+
+
+def _rows_of(obs: Observation) -> tuple[int, ...]:
+    """Return the axes of the rows of observations in the form that a network takes, (B,) or (B, a)."""
+    return (obs.shape[0],) if isinstance(obs, Tensor) else tuple(obs["own"].shape[:2])
+
+
+def _versions(inputs: tuple[Any, ...]) -> int:
+    """Return the number of changes in place of the inputs of a network so far."""
     try:
-        return obs._version if isinstance(obs, Tensor) else sum(part._version for part in obs.values())
+        return sum(x._version if isinstance(x, Tensor) else sum(part._version for part in x.values()) for x in inputs)
     except RuntimeError:  # torch does not count those of tensors that were made in inference mode
         return 0
 
@@ -140,18 +174,31 @@ def _require_numbers(result: Tensor, where: str) -> None:
         raise ConfigError(f"{where}: expected finite numbers, got {got}")
 
 
-def samples_of(network: nn.Module, group: Group) -> Observation:
-    """Return two observations within the bounds of the space, on the device of the network."""
+def _device(network: nn.Module) -> torch.device:
+    """Return the device of a network; the CPU for one without weights."""
+    return next((x.device for x in itertools.chain(network.parameters(), network.buffers())), torch.device("cpu"))
+
+
+def samples_of(network: nn.Module, group: Group, agents: int = 0) -> Observation:
+    """Return two observations within the bounds of the space, on the device of the network.
+
+    Args:
+        network: the network.
+        group: agents that it acts for.
+        agents: agents of a world, to observe two worlds; 0: two rows, or worlds of ``group`` if there is a shared part.
+    """
     options: dict[str, Any] = {"dtype": torch.float32, "device": "cpu"}
     generator = torch.Generator("cpu").manual_seed(0)
-    weight = next(itertools.chain(network.parameters(), network.buffers()), torch.empty(0, **options))
+    device = _device(network)
 
     def samples(space: Box, *lead: int, flat: bool) -> Tensor:
         bounds = (np.broadcast_to(bound, space.shape).astype(np.float32) for bound in (space.low, space.high))
         low, high = (torch.tensor(bound, **options) for bound in bounds)
-        numbers = torch.randn(*lead, *space.shape, generator=generator, **options).clamp(low, high).to(weight.device)
+        numbers = torch.randn(*lead, *space.shape, generator=generator, **options).clamp(low, high).to(device)
         return numbers.flatten(len(lead)) if flat else numbers
 
+    if group.shared is None and agents:
+        return {"own": samples(group.observation, NUM_SAMPLES, agents, flat=False)}
     if group.shared is None:
         return samples(group.observation, NUM_SAMPLES, flat=False)
     return {

@@ -9,11 +9,15 @@ from typing import NamedTuple, Protocol
 from torch import Tensor, nn
 
 Observation = Tensor | dict[str, Tensor]
-"""float32 (B, *shape); for a role with a shared part ``{"shared": (B, S), "own": (B, a, P)}``, a agents of each of B worlds."""
+"""float32 (B, *shape); for samples of worlds ``{"own": (B, a, *shape)}``, a agents of each of B worlds, and for a role with a
+shared part ``{"shared": (B, S), "own": (B, a, P)}``."""
 
 
 class Inputs(NamedTuple):
-    """Inputs of a policy for B samples: rows, or worlds with a rows each if the role's observations have a shared part."""
+    """Inputs of a policy for B samples: rows, or worlds with a rows each.
+
+    Samples are worlds if the role's observations have a shared part or the policy's critic has inputs of its own.
+    """
 
     obs: Observation
     """Observations as the env writes them, not normalised."""
@@ -21,9 +25,9 @@ class Inputs(NamedTuple):
     """bool (B, M) or (B, a, M), True where a choice is allowed, of the entries ``Group.limited`` side by side; None allows all.
     An entry that has no effect in the step has no allowed choice."""
     critic: Tensor | None = None
-    """Reserved for the input of a central critic."""
-    hidden: Tensor | None = None
-    """Reserved for the state of a recurrent policy."""
+    """float32 (B, C), what ``Policy.critic_sources`` name, once a world; None without sources, and for ``act()``."""
+    state: Tensor | None = None
+    """float32 (B, *state_shape) or (B, a, *state_shape), the policy's state before the step; None for a policy without one."""
     agent: Tensor | None = None
     """int32 (B,) or (B, a), number of each row's agent in its world; None if the policy's network does not read it, and for
     ``act()``, which reads it from ``Draw``."""
@@ -38,6 +42,10 @@ class Evaluated(NamedTuple):
     """Entropy of the distribution, in nats."""
     value: Tensor
     """Expected discounted return, in the units of the rewards that the policy learns from."""
+
+
+Acted = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor]
+"""Action and log-probability, and for a policy with a state the state after the step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +76,7 @@ class Draw:
 class Actor(Protocol):
     """Chooses actions as a policy does."""
 
-    def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
+    def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> Acted:
         """See ``Policy.act()``."""
 
 
@@ -80,9 +88,14 @@ class Policy(nn.Module, ABC):
 
     name: str = ""
     """Name of the policy, for messages."""
+    state_shape: tuple[int, ...] | None = None
+    """Shape of the state that the policy takes from step to step for each row, float32; None for a policy without a state. It is
+    zeros where an episode or a life begins."""
+    critic_sources: tuple[str, ...] = ()
+    """Fields of the env's state that the critic reads beside the observations, once a world; empty for a critic without them."""
 
     @abstractmethod
-    def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
+    def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> Acted:
         """Choose an action for every row.
 
         Args:
@@ -93,11 +106,16 @@ class Policy(nn.Module, ABC):
         Returns:
             action: int32 or float32, (B,) or (B, k), with ``a`` after B for samples of worlds.
             log_prob: float32 (B,) or (B, a), of that action.
+            state: only of a policy with a state, in the form of ``Inputs.state``; ``Inputs.state`` is not changed.
         """
 
     @abstractmethod
     def evaluate(self, inputs: Inputs, action: Tensor) -> Evaluated:
         """Evaluate actions taken earlier, with gradients."""
+
+    def evaluate_with_state(self, inputs: Inputs, action: Tensor) -> tuple[Evaluated, Tensor]:
+        """Return ``evaluate()`` and the state after the step, with gradients; a policy without a state has no such call."""
+        raise NotImplementedError(f"policy {self.name!r} has no state")
 
     @abstractmethod
     def value(self, inputs: Inputs) -> Tensor:

@@ -50,7 +50,7 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
         The path.
 
     Raises:
-        ConfigError: another ending, a policy that does not learn, or a network that torch cannot export.
+        ConfigError: another ending, a policy that does not learn, a policy with a state, or a network that torch cannot export.
         MissingExtraError: onnxscript is not installed, which torch needs for ONNX.
         OSError: the file cannot be written.
     """
@@ -59,6 +59,8 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
         raise ConfigError(f"export: expected a file that ends with {' or '.join(SUFFIXES)}, got {path}")
     if not isinstance(policy, ActorCritic):
         raise ConfigError(f"export: expected a policy with a network, got {type(policy).__name__}")
+    if policy.state_shape is not None:
+        raise ConfigError(f"export: expected a policy without a state, got {policy.name!r} with one of {policy.state_shape}")
     if path.suffix == ".onnx" and importlib.util.find_spec("onnxscript") is None:
         raise MissingExtraError("export: a file that ends with .onnx needs onnxscript: pip install onnxscript")
     policy = copy.deepcopy(policy).cpu().eval()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 from gymnasium.spaces import Box
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.config import NetworkConfig
+from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Observation
 
 _ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU}
@@ -31,6 +33,15 @@ class NetworkSpec:
 
     The class may define the methods ``actor(obs)`` and ``critic(obs)``. They return one of the two results, and save the work for
     the other.
+
+    **State.** If ``state_shape`` of the network is a tuple of integers, its calls take the state before the step, float32
+    (B, *state_shape) or (B, a, *state_shape), as their last argument. ``forward(obs, state)`` and ``actor(obs, state)`` return
+    the state after the step as their last result; ``critic(obs, state)`` returns the value alone.
+
+    **Inputs of the critic.** If ``critic_sources`` of the network names some of ``sources``, the network has the methods
+    ``actor(obs)`` and ``critic(obs, inputs)``, which are called in place of ``forward()``. ``inputs`` is float32 (B, C), the
+    features of the sources side by side, not normalised, of B worlds; ``obs`` has the a agents of each of these worlds as rows
+    (B * a, ...), or as worlds with ``shared_parts``. A state comes after the inputs.
     """
 
     observation: Box
@@ -39,12 +50,14 @@ class NetworkSpec:
     """Shared part of the observation; None without one."""
     num_outputs: int
     """Number of outputs: a logit for each choice of each entry of an action, side by side, or a mean for each number of it."""
+    sources: Mapping[str, int] = field(default_factory=dict)
+    """Fields of the env's state that a critic may read, and their features a world."""
 
     @classmethod
-    def of(cls, group: Group) -> NetworkSpec:
+    def of(cls, group: Group, sources: Mapping[str, int] | None = None) -> NetworkSpec:
         """Return what a network for a group of agents takes and returns."""
         num_outputs = group.num_entries if group.continuous else sum(group.choices)
-        return cls(group.observation, group.shared, num_outputs)
+        return cls(group.observation, group.shared, num_outputs, sources or {})
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -53,16 +66,58 @@ class NetworkSpec:
         return (own,) if self.shared is None else (math.prod(self.shared.shape), own)
 
 
+class WorldSpec(NamedTuple):
+    """What networks may know of the worlds of their agents."""
+
+    num_agents: int = 0
+    """Agents in a world, of all policies, for networks that read which one a row is."""
+    policy_agents: int = 1
+    """Agents of the policy in a world."""
+    sources: Mapping[str, int] = {}
+    """See ``NetworkSpec``."""
+
+
+def state_shape_of(network: nn.Module) -> tuple[int, ...] | None:
+    """Return the shape of the state that a network declares; None without one.
+
+    Raises:
+        ConfigError: it is no tuple of positive integers.
+    """
+    shape = getattr(network, "state_shape", None)
+    if shape is not None and not (isinstance(shape, tuple) and all(type(n) is int and n > 0 for n in shape)):
+        raise ConfigError(f"state_shape of a network: expected a tuple of positive integers or None, got {shape!r}")
+    return shape
+
+
+def critic_sources_of(network: nn.Module, sources: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the sources that a network declares for its critic; empty without any.
+
+    Raises:
+        ConfigError: they are no tuple of different names out of ``sources``, or the network lacks a method.
+    """
+    names = getattr(network, "critic_sources", ())
+    if not (isinstance(names, tuple) and all(name in sources for name in names) and len({*names}) == len(names)):
+        raise ConfigError(f"critic_sources of a network: expected a tuple of fields out of {list(sources)}, got {names!r}")
+    for method in ("actor", "critic") if names else ():
+        if not callable(getattr(type(network), method, None)):
+            raise ConfigError(f"critic_sources of a network: expected a method {method}() of its class, got none")
+    return names
+
+
 def takes_parts(network: nn.Module) -> bool:
     """True if a network takes the shared part of observations by itself."""
     return bool(getattr(network, "shared_parts", False))
 
 
 def network_input(network: nn.Module, obs: Observation) -> Observation:
-    """Return observations in the form that a network takes; that is rows (B * a, S + P) if it reads no shared part by itself."""
-    if isinstance(obs, Tensor) or takes_parts(network):
+    """Return observations in the form that a network takes; that is rows (B * a, ...) if it reads no shared part by itself."""
+    if isinstance(obs, Tensor):
         return obs
     own = obs["own"]
+    if "shared" not in obs:
+        return own.flatten(0, 1)
+    if takes_parts(network):
+        return obs
     shared = obs["shared"].unsqueeze(-2).expand(*own.shape[:-1], -1)
     return torch.cat((shared, own), dim=-1).flatten(0, 1)
 

@@ -48,7 +48,8 @@ class ObservationNorm(nn.Module):
         if isinstance(obs, Tensor):
             _update(self.parts["own"], obs, valid)
         else:
-            _update(self.parts["shared"], obs["shared"], valid.any(-1))  # a world without agents that count may hold anything
+            if "shared" in obs:
+                _update(self.parts["shared"], obs["shared"], valid.any(-1))  # a world without agents that count may hold anything
             _update(self.parts["own"], obs["own"].flatten(1, 2), valid.flatten(1, 2))
 
 

@@ -9,7 +9,7 @@ import torch
 
 from gpu_vecenv.train.policies.contract import Actor
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
-from gpu_vecenv.train.storage.rollout import Rollout, alive_field
+from gpu_vecenv.train.storage.rollout import Rollout, alive_field, critic_copies
 from gpu_vecenv.train.storage.wrapped_env import as_wrapped
 
 if TYPE_CHECKING:
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class Collector:
-    """Steps the env with the actions of policies."""
+    """Steps the env with the actions of policies.
+
+    Before and after each ``collect()`` the last observations, masks and who is alive are in slot T of the rollout.
+    """
 
     def __init__(
         self,
@@ -41,35 +44,54 @@ class Collector:
         self.actions = [self._actions(t) for t in range(rollout.num_steps)]
         self.limited = [slabs for slabs in rollout.groups if slabs.limits is not None]
         self.alive = alive_field(env)
-        self._collected = False
+        self._critic = critic_copies(env, rollout)
+        self._states = {name: own.states for name, own in rows.items() if own.states is not None}
+        self._t = torch.as_tensor(env.worlds.state.fields["t"], device=env.device).unsqueeze(1)
+        self._slots = as_wrapped(env) or env.worlds.outputs
         rollout.bind(env)
 
     def reset(self, seed: int) -> None:
         """Start new episodes in all worlds."""
         self.env.reset(seed=seed)
-        self.read_alive()
-        self._collected = False
+        self.begin_at_end()
 
-    def read_alive(self) -> None:
-        """Take who is alive before step 0 from the env's present state."""
+    def begin_at_end(self) -> None:
+        """Move the last observations, which a reset or ``bind()`` wrote to slot 0, to slot T."""
+        for slabs in self.rollout.groups:
+            slabs.copy_to_end()
+        self.count_all_steps()
         if self.alive is not None:
-            self.rollout.alive_start.copy_(self.alive)
+            self.rollout.alive_last.copy_(self.alive)
+
+    def count_all_steps(self) -> None:
+        """Make T the slot of the last observations. A capture that fails has counted steps that were not made."""
+        self._slots.move_to(self.rollout.num_steps)
+
+    @property
+    def is_at_end(self) -> bool:
+        """True if the last observations are in slot T; False after a reset by the env itself, which writes slot 0."""
+        return self._slots.slot == self.rollout.num_steps
 
     @torch.no_grad()
     def collect(self, deterministic: bool = False) -> None:
-        """Fill the slabs with T steps. The host does not wait for the device.
+        """Move to the next rollout, and fill the slabs with T steps. The host does not wait for the device.
 
         Args:
             deterministic: take the likeliest actions instead of draws.
         """
+        self.rollout.begin()
+        self.env.rewind()
+        for states in self._states.values():
+            states.begin(self._t)
         if self.whole is not None and not deterministic:
             self.whole()
         else:
             self._step_by_step(deterministic)
-        self._collected = True
 
     def _step_by_step(self, deterministic: bool) -> None:
         for t in range(self.rollout.num_steps):
+            for slab, values in self._critic:
+                slab[t].copy_(values)
             for slabs in self.limited:
                 slabs.limit(t)
             for policy, turns in self.turns:
@@ -78,39 +100,22 @@ class Collector:
             self.env.step(self.actions[t])
             if self.rollout.alive_next is not None and self.alive is not None:
                 self.rollout.alive_next[t] = self.alive
+            for states in self._states.values():
+                states.end_step(self._t, t)
+        for slab, values in self._critic:
+            slab[-1].copy_(values)
         self.rollout.spread()
 
-    def advance(self) -> None:
-        """Move to the next rollout: its slot 0 of observations and masks becomes a copy of the last ones.
-
-        Nothing changes if no rollout was collected since the last call.
-        """
-        if self._collected:
-            self.rollout.carry()
-            self.env.rewind()
-            self._collected = False
-
-    def retreat(self) -> None:
-        """Undo ``advance()``, if it was called since the last rollout, for a graph that begins with it and ends at this place."""
-        if not self._collected:
-            self.rollout.carry_back()
-        self.env.worlds.outputs.wind()
-        self._collected = True
-
-    def undo_capture(self) -> None:
-        """Go back to the end of the last rollout after a capture, in which the env may have counted steps that were not made."""
-        self.env.worlds.outputs.move_to(self.rollout.num_steps)
-        self._collected = True
-
     def state_dict(self) -> dict[str, object]:
-        """Return the state to save after ``advance()``."""
+        """Return the state to save between two rollouts."""
         kept = {group.role: slabs.kept() for group, slabs in zip(self.env.layout.groups, self.rollout.groups, strict=True)}
         wrapped = as_wrapped(self.env)
         return {
             "env": dict(self.env.get_state()),
             **({"wrappers": wrapped.wrapper_states()} if wrapped else {}),
             "roles": kept,
-            "alive": self.rollout.alive_start.clone(),
+            "alive": self.rollout.alive_last.clone(),
+            **({"states": {name: states.now.clone() for name, states in self._states.items()}} if self._states else {}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -118,10 +123,11 @@ class Collector:
         self.env.set_state(state["env"])
         for group, slabs in zip(self.env.layout.groups, self.rollout.groups, strict=True):
             slabs.restore(state["roles"][group.role])
-        self.rollout.alive_start.copy_(state["alive"])
+        self.rollout.alive_last.copy_(state["alive"])
+        for name, states in self._states.items():
+            states.now.copy_(state["states"][name])
         if wrapped := as_wrapped(self.env):
             wrapped.load_wrapper_states(state["wrappers"])
-        self._collected = False
 
     def _actions(self, t: int) -> Any:
         """Return the actions of a step in the form that the env takes."""

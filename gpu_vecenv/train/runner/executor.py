@@ -92,10 +92,10 @@ class GraphExecutor:
 
     def __call__(self, iteration: Iteration, first: bool) -> None:
         """Run an iteration; see ``Iteration.run()``."""
-        if self._graph is None and self._done >= WARM_UP and not first and not self.reason:
+        at_end = iteration.collector.is_at_end  # a graph begins with a copy of the last slot; a callback may have reset the env
+        if self._graph is None and self._done >= WARM_UP and not first and not self.reason and at_end:
             self._capture(iteration)
-        if self._graph is not None:
-            iteration.collector.retreat()
+        if self._graph is not None and at_end:
             self._graph.replay()
             return
         self._done += 1
@@ -123,14 +123,13 @@ class GraphExecutor:
 
     def _capture(self, iteration: Iteration) -> None:
         graph = torch.cuda.CUDAGraph()
-        iteration.collector.retreat()
         try:
             with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
                 iteration.run(False)
             self._graph = graph
         except Exception as error:
             self._stay_eager(first_line(error))
-        iteration.collector.undo_capture()
+        iteration.collector.count_all_steps()
 
     def _stay_eager(self, reason: str) -> None:
         self.reason = reason

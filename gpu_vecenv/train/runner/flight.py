@@ -100,8 +100,8 @@ class Flight:
                 raise NonFiniteError(f"iteration {number + 1}: {where}; the newest checkpoint is of an earlier iteration")
         return values, (len(self._times) - 1) / (self._times[-1] - self._times[0])
 
-    def settle(self) -> None:
-        """Bring env and rollout to the start of the next iteration, whose observations they then hold.
+    def require_none(self) -> None:
+        """Put what comes next behind all work of the run.
 
         Raises:
             SequenceError: iterations are in flight.
@@ -109,7 +109,6 @@ class Flight:
         if self._waiting:
             raise SequenceError(f"expected no iteration in flight, got {self.count}; call finish() for each of them first.")
         self._follow_stream()
-        self.parts.collector.advance()
 
     def _where(self, name: str) -> str:
         """Describe the number of a policy that is not finite. Later iterations in flight have overwritten its rollout."""

@@ -84,7 +84,6 @@ class Iteration:
             self._run(first)
 
     def _run(self, first: bool) -> None:
-        self.collector.advance()  # at the start, so that the rollout stays as it is until its metrics are checked
         self.schedules.move()
         self.collector.collect()
         samples = {name: rows.samples() for name, rows in self.rows.items()}

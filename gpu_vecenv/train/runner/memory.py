@@ -35,7 +35,7 @@ from gpu_vecenv.train.returns.choices import may_lack_choice
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.returns.normalize import RewardNorm
 from gpu_vecenv.train.runner.measure import piece_steps
-from gpu_vecenv.train.runner.parts import make_policies, may_be_fused, rows_of_policies
+from gpu_vecenv.train.runner.parts import make_policies, may_be_fused, read_critics, rows_of_policies
 from gpu_vecenv.train.storage.policy_map import trainable_policies
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.rollout import Rollout
@@ -97,9 +97,12 @@ def training_needs(config: ResolvedConfig, layout: Layout, device: torch.device)
     bare = rows_of_policies(planned, Rollout.allocate(planned, 1, with_final_obs=False), config.policy_map)
     learn = trainable_policies(list(bare), config.frozen)
     settings = {name: config.ppo_of(name) for name in learn}
-    rollout = Rollout.allocate(planned, config.ppo.num_steps, any(bootstraps(ppo, layout.spec) for ppo in settings.values()))
+    settings = {name: dataclasses.replace(ppo, bootstrap_at_time_limit=bootstraps(ppo, layout.spec))
+                for name, ppo in settings.items()}  # fmt: skip
+    rollout = Rollout.allocate(planned, config.ppo.num_steps, any(ppo.bootstrap_at_time_limit for ppo in settings.values()))
     rows = rows_of_policies(planned, rollout, config.policy_map)
     policies = make_policies(rows, config, torch.device("cpu"))
+    read_critics(rows, policies, settings)
     updates = {name: _update(policies[name], rows[name], ppo, _sizes(config, policies[name], rows[name], device), device)
                for name, ppo in settings.items()}  # fmt: skip
     updates = {name: max(size, _observed(rows[name], settings[name])) for name, size in updates.items()}
@@ -137,6 +140,7 @@ def _lasting(policy: Policy, rows: PolicyRows, ppo: PPOConfig | None) -> int:
             modules.append(RewardNorm(rows.shape, ppo.gamma))
     state = sum(x.nbytes for module in modules for x in (*module.parameters(), *module.buffers()))
     moments = 0 if ppo is None else 2 * sum(x.nbytes for x in policy.parameters() if x.requires_grad)
+    state += 0 if rows.states is None else rows.states.now.nbytes + rows.states.first.nbytes
     return state + moments + math.prod(rows.shape) * (4 + 4 + 4)  # world, agent, and entropy of its last action
 
 
@@ -214,7 +218,7 @@ def _measured_step(policy: Policy, rows: PolicyRows, ppo: PPOConfig, count: int)
     loss = PPOLoss(ppo, torch.zeros((), dtype=torch.float32, device="cpu"), torch.ones((), dtype=torch.float32, device="cpu"))
     peak = _Peak()
     with each_operation(peak.run):
-        inputs, lead = _inputs(rows, count)
+        inputs, lead = _inputs(policy, rows, count)
         action = _like(rows.parts[0].slabs.action, lead)
         log_prob, value, advantage, target = torch.zeros(4, *lead, dtype=torch.float32, device="cpu")
         place = torch.zeros(2, count, dtype=torch.int64, device="cpu")  # step and sample of each, which PPO keeps meanwhile
@@ -230,14 +234,14 @@ def _measured_values(policy: Policy, rows: PolicyRows, count: int) -> int:
     """Return the most bytes that values of some samples take at a time, with their observations if these are copied for it."""
     own = rows.parts[0]
     are_views = len(rows.parts) > 1 or own.agents * own.num_worlds in (own.slabs.num_rows, 1)
-    inputs, _ = _inputs(rows, count)
+    inputs, _ = _inputs(policy, rows, count)
     peak = _Peak()
     with torch.no_grad(), each_operation(peak.run):
-        policy.value(Inputs(inputs.obs, None))
+        policy.value(inputs._replace(mask=None))
     return int(peak.most) + (0 if are_views else _bytes(inputs.obs))
 
 
-def _inputs(rows: PolicyRows, count: int) -> tuple[Inputs, tuple[int, ...]]:
+def _inputs(policy: Policy, rows: PolicyRows, count: int) -> tuple[Inputs, tuple[int, ...]]:
     """Return inputs of some samples that are all zeros, and the axes of their actions."""
     lead = (count, *rows.shape[1:])
     part = rows.parts[0]
@@ -248,11 +252,18 @@ def _inputs(rows: PolicyRows, count: int) -> tuple[Inputs, tuple[int, ...]]:
 
     obs: Any = inputs.obs
     if isinstance(obs, dict):
-        obs = {"shared": like(obs["shared"], (count,), 1), "own": like(obs["own"], lead, len(lead))}
+        obs = {name: like(x, (count,), 1) if name == "shared" else like(x, lead, len(lead)) for name, x in obs.items()}
     else:
         obs = like(obs, lead, len(lead))
     mask = None if inputs.mask is None else like(inputs.mask, lead, len(lead)).logical_not_()
-    return Inputs(obs, mask), lead
+    critic = sum(rows.rollout.sources[name] for name in policy.critic_sources)
+    state = policy.state_shape
+    return Inputs(
+        obs,
+        mask,
+        torch.zeros(count, critic, dtype=torch.float32, device="cpu") if critic else None,
+        None if state is None else torch.zeros(*lead, *state, dtype=torch.float32, device="cpu"),
+    ), lead
 
 
 def _like(slab: Tensor, lead: tuple[int, ...]) -> Tensor:

@@ -20,6 +20,7 @@ from gpu_vecenv.train.fused.rollout import whole_rollout
 from gpu_vecenv.train.fused.update import FusedPPO
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Actor, Policy
+from gpu_vecenv.train.policies.networks import WorldSpec
 from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.returns.episodes import EpisodeStats, renew_form
 from gpu_vecenv.train.run_folder.checkpoint import require_same_parts
@@ -81,8 +82,31 @@ def make_policies(
         given: Any = networks[name] if name in networks else config.settings_of(name).module
         network = config.network_of(name)
         own.with_ids = network.agent_ids
-        policies[name] = make_policy(name, own.group, config.seed, network, normalize, given, name in learn, own.num_agents)
+        world = WorldSpec(own.num_agents, own.parts[0].agents, own.rollout.sources)
+        policies[name] = make_policy(name, own.group, config.seed, network, normalize, given, name in learn, world)
+        own.keep_states(policies[name].state_shape)
     return {name: policy.to(device) for name, policy in policies.items()}
+
+
+def read_critics(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy], settings: Mapping[str, PPOConfig]) -> None:
+    """Give the samples of policies that learn the inputs of their critics.
+
+    Args:
+        rows: rows of each policy.
+        policies: policies by name.
+        settings: hyperparameters of those that learn; ``bootstrap_at_time_limit`` is True or False.
+
+    Raises:
+        ConfigError: a policy bootstraps where its critic has no inputs.
+        PolicyMapError: see ``PolicyRows.read_critic()``.
+    """
+    for name, ppo in settings.items():
+        if policies[name].critic_sources and ppo.bootstrap_at_time_limit:
+            raise ConfigError(
+                f"policy {name!r}: its critic reads the env's state, which is that of the next episode after a time limit; "
+                "expected bootstrap_at_time_limit=False"
+            )
+        rows[name].read_critic(policies[name].critic_sources)
 
 
 class Parts:
@@ -128,11 +152,13 @@ class Parts:
         self.policies = make_policies(
             self.rows, config, device, networks, [name for name in learn if config.settings_of(name).algorithm == "ppo"]
         )
+        read_critics(self.rows, self.policies, self.settings)
         self.not_fused = {name: reason for name in learn if (reason := self._not_fused(config, name, device))}
         use_fused = may_be_fused(config, device)
         shapes = {name: rows.shape for name, rows in self.rows.items()}
         self.algorithms: dict[str, Algorithm] = {}
         for name, ppo in self.settings.items():
+            require_samples(ppo, self.rows[name].num_samples, name)  # again, as a critic may have made them worlds
             fused = use_fused and name not in self.not_fused
             build = FusedPPO if fused else algorithm_builder(config.settings_of(name).algorithm)
             self.algorithms[name] = build(self.policies[name], ppo, shapes[name], seed_of(config.seed, name), device)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gpu_vecenv.train.config import ResolvedConfig
 from gpu_vecenv.train.fused.rollout import whole_rollout
-from gpu_vecenv.train.policies.contract import Actor
+from gpu_vecenv.train.policies.contract import Actor, Policy
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors
 from gpu_vecenv.train.runner.build import load_policy
 from gpu_vecenv.train.runner.collector import Collector
@@ -29,22 +29,30 @@ class Players:
     """An actor for every row of an env, and the results of a piece of their episodes."""
 
     def __init__(
-        self, env: GpuVectorEnv, policy_map: Mapping[str, str] | None, actors: Mapping[str, Actor], num_steps: int = 1
+        self,
+        env: GpuVectorEnv,
+        policy_map: Mapping[str, str] | None,
+        policies: Mapping[str, Policy],
+        num_steps: int = 1,
+        actors: Mapping[str, Actor] | None = None,
     ):
         """Bind the env.
 
         Args:
             env: vector env, see ``make_env()``.
             policy_map: role to policy name; None gives each role the policy of its name.
-            actors: what acts for each policy, by name, on the env's device.
+            policies: policies by name, on the env's device.
             num_steps: steps of a piece.
+            actors: what acts for each policy, by name; None: the policies themselves.
 
         Raises:
             PolicyMapError: a role is unknown or has no policy.
         """
         rollout = Rollout.allocate(env, num_steps, with_final_obs=False)
         rows = rows_of_policies(env, rollout, policy_map)
-        acting = {name: actors[name] for name in rows}
+        acting = {name: (actors or policies)[name] for name in rows}
+        for name, own in rows.items():
+            own.keep_states(policies[name].state_shape)
         self.collector = Collector(env, rollout, acting, rows, whole_rollout(env, rollout, acting))
         everyone = {role: [Members(role, 0, count)] for role, count in env.role_counts.items()}
         self.roles = policy_rows(rollout, env.layout.groups, dict(env.role_rows), env.num_worlds, everyone)
@@ -93,7 +101,6 @@ class Players:
 
     def step(self, deterministic: bool) -> Rollout:
         """Advance the env by the steps of a piece; return the results, which the next call overwrites."""
-        self.collector.advance()
         self.collector.collect(deterministic)
         return self.collector.rollout
 

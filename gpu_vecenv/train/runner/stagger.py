@@ -38,4 +38,4 @@ def stagger_starts(env: GpuVectorEnv, collector: Collector) -> None:
         mask = starts == group
         env.reset(options={"reset_mask": mask if rows == 1 else mask[env.worlds.view.world_of_env]})
     collector.rollout.bind(env)
-    collector.read_alive()
+    collector.begin_at_end()

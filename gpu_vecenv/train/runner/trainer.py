@@ -278,7 +278,6 @@ class Trainer:
                     logger.flush()  # No line of an iteration before a checkpoint may be missing.
                     self.save()
                     pace.saved()
-            self.flight.settle()
             logger.flush()
             if out is not None:  # inside the block, so that a second signal of a closing terminal does not stop the save
                 path = self.save()
@@ -377,7 +376,7 @@ class Trainer:
 
     def _state(self) -> dict[str, Any]:
         """Return the content of a checkpoint."""
-        self.flight.settle()
+        self.flight.require_none()
         return {
             "config": self.config.to_json(),
             "iteration": self.iteration,

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.train.errors import PolicyMapError
+from gpu_vecenv.train.errors import ConfigError, PolicyMapError
 from gpu_vecenv.train.policies.contract import Draw, Inputs, Observation
 from gpu_vecenv.train.policies.counters import counters_of
 from gpu_vecenv.train.returns.choices import have_choice, may_lack_choice
 from gpu_vecenv.train.returns.masks import TransitionMasks, transition_masks
 from gpu_vecenv.train.storage.policy_map import Members
 from gpu_vecenv.train.storage.rollout import Rollout
+from gpu_vecenv.train.storage.row_states import RowStates
 from gpu_vecenv.train.storage.samples import Samples
 from gpu_vecenv.train.storage.slabs import GroupSlabs, Observations
 
@@ -65,6 +66,7 @@ class Turn:
 
     def __init__(self, rows: PolicyRows, part: Part, step: int, draw: Draw, entropy: Tensor) -> None:
         self._rows, self._part, self._step = rows, part, step
+        self._state = rows.state_of(part)
         self._targets = [part.by_world(slab[step], 0, part.group_rows) for slab in (part.slabs.action, part.slabs.log_prob)]
         self.draw = draw
         if all(target.is_contiguous() for target in self._targets):
@@ -81,8 +83,13 @@ class Turn:
         """Return what the agents observe before the step."""
         return self._rows.inputs(self._part, self._step) if self._inputs is None else self._inputs
 
-    def store(self, action: Tensor, log_prob: Tensor) -> None:
-        """Write the actions and their log-probabilities to the slabs, unless the policy has done so."""
+    def store(self, action: Tensor, log_prob: Tensor, state: Tensor | None = None) -> None:
+        """Write actions and log-probabilities to the slabs, unless the policy has done so, and the states after the step."""
+        if state is not None or self._state is not None:
+            if state is None or self._state is None:
+                expected = "no state" if self._state is None else "a state"
+                raise ConfigError(f"act(): expected {expected} with the action, as state_shape of the policy says")
+            self._state.copy_(state)
         for target, values in zip(self._targets, (action, log_prob), strict=True):
             if values.data_ptr() != target.data_ptr():
                 target.copy_(values.view(target.shape))
@@ -97,25 +104,62 @@ class PolicyRows:
         group: spaces of the rows, with the number of agents in a sample as ``count``.
         num_agents: agents in a world, of all policies.
         with_ids: True if samples have the numbers of agents, because the policy's network reads them.
+        states: states of the rows; None for a policy without a state.
     """
 
     def __init__(self, parts: Sequence[Part], group: Group, rollout: Rollout, num_agents: int) -> None:
         self.parts, self.rollout = tuple(parts), rollout
         self.num_agents, self.with_ids = num_agents, False
-        self.form: Form = "rows"
+        self.states: RowStates | None = None
+        self._critic: Tensor | None = None
+        form: Form = "rows"
         if group.shared is not None:
-            self.form = "worlds" if len({part.agents for part in parts}) == 1 else "worlds of one row"
-        self.group = replace(group, count=parts[0].agents if self.form == "worlds" else 1)
-        num_worlds = parts[0].num_worlds
-        device = rollout.reward.device
+            form = "worlds" if len({part.agents for part in parts}) == 1 else "worlds of one row"
+        self._take_form(form, group)
+
+    def _take_form(self, form: Form, group: Group) -> None:
+        """Number the rows of a step in the form of samples."""
+        self.form, num_worlds = form, self.parts[0].num_worlds
+        self.group = replace(group, count=self.parts[0].agents if form == "worlds" else 1)
+        device = self.rollout.reward.device
         world, agent = [], []
-        for part in parts:
+        for part in self.parts:
             first = part.first_agent + part.members.lo
             numbers = torch.arange(first, first + part.agents, dtype=torch.int32, device=device)
             worlds = torch.arange(num_worlds, dtype=torch.int32, device=device).unsqueeze(1)
-            world.append(self._formed(worlds.expand(-1, part.agents), 0))
-            agent.append(self._formed(numbers.expand(num_worlds, -1), 0))
+            world.append(self.formed(worlds.expand(-1, part.agents), 0))
+            agent.append(self.formed(numbers.expand(num_worlds, -1), 0))
         self.worlds, self.agents = tuple(world), tuple(agent)
+
+    def keep_states(self, shape: tuple[int, ...] | None) -> None:
+        """Keep a state of each row from step to step.
+
+        Args:
+            shape: see ``Policy.state_shape``.
+        """
+        self.states = None if shape is None else RowStates(self, shape)
+
+    def state_of(self, part: Part) -> Tensor | None:
+        """Return the states of a part's rows, which change from step to step; None for a policy without a state."""
+        return None if self.states is None else self.states.by_part[self.parts.index(part)]
+
+    def read_critic(self, names: tuple[str, ...]) -> None:
+        """Give samples the inputs of a critic; they are then worlds.
+
+        Args:
+            names: see ``Policy.critic_sources``; without any nothing changes.
+
+        Raises:
+            PolicyMapError: the policy's parts have different numbers of agents.
+        """
+        if not names:
+            return
+        counts = [part.agents for part in self.parts]
+        if len({*counts}) > 1:
+            raise PolicyMapError(f"critic_sources: expected a policy with equal numbers of agents of each role, got {counts}")
+        self._critic = self.rollout.add_critic(names)
+        self._take_form("worlds", self.group)
+        self.keep_states(None if self.states is None else self.states.shape)
 
     @property
     def num_samples(self) -> int:
@@ -133,7 +177,7 @@ class PolicyRows:
 
     def gather(self, array: Tensor, axis: int = 1) -> Tensor:
         """Return the policy's samples of an array of all rows: a view for one whole role, else a copy."""
-        return self._beside([self._formed(part.by_world(array, axis, part.rows), axis) for part in self.parts], axis)
+        return self._beside([self.formed(part.by_world(array, axis, part.rows), axis) for part in self.parts], axis)
 
     def turns(self, part: Part, env: GpuVectorEnv) -> list[Turn]:
         """Return the places that a part reads from and writes to in each step. Their counters follow the env's state."""
@@ -146,8 +190,8 @@ class PolicyRows:
         """Return what the agents of a part observe before a step."""
         slabs = part.slabs
         obs = self._observed(part, slabs.obs.at(step), 0)
-        mask = None if slabs.mask is None else self._formed(part.by_world(slabs.mask[step], 0, part.group_rows), 0)
-        return Inputs(obs, mask)
+        mask = None if slabs.mask is None else self.formed(part.by_world(slabs.mask[step], 0, part.group_rows), 0)
+        return Inputs(obs, mask, state=self.state_of(part))
 
     def samples(self) -> Samples:
         """Return what the policy learns from, after a rollout was collected."""
@@ -156,7 +200,7 @@ class PolicyRows:
 
         def own(slab_of: str) -> Tensor:
             arrays = [part.by_world(getattr(part.slabs, slab_of), 1, part.group_rows) for part in parts]
-            return self._beside([self._formed(array, 1) for array in arrays], 1)
+            return self._beside([self.formed(array, 1) for array in arrays], 1)
 
         def observed(found: Sequence[Observations | None]) -> Observation | None:
             pairs = [(part, obs) for part, obs in zip(parts, found, strict=True) if obs is not None]
@@ -185,6 +229,8 @@ class PolicyRows:
             agent=torch.cat(self.agents) if self.with_ids else None,
             all_valid=rollout.alive_next is None,
             choice=choice,
+            state=None if self.states is None else self.states.first,
+            critic=None if self._critic is None else self._beside([self._critic] * len(parts), 1),
         )
 
     def masks(self) -> TransitionMasks:
@@ -204,15 +250,15 @@ class PolicyRows:
 
     def _observed(self, part: Part, obs: Observations, axis: int) -> Observation:
         """Return observations of a part, whose axis ``axis`` is rows, as samples."""
-        own = self._formed(part.by_world(obs.own, axis, part.group_rows), axis)
+        own = self.formed(part.by_world(obs.own, axis, part.group_rows), axis)
         if obs.shared is None:
-            return own
+            return {"own": own} if self.form == "worlds" else own
         own, shared = own.flatten(axis + 2), obs.shared.flatten(axis + 1)
         if self.form == "worlds of one row":
             shared = shared.unsqueeze(-2).expand(*shared.shape[:-1], part.agents, -1).flatten(axis, axis + 1)
         return {"shared": shared, "own": own}
 
-    def _formed(self, array: Tensor, axis: int) -> Tensor:
+    def formed(self, array: Tensor, axis: int) -> Tensor:
         """Return an array with the axes (N, a) at ``axis`` in the form of samples."""
         if self.form == "worlds":
             return array

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -63,6 +65,11 @@ class Rollout:
     episode: Tensor | None = None
     """float32 (M, T, R), the M metrics of episodes, valid where an episode ended; (M, T, N) if the env's arrays are by role.
     None for an env without metrics."""
+    sources: Mapping[str, int] = field(default_factory=dict)
+    """Fields of the env's state, and their numbers in a world: what critics may read."""
+    critic: dict[tuple[str, ...], Tensor] = field(default_factory=dict)
+    """float32 (T + 1, N, C) by names of fields, whose numbers are side by side: inputs of critics before each step and after the
+    last one."""
 
     @classmethod
     def allocate(
@@ -81,6 +88,7 @@ class Rollout:
         groups, metrics = group_rows(env), len(env.env_spec.metrics)
         by_role = groups[0][0].role != ""
         first = next(rows for rows in env.role_rows.values() if rows.stop > rows.start)
+        layout = wrapped.inner.layout if (wrapped := as_wrapped(env)) else env.layout
 
         def slab(dtype: torch.dtype) -> Tensor:
             return torch.zeros(num_steps, num_rows, dtype=dtype, device=device)
@@ -100,6 +108,7 @@ class Rollout:
             episode=torch.zeros(metrics, num_steps, env.num_worlds if by_role else num_rows, dtype=torch.float32, device=device)
             if metrics
             else None,
+            sources={each.name: math.prod(layout.state_shape(each, 1)) for each in layout.state},
             world_rows=slice(first.start, first.stop, (first.stop - first.start) // env.num_worlds),
         )
 
@@ -137,6 +146,14 @@ class Rollout:
             slabs["episode"] = {metric.name: slab for metric, slab in zip(env.env_spec.metrics, self.episode, strict=True)}
         env.bind(**slabs)
 
+    def add_critic(self, names: tuple[str, ...]) -> Tensor:
+        """Return the slab of inputs of critics that read some of ``sources``; critics with equal inputs share it."""
+        if names not in self.critic:
+            features = sum(self.sources[name] for name in names)
+            num_worlds, device = len(self.alive_start), self.reward.device
+            self.critic[names] = torch.zeros(self.num_steps + 1, num_worlds, features, dtype=torch.float32, device=device)
+        return self.critic[names]
+
     def spread(self) -> None:
         """Copy the results that the env wrote by world, if it did, to the rows."""
         if self.by_world is None:
@@ -165,15 +182,25 @@ class Rollout:
         metrics = self.episode if self.by_world is not None else self.episode[..., rows]
         return metrics, self.terminated[:, rows], self.truncated[:, rows]
 
-    def carry(self) -> None:
+    @property
+    def alive_last(self) -> Tensor:
+        """Who is alive after the last step, bool (N, A); ``begin()`` copies it to ``alive_start``."""
+        return self.alive_start if self.alive_next is None else self.alive_next[-1]
+
+    def begin(self) -> None:
         """Move to the next rollout: agents that are alive after the last step are alive before step 0."""
         if self.alive_next is not None:
-            self.alive_start.copy_(self.alive_next[-1])
+            self.alive_start.copy_(self.alive_last)
 
-    def carry_back(self) -> None:
-        """Make ``carry()`` change nothing: agents that are alive before step 0 were alive after the last step."""
-        if self.alive_next is not None:
-            self.alive_next[-1].copy_(self.alive_start)
+
+def critic_copies(env: GpuVectorEnv, rollout: Rollout) -> list[tuple[Tensor, Tensor]]:
+    """Return the parts of the slabs of critics, float32 (T + 1, N, c), with the fields of the env's state that they copy."""
+    copies = []
+    for names, slab in rollout.critic.items():
+        parts = slab.split([rollout.sources[name] for name in names], dim=2)
+        fields = [torch.as_tensor(env.worlds.state.fields[name], device=env.device) for name in names]
+        copies += [(part, values.view(len(values), -1)) for part, values in zip(parts, fields, strict=True)]
+    return copies
 
 
 def alive_field(env: GpuVectorEnv) -> Tensor | None:

@@ -47,6 +47,11 @@ class Samples:
     choice: Tensor | None = None
     """bool (T, B[, a]), True where ``valid`` and the masks allow two choices of one entry at least: only such transitions have a
     weight in the terms of a policy. None if each transition has a choice."""
+    state: Tensor | None = None
+    """float32 (B[, a], *state_shape), the policy's state before step 0. Before step t + 1 it has zeros where ``cut[t]``, and
+    elsewhere the state after step t. None for a policy without a state."""
+    critic: Tensor | None = None
+    """float32 (T + 1, B, C), inputs of the critic, once a world; None if it has none beside the observations."""
 
     @property
     def num_steps(self) -> int:
@@ -57,10 +62,11 @@ class Samples:
         """Return the inputs of some steps, their steps and samples as one axis; by default without masks."""
         mask = self.mask[steps].flatten(0, 1) if with_mask and self.mask is not None else None
         chosen = apply(obs, lambda x: x[steps].flatten(0, 1))
+        critic = None if self.critic is None else self.critic[steps].flatten(0, 1)
         if self.agent is None:
-            return Inputs(chosen, mask)
+            return Inputs(chosen, mask, critic)
         num_rows = len(chosen["own"] if isinstance(chosen, dict) else chosen)
-        return Inputs(chosen, mask, agent=self.agent.repeat(num_rows // len(self.agent), *[1] * (self.agent.dim() - 1)))
+        return Inputs(chosen, mask, critic, agent=self.agent.repeat(num_rows // len(self.agent), *[1] * (self.agent.dim() - 1)))
 
     def chosen(self, at: tuple[Tensor, Tensor]) -> Inputs:
         """Return the inputs of transitions by their steps and samples, each int64 (b,).
@@ -69,10 +75,11 @@ class Samples:
         """
         obs, mask = apply(self.obs, lambda x: x[at]), None if self.mask is None else self.mask[at]
         if isinstance(obs, dict):  # only then a sample that counts may hold agents that do not
-            valid = self.valid[at].unsqueeze(-1)
-            obs = {**obs, "own": torch.where(valid, obs["own"], 0.0)}
+            valid, own = self.valid[at].unsqueeze(-1), obs["own"]
+            obs = {**obs, "own": torch.where(valid.view(*valid.shape, *[1] * (own.dim() - 3)), own, 0.0)}
             mask = None if mask is None else mask | ~valid
-        return Inputs(obs, mask, agent=None if self.agent is None else self.agent[at[1]])
+        critic = None if self.critic is None else self.critic[at]
+        return Inputs(obs, mask, critic, agent=None if self.agent is None else self.agent[at[1]])
 
     def place(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return the step and the sample of transitions by their indices into the T * B samples, int64 of any shape.

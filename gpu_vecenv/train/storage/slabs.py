@@ -107,18 +107,23 @@ class GroupSlabs:
         return self.mask if self.effects is None else self.env_mask
 
     def _kept(self) -> dict[str, Tensor]:
-        """Return the slabs of which a checkpoint has slot 0."""
+        """Return the slabs of which a checkpoint has the last slot."""
         arrays = {"obs": self.obs.own, "shared_obs": self.obs.shared, "mask": self.written_mask, "effects": self.effects}
         return {name: slab for name, slab in arrays.items() if slab is not None}
 
     def kept(self) -> dict[str, Tensor]:
-        """Return copies of the observations, masks and flags of effect of slot 0, for a checkpoint."""
-        return {name: slab[0].clone() for name, slab in self._kept().items()}
+        """Return copies of the observations, masks and flags of effect of slot T, for a checkpoint."""
+        return {name: slab[-1].clone() for name, slab in self._kept().items()}
 
     def restore(self, kept: dict[str, Tensor]) -> None:
-        """Overwrite slot 0 with what ``kept()`` returned."""
+        """Overwrite slot T with what ``kept()`` returned."""
         for name, slab in self._kept().items():
-            slab[0].copy_(kept[name])
+            slab[-1].copy_(kept[name])
+
+    def copy_to_end(self) -> None:
+        """Copy observations, masks and flags of effect of slot 0, where a reset writes them, to slot T."""
+        for slab in self._kept().values():
+            slab[-1].copy_(slab[0])
 
     def bound(self, group: Group) -> dict[str, Any]:
         """Return the slabs that the env writes, by their names in ``bind()``, in the shapes of the env.

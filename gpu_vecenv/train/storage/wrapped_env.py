@@ -144,6 +144,15 @@ class WrappedEnv:
                 self._slabs[name][0] = self._slabs[name][self._slot]
         self._slot = 0
 
+    @property
+    def slot(self) -> int:
+        """The next slot to write, which holds the last observation and masks."""
+        return self._slot
+
+    def move_to(self, slot: int) -> None:
+        """See ``slot``."""
+        self._slot = slot
+
     def close(self) -> None:
         """Close the wrappers and the env."""
         self.outermost.close()

@@ -208,6 +208,11 @@ class Outputs:
         """New arrays for the actions of all agents in ``steps`` steps, of ``Group.action_dtype``; by role in a dict."""
         return nest(self.results.actions_by_role, [self._empty(name, steps) for name in self.results.actions])
 
+    @property
+    def slot(self) -> int:
+        """The next slot to write; the last observation is in this slot of its slab."""
+        return self._slot
+
     def move_to(self, slot: int) -> None:
         """Make ``slot`` the next slot to write. A replay of a graph fills slots without calls of ``for_step()``."""
         self._slot = slot
@@ -223,13 +228,6 @@ class Outputs:
         if self._slot:
             self._copy_kept(self._kept_at(self._slot), self._kept_at(0))
         self._slot = 0
-
-    def wind(self) -> None:
-        """Copy the last observation to the end of the slabs and continue from there, as if they were full."""
-        end = len(self._slots)
-        if self._slot != end:
-            self._copy_kept(self._kept_at(self._slot), self._kept_at(end))
-        self._slot = end
 
     def unbind(self) -> None:
         """Write into the env's own arrays again, and leave the slabs to the caller."""

@@ -57,7 +57,6 @@ def rollouts(env_id, device, whole, num_envs=WORLDS, env_kwargs=None, network=No
     collector.whole = whole_rollout(trainer.env, trainer.parts.rollout, {"agent": fused}) if whole else None
     collector.collect()
     first = trainer.parts.rollout.groups[0].log_prob.clone()
-    trainer.env.rewind()
     collector.collect()
     return first, trainer.parts.rollout, trainer.env.get_state()
 
@@ -97,6 +96,7 @@ def test_one_launch_gives_the_metrics_of_the_actions_that_it_took():
     fused = FusedPolicy(policy, require_fused(policy, device), device)
     twin.reset(seed=0)
     twin.set_state(env.get_state())
+    env.rewind()
     whole_rollout(env, trainer.parts.rollout, {"agent": fused})()
     info = twin.rollout(trainer.parts.rollout.groups[0].action)[-1]
     ended, outputs = info["_episode"], env.worlds.outputs
