@@ -45,6 +45,9 @@ EXTRA_MODULES: dict[str, tuple[str, ...]] = {
 }
 """Modules that a subcommand needs in addition to the core. Subcommands without tyro take no options, because tyro parses them."""
 
+FORMER_OPTIONS = {"--executor": "--kernels and --graph"}
+"""Options that no longer exist, and those that took their place."""
+
 RUN_PARTS = {"curves": ("matplotlib", "PIL"), "video": ("imageio_ffmpeg", "PIL"), "TensorBoard events": ("tensorboard",)}
 """Parts of a run's folder that are left out if one of their modules is missing."""
 
@@ -116,6 +119,9 @@ def _run(words: list[str]) -> int:
     needed = EXTRA_MODULES[command]
     if missing := missing_modules(needed):
         raise MissingExtraError(f'this command needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
+    for option, now in FORMER_OPTIONS.items():
+        if option in (word.partition("=")[0] for word in words):
+            raise ParameterError(f"{option}: expected {now} in its place.")
     module, name = COMMANDS[command][0].split(":")
     with Heartbeat(_say_importing) if command == "train" and "--help" not in words else contextlib.nullcontext():
         function = getattr(importlib.import_module(module), name)

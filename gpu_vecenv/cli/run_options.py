@@ -55,7 +55,8 @@ class RunOptions:
     patience: Annotated[int | None, run_option("patience", "INT", "no limit")] = None
     best_of: Annotated[str | None, run_option("best_of", "ROLE", "the first role that learns")] = None
     wandb: Annotated[str | None, run_option("wandb", "PROJECT", "none")] = None
-    executor: Annotated[str | None, run_option("executor", "{auto,eager,graph,fused}")] = None
+    kernels: Annotated[str | None, run_option("kernels", "{auto,torch,fused}")] = None
+    graph: Annotated[bool | None, run_option("graph", "{True,False}", "on a GPU")] = None
     precision: Annotated[str | None, run_option("precision", "{float32,tf32,bfloat16,float16}")] = None
     ppo: Annotated[Settings, run_option("ppo", "KEY=VALUE ...", "", f"By name:\n{fields('ppo')}")] = ()
     network: Annotated[Settings, run_option("network", "KEY=VALUE ...", "", f"By name:\n{fields('network')}")] = ()

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 from pathlib import Path
 
 import gymnasium
@@ -31,7 +32,7 @@ OTHER = {
     "frozen": ("on",), "load_policies": {"on": "x.pt"}, "threads": 2, "schedule_steps": 2**63 - 1, "stagger_starts": True,
     "evaluation_interval": 4, "evaluation_episodes": 5, "stop_at": 1e16, "patience": 6, "best_of": "runner",
     "keep_checkpoints": 7, "wandb": "yes", "network": NetworkConfig((5, 6), "relu", True, -0.5, True),
-    "executor": "eager", "precision": "tf32",
+    "kernels": "torch", "graph": False, "precision": "tf32",
     "policies": {"on": PolicyConfig("mine", {"gamma": 0.1}, {"hidden_sizes": [2]}, "cnn")},
     "ppo": PPOConfig(
         1, 2, 3, 5e-324, "adaptive", 0.1, 0.2, 0.3, 0.0, False, 1.1, 1.2, 1.3, 1.4, 1.5, "minibatch", False, False, True
@@ -51,6 +52,35 @@ def test_every_option_survives_json_and_yaml(tmp_path):
         path = each.save(tmp_path)
         assert vars(TrainConfig.from_yaml(path)) == vars(TrainConfig.from_json(each.to_json())) == vars(each)
     assert path.name == "config.yaml"
+
+
+FORMER = {"auto": ("auto", None), "eager": ("torch", False), "graph": ("torch", True), "fused": ("fused", True)}
+
+
+@pytest.mark.parametrize("former", FORMER)
+def test_a_former_executor_is_refused_by_the_names_of_what_took_its_place(tmp_path, former):
+    (tmp_path / "config.yaml").write_text(f"env_id: A-v0\nexecutor: {former}\n")
+    calls = [
+        lambda: TrainConfig("A-v0", executor=former),
+        lambda: dataclasses.replace(TrainConfig("A-v0"), executor=former),
+        lambda: TrainConfig.from_options({"env_id": "A-v0", "executor": former}),
+        lambda: TrainConfig.from_yaml(tmp_path / "config.yaml"),
+    ]
+    kernels, graph = FORMER[former]
+    stands = f"kernels='{kernels}'" + (f", graph={graph}" if graph is not None else "")
+    text = rf"executor: expected kernels \(.*\) and graph \(.*\({stands} stands for '{former}'\)"
+    for call in calls:
+        with pytest.raises(ConfigError, match=text):
+            call()
+
+
+@pytest.mark.parametrize("former", FORMER)
+def test_options_of_a_run_from_before_kernels_and_graph_mean_what_they_meant(tmp_path, former):
+    options = {**TrainConfig("A-v0", num_envs=3).to_options(), "executor": former}
+    del options["kernels"], options["graph"]
+    (tmp_path / "config.yaml").write_text(json.dumps(options))  # JSON is YAML
+    for config in (TrainConfig.from_json(json.dumps(options)), TrainConfig.of_run(tmp_path)):
+        assert (config.num_envs, config.kernels, config.graph) == (3, *FORMER[former])
 
 
 def test_numpy_values_are_stored_as_plain_ones():

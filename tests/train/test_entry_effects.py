@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from ways import WAYS
 
 import tests.roles  # noqa: F401  # registers Whisper
 from gpu_vecenv import ClipReward
@@ -148,12 +149,12 @@ def test_a_checkpoint_holds_what_the_env_wrote(quiet):
     assert torch.equal(slabs.mask[0], masks) and torch.equal(slabs.effects[0], held["effects"])
 
 
-@pytest.mark.parametrize("executor", [pytest.param("graph", marks=pytest.mark.gpu)])
-def test_a_graph_learns_as_eager_operations_do(executor):
+@pytest.mark.parametrize("way", [pytest.param("graph", marks=pytest.mark.gpu)])
+def test_a_graph_learns_as_eager_operations_do(way):
     """A CUDA graph records the kernels of masks and choices."""
     found = []
-    for how in ("eager", executor):
-        trainer = Trainer(config_of(device="cuda", executor=how), quiet=True)
+    for how in ("eager", way):
+        trainer = Trainer(config_of(device="cuda", **WAYS[how]), quiet=True)
         metrics = trainer.train()
         found.append([metrics[f"{name}/whisperer"] for name in ("entropy", "kl", "choice_fraction", "policy_loss")])
     assert found[0] == found[1]

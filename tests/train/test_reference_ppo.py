@@ -71,7 +71,7 @@ def run_of(name, algorithm, device):
     ppo = dataclasses.replace(PPO, **settings)
     config = TrainConfig(
         env_id, num_envs=worlds, total_steps=2 * ITERATIONS * worlds * ppo.num_steps, device=device, env_kwargs=env_kwargs,
-        network=NetworkConfig((32, 32)), ppo=ppo, executor="eager" if device == "cpu" else "graph",
+        network=NetworkConfig((32, 32)), ppo=ppo, kernels="torch",
     )  # fmt: skip
     policies = {}
     for role, policy in Trainer(config, quiet=True).policies.items():

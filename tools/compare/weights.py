@@ -55,7 +55,7 @@ def backends(device: str) -> dict[str, dict[str, Any]]:
         ways = {
             "eager": {"kernels": "torch", "graph": False},
             "graph": {"kernels": "torch", "graph": True},
-            "fused": {"kernels": "fused"},
+            "fused": {"kernels": "fused", "graph": True},
         }
     return ways if device != "cpu" else {"eager": ways["eager"], "fused": {**ways["eager"], "policies": "fused"}}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config.checks import (
     COUNT,
+    FLAG,
     LONG_COUNT,
     NAME,
     NUMBER,
@@ -34,8 +35,8 @@ from gpu_vecenv.train.config.presets import Preset, import_env, preset_of
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.vector.inputs.seeding import MAX_SEED
 
-Executor = Literal["auto", "eager", "graph", "fused"]
-"""Values of ``TrainConfig.executor``."""
+Kernels = Literal["auto", "torch", "fused"]
+"""Values of ``TrainConfig.kernels``."""
 
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
 """Values of ``TrainConfig.precision``."""
@@ -105,21 +106,27 @@ class TrainConfig:
     """Number of newest checkpoints that are kept, beside the best one."""
     wandb: str | None = None
     """Weights & Biases project that the metrics are sent to; None sends nothing."""
-    executor: Executor = "auto"
-    """``graph`` launches an iteration as one CUDA graph, ``eager`` operation by operation.
+    kernels: Kernels = "auto"
+    """``torch`` computes networks and losses by torch. With ``fused``, policies with small built-in networks act and learn by
+    kernels of their own, whose products have operands of 16 bits; other policies do as with ``torch``.
 
-    ``fused`` is a graph in which policies with small built-in networks act and learn by kernels of their own, whose products have
-    operands of 16 bits; other policies do as in ``graph``. ``auto`` is eager on the CPU. On a GPU it is fused, or graph with
-    another ``precision`` than float32; it is eager if the user's code cannot be captured, or if the env has wrappers.
+    ``auto`` is fused on a GPU with the ``precision`` float32, and otherwise torch.
+    """
+    graph: bool | None = None
+    """Launch an iteration as one CUDA graph instead of operation by operation. None: on a GPU.
+
+    Iterations stay without a graph if the user's code cannot be captured, or if the env has wrappers.
     """
     precision: Precision = "float32"
     """Operands of matrix products: ``float32``, ``tf32``, ``bfloat16`` or ``float16``. Sums and weights are float32.
 
     Lower precision is faster for wide networks on a GPU. ``tf32`` is a format of GPUs; it changes nothing on the CPU.
     """
+    executor: InitVar[None] = None
 
-    def __post_init__(self) -> None:
-        """Check types and ranges."""
+    def __post_init__(self, executor: object) -> None:
+        """Check types and ranges; ``executor`` is a former option."""
+        refuse_former({} if executor is None else {"executor": executor})
         check_fields(self, _CHECKS)
         object.__setattr__(self, "frozen", tuple(self.frozen))
         object.__setattr__(self, "env_kwargs", plain("env_kwargs", self.env_kwargs))
@@ -163,7 +170,7 @@ class TrainConfig:
             ConfigError: an option is unknown, of another type or out of range.
             ValueError, RecursionError: the text is no JSON.
         """
-        return cls._built(json.loads(content))
+        return cls._built(_renamed(json.loads(content)))
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> TrainConfig:
@@ -199,7 +206,7 @@ class TrainConfig:
             ConfigError, OSError: see ``from_yaml()``.
         """
         path = Path(folder) / CONFIG_FILE
-        return cls._of_file(path, cls._built)
+        return cls._of_file(path, lambda options: cls._built(_renamed(options)))
 
     @classmethod
     def _of_file(cls, path: str | Path, build: Callable[[Mapping[str, Any]], TrainConfig]) -> TrainConfig:
@@ -222,7 +229,35 @@ class TrainConfig:
                 built[name] = from_options(kind, {**vars(getattr(preset, name)), **given})
         if isinstance(built.get("policies"), Mapping):
             built["policies"] = {name: _policy(name, own) for name, own in built["policies"].items()}
+        refuse_former(built)
         return from_options(cls, built)
+
+
+FORMER_EXECUTORS: Mapping[str, Mapping[str, Any]] = {
+    "auto": {"kernels": "auto"},
+    "eager": {"kernels": "torch", "graph": False},
+    "graph": {"kernels": "torch", "graph": True},
+    "fused": {"kernels": "fused", "graph": True},
+}
+"""Values of ``executor``, which chose both options before they had names of their own, and what stands for each now."""
+
+
+def refuse_former(options: Mapping[str, object]) -> None:
+    """Raise ConfigError for ``executor`` among options; the error names what takes its place."""
+    if "executor" in options:
+        given = options["executor"]
+        now = FORMER_EXECUTORS.get(given, {}) if isinstance(given, str) else {}
+        stands = f" ({', '.join(f'{name}={value!r}' for name, value in now.items())} stands for {given!r})" if now else ""
+        expected = f"kernels ('auto', 'torch' or 'fused') and graph (True or False) in its place{stands}"
+        raise ConfigError(f"executor: expected {expected}, got {abbreviated(given)}")
+
+
+def _renamed(options: Any) -> Any:
+    """Return the options of a run with what stands for a former ``executor`` now."""
+    former = options.get("executor") if isinstance(options, Mapping) else None
+    if not isinstance(former, str) or former not in FORMER_EXECUTORS:
+        return options
+    return {**{name: value for name, value in options.items() if name != "executor"}, **FORMER_EXECUTORS[former]}
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
@@ -301,7 +336,8 @@ _CHECKS: Mapping[str, Check] = {
     "best_of": NAME.or_none(),
     "keep_checkpoints": COUNT,
     "wandb": NAME.or_none(),
-    "executor": one_of("auto", "eager", "graph", "fused"),
+    "kernels": one_of("auto", "torch", "fused"),
+    "graph": FLAG.or_none(),
     "precision": one_of("float32", "tf32", "bfloat16", "float16"),
 }
 

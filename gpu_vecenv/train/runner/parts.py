@@ -211,8 +211,8 @@ def may_be_fused(config: ResolvedConfig, device: torch.device) -> bool:
 
     With ``auto`` another precision excludes them, because their operands have 16 bits.
     """
-    auto = config.executor == "auto" and config.precision == "float32" and device.type == "cuda"
-    return auto or config.executor == "fused"
+    auto = config.kernels == "auto" and config.precision == "float32" and device.type == "cuda"
+    return auto or config.kernels == "fused"
 
 
 def seed_of(seed: int, name: str) -> int:

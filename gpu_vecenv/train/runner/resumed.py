@@ -14,6 +14,7 @@ from gpu_vecenv.errors import DeviceError
 from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve
 from gpu_vecenv.train.config.checks import require_known
+from gpu_vecenv.train.config.run import refuse_former
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, checkpoint_path, load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.checkpoints import run_of
@@ -80,6 +81,7 @@ def changed(saved: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
     Raises:
         ConfigError: an option is unknown, out of range, or one that a run keeps.
     """
+    refuse_former(changes)
     require_known("TrainConfig", changes, [field.name for field in dataclasses.fields(TrainConfig)])
     config = dataclasses.replace(saved, **changes)
     require_kept(resolve(saved), resolve(config))

@@ -146,7 +146,7 @@ class Trainer:
         require_rollout_room(self.config, self.env, self._free_bytes)
         with torch_threads(resolved.threads), memory_in_errors(self.config, self.env, self._free_bytes):
             self.parts = Parts(self.env, self.config, networks)
-        self.executor = make_executor(resolved.executor, self.env, self.quiet)
+        self.executor = make_executor(resolved, self.env, self.quiet)
         # A callback may read and change the run after an iteration, and the CPU has no queue.
         alone = bool(self.callbacks) or self.env.device == "cpu"
         self.flight = Flight(self.parts, self.executor, 1 if alone else IN_FLIGHT)

@@ -47,7 +47,7 @@ def rollouts(env_id, device, whole, num_envs=WORLDS, env_kwargs=None, network=No
     config = TrainConfig(
         env_id, num_envs=num_envs, device=device, ppo=PPO, env_kwargs=env_kwargs or {}, network=network, total_steps=10**6
     )
-    trainer = Trainer(dataclasses.replace(config, executor="eager"), quiet=True)
+    trainer = Trainer(dataclasses.replace(config, kernels="torch", graph=False), quiet=True)
     collector, policy = trainer.parts.collector, trainer.policies["agent"]
     device = torch.device(trainer.env.device)
     seen = 3.0 * torch.randn(1, 9, trainer.env.single_observation_space.shape[-1])
