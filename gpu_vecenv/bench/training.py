@@ -102,9 +102,8 @@ class RunsInTurn:
     def __init__(self, configs: Sequence[TrainConfig], device: str) -> None:
         self._device, self._stop, self._streams = device, StopRequest(), Streams()
         self._open = ExitStack()
-        self.runs = [
-            OneOfMany(f"seed-{config.seed}", config, functools.partial(Trainer, config, quiet=True)) for config in configs
-        ]
+        made = {f"seed-{each.seed}": (each, functools.partial(Trainer, each, quiet=True, shares_gpu=True)) for each in configs}
+        self.runs = [OneOfMany(name, config, make) for name, (config, make) in made.items()]
         for run in self.runs:
             self._open.callback(run.close)
             if not run.begin(self._streams, self._stop):

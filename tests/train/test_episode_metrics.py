@@ -170,7 +170,7 @@ def test_a_fused_policy_collects_the_same_metrics_in_one_launch_and_step_by_step
         at = torch.device(trainer.env.device)
         fused = FusedPolicy(policy, require_fused(policy, at), at)
         collector.turns = [(fused, turns) for _, turns in collector.turns]
-        collector.whole = whole_rollout(trainer.env, trainer.parts.rollout, {"agent": fused}) if whole else None
+        collector.whole = whole_rollout(trainer.env, trainer.parts.rollout, fused) if whole else None
         for _ in range(2):
             collector.advance()
             collector.collect()

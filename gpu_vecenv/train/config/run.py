@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.spec.validation import abbreviated
+from gpu_vecenv.train.config.algorithms import ALGORITHMS, checked_options, grouped, one_number_of_steps, with_changes
 from gpu_vecenv.train.config.checks import (
     COUNT,
     FLAG,
@@ -28,8 +30,9 @@ from gpu_vecenv.train.config.checks import (
     plain,
     require,
 )
+from gpu_vecenv.train.config.former import refuse_former, renamed
 from gpu_vecenv.train.config.network import NetworkConfig
-from gpu_vecenv.train.config.policy import PolicyConfig
+from gpu_vecenv.train.config.policy import OPTIONS, PolicyConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
 from gpu_vecenv.train.config.presets import Preset, import_env, preset_of
 from gpu_vecenv.train.errors import ConfigError
@@ -122,6 +125,10 @@ class TrainConfig:
 
     Lower precision is faster for wide networks on a GPU. ``tf32`` is a format of GPUs; it changes nothing on the CPU.
     """
+    algorithm: str = "ppo"
+    """Registered name of the algorithm that updates the policies; ``policies`` may name another one for each."""
+    algorithms: dict[str, Any] = field(default_factory=dict)
+    """Options of other algorithms than PPO by name, such as ``{"evolution": EvolutionConfig()}``."""
     executor: InitVar[None] = None
 
     def __post_init__(self, executor: object) -> None:
@@ -133,12 +140,59 @@ class TrainConfig:
         given = [name for name in ("stop_at", "patience", "best_of") if getattr(self, name) is not None]
         if given and self.evaluation_interval is None:
             raise ConfigError(f"{given[0]}: expected an evaluation_interval with it, got None")
-        for name, own in self.policies.items():
-            own_settings(name, own, self.ppo or PPOConfig(), self.network or NetworkConfig())
+        given = {name: checked_options(name, options) for name, options in self.algorithms.items()}
+        object.__setattr__(self, "algorithms", given)
+        for name in self.policies:
+            self.options_of(name), self.network_of(name)
+
+    def settings_of(self, policy: str) -> PolicyConfig:
+        """Return the settings of a policy that differ from the run's."""
+        return self.policies.get(policy, PolicyConfig())
+
+    def algorithm_of(self, policy: str) -> str:
+        """Return the name of the algorithm that updates a policy."""
+        return self.settings_of(policy).algorithm or self.algorithm
+
+    def groups(self) -> dict[str, Any]:
+        """Return the options of algorithms that are given, by the name of the algorithm."""
+        return {**({} if self.ppo is None else {"ppo": self.ppo}), **self.algorithms}
+
+    def options_of(self, policy: str) -> Any:
+        """Return the options of the algorithm of a policy: the run's, with the policy's own in their place.
+
+        Raises:
+            ConfigError: the settings contradict each other; the error names the policy.
+        """
+        name = self.algorithm_of(policy)
+        options = self.groups().get(name, {})
+        with _errors_of(policy):
+            return with_changes(name, checked_options(name, options), self.settings_of(policy).groups().get(name, {}))
+
+    def network_of(self, policy: str) -> NetworkConfig:
+        """Return the shape of a policy's network: the run's, with its own fields in their place.
+
+        Raises:
+            ConfigError: see ``options_of()``.
+        """
+        with _errors_of(policy):
+            return dataclasses.replace(self.network or NetworkConfig(), **self.settings_of(policy).network)
+
+    def num_steps(self, policies: Iterable[str]) -> int:
+        """Return the steps of a rollout.
+
+        Args:
+            policies: names of the policies that learn.
+
+        Raises:
+            ConfigError: their algorithms want different numbers.
+        """
+        return one_number_of_steps({name: self.options_of(name).num_steps for name in policies})
 
     def to_options(self) -> dict[str, Any]:
-        """Return the options as dicts, lists, text and numbers."""
+        """Return the options as dicts, lists, text and numbers; those of each algorithm stand under its name."""
         options: dict[str, Any] = plain("options", dataclasses.asdict(self))
+        for each in (options, *options["policies"].values()):
+            each.update(each.pop("algorithms"))
         return options
 
     def to_json(self) -> str:
@@ -170,7 +224,7 @@ class TrainConfig:
             ConfigError: an option is unknown, of another type or out of range.
             ValueError, RecursionError: the text is no JSON.
         """
-        return cls._built(_renamed(json.loads(content)))
+        return cls._built(renamed(json.loads(content)))
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> TrainConfig:
@@ -191,11 +245,16 @@ class TrainConfig:
 
         The module of an id such as ``module:MyEnv-v0`` is imported, because it may register a preset.
 
+        So is that of an algorithm such as ``module:name``.
+
         Raises:
             ConfigError: an option is unknown, of another type or out of range.
         """
         if isinstance(options, Mapping):
             import_env(options.get("env_id"))
+            if isinstance(named := options.get("algorithm"), str):
+                import_env(named)
+                options = {**options, "algorithm": named.rpartition(":")[2]}
         return cls._built(options)
 
     @classmethod
@@ -206,7 +265,7 @@ class TrainConfig:
             ConfigError, OSError: see ``from_yaml()``.
         """
         path = Path(folder) / CONFIG_FILE
-        return cls._of_file(path, lambda options: cls._built(_renamed(options)))
+        return cls._of_file(path, lambda options: cls._built(renamed(options)))
 
     @classmethod
     def _of_file(cls, path: str | Path, build: Callable[[Mapping[str, Any]], TrainConfig]) -> TrainConfig:
@@ -221,43 +280,17 @@ class TrainConfig:
         """Build the options with the preset of what is imported already."""
         good = isinstance(options, Mapping) and is_name(options.get("env_id"))
         require(good, "options", "a mapping with an env_id", options)
-        preset, built = preset_of(options["env_id"]), dict(options)
+        preset, built = preset_of(options["env_id"]), grouped(options, cls)
         kinds: tuple[tuple[str, type[Any]], ...] = (("ppo", PPOConfig), ("network", NetworkConfig))
         for name, kind in kinds:
             given = built.get(name)
             if isinstance(given, Mapping):
                 built[name] = from_options(kind, {**vars(getattr(preset, name)), **given})
         if isinstance(built.get("policies"), Mapping):
-            built["policies"] = {name: _policy(name, own) for name, own in built["policies"].items()}
+            of_run = (built.get("algorithm"),)
+            built["policies"] = {name: _policy(name, own, of_run) for name, own in built["policies"].items()}
         refuse_former(built)
         return from_options(cls, built)
-
-
-FORMER_EXECUTORS: Mapping[str, Mapping[str, Any]] = {
-    "auto": {"kernels": "auto"},
-    "eager": {"kernels": "torch", "graph": False},
-    "graph": {"kernels": "torch", "graph": True},
-    "fused": {"kernels": "fused", "graph": True},
-}
-"""Values of ``executor``, which chose both options before they had names of their own, and what stands for each now."""
-
-
-def refuse_former(options: Mapping[str, object]) -> None:
-    """Raise ConfigError for ``executor`` among options; the error names what takes its place."""
-    if "executor" in options:
-        given = options["executor"]
-        now = FORMER_EXECUTORS.get(given, {}) if isinstance(given, str) else {}
-        stands = f" ({', '.join(f'{name}={value!r}' for name, value in now.items())} stands for {given!r})" if now else ""
-        expected = f"kernels ('auto', 'torch' or 'fused') and graph (True or False) in its place{stands}"
-        raise ConfigError(f"executor: expected {expected}, got {abbreviated(given)}")
-
-
-def _renamed(options: Any) -> Any:
-    """Return the options of a run with what stands for a former ``executor`` now."""
-    former = options.get("executor") if isinstance(options, Mapping) else None
-    if not isinstance(former, str) or former not in FORMER_EXECUTORS:
-        return options
-    return {**{name: value for name, value in options.items() if name != "executor"}, **FORMER_EXECUTORS[former]}
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
@@ -275,25 +308,20 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _policy(name: object, own: object) -> object:
+def _policy(name: object, own: object, of_run: Iterable[object]) -> object:
     if not isinstance(own, Mapping):
         return own
+    with _errors_of(name):
+        return from_options(PolicyConfig, grouped(own, PolicyConfig, of_run))
+
+
+@contextlib.contextmanager
+def _errors_of(policy: object) -> Iterator[None]:
+    """Name a policy in errors of its settings."""
     try:
-        return from_options(PolicyConfig, own)
+        yield
     except ConfigError as error:
-        raise ConfigError(f"policies[{abbreviated(name)}]: {error}") from error
-
-
-def own_settings(name: str, own: PolicyConfig, ppo: PPOConfig, network: NetworkConfig) -> tuple[PPOConfig, NetworkConfig]:
-    """Return the run's settings with those of a policy in their place; errors name the policy.
-
-    Raises:
-        ConfigError: the settings contradict each other.
-    """
-    try:
-        return dataclasses.replace(ppo, **own.ppo), dataclasses.replace(network, **own.network)
-    except ConfigError as error:
-        raise ConfigError(f"policies[{abbreviated(name)}]: {error}") from error
+        raise ConfigError(f"policies[{abbreviated(policy)}]: {error}") from error
 
 
 def _is_env_id(value: object) -> bool:
@@ -336,6 +364,8 @@ _CHECKS: Mapping[str, Check] = {
     "best_of": NAME.or_none(),
     "keep_checkpoints": COUNT,
     "wandb": NAME.or_none(),
+    "algorithm": NAME,
+    "algorithms": OPTIONS,
     "kernels": one_of("auto", "torch", "fused"),
     "graph": FLAG.or_none(),
     "precision": one_of("float32", "tf32", "bfloat16", "float16"),
@@ -353,18 +383,6 @@ class ResolvedConfig(TrainConfig):
     schedule_steps: int = 1
     stagger_starts: bool = False
 
-    def settings_of(self, policy: str) -> PolicyConfig:
-        """Return the settings of a policy that differ from the run's."""
-        return self.policies.get(policy, PolicyConfig())
-
-    def ppo_of(self, policy: str) -> PPOConfig:
-        """Return the hyperparameters of a policy: the run's, with its own in their place."""
-        return own_settings(policy, self.settings_of(policy), self.ppo, self.network)[0]
-
-    def network_of(self, policy: str) -> NetworkConfig:
-        """Return the shape of a policy's network: the run's, with its own fields in their place."""
-        return own_settings(policy, self.settings_of(policy), self.ppo, self.network)[1]
-
 
 def resolve_new(config: TrainConfig) -> ResolvedConfig:
     """Return ``resolve(config)`` for options that a caller gave, so the module of the env id is imported first."""
@@ -378,6 +396,8 @@ def resolve(config: TrainConfig) -> ResolvedConfig:
     names = [f.name for f in dataclasses.fields(Preset)]
     filled = {**vars(config), **{n: getattr(preset, n) for n in names if getattr(config, n) is None}}
     filled["env_kwargs"] = preset.env_params(config.env_kwargs)
+    used = {config.algorithm, *(own.algorithm for own in config.policies.values() if own.algorithm)} - {"ppo"}
+    filled["algorithms"] = {name: {} for name in sorted(used) if name in ALGORITHMS} | config.algorithms
     if config.schedule_steps is None:
         filled["schedule_steps"] = filled["total_steps"]
     return ResolvedConfig(**filled)
