@@ -59,6 +59,13 @@ class Algorithm(ABC):
         """Return what chooses actions in rollouts in place of the policy, or None."""
         return None
 
+    def evaluation_actor(self) -> Actor | None:
+        """Return what chooses actions in evaluations during training in place of the policy, or None.
+
+        Evaluations have another number of rows than rollouts.
+        """
+        return None
+
     def scalars_at(self, steps: int) -> Sequence[float]:
         """Return the settings of an update that depend on the steps of the run, a fixed number of them.
 

@@ -74,6 +74,10 @@ class PPO(Algorithm):
         """See ``Algorithm.actor()``."""
         return self.backend.actor()
 
+    def evaluation_actor(self) -> Actor | None:
+        """Return the actor of rollouts, so that evaluations have the same arithmetic."""
+        return self.actor()
+
     def scalars_at(self, steps: int) -> Sequence[float]:
         """Return learning rate, entropy weight and clip range."""
         return scalars_at(self.config, steps, self.schedule_steps)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.spec.validation import abbreviated
-from gpu_vecenv.train.config.algorithms import ALGORITHMS, checked_options, grouped, one_number_of_steps, with_changes
+from gpu_vecenv.train.config.algorithms import ALGORITHMS, checked_options, grouped, one_number_of_steps, registered, with_changes
 from gpu_vecenv.train.config.checks import (
     COUNT,
     FLAG,
@@ -184,9 +184,10 @@ class TrainConfig:
             policies: names of the policies that learn.
 
         Raises:
-            ConfigError: their algorithms want different numbers.
+            ConfigError: their algorithms want different numbers, or one is not registered.
         """
-        return one_number_of_steps({name: self.options_of(name).num_steps for name in policies})
+        names = [name for name in policies if registered(self.algorithm_of(name))]
+        return one_number_of_steps({name: self.options_of(name).num_steps for name in names})
 
     def to_options(self) -> dict[str, Any]:
         """Return the options as dicts, lists, text and numbers; those of each algorithm stand under its name."""

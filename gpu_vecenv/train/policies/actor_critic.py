@@ -86,11 +86,14 @@ class ActorCritic(Policy):
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """See ``Policy.act()``; a Box action is in the env's units, and may be outside its bounds."""
-        outputs = self.outputs(inputs.obs, draw.agent)
+        return self.choose(self.outputs(inputs.obs, draw.agent), inputs.mask, draw, deterministic)
+
+    def choose(self, outputs: Tensor, mask: Tensor | None, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
+        """Choose an action for every row, see ``Policy.act()``, by outputs of the network or of one like it."""
         if self.box is not None:
             action, log_prob = draw_normal(outputs, self.log_std, draw, deterministic, draw.out)[:2]
             return self.box.to_env_(action), log_prob
-        action, log_prob = draw_choices(outputs, self.choices, draw, inputs.mask, self.masked, deterministic, draw.out)[:2]
+        action, log_prob = draw_choices(outputs, self.choices, draw, mask, self.masked, deterministic, draw.out)[:2]
         return action.squeeze(-1) if self.discrete else action, log_prob
 
     def evaluate(self, inputs: Inputs, action: Tensor) -> Evaluated:

@@ -117,6 +117,7 @@ class Parts:
         collector: the loop that fills them.
         policies: policies by name.
         actors: what acts for each policy in rollouts: the policy, or kernels with its weights.
+        evaluation_actors: what acts for each policy in evaluations.
         rows: rows of each policy.
         algorithms: those of the policies that learn.
         num_steps: T, steps of a rollout.
@@ -166,8 +167,8 @@ class Parts:
             self.algorithms[name] = chosen[name].part("make")(self.policies[name], own, setup)
         found = {name: algorithm.not_fused for name, algorithm in self.algorithms.items() if wants_fused(config, device)}
         self.not_fused = {name: reason for name, reason in found.items() if reason}
-        actors = {name: algorithm.actor() for name, algorithm in self.algorithms.items()}
-        self.actors: dict[str, Actor] = self.policies | {name: actor for name, actor in actors.items() if actor is not None}
+        self.actors = self._in_place({name: algorithm.actor() for name, algorithm in self.algorithms.items()})
+        self.evaluation_actors = self._in_place({name: own.evaluation_actor() for name, own in self.algorithms.items()})
         self.collector = Collector(env, rollout, self.actors, self.rows, whole_rollout(env, rollout, self.actors))
         self.episodes = {
             name: EpisodeStats(rows.shape, agents=[part.agents for part in rows.parts]).to(device)
@@ -176,6 +177,10 @@ class Parts:
         self.schedules = ScheduleTable(self.algorithms, config.num_envs * self.num_steps, device)
         parts = (self.collector, self.policies, self.rows, self.algorithms, self.schedules, self.episodes)
         self.iteration = Iteration(*parts, config.precision)
+
+    def _in_place(self, actors: Mapping[str, Actor | None]) -> dict[str, Actor]:
+        """Return the policies, with actors in place of some."""
+        return {**self.policies, **{name: actor for name, actor in actors.items() if actor is not None}}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a run on its device, after whole iterations."""

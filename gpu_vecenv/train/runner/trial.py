@@ -84,7 +84,7 @@ class Trial:
         if self._players is None:
             env = make_env(self.config, self.config.evaluation_episodes)
             self._resources.callback(env.close)
-            self._players = Players(env, self.config.policy_map, self.parts.actors, piece_steps(env))
+            self._players = Players(env, self.config.policy_map, self.parts.evaluation_actors, piece_steps(env))
         evaluate_as_in_training(self._players.collector.env, self.parts.collector.env)
         try:
             result = measure(self._players, evaluation_seed(self.config.seed), deterministic=False)
