@@ -234,6 +234,8 @@ def test_policies_want_rollouts_of_one_length():
         (lambda: TrainConfig("A", algorithms={"evolution": {"sigm": 1}}), "EvolutionConfig option: .*Did you mean 'sigma'"),
         (lambda: TrainConfig("A", algorithms={"evolution": PPOConfig()}), "evolution: expected a EvolutionConfig, got"),
         (lambda: TrainConfig("A", algorithms={"ppo": PPOConfig()}), "algorithms: expected options by name of the algorithm, but"),
+        (lambda: TrainConfig("A", algorithms={"seed": {}}), "expected names of algorithms that are no options, got 'seed'"),
+        (lambda: PolicyConfig(algorithms={"network": {}}), "expected names of algorithms that are no options, got 'network'"),
         (lambda: PolicyConfig(algorithms={"evolution": {"num_steps": 3}}), "evolution option: expected one of sigma"),
         (lambda: register_algorithm("evolution", PPOConfig, evolution.Evolution), "expected a new name, got 'evolution'"),
         (lambda: register_algorithm("a b", EvolutionConfig, evolution.Evolution), "register_algorithm: name: expected a name"),

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config.checks import MAX_INT, from_options, is_name, plain, require
 from gpu_vecenv.train.errors import ConfigError
 
@@ -104,8 +103,9 @@ def register_algorithm(
         ConfigError: the name is taken by another algorithm, or ``config_class`` is no such dataclass.
     """
     require(is_name(name) and name.isidentifier(), "register_algorithm: name", "a name such as my_algorithm", name)
-    fields = {field.name for field in dataclasses.fields(config_class)} if dataclasses.is_dataclass(config_class) else set()
-    if not (issubclass(config_class, AlgorithmConfig) and {"num_steps", "normalize_observations"} <= fields):
+    is_dataclass = dataclasses.is_dataclass(config_class)
+    fields: list[str] = [field.name for field in dataclasses.fields(config_class)] if is_dataclass else []  # type: ignore[arg-type]
+    if not (issubclass(config_class, AlgorithmConfig) and {"num_steps", "normalize_observations"} <= {*fields}):
         raise ConfigError(
             f"register_algorithm: expected options of {name!r} in a dataclass derived from AlgorithmConfig, with the fields "
             f"num_steps and normalize_observations, got {config_class.__name__}"
@@ -144,6 +144,13 @@ def checked_options(name: str, options: object) -> Any:
     return options
 
 
+def require_no_fields(config: Any, names: Iterable[str]) -> None:
+    """Raise ConfigError for an algorithm with the name of an option: files hold both side by side."""
+    for name in names:
+        fields = [field.name for field in dataclasses.fields(config)]
+        require(name not in fields, "algorithms", "names of algorithms that are no options", name)
+
+
 def with_changes(name: str, options: Any, changes: Mapping[str, Any]) -> Any:
     """Return the options of an algorithm with those of a policy in their place, as attributes.
 
@@ -153,21 +160,6 @@ def with_changes(name: str, options: Any, changes: Mapping[str, Any]) -> Any:
     if name not in ALGORITHMS:
         return SimpleNamespace(**{**options, **changes})
     return dataclasses.replace(options, **changes) if changes else options
-
-
-def one_number_of_steps(numbers: Mapping[str, int]) -> int:
-    """Return the steps of a rollout that all algorithms of a run want.
-
-    Args:
-        numbers: policy to the ``num_steps`` of its options.
-
-    Raises:
-        ConfigError: they want different ones.
-    """
-    if len(set(numbers.values())) > 1:
-        wanted = ", ".join(f"{number} for {name!r}" for name, number in numbers.items())
-        raise ConfigError(f"num_steps: expected one number of steps for all policies of a run, got {abbreviated(wanted)}")
-    return next(iter(numbers.values()))
 
 
 def grouped(options: Mapping[str, Any], cls: type, also: Iterable[object] = ()) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_vecenv.train.config.algorithms import ALGORITHMS
+from gpu_vecenv.train.config.algorithms import ALGORITHMS, require_no_fields
 from gpu_vecenv.train.config.checks import NAME, Check, check_fields, is_dict_of, plain, require, require_known
 from gpu_vecenv.train.config.network import NETWORK_CHECKS
 from gpu_vecenv.train.config.ppo import PPO_CHECKS, require_advantages
@@ -31,6 +31,7 @@ class PolicyConfig:
     def __post_init__(self) -> None:
         """Check names and ranges."""
         check_fields(self, {"algorithm": NAME.or_none(), "module": NAME.or_none(), "algorithms": OPTIONS})
+        require_no_fields(self, self.algorithms)
         for name, given in self.algorithms.items():
             if name in ALGORITHMS:
                 fields = [each.name for each in dataclasses.fields(ALGORITHMS[name].config_class)]  # type: ignore[arg-type]

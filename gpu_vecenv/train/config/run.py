@@ -12,7 +12,14 @@ from typing import Any, Literal
 
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.spec.validation import abbreviated
-from gpu_vecenv.train.config.algorithms import ALGORITHMS, checked_options, grouped, one_number_of_steps, registered, with_changes
+from gpu_vecenv.train.config.algorithms import (
+    ALGORITHMS,
+    checked_options,
+    grouped,
+    registered,
+    require_no_fields,
+    with_changes,
+)
 from gpu_vecenv.train.config.checks import (
     COUNT,
     FLAG,
@@ -140,8 +147,9 @@ class TrainConfig:
         given = [name for name in ("stop_at", "patience", "best_of") if getattr(self, name) is not None]
         if given and self.evaluation_interval is None:
             raise ConfigError(f"{given[0]}: expected an evaluation_interval with it, got None")
-        given = {name: checked_options(name, options) for name, options in self.algorithms.items()}
-        object.__setattr__(self, "algorithms", given)
+        require_no_fields(self, self.algorithms)
+        checked = {name: checked_options(name, options) for name, options in self.algorithms.items()}
+        object.__setattr__(self, "algorithms", checked)
         for name in self.policies:
             self.options_of(name), self.network_of(name)
 
@@ -186,8 +194,12 @@ class TrainConfig:
         Raises:
             ConfigError: their algorithms want different numbers, or one is not registered.
         """
-        names = [name for name in policies if registered(self.algorithm_of(name))]
-        return one_number_of_steps({name: self.options_of(name).num_steps for name in names})
+        wanted = {name: self.options_of(name).num_steps for name in policies if registered(self.algorithm_of(name))}
+        if len(set(wanted.values())) > 1:
+            got = ", ".join(f"{number} for {name!r}" for name, number in wanted.items())
+            raise ConfigError(f"num_steps: expected one number of steps for all policies of a run, got {abbreviated(got)}")
+        number: int = next(iter(wanted.values()))
+        return number
 
     def to_options(self) -> dict[str, Any]:
         """Return the options as dicts, lists, text and numbers; those of each algorithm stand under its name."""

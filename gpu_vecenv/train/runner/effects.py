@@ -31,7 +31,7 @@ def require_effects(config: TrainConfig) -> None:
         own = config.policies.get(name)
         if own is None:
             continue
-        learning = ["algorithm"] * (own.algorithm is not None)
+        learning = ["algorithm"] * (own.algorithm not in (None, config.algorithm))
         learning += [f"{group}.{field}" for group, fields in own.groups().items() for field in fields]
         learning = [field for field in learning if not field.endswith(".normalize_observations")]  # it is a part of the network
         if learning:
