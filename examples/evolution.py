@@ -90,7 +90,7 @@ class Evolution(Algorithm):
                 x = torch.baddbmm(next(parts).unsqueeze(1), x, weight.mT)
             else:
                 x = layer(x)
-        chosen: tuple[Tensor, Tensor] = self.policy.choose(x.squeeze(1), inputs.mask, draw, deterministic)
+        chosen: tuple[Tensor, Tensor] = self.policy.choose(x.squeeze(1).float(), inputs.mask, draw, deterministic)
         return chosen
 
     @torch.no_grad()

@@ -29,10 +29,11 @@ class ScheduleTable:
         """
         self._algorithms, self._steps = algorithms, steps
         counts = [len(algorithm.scalars_at(0)) for algorithm in algorithms.values()]
-        self._table = torch.zeros(TABLE_ROWS, sum(counts), dtype=torch.float32, device=device)
+        # One column at least, because memory of no bytes cannot be pinned.
+        self._table = torch.zeros(TABLE_ROWS, max(1, sum(counts)), dtype=torch.float32, device=device)
         self._row = torch.zeros(1, dtype=torch.int64, device=device)
         self._present = torch.zeros_like(self._table[:1])
-        rows = self._present[0].split(counts)
+        rows = self._present[0, : sum(counts)].split(counts)
         self.scalars = {name: tuple(row) for name, row in zip(algorithms, rows, strict=True)}
         self._next: int | None = None
         self._end = 0
@@ -58,4 +59,5 @@ class ScheduleTable:
         self._end = first + TABLE_ROWS
 
     def _settings_of(self, iteration: int) -> list[float]:
-        return [x for algorithm in self._algorithms.values() for x in algorithm.scalars_at(iteration * self._steps)]
+        numbers = [x for algorithm in self._algorithms.values() for x in algorithm.scalars_at(iteration * self._steps)]
+        return numbers or [0.0]
