@@ -147,11 +147,11 @@ class Trainer:
         resolved = resolve_new(config)  # a resumed run names no module, or one that is imported
         self.env = make_env(resolved)
         self._resources.callback(self.env.close)
-        if is_new:
-            require_used(config, members_of_policies(self.env, config.policy_map))
         self.config: ResolvedConfig = dataclasses.replace(resolved, device=self.env.device)
         self._free_bytes = TorchMemory(self.env.device).free_bytes()
         require_rollout_room(self.config, self.env, self._free_bytes)
+        if is_new:
+            require_used(config, members_of_policies(self.env, config.policy_map))
         with torch_threads(resolved.threads), memory_in_errors(self.config, self.env, self._free_bytes):
             self.parts = Parts(self.env, self.config, networks, shares_gpu)
         self.executor = make_executor(resolved, self.env, self.quiet)
