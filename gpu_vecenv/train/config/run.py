@@ -136,7 +136,7 @@ class TrainConfig:
     """Registered name of the algorithm that updates the policies; ``policies`` may name another one for each."""
     algorithms: dict[str, Any] = field(default_factory=dict)
     """Options of other algorithms than PPO by name, such as ``{"evolution": EvolutionConfig()}``."""
-    executor: InitVar[None] = None
+    executor: InitVar[Any] = None
 
     def __post_init__(self, executor: object) -> None:
         """Check types and ranges; ``executor`` is a former option."""
