@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from ways import WAYS
 
-from gpu_vecenv.train import Callback, NetworkConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train import Callback, NetworkConfig, PPOConfig, TrainConfig, Trainer, train_many
 from gpu_vecenv.train.config import SMALL_TAG
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.runner.executor import GraphExecutor, eager, first_line
@@ -42,6 +42,23 @@ def test_cpu_runs_are_eager():
         Trainer(dataclasses.replace(config, kernels="fused"), quiet=True)
     with pytest.raises(ConfigError, match="graph: expected None or False on cpu, got True"):
         Trainer(dataclasses.replace(config, graph=True), quiet=True)
+
+
+def test_the_share_of_the_gpu_is_given_by_name(monkeypatch):
+    """Runs side by side share it, and a trainer on a stream of its own does not unless it says so."""
+    # Fused kernels have builds for the CPU.
+    monkeypatch.setattr("gpu_vecenv.train.runner.executor.require_gpu", lambda *arguments: None)
+    config = dataclasses.replace(CARTPOLE, device="cpu", kernels="fused", num_envs=4, total_steps=4 * 32)
+    for shares in (False, True):
+        assert Trainer(config, quiet=True, shares_gpu=shares).parts.actors["agent"].alone is not shares
+    seen = []
+
+    class Note(Callback):
+        def on_start(self, trainer):
+            seen.append(trainer.parts.actors["agent"].alone)
+
+    train_many({"a": config}, quiet=True, callbacks=[Note()])
+    assert seen == [False]
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16", "float16"])

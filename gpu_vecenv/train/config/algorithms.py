@@ -174,6 +174,6 @@ def grouped(options: Mapping[str, Any], cls: type, also: Iterable[object] = ()) 
     if isinstance(policies := options.get("policies"), Mapping):
         named += [own.get("algorithm") for own in policies.values() if isinstance(own, Mapping)]
     fields = {each.name for each in dataclasses.fields(cls)}
-    groups = {name: given for name, given in options.items() if name not in fields and (name in ALGORITHMS or name in named)}
-    rest = {name: given for name, given in options.items() if name not in groups}
+    groups = {name: value for name, value in options.items() if name not in fields and (name in ALGORITHMS or name in named)}
+    rest = {name: value for name, value in options.items() if name not in groups}
     return {**rest, "algorithms": groups} if groups else rest

@@ -154,21 +154,22 @@ class Parts:
         chosen = {name: registered(config.algorithm_of(name)) for name in learn}
         options: dict[str, AlgorithmConfig] = {name: config.options_of(name) for name in learn}
         self.num_steps = config.num_steps(learn)
-        for name, own in options.items():
-            own.require_samples(rows[name].num_samples, name)
-        with_final_obs = any(own.storage(env.env_spec).final_obs for own in options.values())
+        for name, each in options.items():
+            each.require_samples(rows[name].num_samples, name)
+        with_final_obs = any(each.storage(env.env_spec).final_obs for each in options.values())
         self.rollout = rollout = Rollout.allocate(env, self.num_steps, with_final_obs)
         self.rows = rows_of_policies(env, rollout, config.policy_map)
-        by_gradients = [name for name, own in options.items() if own.needs_gradients]
+        by_gradients = [name for name, each in options.items() if each.needs_gradients]
         self.policies = make_policies(self.rows, config, device, networks, by_gradients)
         self.algorithms: dict[str, Algorithm] = {}
-        for name, own in options.items():
+        for name, each in options.items():
             setup = setup_of(config, name, self.rows[name], env.env_spec, device, shares_gpu)
-            self.algorithms[name] = chosen[name].part("make")(self.policies[name], own, setup)
-        found = {name: algorithm.not_fused for name, algorithm in self.algorithms.items() if wants_fused(config, device)}
-        self.not_fused = {name: reason for name, reason in found.items() if reason}
+            self.algorithms[name] = chosen[name].part("make")(self.policies[name], each, setup)
+        reasons = {name: algorithm.not_fused for name, algorithm in self.algorithms.items() if wants_fused(config, device)}
+        self.not_fused = {name: reason for name, reason in reasons.items() if reason}
         self.actors = self._in_place({name: algorithm.actor() for name, algorithm in self.algorithms.items()})
-        self.evaluation_actors = self._in_place({name: own.evaluation_actor() for name, own in self.algorithms.items()})
+        players = {name: algorithm.evaluation_actor() for name, algorithm in self.algorithms.items()}
+        self.evaluation_actors = self._in_place(players)
         self.collector = Collector(env, rollout, self.actors, self.rows, whole_rollout(env, rollout, self.actors))
         self.episodes = {
             name: EpisodeStats(rows.shape, agents=[part.agents for part in rows.parts]).to(device)
