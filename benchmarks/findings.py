@@ -33,7 +33,9 @@ RESULTS = ROOT / "benchmarks" / "results"
 Measured = dict[str, float]
 """Numbers by name."""
 
-SHOWN_OPTIONS = ("num_envs", "env_kwargs", "policy_map", "frozen", "ppo", "network", "stagger_starts", "executor", "precision")
+SHOWN_OPTIONS = (
+    "num_envs", "env_kwargs", "policy_map", "frozen", "ppo", "network", "stagger_starts", "kernels", "graph", "precision",
+)  # fmt: skip
 """Options of a training that its rows hold."""
 
 EVERY = 5.0

@@ -13,7 +13,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -22,10 +22,11 @@ from gymnasium import spaces
 from gpu_vecenv.backend.programs import launches
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train import NetworkConfig, PPOConfig
-from gpu_vecenv.train.algorithms.contract import DeviceScalars
+from gpu_vecenv.train.algorithms.ppo import PPO
+from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.fused.guard import exact_gradient, kernel_gradient, relative_errors
 from gpu_vecenv.train.fused.program import update_program
-from gpu_vecenv.train.fused.update import FusedPPO
+from gpu_vecenv.train.fused.update import FusedBackend
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.storage.samples import Samples
@@ -58,7 +59,7 @@ CASES = {
 }
 
 
-def samples_of(case: Case, device: torch.device) -> tuple[FusedPPO, Samples]:
+def samples_of(case: Case, device: torch.device) -> tuple[PPO, Samples]:
     """Return PPO of a new policy, and random samples of which some ratios are clipped."""
     group = Group("", "", 1, spaces.Box(-np.inf, np.inf, (case.features,), np.float32), case.action, ())
     policy = make_policy("agent", group, 0, NetworkConfig(case.hidden), True).to(device)
@@ -79,11 +80,11 @@ def samples_of(case: Case, device: torch.device) -> tuple[FusedPPO, Samples]:
     flags = torch.zeros(3, *shape, dtype=torch.bool, device=device)
     samples = Samples(obs, action, normal(*shape), normal(*shape), ~flags[0], *flags)
     config = PPOConfig(num_steps=STEPS, num_epochs=4, num_minibatches=MINIBATCHES)
-    return FusedPPO(policy, config, (case.rows,), 0, device), samples
+    return PPO(policy, config, (case.rows,), 0, device, FusedBackend), samples
 
 
 @torch.no_grad()
-def evaluate(ppo: FusedPPO, samples: Samples) -> None:
+def evaluate(ppo: PPO, samples: Samples) -> None:
     """Set the log-probabilities to nearly those of the present weights, as in the first minibatch of an update.
 
     Later, some ratios are next to a bound of the clip. Their gradient is there or not, by any rounding.
@@ -124,12 +125,13 @@ def time_of(work: Callable[[], object], device: torch.device, launches: int = LA
     return min(times)
 
 
-def registers(ppo: FusedPPO, device: torch.device) -> str:
+def registers(ppo: PPO, device: torch.device) -> str:
     """Return the registers of a lane of the gradient, and bytes of its memory that do not fit in them."""
     if device.type == "cpu":
         return ""
-    program: Any = launches(update_program(ppo.sizes), device)
-    name = "gv_deltas" if ppo.sizes.split else "gv_gradient"
+    sizes = cast(FusedBackend, ppo.backend).sizes
+    program: Any = launches(update_program(sizes), device)
+    name = "gv_deltas" if sizes.split else "gv_gradient"
     attributes = program._module.get_function(name).attributes
     return f"{attributes['num_regs']}, {attributes['local_size_bytes']} B"
 
@@ -137,7 +139,8 @@ def registers(ppo: FusedPPO, device: torch.device) -> str:
 def measure(name: str, device: torch.device, tile: int | None) -> None:
     """Print the line of a case."""
     ppo, samples = samples_of(CASES[name], device)
-    ppo.sizes = ppo.sizes if tile is None else dataclasses.replace(ppo.sizes, rows=tile)
+    backend = cast(FusedBackend, ppo.backend)
+    backend.sizes = backend.sizes if tile is None else dataclasses.replace(backend.sizes, rows=tile)
     scalars = DeviceScalars(*torch.tensor([3e-4, 0.01, 0.2], device=device))
     with torch.no_grad():
         evaluate(ppo, samples)
@@ -145,7 +148,7 @@ def measure(name: str, device: torch.device, tile: int | None) -> None:
         evaluate(ppo, samples)
         advantage, target, value = ppo._advantages(samples)
         columns = torch.stack((samples.log_prob, value, advantage, target)).flatten(1)
-        kernels = ppo._prepared(samples, scalars)
+        kernels = backend._prepared(samples, scalars)
     columns = columns.t().contiguous()
     kernels.args.numbers = columns.data_ptr()
     count = samples.valid.numel() // MINIBATCHES
@@ -165,7 +168,7 @@ def measure(name: str, device: torch.device, tile: int | None) -> None:
         time_of(kernels.reduce, device),
         time_of(lambda: kernels.step(0, 0, False), device),
         time_of(minibatch, device),
-        time_of(lambda: ppo._learn(kernels, samples, columns), device, launches=1),
+        time_of(lambda: backend._learn(kernels, samples, columns), device, launches=1),
     ]
     largest = max(error for layer, error in errors.items() if layer != "total")
     sizes, used_registers = kernels.sizes, registers(ppo, device)

@@ -38,7 +38,7 @@ from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer  # noqa: E402
 ON_GPU = torch.cuda.is_available()
 
 WARM_UP = 3
-"""Iterations before the clock starts: the executor records its graph in the third one."""
+"""Iterations before the clock starts: the trainer records its graph in the third one."""
 
 PLAYED_A_SECOND = 50
 """Steps of CartPole in a second of the picture: ``tau`` is 0.02 s, so poles fall as fast as real ones."""
@@ -151,7 +151,7 @@ def train(options: Options) -> tuple[Snapshots, list[float], dict[str, Any]]:
         total_steps=options.num_envs * options.ppo.num_steps * (WARM_UP + options.iterations),
         seed=options.seed,
         device=options.device,
-        executor="eager" if options.device == "cpu" else "fused",
+        kernels="torch" if options.device == "cpu" else "fused",
         ppo=options.ppo,
     )
     trainer = Trainer(config, quiet=True)

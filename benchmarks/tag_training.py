@@ -177,7 +177,8 @@ def train_ours(job: Job) -> dict[str, Any]:
         seconds += took
         chunk = max(1, min(2 * chunk, round(CHUNK_SECONDS * chunk / took)))
     options = trainer.config.to_options()
-    settings = {name: options[name] for name in ("num_envs", "total_steps", "stagger_starts", "executor", "ppo", "network")}
+    shown = ("num_envs", "total_steps", "stagger_starts", "kernels", "graph", "ppo", "network")
+    settings = {name: options[name] for name in shown}
     settings["not_fused"] = trainer.parts.not_fused
     trainer.close()
     return result(job, snapshots, game, settings)

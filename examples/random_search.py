@@ -16,7 +16,7 @@ import torch
 import tyro
 
 from gpu_vecenv.train import PPOConfig, RunResult, TrainConfig, train_many
-from gpu_vecenv.train.config.run import Executor
+from gpu_vecenv.train.config.run import Kernels
 from gpu_vecenv.train.run_folder.intervals import mean_interval
 
 
@@ -63,8 +63,8 @@ def main(args: Args) -> dict[str, RunResult]:
     """Search, print the best settings, and return the results of the search by the names of its runs."""
     rng = np.random.default_rng(args.seed)
     settings = {f"run-{number}": draw(rng) for number in range(args.num_runs)}
-    executor: Executor = "fused" if args.device.startswith("cuda") else "auto"
-    common = TrainConfig("WarpCartPole-v1", args.num_envs, args.total_steps, device=args.device, executor=executor)
+    kernels: Kernels = "fused" if args.device.startswith("cuda") else "auto"
+    common = TrainConfig("WarpCartPole-v1", args.num_envs, args.total_steps, device=args.device, kernels=kernels)
     configs = {name: dataclasses.replace(common, ppo=ppo) for name, ppo in settings.items()}
     started = time.perf_counter()
     results = train_many(configs, at_once=args.at_once)

@@ -23,7 +23,11 @@ from gpu_vecenv.errors import GpuVecenvError
 CACHES = ("GPU_VECENV_CACHE_DIR", "CUPY_CACHE_DIR")
 """Variables with the folders of kernels that were compiled for the CPU and for a GPU."""
 
-EXECUTORS = {"cpu": ("eager",), "cuda": ("graph", "fused")}
+WAYS: dict[str, dict[str, dict[str, Any]]] = {
+    "cpu": {"eager": {}},
+    "cuda": {"graph": {"kernels": "torch"}, "fused": {"kernels": "fused"}},
+}
+"""Options of a run by the kind of the device and way."""
 
 TO_THE_END = {"evaluation_interval": 10, "stop_at": 475.0}
 """Options of a run that ends when it is trained: Gymnasium's threshold of the mean return of CartPole-v1."""
@@ -38,13 +42,13 @@ def ways(case: Case, device: str) -> dict[str, Maker]:
 def training_ways(case: Case, device: str) -> dict[str, Maker]:
     """Makers of starts of training, up to the end of the first iteration (cold and warm) and up to a trained policy (warm)."""
     made: dict[str, Maker] = {}
-    for executor in EXECUTORS[device.partition(":")[0]]:
-        options = {"env_id": case.env, "num_envs": case.worlds, "env_kwargs": case.params, "device": device, "executor": executor}
+    for way, chosen in WAYS[device.partition(":")[0]].items():
+        options = {"env_id": case.env, "num_envs": case.worlds, "env_kwargs": case.params, "device": device, **chosen}
         first, whole = ["train", 1, options], ["train", None, options | TO_THE_END]
         made |= {
-            f"{executor}_first_iteration_cold": functools.partial(_subject, first, "iterated", True),
-            f"{executor}_first_iteration_warm": functools.partial(_subject, first, "iterated", False),
-            f"{executor}_trained_warm": functools.partial(_subject, whole, "trained", False),
+            f"{way}_first_iteration_cold": functools.partial(_subject, first, "iterated", True),
+            f"{way}_first_iteration_warm": functools.partial(_subject, first, "iterated", False),
+            f"{way}_trained_warm": functools.partial(_subject, whole, "trained", False),
         }
     return made
 

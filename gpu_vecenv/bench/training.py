@@ -31,17 +31,17 @@ RUNS = 8
 """Runs side by side."""
 
 WAYS: dict[str, dict[str, Any]] = {
-    "fused": {"executor": "fused"},
-    "graph": {"executor": "graph"},
-    "graph_tf32": {"executor": "graph", "precision": "tf32"},
-    "graph_bfloat16": {"executor": "graph", "precision": "bfloat16"},
-    "eager": {"executor": "eager"},
+    "fused": {"kernels": "fused"},
+    "graph": {"kernels": "torch"},
+    "graph_tf32": {"kernels": "torch", "precision": "tf32"},
+    "graph_bfloat16": {"kernels": "torch", "precision": "bfloat16"},
+    "eager": {"kernels": "torch", "graph": False},
 }
 """Options of a run by way."""
 
 
 def ways(setting: Setting, device: str) -> dict[str, Maker]:
-    """Makers of iterations by executor and precision, and of several runs side by side; on the CPU by the only executor."""
+    """Makers of iterations by kernels, graph and precision, and of several runs side by side; on the CPU of the only way."""
     made: dict[str, Maker] = {way: functools.partial(_one, setting, way, device) for way in WAYS}
     if device == "cpu":
         return {"eager": made["eager"]}
@@ -102,9 +102,8 @@ class RunsInTurn:
     def __init__(self, configs: Sequence[TrainConfig], device: str) -> None:
         self._device, self._stop, self._streams = device, StopRequest(), Streams()
         self._open = ExitStack()
-        self.runs = [
-            OneOfMany(f"seed-{config.seed}", config, functools.partial(Trainer, config, quiet=True)) for config in configs
-        ]
+        made = {f"seed-{each.seed}": (each, functools.partial(Trainer, each, quiet=True, shares_gpu=True)) for each in configs}
+        self.runs = [OneOfMany(name, config, make) for name, (config, make) in made.items()]
         for run in self.runs:
             self._open.callback(run.close)
             if not run.begin(self._streams, self._stop):

@@ -45,6 +45,9 @@ EXTRA_MODULES: dict[str, tuple[str, ...]] = {
 }
 """Modules that a subcommand needs in addition to the core. Subcommands without tyro take no options, because tyro parses them."""
 
+FORMER_OPTIONS = {"--executor": "--kernels and --graph"}
+"""Options that no longer exist, and those that took their place."""
+
 RUN_PARTS = {"curves": ("matplotlib", "PIL"), "video": ("imageio_ffmpeg", "PIL"), "TensorBoard events": ("tensorboard",)}
 """Parts of a run's folder that are left out if one of their modules is missing."""
 
@@ -116,6 +119,11 @@ def _run(words: list[str]) -> int:
     needed = EXTRA_MODULES[command]
     if missing := missing_modules(needed):
         raise MissingExtraError(f'this command needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
+    for option, now in FORMER_OPTIONS.items():
+        if option in (word.partition("=")[0] for word in words):
+            raise ParameterError(f"{option}: expected {now} in its place.")
+    if command == "train":
+        words = _algorithm_words(words)
     module, name = COMMANDS[command][0].split(":")
     with Heartbeat(_say_importing) if command == "train" and "--help" not in words else contextlib.nullcontext():
         function = getattr(importlib.import_module(module), name)
@@ -133,6 +141,27 @@ def _run(words: list[str]) -> int:
     if words:
         raise ParameterError(f"expected no further words, got {words[0]!r}.")
     return int(function())
+
+
+def _algorithm_words(words: Sequence[str]) -> list[str]:
+    """Return the words of ``train`` with ``--NAME KEY=VALUE ...`` of an algorithm NAME as ``--algorithms NAME.KEY=VALUE ...``.
+
+    Algorithms are those that ``--algorithm`` and ``--policies POLICY.algorithm=NAME`` name.
+    """
+    names = set()
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        option, equals, value = word.partition("=")
+        if option == "--algorithm" or option.endswith(".algorithm"):
+            names.add((value if equals else following).rpartition(":")[2])
+    kept, moved, group = list[str](), list[str](), ""
+    for word in words:
+        if word.startswith("--"):
+            group = word[2:] if word[2:] in names - {"ppo"} else ""
+        if not group:
+            kept.append(word)
+        elif word != f"--{group}":
+            moved.append(f"{group}.{word}")
+    return [*kept, "--algorithms", *moved] if moved else kept
 
 
 def missing_modules(names: Sequence[str]) -> list[str]:

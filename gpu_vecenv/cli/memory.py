@@ -34,7 +34,7 @@ def memory(
     ppo: Annotated[Settings, help_option("the preset's", "KEY=VALUE ...")] = (),
     network: Annotated[Settings, help_option("the preset's", "KEY=VALUE ...")] = (),
     policy: Annotated[Settings, help_option("a policy of its own for each role", "ROLE=NAME ...")] = (),
-    executor: Annotated[str | None, help_option("auto", "{auto,eager,graph,fused}")] = None,
+    kernels: Annotated[str | None, help_option("auto", "{auto,torch,fused}")] = None,
 ) -> None:
     """Print the memory that an env takes on its device, without making it; with --train, the memory that a training run takes.
 
@@ -55,10 +55,10 @@ def memory(
         ppo: with --train: hyperparameters, such as num_steps=64.
         network: with --train: shape of the networks, such as hidden_sizes=[64,64].
         policy: with --train: policies of the roles, such as runner=random.
-        executor: with --train: how iterations run, see gpu-vecenv train.
+        kernels: with --train: what computes networks and losses, see gpu-vecenv train.
     """
     device = choose_device(device)
-    of_training = {"ppo": ppo, "network": network, "policy": policy, "executor": executor}
+    of_training = {"ppo": ppo, "network": network, "policy": policy, "kernels": kernels}
     of_env = {"view": view, "autoreset_mode": autoreset_mode, "no_copy": None if copy else True}
     unused = [name for name, value in (of_env if train else of_training).items() if value not in (None, ())]
     if unused:
@@ -67,7 +67,7 @@ def memory(
     if train:
         if None not in (num_envs, num_worlds):
             raise ParameterError("--num-worlds: expected it or --num-envs, got both.")
-        given: dict[str, Any] = {"executor": executor, "num_envs": num_envs if num_worlds is None else num_worlds}
+        given: dict[str, Any] = {"kernels": kernels, "num_envs": num_envs if num_worlds is None else num_worlds}
         given |= {"ppo": parse_settings(ppo, "--ppo"), "network": parse_settings(network, "--network")}
         given["env_kwargs"] = parse_settings(env, "--env")
         given["policy_map"] = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
@@ -85,13 +85,13 @@ def memory(
 def _of_training(env_id: str, given: Mapping[str, Any], device: str) -> tuple[int, Layout, dict[str, int]]:
     """Return the worlds of a training run, the layout of its env, and the bytes that the run takes by purpose."""
     from gpu_vecenv.train.config import TrainConfig, resolve
-    from gpu_vecenv.train.runner.executor import require_executor
+    from gpu_vecenv.train.runner.executor import require_gpu
     from gpu_vecenv.train.runner.memory import training_needs
 
     config = resolve(TrainConfig.from_options({"env_id": env_id, **given}))
     with contextlib.closing(make_env(dataclasses.replace(config, device="cpu"), 1)) as small_env:
         layout = small_env.layout
-    require_executor(config.executor, torch.device(device))
+    require_gpu(config, torch.device(device))
     return config.num_envs, layout, training_needs(config, layout, torch.device(device))
 
 

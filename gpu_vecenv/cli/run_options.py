@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from gpu_vecenv.cli.defaults import by_env, fields, run_option
 from gpu_vecenv.cli.key_value import Settings, parse_settings
 from gpu_vecenv.train.config import read_yaml
+from gpu_vecenv.train.config.algorithms import ALGORITHMS
 from gpu_vecenv.train.errors import ConfigError
 
 WORDS = {"env_kwargs": "env", "policy_map": "policy", "load_policies": "load"}
@@ -55,8 +56,16 @@ class RunOptions:
     patience: Annotated[int | None, run_option("patience", "INT", "no limit")] = None
     best_of: Annotated[str | None, run_option("best_of", "ROLE", "the first role that learns")] = None
     wandb: Annotated[str | None, run_option("wandb", "PROJECT", "none")] = None
-    executor: Annotated[str | None, run_option("executor", "{auto,eager,graph,fused}")] = None
+    kernels: Annotated[str | None, run_option("kernels", "{auto,torch,fused}")] = None
+    graph: Annotated[bool | None, run_option("graph", "{True,False}", "on a GPU")] = None
     precision: Annotated[str | None, run_option("precision", "{float32,tf32,bfloat16,float16}")] = None
+    algorithm: Annotated[
+        str | None, run_option("algorithm", "[MODULE:]NAME", also="MODULE is imported, which registers the algorithm.")
+    ] = None
+    algorithms: Annotated[
+        Settings,
+        run_option("algorithms", "NAME.FIELD=VALUE ...", "none", "Such as evolution.sigma=0.2; or --evolution sigma=0.2."),
+    ] = ()
     ppo: Annotated[Settings, run_option("ppo", "KEY=VALUE ...", "", f"By name:\n{fields('ppo')}")] = ()
     network: Annotated[Settings, run_option("network", "KEY=VALUE ...", "", f"By name:\n{fields('network')}")] = ()
 
@@ -67,7 +76,7 @@ class RunOptions:
             ConfigError: a word has another form than its option, or a name is given twice.
         """
         options = {name: value for name, value in vars(self).items() if value not in (None, ())}
-        for name in ("env_kwargs", "policy_map", "policies", "load_policies", "ppo", "network"):
+        for name in ("env_kwargs", "policy_map", "policies", "load_policies", "algorithms", "ppo", "network"):
             if name in options:
                 options[name] = parse_settings(options[name], option_name(name))
         for name in ("policy_map", "load_policies"):  # their values are names, even 7 and None
@@ -75,6 +84,11 @@ class RunOptions:
                 options[name] = {key: str(value) for key, value in options[name].items()}
         if "policies" in options:
             options["policies"] = _nested(options["policies"])
+        for key, value in options.pop("algorithms", {}).items():
+            name, dot, field = key.partition(".")
+            if not dot:
+                raise ConfigError(f"--algorithms: expected NAME.FIELD=VALUE, such as evolution.sigma=0.2, got {key!r}")
+            options.setdefault(name, {})[field] = value
         return options
 
 
@@ -95,18 +109,17 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
     return {**below, **above, **dicts}
 
 
-_PATH = re.compile(r"(?P<policy>.+?)\.(?:(?P<group>ppo|network)\.)?(?P<field>\w+)")
-
-
 def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Turn ``runner.ppo.gamma`` into ``{"runner": {"ppo": {"gamma": ...}}}``.
 
     Raises:
         ConfigError: a key has no such form.
     """
+    groups = "|".join(map(re.escape, ("network", *ALGORITHMS)))
+    form = re.compile(rf"(?P<policy>.+?)\.(?:(?P<group>{groups})\.)?(?P<field>\w+)")
     nested: dict[str, Any] = {}
     for key, value in settings.items():
-        path = _PATH.fullmatch(key)
+        path = form.fullmatch(key)
         if path is None:
             raise ConfigError(f"--policies: expected NAME.FIELD=VALUE, such as runner.ppo.gamma=0.9, got {key!r}")
         policy = nested.setdefault(path["policy"], {})

@@ -37,7 +37,7 @@ def train(
     at_once: Annotated[int | None, help_option(str(AT_ONCE), "INT")] = None,
     options: Annotated[RunOptions, tyro.conf.arg(name="")] = RunOptions(),  # noqa: B008  (frozen)
 ) -> None:
-    """Train policies with PPO, and write checkpoints, metrics, curves and, if the env can be drawn, a video into a folder.
+    """Train policies, by default with PPO, and write checkpoints, metrics, curves and, if the env can be drawn, a video.
 
     Example: gpu-vecenv train WarpTag-v0 --env num_taggers=2 num_runners=8 --total-steps 20000 --out runs/tag
 

@@ -8,9 +8,16 @@ and ``run_folder``. ``docs/design/trainer.md`` gives the reasons.
 from gpu_vecenv.importing import collector_paused
 
 with collector_paused():
-    from gpu_vecenv.train.algorithms.contract import Algorithm
-    from gpu_vecenv.train.algorithms.registry import register_algorithm
-    from gpu_vecenv.train.config import NetworkConfig, PolicyConfig, PPOConfig, Preset, TrainConfig
+    from gpu_vecenv.train.algorithms.contract import Algorithm, Setup
+    from gpu_vecenv.train.config import (
+        AlgorithmConfig,
+        NetworkConfig,
+        PolicyConfig,
+        PPOConfig,
+        Preset,
+        TrainConfig,
+        register_algorithm,
+    )
     from gpu_vecenv.train.errors import (
         CallbackError,
         CheckpointError,
@@ -39,6 +46,7 @@ with collector_paused():
 
 __all__ = [
     "Algorithm",
+    "AlgorithmConfig",
     "Callback",
     "CallbackError",
     "CheckpointError",
@@ -58,6 +66,7 @@ __all__ = [
     "RunLockedError",
     "RunResult",
     "RunsError",
+    "Setup",
     "TrainConfig",
     "Trainer",
     "UnfinishedError",

@@ -42,8 +42,8 @@ def results(reward, value, valid, cut, timed_out, sums):
         copy.deepcopy(unused(rows, agents, reward.device)) for agents in (None, (1, 2) if rows % 3 == 0 else (rows,))
     )
     return (
-        *advantages(reward, value, reward + 1.0, valid, cut, timed_out, 0.99, 0.95),
-        *advantages(reward, value, None, valid, cut, timed_out, 0.99, 0.95, torch.full((), 7.0, device=reward.device)),
+        *advantages(reward, value, reward + 1.0, (valid, cut, timed_out), 0.99, 0.95),
+        *advantages(reward, value, None, (valid, cut, timed_out), 0.99, 0.95, torch.full((), 7.0, device=reward.device)),
         *transition_masks(valid[0], valid, cut, timed_out, cut),
         *(each.update(reward, cut, valid).nan_to_num(nan=7.0) for each in (stats, by_world) for _ in range(2)),
         *stats.state_dict().values(), *by_world.state_dict().values(),

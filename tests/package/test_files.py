@@ -141,6 +141,19 @@ def code_lines(text: str) -> set[int]:
     return {line for token in tokens if token.type not in layout for line in range(token.start[0], token.end[0] + 1)}
 
 
+@pytest.mark.parametrize("folder", ["gpu_vecenv/train"])
+def test_functions_have_at_most_8_parameters(folder):
+    """Beside ``self`` and ``cls``."""
+    wrong = []
+    for path in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+                names = [each.arg for each in given if each is not None and each.arg not in ("self", "cls")]
+                wrong += [f"{path.relative_to(ROOT)}: {node.name} has {len(names)}"] * (len(names) > 8)
+    assert wrong == []
+
+
 def python_lengths(text: str) -> dict[str, int]:
     """Return the length of each function of a module: its lines of code, without the docstring."""
     code, lengths = code_lines(text), {}

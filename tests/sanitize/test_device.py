@@ -76,10 +76,10 @@ def test_a_short_run_causes_no_sanitizer_error(case, tool):
 
 
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
-@pytest.mark.parametrize("executor", ["eager", "fused"])
+@pytest.mark.parametrize("kernels", ["torch", "fused"])
 @pytest.mark.parametrize("case", TRAININGS)
-def test_a_short_training_causes_no_sanitizer_error(case, executor, tool):
-    done = run(tool, executor, *TRAININGS[case], script=SHORT_TRAIN)
+def test_a_short_training_causes_no_sanitizer_error(case, kernels, tool):
+    done = run(tool, kernels, *TRAININGS[case], script=SHORT_TRAIN)
     assert done.returncode == 0 and "trained 3" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
 
 

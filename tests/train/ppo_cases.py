@@ -7,8 +7,8 @@ import torch
 from policy_cases import ACTIONS, AGENTS, OWN, SHARED, draws, policy_of
 
 from gpu_vecenv.train import PPOConfig
-from gpu_vecenv.train.algorithms.contract import DeviceScalars
 from gpu_vecenv.train.algorithms.ppo import PPO
+from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.storage.samples import Samples
 

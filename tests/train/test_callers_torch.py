@@ -9,18 +9,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from fused_runs import fused
 from policy_cases import ACTIONS, policy_of
 from torch import nn
 
 import gpu_vecenv.train
 from gpu_vecenv.errors import SequenceError
-from gpu_vecenv.train import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
-from gpu_vecenv.train.algorithms.registry import register_algorithm
-from gpu_vecenv.train.fused.update import FusedPPO
+from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.policies.networks import NetworkSpec, SharedLinear, _blank
 from gpu_vecenv.train.policies.registry import register_network
-
-register_algorithm("fused", FusedPPO)
 
 CARTPOLE = TrainConfig(
     "WarpCartPole-v1", num_envs=4, total_steps=4 * 8 * 2, device="cpu", network=NetworkConfig((16, 16)),
@@ -46,7 +43,7 @@ def assert_equal(found, wanted):
 
 CONFIGS = {
     "eager": CARTPOLE,
-    "fused": dataclasses.replace(CARTPOLE, policies={"agent": PolicyConfig(algorithm="fused")}),
+    "fused": fused(CARTPOLE),
     "roles": dataclasses.replace(
         CARTPOLE, env_id="WarpTag-v0", policy_map={"tagger": "a", "runner": "random"},
         env_kwargs={"num_taggers": 2, "num_runners": 3, "num_other_agents_observed": 2, "episode_length": 6},

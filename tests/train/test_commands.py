@@ -139,6 +139,12 @@ def test_runs_of_another_env_are_not_resumed(tmp_path):
         run(commands.train, f"WarpTag-v0 --resume --out {tmp_path}/runs")
 
 
+@pytest.mark.parametrize("words", ["--executor eager", "--executor=eager"])
+def test_the_former_executor_is_refused_by_name(words, capsys):
+    assert main(["train", "WarpTag-v0", *words.split()]) == 2
+    assert "--executor: expected --kernels and --graph in its place" in capsys.readouterr().err
+
+
 def test_an_unknown_option_names_the_known_ones():
     with pytest.raises(ValueError, match="PPOConfig option: expected one of num_steps, .* got 'gama'"):
         run(commands.train, "WarpTag-v0 --ppo gama=1")

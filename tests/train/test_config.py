@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 from pathlib import Path
 
 import gymnasium
@@ -12,7 +13,7 @@ import torch
 from gpu_vecenv.cli.key_value import parse_settings
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
-from gpu_vecenv.train.config import PRESETS, ResolvedConfig, bootstraps, from_options, require_samples, resolve
+from gpu_vecenv.train.config import PRESETS, ResolvedConfig, bootstraps, from_options, resolve
 
 
 def test_options_survive_json():
@@ -31,8 +32,9 @@ OTHER = {
     "frozen": ("on",), "load_policies": {"on": "x.pt"}, "threads": 2, "schedule_steps": 2**63 - 1, "stagger_starts": True,
     "evaluation_interval": 4, "evaluation_episodes": 5, "stop_at": 1e16, "patience": 6, "best_of": "runner",
     "keep_checkpoints": 7, "wandb": "yes", "network": NetworkConfig((5, 6), "relu", True, -0.5, True),
-    "executor": "eager", "precision": "tf32",
-    "policies": {"on": PolicyConfig("mine", {"gamma": 0.1}, {"hidden_sizes": [2]}, "cnn")},
+    "kernels": "torch", "graph": False, "precision": "tf32",
+    "algorithm": "mine", "algorithms": {"mine": {"rate": 0.5, "normalize_observations": True}},
+    "policies": {"on": PolicyConfig("mine", {"gamma": 0.1}, {"hidden_sizes": [2]}, "cnn", {"mine": {"rate": 0.1}})},
     "ppo": PPOConfig(
         1, 2, 3, 5e-324, "adaptive", 0.1, 0.2, 0.3, 0.0, False, 1.1, 1.2, 1.3, 1.4, 1.5, "minibatch", False, False, True
     ),
@@ -51,6 +53,35 @@ def test_every_option_survives_json_and_yaml(tmp_path):
         path = each.save(tmp_path)
         assert vars(TrainConfig.from_yaml(path)) == vars(TrainConfig.from_json(each.to_json())) == vars(each)
     assert path.name == "config.yaml"
+
+
+FORMER = {"auto": ("auto", None), "eager": ("torch", False), "graph": ("torch", True), "fused": ("fused", True)}
+
+
+@pytest.mark.parametrize("former", FORMER)
+def test_a_former_executor_is_refused_by_the_names_of_what_took_its_place(tmp_path, former):
+    (tmp_path / "config.yaml").write_text(f"env_id: A-v0\nexecutor: {former}\n")
+    calls = [
+        lambda: TrainConfig("A-v0", executor=former),
+        lambda: dataclasses.replace(TrainConfig("A-v0"), executor=former),
+        lambda: TrainConfig.from_options({"env_id": "A-v0", "executor": former}),
+        lambda: TrainConfig.from_yaml(tmp_path / "config.yaml"),
+    ]
+    kernels, graph = FORMER[former]
+    stands = f"kernels='{kernels}'" + (f", graph={graph}" if graph is not None else "")
+    text = rf"executor: expected kernels \(.*\) and graph \(.*\({stands} stands for '{former}'\)"
+    for call in calls:
+        with pytest.raises(ConfigError, match=text):
+            call()
+
+
+@pytest.mark.parametrize("former", FORMER)
+def test_options_of_a_run_from_before_kernels_and_graph_mean_what_they_meant(tmp_path, former):
+    options = {**TrainConfig("A-v0", num_envs=3).to_options(), "executor": former}
+    del options["kernels"], options["graph"]
+    (tmp_path / "config.yaml").write_text(json.dumps(options))  # JSON is YAML
+    for config in (TrainConfig.from_json(json.dumps(options)), TrainConfig.of_run(tmp_path)):
+        assert (config.num_envs, config.kernels, config.graph) == (3, *FORMER[former])
 
 
 def test_numpy_values_are_stored_as_plain_ones():
@@ -81,9 +112,9 @@ def test_a_policy_has_the_settings_of_the_run_and_its_own():
     own = PolicyConfig(ppo={"gamma": 0.5, "learning_rate_schedule": "adaptive"}, network={"hidden_sizes": [3]})
     ppo = PPOConfig(learning_rate=0.1, target_kl=0.01)
     config = resolve(TrainConfig("A", policies={"a": own}, ppo=ppo, network=NetworkConfig(activation="elu")))
-    assert config.ppo_of("a") == PPOConfig(learning_rate=0.1, target_kl=0.01, gamma=0.5, learning_rate_schedule="adaptive")
+    assert config.options_of("a") == PPOConfig(learning_rate=0.1, target_kl=0.01, gamma=0.5, learning_rate_schedule="adaptive")
     assert config.network_of("a") == NetworkConfig((3,), "elu")
-    assert (config.ppo_of("b"), config.network_of("b"), config.settings_of("b")) == (ppo, config.network, PolicyConfig())
+    assert (config.options_of("b"), config.network_of("b"), config.settings_of("b")) == (ppo, config.network, PolicyConfig())
     with pytest.raises(ConfigError, match=r"policies\['a'\]: learning_rate_schedule: expected a target_kl with 'adaptive'"):
         resolve(TrainConfig("A", policies={"a": own}))
 
@@ -94,16 +125,16 @@ def test_minibatches_need_a_transition_each(rows, minibatches, good):
     with contextlib.nullcontext() if good else pytest.raises(
         ConfigError, match=rf"num_minibatches: expected at most {20 * rows} for the policy 'a', .* got {minibatches}"
     ):
-        require_samples(ppo, rows, "a")
+        ppo.require_samples(rows, "a")
 
 
 def test_samples_of_a_rollout_are_numbered_by_32_bits(monkeypatch):
     """The limit counts places that fill minibatches up. A run of that size is refused before its rollout is allocated."""
     ppo = PPOConfig(num_steps=65_535, num_minibatches=1)
-    require_samples(ppo, 32_768, "a")
+    ppo.require_samples(32_768, "a")
     for config, rows in ((ppo, 32_769), (dataclasses.replace(ppo, num_minibatches=65_537), 32_768)):
         with pytest.raises(ConfigError, match="num_steps: expected at most 2,147,483,647 samples for the policy 'a', .* 2,14"):
-            require_samples(config, rows, "a")
+            config.require_samples(rows, "a")
     monkeypatch.setattr("gpu_vecenv.train.runner.trainer.TorchMemory.free_bytes", lambda self: None)  # not known
     with pytest.raises(ConfigError, match="for the policy 'agent', which has 32,768 rows and 65,536 steps"):
         Trainer(TrainConfig("WarpCartPole-v1", num_envs=32_768, ppo=PPOConfig(num_steps=65_536), device="cpu"), quiet=True)
@@ -120,7 +151,7 @@ def test_the_spec_says_if_time_limits_are_bootstrapped():
 def test_every_id_has_a_preset():
     assert set(PRESETS) == set(IDS)
     for name, preset in PRESETS.items():
-        require_samples(preset.ppo, preset.num_envs, name)
+        preset.ppo.require_samples(preset.num_envs, name)
 
 
 def test_a_run_staggers_starts_as_its_preset_unless_it_says_otherwise():

@@ -123,8 +123,8 @@ def test_a_resumed_run_continues_bit_by_bit(tmp_path, device):
 @pytest.mark.gpu
 def test_a_captured_run_trains_to_the_same_bits():
     found = []
-    for executor in ("eager", "graph"):
-        trainer = Trainer(dataclasses.replace(BEAT, device="cuda:0", executor=executor), quiet=True)
+    for graph in (False, True):
+        trainer = Trainer(dataclasses.replace(BEAT, device="cuda:0", kernels="torch", graph=graph), quiet=True)
         trainer.train()
         found.append(tensors_of(trainer))
     assert trainer.executor.reason == ""

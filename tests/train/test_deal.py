@@ -8,7 +8,7 @@ import pytest
 import torch
 from ppo_cases import PLAIN, case, learn, ppo_of
 
-from gpu_vecenv.train.algorithms import ppo as module
+from gpu_vecenv.train.algorithms import ppo_backend as module
 from gpu_vecenv.train.algorithms.deal import choose, deal, deal_samples
 from tests.kernels.test_rng import philox
 

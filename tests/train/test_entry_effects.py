@@ -6,21 +6,18 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from fused_runs import fused
+from ways import WAYS
 
 import tests.roles  # noqa: F401  # registers Whisper
 from gpu_vecenv import ClipReward
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.train import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer, evaluate, train_many
-from gpu_vecenv.train.algorithms.registry import register_algorithm
-from gpu_vecenv.train.fused.update import FusedPPO
+from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer, evaluate, train_many
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.policies.export import write_policy
 from gpu_vecenv.train.returns.effects import Limits
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 from tests.roles.whisper import SPEC
-
-register_algorithm("fused", FusedPPO)
-
 
 
 def clipped(**options):
@@ -36,10 +33,11 @@ CHOICES, GROUP_OF = (3, 4, 5), (0, 1, 0)
 def config_of(env_id="Whisper-v0", algorithm="ppo", env_kwargs=None, **changes):
     config = TrainConfig(
         env_id, num_envs=6, total_steps=6 * 10 * 3, device="cpu", network=NetworkConfig((16,)),
-        env_kwargs={"max_episode_steps": 7, **(env_kwargs or {})}, policies={"whisperer": PolicyConfig(algorithm=algorithm)},
+        env_kwargs={"max_episode_steps": 7, **(env_kwargs or {})},
         ppo=PPOConfig(num_steps=10, num_minibatches=2, num_epochs=2),
     )  # fmt: skip
-    return dataclasses.replace(config, **changes)
+    config = dataclasses.replace(config, **changes)
+    return fused(config, ["whisperer"] if env_id == "Whisper-v0" else None) if algorithm == "fused" else config
 
 
 def full_mask(group, mask, effects):
@@ -152,12 +150,12 @@ def test_a_checkpoint_holds_what_the_env_wrote(quiet):
     assert torch.equal(*masks) and torch.equal(slabs.effects[0], held["effects"])
 
 
-@pytest.mark.parametrize("executor", [pytest.param("graph", marks=pytest.mark.gpu)])
-def test_a_graph_learns_as_eager_operations_do(executor):
+@pytest.mark.parametrize("way", [pytest.param("graph", marks=pytest.mark.gpu)])
+def test_a_graph_learns_as_eager_operations_do(way):
     """A CUDA graph records the kernels of masks and choices."""
     found = []
-    for how in ("eager", executor):
-        trainer = Trainer(config_of(device="cuda", executor=how), quiet=True)
+    for how in ("eager", way):
+        trainer = Trainer(config_of(device="cuda", **WAYS[how]), quiet=True)
         metrics = trainer.train()
         found.append([metrics[f"{name}/whisperer"] for name in ("entropy", "kl", "choice_fraction", "policy_loss")])
     assert found[0] == found[1]

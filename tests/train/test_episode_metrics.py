@@ -12,6 +12,7 @@ import role_envs  # noqa: F401  (registers Town-v0)
 import torch
 import tyro
 from gymnasium.spaces import Box, Discrete
+from ways import WAYS
 
 from gpu_vecenv import TIME_LIMIT, EnvSpec, EpisodeStatistics, Field, Metric, Role, TransformReward
 from gpu_vecenv.cli import train as commands
@@ -153,23 +154,23 @@ def test_means_have_the_same_bits_on_a_gpu(shape):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("executor", ["eager", "graph", "fused"])
+@pytest.mark.parametrize("way", ["eager", "graph", "fused"])
 @pytest.mark.parametrize("env_id", CASES)
-def test_an_iteration_on_a_gpu_gives_the_means_of_the_worlds_whose_episodes_ended(env_id, executor):
-    executor = "auto" if "Wrapped" in env_id else executor
-    assert_trained_as_played(options(env_id, device="cuda:0", executor=executor))
+def test_an_iteration_on_a_gpu_gives_the_means_of_the_worlds_whose_episodes_ended(env_id, way):
+    ways = {} if "Wrapped" in env_id else WAYS[way]
+    assert_trained_as_played(options(env_id, device="cuda:0", **ways))
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
 def test_a_fused_policy_collects_the_same_metrics_in_one_launch_and_step_by_step(device):
     found = []
     for whole in (False, True):
-        trainer = Trainer(options("Walker-v0", device=device, executor="eager"), quiet=True)
+        trainer = Trainer(options("Walker-v0", device=device, kernels="torch", graph=False), quiet=True)
         collector, policy = trainer.parts.collector, trainer.policies["agent"]
         at = torch.device(trainer.env.device)
         fused = FusedPolicy(policy, require_fused(policy, at), at)
         collector.turns = [(fused, turns) for _, turns in collector.turns]
-        collector.whole = whole_rollout(trainer.env, trainer.parts.rollout, {"agent": fused}) if whole else None
+        collector.whole = whole_rollout(trainer.env, trainer.parts.rollout, fused) if whole else None
         for _ in range(2):
             collector.collect()
         metrics, terminated, truncated = trainer.parts.rollout.metrics_of_worlds()

@@ -7,8 +7,9 @@ import pytest
 import role_envs  # noqa: F401  (registers Town-v0 and Pairs-v0)
 import torch
 from torch import nn
+from ways import WAYS
 
-from gpu_vecenv.train import Callback, NetworkConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train import Callback, NetworkConfig, PPOConfig, TrainConfig, Trainer, train_many
 from gpu_vecenv.train.config import SMALL_TAG
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.runner.executor import GraphExecutor, eager, first_line
@@ -37,9 +38,27 @@ def weights(trainer):
 def test_cpu_runs_are_eager():
     config = dataclasses.replace(CARTPOLE, device="cpu")
     assert Trainer(config, quiet=True).executor is eager
-    for name in ("graph", "fused"):
-        with pytest.raises(ConfigError, match=f"executor: expected auto or eager on cpu, got '{name}'"):
-            Trainer(dataclasses.replace(config, executor=name), quiet=True)
+    with pytest.raises(ConfigError, match="kernels: expected 'auto' or 'torch' on cpu, got 'fused'"):
+        Trainer(dataclasses.replace(config, kernels="fused"), quiet=True)
+    with pytest.raises(ConfigError, match="graph: expected None or False on cpu, got True"):
+        Trainer(dataclasses.replace(config, graph=True), quiet=True)
+
+
+def test_the_share_of_the_gpu_is_given_by_name(monkeypatch):
+    """Runs side by side share it, and a trainer on a stream of its own does not unless it says so."""
+    # Fused kernels have builds for the CPU.
+    monkeypatch.setattr("gpu_vecenv.train.runner.executor.require_gpu", lambda *arguments: None)
+    config = dataclasses.replace(CARTPOLE, device="cpu", kernels="fused", num_envs=4, total_steps=4 * 32)
+    for shares in (False, True):
+        assert Trainer(config, quiet=True, shares_gpu=shares).parts.actors["agent"].alone is not shares
+    seen = []
+
+    class Note(Callback):
+        def on_start(self, trainer):
+            seen.append(trainer.parts.actors["agent"].alone)
+
+    train_many({"a": config}, quiet=True, callbacks=[Note()])
+    assert seen == [False]
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16", "float16"])
@@ -106,7 +125,7 @@ class Curriculum(Callback):
 def test_a_graph_trains_to_the_same_bits(game):
     callbacks = [Curriculum()] if game == "cartpole" else []
     runs = [
-        Trainer(dataclasses.replace(GAMES[game], executor=name), quiet=True, callbacks=callbacks) for name in ("eager", "graph")
+        Trainer(dataclasses.replace(GAMES[game], **WAYS[name]), quiet=True, callbacks=callbacks) for name in ("eager", "graph")
     ]
     metrics = [{k: v for k, v in run.train().items() if k != "steps_per_second"} for run in runs]
     assert runs[1].executor.reason == ""
@@ -129,7 +148,7 @@ FUSED = {
 @pytest.mark.gpu
 @pytest.mark.parametrize("game", FUSED)
 def test_fused_kernels_train_like_torch_and_repeat_their_bits(game):
-    runs = [Trainer(dataclasses.replace(FUSED[game], executor=name), quiet=True) for name in ("graph", "fused", "fused")]
+    runs = [Trainer(dataclasses.replace(FUSED[game], **WAYS[name]), quiet=True) for name in ("graph", "fused", "fused")]
     assert runs[1].parts.not_fused == {}
     metrics = [run.train(iterations=4) for run in runs]
     states = [weights(run) for run in runs]
@@ -145,14 +164,14 @@ def test_fused_kernels_train_like_torch_and_repeat_their_bits(game):
 
 @pytest.mark.gpu
 def test_a_fused_run_learns_cartpole():
-    trainer = Trainer(TrainConfig("WarpCartPole-v1", device="cuda:0", executor="fused", evaluation_interval=50), quiet=True)
+    trainer = Trainer(TrainConfig("WarpCartPole-v1", device="cuda:0", kernels="fused", evaluation_interval=50), quiet=True)
     metrics = trainer.train()
     assert max(metrics["recent_return/agent"], trainer.best.value) >= 475.0
 
 
 @pytest.mark.gpu
 def test_a_policy_without_fused_kernels_says_why(capsys):
-    config = dataclasses.replace(GAMES["shared trunk"], executor="fused")
+    config = dataclasses.replace(GAMES["shared trunk"], kernels="fused")
     Trainer(config).train(iterations=1)
     assert "'agent' has no fused kernels: its actor and critic share hidden layers" in capsys.readouterr().out
 
@@ -167,7 +186,7 @@ def test_a_policy_without_fused_kernels_says_why(capsys):
     ids=["item", "synchronize"],
 )
 def test_code_that_cannot_be_captured_stays_eager_and_trains_alike(capsys, call, reason):
-    plain = Trainer(dataclasses.replace(CARTPOLE, executor="eager"), quiet=True, networks={"agent": Net()})
+    plain = Trainer(dataclasses.replace(CARTPOLE, kernels="torch", graph=False), quiet=True, networks={"agent": Net()})
     trainer = Trainer(CARTPOLE, networks={"agent": Net(call)})
     trainer.policies["agent"].load_state_dict(plain.policies["agent"].state_dict())
     trainer.train()
@@ -194,7 +213,7 @@ KL = {"float32": 1e-9, "tf32": 1e-6, "bfloat16": 1e-4, "float16": 1e-5}
 @pytest.mark.parametrize("precision", KL)
 def test_the_first_minibatch_starts_near_the_rollout(precision):
     network = NetworkConfig(hidden_sizes=(256, 256))
-    config = dataclasses.replace(TAG, precision=precision, executor="graph", network=network, total_steps=64 * 30 * 40)
+    config = dataclasses.replace(TAG, precision=precision, kernels="torch", network=network, total_steps=64 * 30 * 40)
     trainer = Trainer(config, quiet=True)
     trainer.train(iterations=20)
     with in_precision(precision, "cuda:0"):

@@ -9,6 +9,7 @@ import signal
 import pytest
 import role_envs  # noqa: F401  (registers Town-v0)
 import torch
+from ways import WAYS
 
 from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.train import Callback, NetworkConfig, PPOConfig, TrainConfig, Trainer, load_checkpoint
@@ -307,12 +308,12 @@ ON_GPU = [dataclasses.replace(config, device="cuda:0") for config in (CARTPOLE, 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("config", ON_GPU, ids=["cartpole", "tag", "town"])
-@pytest.mark.parametrize("executor", ["graph", "fused"])
-def test_a_graph_with_many_iterations_in_flight_trains_to_the_same_bits(config, executor):
+@pytest.mark.parametrize("way", ["graph", "fused"])
+def test_a_graph_with_many_iterations_in_flight_trains_to_the_same_bits(config, way):
     runs, found = [], []
-    for name, most in ((executor if executor == "fused" else "eager", 1), (executor, 1), (executor, 16)):
+    for name, most in ((way if way == "fused" else "eager", 1), (way, 1), (way, 16)):
         sink = Rows()
-        trainer = Trainer(dataclasses.replace(config, executor=name), quiet=True, sinks=[sink])
+        trainer = Trainer(dataclasses.replace(config, **WAYS[name]), quiet=True, sinks=[sink])
         trainer.flight.most = most
         trainer.train(iterations=2)
         trainer.train()
@@ -339,16 +340,16 @@ class Resetter(Meddler):
 def test_a_graph_follows_callbacks_that_change_the_env(config, meddler, tmp_path):
     found = []
     for name in ("eager", "graph"):
-        trainer = Trainer(dataclasses.replace(config, executor=name), quiet=True, callbacks=[meddler(tmp_path)])
+        trainer = Trainer(dataclasses.replace(config, **WAYS[name]), quiet=True, callbacks=[meddler(tmp_path)])
         trainer.train()
         found.append(state(trainer))
     assert_same(*found)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("executor", ["eager", "graph", "fused"])
-def test_runs_side_by_side_on_streams_of_their_own_train_as_alone(executor):
-    configs = [dataclasses.replace(CARTPOLE, device="cuda:0", executor=executor, seed=seed) for seed in range(3)]
+@pytest.mark.parametrize("way", ["eager", "graph", "fused"])
+def test_runs_side_by_side_on_streams_of_their_own_train_as_alone(way):
+    configs = [dataclasses.replace(CARTPOLE, device="cuda:0", **WAYS[way], seed=seed) for seed in range(3)]
     alone = []
     for config in configs:
         trainer = Trainer(config, quiet=True)
@@ -369,10 +370,10 @@ def test_runs_side_by_side_on_streams_of_their_own_train_as_alone(executor):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("executor", ["eager", "graph", "fused"])
-def test_a_launch_never_waits_for_the_gpu(executor, monkeypatch):
+@pytest.mark.parametrize("way", ["eager", "graph", "fused"])
+def test_a_launch_never_waits_for_the_gpu(way, monkeypatch):
     monkeypatch.setattr("gpu_vecenv.train.runner.schedule_table.TABLE_ROWS", 2)  # tables are uploaded in the launches
-    trainer = Trainer(dataclasses.replace(CARTPOLE, device="cuda:0", executor=executor), quiet=True)
+    trainer = Trainer(dataclasses.replace(CARTPOLE, device="cuda:0", **WAYS[way]), quiet=True)
     trainer.train(iterations=4)
     torch.cuda.set_sync_debug_mode("error")
     try:

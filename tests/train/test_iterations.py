@@ -231,7 +231,7 @@ def test_the_spec_says_which_limits_are_bootstrapped():
     """The limit of CartPole is none of its rules; that of Tag is one, although both have a time limit."""
     for config, expected in ((CARTPOLE, True), (TAG, False)):
         trainer = Trainer(config, quiet=True)
-        assert {ppo.bootstrap_at_time_limit for ppo in trainer.parts.settings.values()} == {expected}
+        assert {ppo.config.bootstrap_at_time_limit for ppo in trainer.parts.algorithms.values()} == {expected}
         assert (trainer.parts.rollout.groups[0].final_obs is not None) == expected
 
 

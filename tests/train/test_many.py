@@ -9,6 +9,7 @@ import weakref
 
 import pytest
 import torch
+from ways import WAYS
 
 from gpu_vecenv.train import (
     Callback,
@@ -376,9 +377,9 @@ CARTPOLE = TrainConfig("WarpCartPole-v1", num_envs=64, total_steps=64 * 32 * 24,
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("executor", ["eager", "graph", "fused"])
-def test_runs_on_streams_of_their_own_equal_the_runs_alone(tmp_path, executor, alone):
-    base = dataclasses.replace(CARTPOLE, executor=executor)
+@pytest.mark.parametrize("way", ["eager", "graph", "fused"])
+def test_runs_on_streams_of_their_own_equal_the_runs_alone(tmp_path, way, alone):
+    base = dataclasses.replace(CARTPOLE, **WAYS[way])
     configs = {f"seed-{seed}": dataclasses.replace(base, seed=seed) for seed in range(4)}
     configs["wide"] = dataclasses.replace(base, num_envs=256, total_steps=3 * base.total_steps, evaluation_interval=7)
     results = train_many(configs, tmp_path / "runs", at_once=3, quiet=True)

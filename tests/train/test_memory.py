@@ -9,6 +9,7 @@ import pytest
 import role_envs  # noqa: F401  (registers Pairs-v0 and Masked-v0)
 import torch
 from torch.profiler import ProfilerActivity, profile
+from ways import WAYS
 
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.cli.main import main
@@ -82,7 +83,7 @@ def tensors_of(value):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("executor", ["eager", "graph", "fused"])
+@pytest.mark.parametrize("way", ["eager", "graph", "fused"])
 @pytest.mark.parametrize(
     "config",
     [
@@ -92,12 +93,12 @@ def tensors_of(value):
     ],
     ids=lambda config: config.env_id,
 )
-def test_the_estimate_is_what_a_run_takes_on_a_gpu(config, executor):
+def test_the_estimate_is_what_a_run_takes_on_a_gpu(config, way):
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    with contextlib.closing(Trainer(dataclasses.replace(config, executor=executor, device="cuda:0"), quiet=True)) as trainer:
+    with contextlib.closing(Trainer(dataclasses.replace(config, **WAYS[way], device="cuda:0"), quiet=True)) as trainer:
         for _ in range(4):
             trainer.launch(), trainer.finish()
         needs = training_needs(trainer.config, trainer.env.layout, torch.device("cuda:0"))
@@ -154,11 +155,12 @@ def test_the_command_prints_what_a_run_with_its_options_needs(capsys):
     ("words", "text"),
     [
         ("--ppo num_steps=4", "--ppo: expected it with --train only"),
-        ("--executor eager", "--executor: expected it with --train only"),
+        ("--kernels torch", "--kernels: expected it with --train only"),
         ("--train --view agents", "--view: expected it without --train only"),
         ("--train --no-copy", "--no-copy: expected it without --train only"),
         ("--train --num-envs 0", "num_envs: expected an integer from 1"),
-        ("--train --executor fused", "executor: expected auto or eager on cpu"),
+        ("--train --executor fused", "--executor: expected --kernels and --graph in its place"),
+        ("--train --kernels fused", "kernels: expected 'auto' or 'torch' on cpu"),
         ("--train --policy agent=random", "expected at least one policy to train"),
     ],
 )
@@ -169,7 +171,7 @@ def test_options_without_an_effect_are_refused(capsys, words, text):
 
 @pytest.mark.gpu
 def test_a_run_beyond_the_memory_of_a_gpu_names_what_it_needs():
-    config = TrainConfig("WarpCartPole-v1", 65_536, device="cuda:0", ppo=PPOConfig(num_steps=32), executor="eager")
+    config = TrainConfig("WarpCartPole-v1", 65_536, device="cuda:0", ppo=PPOConfig(num_steps=32), kernels="torch", graph=False)
     gc.collect()
     torch.cuda.empty_cache()
     limit = torch.cuda.memory_reserved() + 120_000_000  # the rollout takes 62 MB, an update 500 MB

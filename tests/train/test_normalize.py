@@ -91,7 +91,7 @@ def scaled_by(norm, reward, valid, cut):
     """Return the rewards that an update with these statistics uses."""
     norm.update(reward, valid, cut)
     value = torch.zeros(len(reward) + 1, *reward.shape[1:])
-    return advantages(reward, value, None, valid, cut, cut & False, 0.0, 0.0, norm.scale).advantage
+    return advantages(reward, value, None, (valid, cut, cut & False), 0.0, 0.0, norm.scale).advantage
 
 
 @pytest.mark.parametrize("shape", [(2,), (1, 2)])

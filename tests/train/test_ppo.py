@@ -6,12 +6,12 @@ import numpy as np
 import numpy_ppo
 import pytest
 import torch
+from fused_runs import FusedPPO
 from policy_cases import ACTIONS
 from ppo_cases import DECAY, GAMMA, PLAIN, T, case, learn, ppo_of, weights
 
-from gpu_vecenv.train.algorithms import ppo as module
+from gpu_vecenv.train.algorithms import ppo_backend as module
 from gpu_vecenv.train.algorithms.ppo import PPO
-from gpu_vecenv.train.fused.update import FusedPPO
 from gpu_vecenv.train.storage.samples import apply
 
 HEADS = {

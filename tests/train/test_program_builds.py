@@ -27,7 +27,7 @@ def results(steps=40, rows=700):
     stats, by_world = episodes.EpisodeStats(rows, 200), episodes.EpisodeStats(rows, 200, [2, 1, 4])
     wide = torch.randn(3000, 37, generator=g)
     return (
-        *scan.advantages(reward, value, -reward, valid, cut, timed_out, 0.9, 0.8),
+        *scan.advantages(reward, value, -reward, (valid, cut, timed_out), 0.9, 0.8),
         scan.discounted_returns(reward, valid, cut, 0.9, running),
         *scan.episode_sums(reward, valid, cut, sums),
         *(each.update(reward, cut, valid) for each in (stats, by_world) for _ in range(2)),

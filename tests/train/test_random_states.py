@@ -113,7 +113,7 @@ def resumed(path):
     finally:
         trainer.close()
     for name, algorithm in held["algorithms"].items():
-        if trainer.config.ppo_of(name).learning_rate_schedule != "adaptive":  # only this one has a factor
+        if trainer.config.options_of(name).learning_rate_schedule != "adaptive":  # only this one has a factor
             algorithm["factor"] = torch.ones(())
     return before, held
 

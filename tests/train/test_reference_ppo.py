@@ -7,16 +7,14 @@ import numpy as np
 import pytest
 import role_envs  # noqa: F401  (registers Arena-v0 and Pairs-v0)
 import torch
+from fused_runs import fused
 from reference_ppo import ReferencePPO
 from replay import Replay
 
 from gpu_vecenv.train import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.algorithms.deal import choose, deal
-from gpu_vecenv.train.algorithms.registry import register_algorithm
-from gpu_vecenv.train.fused.update import FusedPPO
+from gpu_vecenv.train.fused.update import FusedBackend
 from tests.devices import DEVICES
-
-register_algorithm("fused", FusedPPO)
 
 ITERATIONS = 3
 """Iterations of each run, which are half of its schedules."""
@@ -71,13 +69,14 @@ def run_of(name, algorithm, device):
     ppo = dataclasses.replace(PPO, **settings)
     config = TrainConfig(
         env_id, num_envs=worlds, total_steps=2 * ITERATIONS * worlds * ppo.num_steps, device=device, env_kwargs=env_kwargs,
-        network=NetworkConfig((32, 32)), ppo=ppo, executor="eager" if device == "cpu" else "graph",
+        network=NetworkConfig((32, 32)), ppo=ppo, kernels="torch",
     )  # fmt: skip
-    policies = {}
-    for role, policy in Trainer(config, quiet=True).policies.items():
-        own = algorithm if policy.group.shared is None else "ppo"
-        policies[role] = PolicyConfig(algorithm=own, ppo=of_policies.get(role, {}))
-    trainer = Trainer(dataclasses.replace(config, policies=policies), quiet=True)
+    policies = Trainer(config, quiet=True).policies
+    config = dataclasses.replace(config, policies={role: PolicyConfig(ppo=of_policies.get(role, {})) for role in policies})
+    if algorithm == "fused":
+        fit = [role for role, policy in policies.items() if policy.group.shared is None]
+        config = fused(config, None if len(fit) == len(policies) else fit)
+    trainer = Trainer(config, quiet=True)
     references = {}
     for role, policy in trainer.policies.items():
         with torch.no_grad():  # outputs of a new policy are nearly 0
@@ -87,7 +86,7 @@ def run_of(name, algorithm, device):
         space, log_std, bounds = policy.group.action, None, None
         if policy.group.continuous:
             log_std, bounds = numbers(policy.log_std), (space.low, space.high)
-        references[role] = ReferencePPO(*layers, log_std, bounds, policy.group.choices, trainer.parts.settings[role])
+        references[role] = ReferencePPO(*layers, log_std, bounds, policy.group.choices, trainer.parts.algorithms[role].config)
     return trainer, references
 
 
@@ -182,8 +181,8 @@ def test_iterations_are_those_of_the_reference(name, algorithm, device):
             want["return"], want["episode_length"] = episodes[role].means(t)
             change = weights(trainer.policies[role]) - start[role]
             expected = np.concatenate([x.ravel() for x in reference.weights]) - start[role]
-            used = "fused" if isinstance(trainer.parts.algorithms[role], FusedPPO) else "ppo"
+            used = "fused" if isinstance(trainer.parts.algorithms[role].backend, FusedBackend) else "ppo"
             assert np.linalg.norm(change - expected) <= ERRORS[used] * np.linalg.norm(expected)
             assert_equal({name: metrics[f"{name}/{role}"] for name in want}, want, used == "fused")
     assert EVENTS[trainer.config.env_id] <= seen and few == ("few choices" in name)
-    assert ("updates end early" in seen) == (trainer.config.ppo.target_kl is not None)
+    assert ("updates end early" in seen) == (CASES[name][3].get("target_kl") is not None)

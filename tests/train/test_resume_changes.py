@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 import math
 
 import pytest
@@ -9,6 +10,8 @@ import torch
 import yaml
 
 from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer, resume_many, train_many
+from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint
+from gpu_vecenv.train.run_folder.checkpoint_file import save_checkpoint
 from gpu_vecenv.train.run_folder.run_files import NOTE
 
 PPO = PPOConfig(num_steps=10, num_epochs=2, num_minibatches=3)
@@ -42,6 +45,7 @@ def given(config, tmp_path):
         ({"network": NetworkConfig((16,), log_std=1.0)}, "network.log_std: expected 0.0, .* got 1.0"),
         ({"policies": {"catcher": PolicyConfig(network={"hidden_sizes": (8,)})}}, "hidden_sizes: expected .16,., .* got .8,."),
         ({"policies": {"catcher": PolicyConfig(module="x")}}, r"policies\['catcher'\].module: expected None, .* got 'x'"),
+        ({"executor": "graph"}, "executor: expected kernels .* and graph .*graph=True stands for 'graph'"),
         ({"nope": 1}, "TrainConfig option: expected one of .*, got 'nope'"),
     ],
 )
@@ -55,6 +59,20 @@ def test_a_policy_that_was_frozen_stays_frozen(config, tmp_path):
     saved = Trainer(dataclasses.replace(config, frozen=("runner",)), quiet=True).save(tmp_path / "a.pt")
     with pytest.raises(ConfigError, match="frozen: expected 'runner' in it, .* has no optimiser of it"):
         Trainer.resume(saved, quiet=True, frozen=())
+
+
+def test_a_run_with_a_former_executor_goes_on(given, tmp_path):
+    """Its checkpoint is one of an earlier version, but for the version of the package."""
+    state = load_checkpoint(given.out)
+    options = {**json.loads(state["config"]), "executor": "eager"}
+    del options["kernels"], options["graph"]
+    save_checkpoint(tmp_path / "old.pt", {**state, "config": json.dumps({**options, "out": None})})
+    metrics = []
+    for path in (given.out, tmp_path / "old.pt"):
+        with contextlib.closing(Trainer.resume(path, quiet=True)) as trainer:
+            metrics.append({name: x for name, x in trainer.train().items() if name != "steps_per_second"})
+    assert (trainer.config.kernels, trainer.config.graph) == ("torch", False)
+    assert metrics[0] == pytest.approx(metrics[1], rel=0, abs=0, nan_ok=True)
 
 
 def test_equal_values_are_no_change(given):

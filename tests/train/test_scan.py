@@ -68,7 +68,7 @@ def test_advantages_equal_the_recurrence(numbers):
         valid, cut, timed_out = zip(*flags, strict=True)
         value = (*value, last)
         masks = (column(x, torch.bool) for x in (valid, cut, timed_out))
-        got = advantages(*(column(x) for x in (reward, value, final)), *masks, 0.9, decay)
+        got = advantages(*(column(x) for x in (reward, value, final)), masks, 0.9, decay)
         want = slow_advantages(reward, value, final, valid, cut, timed_out, 0.9, decay)
         assert_near(got.advantage[:, 0], want)
         values = [x if counts else 0.0 for x, counts in zip(value, valid, strict=False)]
@@ -113,7 +113,7 @@ def test_rows_of_any_number_and_strides_do_not_depend_on_each_other(steps, rows)
     valid, cut, timed_out = (torch.rand(steps, *rows, generator=g) < 0.3 for _ in range(3))
     before = torch.randn(3, *rows, generator=g)
     running, sums = before[0].clone(), before.clone()
-    got = advantages(reward, value, final, valid, cut, timed_out, 0.9, 0.8).advantage
+    got = advantages(reward, value, final, (valid, cut, timed_out), 0.9, 0.8).advantage
     returns = discounted_returns(reward, valid, cut, 0.9, running)
     totals, finished = episode_sums(reward, valid, cut, sums)
     for index in np.ndindex(*rows):
@@ -132,7 +132,7 @@ def test_rows_of_any_number_and_strides_do_not_depend_on_each_other(steps, rows)
 def test_arrays_that_do_not_fit_are_refused():
     reward, flag = torch.zeros(3, 2), torch.zeros(3, 2, dtype=torch.bool)
     with pytest.raises(ShapeError, match=r"value must have shape \(4, 2\), got \(3, 2\)"):
-        advantages(reward, reward, None, flag, flag, flag, 0.9, 0.8)
+        advantages(reward, reward, None, (flag, flag, flag), 0.9, 0.8)
     with pytest.raises(ShapeError, match=r"running must have shape \(2,\), got \(3,\)"):
         discounted_returns(reward, flag, flag, 0.9, torch.zeros(3))
     with pytest.raises(ShapeError, match="at least one step"):

@@ -55,7 +55,7 @@ def test_an_entropy_schedule_is_stored_in_every_form(tmp_path):
         config.save(tmp_path)
         for stored in (TrainConfig.from_yaml(tmp_path / "config.yaml"), TrainConfig.from_json(config.to_json())):
             assert stored == config and stored.ppo.entropy_schedule == ppo.entropy_schedule
-            assert resolve(stored).ppo_of("agent") == ppo
+            assert resolve(stored).options_of("agent") == ppo
 
 
 @pytest.mark.parametrize("points", [(), ((0, 0.1),), ((5, 0.1), (5, 0.2)), ((5, 0.1, 1),), ((5.0, 0.1),), ((5, None),), 3, "x"])
@@ -85,7 +85,7 @@ def test_iterations_of_a_resumed_run_have_the_weights_of_the_schedule(tmp_path):
     def train(trainer, iterations):
         for _ in range(iterations):
             trainer.train(1)
-            seen.append([float(trainer.parts.schedules.scalars[role].entropy_coef) for role in ("runner", "tagger")])
+            seen.append([float(trainer.parts.schedules.scalars[role][1]) for role in ("runner", "tagger")])
         trainer.close()
 
     train(Trainer(config, quiet=True), 2)

@@ -16,6 +16,7 @@ from dispatched import HostReads, operations
 from torch import nn
 
 from gpu_vecenv.train import (
+    AlgorithmConfig,
     Callback,
     NetworkConfig,
     PolicyConfig,
@@ -25,10 +26,10 @@ from gpu_vecenv.train import (
     evaluate,
     export_policy,
     load_checkpoint,
+    register_algorithm,
     train_many,
 )
 from gpu_vecenv.train.algorithms.contract import Algorithm
-from gpu_vecenv.train.algorithms.registry import register_algorithm
 from gpu_vecenv.train.config import resolve
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.applies import fused_sizes
@@ -39,12 +40,18 @@ from gpu_vecenv.train.runner.matches import play_matches
 from gpu_vecenv.train.runner.players import Players
 
 
+@dataclasses.dataclass(frozen=True)
+class SequencesConfig(AlgorithmConfig):
+    num_steps: int = 7
+    normalize_observations: bool = False
+
+
 class Sequences(Algorithm):
     """Learns from whole sequences: runs a policy again from the state at the start of a rollout."""
 
     metric_names = ("mismatch",)
 
-    def __init__(self, policy, config, shape, seed, device):
+    def __init__(self, policy, options, setup):
         self.policy = policy
 
     def update(self, samples, scalars):
@@ -70,14 +77,15 @@ class Sequences(Algorithm):
         pass
 
 
-register_algorithm("sequences", Sequences)
-COUNTER = PolicyConfig(module="counter", algorithm="sequences", ppo={"normalize_observations": False})
+register_algorithm("sequences", SequencesConfig, Sequences)
+COUNTER = PolicyConfig(module="counter", algorithm="sequences")
 BEAT = TrainConfig(
-    "Beat-v0", num_envs=6, total_steps=6 * 7 * 6, device="cpu", ppo=PPOConfig(num_steps=7), env_kwargs={"max_episode_steps": 9},
+    "Beat-v0", num_envs=6, total_steps=6 * 7 * 6, device="cpu", env_kwargs={"max_episode_steps": 9},
     policies={"left": COUNTER, "right": COUNTER},
 )  # fmt: skip
 FROZEN = dataclasses.replace(  # the left counter acts and does not learn; the right policy learns by PPO
-    BEAT, frozen=("left",), network=NetworkConfig((8,)), policies={"left": PolicyConfig(module="counter")}
+    BEAT, frozen=("left",), network=NetworkConfig((8,)), ppo=PPOConfig(num_steps=7),
+    policies={"left": PolicyConfig(module="counter")},
 )
 ROLES = TrainConfig(
     "Arena-v0", num_envs=6, total_steps=6 * 7 * 4, device="cpu", ppo=PPOConfig(num_steps=7), env_kwargs={"max_episode_steps": 9},
@@ -149,7 +157,7 @@ def test_a_counter_begins_anew_in_worlds_that_a_callback_resets():
 def test_samples_tell_where_states_begin(steps):
     """The state before each step is that of the counter again, from ``Samples`` alone, also of agents that come back to life."""
     kwargs = {"leave": 0.2, "back": 0.3, "end": 0.02}
-    trainer = Trainer(dataclasses.replace(BEAT, ppo=PPOConfig(num_steps=steps), env_kwargs=kwargs), quiet=True)
+    trainer = Trainer(dataclasses.replace(BEAT, algorithms={"sequences": SequencesConfig(steps)}, env_kwargs=kwargs), quiet=True)
     rows, begun = trainer.parts.rows["left"], 0
     for _ in range(35 // steps):
         counts, step = [], trainer.env.step
@@ -279,7 +287,7 @@ def test_a_rollout_with_states_has_fixed_addresses_and_no_host_reads():
 
 def test_a_policy_without_a_state_costs_no_operation():
     """Compared with a rollout whose steps are written out."""
-    trainer = Trainer(dataclasses.replace(BEAT, policies={}), quiet=True)
+    trainer = Trainer(dataclasses.replace(BEAT, policies={}, ppo=PPOConfig(num_steps=7)), quiet=True)
     collector = trainer.parts.collector
 
     def bare():
@@ -300,8 +308,8 @@ def test_a_policy_without_a_state_costs_no_operation():
 @pytest.mark.parametrize("config", [BEAT, FROZEN], ids=["learns", "frozen"])
 def test_a_captured_run_counts_like_an_eager_one(config):
     found = []
-    for executor in ("eager", "graph"):
-        trainer = Trainer(dataclasses.replace(config, device="cuda:0", executor=executor), quiet=True)
+    for graph in (False, True):
+        trainer = Trainer(dataclasses.replace(config, device="cuda:0", kernels="torch", graph=graph), quiet=True)
         metrics = trainer.train()
         assert all(value == 0.0 for name, value in metrics.items() if name.startswith("mismatch/"))
         found.append(tensors_of(trainer))
@@ -313,7 +321,7 @@ def test_a_captured_run_counts_like_an_eager_one(config):
 
 
 def test_a_run_without_states_has_none_in_its_checkpoint():
-    trainer = Trainer(dataclasses.replace(BEAT, policies={}), quiet=True)
+    trainer = Trainer(dataclasses.replace(BEAT, policies={}, ppo=PPOConfig(num_steps=7)), quiet=True)
     assert "states" not in trainer.parts.collector.state_dict() and not trainer.parts.collector._states
 
 

@@ -65,7 +65,7 @@ def test_the_env_writes_into_the_rollout(config):
 
 def test_an_env_whose_limit_is_a_rule_bootstraps_only_if_requested(config):
     trainer = Trainer(config, quiet=True)
-    assert not any(ppo.bootstrap_at_time_limit for ppo in trainer.parts.settings.values())
+    assert not any(ppo.config.bootstrap_at_time_limit for ppo in trainer.parts.algorithms.values())
     assert trainer.parts.rollout.groups[0].final_obs is None
     asked = dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, bootstrap_at_time_limit=True))
     trainer = Trainer(asked, quiet=True)

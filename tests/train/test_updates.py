@@ -11,10 +11,10 @@ from policy_cases import ACTIONS
 from ppo_cases import PLAIN, WORLDS, T, case, learn, ppo_of, scalars, weights
 
 from gpu_vecenv.train.algorithms import gated_adam
-from gpu_vecenv.train.algorithms.contract import DeviceScalars
 from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
 from gpu_vecenv.train.algorithms.loss import Minibatch, PPOLoss, masked_mean, masked_variance
 from gpu_vecenv.train.algorithms.ppo import PPO
+from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.storage.samples import apply
 
@@ -246,11 +246,11 @@ def test_after_begin_the_first_ratios_are_one(shared):
 
 def test_rollouts_are_evaluated_in_chunks_in_order(monkeypatch):
     one, seen = case(), []
-    want, _ = learn(one, rate=0.0)[0]._values(one.samples, one.samples.obs), None
-    monkeypatch.setattr("gpu_vecenv.train.algorithms.ppo.MAX_CHUNK_ROWS", 3 * WORLDS + 1)
+    want, _ = learn(one, rate=0.0)[0].backend.values(one.samples, one.samples.obs), None
+    monkeypatch.setattr("gpu_vecenv.train.algorithms.ppo_backend.MAX_CHUNK_ROWS", 3 * WORLDS + 1)
     value = one.policy.value
     one.policy.value = lambda inputs: seen.append(len(inputs.obs)) or value(inputs)
-    torch.testing.assert_close(ppo_of(one)._values(one.samples, one.samples.obs), want)
+    torch.testing.assert_close(ppo_of(one).backend.values(one.samples, one.samples.obs), want)
     assert seen == [3 * WORLDS] * 3
     log_prob = one.samples.log_prob.clone()
     ppo_of(one).begin(one.samples)

@@ -7,9 +7,8 @@ import torch
 from policy_cases import ACTIONS, observations, policy_of
 from torch import nn
 
-from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, TrainConfig, Trainer, register_algorithm
 from gpu_vecenv.train.algorithms.ppo import PPO
-from gpu_vecenv.train.algorithms.registry import register_algorithm
 from gpu_vecenv.train.policies.contract import Inputs
 
 CARTPOLE = TrainConfig(
@@ -200,11 +199,15 @@ class WithActor(PPO):
         return Listed(self.policy)
 
 
-register_algorithm("test_users_networks.actor", WithActor)
+def with_actor(policy, options, setup):
+    return WithActor(policy, options, setup.rows.shape, setup.seed, setup.device)
+
+
+register_algorithm("with_actor", PPOConfig, with_actor)
 
 
 def test_an_actor_that_is_empty_as_a_container_acts():
-    config = dataclasses.replace(CARTPOLE, policies={"agent": PolicyConfig(algorithm="test_users_networks.actor")})
+    config = dataclasses.replace(CARTPOLE, ppo=None, algorithm="with_actor")
     assert isinstance(Trainer(config, quiet=True).parts.actors["agent"], Listed)
 
 

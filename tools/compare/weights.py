@@ -55,7 +55,7 @@ def backends(device: str) -> dict[str, dict[str, Any]]:
         ways = {
             "eager": {"kernels": "torch", "graph": False},
             "graph": {"kernels": "torch", "graph": True},
-            "fused": {"kernels": "fused"},
+            "fused": {"kernels": "fused", "graph": True},
         }
     return ways if device != "cpu" else {"eager": ways["eager"], "fused": {**ways["eager"], "policies": "fused"}}
 
@@ -124,28 +124,59 @@ def train(config: Any, resumed: bool) -> str:
 def with_fused(config: Any) -> Any:
     """Return a config for the CPU whose learning policies are updated by the builds of the fused kernels for the CPU."""
     from gpu_vecenv.train import PolicyConfig, Trainer
-    from gpu_vecenv.train.algorithms.registry import register_algorithm
-    from gpu_vecenv.train.fused.update import FusedPPO
+    from gpu_vecenv.train.config import resolve
 
-    with contextlib.suppress(ValueError):  # registered by an earlier run
-        register_algorithm("fused", FusedPPO)
     trainer = Trainer(config, quiet=True)
     names = [name for name in trainer.policies if name not in config.frozen]
     trainer.close()
     policies = {name: config.policies.get(name, PolicyConfig()) for name in names}
-    return replace(config, policies={name: replace(policy, algorithm="fused") for name, policy in policies.items()})
+    if not register_fused():
+        return replace(config, policies={name: replace(policy, algorithm="fused") for name, policy in policies.items()})
+    policies = {
+        name: replace(policy, algorithm="fused", ppo={}, algorithms={"fused": policy.ppo} if policy.ppo else {})
+        for name, policy in policies.items()
+    }
+    return replace(config, ppo=None, algorithms={"fused": resolve(config).ppo}, policies=policies)
+
+
+def register_fused() -> bool:
+    """Register an algorithm ``fused``, PPO with fused kernels; return True if algorithms have options of their own."""
+    try:
+        from gpu_vecenv.train.algorithms.registry import register_algorithm as register_builder
+    except ImportError:
+        from gpu_vecenv.train import PPOConfig, register_algorithm
+
+        with contextlib.suppress(ValueError):  # registered by an earlier run
+            register_algorithm("fused", PPOConfig, make_fused)
+        return True
+    from gpu_vecenv.train.fused.update import FusedPPO
+
+    with contextlib.suppress(ValueError):
+        register_builder("fused", FusedPPO)
+    return False
+
+
+def make_fused(policy: Any, options: Any, setup: Any) -> Any:
+    """Return PPO with fused kernels."""
+    from gpu_vecenv.train.algorithms.ppo import PPO
+    from gpu_vecenv.train.config import bootstraps
+    from gpu_vecenv.train.fused.update import FusedBackend
+
+    options = replace(options, bootstrap_at_time_limit=bootstraps(options, setup.spec))
+    return PPO(policy, options, setup.rows.shape, setup.seed, setup.device, FusedBackend, setup.schedule_steps)
 
 
 def with_steps(config: Any, ways: dict[str, Any], device: str, seed: int) -> Any:
     """Return a config of three iterations."""
     from gpu_vecenv.train.config import resolve
 
+    steps = resolve(config).ppo.num_steps
     if ways.get("policies") == "fused":
         ways = {name: value for name, value in ways.items() if name != "policies"}
         config = with_fused(replace(config, device=device, **ways))
     config = replace(config, device=device, seed=seed, **ways)
     full = resolve(config)
-    return replace(config, total_steps=ITERATIONS * full.num_envs * full.ppo.num_steps)
+    return replace(config, total_steps=ITERATIONS * full.num_envs * steps)
 
 
 def runs(device: str) -> Iterator[tuple[str, Callable[[], str]]]:

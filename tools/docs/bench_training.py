@@ -10,10 +10,10 @@ from tools.docs.generated import table
 
 OURS = "gpu_vecenv"
 
-LEGEND = """An iteration of PPO is a rollout and its update. `fused`, `graph` and `eager` are
-[executors](docs/design/trainer.md#executors); a precision after it is that of the matrix products. `4 x 4` is four epochs of four
-minibatches, and `64-64` gives the widths of the hidden layers. The last column is the speed divided by that of this library's
-fastest single run of the same setting.
+LEGEND = """An iteration of PPO is a rollout and its update. `fused`, `graph` and `eager` are its
+[ways](docs/training-speed.md#kernels-and-graphs); a precision after it is that of the matrix products. `4 x 4` is
+four epochs of four minibatches, and `64-64` gives the widths of the hidden layers. The last column is the speed divided by that
+of this library's fastest single run of the same setting.
 """
 
 GOALS = """The time to a mean return is that of as many iterations as a run needs until the mean return of the last 100 episodes

@@ -1,55 +1,93 @@
-"""The call between the runner and an algorithm."""
+"""The calls between a run and an algorithm."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch import Tensor
 
-from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.train.config import NetworkConfig
 from gpu_vecenv.train.policies.contract import Actor
+from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.samples import Samples
 
 
-class DeviceScalars(NamedTuple):
-    """``Scalars`` on the device: 0-d views of one float32 tensor, which the runner overwrites before each update.
+@dataclass(frozen=True)
+class Setup:
+    """What a run gives the algorithm of a policy, beside the policy and the options."""
 
-    Their addresses do not change, so a captured graph reads the present values.
-    """
-
-    learning_rate: Tensor
-    """Adam's step size."""
-    entropy_coef: Tensor
-    """Weight of the entropy bonus."""
-    clip_coef: Tensor
-    """Half-width of the range that the ratio is clipped to."""
+    rows: PolicyRows
+    """Rows of the policy: the spaces of its agents are ``rows.group``, the shape of a step's samples is ``rows.shape``."""
+    network: NetworkConfig
+    """Shape of the policy's network, for algorithms that have further networks."""
+    spec: EnvSpec
+    """Description of the env."""
+    device: torch.device
+    """Device of the run; of the policy, too, unless memory is counted alone."""
+    seed: int
+    """int64 seed, which depends on the run's seed and on the policy's name."""
+    schedule_steps: int
+    """Steps of the run, summed over worlds, after which schedules are at their end."""
+    fused: bool
+    """The run wants kernels of its own in place of torch, where they fit the policy."""
+    shares_gpu: bool
+    """Other runs use the GPU at the same time, so launches leave multiprocessors to them. Results do not depend on it."""
 
 
 class Algorithm(ABC):
-    """Updates one policy from its samples of a rollout.
+    """Updates one policy from its samples of each rollout.
 
     ``update()`` has fixed shapes, does not read the device on the host, and branches on no data, so a CUDA graph can capture it.
+    All that changes from one update to the next is in tensors whose addresses stay, and in ``state_dict()``.
     """
 
     metric_names: tuple[str, ...]
     """Names of the numbers that ``update()`` returns. ``skipped`` counts steps that were left out because a gradient was not
     finite; the runner then stops the run."""
+    not_fused: str = "its algorithm has none"
+    """Why the policy has no fused kernels; empty if it has them."""
+    largest: float = math.inf
+    """Largest normalised observation with which ``actor()`` can compute."""
 
     def actor(self) -> Actor | None:
         """Return what chooses actions in rollouts in place of the policy, or None."""
         return None
 
+    def evaluation_actor(self) -> Actor | None:
+        """Return what chooses actions in evaluations during training in place of the policy, or None.
+
+        Evaluations have another number of rows than rollouts.
+        """
+        return None
+
+    def scalars_at(self, steps: int) -> Sequence[float]:
+        """Return the settings of an update that depend on the steps of the run, a fixed number of them.
+
+        The host computes them for many iterations at a time, without a wait for the device.
+
+        Args:
+            steps: steps done when the iteration begins, summed over worlds.
+        """
+        return ()
+
     def begin(self, samples: Samples) -> None:  # noqa: B027  (nothing, unless an algorithm overrides it)
         """Prepare the first update of a run, after the policy has observed its first rollout."""
 
     @abstractmethod
-    def update(self, samples: Samples, scalars: DeviceScalars) -> Tensor:
-        """Improve the policy.
+    def update(self, samples: Samples, scalars: tuple[Tensor, ...]) -> Tensor:
+        """Take the transitions of a rollout, and improve the policy.
 
         Args:
-            samples: the policy's samples of a rollout.
-            scalars: settings of this update.
+            samples: the policy's samples of a rollout. The next rollout overwrites their arrays, so an algorithm copies what it
+                needs later, such as into a replay.
+            scalars: what ``scalars_at()`` returned, float32 () each, on the device. Their addresses do not change, so a captured
+                graph reads the present values.
 
         Returns:
             Metrics on the device, float32 (len(metric_names),).
@@ -67,9 +105,9 @@ class Algorithm(ABC):
             CheckpointError: the state has another form.
         """
 
-    def options_changed(self, before: PPOConfig) -> None:  # noqa: B027  (nothing, unless an algorithm overrides it)
-        """Drop what a loaded state owes to other hyperparameters than those of this run; called after ``load_state_dict()``.
+    def options_changed(self, before: Any) -> None:  # noqa: B027  (nothing, unless an algorithm overrides it)
+        """Drop what a loaded state owes to other options than those of this run; called after ``load_state_dict()``.
 
         Args:
-            before: hyperparameters of the run that wrote the state; they may be the same.
+            before: options of the run that wrote the state; they may be the same.
         """

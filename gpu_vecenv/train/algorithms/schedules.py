@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from torch import Tensor
+
 from gpu_vecenv.train.config import PPOConfig
 
 
@@ -16,6 +18,17 @@ class Scalars(NamedTuple):
     """Weight of the entropy bonus."""
     clip_coef: float
     """Range of the ratio around 1."""
+
+
+class DeviceScalars(NamedTuple):
+    """``Scalars`` on the device, float32 () each."""
+
+    learning_rate: Tensor
+    """Adam's step size."""
+    entropy_coef: Tensor
+    """Weight of the entropy bonus."""
+    clip_coef: Tensor
+    """Half-width of the range that the ratio is clipped to."""
 
 
 def scalars_at(ppo: PPOConfig, steps: float, schedule_steps: float) -> Scalars:

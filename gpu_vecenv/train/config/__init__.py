@@ -1,12 +1,13 @@
 """Options of a run, and presets of them.
 
-Reading order: ``run``, ``ppo``, ``network``, ``policy``, ``presets``, ``checks``, ``text``.
+Reading order: ``run``, ``algorithms``, ``ppo``, ``network``, ``policy``, ``presets``, ``checks``, ``text``.
 """
 
+from gpu_vecenv.train.config.algorithms import AlgorithmConfig, register_algorithm
 from gpu_vecenv.train.config.checks import from_options, require_threads
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.policy import PolicyConfig
-from gpu_vecenv.train.config.ppo import PPOConfig, bootstraps, require_samples
+from gpu_vecenv.train.config.ppo import PPOConfig, bootstraps
 from gpu_vecenv.train.config.presets import PRESETS, Preset, import_env
 from gpu_vecenv.train.config.run import CONFIG_FILE, Precision, ResolvedConfig, TrainConfig, read_yaml, resolve, resolve_new
 from gpu_vecenv.train.config.small_tag import SMALL_GRID_TAG, SMALL_TAG
@@ -16,6 +17,7 @@ __all__ = [
     "PRESETS",
     "SMALL_GRID_TAG",
     "SMALL_TAG",
+    "AlgorithmConfig",
     "NetworkConfig",
     "PPOConfig",
     "PolicyConfig",
@@ -27,7 +29,7 @@ __all__ = [
     "from_options",
     "import_env",
     "read_yaml",
-    "require_samples",
+    "register_algorithm",
     "require_threads",
     "resolve",
     "resolve_new",

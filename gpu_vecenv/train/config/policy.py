@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_vecenv.train.config.checks import NAME, Check, check_fields, plain, require, require_known
+from gpu_vecenv.train.config.algorithms import ALGORITHMS, require_no_fields
+from gpu_vecenv.train.config.checks import NAME, Check, check_fields, is_dict_of, plain, require, require_known
 from gpu_vecenv.train.config.network import NETWORK_CHECKS
 from gpu_vecenv.train.config.ppo import PPO_CHECKS, require_advantages
 
@@ -15,18 +17,26 @@ from gpu_vecenv.train.config.ppo import PPO_CHECKS, require_advantages
 class PolicyConfig:
     """Settings of one policy that differ from those of the run."""
 
-    algorithm: str = "ppo"
-    """Registered name of the algorithm that updates the policy."""
+    algorithm: str | None = None
+    """Registered name of the algorithm that updates the policy; None: the run's."""
     ppo: dict[str, Any] = field(default_factory=dict)
     """Fields of ``PPOConfig`` that differ from the run's. ``num_steps`` is the same for all policies."""
     network: dict[str, Any] = field(default_factory=dict)
     """Fields of ``NetworkConfig`` that differ from the run's."""
     module: str | None = None
     """Registered name of the user's network; None uses the built-in one."""
+    algorithms: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Options of another algorithm than PPO that differ from the run's, by its name."""
 
     def __post_init__(self) -> None:
         """Check names and ranges."""
-        check_fields(self, {"algorithm": NAME, "module": NAME.or_none()})
+        check_fields(self, {"algorithm": NAME.or_none(), "module": NAME.or_none(), "algorithms": OPTIONS})
+        require_no_fields(self, self.algorithms)
+        for name, given in self.algorithms.items():
+            if name in ALGORITHMS:
+                fields = [each.name for each in dataclasses.fields(ALGORITHMS[name].config_class)]  # type: ignore[arg-type]
+                require_known(name, given, [each for each in fields if each != "num_steps"])
+        object.__setattr__(self, "algorithms", plain("algorithms", self.algorithms))
         for option, checks in _CHECKS.items():
             given = getattr(self, option)
             require(isinstance(given, Mapping), option, "fields by name", given)
@@ -38,6 +48,16 @@ class PolicyConfig:
                 require(checks[name].test(value), f"{option}.{name}", checks[name].expected, value)
             object.__setattr__(self, option, given)
 
+    def groups(self) -> dict[str, dict[str, Any]]:
+        """Return the options of algorithms that differ from the run's, by the name of the algorithm."""
+        return {name: given for name, given in {"ppo": self.ppo, **self.algorithms}.items() if given}
+
+
+OPTIONS = Check(
+    lambda value: is_dict_of(lambda _: True, value) and "ppo" not in value,
+    "options by name of the algorithm, but for those of PPO, which are the option ppo",
+)
+"""A check for options of several algorithms."""
 
 _CHECKS: Mapping[str, Mapping[str, Check]] = {
     "ppo": {name: check for name, check in PPO_CHECKS.items() if name != "num_steps"},

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import ClassVar, Literal
 
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.validation import abbreviated
+from gpu_vecenv.train.config.algorithms import AlgorithmConfig, Storage, register_algorithm, require_places
 from gpu_vecenv.train.config.checks import (
     COUNT,
     FLAG,
     LONG_COUNT,
-    MAX_INT,
     NOT_NEGATIVE,
     NUMBER,
     POSITIVE,
@@ -33,7 +33,7 @@ MAX_ROLLOUT = 65_536
 
 
 @dataclass(frozen=True)
-class PPOConfig:
+class PPOConfig(AlgorithmConfig):
     """Hyperparameters of proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347).
 
     With ``num_epochs=1`` and ``num_minibatches=1`` the ratio is 1 and the update is A2C.
@@ -83,6 +83,9 @@ class PPOConfig:
 
     The weight is ``entropy_coef`` at step 0, moves linearly to each of these in turn, and then stays. None has no such points;
     with them, ``entropy_coef_final`` is refused."""
+    needs_gradients: ClassVar[bool] = True
+    kept: ClassVar[tuple[str, ...]] = ("normalize_observations", "normalize_rewards")
+    saving_memory: ClassVar[tuple[str, ...]] = (*AlgorithmConfig.saving_memory, "more {}.num_minibatches")
 
     def __post_init__(self) -> None:
         """Check ranges."""
@@ -99,6 +102,20 @@ class PPOConfig:
                 )
         if self.learning_rate_schedule == "adaptive" and self.target_kl is None:
             raise ConfigError("learning_rate_schedule: expected a target_kl with 'adaptive', got None")
+
+    def storage(self, spec: EnvSpec) -> Storage:
+        """See ``AlgorithmConfig.storage()``."""
+        return Storage(final_obs=bootstraps(self, spec))
+
+    def require_samples(self, rows: int, policy: str) -> None:
+        """Raise ConfigError if a rollout cannot fill all minibatches; see ``AlgorithmConfig.require_samples()``."""
+        transitions = self.num_steps * rows
+        where = f"for the policy {policy!r}, which has {rows:,} rows and {self.num_steps:,} steps"
+        if self.num_minibatches > transitions:
+            expected = f"expected at most {transitions:,} {where} in a rollout"
+            raise ConfigError(f"num_minibatches: {expected}, got {self.num_minibatches:,}")
+        # The minibatches have equal sizes.
+        require_places(-(-transitions // self.num_minibatches) * self.num_minibatches, where)
 
 
 def _is_schedule(value: object) -> bool:
@@ -140,23 +157,9 @@ def require_advantages(value: object) -> None:
         require(False, "normalize_advantages", expected, value)
 
 
-def require_samples(ppo: PPOConfig, rows: int, policy: str) -> None:
-    """Raise ConfigError if a rollout cannot fill all minibatches of a policy, or has more samples than 32 bits number.
-
-    Args:
-        ppo: hyperparameters of the policy.
-        rows: number of agents that the policy acts for, over all worlds, or of worlds if observations have a shared part.
-        policy: name of the policy.
-    """
-    transitions = ppo.num_steps * rows
-    has = f"for the policy {policy!r}, which has {rows:,} rows and {ppo.num_steps:,} steps in a rollout"
-    if ppo.num_minibatches > transitions:
-        raise ConfigError(f"num_minibatches: expected at most {transitions:,} {has}, got {ppo.num_minibatches:,}")
-    places = -(-transitions // ppo.num_minibatches) * ppo.num_minibatches  # of all minibatches, which have equal sizes
-    if places > MAX_INT:
-        raise ConfigError(f"num_steps: expected at most {MAX_INT:,} samples {has}, got {places:,}: take fewer worlds or steps")
-
-
 def bootstraps(ppo: PPOConfig, spec: EnvSpec) -> bool:
     """Return True if the value of the final observation is added when the time limit ends an episode."""
     return not spec.limit_is_rule if ppo.bootstrap_at_time_limit is None else ppo.bootstrap_at_time_limit
+
+
+register_algorithm("ppo", PPOConfig, "gpu_vecenv.train.fused.ppo:make_ppo", "gpu_vecenv.train.fused.ppo_memory:ppo_memory")

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.spec.validation import abbreviated
+from gpu_vecenv.train.config.algorithms import (
+    ALGORITHMS,
+    checked_options,
+    grouped,
+    registered,
+    require_no_fields,
+    with_changes,
+)
 from gpu_vecenv.train.config.checks import (
     COUNT,
+    FLAG,
     LONG_COUNT,
     NAME,
     NUMBER,
@@ -27,15 +37,16 @@ from gpu_vecenv.train.config.checks import (
     plain,
     require,
 )
+from gpu_vecenv.train.config.former import refuse_former, renamed
 from gpu_vecenv.train.config.network import NetworkConfig
-from gpu_vecenv.train.config.policy import PolicyConfig
+from gpu_vecenv.train.config.policy import OPTIONS, PolicyConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
 from gpu_vecenv.train.config.presets import Preset, import_env, preset_of
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.vector.inputs.seeding import MAX_SEED
 
-Executor = Literal["auto", "eager", "graph", "fused"]
-"""Values of ``TrainConfig.executor``."""
+Kernels = Literal["auto", "torch", "fused"]
+"""Values of ``TrainConfig.kernels``."""
 
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
 """Values of ``TrainConfig.precision``."""
@@ -105,33 +116,96 @@ class TrainConfig:
     """Number of newest checkpoints that are kept, beside the best one."""
     wandb: str | None = None
     """Weights & Biases project that the metrics are sent to; None sends nothing."""
-    executor: Executor = "auto"
-    """``graph`` launches an iteration as one CUDA graph, ``eager`` operation by operation.
+    kernels: Kernels = "auto"
+    """``torch`` computes networks and losses by torch. With ``fused``, policies with small built-in networks act and learn by
+    kernels of their own, whose products have operands of 16 bits; other policies do as with ``torch``.
 
-    ``fused`` is a graph in which policies with small built-in networks act and learn by kernels of their own, whose products have
-    operands of 16 bits; other policies do as in ``graph``. ``auto`` is eager on the CPU. On a GPU it is fused, or graph with
-    another ``precision`` than float32; it is eager if the user's code cannot be captured, or if the env has wrappers.
+    ``auto`` is fused on a GPU with the ``precision`` float32, and otherwise torch.
+    """
+    graph: bool | None = None
+    """Launch an iteration as one CUDA graph instead of operation by operation. None: on a GPU.
+
+    Iterations stay without a graph if the user's code cannot be captured, or if the env has wrappers.
     """
     precision: Precision = "float32"
     """Operands of matrix products: ``float32``, ``tf32``, ``bfloat16`` or ``float16``. Sums and weights are float32.
 
     Lower precision is faster for wide networks on a GPU. ``tf32`` is a format of GPUs; it changes nothing on the CPU.
     """
+    algorithm: str = "ppo"
+    """Registered name of the algorithm that updates the policies; ``policies`` may name another one for each."""
+    algorithms: dict[str, Any] = field(default_factory=dict)
+    """Options of other algorithms than PPO by name, such as ``{"evolution": EvolutionConfig()}``."""
+    executor: InitVar[Any] = None
 
-    def __post_init__(self) -> None:
-        """Check types and ranges."""
+    def __post_init__(self, executor: object) -> None:
+        """Check types and ranges; ``executor`` is a former option."""
+        refuse_former({} if executor is None else {"executor": executor})
         check_fields(self, _CHECKS)
         object.__setattr__(self, "frozen", tuple(self.frozen))
         object.__setattr__(self, "env_kwargs", plain("env_kwargs", self.env_kwargs))
         given = [name for name in ("stop_at", "patience", "best_of") if getattr(self, name) is not None]
         if given and self.evaluation_interval is None:
             raise ConfigError(f"{given[0]}: expected an evaluation_interval with it, got None")
-        for name, own in self.policies.items():
-            own_settings(name, own, self.ppo or PPOConfig(), self.network or NetworkConfig())
+        require_no_fields(self, self.algorithms)
+        checked = {name: checked_options(name, options) for name, options in self.algorithms.items()}
+        object.__setattr__(self, "algorithms", checked)
+        for name in self.policies:
+            self.options_of(name), self.network_of(name)
+
+    def settings_of(self, policy: str) -> PolicyConfig:
+        """Return the settings of a policy that differ from the run's."""
+        return self.policies.get(policy, PolicyConfig())
+
+    def algorithm_of(self, policy: str) -> str:
+        """Return the name of the algorithm that updates a policy."""
+        return self.settings_of(policy).algorithm or self.algorithm
+
+    def groups(self) -> dict[str, Any]:
+        """Return the options of algorithms that are given, by the name of the algorithm."""
+        return {**({} if self.ppo is None else {"ppo": self.ppo}), **self.algorithms}
+
+    def options_of(self, policy: str) -> Any:
+        """Return the options of the algorithm of a policy: the run's, with the policy's own in their place.
+
+        Raises:
+            ConfigError: the settings contradict each other; the error names the policy.
+        """
+        name = self.algorithm_of(policy)
+        options = self.groups().get(name, {})
+        with _errors_of(policy):
+            return with_changes(name, checked_options(name, options), self.settings_of(policy).groups().get(name, {}))
+
+    def network_of(self, policy: str) -> NetworkConfig:
+        """Return the shape of a policy's network: the run's, with its own fields in their place.
+
+        Raises:
+            ConfigError: see ``options_of()``.
+        """
+        with _errors_of(policy):
+            return dataclasses.replace(self.network or NetworkConfig(), **self.settings_of(policy).network)
+
+    def num_steps(self, policies: Iterable[str]) -> int:
+        """Return the steps of a rollout.
+
+        Args:
+            policies: names of the policies that learn.
+
+        Raises:
+            ConfigError: their algorithms want different numbers, or one is not registered.
+        """
+        wanted = {name: self.options_of(name).num_steps for name in policies if registered(self.algorithm_of(name))}
+        if len(set(wanted.values())) > 1:
+            got = ", ".join(f"{number} for {name!r}" for name, number in wanted.items())
+            raise ConfigError(f"num_steps: expected one number of steps for all policies of a run, got {abbreviated(got)}")
+        number: int = next(iter(wanted.values()))
+        return number
 
     def to_options(self) -> dict[str, Any]:
-        """Return the options as dicts, lists, text and numbers."""
+        """Return the options as dicts, lists, text and numbers; those of each algorithm stand under its name."""
         options: dict[str, Any] = plain("options", dataclasses.asdict(self))
+        for each in (options, *options["policies"].values()):
+            each.update(each.pop("algorithms"))
         return options
 
     def to_json(self) -> str:
@@ -163,7 +237,7 @@ class TrainConfig:
             ConfigError: an option is unknown, of another type or out of range.
             ValueError, RecursionError: the text is no JSON.
         """
-        return cls._built(json.loads(content))
+        return cls._built(renamed(json.loads(content)))
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> TrainConfig:
@@ -184,11 +258,16 @@ class TrainConfig:
 
         The module of an id such as ``module:MyEnv-v0`` is imported, because it may register a preset.
 
+        So is that of an algorithm such as ``module:name``.
+
         Raises:
             ConfigError: an option is unknown, of another type or out of range.
         """
         if isinstance(options, Mapping):
             import_env(options.get("env_id"))
+            if isinstance(named := options.get("algorithm"), str):
+                import_env(named)
+                options = {**options, "algorithm": named.rpartition(":")[2]}
         return cls._built(options)
 
     @classmethod
@@ -199,7 +278,7 @@ class TrainConfig:
             ConfigError, OSError: see ``from_yaml()``.
         """
         path = Path(folder) / CONFIG_FILE
-        return cls._of_file(path, cls._built)
+        return cls._of_file(path, lambda options: cls._built(renamed(options)))
 
     @classmethod
     def _of_file(cls, path: str | Path, build: Callable[[Mapping[str, Any]], TrainConfig]) -> TrainConfig:
@@ -214,14 +293,16 @@ class TrainConfig:
         """Build the options with the preset of what is imported already."""
         good = isinstance(options, Mapping) and is_name(options.get("env_id"))
         require(good, "options", "a mapping with an env_id", options)
-        preset, built = preset_of(options["env_id"]), dict(options)
+        preset, built = preset_of(options["env_id"]), grouped(options, cls)
         kinds: tuple[tuple[str, type[Any]], ...] = (("ppo", PPOConfig), ("network", NetworkConfig))
         for name, kind in kinds:
             given = built.get(name)
             if isinstance(given, Mapping):
                 built[name] = from_options(kind, {**vars(getattr(preset, name)), **given})
         if isinstance(built.get("policies"), Mapping):
-            built["policies"] = {name: _policy(name, own) for name, own in built["policies"].items()}
+            of_run = (built.get("algorithm"),)
+            built["policies"] = {name: _policy(name, own, of_run) for name, own in built["policies"].items()}
+        refuse_former(built)
         return from_options(cls, built)
 
 
@@ -240,25 +321,20 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _policy(name: object, own: object) -> object:
+def _policy(name: object, own: object, of_run: Iterable[object]) -> object:
     if not isinstance(own, Mapping):
         return own
+    with _errors_of(name):
+        return from_options(PolicyConfig, grouped(own, PolicyConfig, of_run))
+
+
+@contextlib.contextmanager
+def _errors_of(policy: object) -> Iterator[None]:
+    """Name a policy in errors of its settings."""
     try:
-        return from_options(PolicyConfig, own)
+        yield
     except ConfigError as error:
-        raise ConfigError(f"policies[{abbreviated(name)}]: {error}") from error
-
-
-def own_settings(name: str, own: PolicyConfig, ppo: PPOConfig, network: NetworkConfig) -> tuple[PPOConfig, NetworkConfig]:
-    """Return the run's settings with those of a policy in their place; errors name the policy.
-
-    Raises:
-        ConfigError: the settings contradict each other.
-    """
-    try:
-        return dataclasses.replace(ppo, **own.ppo), dataclasses.replace(network, **own.network)
-    except ConfigError as error:
-        raise ConfigError(f"policies[{abbreviated(name)}]: {error}") from error
+        raise ConfigError(f"policies[{abbreviated(policy)}]: {error}") from error
 
 
 def _is_env_id(value: object) -> bool:
@@ -301,7 +377,10 @@ _CHECKS: Mapping[str, Check] = {
     "best_of": NAME.or_none(),
     "keep_checkpoints": COUNT,
     "wandb": NAME.or_none(),
-    "executor": one_of("auto", "eager", "graph", "fused"),
+    "algorithm": NAME,
+    "algorithms": OPTIONS,
+    "kernels": one_of("auto", "torch", "fused"),
+    "graph": FLAG.or_none(),
     "precision": one_of("float32", "tf32", "bfloat16", "float16"),
 }
 
@@ -317,18 +396,6 @@ class ResolvedConfig(TrainConfig):
     schedule_steps: int = 1
     stagger_starts: bool = False
 
-    def settings_of(self, policy: str) -> PolicyConfig:
-        """Return the settings of a policy that differ from the run's."""
-        return self.policies.get(policy, PolicyConfig())
-
-    def ppo_of(self, policy: str) -> PPOConfig:
-        """Return the hyperparameters of a policy: the run's, with its own in their place."""
-        return own_settings(policy, self.settings_of(policy), self.ppo, self.network)[0]
-
-    def network_of(self, policy: str) -> NetworkConfig:
-        """Return the shape of a policy's network: the run's, with its own fields in their place."""
-        return own_settings(policy, self.settings_of(policy), self.ppo, self.network)[1]
-
 
 def resolve_new(config: TrainConfig) -> ResolvedConfig:
     """Return ``resolve(config)`` for options that a caller gave, so the module of the env id is imported first."""
@@ -342,6 +409,8 @@ def resolve(config: TrainConfig) -> ResolvedConfig:
     names = [f.name for f in dataclasses.fields(Preset)]
     filled = {**vars(config), **{n: getattr(preset, n) for n in names if getattr(config, n) is None}}
     filled["env_kwargs"] = preset.env_params(config.env_kwargs)
+    used = {config.algorithm, *(own.algorithm for own in config.policies.values() if own.algorithm)} - {"ppo"}
+    filled["algorithms"] = {name: {} for name in sorted(used) if name in ALGORITHMS} | config.algorithms
     if config.schedule_steps is None:
         filled["schedule_steps"] = filled["total_steps"]
     return ResolvedConfig(**filled)

@@ -10,7 +10,8 @@ import ctypes
 import functools
 import math
 import weakref
-from typing import cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,10 @@ from gpu_vecenv.train.fused.program import LARGEST_HALF, Sizes, act_program
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Draw, Inputs
 from gpu_vecenv.train.policies.networks import FeedForward
+from gpu_vecenv.train.storage.rollout import Rollout
+
+if TYPE_CHECKING:
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 CPU_TEAMS = 64
 """Most teams on the CPU, each of which loads the network. Results do not depend on it."""
@@ -44,15 +49,16 @@ class FusedPolicy:
         largest: size of the largest observation; results of a larger one are NaN.
     """
 
-    def __init__(self, policy: ActorCritic, sizes: Sizes, device: torch.device) -> None:
+    def __init__(self, policy: ActorCritic, sizes: Sizes, device: torch.device, alone: bool = True) -> None:
         """Find the arrays of the policy.
 
         Args:
             policy: the policy, on the device.
             sizes: sizes of its networks, see ``fused_sizes()``.
             device: device of all arrays.
+            alone: no other run uses the GPU.
         """
-        self.policy, self.sizes, self.device = policy, sizes, device
+        self.policy, self.sizes, self.device, self.alone = policy, sizes, device, alone
         self.action_type = torch.float32 if sizes.choices is None else torch.int32
         self.mask_columns = sum(policy.choices[entry] for entry in policy.masked or ()) if sizes.choices is not None else 0
         norm, self.limit = norm_numbers(policy, sizes.features, device)
@@ -69,6 +75,12 @@ class FusedPolicy:
             self.most_teams = self.multiprocessors * sizes.act_memory.resident
         self._units: list[Tensor] = []  # the last one is used; earlier ones stay, because a recorded graph may use them
         self._prepared: weakref.WeakKeyDictionary[Draw, dict[bool, _Act]] = weakref.WeakKeyDictionary()
+
+    def whole_rollout(self, env: GpuVectorEnv, rollout: Rollout) -> Callable[[], None] | None:
+        """See ``Actor``."""
+        from gpu_vecenv.train.fused.rollout import whole_rollout  # which imports this module
+
+        return whole_rollout(env, rollout, self)
 
     def act(
         self, inputs: Inputs, draw: Draw, deterministic: bool = False, outputs: Tensor | None = None

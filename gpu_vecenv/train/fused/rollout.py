@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,10 +14,7 @@ from gpu_vecenv.spec.struct import is_single
 from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.arguments import rollout_args
 from gpu_vecenv.train.fused.program import GROUP_ROWS, Sizes, rollout_program
-from gpu_vecenv.train.fused.side_by_side import has_gpu_for_itself
-from gpu_vecenv.train.policies.contract import Actor
 from gpu_vecenv.train.storage.rollout import Rollout
-from gpu_vecenv.train.storage.wrapped_env import as_wrapped
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
@@ -36,17 +32,16 @@ SMALL = 1024
 """Below this many worlds a second CPU thread saves less time than it takes to wake it."""
 
 
-def whole_rollout(env: GpuVectorEnv, rollout: Rollout, actors: Mapping[str, Actor]) -> FusedRollout | None:
-    """Return what fills a rollout by one launch, or None if env and actors must be launched in every step."""
-    fused = list(actors.values())
-    if as_wrapped(env):
-        return None
-    if len(fused) != 1 or not isinstance(fused[0], FusedPolicy):
-        return None
-    if fused[0].sizes.split:
-        return None
-    fits = is_single(env.env_spec) and env.autoreset_mode is AutoresetMode.SAME_STEP
-    return FusedRollout(env, rollout, fused[0]) if fits else None
+def whole_rollout(env: GpuVectorEnv, rollout: Rollout, fused: FusedPolicy) -> FusedRollout | None:
+    """Return what fills a rollout by one launch, or None if env and policy must be launched in every step.
+
+    Args:
+        env: vector env without wrappers.
+        rollout: the slabs, of all worlds.
+        fused: the one policy of the run.
+    """
+    fits = is_single(env.env_spec) and env.autoreset_mode is AutoresetMode.SAME_STEP and not fused.sizes.split
+    return FusedRollout(env, rollout, fused) if fits else None
 
 
 class FusedRollout:
@@ -66,7 +61,7 @@ class FusedRollout:
         (slabs,) = rollout.groups
         self._env, self._fused, self._steps = env, fused, rollout.num_steps
         self._slabs = slabs
-        sizes = _tiles(fused.sizes, env.num_worlds, fused.multiprocessors, has_gpu_for_itself(torch.device(env.device)))
+        sizes = _tiles(fused.sizes, env.num_worlds, fused.multiprocessors, fused.alone)
         program = rollout_program(sizes, env.layout)
         self._shared_bytes = sizes.rollout_memory.shared_bytes
         self._launches = launches(program, torch.device(env.device))

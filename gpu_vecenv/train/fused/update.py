@@ -1,73 +1,81 @@
-"""PPO whose epochs are kernels of their own."""
+"""Computes for PPO with kernels of its own."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from gpu_vecenv.train.algorithms.contract import DeviceScalars
 from gpu_vecenv.train.algorithms.deal import choose, deal_samples
-from gpu_vecenv.train.algorithms.loss import TERMS
-from gpu_vecenv.train.algorithms.ppo import PPO
+from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
+from gpu_vecenv.train.algorithms.ppo_backend import Backend
+from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.applies import require_fused
 from gpu_vecenv.train.fused.kernels import UpdateKernels, is_addressed_by_rows, slab
-from gpu_vecenv.train.fused.side_by_side import has_gpu_for_itself
 from gpu_vecenv.train.fused.split import SplitKernels
 from gpu_vecenv.train.fused.update_ends import UpdateEnds
 from gpu_vecenv.train.policies.contract import Inputs, Observation, Policy
 from gpu_vecenv.train.returns.moments import moments
+from gpu_vecenv.train.returns.scan import Advantages
 from gpu_vecenv.train.returns.standards import standards
 from gpu_vecenv.train.storage.samples import Samples
 
 
-class FusedPPO(PPO):
-    """PPO of a policy that fits the kernels of ``kernels/learner``; its results differ from PPO's by rounding to 16 bits.
+class FusedBackend(Backend):
+    """PPO of a policy that fits the kernels of ``kernels/learner``; its results differ from torch's by rounding to 16 bits.
 
     Weights and Adam's moments are those of the module and of torch, so checkpoints do not depend on who wrote them.
     """
 
-    def __init__(self, policy: Policy, config: PPOConfig, shape: tuple[int, ...], seed: int, device: torch.device):
-        """Set up the optimiser; see ``PPO``.
+    def __init__(
+        self, policy: Policy, config: PPOConfig, adam: GatedAdam, deals: Tensor, factor: Tensor, shares_gpu: bool = False
+    ) -> None:
+        """Prepare the kernels; see ``Backend``.
+
+        Args:
+            policy: the policy to train.
+            config: hyperparameters.
+            adam: optimiser of its weights.
+            deals: seed of the next order of minibatches.
+            factor: factor of the learning rate.
+            shares_gpu: other runs use the GPU at the same time.
 
         Raises:
             ConfigError: the policy does not fit; the message says why.
         """
-        super().__init__(policy, config, shape, seed, device)
-        self.sizes = require_fused(policy, device)
-        self.fused = FusedPolicy(policy, self.sizes, device)  # type: ignore[arg-type]  # a policy that fits is an ActorCritic
+        super().__init__(policy, config, adam, deals, factor)
+        self.sizes = require_fused(policy, deals.device)
+        # A policy that fits is an ActorCritic.
+        self.fused = FusedPolicy(policy, self.sizes, deals.device, alone=not shares_gpu)  # type: ignore[arg-type]
+        self.largest = self.fused.largest
         self._kernels: UpdateKernels | None = None
-        self._alone = has_gpu_for_itself(device)
 
     def actor(self) -> FusedPolicy:
         """See ``Algorithm.actor()``."""
         return self.fused
 
-    def begin(self, samples: Samples) -> None:
-        """See ``PPO.begin()``."""
+    def renew_log_prob(self, samples: Samples) -> None:
+        """See ``Backend.renew_log_prob()``."""
         mask = None if samples.mask is None else samples.mask[:-1]
         samples.log_prob.copy_(self.fused.log_prob(Inputs(_rows(samples.obs)[:-1], mask), samples.action))
 
-    def _values(self, samples: Samples, obs: Observation, wanted: Tensor | None = None) -> Tensor:
-        """See ``PPO._values()``."""
+    def values(self, samples: Samples, obs: Observation, wanted: Tensor | None = None) -> Tensor:
+        """See ``Backend.values()``."""
         return self.fused.values(_rows(obs), wanted)
 
     @torch.no_grad()
-    def update(self, samples: Samples, scalars: DeviceScalars) -> Tensor:
-        """See ``Algorithm.update()``."""
-        found = self._advantages(samples)
-        estimates = moments(found.numbers[:2].flatten(1).t(), samples.valid.flatten())
+    def learn(self, samples: Samples, scalars: DeviceScalars, estimates: Advantages) -> Tensor:
+        """See ``Backend.learn()``."""
+        of_valid = moments(estimates.numbers[:2].flatten(1).t(), samples.valid.flatten())
         of_choice = None
         if samples.choice is not None:
-            of_choice = moments(found.numbers[0].view(-1, 1), samples.choice.flatten())
+            of_choice = moments(estimates.numbers[0].view(-1, 1), samples.choice.flatten())
         kernels = self._prepared(samples, scalars)
         ends = UpdateEnds(kernels, self.config, scalars, self.factor, self.deals)
-        self._learn(kernels, samples, ends.begin(samples.log_prob, found, estimates, of_choice))
-        metrics = ends.end()
-        self._adapt(metrics[TERMS.index("kl")], scalars.learning_rate)
-        return metrics
+        self._learn(kernels, samples, ends.begin(samples.log_prob, estimates, of_valid, of_choice))
+        return ends.end()
 
     def _learn(self, kernels: UpdateKernels, samples: Samples, numbers: Tensor) -> None:
         """Learn from all minibatches of all epochs.
@@ -98,7 +106,7 @@ class FusedPPO(PPO):
         if self._kernels is None:
             rows = -(-samples.valid.numel() // self.config.num_minibatches)
             make = SplitKernels if self.sizes.split else UpdateKernels
-            self._kernels = make(self.policy, self.sizes, self.config, self.adam, rows, self._alone)  # type: ignore[arg-type]  # as above
+            self._kernels = make(self.policy, self.sizes, self.config, self.adam, rows, self.fused.alone)  # type: ignore[arg-type]  # as above
         args = self._kernels.args
         # A policy with all agents of a role has views of the slabs, with a gap between steps at most.
         arrays = [x if x is None or is_addressed_by_rows(x) else x.contiguous() for x in (obs, samples.action, samples.mask)]

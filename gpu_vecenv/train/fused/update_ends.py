@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gpu_vecenv.backend.programs import launches
 from gpu_vecenv.backend.source import UPDATE_ENDS
-from gpu_vecenv.train.algorithms.contract import DeviceScalars
+from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.fused.kernels import UpdateKernels
 from gpu_vecenv.train.returns.moments import Moments

@@ -90,19 +90,19 @@ class ActorCritic(Policy):
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> Acted:
         """See ``Policy.act()``; a Box action is in the env's units, and may be outside its bounds."""
-        state = None
         if self.state_shape is None:
-            outputs = self.outputs(inputs.obs, draw.agent)
-        else:
-            results = self._results(inputs.obs, draw.agent, "actor" if self.has_actor else None, inputs)
-            outputs, state = _as_observed(results[0].float(), inputs.obs, 2), self._new_state(results, inputs)
+            return self.choose(self.outputs(inputs.obs, draw.agent), inputs.mask, draw, deterministic)
+        results = self._results(inputs.obs, draw.agent, "actor" if self.has_actor else None, inputs)
+        outputs = _as_observed(results[0].float(), inputs.obs, 2)
+        return (*self.choose(outputs, inputs.mask, draw, deterministic), self._new_state(results, inputs))
+
+    def choose(self, outputs: Tensor, mask: Tensor | None, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
+        """Choose an action for every row, see ``Policy.act()``, by outputs of the network or of one like it."""
         if self.box is not None:
             action, log_prob = draw_normal(outputs, self.log_std, draw, deterministic, draw.out)[:2]
-            action = self.box.to_env_(action)
-        else:
-            action, log_prob = draw_choices(outputs, self.choices, draw, inputs.mask, self.masked, deterministic, draw.out)[:2]
-            action = action.squeeze(-1) if self.discrete else action
-        return (action, log_prob) if state is None else (action, log_prob, state)
+            return self.box.to_env_(action), log_prob
+        action, log_prob = draw_choices(outputs, self.choices, draw, mask, self.masked, deterministic, draw.out)[:2]
+        return action.squeeze(-1) if self.discrete else action, log_prob
 
     def evaluate(self, inputs: Inputs, action: Tensor) -> Evaluated:
         """See ``Policy.evaluate()``; a Box action is in the env's units."""

@@ -39,4 +39,4 @@ def gae(
     Raises:
         ShapeError, ArrayTypeError, DeviceError: an array does not fit.
     """
-    return advantages(reward, value, final_value, *masks[:3], gamma, gamma * gae_lambda, reward_scale)
+    return advantages(reward, value, final_value, masks[:3], gamma, gamma * gae_lambda, reward_scale)

@@ -59,9 +59,7 @@ def advantages(
     reward: Tensor,
     value: Tensor,
     final_value: Tensor | None,
-    valid: Tensor,
-    cut: Tensor,
-    timed_out: Tensor,
+    masks: tuple[Tensor, ...],
     gamma: float,
     decay: float,
     reward_scale: Tensor | None = None,
@@ -72,9 +70,8 @@ def advantages(
         reward: float32 (T, ...).
         value: float32 (T + 1, ...), value of the observation before each step, and after the last one.
         final_value: float32 (T, ...), only read where ``timed_out``; None takes 0, which is the value of a terminal state.
-        valid: bool (T, ...), False where ``delta_t`` is 0.
-        cut: bool (T, ...), True where the value after the step is 0, and nothing is added to ``delta_t``.
-        timed_out: bool (T, ...), True where the value after the step is ``final_value``.
+        masks: bool (T, ...) each. ``valid`` is False where ``delta_t`` is 0; ``cut`` is True where the value after the step is 0,
+            and nothing is added to ``delta_t``; ``timed_out`` is True where the value after the step is ``final_value``.
         gamma: discount of the value after a step.
         decay: factor of the next step's advantage; if it is 0, not even NaN passes.
         reward_scale: float32 (), factor of the rewards, which are then clipped to [-MAX_REWARD, MAX_REWARD]; None leaves them.
@@ -86,9 +83,8 @@ def advantages(
     call.take("value", value, torch.float32, lead=(len(reward) + 1,))
     if final_value is not None:
         call.take("final_value", final_value, torch.float32)
-    call.take("valid", valid, torch.bool)
-    call.take("cut", cut, torch.bool)
-    call.take("timed_out", timed_out, torch.bool)
+    for name, mask in zip(("valid", "cut", "timed_out"), masks, strict=True):
+        call.take(name, mask, torch.bool)
     call.args.gamma, call.args.decay, call.args.max_reward = gamma, decay, MAX_REWARD
     if reward_scale is not None:
         call.take_number("reward_scale", reward_scale)

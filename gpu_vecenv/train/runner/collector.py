@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
+def whole_rollout(env: GpuVectorEnv, rollout: Rollout, actors: Mapping[str, Actor]) -> Callable[[], None] | None:
+    """Return what fills a rollout at once, or None if env and actors must be called in every step."""
+    first, *others = actors.values()
+    make = getattr(first, "whole_rollout", None)
+    return None if others or make is None or as_wrapped(env) else make(env, rollout)
+
+
 class Collector:
     """Steps the env with the actions of policies.
 

@@ -62,7 +62,7 @@ def _excess(numbers: Tensor, largest: float) -> str:
         return "not finite"
     return (
         f"{numbers.abs().max().item():g}, and fused kernels compute with numbers up to {largest:,.0f}: "
-        "normalise observations, or choose the executor graph or eager"
+        "normalise observations, or choose kernels='torch'"
     )
 
 

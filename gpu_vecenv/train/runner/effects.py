@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import ConfigError
@@ -30,7 +31,30 @@ def require_effects(config: TrainConfig) -> None:
         own = config.policies.get(name)
         if own is None:
             continue
-        learning = [field for field in own.ppo if field != "normalize_observations"]  # it is a part of the network
-        learning = [f"ppo.{field}" for field in learning] + ["algorithm"] * (own.algorithm != "ppo")
+        learning = ["algorithm"] * (own.algorithm not in (None, config.algorithm))
+        learning += [f"{group}.{field}" for group, fields in own.groups().items() for field in fields]
+        learning = [field for field in learning if not field.endswith(".normalize_observations")]  # it is a part of the network
         if learning:
             raise ConfigError(f"policies: expected no settings of learning for {name!r}, which is frozen, got {learning[0]}")
+
+
+def require_used(config: TrainConfig, policies: Iterable[str]) -> None:
+    """Check that the options of a new run are those of algorithms that its policies have.
+
+    Args:
+        config: the options as given, without those of presets.
+        policies: names of the run's policies.
+
+    Raises:
+        ConfigError: no policy uses an algorithm that has options, or a policy has options of another one than its own.
+    """
+    used = {name: config.algorithm_of(name) for name in policies if not is_random(name)}
+    default = type(config).algorithm
+    for name in (*config.groups(), *[config.algorithm] * (config.algorithm != default)):
+        if name not in used.values():
+            algorithms = ", ".join(dict.fromkeys(used.values()))
+            raise ConfigError(f"{name}: expected algorithms of the policies, {algorithms}, got {name!r}, which no policy uses")
+    for name, own in config.policies.items():
+        for group in own.groups():
+            if name in used and group != used[name]:
+                raise ConfigError(f"policies[{name!r}]: expected options of its algorithm {used[name]!r}, got some of {group!r}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
+from gpu_vecenv.train.config import ResolvedConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.runner.iteration import Iteration
@@ -25,11 +26,11 @@ class Executor(Protocol):
         """Run an iteration; see ``Iteration.run()``."""
 
 
-def make_executor(name: str, env: GpuVectorEnv, quiet: bool) -> Executor:
-    """Return an executor by its name in ``TrainConfig.executor``.
+def make_executor(config: ResolvedConfig, env: GpuVectorEnv, quiet: bool) -> Executor:
+    """Return the executor of a run.
 
     Args:
-        name: one of the values of ``TrainConfig.executor``.
+        config: resolved options.
         env: the run's env, on the device of the run.
         quiet: print nothing.
 
@@ -37,17 +38,21 @@ def make_executor(name: str, env: GpuVectorEnv, quiet: bool) -> Executor:
         ConfigError: a graph or fused kernels are asked for on the CPU.
     """
     device = torch.device(env.device)
-    require_executor(name, device)
-    if device.type != "cuda" or name == "eager":
+    require_gpu(config, device)
+    if device.type != "cuda" or config.graph is False:
         return eager
     wrapped = as_wrapped(env)
     return GraphExecutor(device, quiet, wrapped.why_eager if wrapped else "")
 
 
-def require_executor(name: str, device: torch.device) -> None:
-    """Raise ConfigError if an executor cannot run on a device."""
-    if name in ("graph", "fused") and device.type != "cuda":
-        raise ConfigError(f"executor: expected auto or eager on {device}, got {name!r}, which needs a GPU")
+def require_gpu(config: ResolvedConfig, device: torch.device) -> None:
+    """Raise ConfigError if options of a run need a GPU and the device is none."""
+    if device.type == "cuda":
+        return
+    if config.kernels == "fused":
+        raise ConfigError(f"kernels: expected 'auto' or 'torch' on {device}, got 'fused', which needs a GPU")
+    if config.graph:
+        raise ConfigError(f"graph: expected None or False on {device}, got True, which needs a GPU")
 
 
 def eager(iteration: Iteration, first: bool) -> None:

@@ -13,7 +13,6 @@ import torch
 
 from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.train.errors import NonFiniteError
-from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.runner.diagnosis import describe_nonfinite, describe_spoiled
 from gpu_vecenv.train.runner.executor import Executor
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT, SPOILED
@@ -114,8 +113,7 @@ class Flight:
         """Describe the number of a policy that is not finite. Later iterations in flight have overwritten its rollout."""
         later, policy = self.count, self.parts.policies[name]
         if not later:
-            actor = self.parts.actors[name]
-            largest = actor.largest if isinstance(actor, FusedPolicy) else math.inf
+            largest = self.parts.algorithms[name].largest if name in self.parts.algorithms else math.inf
             return describe_nonfinite(name, policy, self.parts.rows[name], largest)
         if self._done:
             self._done[self._waiting[-1][1]].synchronize()

@@ -139,7 +139,7 @@ def _require(at_once: int, configs: Mapping[str, TrainConfig]) -> None:
 
 
 def _new(name: str, config: TrainConfig, callbacks: Sequence[Callback]) -> OneOfMany:
-    return OneOfMany(name, config, lambda: Trainer(config, quiet=True, callbacks=callbacks))
+    return OneOfMany(name, config, lambda: Trainer(config, quiet=True, callbacks=callbacks, shares_gpu=True))
 
 
 def _found(path: Path, callbacks: Sequence[Callback], changes: dict[str, Any]) -> OneOfMany:
@@ -147,7 +147,7 @@ def _found(path: Path, callbacks: Sequence[Callback], changes: dict[str, Any]) -
     config = changed(TrainConfig.of_run(path), {"out": str(path), **changes})
     if not has_checkpoint(path):
         return _new(path.name, without_import(config, path / CONFIG_FILE), callbacks)
-    return OneOfMany(path.name, config, lambda: Trainer.resume(path, quiet=True, callbacks=callbacks, **changes))
+    return OneOfMany(path.name, config, lambda: Trainer.resume(path, quiet=True, callbacks=callbacks, shares_gpu=True, **changes))
 
 
 def _train(runs: Sequence[OneOfMany], at_once: int, quiet: bool, new: bool) -> dict[str, RunResult]:

@@ -54,7 +54,7 @@ def play_matches(run: str | Path, device: str = "auto", progress: bool = False) 
         task = f"match {number} of {len(choices)}: {match_text(random, learning)}" if progress else ""
         result = evaluate(run, worlds, dict.fromkeys(random, "random"), progress=progress, task=task, device=device)
         matches.append(Match(list(random), result.mean_return, result.mean_exits, result.mean_metrics))
-    return Matches(worlds, state["iteration"] * config.num_envs * config.ppo.num_steps, learning, facts, matches)
+    return Matches(worlds, state["iteration"] * config.num_envs * config.num_steps(state["algorithms"]), learning, facts, matches)
 
 
 def roles_that_learn(env: GpuVectorEnv, config: TrainConfig) -> tuple[list[str], dict[str, list[str]]]:

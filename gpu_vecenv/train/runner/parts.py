@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -11,28 +10,45 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from gpu_vecenv.train.algorithms.contract import Algorithm
-from gpu_vecenv.train.algorithms.registry import algorithm_builder
-from gpu_vecenv.train.config import PPOConfig, ResolvedConfig, bootstraps, require_samples
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.train.algorithms.contract import Algorithm, Setup
+from gpu_vecenv.train.config import AlgorithmConfig, ResolvedConfig
+from gpu_vecenv.train.config.algorithms import Storage, registered
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
-from gpu_vecenv.train.fused.applies import fused_sizes
-from gpu_vecenv.train.fused.rollout import whole_rollout
-from gpu_vecenv.train.fused.update import FusedPPO
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Actor, Policy
 from gpu_vecenv.train.policies.networks import WorldSpec
 from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.returns.episodes import EpisodeStats, renew_form
 from gpu_vecenv.train.run_folder.checkpoint import require_same_parts
-from gpu_vecenv.train.runner.collector import Collector
+from gpu_vecenv.train.runner.collector import Collector, whole_rollout
 from gpu_vecenv.train.runner.iteration import Iteration, require_gradients
 from gpu_vecenv.train.runner.schedule_table import ScheduleTable
-from gpu_vecenv.train.storage.policy_map import assign_members, is_random, trainable_policies
+from gpu_vecenv.train.storage.policy_map import Members, assign_members, is_random, trainable_policies
 from gpu_vecenv.train.storage.policy_rows import PolicyRows, policy_rows
 from gpu_vecenv.train.storage.rollout import Rollout
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+
+
+def members_of_policies(env: GpuVectorEnv, policy_map: Mapping[str, str] | None) -> dict[str, list[Members]]:
+    """Return the agents of each policy of a run.
+
+    Raises:
+        PolicyMapError: roles and policies do not fit together.
+    """
+    counts = {role: (rows.stop - rows.start) // env.num_worlds for role, rows in env.role_rows.items()}
+    return assign_members(counts, policy_map, env.layout.groups)
+
+
+def learning_policies(env: GpuVectorEnv, config: ResolvedConfig) -> list[str]:
+    """Return the names of the policies of a run that learn.
+
+    Raises:
+        PolicyMapError: roles and policies do not fit together, or no policy learns.
+    """
+    return trainable_policies(list(members_of_policies(env, config.policy_map)), config.frozen)
 
 
 def rows_of_policies(env: GpuVectorEnv, rollout: Rollout, policy_map: Mapping[str, str] | None) -> dict[str, PolicyRows]:
@@ -41,10 +57,18 @@ def rows_of_policies(env: GpuVectorEnv, rollout: Rollout, policy_map: Mapping[st
     Raises:
         PolicyMapError: roles and policies do not fit together.
     """
-    groups, roles = env.layout.groups, dict(env.role_rows)
-    counts = {role: (rows.stop - rows.start) // env.num_worlds for role, rows in roles.items()}
-    assignment = assign_members(counts, policy_map, groups)
-    return policy_rows(rollout, groups, roles, env.num_worlds, assignment)
+    members = members_of_policies(env, policy_map)
+    return policy_rows(rollout, env.layout.groups, dict(env.role_rows), env.num_worlds, members)
+
+
+def setup_of(
+    config: ResolvedConfig, name: str, rows: PolicyRows, spec: EnvSpec, device: torch.device, shares_gpu: bool = False
+) -> Setup:
+    """Return what the run gives the algorithm of a policy."""
+    return Setup(
+        rows, config.network_of(name), spec, device, seed_of(config.seed, name), config.schedule_steps,
+        wants_fused(config, device), shares_gpu,
+    )  # fmt: skip
 
 
 def make_policies(
@@ -78,7 +102,7 @@ def make_policies(
         if is_random(name):
             policies[name] = RandomPolicy(own.group)
             continue
-        normalize = config.ppo_of(name).normalize_observations
+        normalize = config.options_of(name).normalize_observations
         given: Any = networks[name] if name in networks else config.settings_of(name).module
         network = config.network_of(name)
         own.with_ids = network.agent_ids
@@ -88,20 +112,20 @@ def make_policies(
     return {name: policy.to(device) for name, policy in policies.items()}
 
 
-def read_critics(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy], settings: Mapping[str, PPOConfig]) -> None:
+def read_critics(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy], storage: Mapping[str, Storage]) -> None:
     """Give the samples of policies that learn the inputs of their critics.
 
     Args:
         rows: rows of each policy.
         policies: policies by name.
-        settings: hyperparameters of those that learn; ``bootstrap_at_time_limit`` is True or False.
+        storage: demands of the algorithms of those that learn.
 
     Raises:
         ConfigError: a policy bootstraps where its critic has no inputs.
         PolicyMapError: see ``PolicyRows.read_critic()``.
     """
-    for name, ppo in settings.items():
-        if policies[name].critic_sources and ppo.bootstrap_at_time_limit:
+    for name, demands in storage.items():
+        if policies[name].critic_sources and demands.final_obs:
             raise ConfigError(
                 f"policy {name!r}: its critic reads the env's state, which is that of the next episode after a time limit; "
                 "expected bootstrap_at_time_limit=False"
@@ -117,77 +141,73 @@ class Parts:
         collector: the loop that fills them.
         policies: policies by name.
         actors: what acts for each policy in rollouts: the policy, or kernels with its weights.
+        evaluation_actors: what acts for each policy in evaluations.
         rows: rows of each policy.
         algorithms: those of the policies that learn.
+        num_steps: T, steps of a rollout.
         not_fused: policy name to the reason why it does without fused kernels, although the run wants them.
         episodes: statistics of each policy's episodes.
         schedules: settings of the iterations.
         iteration: the work of an iteration.
     """
 
-    def __init__(self, env: GpuVectorEnv, config: ResolvedConfig, networks: Mapping[str, nn.Module] | None = None):
+    def __init__(
+        self,
+        env: GpuVectorEnv,
+        config: ResolvedConfig,
+        networks: Mapping[str, nn.Module] | None = None,
+        shares_gpu: bool = False,
+    ):
         """Build everything but the env.
 
         Args:
             env: vector env, see ``make_env()``.
             config: resolved options.
             networks: policy name to the user's network.
+            shares_gpu: other runs use the GPU at the same time.
 
         Raises:
             ConfigError, PolicyMapError: options do not fit the env.
         """
         require_gradients()
         device = torch.device(env.device)
-        num_steps = config.ppo.num_steps
+        learn = learning_policies(env, config)
         # Rows of one step tell the sizes, so that nothing large is allocated for options that do not fit.
         rows = rows_of_policies(env, Rollout.allocate(env, 1, with_final_obs=False), config.policy_map)
         require_policies("policies", config.policies, rows)
-        learn = trainable_policies(list(rows), config.frozen)
-        self.settings = {name: self._settings(env, config, name) for name in learn}
-        for name, ppo in self.settings.items():
-            require_samples(ppo, rows[name].num_samples, name)
-        with_final_obs = any(ppo.bootstrap_at_time_limit for ppo in self.settings.values())
-        self.rollout = rollout = Rollout.allocate(env, num_steps, with_final_obs)
+        chosen = {name: registered(config.algorithm_of(name)) for name in learn}
+        options: dict[str, AlgorithmConfig] = {name: config.options_of(name) for name in learn}
+        self.num_steps = config.num_steps(learn)
+        for name, each in options.items():
+            each.require_samples(rows[name].num_samples, name)
+        storage = {name: each.storage(env.env_spec) for name, each in options.items()}
+        self.rollout = rollout = Rollout.allocate(env, self.num_steps, any(each.final_obs for each in storage.values()))
         self.rows = rows_of_policies(env, rollout, config.policy_map)
-        self.policies = make_policies(
-            self.rows, config, device, networks, [name for name in learn if config.settings_of(name).algorithm == "ppo"]
-        )
-        read_critics(self.rows, self.policies, self.settings)
-        self.not_fused = {name: reason for name in learn if (reason := self._not_fused(config, name, device))}
-        use_fused = may_be_fused(config, device)
-        shapes = {name: rows.shape for name, rows in self.rows.items()}
+        by_gradients = [name for name, each in options.items() if each.needs_gradients]
+        self.policies = make_policies(self.rows, config, device, networks, by_gradients)
+        read_critics(self.rows, self.policies, storage)
         self.algorithms: dict[str, Algorithm] = {}
-        for name, ppo in self.settings.items():
-            require_samples(ppo, self.rows[name].num_samples, name)  # again, as a critic may have made them worlds
-            fused = use_fused and name not in self.not_fused
-            build = FusedPPO if fused else algorithm_builder(config.settings_of(name).algorithm)
-            self.algorithms[name] = build(self.policies[name], ppo, shapes[name], seed_of(config.seed, name), device)
-        actors = {name: algorithm.actor() for name, algorithm in self.algorithms.items()}
-        self.actors: dict[str, Actor] = self.policies | {name: actor for name, actor in actors.items() if actor is not None}
+        for name, each in options.items():
+            each.require_samples(self.rows[name].num_samples, name)  # again, as a critic may have made them worlds
+            setup = setup_of(config, name, self.rows[name], env.env_spec, device, shares_gpu)
+            self.algorithms[name] = chosen[name].part("make")(self.policies[name], each, setup)
+        reasons = {name: algorithm.not_fused for name, algorithm in self.algorithms.items() if wants_fused(config, device)}
+        self.not_fused = {name: reason for name, reason in reasons.items() if reason}
+        self.actors = self._in_place({name: algorithm.actor() for name, algorithm in self.algorithms.items()})
+        players = {name: algorithm.evaluation_actor() for name, algorithm in self.algorithms.items()}
+        self.evaluation_actors = self._in_place(players)
         self.collector = Collector(env, rollout, self.actors, self.rows, whole_rollout(env, rollout, self.actors))
         self.episodes = {
-            name: EpisodeStats(shape, agents=[part.agents for part in self.rows[name].parts]).to(device)
-            for name, shape in shapes.items()
+            name: EpisodeStats(rows.shape, agents=[part.agents for part in rows.parts]).to(device)
+            for name, rows in self.rows.items()
         }
-        self.schedules = ScheduleTable(self.settings, config.num_envs * num_steps, config.schedule_steps, device)
+        self.schedules = ScheduleTable(self.algorithms, config.num_envs * self.num_steps, device)
         parts = (self.collector, self.policies, self.rows, self.algorithms, self.schedules, self.episodes)
         self.iteration = Iteration(*parts, config.precision)
 
-    def _not_fused(self, config: ResolvedConfig, name: str, device: torch.device) -> str:
-        """Return why a policy has no fused kernels; empty if it has them, or if the run wants none."""
-        if not may_be_fused(config, device):
-            return ""
-        if config.settings_of(name).algorithm != "ppo":
-            return "its algorithm is not ppo"
-        if self.rows[name].form != "rows":
-            return f"its samples are {self.rows[name].form}"
-        sizes = fused_sizes(self.policies[name], device)
-        return sizes if isinstance(sizes, str) else ""
-
-    @staticmethod
-    def _settings(env: GpuVectorEnv, config: ResolvedConfig, name: str) -> PPOConfig:
-        ppo = config.ppo_of(name)
-        return dataclasses.replace(ppo, bootstrap_at_time_limit=bootstraps(ppo, env.env_spec))
+    def _in_place(self, actors: Mapping[str, Actor | None]) -> dict[str, Actor]:
+        """Return the policies, with actors in place of some."""
+        return {**self.policies, **{name: actor for name, actor in actors.items() if actor is not None}}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a run on its device, after whole iterations."""
@@ -218,7 +238,7 @@ class Parts:
                 policy.load_state_dict(state["policies"][name])
             for name, algorithm in self.algorithms.items():
                 algorithm.load_state_dict(state["algorithms"].get(name), f"{path}: algorithms/{name}")
-                algorithm.options_changed(before.ppo_of(name))
+                algorithm.options_changed(before.options_of(name))
             for name, statistics in self.episodes.items():
                 statistics.load_state_dict(state["episodes"][name])
             # Before the state of the env: without a pool, a state that is set may hold no entries of one.
@@ -232,13 +252,13 @@ class Parts:
             ) from error
 
 
-def may_be_fused(config: ResolvedConfig, device: torch.device) -> bool:
-    """Return True if policies that fit have fused kernels.
+def wants_fused(config: ResolvedConfig, device: torch.device) -> bool:
+    """Return True if policies that fit shall have fused kernels.
 
     With ``auto`` another precision excludes them, because their operands have 16 bits.
     """
-    auto = config.executor == "auto" and config.precision == "float32" and device.type == "cuda"
-    return auto or config.executor == "fused"
+    auto = config.kernels == "auto" and config.precision == "float32" and device.type == "cuda"
+    return auto or config.kernels == "fused"
 
 
 def seed_of(seed: int, name: str) -> int:

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.train.config import ResolvedConfig
-from gpu_vecenv.train.fused.rollout import whole_rollout
 from gpu_vecenv.train.policies.contract import Actor, Policy
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors
 from gpu_vecenv.train.runner.build import load_policy
-from gpu_vecenv.train.runner.collector import Collector
+from gpu_vecenv.train.runner.collector import Collector, whole_rollout
 from gpu_vecenv.train.runner.parts import make_policies, require_policies, rows_of_policies
 from gpu_vecenv.train.runner.wrappers import evaluate_as_saved
 from gpu_vecenv.train.storage.policy_map import Members, is_random, with_changes

@@ -13,7 +13,9 @@ from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.errors import DeviceError
 from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve
+from gpu_vecenv.train.config.algorithms import registered
 from gpu_vecenv.train.config.checks import require_known
+from gpu_vecenv.train.config.former import refuse_former
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, checkpoint_path, load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.checkpoints import run_of
@@ -80,6 +82,7 @@ def changed(saved: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
     Raises:
         ConfigError: an option is unknown, out of range, or one that a run keeps.
     """
+    refuse_former(changes)
     require_known("TrainConfig", changes, [field.name for field in dataclasses.fields(TrainConfig)])
     config = dataclasses.replace(saved, **changes)
     require_kept(resolve(saved), resolve(config))
@@ -95,7 +98,7 @@ def require_kept(before: ResolvedConfig, now: ResolvedConfig) -> None:
     policies = sorted({*before.policies, *now.policies})
     kept, wanted = _kept(before, policies), _kept(now, policies)
     for name, value in kept.items():
-        if wanted[name] != value:
+        if wanted.get(name, value) != value:
             raise ConfigError(
                 f"{name}: expected {abbreviated(value)}, as in the run that is resumed, got {abbreviated(wanted[name])}; "
                 "a new run takes other values, and load_policies gives it the weights of this one"
@@ -120,13 +123,13 @@ def _kept(config: ResolvedConfig, policies: Iterable[str]) -> dict[str, Any]:
         "policy_map": {role: name for role, name in (config.policy_map or {}).items() if role != name} or None,
         "load_policies": config.load_policies,
         "stagger_starts": config.stagger_starts,
-        "ppo.num_steps": config.ppo.num_steps,
     }
     for policy in ("", *policies):  # no policy has an empty name, so it stands for the run
         where = f"policies[{policy!r}]." if policy else ""
-        settings, ppo = config.settings_of(policy), config.ppo_of(policy)
-        kept |= {f"{where}algorithm": settings.algorithm, f"{where}module": settings.module}
-        kept |= {f"{where}ppo.{name}": getattr(ppo, name) for name in ("normalize_observations", "normalize_rewards")}
+        algorithm, options = config.algorithm_of(policy), config.options_of(policy)
+        fields = ("num_steps", *registered(algorithm).config_class.kept)
+        kept |= {f"{where}{algorithm}.{name}": getattr(options, name) for name in fields}
+        kept |= {f"{where}algorithm": algorithm, f"{where}module": config.settings_of(policy).module}
         kept |= {f"{where}network.{name}": value for name, value in vars(config.network_of(policy)).items()}
     return kept
 

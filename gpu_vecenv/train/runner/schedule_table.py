@@ -1,4 +1,4 @@
-"""A table on the device with learning rates and other settings, a row for each of the next iterations."""
+"""A table on the device with the settings of algorithms that change over a run, a row for each of the next iterations."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from gpu_vecenv.train.algorithms.contract import DeviceScalars
-from gpu_vecenv.train.algorithms.schedules import scalars_at
-from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.algorithms.contract import Algorithm
 
 TABLE_ROWS = 256
 """Iterations whose settings are uploaded at a time."""
@@ -21,21 +19,22 @@ class ScheduleTable:
         scalars: settings of the present iteration by policy: views of one tensor, whose address never changes.
     """
 
-    def __init__(self, settings: Mapping[str, PPOConfig], steps: int, schedule_steps: int, device: torch.device) -> None:
+    def __init__(self, algorithms: Mapping[str, Algorithm], steps: int, device: torch.device) -> None:
         """Allocate the table; ``prepare()`` fills it.
 
         Args:
-            settings: options of each policy that learns.
+            algorithms: algorithm of each policy that learns.
             steps: steps of an iteration, summed over worlds.
-            schedule_steps: steps after which the schedules are at their end.
             device: device of the run.
         """
-        self._settings, self._steps, self._schedule_steps = settings, steps, schedule_steps
-        self._table = torch.zeros(TABLE_ROWS, len(settings) * len(DeviceScalars._fields), dtype=torch.float32, device=device)
+        self._algorithms, self._steps = algorithms, steps
+        counts = [len(algorithm.scalars_at(0)) for algorithm in algorithms.values()]
+        # One column at least, because memory of no bytes cannot be pinned.
+        self._table = torch.zeros(TABLE_ROWS, max(1, sum(counts)), dtype=torch.float32, device=device)
         self._row = torch.zeros(1, dtype=torch.int64, device=device)
         self._present = torch.zeros_like(self._table[:1])
-        rows = self._present.view(len(settings), -1)
-        self.scalars = {name: DeviceScalars(*rows[number]) for number, name in enumerate(settings)}
+        rows = self._present[0, : sum(counts)].split(counts)
+        self.scalars = {name: tuple(row) for name, row in zip(algorithms, rows, strict=True)}
         self._next: int | None = None
         self._end = 0
 
@@ -60,5 +59,5 @@ class ScheduleTable:
         self._end = first + TABLE_ROWS
 
     def _settings_of(self, iteration: int) -> list[float]:
-        steps = iteration * self._steps
-        return [x for ppo in self._settings.values() for x in scalars_at(ppo, steps, self._schedule_steps)]
+        numbers = [x for algorithm in self._algorithms.values() for x in algorithm.scalars_at(iteration * self._steps)]
+        return numbers or [0.0]

@@ -28,13 +28,13 @@ from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.run_folder.weights_and_biases import require_wandb
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback, checked_callbacks, checked_sinks, reason_to_stop
-from gpu_vecenv.train.runner.effects import require_effects
+from gpu_vecenv.train.runner.effects import require_effects, require_used
 from gpu_vecenv.train.runner.executor import make_executor
 from gpu_vecenv.train.runner.flight import Flight, Pace, until_next
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT
 from gpu_vecenv.train.runner.memory import memory_in_errors, require_rollout_room
-from gpu_vecenv.train.runner.parts import Parts
+from gpu_vecenv.train.runner.parts import Parts, members_of_policies
 from gpu_vecenv.train.runner.resumed import Resumed, move_text, resumed_run
 from gpu_vecenv.train.runner.stagger import stagger_starts
 from gpu_vecenv.train.runner.torch_settings import torch_threads
@@ -42,7 +42,7 @@ from gpu_vecenv.train.runner.trial import Trial
 
 
 class Trainer:
-    """Multi-agent PPO on one device.
+    """Multi-agent training on one device.
 
     A trainer with ``config.out`` locks that folder until ``close()`` is called or the trainer is deleted. No other trainer can
     write to a locked folder.
@@ -60,6 +60,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         sinks: Sequence[Sink] = (),
         networks: Mapping[str, nn.Module] | None = None,
+        shares_gpu: bool = False,
         resumed: Resumed | None = None,
     ):
         """Build env, policies and algorithms.
@@ -71,6 +72,8 @@ class Trainer:
             sinks: objects that take the metrics; ``close()`` closes them.
             networks: policy name to the user's network, for policies whose network is not built from the options. A checkpoint
                 stores its weights alone, so ``resume()`` takes the networks again.
+            shares_gpu: other runs use the GPU at the same time, as in ``train_many()``; launches then leave a part of it to them.
+                Results do not depend on it.
             resumed: checkpoint to resume from, passed by ``resume()``; None starts a new run.
 
         Raises:
@@ -91,7 +94,7 @@ class Trainer:
                 require_effects(config)
             elif resumed.folder is not None:
                 self._resources.callback(resumed.folder.close)
-            self._build(config, networks)
+            self._build(config, networks, shares_gpu, is_new=resumed is None)
             if resumed is not None:
                 self._load(resumed)
                 self._folder = resumed.folder
@@ -112,6 +115,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         sinks: Sequence[Sink] = (),
         networks: Mapping[str, nn.Module] | None = None,
+        shares_gpu: bool = False,
         **changes: Any,
     ) -> Trainer:
         """Resume from a checkpoint; on the same kind of device the run ends as it would have without the interruption.
@@ -123,6 +127,7 @@ class Trainer:
             callbacks: see ``Trainer``.
             sinks: see ``Trainer``.
             networks: see ``Trainer``; the same names as in the run.
+            shares_gpu: see ``Trainer``.
             **changes: options to change, such as ``total_steps`` or ``out``.
 
         Raises:
@@ -135,18 +140,21 @@ class Trainer:
         """
         callbacks, sinks = checked_callbacks(callbacks), checked_sinks(sinks)
         with resumed_run(path, changes) as resumed:
-            return cls(resumed.config, quiet, callbacks=callbacks, sinks=sinks, networks=networks, resumed=resumed)
+            options: dict[str, Any] = {"callbacks": callbacks, "sinks": sinks, "networks": networks, "shares_gpu": shares_gpu}
+            return cls(resumed.config, quiet, **options, resumed=resumed)
 
-    def _build(self, config: TrainConfig, networks: Mapping[str, nn.Module] | None) -> None:
+    def _build(self, config: TrainConfig, networks: Mapping[str, nn.Module] | None, shares_gpu: bool, is_new: bool) -> None:
         resolved = resolve_new(config)  # a resumed run names no module, or one that is imported
         self.env = make_env(resolved)
         self._resources.callback(self.env.close)
         self.config: ResolvedConfig = dataclasses.replace(resolved, device=self.env.device)
         self._free_bytes = TorchMemory(self.env.device).free_bytes()
         require_rollout_room(self.config, self.env, self._free_bytes)
+        if is_new:
+            require_used(config, members_of_policies(self.env, config.policy_map))
         with torch_threads(resolved.threads), memory_in_errors(self.config, self.env, self._free_bytes):
-            self.parts = Parts(self.env, self.config, networks)
-        self.executor = make_executor(resolved.executor, self.env, self.quiet)
+            self.parts = Parts(self.env, self.config, networks, shares_gpu)
+        self.executor = make_executor(resolved, self.env, self.quiet)
         # A callback may read and change the run after an iteration, and the CPU has no queue.
         alone = bool(self.callbacks) or self.env.device == "cpu"
         self.flight = Flight(self.parts, self.executor, 1 if alone else IN_FLIGHT)
@@ -188,7 +196,7 @@ class Trainer:
     @property
     def steps_per_iteration(self) -> int:
         """Steps of a rollout, summed over worlds."""
-        return self.config.num_envs * self.config.ppo.num_steps
+        return self.config.num_envs * self.parts.num_steps
 
     @property
     def num_iterations(self) -> int:

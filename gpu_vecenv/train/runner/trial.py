@@ -84,7 +84,8 @@ class Trial:
         if self._players is None:
             env = make_env(self.config, self.config.evaluation_episodes)
             self._resources.callback(env.close)
-            self._players = Players(env, self.config.policy_map, self.parts.policies, piece_steps(env), self.parts.actors)
+            actors = self.parts.evaluation_actors
+            self._players = Players(env, self.config.policy_map, self.parts.policies, piece_steps(env), actors)
         evaluate_as_in_training(self._players.collector.env, self.parts.collector.env)
         try:
             result = measure(self._players, evaluation_seed(self.config.seed), deterministic=False)

@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train import NetworkConfig, PPOConfig
-from gpu_vecenv.train.algorithms.contract import DeviceScalars
+from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.fused.update_ends import SCALED_TO
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Inputs, Policy

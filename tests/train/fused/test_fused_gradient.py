@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from fused_runs import FusedPPO
 from gymnasium import spaces
 from reference import SCALARS, case, exact_gradient, relative_error, saturate, scales, slow
 
@@ -12,7 +13,6 @@ from gpu_vecenv.train import PPOConfig
 from gpu_vecenv.train.algorithms.loss import TERMS
 from gpu_vecenv.train.fused import guard, split
 from gpu_vecenv.train.fused.guard import kernel_gradient as kernel_gradient_of
-from gpu_vecenv.train.fused.update import FusedPPO
 from gpu_vecenv.train.returns.standards import standards
 
 CONFIG = PPOConfig(num_epochs=1, num_minibatches=1)
@@ -26,7 +26,7 @@ def prepared(one, config, rows=None):
     if rows is not None:
         ppo.sizes = dataclasses.replace(ppo.sizes, rows=rows)
     ppo.config = dataclasses.replace(config, num_minibatches=max(1, one.samples.valid.numel() // len(one.index)))
-    kernels = ppo._prepared(one.samples, SCALARS)
+    kernels = ppo.backend._prepared(one.samples, SCALARS)
     columns = torch.stack((one.samples.log_prob, one.value, one.advantage, one.target)).flatten(1)
     numbers = columns.t().contiguous()
     kernels.args.rows, kernels.args.numbers = len(one.index), numbers.data_ptr()

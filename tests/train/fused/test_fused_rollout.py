@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from fused_runs import fused as fused_run
 from gymnasium.spaces import Box, MultiDiscrete
 
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Metric, Role
@@ -47,14 +48,14 @@ def rollouts(env_id, device, whole, num_envs=WORLDS, env_kwargs=None, network=No
     config = TrainConfig(
         env_id, num_envs=num_envs, device=device, ppo=PPO, env_kwargs=env_kwargs or {}, network=network, total_steps=10**6
     )
-    trainer = Trainer(dataclasses.replace(config, executor="eager"), quiet=True)
+    trainer = Trainer(dataclasses.replace(config, kernels="torch", graph=False), quiet=True)
     collector, policy = trainer.parts.collector, trainer.policies["agent"]
     device = torch.device(trainer.env.device)
     seen = 3.0 * torch.randn(1, 9, trainer.env.single_observation_space.shape[-1])
     policy.observe(seen.to(device), torch.ones(1, 9, dtype=torch.bool, device=device))
     fused = FusedPolicy(policy, require_fused(policy, device), device)
     collector.turns = [(fused, turns) for _, turns in collector.turns]
-    collector.whole = whole_rollout(trainer.env, trainer.parts.rollout, {"agent": fused}) if whole else None
+    collector.whole = whole_rollout(trainer.env, trainer.parts.rollout, fused) if whole else None
     collector.collect()
     first = trainer.parts.rollout.groups[0].log_prob.clone()
     collector.collect()
@@ -97,7 +98,7 @@ def test_one_launch_gives_the_metrics_of_the_actions_that_it_took():
     twin.reset(seed=0)
     twin.set_state(env.get_state())
     env.rewind()
-    whole_rollout(env, trainer.parts.rollout, {"agent": fused})()
+    whole_rollout(env, trainer.parts.rollout, fused)()
     info = twin.rollout(trainer.parts.rollout.groups[0].action)[-1]
     ended, outputs = info["_episode"], env.worlds.outputs
     assert ended.sum() > WORLDS
@@ -136,5 +137,9 @@ def test_one_launch_has_the_bits_of_single_steps_on_a_gpu(env_id, worlds):
 
 
 def test_envs_and_actors_that_need_a_launch_in_each_step_have_none():
-    tag = Trainer(TrainConfig("WarpTag-v0", num_envs=2, device="cpu", ppo=PPO), quiet=True)
-    assert whole_rollout(tag.env, tag.parts.rollout, tag.policies) is None
+    found = []
+    for env_id in ("WarpCartPole-v1", "WarpTag-v0"):
+        config = TrainConfig(env_id, num_envs=2, device="cpu", ppo=PPO)
+        found += [Trainer(each, quiet=True).parts.collector.whole for each in (config, fused_run(config))]
+    cartpole, fused_cartpole, *tag = found
+    assert cartpole is None and fused_cartpole is not None and tag == [None, None]

@@ -8,22 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fused_runs import FusedPPO, fused
 from gymnasium import spaces
 from policy_cases import ACTIONS, group, policy_of
 from ppo_cases import PLAIN, case, scalars, weights
 from reference import slow
 
-from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.algorithms.ppo import PPO
-from gpu_vecenv.train.algorithms.registry import register_algorithm
 from gpu_vecenv.train.errors import NonFiniteError
 from gpu_vecenv.train.fused import applies
 from gpu_vecenv.train.fused.applies import _fitted, fused_sizes
 from gpu_vecenv.train.fused.program import Sizes
-from gpu_vecenv.train.fused.update import FusedPPO
 from gpu_vecenv.train.policies.build import make_policy
-
-register_algorithm("fused", FusedPPO)
 
 EPOCHS = dataclasses.replace(PLAIN, num_epochs=2, num_minibatches=3, learning_rate=3e-3, max_grad_norm=0.5)
 CPU = torch.device("cpu")
@@ -153,15 +150,13 @@ def test_runs_are_those_of_ppo(name):
     """Two iterations; the tagged runners of Tag have left, and their rows do not count."""
     env_id, env_kwargs, worlds = RUNS[name]
     changes = []
-    for algorithm in ("ppo", "fused"):
+    for kernels in ("torch", "fused"):
         config = TrainConfig(
             env_id, num_envs=worlds, total_steps=worlds * 16, device="cpu", env_kwargs=env_kwargs,
             network=NetworkConfig((32, 32)),
             ppo=PPOConfig(num_steps=16, num_epochs=2, num_minibatches=2, learning_rate=1e-3, learning_rate_schedule="constant"),
         )  # fmt: skip
-        roles = Trainer(config, quiet=True).policies
-        config = dataclasses.replace(config, policies={role: PolicyConfig(algorithm=algorithm) for role in roles})
-        trainer = Trainer(config, quiet=True)
+        trainer = Trainer(fused(config) if kernels == "fused" else config, quiet=True)
         before = {role: weights(policy) for role, policy in trainer.policies.items()}
         trainer.train()
         changes.append({role: weights(policy) - before[role] for role, policy in trainer.policies.items()})
@@ -178,8 +173,8 @@ def test_actions_of_a_run_have_a_ratio_of_one(name):
         env_id, num_envs=worlds, total_steps=3 * worlds * 16, device="cpu", env_kwargs=env_kwargs,
         network=NetworkConfig((32, 32)), ppo=PPOConfig(num_steps=16, num_epochs=1, num_minibatches=1, clip_coef=2e-5),
     )  # fmt: skip
-    role = next(iter(Trainer(config, quiet=True).policies))
-    trainer = Trainer(dataclasses.replace(config, policies={role: PolicyConfig(algorithm="fused")}), quiet=True)
+    trainer = Trainer(fused(config), quiet=True)
+    (role,) = trainer.policies
     with torch.no_grad():  # outputs of a new policy are nearly 0, and so would be their error by torch
         trainer.policies[role].network.actor_layers[-1].weight.mul_(100.0)
     algorithm, seen = trainer.parts.algorithms[role], []
@@ -198,9 +193,9 @@ def test_actions_of_a_run_have_a_ratio_of_one(name):
 def test_an_observation_beyond_16_bits_ends_the_run_with_its_place():
     config = TrainConfig(
         "WarpCartPole-v1", num_envs=4, total_steps=4 * 8, device="cpu", network=NetworkConfig((32, 32)),
-        ppo=PPOConfig(num_steps=8, normalize_observations=False), policies={"agent": PolicyConfig(algorithm="fused")},
+        ppo=PPOConfig(num_steps=8, normalize_observations=False),
     )  # fmt: skip
-    trainer = Trainer(config, quiet=True)
+    trainer = Trainer(fused(config), quiet=True)
     collect = trainer.parts.collector.collect
 
     def changed():

@@ -5,13 +5,13 @@ import math
 
 import pytest
 import torch
+from fused_runs import FusedPPO
 from gymnasium import spaces
 from reference import SCALARS, case, scales
 from test_fused_gradient import BOX
 
 from gpu_vecenv.train import PPOConfig
 from gpu_vecenv.train.algorithms.ppo import PPO
-from gpu_vecenv.train.fused.update import FusedPPO
 from gpu_vecenv.train.fused.update_ends import METRICS, TILE, UpdateEnds
 from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.returns.scan import Advantages
@@ -23,7 +23,7 @@ def ends_of(config, samples, policy, factor=1.0):
     """Return kernels and ends of an update whose sums are not clear, and the algorithm."""
     ppo = FusedPPO(policy, config, tuple(samples.reward.shape[1:]), 0, CPU)
     ppo.factor.fill_(factor)
-    kernels = ppo._prepared(samples, SCALARS)
+    kernels = ppo.backend._prepared(samples, SCALARS)
     kernels.work.fill_(math.nan), kernels.stopped.fill_(7)
     ppo.adam.prepared()[0]["step"].fill_(41.0)
     return kernels, UpdateEnds(kernels, config, SCALARS, ppo.factor, ppo.deals), ppo

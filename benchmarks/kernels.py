@@ -1,14 +1,14 @@
-"""Learning with fused kernels against learning with torch: ``python benchmarks/executors.py``, on a GPU.
+"""Learning with fused kernels against learning with torch: ``python benchmarks/kernels.py``, on a GPU.
 
-Trains CartPole and Pendulum with their presets, and the small game of Tag, with several seeds by each of two executors,
-``graph`` and ``fused``. Runs of ``eager`` are not repeated here, as a graph has their bits (``tests/train/test_executor.py``).
+Trains CartPole and Pendulum with their presets, and the small game of Tag, with several seeds by each of two kinds of kernels,
+``torch`` and ``fused``, in CUDA graphs. Runs without a graph have the same bits (``tests/train/test_executor.py``).
 All runs of a case train side by side.
 
 The number of a run is the mean, over its iterations, of the mean return of the last 100 episodes. Stated beforehand: two
-executors are equivalent if the difference of their means is within 10 % of the range from random actions to the best return, by
+kinds are equivalent if the difference of their means is within 10 % of the range from random actions to the best return, by
 two one-sided t-tests (Welch) at the level 5 % each.
 
-Writes ``benchmarks/results/executors.json`` and prints a line for each policy.
+Writes ``benchmarks/results/kernels.json`` and prints a line for each policy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gpu_vecenv.train import TrainConfig, train_many  # noqa: E402
 from gpu_vecenv.train.config import SMALL_TAG  # noqa: E402
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE  # noqa: E402
 
-EXECUTORS = ("graph", "fused")
+KERNELS = ("torch", "fused")
 
 CASES: dict[str, tuple[TrainConfig, dict[str, tuple[float, float]]]] = {
     "CartPole": (TrainConfig("WarpCartPole-v1"), {"agent": (22.0, 500.0)}),
@@ -51,22 +51,22 @@ class Options:
     """Options of the script."""
 
     seeds: int = 5
-    """Runs of a case and an executor, with the seeds 0, 1, ..."""
+    """Runs of a case and a kind of kernels, with the seeds 0, 1, ..."""
     device: str = "cuda:0"
     """A GPU."""
     total_steps: int | None = None
     """Steps of a run; None: those of the preset."""
-    out: Path = ROOT / "benchmarks" / "results" / "executors.json"
+    out: Path = ROOT / "benchmarks" / "results" / "kernels.json"
     """File of the results."""
 
 
 def runs_of(case: str, options: Options) -> list[dict[str, Any]]:
-    """Train the runs of a case; return executor, seed and number of each, by policy."""
+    """Train the runs of a case; return kernels, seed and number of each, by policy."""
     base, roles = CASES[case]
     changes = {} if options.total_steps is None else {"total_steps": options.total_steps}
     configs = {
-        f"{executor}-{seed}": dataclasses.replace(base, seed=seed, executor=executor, device=options.device, **changes)
-        for executor in EXECUTORS for seed in range(options.seeds)
+        f"{kernels}-{seed}": dataclasses.replace(base, seed=seed, kernels=kernels, device=options.device, **changes)
+        for kernels in KERNELS for seed in range(options.seeds)
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         results = train_many(configs, Path(folder) / "runs", quiet=True)
@@ -78,26 +78,26 @@ def runs_of(case: str, options: Options) -> list[dict[str, Any]]:
             rows = [json.loads(line) for line in lines]
             means = {role: [row.get(f"recent_return/{role}") for row in rows] for role in roles}
             returns = {role: float(np.mean([x for x in xs if x is not None and math.isfinite(x)])) for role, xs in means.items()}
-            runs.append({"executor": name.partition("-")[0], "seed": configs[name].seed, "mean_return": returns})
+            runs.append({"kernels": name.partition("-")[0], "seed": configs[name].seed, "mean_return": returns})
     return runs
 
 
 def main() -> None:
-    """Train all cases, compare the executors and write the file."""
+    """Train all cases, compare the kernels and write the file."""
     options = tyro.cli(Options)
-    results: dict[str, Any] = {"benchmark": "executors", "cases": {}}
+    results: dict[str, Any] = {"benchmark": "kernels", "cases": {}}
     for case, (_, roles) in CASES.items():
         row: dict[str, Any] = {"machine": machine(options.device), "policies": {}, "runs": runs_of(case, options)}
         for role, (low, high) in roles.items():
             torch_runs, fused_runs = (
-                [run["mean_return"][role] for run in row["runs"] if run["executor"] == executor] for executor in EXECUTORS
+                [run["mean_return"][role] for run in row["runs"] if run["kernels"] == kernels] for kernels in KERNELS
             )
             margin = 0.1 * (high - low)
             test = shared.equivalence(fused_runs, torch_runs, margin)
             row["policies"][role] = {"margin": margin, **test}
             if test:
                 low_90, high_90 = test["welch_90"]
-                means = f"graph {np.mean(torch_runs):9.2f}  fused {np.mean(fused_runs):9.2f}"
+                means = f"torch {np.mean(torch_runs):9.2f}  fused {np.mean(fused_runs):9.2f}"
                 interval = f"difference {test['difference']:8.2f}, 90 % from {low_90:.2f} to {high_90:.2f}"
                 interval += f", margin {margin:.2f}, p {test['p_value']:.4f}"
                 print(f"{case:>10} {role:>7}: {means}  {interval}", flush=True)

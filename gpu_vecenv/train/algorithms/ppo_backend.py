@@ -1,0 +1,182 @@
+"""What computes for PPO: log-probabilities, values, and the epochs of an update."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from gpu_vecenv.train.algorithms.deal import choose, deal
+from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
+from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, PPOLoss, standardized
+from gpu_vecenv.train.algorithms.schedules import DeviceScalars
+from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.policies.contract import Actor, Observation, Policy
+from gpu_vecenv.train.returns.moments import moments
+from gpu_vecenv.train.returns.scan import Advantages
+from gpu_vecenv.train.storage.samples import Samples
+
+MAX_CHUNK_ROWS = 1 << 18
+"""Most rows in one call of the policy outside minibatches; bounds temporary memory."""
+
+
+class Backend(ABC):
+    """Computes for the PPO of one policy."""
+
+    largest: float = math.inf
+    """See ``Algorithm.largest``."""
+
+    def __init__(self, policy: Policy, config: PPOConfig, adam: GatedAdam, deals: Tensor, factor: Tensor) -> None:
+        """Store what an update changes.
+
+        Args:
+            policy: the policy to train, on the device.
+            config: hyperparameters.
+            adam: optimiser of its weights.
+            deals: int64 (), seed of the next order of minibatches, which an update increases by its epochs.
+            factor: float32 (), factor of the learning rate.
+        """
+        self.policy, self.config, self.adam, self.deals, self.factor = policy, config, adam, deals, factor
+
+    def actor(self) -> Actor | None:
+        """See ``Algorithm.actor()``."""
+        return None
+
+    @abstractmethod
+    def renew_log_prob(self, samples: Samples) -> None:
+        """Write the log-probabilities that the actions have now into ``samples.log_prob``."""
+
+    @abstractmethod
+    def values(self, samples: Samples, obs: Observation, wanted: Tensor | None = None) -> Tensor:
+        """Return the values of observations, float32 (S, B[, a]).
+
+        Args:
+            samples: the policy's samples of a rollout.
+            obs: observations of S steps.
+            wanted: bool (S, B[, a]), False for values that nobody reads and that may be undefined; None: all are wanted.
+        """
+
+    @abstractmethod
+    def learn(self, samples: Samples, scalars: DeviceScalars, estimates: Advantages) -> Tensor:
+        """Set the learning rate, learn from all minibatches of all epochs, and count them in ``deals``.
+
+        Args:
+            samples: the policy's samples of a rollout.
+            scalars: settings of this update.
+            estimates: advantages, targets and values, float32 (T, B[, a]).
+
+        Returns:
+            float32, the numbers of ``PPO.metric_names``.
+        """
+
+
+class TorchBackend(Backend):
+    """Computes with operations of torch."""
+
+    @torch.no_grad()
+    def renew_log_prob(self, samples: Samples) -> None:
+        """See ``Backend.renew_log_prob()``."""
+        for steps in self._chunks(samples.num_steps, samples):
+            inputs = samples.steps(samples.obs, steps, with_mask=True)
+            action = samples.action[steps].flatten(0, 1)
+            samples.log_prob[steps] = self.policy.evaluate(inputs, action).log_prob.view_as(samples.log_prob[steps])
+
+    def learn(self, samples: Samples, scalars: DeviceScalars, estimates: Advantages) -> Tensor:
+        """See ``Backend.learn()``."""
+        config, valid, choice = self.config, samples.valid, samples.choice
+        self.adam.rate.copy_(scalars.learning_rate * self.factor)
+        advantage, target, value = estimates
+        # Rows of one array, so that a minibatch takes them in one operation.
+        numbers = torch.stack((samples.log_prob, value, advantage, target)).flatten(1, 2)
+        found = moments(numbers[2:].flatten(1).t(), valid.flatten())
+        mean, var, count = of_choice = found
+        if choice is not None:
+            of_choice = moments(numbers[2].view(-1, 1), choice.flatten())
+        if config.normalize_advantages == "rollout":
+            numbers[2].sub_(of_choice.mean[0]).div_(of_choice.var[0].sqrt() + 1e-8)
+        sums, wanted_steps = self._epochs(samples, scalars, numbers)
+        taken_steps, skipped = sums[-1], wanted_steps - sums[-1]
+        # Means are NaN, which stands for no value, if no step was taken; those of the policy also if none had a choice.
+        steps = taken_steps if choice is None else torch.stack((sums[-2], sums[-1], *[sums[-2]] * 3, sums[-1]))
+        means = sums[:-2] / steps
+        # The advantage is the target minus the value. Without a transition, count / count is NaN, which stands for no value.
+        one = count / count
+        explained = torch.addcdiv(one, var[0], var[1] + 1e-8, value=-1.0)
+        with_choice = one if choice is None else of_choice.num_samples / count
+        others = (explained, self.adam.rate, count / valid.numel(), with_choice, taken_steps, skipped)
+        return torch.cat((means, torch.stack(others))).float()
+
+    def _epochs(self, samples: Samples, scalars: DeviceScalars, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Learn from all minibatches of all epochs.
+
+        Args:
+            samples: the policy's samples of a rollout.
+            scalars: settings of this update.
+            numbers: float32 (4, T * B[, a]), log-probability, value, advantage and target.
+
+        Returns:
+            Sums of ``TERMS`` and of the gradient norm over the steps that were taken, number of those with a choice and of all,
+            float32 (8,); number of steps that were wanted, float32 ().
+        """
+        config, valid = self.config, samples.valid
+        sums = torch.zeros(len(TERMS) + 3, dtype=torch.float32, device=valid.device)
+        one, nothing, wanted_steps = torch.ones_like(sums[:1]), torch.zeros_like(sums), torch.zeros_like(sums[0])
+        stopped = torch.zeros_like(one, dtype=torch.bool)
+        loss = PPOLoss(config, scalars.entropy_coef, scalars.clip_coef)
+        counted = valid.flatten(2).any(-1) if valid.dim() > 2 else valid
+        transitions = choose(counted.flatten(), samples.all_valid)
+        for epoch in range(config.num_epochs):
+            before = sums.clone()
+            index, used = deal(transitions, config.num_minibatches, self.deals, epoch + 1)
+            wanted = used.any(1) & ~stopped
+            wanted_steps += wanted.sum()
+            for chosen, at, use, open_gate in zip(index, zip(*samples.place(index), strict=True), used, wanted, strict=True):
+                batch = self._minibatch(samples, at, use, numbers[:, chosen])
+                self.adam.zero_grad()
+                terms = loss.backward(self.policy, batch)
+                norm, taken = self.adam.step(open_gate)
+                with_choice = one if batch.choice is None else batch.choice.any().float().view(1)
+                sums += torch.where(taken, torch.cat((terms, norm.view(1), with_choice, one)), nothing)
+            if config.target_kl is not None and config.learning_rate_schedule != "adaptive":
+                added = sums - before
+                kl = added[TERMS.index("kl")] / added[-2]  # NaN if the epoch took no step with a choice
+                stopped |= kl > config.target_kl
+        self.deals += config.num_epochs
+        return sums, wanted_steps
+
+    def values(self, samples: Samples, obs: Observation, wanted: Tensor | None = None) -> Tensor:
+        """See ``Backend.values()``."""
+        own = obs["own"] if isinstance(obs, dict) else obs
+        chunks = [self.policy.value(samples.steps(obs, steps)) for steps in self._chunks(len(own), samples)]
+        return torch.cat(chunks).view(-1, *samples.reward.shape[1:])
+
+    def _chunks(self, num_steps: int, samples: Samples) -> list[slice]:
+        """Return the steps in slices of about MAX_CHUNK_ROWS rows at most."""
+        size = max(1, MAX_CHUNK_ROWS // samples.reward[0].numel())
+        return [slice(t, min(t + size, num_steps)) for t in range(0, num_steps, size)]
+
+    def _minibatch(self, samples: Samples, at: tuple[Tensor, Tensor], used: Tensor, numbers: Tensor) -> Minibatch:
+        """Return some transitions.
+
+        Args:
+            samples: the policy's samples.
+            at: their steps and samples, each int64 (b,).
+            used: bool (b,), False for transitions that fill the minibatch up.
+            numbers: float32 (4, b[, a]), log-probability, value, advantage and target.
+        """
+        inputs, action, counts = samples.chosen(at), samples.action[at], used
+        choice = None if samples.choice is None else samples.choice[at]
+        if samples.valid.dim() > 2:  # agents that do not count, in worlds that do, may hold NaN, as in Samples.chosen()
+            counts = samples.valid[at] & used.unsqueeze(-1)
+            numbers = torch.where(counts, numbers, 0.0)
+            action = torch.where(counts.view(*counts.shape, *[1] * (action.dim() - counts.dim())), action, 0)
+        log_prob, value, advantage, target = numbers
+        if choice is not None:
+            choice = choice & counts
+        if self.config.normalize_advantages == "minibatch":
+            advantage = standardized(advantage, counts if choice is None else choice)
+        if choice is not None:  # those of others may be too large to be multiplied by 0
+            advantage = torch.where(choice, advantage, 0.0)
+        return Minibatch(inputs, action, log_prob, value, advantage, target, counts, choice)

@@ -1,0 +1,34 @@
+"""Makes the PPO of a policy, with kernels of its own where they fit."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+from gpu_vecenv.train.algorithms.contract import Setup
+from gpu_vecenv.train.algorithms.ppo import PPO
+from gpu_vecenv.train.algorithms.ppo_backend import TorchBackend
+from gpu_vecenv.train.config import PPOConfig, bootstraps
+from gpu_vecenv.train.fused.applies import fused_sizes
+from gpu_vecenv.train.fused.update import FusedBackend
+from gpu_vecenv.train.policies.contract import Policy
+
+
+def why_not_fused(policy: Policy, setup: Setup) -> str:
+    """Return why a policy has no fused kernels; empty if it has them."""
+    if not setup.fused:
+        return "the run does not want them"
+    if setup.rows.form != "rows":
+        return f"its samples are {setup.rows.form}"
+    sizes = fused_sizes(policy, setup.device)
+    return sizes if isinstance(sizes, str) else ""
+
+
+def make_ppo(policy: Policy, options: PPOConfig, setup: Setup) -> PPO:
+    """Return the algorithm of a policy; see ``register_algorithm()``."""
+    options = dataclasses.replace(options, bootstrap_at_time_limit=bootstraps(options, setup.spec))
+    reason = why_not_fused(policy, setup)
+    backend = TorchBackend if reason else functools.partial(FusedBackend, shares_gpu=setup.shares_gpu)
+    ppo = PPO(policy, options, setup.rows.shape, setup.seed, setup.device, backend, setup.schedule_steps)
+    ppo.not_fused = reason
+    return ppo

@@ -1,0 +1,174 @@
+"""Bytes that PPO takes on its device beside policies and rollouts.
+
+What networks take in an update is measured on the CPU with a few samples: it grows linearly with their number.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpu_vecenv.backend.private import each_operation
+from gpu_vecenv.train.algorithms.contract import Setup
+from gpu_vecenv.train.algorithms.loss import Minibatch, PPOLoss
+from gpu_vecenv.train.algorithms.ppo_backend import MAX_CHUNK_ROWS
+from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.fused.act import SPLIT_ROWS
+from gpu_vecenv.train.fused.applies import fused_sizes
+from gpu_vecenv.train.fused.ppo import why_not_fused
+from gpu_vecenv.train.fused.program import Sizes
+from gpu_vecenv.train.fused.split import ROOM
+from gpu_vecenv.train.policies.contract import Inputs, Policy
+from gpu_vecenv.train.returns.normalize import RewardNorm
+from gpu_vecenv.train.storage.policy_rows import PolicyRows
+from gpu_vecenv.train.storage.sizes import bytes_of
+
+FEW = (512, 1024)
+"""Samples of the two measurements of a network. With fewer, gradients of the weights may hide what samples take."""
+
+
+def ppo_memory(policy: Policy, options: PPOConfig, setup: Setup) -> tuple[int, int]:
+    """Return bytes of optimiser and scale of rewards, and the most bytes that an update takes at a time beside its samples."""
+    moments = 2 * sum(x.nbytes for x in policy.parameters() if x.requires_grad)
+    if options.normalize_rewards:
+        with torch.device("meta"):
+            moments += sum(x.nbytes for x in RewardNorm(setup.rows.shape, options.gamma).buffers())
+    sizes = None if why_not_fused(policy, setup) else fused_sizes(policy, setup.device)
+    return moments, _update(policy, setup.rows, options, None if isinstance(sizes, str) else sizes, setup.device)
+
+
+def _update(policy: Policy, rows: PolicyRows, ppo: PPOConfig, sizes: Sizes | None, device: torch.device) -> int:
+    """Return the most bytes that an update of a policy takes at a time, beside its samples."""
+    steps, agents = rows.rollout.num_steps, math.prod(rows.shape[1:])
+    samples = steps * rows.num_samples
+    minibatch = -(-samples // ppo.num_minibatches)
+    # Advantage, target and value, and these beside the log-probability again; transitions that count, and their numbers.
+    numbers = (3 + 4) * 4 * samples * agents + (0 if rows.rollout.alive_next is None else 8 * samples)
+    if sizes is not None:
+        return numbers + 4 * samples * ppo.num_epochs + _kernels(sizes, minibatch, device)
+    chunk = min(samples + rows.num_samples, max(MAX_CHUNK_ROWS // agents, rows.num_samples))
+    in_order = (8 + 1) * ppo.num_minibatches * minibatch
+    learning = _grown(lambda count: _measured_step(policy, rows, ppo, count), minibatch)
+    valuing = _grown(lambda count: _measured_values(policy, rows, count), chunk)
+    return numbers + in_order + max(learning, valuing)
+
+
+def _kernels(sizes: Sizes, minibatch: int, device: torch.device) -> int:
+    """Return the bytes between the kernels of a fused update: gradients of blocks, and of split networks the units of rows."""
+    tiles = -(-minibatch // sizes.rows)
+    multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else tiles
+    blocks = min(tiles, max(1, multiprocessors * sizes.update_memory.resident // 2))
+    partial = 4 * blocks * (sizes.actor_columns + sizes.critic_columns)
+    if not sizes.split:
+        return partial
+    units = 2 * SPLIT_ROWS * sizes.widths[0]
+    return partial + units + 2 * sizes.stash_columns * min(tiles * sizes.rows, ROOM["cuda"])
+
+
+def _grown(measure: Callable[[int], int], count: int) -> int:
+    """Return ``measure(count)``, for many samples from its results for a few."""
+    few, more = FEW
+    if count <= more:
+        return measure(count)
+    low, high = measure(few), measure(more)
+    return high + (high - low) * (count - more) // (more - few)
+
+
+def _measured_step(policy: Policy, rows: PolicyRows, ppo: PPOConfig, count: int) -> int:
+    """Return the most bytes that the gradient of a minibatch takes at a time, with the minibatch."""
+    loss = PPOLoss(ppo, torch.zeros((), dtype=torch.float32, device="cpu"), torch.ones((), dtype=torch.float32, device="cpu"))
+    peak = _Peak()
+    with each_operation(peak.run):
+        inputs, lead = _inputs(policy, rows, count)
+        action = _like(rows.parts[0].slabs.action, lead)
+        log_prob, value, advantage, target = torch.zeros(4, *lead, dtype=torch.float32, device="cpu")
+        place = torch.zeros(2, count, dtype=torch.int64, device="cpu")  # step and sample of each, which PPO keeps meanwhile
+        valid = torch.ones(lead, dtype=torch.bool, device="cpu")
+        loss.backward(policy, Minibatch(inputs, action, log_prob, value, advantage, target, valid))
+        del place
+    for parameter in policy.parameters():
+        parameter.grad = None
+    return int(peak.most)
+
+
+def _measured_values(policy: Policy, rows: PolicyRows, count: int) -> int:
+    """Return the most bytes that values of some samples take at a time, with their observations if these are copied for it."""
+    own = rows.parts[0]
+    are_views = len(rows.parts) > 1 or own.agents * own.num_worlds in (own.slabs.num_rows, 1)
+    inputs, _ = _inputs(policy, rows, count)
+    peak = _Peak()
+    with torch.no_grad(), each_operation(peak.run):
+        policy.value(inputs._replace(mask=None))
+    return int(peak.most) + (0 if are_views else bytes_of(inputs.obs))
+
+
+def _inputs(policy: Policy, rows: PolicyRows, count: int) -> tuple[Inputs, tuple[int, ...]]:
+    """Return inputs of some samples that are all zeros, and the axes of their actions."""
+    lead = (count, *rows.shape[1:])
+    part = rows.parts[0]
+    inputs = rows.inputs(part, 0)
+
+    def like(array: Tensor, axes: tuple[int, ...], taken: int) -> Tensor:
+        return torch.zeros(*axes, *array.shape[taken:], dtype=array.dtype, device="cpu")
+
+    obs: Any = inputs.obs
+    if isinstance(obs, dict):
+        obs = {name: like(x, (count,), 1) if name == "shared" else like(x, lead, len(lead)) for name, x in obs.items()}
+    else:
+        obs = like(obs, lead, len(lead))
+    mask = None if inputs.mask is None else like(inputs.mask, lead, len(lead)).logical_not_()
+    critic = sum(rows.rollout.sources[name] for name in policy.critic_sources)
+    state = policy.state_shape
+    return Inputs(
+        obs,
+        mask,
+        torch.zeros(count, critic, dtype=torch.float32, device="cpu") if critic else None,
+        None if state is None else torch.zeros(*lead, *state, dtype=torch.float32, device="cpu"),
+    ), lead
+
+
+def _like(slab: Tensor, lead: tuple[int, ...]) -> Tensor:
+    """Return zeros like the rows of a slab (T, n, ...)."""
+    return torch.zeros(*lead, *slab.shape[2:], dtype=slab.dtype, device="cpu")
+
+
+class _Peak:
+    """Counts the bytes that operations make and that are alive at the same time.
+
+    Attributes:
+        most: the most bytes so far.
+    """
+
+    def __init__(self) -> None:
+        self.most: int = 0
+        self._now: int = 0
+        self._alive: set[int] = set()
+
+    def run(self, operation: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Run an operation and count the memory of its results, unless they are views of its arguments."""
+        before = {id(x.untyped_storage()) for x in _tensors((arguments, keywords))}
+        results = operation(*arguments, **keywords)
+        for x in _tensors(results):
+            storage = x.untyped_storage()
+            if id(storage) not in before | self._alive:  # torch keeps the object as long as the memory
+                self._alive.add(id(storage))
+                self._now += storage.nbytes()
+                self.most = max(self.most, self._now)
+                weakref.finalize(storage, self._drop, id(storage), storage.nbytes())
+        return results
+
+    def _drop(self, storage: int, size: int) -> None:
+        self._alive.discard(storage)
+        self._now -= size
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    """Return the tensors in arguments or results of an operation."""
+    if isinstance(tree, (tuple, list, dict)):
+        return [x for branch in (tree.values() if isinstance(tree, dict) else tree) for x in _tensors(branch)]
+    return [tree] if isinstance(tree, Tensor) else []
