@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
 from operator import attrgetter
@@ -65,7 +65,7 @@ def empty_strided(device: torch.device) -> Callable[[tuple[int, ...], tuple[int,
 # ---- torch: training ----------------------------------------------------------------------------------------------
 
 
-def norms() -> Callable[[list[Tensor]], Sequence[Tensor]]:
+def norms() -> Callable[[list[Tensor]], tuple[Tensor, ...] | list[Tensor]]:
     """Return a function that returns the norm of each tensor, in one launch on a GPU."""
     import torch
 
