@@ -12,10 +12,13 @@ import torch
 from gymnasium.spaces import Box
 from torch import Tensor, nn
 
+from gpu_vecenv.backend.private import version
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Observation
 from gpu_vecenv.train.policies.networks import NetworkSpec, network_input
+
+VERSION = version()
 
 NUM_SAMPLES = 2
 """Samples of the call. A batch of one sample would hide axes that are broadcast."""
@@ -107,7 +110,7 @@ def results_of(network: nn.Module, obs: Observation, num_outputs: int, name: str
 def _versions(obs: Observation) -> int:
     """Return the number of changes in place of an observation so far."""
     try:
-        return obs._version if isinstance(obs, Tensor) else sum(part._version for part in obs.values())
+        return sum(VERSION(x) for x in _tensors(obs))
     except RuntimeError:  # torch does not count those of tensors that were made in inference mode
         return 0
 
