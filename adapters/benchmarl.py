@@ -206,10 +206,10 @@ class TaskEnv(TorchRLEnv):
             action = action // count
         return torch.stack(entries[::-1], dim=-1)
 
-    def _nearest(self, role: str, numbers: Tensor) -> Tensor:
+    def _nearest(self, role: str, actions: Tensor) -> Tensor:
         """Return the choices that numbers stand for, int32 [W, A, k]."""
         choices = self._numbered[role]
-        below = torch.minimum(numbers.nan_to_num().floor().clamp(min=0).int(), choices.int() - 1)
+        below = torch.minimum(actions.nan_to_num().floor().clamp(min=0).int(), choices.int() - 1)
         mask = self._allowed.get(role)
         if mask is None:
             return below
@@ -240,8 +240,8 @@ class TaskEnv(TorchRLEnv):
         if mask is None:
             return torch.ones(*self._leads[role], math.prod(choices), dtype=torch.bool, device=self.device)
         allowed: Tensor
-        allowed, *others = mask.split(choices, dim=-1)
-        for other in others:
+        allowed, *later_entries = mask.split(choices, dim=-1)
+        for other in later_entries:
             allowed = (allowed.unsqueeze(-1) & other.unsqueeze(-2)).flatten(-2)
         return allowed
 

@@ -60,8 +60,8 @@ def without_wrappers(env: VectorEnv, env_id: Any, adapter: str, instead: str) ->
         return env
     env.close()
     if isinstance(env, VectorWrapper):
-        made = type(env).__name__
-        raise ParameterError(f"{adapter} takes an env without wrappers, and {env_id!r} makes one in {made}; use {instead}.")
+        wrapper = type(env).__name__
+        raise ParameterError(f"{adapter} takes an env without wrappers, and {env_id!r} makes one in {wrapper}; use {instead}.")
     raise ParameterError(f"{adapter} takes an id of an env of this package, got {env_id!r}.")
 
 
@@ -99,8 +99,8 @@ def checked_env(env: VectorEnv | str, adapter: str, view: str) -> GpuVectorEnv |
         ParameterError: the env is of another kind, or its arrays are by role; the text names the ``adapter``.
     """
     if isinstance(env, str):
-        made = f"gymnasium.make_vec({abbreviated(env)})"
-        raise ParameterError(f"{adapter} takes an env of this package, got {abbreviated(env)}; make one with {made}.")
+        call = f"gymnasium.make_vec({abbreviated(env)})"
+        raise ParameterError(f"{adapter} takes an env of this package, got {abbreviated(env)}; make one with {call}.")
     inner = getattr(env, "unwrapped", env)
     if not isinstance(inner, GpuVectorEnv | RoleRows):
         raise ParameterError(f"{adapter} takes an env of this package, got {type(inner).__name__}.")

@@ -58,8 +58,8 @@ class PettingZooEnv(Copied, ParallelEnv):
     def __init__(self, env_id: str, render_mode: str | None = None, **options: Any) -> None:
         fixed = {"num_envs": 1, "num_worlds": 1, "view": "worlds", "array": "numpy", "copy": True}
         fixed["autoreset_mode"] = "disabled"  # a finished world waits for reset()
-        made = made_by_id(env_id, "PettingZooEnv", fixed, {"render_mode": render_mode, **options})
-        env = without_wrappers(made, env_id, "PettingZooEnv", "wrappers of PettingZoo or SuperSuit")
+        outermost = made_by_id(env_id, "PettingZooEnv", fixed, {"render_mode": render_mode, **options})
+        env = without_wrappers(outermost, env_id, "PettingZooEnv", "wrappers of PettingZoo or SuperSuit")
         self.vector_env = env
         self.render_mode = render_mode
         self.metadata = {

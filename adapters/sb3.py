@@ -89,16 +89,16 @@ class Sb3VecEnv(Copied, VecEnv):
     ) -> None:
         self._log: ResultsWriter | None = None
         if isinstance(env, str):
-            made = made_by_id(env, "Sb3VecEnv", {"view": "agents", "array": "torch"}, {"num_envs": num_envs, **options})
+            outermost = made_by_id(env, "Sb3VecEnv", {"view": "agents", "array": "torch"}, {"num_envs": num_envs, **options})
         elif whole_number(num_envs) != 1 or (options and isinstance(env, VectorEnv)):
             raise ParameterError(f"num_envs and keywords of make_vec need an id as env, got {type(env).__name__}.")
         elif isinstance(env, VectorEnv):
-            made = env
+            outermost = env
         else:
-            made, self._log = one_vector_env(env, options)
-        self._inner = checked_env(made, "Sb3VecEnv", view="agents")
+            outermost, self._log = one_vector_env(env, options)
+        self._inner = checked_env(outermost, "Sb3VecEnv", view="agents")
         self._vector_env = self._inner.env if isinstance(self._inner, RoleRows) else self._inner
-        self.env = made if has_statistics(made) else EpisodeStatistics(made)
+        self.env = outermost if has_statistics(outermost) else EpisodeStatistics(outermost)
         self.device = torch.device(self._inner.device)
         roles = self._inner.role_rows
         if role is not None and (not isinstance(role, str) or role not in roles):
@@ -108,7 +108,7 @@ class Sb3VecEnv(Copied, VecEnv):
         not_trained = [name for name in roles if role not in (None, name)]
         policies = other_policies({} if others is None else others, not_trained, role)
         self._rows = slice(0, self._inner.num_envs) if role is None else roles[role]
-        observation_space, action_space = row_spaces(made)
+        observation_space, action_space = row_spaces(outermost)
         self._generator = torch.Generator(self.device)
         self._generator.seed()
         self._others: list[tuple[str, slice, Policy | None]] = []
@@ -383,10 +383,10 @@ class Sb3VecEnv(Copied, VecEnv):
         if indices is None:
             return self.num_envs
         given = [indices] if np.ndim(indices) == 0 else list(indices)
-        numbers = [whole_number(index) for index in given]
-        if not all(number is not None and -self.num_envs <= number < self.num_envs for number in numbers):
+        row_numbers = [whole_number(index) for index in given]
+        if not all(number is not None and -self.num_envs <= number < self.num_envs for number in row_numbers):
             raise ParameterError(f"indices must be numbers of {self.num_envs} rows or None, got {abbreviated(indices)}.")
-        return len(numbers)
+        return len(row_numbers)
 
     def _require_all(self, indices: VecEnvIndices, call: str) -> None:
         if self._count(indices) != self.num_envs:

@@ -34,18 +34,18 @@ def one_vector_env(functions: Sequence[EnvFunction], options: dict[str, Any]) ->
     if not isinstance(functions, Sequence) or not functions or not callable(functions[0]):
         got = abbreviated(functions)
         raise ParameterError(f"Sb3VecEnv takes an id, a vector env or a list of functions that make envs, got {got}.")
-    made = functions[0]()
-    layer, log, limits = made, None, []
+    single = functions[0]()
+    layer, log, limits = single, None, []
     while isinstance(layer, gymnasium.Wrapper):
         if isinstance(layer, Monitor):
             log = layer.results_writer
         elif isinstance(layer, TimeLimit):
             limits.append(layer._max_episode_steps)
         elif not isinstance(layer, OrderEnforcing | PassiveEnvChecker):
-            raise ParameterError(f"Sb3VecEnv steps all worlds at once, without the wrappers of single envs, got {made}.")
+            raise ParameterError(f"Sb3VecEnv steps all worlds at once, without the wrappers of single envs, got {single}.")
         layer = layer.env
     if not isinstance(layer, SingleEnv) or layer.vector.num_agents > 1:
-        raise ParameterError(f"Sb3VecEnv takes functions that make an env of this package with one agent, got {made}.")
+        raise ParameterError(f"Sb3VecEnv takes functions that make an env of this package with one agent, got {single}.")
     params = dict(layer.vector.params)
     limits += [params["max_episode_steps"]] if params.get("max_episode_steps") else []
     if limits:
@@ -53,6 +53,6 @@ def one_vector_env(functions: Sequence[EnvFunction], options: dict[str, Any]) ->
     fixed = {"num_worlds": len(functions), "view": "agents", "array": "torch"}
     refuse_fixed("Sb3VecEnv", options, fixed)
     env = GpuVectorEnv(layer.vector.env_spec, **{"render_mode": layer.render_mode, **params, **options, **fixed})
-    env.spec = made.spec
+    env.spec = single.spec
     layer.close()
     return env, log

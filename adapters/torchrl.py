@@ -74,8 +74,8 @@ class TorchRLEnv(Copied, EnvBase):
             require_one_of(name, value, (True, False))
         if "num_envs" in options:
             raise ParameterError("TorchRLEnv takes num_worlds, the number of worlds, and no num_envs.")
-        made = made_by_id(env_id, "TorchRLEnv", fixed, {"num_worlds": num_worlds, **options})
-        env = without_wrappers(made, env_id, "TorchRLEnv", "transforms of TorchRL")
+        outermost = made_by_id(env_id, "TorchRLEnv", fixed, {"num_worlds": num_worlds, **options})
+        env = without_wrappers(outermost, env_id, "TorchRLEnv", "transforms of TorchRL")
         super().__init__(device=env.device, batch_size=[env.num_worlds])
         self.vector_env = env
         self.is_closed = False

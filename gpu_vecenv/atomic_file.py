@@ -46,17 +46,17 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def name_in_errors(path: Path, numbers: Container[int] | None = None) -> Iterator[None]:
+def name_in_errors(path: Path, error_numbers: Container[int] | None = None) -> Iterator[None]:
     """Add ``path`` to an OSError that names no file, such as that of a write to a full disk.
 
     Args:
         path: file or folder that the block reads or writes.
-        numbers: error numbers (errno) to whose errors it is added; None for all.
+        error_numbers: error numbers (errno) to whose errors it is added; None for all.
     """
     try:
         yield
     except OSError as error:
-        if error.filename is None and error.errno is not None and (numbers is None or error.errno in numbers):
+        if error.filename is None and error.errno is not None and (error_numbers is None or error.errno in error_numbers):
             error.filename = str(path)
         raise
 

@@ -96,20 +96,20 @@ class TagReference:
         obs = np.zeros((self.num_agents, 7 * width + 1))
         for i in range(self.num_agents):
             blocks = obs[i, :-1].reshape(7, width)  # a view
-            others = np.delete(np.arange(self.num_agents), i) if full else self.nearest(i)[:width]
+            neighbours = np.delete(np.arange(self.num_agents), i) if full else self.nearest(i)[:width]
             if full:
-                blocks[5], blocks[6] = self.is_tagger[others], self.alive[others]
+                blocks[5], blocks[6] = self.is_tagger[neighbours], self.alive[neighbours]
             if not self.alive[i]:
                 continue
-            count = len(others)
+            count = len(neighbours)
             speed_scale = self._real("max_speed") + 1e-10
-            blocks[0, :count] = (self.loc_x[others] - self.loc_x[i]) / (self.side * np.sqrt(2))
-            blocks[1, :count] = (self.loc_y[others] - self.loc_y[i]) / (self.side * np.sqrt(2))
-            blocks[2, :count] = (self.speed[others] - self.speed[i]) / speed_scale
-            blocks[3, :count] = (self.acceleration[others] - self.acceleration[i]) / speed_scale
-            blocks[4, :count] = (self.direction[others] - self.direction[i]) / (2 * np.pi)
-            blocks[5, :count] = self.is_tagger[others]
-            blocks[6, :count] = self.alive[others]
+            blocks[0, :count] = (self.loc_x[neighbours] - self.loc_x[i]) / (self.side * np.sqrt(2))
+            blocks[1, :count] = (self.loc_y[neighbours] - self.loc_y[i]) / (self.side * np.sqrt(2))
+            blocks[2, :count] = (self.speed[neighbours] - self.speed[i]) / speed_scale
+            blocks[3, :count] = (self.acceleration[neighbours] - self.acceleration[i]) / speed_scale
+            blocks[4, :count] = (self.direction[neighbours] - self.direction[i]) / (2 * np.pi)
+            blocks[5, :count] = self.is_tagger[neighbours]
+            blocks[6, :count] = self.alive[neighbours]
             obs[i, -1] = self.t / self._params["episode_length"]
         if self._params["extended_observation"]:
             obs = np.concatenate([obs, self._own_state() * self.alive[:, None]], axis=1)
@@ -127,13 +127,13 @@ class TagReference:
 
         Squared float32 distances are compared, because square roots could round different squares to equal distances.
         """
-        others = np.flatnonzero(self.alive & (np.arange(self.num_agents) != i))
-        dx, dy = to_float32(self.loc_x[others] - self.loc_x[i]), to_float32(self.loc_y[others] - self.loc_y[i])
-        return others[np.argsort(to_float32(to_float32(dx * dx) + to_float32(dy * dy)), kind="stable")]
+        neighbours = np.flatnonzero(self.alive & (np.arange(self.num_agents) != i))
+        dx, dy = to_float32(self.loc_x[neighbours] - self.loc_x[i]), to_float32(self.loc_y[neighbours] - self.loc_y[i])
+        return neighbours[np.argsort(to_float32(to_float32(dx * dx) + to_float32(dy * dy)), kind="stable")]
 
-    def distances(self, i: int, others: np.ndarray) -> np.ndarray:
+    def distances(self, i: int, neighbours: np.ndarray) -> np.ndarray:
         """Distances (n,) from agent i to others (n,), rounded to float32."""
-        return to_float32(np.hypot(self.loc_x[others] - self.loc_x[i], self.loc_y[others] - self.loc_y[i]))
+        return to_float32(np.hypot(self.loc_x[neighbours] - self.loc_x[i], self.loc_y[neighbours] - self.loc_y[i]))
 
     def _real(self, name: str) -> float:
         return float(to_float32(self._params[name]))

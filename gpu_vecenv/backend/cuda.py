@@ -115,11 +115,11 @@ class CudaBackend:
         Its first kernel, that of steps or of rollouts, decides how many registers a thread may use, unless the spec requests a
         limit. CuPy's cache keeps what was compiled for this decision, so later starts compile nothing.
         """
-        made: dict[int | None, tuple[Any, dict[str, Any]]] = {}  # by limit
+        compiled_by_limit: dict[int | None, tuple[Any, dict[str, Any]]] = {}
 
         def report(limit: int | None) -> Report:
-            made[limit] = self._compiled(module, limit)
-            first = made[limit][1][MODULES[module][0]]
+            compiled_by_limit[limit] = self._compiled(module, limit)
+            first = compiled_by_limit[limit][1][MODULES[module][0]]
             return Report(first.num_regs, first.local_size_bytes)
 
         limit = None
@@ -128,7 +128,7 @@ class CudaBackend:
             limit = choose_limit(report, blocks.lanes * blocks.teams)
         else:
             report(None)
-        compiled, kernels = made[limit]
+        compiled, kernels = compiled_by_limit[limit]
         self._kernels |= {name: kernel.kernel.ptr for name, kernel in kernels.items()}
         self._modules.append(compiled)
 

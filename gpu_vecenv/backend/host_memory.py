@@ -11,8 +11,8 @@ MEMINFO, CGROUP, STATM = Path("/proc/meminfo"), Path("/sys/fs/cgroup"), Path("/p
 
 def free_host_bytes() -> int | None:
     """Return the bytes that a process may still take; None if the system does not say."""
-    found = [free for free in (_available(), _left_of_cgroup(), _left_of_process()) if free is not None]
-    return min(found, default=None)
+    limits = [free for free in (_available(), _left_of_cgroup(), _left_of_process()) if free is not None]
+    return min(limits, default=None)
 
 
 def _available() -> int | None:

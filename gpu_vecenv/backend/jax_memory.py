@@ -171,13 +171,13 @@ def jax_device(device: str) -> Any:
     platform, index = ("cpu", 0) if device == "cpu" else ("gpu", int(device.partition(":")[2]))
     with torch.cuda.device(-1 if platform == "cpu" else index):  # JAX makes its last GPU current when it starts
         try:
-            found = [one for one in jax.local_devices(backend=platform) if platform == "cpu" or one.local_hardware_id == index]
+            devices = [one for one in jax.local_devices(backend=platform) if platform == "cpu" or one.local_hardware_id == index]
         except RuntimeError:  # the platform is not among those of this JAX
-            found = []
-    if not found:
+            devices = []
+    if not devices:
         remedy = 'install JAX with CUDA, pip install "jax[cuda13]"' if platform == "gpu" else "add cpu to JAX_PLATFORMS"
         raise DeviceError(f'array="jax" on {device} needs a JAX that sees this device; {remedy}, or use array="torch".')
-    return found[0]
+    return devices[0]
 
 
 def require_values(array: Any, where: str) -> None:

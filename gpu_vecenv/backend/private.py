@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
 from operator import attrgetter
@@ -19,7 +19,7 @@ from gpu_vecenv.backend.driver import LIBRARY
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
+    from torch import Tensor, nn
 
 Found = TypeVar("Found")
 
@@ -30,6 +30,11 @@ def _find(module: str, name: str, public: Found) -> Found:
         return attrgetter(name)(import_module(module))  # type: ignore[no-any-return]
     except (ImportError, AttributeError):
         return public
+
+
+def _has(value: object, *names: str) -> bool:
+    """Return True if an object has all of these attributes."""
+    return all(hasattr(value, name) for name in names)
 
 
 # ---- torch: the step of an env ------------------------------------------------------------------------------------
@@ -65,7 +70,7 @@ def empty_strided(device: torch.device) -> Callable[[tuple[int, ...], tuple[int,
 # ---- torch: training ----------------------------------------------------------------------------------------------
 
 
-def norms() -> Callable[[list[Tensor]], Sequence[Tensor]]:
+def norms() -> Callable[[list[Tensor]], tuple[Tensor, ...] | list[Tensor]]:
     """Return a function that returns the norm of each tensor, in one launch on a GPU."""
     import torch
 
@@ -111,6 +116,39 @@ def run_backward() -> Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], None]:
         engine(outputs, gradients, False, False, (), allow_unreachable=True, accumulate_grad=True)
 
     return run
+
+
+def version() -> Callable[[Tensor], int]:
+    """Return a function whose result for a tensor is another one after a change in place; RuntimeError in inference mode."""
+    import torch
+
+    if _has(torch.Tensor, "_version"):
+        return attrgetter("_version")
+    return lambda x: hash(x.detach().cpu().numpy().tobytes())
+
+
+def call_layers() -> Callable[[nn.Sequential, Any], Tensor]:
+    """Return a function that returns ``layers(x)``.
+
+    The operations of plain layers are called without the layers, whose Python code takes longer than their operations. A layer to
+    which a function is attached, as by ``register_forward_hook()``, is called itself.
+    """
+    from torch import nn
+
+    def call(layers: nn.Sequential, x: Any) -> Tensor:
+        for layer in layers:
+            if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks:
+                x = layer(x)
+            elif type(layer) is nn.Linear:  # a parametrised layer has another class
+                weights = layer._parameters
+                x = nn.functional.linear(x, weights["weight"], weights["bias"])  # type: ignore[arg-type]  # nn.Linear() makes both
+            else:
+                x = layer.forward(x)
+        result: Tensor = x
+        return result
+
+    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_parameters")
+    return call if _has(nn.Module(), *names) else lambda layers, x: layers(x)
 
 
 def each_operation(run: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> AbstractContextManager[Any]:
@@ -210,6 +248,6 @@ def generator_of(env: Any) -> dict[str, Any]:
     By public names a copy gets the generator alone.
     """
     names = ("_np_random", "_np_random_seed")
-    if all(hasattr(type(env), name) for name in names):
+    if _has(type(env), *names):
         return {name: vars(env)[name] for name in names if name in vars(env)}
     return {"np_random": env.np_random}

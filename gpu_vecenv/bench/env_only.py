@@ -171,7 +171,7 @@ def _graph(case: Case, device: str) -> Subject:
             call()
     graph.replay()
 
-    def close(kept: Any = (graph, actions)) -> None:  # the graph reads the actions until it is freed
+    def close(alive: Any = (graph, actions)) -> None:  # the graph reads the actions until it is freed
         env.close()
 
     return Subject(Local(graph.replay, device), GRAPH_STEPS, facts, close)

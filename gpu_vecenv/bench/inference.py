@@ -128,7 +128,7 @@ def _graph(case: Case, device: str) -> Subject:
             loop()
     graph.replay()
 
-    def close(kept: Any = (graph, loop)) -> None:  # the graph reads the loop's tensors until it is freed
+    def close(alive: Any = (graph, loop)) -> None:  # the graph reads the loop's tensors until it is freed
         loop.env.close()
 
     return Subject(Local(graph.replay, device), STEPS, facts, close)

@@ -49,14 +49,14 @@ class LazyEnv:
 
 def _rollout(shared: LazyEnv, is_random: bool, stored: bool = True) -> Subject:
     env, facts = shared.get()
-    kept = {} if stored else {"keep_actions": False}
+    storing = {} if stored else {"keep_actions": False}
     results = env.step(random_actions(env, 1)[0])
     written = sum(array.nbytes for array in (*results[:4], *results[4].values()))
     steps = max(1, min(STEPS[shared.device.partition(":")[0]], room_for(BYTES, shared.device) // written))
     actions = None if is_random else random_actions(env, steps)
 
     def call() -> None:
-        env.rollout(actions, num_steps=steps if is_random else None, **kept)
+        env.rollout(actions, num_steps=steps if is_random else None, **storing)
 
     with peak_memory(shared.device) as peak:  # memory of the rollout, without that of the env
         call()

@@ -108,7 +108,7 @@ class Summary:
 
     def host_over(self, other: Summary) -> float:
         """Host time of a call minus that of a call of ``other``: median of the differences within a round."""
-        return statistics.median(own - others for own, others in zip(self.hosts, other.hosts, strict=True))
+        return statistics.median(host - other_host for host, other_host in zip(self.hosts, other.hosts, strict=True))
 
 
 def synchronise(device: str) -> None:

@@ -64,8 +64,8 @@ def docs(cls: type) -> dict[str, str]:
     """Return the docstring under each field, in one line; it has to be parsed from the source."""
     (definition,) = ast.parse(inspect.getsource(cls)).body
     body = definition.body if isinstance(definition, ast.ClassDef) else []
-    found = {}
+    docs_of_fields = {}
     for field, text in zip(body, body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-            found[ast.unparse(field.target)] = " ".join(str(ast.literal_eval(text.value)).replace("``", "").split())
-    return found
+            docs_of_fields[ast.unparse(field.target)] = " ".join(str(ast.literal_eval(text.value)).replace("``", "").split())
+    return docs_of_fields

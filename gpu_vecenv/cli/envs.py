@@ -29,8 +29,8 @@ def envs() -> int:
 def _spelled(space: Space) -> str:
     """Return a space in a few words."""
     if isinstance(space, MultiDiscrete) and space.nvec.size > 4:
-        numbers = sorted({int(n) for n in space.nvec.flat})
-        return f"{space.nvec.size} entries of {' or '.join(map(str, numbers))}"
+        choices = sorted({int(n) for n in space.nvec.flat})
+        return f"{space.nvec.size} entries of {' or '.join(map(str, choices))}"
     return str(space).replace(", float32)", ")")
 
 

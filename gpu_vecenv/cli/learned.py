@@ -17,10 +17,10 @@ def learned_lines(matches: Matches) -> Iterator[str]:
         "each match starts from the same states):"
     )
     for role in matches.learning:
-        others = [name for name in matches.learning if name != role]
-        for random in (others, []) if others else ([],):
-            against = " and ".join(_agents(matches, name) for name in others)
-            against = f" against {'random' if random else 'trained'} {against}" if others else ""
+        opponents = [name for name in matches.learning if name != role]
+        for random in (opponents, []) if opponents else ([],):
+            against = " and ".join(_agents(matches, name) for name in opponents)
+            against = f" against {'random' if random else 'trained'} {against}" if opponents else ""
             trained, untrained = (_result(matches, matches.match(*names), role) for names in (random, [*random, role]))
             name = _agents(matches, role)
             yield f"  trained {name}{against}: {trained[0]}; random {name}: {untrained[1]}"

@@ -36,8 +36,8 @@ def train_seeds(config: TrainConfig, seeds: int, at_once: int | None) -> dict[st
         ConfigError: a number is out of range. For other errors see ``train_many()``.
     """
     require_within("--seeds", seeds, 1, MAX_SEEDS)
-    numbers = range(config.seed, config.seed + seeds)
-    configs = {f"seed-{seed}": dataclasses.replace(config, seed=seed, out=None) for seed in numbers}
+    seeds_of_runs = range(config.seed, config.seed + seeds)
+    configs = {f"seed-{seed}": dataclasses.replace(config, seed=seed, out=None) for seed in seeds_of_runs}
     return train_many(configs, config.out, at_once=_at_once(at_once))
 
 

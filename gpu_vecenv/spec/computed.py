@@ -90,8 +90,8 @@ def masked_entries(where: str, entries: Any) -> tuple[int, ...]:
     Raises:
         SpecError: not a tuple of different integers.
     """
-    numbers = tuple(map(whole_number, entries)) if isinstance(entries, tuple | list) else (None,)
-    holds = None not in numbers and len({*numbers}) == len(numbers)
+    integers = tuple(map(whole_number, entries)) if isinstance(entries, tuple | list) else (None,)
+    holds = None not in integers and len({*integers}) == len(integers)
     require_part(holds, where, "a tuple of different integers, the numbers of entries", entries)
     return tuple(int(entry) for entry in entries)
 
@@ -113,16 +113,16 @@ def effect_groups(where: str, groups: Any) -> Effects:
     pairs = tuple(groups.items()) if isinstance(groups, Mapping) else groups
     expected = "a dict from names to numbers of entries, each in one group"
     require_part(isinstance(pairs, tuple), where, expected, groups)
-    found: list[tuple[str, tuple[int, ...]]] = []
+    named_groups: list[tuple[str, tuple[int, ...]]] = []
     taken: list[int] = []
     for pair in pairs:
         holds = isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and bool(pair[0])
         entries = tuple(map(whole_number, pair[1])) if holds and isinstance(pair[1], tuple | list | range) else ()
         require_part(bool(entries) and None not in entries, where, expected, groups)
-        found.append((pair[0], tuple(int(entry) for entry in pair[1])))
-        taken += found[-1][1]
-    require_part(len({*taken}) == len(taken) and len(dict(found)) == len(found), where, expected, groups)
-    return tuple(found)
+        named_groups.append((pair[0], tuple(int(entry) for entry in pair[1])))
+        taken += named_groups[-1][1]
+    require_part(len({*taken}) == len(taken) and len(dict(named_groups)) == len(named_groups), where, expected, groups)
+    return tuple(named_groups)
 
 
 def array_shape(where: str, shape: Any) -> tuple[int, ...]:
@@ -143,13 +143,13 @@ def bounds_of(where: str, low: Any, high: Any) -> tuple[float, float]:
     Raises:
         SpecError: not numbers, NaN, or a lower bound above the upper one.
     """
-    numbers = []
+    bounds = []
     for name, bound in (("low", low), ("high", high)):
         number = real_number(bound)
         require_part(number is not None and number == number, f"{where}: {name}", "a number", bound)
-        numbers.append(bound if number is None else number)
-    require_part(numbers[0] <= numbers[1], f"{where}: low", f"at most high, {abbreviated(numbers[1])}", low)
-    return numbers[0], numbers[1]
+        bounds.append(bound if number is None else number)
+    require_part(bounds[0] <= bounds[1], f"{where}: low", f"at most high, {abbreviated(bounds[1])}", low)
+    return bounds[0], bounds[1]
 
 
 def real_array(where: str, given: Any) -> np.ndarray:

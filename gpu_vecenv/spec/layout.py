@@ -173,11 +173,11 @@ class Layout:
     @cached_property
     def workspaces(self) -> dict[str, tuple[tuple[int, ...], str, int]]:
         """Shape in one world, dtype and initial value of each workspace, by name."""
-        found = {}
+        workspaces = {}
         for work in self.spec.workspaces:
             where = f"{self.spec.name}: workspace {work.name!r}: shape"
-            found[work.name] = array_shape(where, called(where, work.shape, self.params)), work.dtype, work.fill
-        return found
+            workspaces[work.name] = array_shape(where, called(where, work.shape, self.params)), work.dtype, work.fill
+        return workspaces
 
     @cached_property
     def bounds(self) -> dict[str, tuple[float, float]]:
@@ -186,14 +186,14 @@ class Layout:
         Raises:
             SpecError: no bounds, or bounds that exclude all numbers.
         """
-        found = {}
+        bounds = {}
         for field in self.state:
             if callable(field.low) or callable(field.high):
                 where = f"{self.spec.name}: state field {field.name!r}"
-                found[field.name] = bounds_of(where, *called(f"{where}: low and high", field.bounds, self.params))
+                bounds[field.name] = bounds_of(where, *called(f"{where}: low and high", field.bounds, self.params))
             else:
-                found[field.name] = field.low, field.high
-        return found
+                bounds[field.name] = field.low, field.high
+        return bounds
 
     @cached_property
     def members(self) -> tuple[Member, ...]:
@@ -229,24 +229,24 @@ class Layout:
             SpecError: values that are no real numbers, or an integer that does not fit the dtype of its table.
             ParameterError: a float is not finite.
         """
-        found = {table.name: self._computed(f"table {table.name!r}", table, table.values) for table in self.spec.tables}
-        return {name: np.ascontiguousarray(values) for name, values in found.items()}
+        tables = {table.name: self._computed(f"table {table.name!r}", table, table.values) for table in self.spec.tables}
+        return {name: np.ascontiguousarray(values) for name, values in tables.items()}
 
-    def _computed(self, part: str, numbers: Constant | Table, values: Callable[[Params], Any]) -> np.ndarray:
+    def _computed(self, part: str, declared: Constant | Table, values: Callable[[Params], Any]) -> np.ndarray:
         """Compute the numbers of a constant or a table from the parameters, in its dtype."""
-        if numbers.dtype in ("float32", "float64"):
-            return self._finite(numbers, part, values)
+        if declared.dtype in ("float32", "float64"):
+            return self._finite(declared, part, values)
         where = f"{self.spec.name}: {part}"
         given = real_array(where, called(where, values, self.params))
-        bounds = np.iinfo(numbers.dtype)
+        bounds = np.iinfo(declared.dtype)
         if given.dtype.kind not in "biu" or given.size and not (bounds.min <= given.min() and given.max() <= bounds.max):
             got = given.dtype if given.dtype.kind not in "biu" else f"{given.min()} to {given.max()}"
-            raise SpecError(f"{where} must hold integers from {bounds.min} to {bounds.max} ({numbers.dtype}), got {got}.")
-        return given.astype(numbers.dtype)
+            raise SpecError(f"{where} must hold integers from {bounds.min} to {bounds.max} ({declared.dtype}), got {got}.")
+        return given.astype(declared.dtype)
 
-    def _finite(self, numbers: Constant | Table, part: str, values: Callable[[Params], Any]) -> np.ndarray:
+    def _finite(self, declared: Constant | Table, part: str, values: Callable[[Params], Any]) -> np.ndarray:
         """Compute floats from the parameters. Kernels convert some to indices, so all must be finite."""
-        where, what, dtype = f"{self.spec.name}: {part}", f"{numbers.name} ({numbers.doc})", numbers.dtype
+        where, what, dtype = f"{self.spec.name}: {part}", f"{declared.name} ({declared.doc})", declared.dtype
         try:
             with np.errstate(all="ignore"):
                 given = called(where, values, self.params)
@@ -256,13 +256,13 @@ class Layout:
             raise ParameterError(self._infinite(what, dtype, f"raise {abbreviated(error.__cause__)}")) from error.__cause__
         try:
             with np.errstate(all="ignore"):
-                found = real_array(where, given).astype(dtype)
+                floats = real_array(where, given).astype(dtype)
         except OverflowError as error:  # an integer beyond all floats
             raise ParameterError(self._infinite(what, dtype, "give an integer that is too large")) from error
-        infinite = found[~np.isfinite(found)]
+        infinite = floats[~np.isfinite(floats)]
         if infinite.size:
             raise ParameterError(self._infinite(what, dtype, f"give {infinite.flat[0]}"))
-        return found
+        return floats
 
     def _infinite(self, what: str, dtype: str, given: str) -> str:
         must = f"{what} must be finite in {dtype}, and these parameters {given}"

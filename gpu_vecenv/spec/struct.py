@@ -140,13 +140,13 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         rows.append(Member(f"{role.name}_row", "gv_i64", "int64", "first row of the role"))
         rows.append(Member(f"{role.name}_stride", "gv_i64", "int64", "rows from one world to the next"))
     prefixes = [role.prefix for role in spec.groups]
-    numbers = []
+    scalars = []
     given: tuple[Param | Constant, ...] = (*spec.kernel_params, *spec.constants)
     for number in given:
         dtype = "int32" if number.dtype == "bool" else str(number.dtype)
-        numbers.append(Member(number.name, C_TYPES[dtype], dtype, f"{number.doc}; {number.unit}"))
-    numbers += [Member(name, "gv_i32", "int32", f"length of an axis of {f.name}") for f in spec.state for name in f.axes]
-    numbers.sort(key=lambda number: number.dtype not in ("float64", "int64"))
+        scalars.append(Member(number.name, C_TYPES[dtype], dtype, f"{number.doc}; {number.unit}"))
+    scalars += [Member(name, "gv_i32", "int32", f"length of an axis of {f.name}") for f in spec.state for name in f.axes]
+    scalars.sort(key=lambda number: number.dtype not in ("float64", "int64"))
     return (  # members of 4 bytes come in pairs or after all of 8 bytes, so that the struct has no padding
         Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),
         *(Member(f"{prefix}action_type", "gv_i32", "int32", "type of entries: bytes, -1 for int8") for prefix in prefixes),
@@ -162,7 +162,7 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
             for prefix in prefixes
         ),
         Member("fork_seed", "gv_u64", "uint64", "seed of copies with random numbers of their own"),
-        *numbers,
+        *scalars,
         Member("num_agents", "gv_i32", "int32", "agents in a world"),
         *(
             Member(f"{role.prefix}{name}", "gv_i32", "int32", doc)

@@ -25,7 +25,14 @@ def by_public_calls(make, *args):
     """What a function of ``private`` returns if every private name is missing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(private, "_find", lambda module, name, public: public)
+        patch.setattr(private, "_has", lambda value, *names: False)
         return make(*args)
+
+
+def private_attributes(text):
+    """Attributes with a leading underscore of objects other than the instance or class around them."""
+    attributes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)]
+    return {node.attr for node in attributes if node.attr[0] == "_" and ast.unparse(node.value) not in ("self", "cls", "super()")}
 
 
 def private_names(text):
@@ -55,6 +62,14 @@ def test_private_names_stand_in_one_file():
     files = [path for folder in folders for path in folder.rglob("*.py")]
     users = {path.name: private_names(path.read_text()) for path in files if path.name != "private.py"}
     assert {name: names for name, names in users.items() if names} == {}
+
+
+def test_no_file_reads_private_attributes_of_tensors_modules_and_storages():
+    theirs = {*dir(torch.Tensor), *dir(torch.nn.Module()), *dir(torch.UntypedStorage), *dir(gymnasium.vector.VectorEnv)}
+    assert {"_version", "_forward_hooks", "_cdata", "_np_random"} <= theirs
+    files = [path for path in PACKAGE.rglob("*.py") if path.name != "private.py"]
+    users = {path.name: private_attributes(path.read_text()) & theirs for path in files}
+    assert {(name, each) for name, attributes in users.items() for each in attributes if not each.startswith("__")} == set()
 
 
 NAMES = {
@@ -119,6 +134,25 @@ def test_gradients_are_those_of_public_calls():
     assert gradients[0].tolist() == [20, 28, 44, 68]
 
 
+def test_changes_in_place_are_seen_by_public_calls():
+    for version in (private.version(), by_public_calls(private.version)):
+        x = torch.zeros(3)
+        before = version(x)
+        assert version(x) == before
+        x += 1
+        assert version(x) != before
+
+
+def test_layers_compute_what_they_do_by_public_calls():
+    layers, x, seen = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)), torch.randn(5, 3), []
+    call, public = private.call_layers(), by_public_calls(private.call_layers)
+    assert call.__name__ == "call", "a module of torch has lost one of its attributes for functions that are attached to it"
+    assert torch.equal(call(layers, x), public(layers, x))
+    layers[0].register_forward_hook(lambda *_: seen.append(1))
+    call(layers, x)
+    assert seen == [1]
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_new_tensors_are_those_of_public_calls(device):
     device = torch.device(device)
@@ -142,7 +176,7 @@ def test_each_operation_is_run_by_the_function():
 
 @pytest.mark.parametrize("make", [lambda: gymnasium.make_vec("WarpCartPole-v1", num_envs=2, device="cpu").unwrapped])
 def test_copies_draw_what_their_original_draws(make):
-    for generator_of in (private.generator_of, lambda env: {"np_random": env.np_random}):
+    for generator_of in (private.generator_of, lambda env: by_public_calls(private.generator_of, env)):
         env, other = make(), make()
         env.reset(seed=3)
         for name, value in copy.deepcopy(generator_of(env)).items():

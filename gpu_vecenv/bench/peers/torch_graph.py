@@ -53,7 +53,7 @@ def make(path: str, device: str, num_envs: int, hidden: list[int], **shape: Any)
         with torch.cuda.graph(graph, stream=stream):
             loop()
 
-    def close(kept: Any = (graph, loop)) -> None:  # the graph reads the loop's tensors until it is freed
+    def close(alive: Any = (graph, loop)) -> None:  # the graph reads the loop's tensors until it is freed
         loop.env.close()
 
     return Subject(Local(graph.replay, device), loop.steps, {}, close)

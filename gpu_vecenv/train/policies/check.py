@@ -12,10 +12,13 @@ import torch
 from gymnasium.spaces import Box
 from torch import Tensor, nn
 
+from gpu_vecenv.backend.private import version
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Observation
 from gpu_vecenv.train.policies.networks import NetworkSpec, WorldSpec, critic_sources_of, network_input, state_shape_of
+
+VERSION = version()
 
 NUM_SAMPLES = 2
 """Samples of the call. A batch of one sample would hide axes that are broadcast."""
@@ -141,7 +144,7 @@ def _rows_of(obs: Observation) -> tuple[int, ...]:
 def _versions(inputs: tuple[Any, ...]) -> int:
     """Return the number of changes in place of the inputs of a network so far."""
     try:
-        return sum(x._version if isinstance(x, Tensor) else sum(part._version for part in x.values()) for x in inputs)
+        return sum(VERSION(x) for each in inputs for x in _tensors(each))
     except RuntimeError:  # torch does not count those of tensors that were made in inference mode
         return 0
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from gymnasium.spaces import Box
 from torch import Tensor, nn
 
+from gpu_vecenv.backend.private import call_layers
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.config import NetworkConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Observation
 
+CALL_LAYERS = call_layers()
 _ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU}
 
 
@@ -172,24 +174,6 @@ def _hidden(parts: tuple[int, ...], config: NetworkConfig, generator: torch.Gene
     return layers, parts
 
 
-def _through(layers: nn.Sequential, x: Any) -> Tensor:
-    """Return ``layers(x)``.
-
-    The operations of plain layers are called without the layers, whose Python code takes longer than their operations. A layer to
-    which a function is attached, as by ``register_forward_hook()``, is called itself.
-    """
-    for layer in layers:
-        if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks:
-            x = layer(x)
-        elif type(layer) is nn.Linear:  # a parametrised layer has another class
-            own = layer._parameters
-            x = nn.functional.linear(x, own["weight"], own["bias"])  # type: ignore[arg-type]  # nn.Linear() makes both
-        else:
-            x = layer.forward(x)
-    result: Tensor = x
-    return result
-
-
 class FeedForward(nn.Module):
     """The built-in network: an actor and a critic, with hidden layers of their own or in common."""
 
@@ -222,13 +206,13 @@ class FeedForward(nn.Module):
 
     def forward(self, obs: Observation) -> tuple[Tensor, Tensor]:
         """Return outputs and value, see ``NetworkSpec``."""
-        features = _through(self.trunk, obs)
-        return _through(self.actor_layers, features), _through(self.critic_layers, features).squeeze(-1)
+        features = CALL_LAYERS(self.trunk, obs)
+        return CALL_LAYERS(self.actor_layers, features), CALL_LAYERS(self.critic_layers, features).squeeze(-1)
 
     def actor(self, obs: Observation) -> Tensor:
         """Return the outputs alone."""
-        return _through(self.actor_layers, _through(self.trunk, obs))
+        return CALL_LAYERS(self.actor_layers, CALL_LAYERS(self.trunk, obs))
 
     def critic(self, obs: Observation) -> Tensor:
         """Return the value alone."""
-        return _through(self.critic_layers, _through(self.trunk, obs)).squeeze(-1)
+        return CALL_LAYERS(self.critic_layers, CALL_LAYERS(self.trunk, obs)).squeeze(-1)

@@ -99,8 +99,8 @@ def capture_steps(
     state = inner.get_state()
     inner.bind(**slabs)
     seen = [slabs[name] for name in ("obs", "action_mask") if name in slabs]
-    kept = [slabs[name] for name in ("obs", *OF_ACTIONS) if name in slabs]
-    first = tree_map(lambda slab: slab[0].clone(), kept)
+    observed = [slabs[name] for name in ("obs", *OF_ACTIONS) if name in slabs]
+    first = tree_map(lambda slab: slab[0].clone(), observed)
     callers_stream, side = torch.cuda.current_stream(inner.device), torch.cuda.Stream(inner.device)
     side.wait_stream(callers_stream)
 
@@ -126,7 +126,7 @@ def capture_steps(
         outputs.move_to(0)
         # set_state() overwrites obs[0] with an observation of the state. In Tag it lacks runners that the last step caught.
         inner.set_state(state)
-        tree_map(lambda slab, before: slab[0].copy_(before), kept, first)
+        tree_map(lambda slab, before: slab[0].copy_(before), observed, first)
     return CapturedSteps(inner, graph, num_steps, actions, slabs)
 
 

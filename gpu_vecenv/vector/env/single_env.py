@@ -84,8 +84,8 @@ class SingleEnv(Copied, gymnasium.Env[np.ndarray, Any]):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
 
     def __init__(self, env_spec: EnvSpec, render_mode: str | None = None, **params: Any) -> None:
-        own = {param.name: params[param.name] for param in env_spec.params if param.name in params}
-        if env_spec.has_role_arrays and env_spec.by_role(env_spec.resolve(own)):
+        env_params = {param.name: params[param.name] for param in env_spec.params if param.name in params}
+        if env_spec.has_role_arrays and env_spec.by_role(env_spec.resolve(env_params)):
             raise ParameterError(f"{env_spec.name}: a single env needs the same spaces for all agents, got roles with their own.")
         if params.get("preset") is not None:
             raise ParameterError(

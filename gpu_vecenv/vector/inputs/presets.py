@@ -63,7 +63,7 @@ def preset_keywords(given: dict[str, Any]) -> dict[str, Any]:
     return PRESETS[preset]
 
 
-def check_reader(env_name: str, **made: Any) -> None:
+def check_reader(env_name: str, **keywords: Any) -> None:
     """Refuse an env that RLlib makes without the keywords of its preset.
 
     RLlib reads each autoreset mode as next-step, and keeps arrays by reference. Other envs give it wrong observations, without an
@@ -71,13 +71,13 @@ def check_reader(env_name: str, **made: Any) -> None:
 
     Args:
         env_name: name of the env, for messages.
-        made: the env's values of the keywords of the preset "rllib".
+        keywords: the env's values of the keywords of the preset "rllib".
 
     Raises:
         ParameterError: RLlib makes the env itself, by its id. If a function of the user makes the env for RLlib, there is only a
             warning, because that function may wrap the env or use it for something else.
     """
-    wrong = [name for name, value in PRESETS["rllib"].items() if made[name] != value]
+    wrong = [name for name, value in PRESETS["rllib"].items() if keywords[name] != value]
     if not wrong or RLLIB_RUNNER not in sys.modules:
         return
     frame, direct = sys._getframe(1), True
@@ -92,5 +92,5 @@ def check_reader(env_name: str, **made: Any) -> None:
     )
     if direct:
         raise ParameterError(f'{text} Use env_config={{"preset": "rllib"}}.')
-    if made["array"] == "numpy" and made["autoreset_mode"] is not AutoresetMode.DISABLED:  # single envs have that mode
+    if keywords["array"] == "numpy" and keywords["autoreset_mode"] is not AutoresetMode.DISABLED:  # single envs have that mode
         warnings.warn(text, stacklevel=5)  # the caller of gymnasium.make_vec

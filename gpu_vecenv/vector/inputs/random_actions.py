@@ -55,5 +55,5 @@ def uniform_actions(
 def _allowed(mask: Tensor, generator: torch.Generator) -> Tensor:
     """Draw one of the choices that a mask allows, int32 ``(*shape,)``; 0 if it allows none."""
     # The largest of one number for each allowed choice. Torch's sum along such short rows takes 75 times as long on an H200.
-    numbers = torch.rand(mask.shape, generator=generator, device=mask.device).masked_fill_(~mask, -1.0)
-    return (numbers.argmax(-1) * mask.any(-1)).int()
+    draws = torch.rand(mask.shape, generator=generator, device=mask.device).masked_fill_(~mask, -1.0)
+    return (draws.argmax(-1) * mask.any(-1)).int()

@@ -43,8 +43,8 @@ class State:
     def addresses(self) -> dict[str, int]:
         """Addresses of the fields, the shared key and ``may_be_finished``, by member of the argument struct."""
         addresses = {name: self._memory.address(array) for name, array in self.fields.items()}
-        others = {"shared_key": self._shared_key, "may_be_finished": self.may_be_finished}
-        return {**addresses, **{name: self._memory.address(array) for name, array in others.items()}}
+        extra_arrays = {"shared_key": self._shared_key, "may_be_finished": self.may_be_finished}
+        return {**addresses, **{name: self._memory.address(array) for name, array in extra_arrays.items()}}
 
     def get(self, out: Memory, *names: str) -> dict[str, Any]:
         """Copies of the fields named, of all by default, in the array kind of ``out``, physical fields first.

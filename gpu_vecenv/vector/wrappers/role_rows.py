@@ -117,9 +117,9 @@ class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
             info: as of ``GpuVectorEnv``, by row: ``final_obs``, ``_final_obs``, ``agent_reward``, ``agent_alive``, ``episode``,
                 ``_episode``, and if the role has masks ``action_mask`` and ``final_action_mask`` bool ``(R, M)``.
         """
-        own = self._by_world(actions)
+        role_actions = self._by_world(actions)
         self.env._require_started("step()")
-        obs, reward, terminated, truncated, info = self.env.step({self.role: own, **self._others.actions()})
+        obs, reward, terminated, truncated, info = self.env.step({self.role: role_actions, **self._others.actions()})
         with self._memory.here():
             rows = self._info(info)
             own_reward = rows.get("agent_reward")  # absent in worlds of one agent
@@ -206,8 +206,8 @@ class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
 
     def _rows(self, obs: Mapping[str, Any]) -> Any:
         """Return the role's observations, (R, F)."""
-        own = obs[self.role]
-        return self._flat(own if self.group.shared is None else whole_obs(own))
+        role_obs = obs[self.role]
+        return self._flat(role_obs if self.group.shared is None else whole_obs(role_obs))
 
     def _flat(self, by_world: Any) -> Any:
         """Return an array (N, A_r, ...) as (R, ...): a view if the array is contiguous."""

@@ -40,10 +40,10 @@ class EpisodeStatistics(DeviceWrapper[ArrayT]):
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[ArrayT, dict[str, Any]]:
         """Reset the env and the statistics of the envs that were reset."""
         obs, info = self.env.reset(seed=seed, options=options)
-        kept, where = ~self._running.reset(options), self._library.where
+        continued, where = ~self._running.reset(options), self._library.where
         with self._memory.here():
-            self._returns, self._lengths = where(kept, self._returns, self._zero), self._lengths * kept
-            self._role_returns = {role: where(kept, returns, self._zero) for role, returns in self._role_returns.items()}
+            self._returns, self._lengths = where(continued, self._returns, self._zero), self._lengths * continued
+            self._role_returns = {role: where(continued, returns, self._zero) for role, returns in self._role_returns.items()}
         return obs, info
 
     def step(self, actions: Any) -> tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]:
