@@ -21,7 +21,7 @@ GV_FN GvAhead gv_ahead(const GvGroup& group, float* memory) {
 }
 
 // Loads the settings of a network's loss to the memory of the team. A barrier must follow.
-GV_FN void gv_load_settings(const GvAhead& ahead, const GvArgs& a, const GvTeam& team, gv_i32 network) {
+GV_FN void gv_load_settings(const GvAhead& ahead, const GvArgs& a, const GvLanes& team, gv_i32 network) {
     GV_ONCE {
         *ahead.settings = {*a.clip_coef, *a.entropy_coef, a.value_coef, a.scales[network], a.moments[0], a.moments[1], a.clip_value};
     }

@@ -53,7 +53,7 @@ GV_FN void gv_work_on_layer(const GvNetwork<OUTPUTS>& network, const GvGroup& gr
 // Computes a hidden layer and those above it, up to the shares of the outputs. All groups call it; the leader calls `meanwhile()`
 // during the first layer. There is a barrier before each layer and after the last one.
 template <gv_i32 LAYER, gv_i32 OUTPUTS, gv_i32 STRIDE, class Meanwhile>
-GV_FN void gv_crew_forward(const GvNetwork<OUTPUTS>& network, const GvTeam& team, const GvGroup& group, GvTile<STRIDE> input,
+GV_FN void gv_crew_forward(const GvNetwork<OUTPUTS>& network, const GvLanes& team, const GvGroup& group, GvTile<STRIDE> input,
                            const GvCrew& crew, Meanwhile meanwhile) {
     gv_block_barrier(team);
     if (LAYER == 1 && gv_leads(group)) meanwhile();

@@ -33,7 +33,7 @@ struct GvBlock {
     float *outputs, *ahead;  // [GV_ROWS, GV_OUTPUT_STRIDE] and [GV_AHEAD_FLOATS]
 };
 template <gv_i32 OUTPUTS>
-GV_FN GvBlock<OUTPUTS> gv_block(const GvTeam& team) {
+GV_FN GvBlock<OUTPUTS> gv_block(const GvLanes& team) {
     GvHalf* halves = (GvHalf*)team.scratch;
     float* floats = (float*)(halves + GV_HALVES);
     GvHalf* tiles = halves + GvNetwork<GV_OUTPUTS>::HALVES;
@@ -120,7 +120,7 @@ GV_FN void gv_write_gradient(const GvGradient<LAYER>& gradient, const GvGroup& g
 
 // Gradient of one network over the tiles `first`, `first` + `blocks`, ...
 template <class Head>
-GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first, gv_i32 blocks, float* columns) {
+GV_FN void gv_network_gradient(const GvArgs& a, const GvLanes& team, gv_i32 first, gv_i32 blocks, float* columns) {
     constexpr gv_i32 OUTPUTS = Head::OUTPUTS, LAST_ROWS = GvNetwork<OUTPUTS>::ROWS;
     const GvGroup group = gv_group(team);
     const GvBlock<OUTPUTS> block = gv_block<OUTPUTS>(team);
@@ -178,10 +178,10 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
     gv_write_terms(head, team, (float*)block.tiles, columns + gv_columns_of(OUTPUTS, 0), false);
 }
 
-GV_FN void gv_gradient_block(const GvArgs& a, const GvTeam& team) {
-    const gv_i32 of_critic = team.world - a.actor_blocks;
+GV_FN void gv_gradient_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    const gv_i32 of_critic = block - a.actor_blocks;
     if (of_critic < 0) {
-        gv_network_gradient<GvActor>(a, team, team.world, a.actor_blocks, a.partial + (gv_i64)team.world * GV_ACTOR_COLUMNS);
+        gv_network_gradient<GvActor>(a, team, block, a.actor_blocks, a.partial + (gv_i64)block * GV_ACTOR_COLUMNS);
     } else {
         float* critic = a.partial + (gv_i64)a.actor_blocks * GV_ACTOR_COLUMNS;
         gv_network_gradient<GvCritic>(a, team, of_critic, a.critic_blocks, critic + (gv_i64)of_critic * GV_CRITIC_COLUMNS);
@@ -191,7 +191,3 @@ GV_FN void gv_gradient_block(const GvArgs& a, const GvTeam& team) {
 GV_EARLY_KERNEL(gv_gradient, gv_gradient_block)
 GV_EARLY_KERNEL(gv_reduce, gv_reduce_columns)
 GV_EARLY_KERNEL(gv_adam, gv_adam_columns)
-
-#ifdef GV_PACK
-#include "launch/threads.h"
-#endif

@@ -38,8 +38,8 @@ GV_FN void gv_row_loss(GvActor& actor, const GvArgs& a, float* outputs, GvTile<S
     }
     gv_actor_loss(outputs, deltas, in_tile, row, action, mask, settings, actor.terms);
 #else
-    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = (action[i] - a.centre[i]) / a.half_width[i];
-    gv_actor_loss(outputs, deltas, in_tile, row, action, a.log_std, settings, actor.terms, actor.spread);
+    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = (action[i] - a.box.centre[i]) / a.box.half_width[i];
+    gv_actor_loss(outputs, deltas, in_tile, row, action, a.box.log_std, settings, actor.terms, actor.spread);
 #endif
 }
 template <gv_i32 STRIDE>

@@ -14,6 +14,7 @@
 // first or the last layer; one between two layers of tanh saturates its unit.
 #pragma once
 #include "learner/tile.h"
+#include "program_args.h"
 
 #define GV_TANH 0
 #define GV_RELU 1
@@ -26,17 +27,6 @@
 // Weights and biases of hidden layers are multiplied by this in memory, so that tanh takes the power 2^sum = e^(2 x).
 #define GV_GAIN (GV_ACTIVATION == GV_TANH ? 2.8853900817779268f : 1.0f)
 GV_FN float gv_scaled(gv_i32 layer, float x) { return layer == GV_LAYERS + 1 ? x : GV_GAIN * x; }
-
-// Weights as torch stores them, (outputs, inputs), and biases. The last layer is number GV_LAYERS.
-struct GvLayer {
-    const float *weight, *bias;
-};
-
-// Normalisation of features: (x - offset) scale + shift, clipped to [-limit, limit]; arrays of [GV_FEATURES].
-struct GvNorm {
-    const float *offset, *scale, *shift;
-    float limit;
-};
 
 // Units of a layer and its width in memory; layer 0 are the features.
 GV_FN constexpr gv_i32 gv_units(gv_i32 layer) {

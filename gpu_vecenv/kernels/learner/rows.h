@@ -7,12 +7,6 @@
 #define GV_OUTPUT_STRIDE (GV_OUTPUTS | 1)  // floats of a row of outputs; an odd number, so that lanes read different banks
 #define GV_FEATURE_STRIDE gv_stride(GV_FEATURE_COLUMNS)
 
-// An array with the axes (steps, samples, numbers): distances in numbers between steps and between samples.
-struct GvSlab {
-    const void* at;
-    gv_i64 step, sample;
-};
-
 // Place of the numbers of a sample; samples are numbered step by step.
 GV_FN gv_i64 gv_place_in(const GvSlab& slab, gv_i32 sample, gv_i32 samples_per_step) {
     const gv_i64 gap = slab.step - slab.sample * samples_per_step;
@@ -83,7 +77,7 @@ GV_FN void gv_store_features(GvOwnFeatures& features, const GvGroup& group, cons
     }
 }
 
-GV_FN void gv_clear_halves(const GvTeam& team, GvHalf* at, gv_i32 count) {
+GV_FN void gv_clear_halves(const GvLanes& team, GvHalf* at, gv_i32 count) {
     GV_FOR(i, count * (gv_i32)sizeof(GvHalf) / 4) ((float*)at)[i] = 0.0f;
 }
 

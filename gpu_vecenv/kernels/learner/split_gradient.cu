@@ -79,7 +79,7 @@ static_assert(GV_ACTOR_PARTS + GV_CRITIC_PARTS == GV_PLANNED_PARTS, "as in gpu_v
 #define GV_MEMORY_FLOATS (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
 
-GV_FN float* gv_floats(const GvTeam& team) { return (float*)((GvHalf*)team.scratch + GV_HALVES); }
+GV_FN float* gv_floats(const GvLanes& team) { return (float*)((GvHalf*)team.scratch + GV_HALVES); }
 
 // ---- forward and backward --------------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OW
 
 // Units and slopes of the first layer of network 0, the actor, or 1, in the tiles `first`, `first` + `blocks`, ... The actor's
 // teams also write the features.
-GV_FN void gv_first_of(const GvArgs& a, const GvTeam& team, gv_i32 number, gv_i32 first, gv_i32 blocks) {
+GV_FN void gv_first_of(const GvArgs& a, const GvLanes& team, gv_i32 number, gv_i32 first, gv_i32 blocks) {
     const GvGroup group = gv_group(team);
     const GvNetwork<1> network = {(GvHalf*)team.scratch, gv_floats(team)};  // biases of the outputs are not needed
     const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
@@ -139,7 +139,7 @@ GV_FN void gv_first_of(const GvArgs& a, const GvTeam& team, gv_i32 number, gv_i3
 
 // The layers above, the loss and the derivatives of one network in such tiles. `columns` get the sums of the loss.
 template <class Head>
-GV_FN void gv_deltas_of_network(const GvArgs& a, const GvTeam& team, gv_i32 first, gv_i32 blocks, float* columns) {
+GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 first, gv_i32 blocks, float* columns) {
     constexpr gv_i32 OUTPUTS = Head::OUTPUTS, LAST_ROWS = GvNetwork<OUTPUTS>::ROWS;
     const GvGroup group = gv_group(team);
     const GvNetwork<OUTPUTS> network = {(GvHalf*)team.scratch, gv_floats(team)};
@@ -183,7 +183,7 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvTeam& team, gv_i32 firs
 
 // Sums of M units of a layer, from unit `first` on, over the stages of a slice. Rows that fill up the last tile have derivatives of 0.
 template <gv_i32 M, gv_i32 N, class Deltas, class Units>
-GV_FN void gv_sum_units(const GvArgs& a, const GvTeam& team, gv_i32 slice, Deltas deltas, Units units, float* columns, gv_i32 first,
+GV_FN void gv_sum_units(const GvArgs& a, const GvLanes& team, gv_i32 slice, Deltas deltas, Units units, float* columns, gv_i32 first,
                         gv_i32 count, gv_i32 from, float unscale) {
     constexpr gv_i32 SIZE = GV_STAGE_ROWS * (M + N);
     const GvGroup group = gv_group(team);
@@ -219,7 +219,7 @@ GV_FN auto gv_below_of(const GvArgs& a, gv_i32 network) {
 
 // Part number `part` of a network's gradient: parts of its hidden layers from the first on, then those of the last layer.
 template <class Head, gv_i32 LAYER>
-GV_FN void gv_sum_part(const GvArgs& a, const GvTeam& team, gv_i32 slice, gv_i32 part, float* columns) {
+GV_FN void gv_sum_part(const GvArgs& a, const GvLanes& team, gv_i32 slice, gv_i32 part, float* columns) {
     constexpr gv_i32 NETWORK = Head::NUMBER, FROM = gv_from_width(LAYER);
     constexpr gv_i32 UNITS = LAYER == GV_LAST ? GvNetwork<Head::OUTPUTS>::ROWS : gv_width(LAYER);
     constexpr gv_i32 PARTS = gv_parts(UNITS, FROM), M = UNITS / PARTS;
@@ -243,29 +243,25 @@ GV_FN float* gv_critic_columns(const GvArgs& a, gv_i32 row) {
     return gv_actor_columns(a, a.actor_blocks) + (gv_i64)row * GV_CRITIC_COLUMNS;
 }
 
-GV_FN void gv_first_block(const GvArgs& a, const GvTeam& team) {
-    const gv_i32 of_critic = team.world - a.actor_blocks;
+GV_FN void gv_first_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    const gv_i32 of_critic = block - a.actor_blocks;
     const bool actor = of_critic < 0;
-    gv_first_of(a, team, actor ? 0 : 1, actor ? team.world : of_critic, actor ? a.actor_blocks : a.critic_blocks);
+    gv_first_of(a, team, actor ? 0 : 1, actor ? block : of_critic, actor ? a.actor_blocks : a.critic_blocks);
 }
-GV_FN void gv_deltas_block(const GvArgs& a, const GvTeam& team) {
-    const gv_i32 of_critic = team.world - a.actor_blocks;
-    if (of_critic < 0) gv_deltas_of_network<GvActor>(a, team, team.world, a.actor_blocks, gv_actor_columns(a, team.world));
+GV_FN void gv_deltas_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    const gv_i32 of_critic = block - a.actor_blocks;
+    if (of_critic < 0) gv_deltas_of_network<GvActor>(a, team, block, a.actor_blocks, gv_actor_columns(a, block));
     else gv_deltas_of_network<GvCritic>(a, team, of_critic, a.critic_blocks, gv_critic_columns(a, of_critic));
 }
 // Teams: for each part of the actor its slices, then those of the critic. A slice has a row of the partial sums.
-GV_FN void gv_sums_block(const GvArgs& a, const GvTeam& team) {
-    const gv_i32 slice = team.world % a.slices, part = team.world / a.slices, of_critic = part - GV_ACTOR_PARTS;
+GV_FN void gv_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    const gv_i32 slice = block % a.slices, part = block / a.slices, of_critic = part - GV_ACTOR_PARTS;
     if (of_critic < 0) gv_sum_part<GvActor, 1>(a, team, slice, part, gv_actor_columns(a, slice));
     else gv_sum_part<GvCritic, 1>(a, team, slice, of_critic, gv_critic_columns(a, slice));
 }
 
-GV_KERNEL(gv_first_units, gv_first_block)
-GV_KERNEL(gv_deltas, gv_deltas_block)
-GV_KERNEL(gv_weight_sums, gv_sums_block)
+GV_PLAIN_KERNEL(gv_first_units, gv_first_block)
+GV_PLAIN_KERNEL(gv_deltas, gv_deltas_block)
+GV_PLAIN_KERNEL(gv_weight_sums, gv_sums_block)
 GV_EARLY_KERNEL(gv_reduce, gv_reduce_columns)
 GV_EARLY_KERNEL(gv_adam, gv_adam_columns)
-
-#ifdef GV_PACK
-#include "launch/threads.h"
-#endif

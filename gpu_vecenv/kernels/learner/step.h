@@ -34,11 +34,11 @@ GV_FN gv_i32 gv_part_of(gv_i32 column) { return GV_TWO_COUNTS && column >= GV_AC
 
 // Adds the partial sums of GV_REDUCED columns, and the squares of those that are weights.
 // gv_adam may start at once: what it reads before its wait is older than the sums of the teams.
-GV_FN void gv_reduce_columns(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_reduce_columns(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     gv_start_next();
     gv_wait_for_previous();
     float *slices = team.scratch, *squares = slices + GV_REDUCED * GV_SLICES;  // [GV_NORMS, GV_REDUCED]
-    const gv_i32 first = team.world * GV_REDUCED;
+    const gv_i32 first = block * GV_REDUCED;
     GV_FOR(i, GV_REDUCED * GV_SLICES) {
         const gv_i32 column = first + i % GV_REDUCED, of_critic = column - GV_ACTOR_COLUMNS;
         const float* critic = a.partial + (gv_i64)a.actor_blocks * GV_ACTOR_COLUMNS;
@@ -62,7 +62,7 @@ GV_FN void gv_reduce_columns(const GvArgs& a, const GvTeam& team) {
     GV_FOR(part, GV_NORMS) {
         float sum = 0.0f;
         for (gv_i32 i = 0; i < GV_REDUCED; ++i) sum += squares[part * GV_REDUCED + i];
-        a.squares[part * GV_REDUCE_TEAMS + team.world] = sum;
+        a.squares[part * GV_REDUCE_TEAMS + block] = sum;
     }
 }
 
@@ -72,7 +72,7 @@ struct GvStep {
     float norm, of_actor, of_critic, before;  // factors of the sums of both networks; steps of Adam before
 };
 // `open` says whether the epoch takes steps. The loads of the count and of the squares are in flight at the same time.
-GV_FN GvStep gv_step_of(const GvArgs& a, const GvTeam& team, bool open, float before) {
+GV_FN GvStep gv_step_of(const GvArgs& a, const GvLanes& team, bool open, float before) {
     const float choices = a.sums[GV_ACTOR_COLUMNS - 1], count = GV_TWO_COUNTS ? a.sums[GV_COLUMNS - 1] : choices;
     const float inverse = 1.0f / gv_max(count, 1.0f);
     GV_FOR(p, 32) team.sums[p] = gv_slice_sum<32, 16>(a.squares, GV_REDUCE_TEAMS, 1, p);
@@ -137,11 +137,11 @@ GV_FN GvColumn gv_column(const GvArgs& a, gv_i32 column) {
 
 // Adam of the columns of a team. torch.optim.Adam computes the same. One more team, the last one, adds to the totals. Everything
 // but the sums is older than the gradient, so it is read before the wait.
-GV_FN void gv_adam_columns(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_adam_columns(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     constexpr gv_i32 EACH = (GV_ADAM_COLUMNS + GV_TEAM_LANES - 1) / GV_TEAM_LANES;  // columns of a lane
     const float before = a.steps[a.minibatch], learning_rate = *a.rate;
-    const bool open = a.stopped[a.epoch] == 0, sums_up = team.world == a.num_worlds - 1;
-    const gv_i32 first = team.world * GV_ADAM_COLUMNS + team.lane;
+    const bool open = a.stopped[a.epoch] == 0, sums_up = block == a.teams - 1;
+    const gv_i32 first = block * GV_ADAM_COLUMNS + team.lane;
     GvColumn columns[EACH];
     GV_UNROLL for (gv_i32 j = 0; j < EACH; ++j) {
         columns[j] = sums_up ? GvColumn{0, -1} : gv_column(a, first + j * GV_TEAM_LANES);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -10,8 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpu_vecenv.backend.source import KERNEL_FOLDER, Program
+from gpu_vecenv.spec.arguments import Struct
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.train.fused.arguments import ActArgs, UpdateArgs, rollout_args
+from gpu_vecenv.train.fused.arguments import ACT_ARGS, UPDATE_ARGS, rollout_args
 
 ACTIVATIONS = ("tanh", "relu", "elu")
 """In the order of their numbers in ``kernels/learner/network.h``."""
@@ -215,7 +215,7 @@ class Sizes:
 def update_program(sizes: Sizes) -> Program:
     """Return the kernels of an update for some sizes."""
     kernel = KERNEL_FOLDER / "learner" / ("split_gradient.cu" if sizes.split else "gradient.cu")
-    program = _program("updates", kernel, sizes, sizes.update_memory, ctypes.sizeof(UpdateArgs))
+    program = _program("updates", kernel, sizes, sizes.update_memory, UPDATE_ARGS)
     if not sizes.split:
         return program
     planned = {
@@ -228,7 +228,7 @@ def update_program(sizes: Sizes) -> Program:
 @functools.cache
 def act_program(sizes: Sizes) -> Program:
     """Return the kernels that act and compute values for some sizes."""
-    return _program("actions", KERNEL_FOLDER / "learner" / "act.cu", sizes, sizes.act_memory, ctypes.sizeof(ActArgs))
+    return _program("fused policy", KERNEL_FOLDER / "learner" / "act.cu", sizes, sizes.act_memory, ACT_ARGS)
 
 
 def rollout_program(sizes: Sizes, layout: Layout) -> Program:
@@ -238,21 +238,21 @@ def rollout_program(sizes: Sizes, layout: Layout) -> Program:
         sizes: sizes of the policy; its rows are worlds of a tile.
         layout: sizes of the env.
     """
-    args_size = ctypes.sizeof(rollout_args(layout))
-    program = _program("rollouts", KERNEL_FOLDER / "learner" / "rollout.cu", sizes, sizes.rollout_memory, args_size)
+    kernel = KERNEL_FOLDER / "learner" / "rollout.cu"
+    program = _program("rollouts", kernel, sizes, sizes.rollout_memory, rollout_args(layout))
     constants = {name: value for name, value in program.constants if name != "MASKED"}  # a macro of the env's headers
     constants |= {"BY_WORLD": int(bool(layout.per_world)), **layout.sizes}
     name = f"rollouts of {layout.spec.name}"
     return replace(program, name=name, constants=tuple(constants.items()), resident=2, env=layout.spec)
 
 
-def _program(name: str, kernel: Path, sizes: Sizes, memory: Memory, args_size: int) -> Program:
+def _program(name: str, kernel: Path, sizes: Sizes, memory: Memory, args: Struct) -> Program:
     hidden = {f"HIDDEN_{number}": (*sizes.hidden, 0, 0)[number - 1] for number in (1, 2, 3)}
     constants: dict[str, int | str] = {
         "FEATURES": sizes.features, "LAYERS": len(sizes.hidden), **hidden, "ACTIVATION": ACTIVATIONS.index(sizes.activation),
         "SPLIT": int(sizes.split), "OUTPUTS": sizes.outputs, "ENTRIES": sizes.entries, "ROWS": sizes.rows,
         "WORKERS": sizes.workers, "ADAM_COLUMNS": ADAM_COLUMNS,
-        "PLANNED_HALVES": memory.halves, "PLANNED_FLOATS": memory.floats, "ARGS_SIZE": args_size,
+        "PLANNED_HALVES": memory.halves, "PLANNED_FLOATS": memory.floats,
     }  # fmt: skip
     if sizes.choices is not None:
         mask_first = sizes.mask_first or (-1,) * sizes.entries
@@ -260,4 +260,7 @@ def _program(name: str, kernel: Path, sizes: Sizes, memory: Memory, args_size: i
         constants |= {"TWO_COUNTS": 1} if sizes.may_lack_choice else {}
         for name_of, values in (("CHOICES", sizes.choices), ("MASK_FIRST", mask_first)):
             constants[name_of] = f"{{{', '.join(map(str, values))}}}"
-    return Program(name, kernel, tuple(constants.items()), sizes.lanes, scratch=None, resident=memory.resident)
+    return Program(
+        name, kernel, args, tuple(constants.items()), sizes.lanes, scratch=None, resident=memory.resident, small=1024,
+        prebuilt=False,
+    )  # fmt: skip
