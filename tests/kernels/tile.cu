@@ -2,6 +2,9 @@
 #include "learner/tile.h"
 #include "program_args.h"
 
+// Numbers between two rows of a tile.
+GV_FN constexpr gv_i32 gv_stride(gv_i32 columns) { return ((columns + 7) / 8 | 1) * 8; }
+
 GV_FN void gv_tile_body(const GvArgs& a, const GvLanes& team, gv_i32) {
     constexpr gv_i32 ROWS = GV_ROWS, K = GV_K, N = GV_N, M = GV_M, OWN = gv_group_rows(ROWS);
     constexpr gv_i32 A = gv_stride(K), W = gv_stride(K), V = gv_stride(M), C = gv_stride(N);

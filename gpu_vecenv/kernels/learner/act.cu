@@ -6,17 +6,12 @@
 //   gv_first     units of the first layer of a split network, from which the others continue
 //
 // A team loads one network and computes its tiles of rows. After that its groups do not wait for each other.
-#define GV_SCRATCH GV_MEMORY_FLOATS
 #include "learner/choose.h"
 #include "learner/load_network.h"
 #include "learner/rows.h"
 
 // Memory of a team: the network and features of 16 bits, then outputs. With the upper layers of a split network it has no features.
-#define GV_FEATURES_AT (GV_SPLIT ? GV_FIRST_HALVES : GvNetwork<GV_OUTPUTS>::HALVES)
-#define GV_HALVES gv_larger(GV_FEATURES_AT + GV_ROWS * GV_FEATURE_STRIDE, GvNetwork<GV_OUTPUTS>::HALVES)
-#define GV_FLOATS (GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE)
-#define GV_MEMORY_FLOATS (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
-static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
+#define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 
 #define GV_PART (GV_SPLIT ? GV_UPPER : GV_WHOLE)
 
@@ -67,7 +62,7 @@ GV_FN void gv_each_tile(const GvArgs& a, const GvLanes& team, gv_i32 number, Wan
     const GvNetwork<OUTPUTS> network = {halves, floats};
     const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
     const GvTile<GV_FEATURE_STRIDE> all = {halves + GV_FEATURES_AT}, tile_of_group = gv_part(all, row, 0);
-    GvOwn own = {floats + GvNetwork<GV_OUTPUTS>::FLOATS + row * GV_OUTPUT_STRIDE, 0, 0};
+    GvOwn own = {floats + GV_OUTPUTS_AT + row * GV_OUTPUT_STRIDE, 0, 0};
     GvOwnSamples samples;
     GvOwnFeatures features;
     const auto load = [&](gv_i32 tile) {

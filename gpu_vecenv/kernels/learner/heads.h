@@ -4,12 +4,12 @@
 
 // Sums of a lane. What the loss reads beside them is loaded for each tile, as it would take registers between two tiles.
 struct GvActor {
-    static constexpr gv_i32 OUTPUTS = GV_OUTPUTS, TERMS = 5 + GV_SPREADS, NUMBER = 0;
+    static constexpr gv_i32 OUTPUTS = GV_OUTPUTS, TERMS = GV_ACTOR_COLUMNS - gv_weight_columns(0), NUMBER = 0;
     GvActorTerms terms;
     float spread[GV_SPREADS > 0 ? GV_SPREADS : 1];
 };
 struct GvCritic {
-    static constexpr gv_i32 OUTPUTS = 1, TERMS = 1 + GV_TWO_COUNTS, NUMBER = 1;
+    static constexpr gv_i32 OUTPUTS = 1, TERMS = GV_CRITIC_COLUMNS - GV_CRITIC_WEIGHTS, NUMBER = 1;
     float value_loss, count;
 };
 

@@ -13,13 +13,8 @@
 #include "single/step.h"
 
 // Memory of a team: the network, features and units of a crew of 16 bits, then outputs and their shares.
-#define GV_CREW_AT (GvNetwork<GV_OUTPUTS>::HALVES + GV_ROWS * GV_FEATURE_STRIDE)
-#define GV_SHARES_AT (GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE)
-#define GV_HALVES (GV_CREW_AT + (GV_WORKERS > 0 ? GV_CREW_HALVES : 0))
-#define GV_FLOATS (GV_SHARES_AT + (GV_WORKERS > 0 ? GV_CREW_SHARES * GV_SHARE_FLOATS : 0))
 #undef GV_SCRATCH
 #define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
-static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
 
 // A world of a row. `number` is -1 for a row without one.
 struct GvOwnWorld {
@@ -180,8 +175,8 @@ GV_FN void gv_rollout_tile(const GvRolloutArgs& r, const GvLanes& team, gv_i32 t
     GvHalf* halves = (GvHalf*)team.scratch;
     float* floats = (float*)(halves + GV_HALVES);
     const GvRolloutMemory memory = {{halves, floats},
-                                    {halves + GvNetwork<GV_OUTPUTS>::HALVES},
-                                    floats + GvNetwork<GV_OUTPUTS>::FLOATS,
+                                    {halves + GV_FEATURES_AT},
+                                    floats + GV_OUTPUTS_AT,
                                     {halves + GV_CREW_AT, floats + GV_SHARES_AT}};
     const bool steps_worlds = GV_WORKERS == 0 || gv_leads(group);
     GvOwnWorlds worlds;

@@ -8,7 +8,6 @@
 // and gv_reduce and gv_adam follow as in gradient.cu. Sums of the gradient of a large layer do not fit in the registers of a team.
 // Therefore units and derivatives of all rows go through global memory, as numbers of 16 bits, and a team of gv_weight_sums sums a
 // part of a layer's gradient over a slice of the rows.
-#define GV_SCRATCH GV_MEMORY_FLOATS
 #include "learner/backward.h"
 #include "learner/load_network.h"
 #include "learner/partial.h"
@@ -18,12 +17,8 @@
 
 // Arrays with a.room rows in stripes: features, then the arrays of each network. Columns of these: units and derivatives of each
 // hidden layer, with slopes at the place of derivatives until these replace them; derivatives of the outputs.
-GV_FN constexpr gv_i32 gv_array_at(gv_i32 layer) {  // of the units of a layer
-    return layer == 1 ? 0 : gv_array_at(layer - 1) + 2 * gv_width(layer - 1);
-}
+GV_TABLE(gv_array_at, GV_ARRAYS_AT)  // of the units of a layer
 #define GV_OUTPUT_ROWS GvNetwork<GV_OUTPUTS>::ROWS
-#define GV_ARRAY_COLUMNS (gv_array_at(GV_LAST) + GV_OUTPUT_ROWS)
-static_assert(GV_ARRAY_COLUMNS == GV_PLANNED_COLUMNS, "as in gpu_vecenv/train/fused/program.py");
 
 GV_FN GvHalf* gv_array(const GvArgs& a, gv_i32 network, gv_i32 columns) {
     return a.stash + (GV_HIGH_COLUMNS + (gv_i64)network * GV_ARRAY_COLUMNS + columns) * a.room;
@@ -43,41 +38,16 @@ GV_FN GvStripes<GV_OUTPUT_ROWS> gv_last_deltas_of(const GvArgs& a, gv_i32 networ
 
 // ---- memory of a team ------------------------------------------------------------------------------------------
 
-#define GV_DELTA_STRIDE gv_stride(GV_OUTPUT_ROWS)
-#define GV_STAGES 4       // of gv_weight_sums: rows on their way while others are multiplied
-#define GV_STAGE_ROWS 64
-#define GV_MOST_SUMS 32768  // of a team: 128 for each of 256 lanes
-
-// Parts of the gradient of a layer of `units` rows in memory and `from` columns, each with a number of units that 16 divides.
-GV_FN constexpr gv_i32 gv_parts(gv_i32 units, gv_i32 from) {
-    gv_i32 parts = 1;
-    while (units / 16 % parts != 0 || units / parts * from > GV_MOST_SUMS) ++parts;
-    return parts;
+// Parts of the gradient of a layer, each with a number of units that 16 divides.
+GV_FN constexpr gv_i32 gv_parts(gv_i32 network, gv_i32 layer) {
+    constexpr gv_i32 parts[2][GV_LAST + 1] = GV_PARTS;
+    return parts[network][layer];
 }
-GV_FN constexpr gv_i32 gv_from_width(gv_i32 layer) { return layer == 1 ? GV_HIGH_COLUMNS : gv_width(layer - 1); }
-GV_FN constexpr gv_i32 gv_stage_columns(gv_i32 layer, gv_i32 units) {
-    return units / gv_parts(units, gv_from_width(layer)) + gv_from_width(layer);
+GV_FN constexpr gv_i32 gv_parts_up_to(gv_i32 network, gv_i32 layer) {
+    return layer == 0 ? 0 : gv_parts(network, layer) + gv_parts_up_to(network, layer - 1);
 }
-GV_FN constexpr gv_i32 gv_most_stage_columns(gv_i32 layer) {  // of a hidden layer and those below it
-    return layer == 0 ? 0 : gv_larger(gv_stage_columns(layer, gv_width(layer)), gv_most_stage_columns(layer - 1));
-}
-GV_FN constexpr gv_i32 gv_hidden_parts(gv_i32 layer) {  // of a hidden layer and those below it
-    return layer == 0 ? 0 : gv_parts(gv_width(layer), gv_from_width(layer)) + gv_hidden_parts(layer - 1);
-}
-#define GV_ACTOR_PARTS (gv_hidden_parts(GV_LAYERS) + gv_parts(GV_OUTPUT_ROWS, gv_width(GV_LAYERS)))
-#define GV_CRITIC_PARTS (gv_hidden_parts(GV_LAYERS) + gv_parts(GvNetwork<1>::ROWS, gv_width(GV_LAYERS)))
-static_assert(GV_ACTOR_PARTS + GV_CRITIC_PARTS == GV_PLANNED_PARTS, "as in gpu_vecenv/train/fused/program.py");
-
-#define GV_STAGE_COLUMNS gv_larger(gv_most_stage_columns(GV_LAYERS), gv_stage_columns(GV_LAST, GV_OUTPUT_ROWS))
-
-#define GV_FIRST_PART (GV_FIRST_HALVES + GV_ROWS * GV_FEATURE_STRIDE)
-#define GV_UPPER_PART (GvNetwork<GV_OUTPUTS>::HALVES + GV_ROWS * GV_DELTA_STRIDE)
-#define GV_SUMS_PART (GV_STAGES * GV_STAGE_ROWS * GV_STAGE_COLUMNS)
-#define GV_HALVES gv_larger(gv_larger(GV_FIRST_PART, GV_UPPER_PART), GV_SUMS_PART)
-#define GV_AHEAD_AT gv_up_to(GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE, 4)
-#define GV_FLOATS (GV_AHEAD_AT + GV_AHEAD_FLOATS)
-#define GV_MEMORY_FLOATS (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
-static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
+#define GV_ACTOR_PARTS gv_parts_up_to(0, GV_LAST)
+#define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 
 GV_FN float* gv_floats(const GvLanes& team) { return (float*)((GvHalf*)team.scratch + GV_HALVES); }
 
@@ -114,7 +84,7 @@ GV_FN void gv_first_of(const GvArgs& a, const GvLanes& team, gv_i32 number, gv_i
     const GvGroup group = gv_group(team);
     const GvNetwork<1> network = {(GvHalf*)team.scratch, gv_floats(team)};  // biases of the outputs are not needed
     const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
-    const GvTile<GV_FEATURE_STRIDE> all = {network.weights + GV_FIRST_HALVES}, own = gv_part(all, row, 0);
+    const GvTile<GV_FEATURE_STRIDE> all = {network.weights + GV_FEATURES_AT}, own = gv_part(all, row, 0);
     GvOwnSamples samples;
     GvOwnFeatures features;
     const auto load = [&](gv_i32 tile) {
@@ -149,8 +119,8 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
     gv_start_rows(ahead, a, group, Head::NUMBER == 0);
     Head head = {};
     gv_load_settings(ahead, a, team, Head::NUMBER);
-    const GvTile<GV_DELTA_STRIDE> all = {network.weights + GvNetwork<GV_OUTPUTS>::HALVES}, deltas = gv_part(all, row, 0);
-    float* outputs = gv_floats(team) + GvNetwork<GV_OUTPUTS>::FLOATS + row * GV_OUTPUT_STRIDE;
+    const GvTile<GV_DELTA_STRIDE> all = {network.weights + GV_DELTAS_AT}, deltas = gv_part(all, row, 0);
+    float* outputs = gv_floats(team) + GV_OUTPUTS_AT + row * GV_OUTPUT_STRIDE;
     gv_clear_halves(team, all.at, GV_ROWS * GV_DELTA_STRIDE);  // columns behind outputs stay 0
     gv_load_network<OUTPUTS, GV_UPPER>(team, network, a.layers[Head::NUMBER], a.norm);
     gv_barrier(team);
@@ -176,7 +146,7 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
     }
     gv_wait_copies<0>();
     gv_barrier(team);
-    gv_write_terms(head, team, team.scratch, columns + gv_columns_of(OUTPUTS, 0), a.adds != 0);
+    gv_write_terms(head, team, team.scratch, columns + gv_weight_columns(Head::NUMBER), a.adds != 0);
 }
 
 // ---- sums of the gradient --------------------------------------------------------------------------------------
@@ -220,9 +190,9 @@ GV_FN auto gv_below_of(const GvArgs& a, gv_i32 network) {
 // Part number `part` of a network's gradient: parts of its hidden layers from the first on, then those of the last layer.
 template <class Head, gv_i32 LAYER>
 GV_FN void gv_sum_part(const GvArgs& a, const GvLanes& team, gv_i32 slice, gv_i32 part, float* columns) {
-    constexpr gv_i32 NETWORK = Head::NUMBER, FROM = gv_from_width(LAYER);
+    constexpr gv_i32 NETWORK = Head::NUMBER, FROM = gv_width(LAYER - 1);
     constexpr gv_i32 UNITS = LAYER == GV_LAST ? GvNetwork<Head::OUTPUTS>::ROWS : gv_width(LAYER);
-    constexpr gv_i32 PARTS = gv_parts(UNITS, FROM), M = UNITS / PARTS;
+    constexpr gv_i32 PARTS = gv_parts(NETWORK, LAYER), M = UNITS / PARTS;
     float* own = columns + gv_weight_column(LAYER);
     const float unscale = 1.0f / a.scales[NETWORK];
     if constexpr (LAYER == GV_LAST) {

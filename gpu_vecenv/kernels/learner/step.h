@@ -4,7 +4,6 @@
 #include "learner/update_args.h"
 #include "lib/reduce.h"
 
-#define GV_REDUCED 32  // columns of a team of gv_reduce
 #define GV_SLICES 8    // sums of a column, one after the other added at the end
 #define GV_REDUCE_TEAMS ((GV_COLUMNS + GV_REDUCED - 1) / GV_REDUCED)
 #define GV_NORMS (1 + GV_TWO_COUNTS)  // parts of the gradient, each a mean over rows of its own
@@ -93,9 +92,9 @@ GV_FN GvStep gv_step_of(const GvArgs& a, const GvLanes& team, bool open, float b
 }
 
 // double: 1 - beta^n of a float would lose its digits for small n.
-// 1 - beta^n, for the beta of the first or the second moment: 0.9 or 0.999.
+// 1 - beta^n, for the beta of the first or the second moment.
 GV_FN float gv_bias_correction(bool second, float n) {
-    const double log_beta = second ? -0.0010005003335835335 : -0.10536051565782628;
+    const double log_beta = second ? GV_LOG_SQUARE_DECAY : GV_LOG_MEAN_DECAY;
     return (float)(1.0 - gv_exp_for_power((double)n * log_beta));
 }
 
@@ -172,7 +171,8 @@ GV_FN void gv_adam_columns(const GvArgs& a, const GvLanes& team, gv_i32 block) {
         if (column.at < 0) continue;
         const bool of_critic = GV_TWO_COUNTS && first + j * GV_TEAM_LANES >= GV_ACTOR_COLUMNS;
         const float gradient = column.sum * (of_critic ? step.of_critic : step.of_actor);
-        const float m = 0.9f * column.mean + 0.1f * gradient, s = 0.999f * column.square + 0.001f * gradient * gradient;
+        const float m = GV_MEAN_DECAY * column.mean + GV_MEAN_SHARE * gradient;
+        const float s = GV_SQUARE_DECAY * column.square + GV_SQUARE_SHARE * gradient * gradient;
         tensor.mean[column.at] = m;
         tensor.square[column.at] = s;
         tensor.weight[column.at] = column.weight - rate * m / (gv_sqrt(s) / root + a.eps);

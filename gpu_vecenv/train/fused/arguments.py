@@ -48,6 +48,18 @@ TENSOR = Struct(
     Number("size", "int32"),
 )
 
+SETTINGS = Struct(
+    "GvSettings",
+    Number("clip", "float32"),
+    Number("entropy_coef", "float32"),
+    Number("value_coef", "float32"),
+    Number("scale", "float32", "of derivatives in 16 bits, a power of 2"),
+    Number("mean", "float32", "of advantages, which is subtracted"),
+    Number("factor", "float32", "inverse of the deviation of advantages"),
+    Number("clip_value", "int32"),
+)
+"""Settings of a minibatch, in the memory of a block."""
+
 UPDATE_ARGS = arguments(
     Nested("layers", LAYER, (2, MAX_LAYERS), "of the actor and of the critic"),
     Nested("norm", NORM),
@@ -88,7 +100,7 @@ UPDATE_ARGS = arguments(
     Number("room", "int32", "this and the next two: of a split network, see split_gradient.cu"),
     Number("slices", "int32"),
     Number("adds", "int32"),
-    beside=(COUNTERS,),
+    beside=(COUNTERS, SETTINGS),
 )  # fmt: skip
 """Arguments of one minibatch."""
 
@@ -107,6 +119,7 @@ ACT_ARGS = arguments(
     Number("samples_per_step", "int32"),
     Number("likeliest", "int32"),
     Number("partly", "int32", "gv_first computes the rows that gv_wanted() names"),
+    beside=(SETTINGS,),
 )
 """Arguments of a launch that computes one network for all rows."""
 
@@ -122,5 +135,5 @@ def rollout_args(layout: Layout) -> Struct:
         Array("log_prob", "float32", "*steps, *worlds", written=True),
         Number("steps", "int32"),
         name="GvRolloutArgs",
-        beside=(SLAB, COUNTERS),
+        beside=(SLAB, COUNTERS, SETTINGS),
     )

@@ -33,7 +33,7 @@ class SplitKernels(UpdateKernels):
         super().__init__(policy, sizes, config, adam, num_rows, alone)
         self.room = min(-(-num_rows // sizes.rows) * sizes.rows, ROOM[self.device.type])
         self.stash = empty_halves(sizes.stash_columns * self.room, device=self.device)
-        self._parts = len(sizes.parts(sizes.outputs)) + len(sizes.parts(1))
+        self._parts = sizes.num_parts
         slices = CPU_SLICES
         if self.device.type == "cuda":
             slices = torch.cuda.get_device_properties(self.device).multi_processor_count // self._parts
