@@ -76,6 +76,16 @@ class Array:
         return " * ".join(f"({extent.strip()})" for extent in self.shape.split(","))
 
 
+def numbers(dtype: str, *names: str) -> tuple[Number, ...]:
+    """Return members that are numbers of one type."""
+    return tuple(Number(name, dtype) for name in names)
+
+
+def arrays(dtype: str, shape: str, *names: str, **facts: Any) -> tuple[Array, ...]:
+    """Return members that are addresses of arrays of one form; see ``Array``."""
+    return tuple(Array(name, dtype, shape, **facts) for name in names)
+
+
 @dataclass(frozen=True)
 class Nested:
     """Member that is a struct, or an array of them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpu_vecenv.backend.source import arguments
 from gpu_vecenv.backend.trainer_programs import COUNTERS
-from gpu_vecenv.spec.arguments import Array, EnvArgs, Nested, Number, Struct
+from gpu_vecenv.spec.arguments import Array, EnvArgs, Nested, Number, Struct, arrays, numbers
 from gpu_vecenv.spec.layout import Layout
 
 MAX_LAYERS = 4
@@ -19,8 +19,7 @@ LAYER = Struct(
 NORM = Struct(
     "GvNorm",
     Array("offset", "float32", "*features", "of the normal feature (x - offset) scale + shift"),
-    Array("scale", "float32", "*features"),
-    Array("shift", "float32", "*features"),
+    *arrays("float32", "*features", "scale", "shift"),
     Number("limit", "float32", "normal features are clipped to [-limit, limit]"),
 )
 
@@ -34,8 +33,7 @@ SLAB = Struct(
 BOX = Struct(
     "GvBox",
     Array("log_std", "float32", "*entries", "natural logarithm of the deviation"),
-    Array("centre", "float32", "*entries"),
-    Array("half_width", "float32", "*entries"),
+    *arrays("float32", "*entries", "centre", "half_width"),
 )
 
 TENSOR = Struct(
@@ -50,9 +48,7 @@ TENSOR = Struct(
 
 SETTINGS = Struct(
     "GvSettings",
-    Number("clip", "float32"),
-    Number("entropy_coef", "float32"),
-    Number("value_coef", "float32"),
+    *numbers("float32", "clip", "entropy_coef", "value_coef"),
     Number("scale", "float32", "of derivatives in 16 bits, a power of 2"),
     Number("mean", "float32", "of advantages, which is subtracted"),
     Number("factor", "float32", "inverse of the deviation of advantages"),
@@ -71,8 +67,7 @@ UPDATE_ARGS = arguments(
     Array("samples", "int32", "rows", "samples of the minibatch, -1 for rows that fill it up"),
     Array("moments", "float32", "2", "mean of the advantages, and the inverse of their deviation"),
     Nested("box", BOX),
-    Array("entropy_coef", "float32", "1"),
-    Array("clip_coef", "float32", "1"),
+    *arrays("float32", "1", "entropy_coef", "clip_coef"),
     Array("scales", "float32", "2", "of the actor's and of the critic's derivatives"),
     Array("rate", "float32", "1", "learning rate"),
     Array("stash", "half", "*columns, room", "of a split network, see split_gradient.cu", written=True),
@@ -86,20 +81,12 @@ UPDATE_ARGS = arguments(
     Array("steps", "float32", "*minibatches + 1", "steps of Adam before each minibatch", written=True),
     Nested("tensors", TENSOR, (4 * MAX_LAYERS + 1,), "parameters of both networks, and log_std"),
     Number("rows", "int32", "of the minibatch, or of a part of it"),
-    Number("samples_per_step", "int32"),
-    Number("actor_blocks", "int32"),
-    Number("critic_blocks", "int32"),
-    Number("epoch", "int32"),
-    Number("minibatch", "int32"),
+    *numbers("int32", "samples_per_step", "actor_blocks", "critic_blocks", "epoch", "minibatch"),
     Number("ends_epoch", "int32", "1 after the last minibatch of an epoch"),
     Number("clip_value", "int32"),
-    Number("value_coef", "float32"),
-    Number("max_grad_norm", "float32"),
-    Number("target_kl", "float32"),
-    Number("eps", "float32"),
+    *numbers("float32", "value_coef", "max_grad_norm", "target_kl", "eps"),
     Number("room", "int32", "this and the next two: of a split network, see split_gradient.cu"),
-    Number("slices", "int32"),
-    Number("adds", "int32"),
+    *numbers("int32", "slices", "adds"),
     beside=(COUNTERS, SETTINGS),
 )  # fmt: skip
 """Arguments of one minibatch."""
@@ -115,9 +102,7 @@ ACT_ARGS = arguments(
     Array("result", "float32", "*rows", "values or log-probabilities; of gv_act its [rows, outputs], or null", written=True),
     Nested("box", BOX),
     Nested("draw", COUNTERS, doc="counters of the random numbers"),
-    Number("rows", "int32"),
-    Number("samples_per_step", "int32"),
-    Number("likeliest", "int32"),
+    *numbers("int32", "rows", "samples_per_step", "likeliest"),
     Number("partly", "int32", "gv_first computes the rows that gv_wanted() names"),
     beside=(SETTINGS,),
 )
