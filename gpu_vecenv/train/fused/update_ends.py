@@ -65,10 +65,12 @@ class UpdateEnds:
         """
         log_prob = log_prob if log_prob.stride(1) == 1 else log_prob.contiguous()
         numbers = torch.empty(log_prob.numel(), 4, dtype=torch.float32, device=log_prob.device)
-        choice = {f"choice_{name}": array for name, array in (of_choice or moments)._asdict().items()}
+        choice = of_choice or moments
         self._call.set(
             size=len(numbers), samples_per_step=log_prob.shape[1], log_prob_step=log_prob.stride(0), log_prob=log_prob,
-            advantage=found.advantage, target=found.target, value=found.value, **moments._asdict(), **choice,
+            advantage=found.advantage, target=found.target, value=found.value, mean=moments.mean, var=moments.var,
+            num_samples=moments.num_samples, choice_mean=choice.mean, choice_var=choice.var,
+            choice_num_samples=choice.num_samples,
         )  # fmt: skip
         self._call.args.numbers = numbers.data_ptr()
         self._call.launch("gv_begin", -(-len(numbers) // TILE), len(numbers))

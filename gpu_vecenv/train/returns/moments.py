@@ -74,23 +74,24 @@ def _merge(running: Moments, samples: Tensor | None, valid: Tensor | None, norma
     device, features = running.mean.device, running.mean.numel()
     if not features:
         return
-    call, tiles = Call(MOMENTS, device, features=features, is_new=is_new), 0
+    group, merged, tiles = _group(features, MAX_GROUP), _group(features, MAX_MERGED), 0
+    call = Call(MOMENTS, device, features=features, is_new=is_new, group=group)
+    args = call.args
     if is_new:  # just allocated
-        call.args.mean, call.args.var, call.args.num_samples = (array.data_ptr() for array in running)
+        args.mean, args.var, args.num_samples = running.mean.data_ptr(), running.var.data_ptr(), running.num_samples.data_ptr()
     else:
-        call.set(**running._asdict(), **({} if normal is None else normal._asdict()))
+        call.set(mean=running.mean, var=running.var, num_samples=running.num_samples)
+    if normal is not None:
+        call.set(offset=normal.offset, scale=normal.scale, shift=normal.shift)
     if samples is not None and valid is not None:
-        group, rows = _group(features, MAX_GROUP), len(samples)
-        tiles = -(-rows // (ITEMS // group * DEPTH))
-        call.set(
-            rows=rows, row_stride=samples.stride(0), feature_stride=samples.stride(1), num_tiles=tiles, group=group,
-            samples=samples, valid=valid.contiguous(),
-        )  # fmt: skip
+        rows, (row_stride, feature_stride) = len(samples), samples.stride()
+        tiles = args.num_tiles = -(-rows // (ITEMS // group * DEPTH))
+        call.set(rows=rows, row_stride=row_stride, feature_stride=feature_stride, samples=samples, valid=valid.contiguous())
         made = torch.empty(tiles * 3 * features + 1, dtype=torch.float64, device=device)
-        call.args.tiles = made.data_ptr()
+        args.tiles = made.data_ptr()
         call.launch("gv_moments", tiles * -(-features // group), samples.numel())
-    call.args.group = group = _group(features, MAX_MERGED)
-    call.launch("gv_merge", -(-features // group), features * tiles)
+    args.group = merged
+    call.launch("gv_merge", -(-features // merged), features * tiles)
 
 
 def _group(features: int, most: int) -> int:
