@@ -186,7 +186,7 @@ class Call:
 
         A struct in the struct is given by a dict of its members, or by its form, whose address is not checked.
 
-        The size of an array is checked against the numbers that the struct holds, so numbers come before arrays.
+        The size of an array is checked against the numbers that come with it, or else against those that the struct holds.
 
         Raises:
             ShapeError: an array has another size, or gaps that no member tells.
@@ -232,7 +232,8 @@ def writer(struct: Struct, where: str, names: tuple[str, ...], device: Any) -> C
         names: members to write, in order.
         device: torch device of the arrays.
     """
-    dtypes, scope, lines = _dtypes(device.type), {"device": device, "refuse": _refuse}, [f"def write(args, {', '.join(names)}):"]
+    dtypes, lines = _dtypes(device.type), [f"def write(args, {', '.join(names)}):"]
+    scope: dict[str, Any] = {"device": device, "refuse": _refuse}
     for name in names:
         array, nested = struct.arrays.get(name), struct.nested.get(name)
         if nested is not None:
@@ -256,7 +257,8 @@ def writer(struct: Struct, where: str, names: tuple[str, ...], device: Any) -> C
                 f"    else: args.{name} = {name}.data_ptr()",
             ]
     exec("\n".join([*lines, "    return"]), scope)  # names and extents are those of a declaration
-    return scope["write"]
+    write: Callable[..., None] = scope["write"]
+    return write
 
 
 def _write_nested(struct: Struct, where: str, device: Any, args: Any, members: Mapping[str, Any]) -> None:

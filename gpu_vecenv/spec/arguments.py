@@ -101,9 +101,9 @@ class Nested:
         return f"{self.struct.name} {self.name}{''.join(f'[{length}]' for length in self.lengths)}", self.doc
 
     @property
-    def form(self) -> type:
+    def form(self) -> Any:
         """Form of ``ctypes``."""
-        form: Any = self.struct.form
+        form = self.struct.form
         for length in reversed(self.lengths):
             form = form * length
         return form
