@@ -226,6 +226,9 @@ DEAL = Program(
     small=2048,
 )  # fmt: skip
 
+NUM_METRICS = 12
+"""Number of ``PPO.metric_names``."""
+
 UPDATE_ENDS = Program(
     "start and end of updates",
     KERNEL_FOLDER / "learner" / "update_ends.cu",
@@ -249,7 +252,7 @@ UPDATE_ENDS = Program(
         Array("stopped", "int32", "num_stopped", written=True),
         Array("steps", "float32", "*minibatches", written=True),
         Array("deals", "int64", "1", "deals before the update, then with it", written=True),
-        Array("metrics", "float32", "12", "PPO.metric_names", written=True),
+        Array("metrics", "float32", f"{NUM_METRICS}", "PPO.metric_names", written=True),
         Number("log_prob_step", "int64"),
         *numbers("int32", "size", "samples_per_step", "entries", "num_work", "num_stopped"),
         Number("normalize", "int32", "GV_OVER_ROLLOUT, GV_OVER_MINIBATCH, or neither"),

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.backend.programs import Call
-from gpu_vecenv.backend.trainer_programs import UPDATE_ENDS
+from gpu_vecenv.backend.trainer_programs import NUM_METRICS, UPDATE_ENDS
 from gpu_vecenv.train.algorithms.contract import DeviceScalars
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.fused.kernels import UpdateKernels
@@ -21,9 +21,6 @@ SCALED_TO = 5.0
 
 NORMALIZE = {"none": 0, "rollout": UPDATE_ENDS.macros["OVER_ROLLOUT"], "minibatch": UPDATE_ENDS.macros["OVER_MINIBATCH"]}
 """Values of ``PPOConfig.normalize_advantages`` and their numbers in the kernels."""
-
-METRICS = 12
-"""Number of ``PPO.metric_names``."""
 
 
 class UpdateEnds:
@@ -77,8 +74,8 @@ class UpdateEnds:
         return numbers
 
     def end(self) -> Tensor:
-        """Count the deals, and return the numbers of ``PPO.metric_names``, float32 (METRICS,)."""
-        metrics = torch.empty(METRICS, dtype=torch.float32, device=self._call.device)
+        """Count the deals, and return the numbers of ``PPO.metric_names``, float32 (12,)."""
+        metrics = torch.empty(NUM_METRICS, dtype=torch.float32, device=self._call.device)
         self._call.args.metrics = metrics.data_ptr()
         self._call.launch("gv_end", 1)
         return metrics
